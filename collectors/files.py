@@ -1,0 +1,118 @@
+"""The one door to files of the kernel: '/proc' and '/sys' below a root that may be a recording."""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.vocabulary import AbsentError, ReadError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+LIMIT_BYTES = 4 * 1024 * 1024
+"""No kernel text we read comes near: 5,000 lines of '/proc/diskstats' are 0.6 MB."""
+
+_ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENODEV, errno.ENXIO, errno.EOPNOTSUPP})
+# EOPNOTSUPP: pressure stall information compiled in and off (kernel, accounting/psi.rst).
+# ENODEV: a kept descriptor of a device that was removed; reopening tells if one is there again.
+
+
+class Root:
+    """A machine: the directory below which its '/proc' and '/sys' lie ('/' is this machine).
+
+    Descriptors of files read by `read_kept` stay open: a pread of a kept one costs a tenth of an
+    open. Not for use by two threads at once; each thread takes its own Root.
+    Limits: a file over `LIMIT_BYTES` is a ReadError, never read further.
+    """
+
+    def __init__(
+        self,
+        path: str = "/",
+        page_size_bytes: int | None = None,
+        seen: Callable[[str, bytes], None] | None = None,
+    ) -> None:
+        """Open nothing yet. `seen` is told every text read and every directory listed."""
+        self.path = path.rstrip("/")
+        self.page_size_bytes = page_size_bytes or os.sysconf("SC_PAGE_SIZE")
+        self._kept: dict[str, int] = {}
+        self._seen = seen
+
+    def read(self, path: str) -> str:
+        """Return the text of a file that is read seldom; undecodable bytes become U+FFFD-like escapes.
+
+        Errors: AbsentError, ReadError.
+        """
+        try:
+            descriptor = os.open(self.path + path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        except OSError as error:
+            raise _translated(path, error) from error
+        try:
+            return self._text(path, descriptor)
+        finally:
+            os.close(descriptor)
+
+    def read_kept(self, path: str) -> str:
+        """Return the text of a file that is read every second, through a descriptor kept open.
+
+        Errors: AbsentError, ReadError; either closes the descriptor, so the next call reopens.
+        """
+        descriptor = self._kept.get(path)
+        if descriptor is None:
+            try:
+                descriptor = os.open(self.path + path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            except OSError as error:
+                raise _translated(path, error) from error
+            self._kept[path] = descriptor
+        try:
+            return self._text(path, descriptor)
+        except (AbsentError, ReadError):
+            os.close(self._kept.pop(path))
+            raise
+
+    def names(self, path: str) -> list[str]:
+        """Return the sorted names in a directory.
+
+        Errors: AbsentError, ReadError.
+        """
+        try:
+            names = sorted(os.listdir(self.path + path))
+        except OSError as error:
+            raise _translated(path, error) from error
+        if self._seen is not None:
+            self._seen(path + "/", "\n".join(names).encode(errors="surrogateescape"))
+        return names
+
+    def close(self) -> None:
+        """Close the kept descriptors."""
+        while self._kept:
+            os.close(self._kept.popitem()[1])
+
+    def _text(self, path: str, descriptor: int) -> str:
+        chunks: list[bytes] = []
+        offset = 0
+        while True:
+            try:
+                chunk = os.pread(descriptor, 262_144, offset)
+            except OSError as error:
+                raise _translated(path, error) from error
+            if not chunk:
+                break
+            chunks.append(chunk)
+            offset += len(chunk)
+            if offset > LIMIT_BYTES:
+                message = (
+                    f"'{path}': expected at most {LIMIT_BYTES} bytes, got more;"
+                    " nothing of it is used, trying again in its next period"
+                )
+                raise ReadError(message)
+        data = chunks[0] if len(chunks) == 1 else b"".join(chunks)
+        if self._seen is not None:
+            self._seen(path, data)
+        return data.decode(errors="backslashreplace")
+
+
+def _translated(path: str, error: OSError) -> AbsentError | ReadError:
+    text = f"'{path}': {os.strerror(error.errno or 0)}"
+    return AbsentError(text) if error.errno in _ABSENT else ReadError(text)

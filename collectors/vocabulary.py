@@ -1,0 +1,108 @@
+"""The words every layer shares: what a source answered, and what a sample is."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Callable
+from operator import attrgetter
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+
+KIB = 1024
+SECTOR_BYTES = 512
+"""A sector of the block layer is 512 bytes on any drive. Source: kernel, block/stat.rst."""
+
+Labels = tuple[tuple[str, str], ...]
+"""Label pairs sorted by name; the metric's own name is never among them."""
+
+Sample = tuple[str, Labels, float]
+"""Metric name, labels, value."""
+
+Kind = Literal["counter", "gauge"]
+
+
+class Outcome(enum.StrEnum):
+    """What one attempt to read a source came to; only `ok` brings a value."""
+
+    OK = "ok"
+    ABSENT = "absent"
+    """The kernel does not offer it here: no such file, or switched off at boot."""
+    FAILED = "failed"
+    """It is there and could not be read."""
+    UNPARSED = "unparsed"
+    """It was read, and does not say what it should."""
+    STUCK = "stuck"
+    """A read has been under way for longer than it may take."""
+    BUG = "bug"
+    """Our own exception; the log has its traceback."""
+
+
+class AbsentError(Exception):
+    """The kernel does not offer this source here."""
+
+
+class ReadError(Exception):
+    """The source is there and could not be read."""
+
+
+class ParseError(ValueError):
+    """The text of a source is not what its grammar allows."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Reading:
+    """The result of one run of a collector.
+
+    Units: `monotonic_seconds` is the program's clock when the run ended.
+    """
+
+    source: str
+    outcome: Outcome
+    monotonic_seconds: float
+    duration_seconds: float
+    value: Any = None
+    error: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Metric:
+    """How a field of a dataclass appears on '/metrics': kind and help text."""
+
+    kind: Kind
+    help: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Family:
+    """One metric family: Prometheus name, kind, help text."""
+
+    name: str
+    kind: Kind
+    help: str
+
+
+Emitter = Callable[[Any, Labels], list[Sample]]
+
+
+def describe(cls: type, prefix: str) -> tuple[tuple[Family, ...], Emitter]:
+    """Return the families of a dataclass's annotated fields and a function that emits their samples.
+
+    The field's name is the metric's name behind `prefix`; a field that is None gives no sample.
+    """
+    families = []
+    for name, hint in get_type_hints(cls, include_extras=True).items():
+        if get_origin(hint) is Annotated:
+            for extra in get_args(hint)[1:]:
+                if isinstance(extra, Metric):
+                    families.append((name, Family(prefix + name, extra.kind, extra.help)))
+    fields = tuple((family.name, attrgetter(name)) for name, family in families)
+
+    def emit(value: Any, labels: Labels = ()) -> list[Sample]:  # noqa: ANN401 - any annotated class
+        samples: list[Sample] = []
+        for metric, read in fields:
+            number = read(value)
+            if number is not None:
+                samples.append((metric, labels, number))
+        return samples
+
+    return tuple(family for _, family in families), emit
