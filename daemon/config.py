@@ -1,0 +1,698 @@
+"""The configuration file: YAML in, frozen dataclasses out, every problem of a file in one error.
+
+One table (`KEYS`) says name, kind, default, example and explanation of every key; the reader, the
+example file and the documentation all follow from it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import ipaddress
+import json
+import os
+import re
+import stat
+import textwrap
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import yaml
+
+LIMIT_BYTES = 64 * 1024
+LIMIT_DEPTH = 8
+LIMIT_SHOWN_CHARACTERS = 60
+LIMIT_PASSWORD_BYTES = 4096
+
+Address = tuple[str, int]
+"""IP address without brackets, port."""
+
+
+class ConfigError(Exception):
+    """The configuration cannot be used; `problems` has one line for each reason."""
+
+    def __init__(self, problems: tuple[str, ...]) -> None:
+        """Keep the lines as they are to be shown."""
+        super().__init__("\n".join(problems))
+        self.problems = problems
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Mail:
+    """Where mail goes; without a server it goes to a Maildir in the state directory."""
+
+    server: str | None
+    port: int
+    tls: str
+    user: str | None
+    password_file: str | None
+    sender: str
+    to: tuple[str, ...]
+    timeout_seconds: float
+    hello: str
+    password: str | None = dataclasses.field(default=None, repr=False)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Http:
+    """Limits of the HTTP server."""
+
+    channel_timeout_seconds: float
+    connection_limit: int
+    threads: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RuleInterval:
+    """How often rule groups are evaluated."""
+
+    fast_seconds: float
+    slow_seconds: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Expose:
+    """Families of other exporters that '/metrics' shows too."""
+
+    node: bool
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Config:
+    """Everything that can be set; `period_seconds` goes by the name of the source."""
+
+    host: str
+    listen: tuple[Address, ...]
+    state_directory: str
+    rules_directory: str
+    shipped_rules: bool
+    mail: Mail
+    http: Http
+    period_seconds: Mapping[str, float]
+    rule_interval: RuleInterval
+    warning_grouping_seconds: float
+    all_clear_after_seconds: float
+    close_after_seconds: float
+    reopen_within_seconds: float
+    remind_after_seconds: float
+    expose: Expose
+    log_level: str
+
+
+# Kinds: what a value may be. A reader gets the scalar's text and returns the value, or raises a
+# ValueError whose text, if any, is a hint that helps more than the expectation alone.
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Kind:
+    """What a value may be, in words, as YAML's own tags of a scalar, and as a function."""
+
+    expected: str
+    tags: tuple[str, ...]
+    read: Callable[[str], Any]
+    is_list: bool = False
+
+
+_UNIT_SECONDS = {
+    "y": 365 * 86400.0,
+    "w": 7 * 86400.0,
+    "d": 86400.0,
+    "h": 3600.0,
+    "m": 60.0,
+    "s": 1.0,
+    "ms": 0.001,
+}
+_DURATION = re.compile("".join(rf"(?:(?P<{unit}>[0-9]{{1,9}}){unit})?" for unit in _UNIT_SECONDS), re.A)
+
+
+def duration_seconds(text: str) -> float:
+    """Return the seconds of a duration such as '90s' or '1h30m'.
+
+    Source: Prometheus, "Time durations": y w d h m s ms, each at most once and in this order.
+    Errors: ValueError, whose text is a hint where there is one.
+    """
+    if match := _DURATION.fullmatch(text):
+        parts = {unit: int(digits) for unit, digits in match.groupdict().items() if digits}
+        if parts:
+            return sum(count * _UNIT_SECONDS[unit] for unit, count in parts.items())
+    if re.fullmatch(r"[0-9]+", text, re.A):
+        raise ValueError(f"a number needs its unit: {text}s for seconds")
+    raise ValueError
+
+
+def _duration(least: str, most: str) -> Kind:
+    least_seconds, most_seconds = duration_seconds(least), duration_seconds(most)
+
+    def read(text: str) -> float:
+        seconds = duration_seconds(text)
+        if not least_seconds <= seconds <= most_seconds:
+            raise ValueError
+        return seconds
+
+    return Kind(f"a duration from {least} to {most}", ("str", "int"), read)
+
+
+def _integer(what: str, least: int, most: int) -> Kind:
+    def read(text: str) -> int:
+        if not re.fullmatch(r"0|[1-9][0-9]{0,9}", text, re.A) or not least <= int(text) <= most:
+            raise ValueError
+        return int(text)
+
+    return Kind(f"{what} {least}-{most}", ("int",), read)
+
+
+def _choice(*words: str) -> Kind:
+    def read(text: str) -> str:
+        if text not in words:
+            raise ValueError
+        return text
+
+    return Kind(f"one of {', '.join(words)}", ("str",), read)
+
+
+def _matching(expected: str, pattern: str, *, is_list: bool = False) -> Kind:
+    compiled = re.compile(pattern, re.A)
+
+    def read(text: str) -> str:
+        if not compiled.fullmatch(text):
+            raise ValueError
+        return text
+
+    return Kind(expected, ("str",), read, is_list)
+
+
+def _read_boolean(text: str) -> bool:
+    word = text.lower()
+    if word not in {"true", "yes", "on", "false", "no", "off"}:
+        raise ValueError
+    return word in {"true", "yes", "on"}
+
+
+def _read_directory(text: str) -> str:
+    if not text.startswith("/") or "\0" in text or ".." in text.split("/"):
+        raise ValueError
+    return os.path.normpath(text)
+
+
+def _read_address(text: str) -> Address:
+    host, _, port = text.rpartition(":")
+    bracketed = host.startswith("[") and host.endswith("]")
+    try:
+        address = ipaddress.ip_address(host[1:-1] if bracketed else host)
+    except ValueError:
+        raise ValueError("a name would have to be looked up") from None
+    if bracketed != (address.version == 6) or not re.fullmatch(r"[1-9][0-9]{0,4}", port, re.A):  # noqa: PLR2004 - IPv6
+        raise ValueError
+    if int(port) > 65535:  # noqa: PLR2004 - the last port there is
+        raise ValueError
+    return str(address), int(port)
+
+
+_LABEL = r"[A-Za-z0-9_][A-Za-z0-9_-]{0,62}"
+_HOST_NAME = rf"(?=.{{1,253}}$){_LABEL}(\.{_LABEL})*\.?"
+_MAILBOX = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~.-]{1,64}"  # RFC 5322, dot-atom
+_MAIL_ADDRESS = rf"{_MAILBOX}(@({_HOST_NAME}|\[[0-9A-Fa-f:.]+\]))?"
+
+_BOOLEAN = Kind("true or false, without quotes", ("bool",), _read_boolean)
+_PATH = Kind("an absolute path", ("str",), _read_directory)
+_HOST = _matching("a host name", _HOST_NAME)
+_SERVER = _matching("a host name or IP address, without a port", rf"{_HOST_NAME}|[0-9A-Fa-f:.]+")
+_SENDER = _matching("one mail address", _MAIL_ADDRESS)
+_RECEIVERS = _matching("mail addresses", _MAIL_ADDRESS, is_list=True)
+_ADDRESSES = Kind("an IP address and a port", ("str", "int"), _read_address, is_list=True)
+_WORD = _matching("printable text without blanks", r"[!-~]{1,255}")
+_PERIOD = _duration("100ms", "1h")
+_SPAN = _duration("0s", "1y")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Key:
+    """One key of the file.
+
+    `default` is YAML text; where it is empty, `otherwise` says in words what happens instead.
+    """
+
+    path: str
+    kind: Kind
+    default: str
+    example: str
+    explanation: str
+    otherwise: str = ""
+
+
+_LISTEN = "127.0.0.1:9748"
+
+KEYS = (
+    Key(
+        "host", _HOST, "", "db1.example.com", "Name of this machine in mails.",
+        "its fully qualified name in '/etc/hosts', or its host name",
+    ),
+    Key(
+        "listen", _ADDRESSES, _LISTEN, _LISTEN,
+        "Address and port of '/metrics'; a list for several: [127.0.0.1:9748, '[::1]:9748'].",
+    ),
+    Key(
+        "state_directory", _PATH, "/var/lib/iowarden", "/var/lib/iowarden",
+        "Where unsent mail, alerts and history are kept.",
+    ),
+    Key(
+        "rules_directory", _PATH, "/etc/iowarden/rules.d", "/etc/iowarden/rules.d",
+        "Your own Prometheus rule files: *.yaml and *.yml.",
+    ),
+    Key("shipped_rules", _BOOLEAN, "true", "false", "Evaluate the rules that come with iowarden."),
+    Key(
+        "mail.server", _SERVER, "", "mail.example.com", "SMTP server that takes our mail.",
+        "none: nobody is mailed, mails go to a Maildir in the state directory",
+    ),
+    Key(
+        "mail.port", _integer("a port number", 1, 65535), "", "25", "Port of the server.",
+        "465 with 'tls: tls', 587 with 'tls: starttls', or 'auto' and a remote server; else 25",
+    ),
+    Key(
+        "mail.tls", _choice("auto", "none", "starttls", "tls", "opportunistic"), "auto", "starttls",
+        "auto: none to this machine, else verified STARTTLS; opportunistic: unverified, if offered.",
+    ),
+    Key("mail.user", _WORD, "", "iowarden", "Name to log in with.", "no log-in"),
+    Key(
+        "mail.password_file", _PATH, "", "/etc/iowarden/password",
+        "File with the password in its first line; not readable by others.", "no log-in",
+    ),
+    Key(
+        "mail.from", _SENDER, "", "iowarden@example.com", "Sender of the mails.",
+        "iowarden@<host>",
+    ),
+    Key(
+        "mail.to", _RECEIVERS, "", "storage@example.com",
+        "Who is mailed, one address or a list; required with a server.", "nobody",
+    ),
+    Key(
+        "mail.timeout", _duration("1s", "10m"), "30s", "30s",
+        "How long one step of a delivery may take.",
+    ),
+    Key("mail.hello", _HOST, "", "db1.example.com", "Name in the SMTP greeting.", "the host"),
+    Key(
+        "http.channel_timeout", _duration("1s", "10m"), "30s", "30s",
+        "How long one connection may live, from its first byte to its last.",
+    ),
+    Key(
+        "http.connection_limit", _integer("a number", 10, 10000), "300", "300",
+        "How many connections at once; beyond, the one open for longest is closed.",
+    ),
+    Key(
+        "http.threads", _integer("a number", 1, 16), "2", "2",
+        "Threads that answer requests.",
+    ),
+    Key("periods.meminfo", _PERIOD, "1s", "1s", "How often '/proc/meminfo' is read."),
+    Key("periods.vmstat", _PERIOD, "1s", "1s", "How often '/proc/vmstat' is read."),
+    Key("periods.stat", _PERIOD, "1s", "1s", "How often '/proc/stat' is read."),
+    Key("periods.pressure", _PERIOD, "1s", "1s", "How often '/proc/pressure' is read."),
+    Key("periods.diskstats", _PERIOD, "1s", "1s", "How often '/proc/diskstats' is read."),
+    Key("periods.vm_sysctl", _PERIOD, "15s", "15s", "How often '/proc/sys/vm' is read."),
+    Key("periods.block", _PERIOD, "60s", "60s", "How often the settings in '/sys/block' are read."),
+    Key("rule_interval.fast", _PERIOD, "5s", "5s", "How often urgent rules are evaluated."),
+    Key("rule_interval.slow", _PERIOD, "15s", "15s", "How often all other rules are evaluated."),
+    Key(
+        "warning_grouping", _duration("0s", "1h"), "60s", "60s",
+        "How long a warning waits for others before it is mailed; critical never waits.",
+    ),
+    Key(
+        "all_clear_after", _SPAN, "10m", "10m",
+        "An incident in which nothing fired for this long gets its all-clear mail.",
+    ),
+    Key(
+        "close_after", _SPAN, "24h", "24h",
+        "An incident without alert and event for this long is closed.",
+    ),
+    Key(
+        "reopen_within", _SPAN, "7d", "7d",
+        "What comes back within this time continues the closed incident's mail thread.",
+    ),
+    Key(
+        "remind_after", _SPAN, "7d", "7d",
+        "An incident that lasts this long is mailed once more.",
+    ),
+    Key(
+        "expose.node", _BOOLEAN, "false", "true",
+        "Show node_exporter's families too; only where no node_exporter runs.",
+    ),
+    Key(
+        "log_level", _choice("error", "warning", "notice", "info", "debug"), "info", "debug",
+        "Least severity that goes to the journal.",
+    ),
+)  # fmt: skip
+
+
+def load(path: str) -> Config:
+    """Return the configuration in a file, with the password its password file holds.
+
+    Errors: ConfigError with every problem found.
+    """
+    try:
+        text = _read(path, LIMIT_BYTES)
+    except OSError as error:
+        raise ConfigError(
+            (
+                f"'{path}': expected a readable configuration file, got '{error.strerror}';"
+                " see 'iowarden.yaml' in the documentation for every key",
+            )
+        ) from error
+    except ValueError as error:
+        raise ConfigError((f"'{path}': {error}",)) from error
+    config = parse(text, path, machine_name())
+    if config.mail.password_file is None:
+        return config
+    password = _password(config.mail.password_file, path)
+    return dataclasses.replace(config, mail=dataclasses.replace(config.mail, password=password))
+
+
+def parse(text: str, file: str, machine: str = "localhost") -> Config:
+    """Return the configuration that a text means; `machine` is the host when none is set.
+
+    Limits: one document without aliases, `LIMIT_DEPTH` levels deep.
+    Errors: ConfigError with every problem found.
+    """
+    problems: list[tuple[int, str]] = []
+    given: dict[str, Any] = {}
+    lines: dict[str, int] = {}
+    if root := _compose(text, file):
+        _read_section(root, "", _Reading(file, problems, given, lines))
+    values = {key.path: given.get(key.path, _default(key)) for key in KEYS}
+    for path, problem in _conflicts(values, given):
+        problems.append((lines[path], f"'{file}':{lines[path]}: {path}: {problem}"))
+    if problems:
+        raise ConfigError(tuple(problem for _, problem in sorted(problems)))
+    return _config(values, machine)
+
+
+def example() -> str:
+    """Return the example file: every key with its explanation and default, commented out."""
+    lines = [
+        "# Configuration of iowarden. Every key is shown; remove the '#' before one to set it.",
+        "# What is shown is the default, or an example where the default is said in words.",
+        "# Durations: 500ms, 90s, 1h30m, 7d. 'iowarden check' tests this file;",
+        "# 'systemctl reload iowarden' applies it.",
+    ]
+    section = ""
+    for key in KEYS:
+        parent, _, name = key.path.rpartition(".")
+        lines.append("")
+        if parent and parent != section:
+            lines.append(f"{parent}:")
+        section = parent
+        indent = "  " if parent else ""
+        otherwise = f" Default: {key.otherwise}." if key.otherwise else ""
+        lines += textwrap.wrap(
+            key.explanation + otherwise,
+            100,
+            initial_indent=f"{indent}# ",
+            subsequent_indent=f"{indent}# ",
+        )
+        lines.append(f"{indent}#{name}: {key.default or key.example}")
+    return "\n".join(lines) + "\n"
+
+
+def machine_name() -> str:
+    """Return the machine's fully qualified name in '/etc/hosts', or its host name.
+
+    Source: hosts(5), the first name of a line is the canonical one.
+    Limits: no name server is asked, because one that does not answer would stop us.
+    """
+    name = os.uname().nodename
+    try:
+        hosts = _read("/etc/hosts", 1024 * 1024)
+    except (OSError, ValueError):  # a machine without the file has only its host name
+        return name
+    return fully_qualified(name, hosts)
+
+
+def fully_qualified(name: str, hosts: str) -> str:
+    """Return the canonical name that the text of '/etc/hosts' gives a host name, or the name."""
+    for line in hosts.splitlines():
+        names = line.partition("#")[0].split()[1:]
+        if "." not in name and name in names and names[0].startswith(name + "."):
+            return names[0]
+    return name
+
+
+def _read(path: str, limit_bytes: int) -> str:
+    # O_NONBLOCK: a named pipe nobody writes to must not stop the daemon
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    with open(descriptor, "rb") as stream:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise ValueError("expected a regular file, got another kind; name a text file")
+        content = stream.read(limit_bytes + 1)
+    if len(content) > limit_bytes:
+        raise ValueError(f"expected at most {limit_bytes} bytes, got more; is it the right file?")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise ValueError(
+            f"expected UTF-8 text, got byte 0x{content[error.start]:02x} in line {line};"
+            " save the file as UTF-8"
+        ) from error
+
+
+def _password(path: str, file: str) -> str:
+    where = f"'{file}': mail.password_file = {_shown(path)}"
+    try:
+        mode = os.stat(path).st_mode
+        text = _read(path, LIMIT_PASSWORD_BYTES)
+    except OSError as error:
+        problem = (
+            f"{where}: expected a readable file, got '{error.strerror}';"
+            f" try: install -m 0640 -g iowarden /dev/null {path}"
+        )
+        raise ConfigError((problem,)) from error
+    except ValueError as error:
+        raise ConfigError((f"{where}: {error}",)) from error
+    if mode & stat.S_IROTH:
+        problem = (
+            f"{where}: expected a file that others cannot read,"
+            f" got mode {stat.S_IMODE(mode):04o}; try: chmod o= {path}"
+        )
+        raise ConfigError((problem,))
+    password = text.partition("\n")[0].rstrip("\r")
+    if not password:
+        raise ConfigError((f"{where}: expected the password in its first line, got nothing",))
+    return password
+
+
+def _compose(text: str, file: str) -> yaml.Node | None:
+    """Return the root of the document's node graph, which keeps line numbers; None if empty."""
+    try:
+        depth = 0
+        for event in yaml.parse(text, Loader=yaml.SafeLoader):
+            line = event.start_mark.line + 1 if event.start_mark else 0
+            if isinstance(event, yaml.AliasEvent):
+                raise ConfigError(
+                    (f"'{file}':{line}: expected no alias, got '*{event.anchor}'; write it out",)
+                )
+            depth += isinstance(event, yaml.CollectionStartEvent)
+            depth -= isinstance(event, yaml.CollectionEndEvent)
+            if depth > LIMIT_DEPTH:
+                raise ConfigError(
+                    (f"'{file}':{line}: expected at most {LIMIT_DEPTH} levels, got more",)
+                )
+        return yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 0
+        problem = f"'{file}':{line}: expected YAML, got: {error.problem}; indent with spaces only"
+        raise ConfigError((problem,)) from error
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        problem = f"'{file}':{line}: expected text, got a control character; remove it"
+        raise ConfigError((problem,)) from error
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Reading:
+    """What one walk through the nodes has found so far."""
+
+    file: str
+    problems: list[tuple[int, str]]
+    given: dict[str, Any]
+    lines: dict[str, int]
+
+    def report(self, node: yaml.Node, problem: str) -> None:
+        line = node.start_mark.line + 1
+        self.problems.append((line, f"'{self.file}':{line}: {problem}"))
+
+
+def _read_section(node: yaml.Node, prefix: str, reading: _Reading) -> None:
+    if _is_null(node):  # a section whose keys are all commented out
+        return
+    if not isinstance(node, yaml.MappingNode):
+        name = prefix.rstrip(".") or "the file"
+        reading.report(node, f"{name}: expected 'key: value' lines, got {_got(node)}")
+        return
+    keys = {key.path: key for key in KEYS}
+    sections = {path.rpartition(".")[0] for path in keys} - {""}
+    seen: dict[str, int] = {}
+    for name_node, value_node in node.value:
+        if not isinstance(name_node, yaml.ScalarNode):
+            reading.report(name_node, f"{prefix.rstrip('.') or 'the file'}: expected a key, got {_got(name_node)}")
+            continue
+        path = prefix + name_node.value
+        if path in seen:
+            reading.report(name_node, f"{path}: given before, in line {seen[path]}; remove one")
+            continue
+        seen[path] = name_node.start_mark.line + 1
+        if path in sections:
+            _read_section(value_node, path + ".", reading)
+        elif path in keys:
+            reading.lines[path] = seen[path]
+            _read_value(value_node, keys[path], reading)
+        else:
+            # the value is not shown: it may be a password
+            reading.report(name_node, f"{_plain(path)}: unknown key; {_suggestion(path)}")
+
+
+def _suggestion(path: str) -> str:
+    paths = [key.path for key in KEYS] + sorted({key.path.partition(".")[0] for key in KEYS})
+    leaf = path.rpartition(".")[2]
+    same_leaf = [known for known in paths if known.rpartition(".")[2] == leaf]
+    if close := same_leaf or difflib.get_close_matches(path, paths, 1, 0.7):
+        return f"did you mean '{close[0]}'?"
+    parent = path.rpartition(".")[0]
+    prefix = parent + "." if parent else ""
+    names = [name.removeprefix(prefix).partition(".")[0] for name in paths if name.startswith(prefix)]
+    return f"expected one of {', '.join(dict.fromkeys(names))}"
+
+
+def _read_value(node: yaml.Node, key: Key, reading: _Reading) -> None:
+    is_sequence = key.kind.is_list and isinstance(node, yaml.SequenceNode)
+    items = node.value if is_sequence else [node]
+    values = [_read_scalar(item, key, reading) for item in items]
+    if is_sequence and not values:
+        reading.report(node, f"{key.path} = []: expected {_expectation(key)}")
+    if len(set(values) - {None}) < len([value for value in values if value is not None]):
+        reading.report(node, f"{key.path}: the same value twice; remove one")
+    reading.given[key.path] = tuple(values) if key.kind.is_list else values[0]
+
+
+def _read_scalar(node: yaml.Node, key: Key, reading: _Reading) -> Any:  # noqa: ANN401 - of any kind
+    hint = ""
+    if isinstance(node, yaml.ScalarNode) and not _is_null(node):
+        try:
+            value = key.kind.read(node.value)
+        except ValueError as error:
+            hint = str(error)
+        else:
+            if _tag(node) in key.kind.tags:
+                return value
+            hint = "put it in quotes" if "str" in key.kind.tags else "remove the quotes"
+    problem = f"{key.path} = {_got(node)}: expected {_expectation(key)}"
+    reading.report(node, f"{problem}; {hint}" if hint else problem)
+    return None
+
+
+def _expectation(key: Key) -> str:
+    return f"{key.kind.expected}; example: {key.path.rpartition('.')[2]}: {key.example}"
+
+
+def _default(key: Key) -> Any:  # noqa: ANN401 - of any kind
+    if not key.default:
+        return () if key.kind.is_list else None
+    value = key.kind.read(key.default)
+    return (value,) if key.kind.is_list else value
+
+
+def _conflicts(values: dict[str, Any], given: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return the keys that do not go together; a value that is None here was reported before."""
+    found = []
+    if "mail.server" in given and "mail.to" not in given:
+        found.append(("mail.server", "expected 'mail.to' beside it; example: to: root@example.com"))
+    for one, other in (
+        ("mail.user", "mail.password_file"),
+        ("mail.password_file", "mail.user"),
+    ):
+        if one in given and other not in given:
+            found.append((one, f"expected '{other}' beside it, because a log-in needs both"))
+    for least, most in (
+        ("rule_interval.fast", "rule_interval.slow"),
+        ("all_clear_after", "close_after"),
+    ):
+        if None not in (values[least], values[most]) and values[least] > values[most]:
+            path, other = (least, most) if least in given else (most, least)
+            found.append((path, f"expected '{least}' to be no longer than '{most}'; set '{other}'"))
+    return found
+
+
+def _config(values: dict[str, Any], machine: str) -> Config:
+    host = values["host"] or machine
+    mail = {path[5:]: value for path, value in values.items() if path.startswith("mail.")}
+    return Config(
+        host=host,
+        listen=values["listen"],
+        state_directory=values["state_directory"],
+        rules_directory=values["rules_directory"],
+        shipped_rules=values["shipped_rules"],
+        mail=Mail(
+            server=mail["server"],
+            port=mail["port"] or _port(mail["server"], mail["tls"]),
+            tls=mail["tls"],
+            user=mail["user"],
+            password_file=mail["password_file"],
+            sender=mail["from"] or f"iowarden@{host}",
+            to=mail["to"],
+            timeout_seconds=mail["timeout"],
+            hello=mail["hello"] or host,
+        ),
+        http=Http(
+            channel_timeout_seconds=values["http.channel_timeout"],
+            connection_limit=values["http.connection_limit"],
+            threads=values["http.threads"],
+        ),
+        period_seconds=MappingProxyType(
+            {path[8:]: value for path, value in values.items() if path.startswith("periods.")}
+        ),
+        rule_interval=RuleInterval(values["rule_interval.fast"], values["rule_interval.slow"]),
+        warning_grouping_seconds=values["warning_grouping"],
+        all_clear_after_seconds=values["all_clear_after"],
+        close_after_seconds=values["close_after"],
+        reopen_within_seconds=values["reopen_within"],
+        remind_after_seconds=values["remind_after"],
+        expose=Expose(node=values["expose.node"]),
+        log_level=values["log_level"],
+    )
+
+
+def is_loopback(server: str) -> bool:
+    """Say whether a mail server's name or address is this machine, without asking anyone."""
+    try:
+        return ipaddress.ip_address(server).is_loopback
+    except ValueError:
+        return server.rstrip(".").lower() in {"localhost", "localhost.localdomain"}
+
+
+def _port(server: str | None, tls: str) -> int:
+    """Return the usual port. Source: RFC 6409 (587), RFC 8314 (465), RFC 5321 (25)."""
+    if tls == "auto":
+        return 25 if server is None or is_loopback(server) else 587
+    return {"starttls": 587, "tls": 465}.get(tls, 25)
+
+
+def _tag(node: yaml.Node) -> str:
+    return str(node.tag).removeprefix("tag:yaml.org,2002:")
+
+
+def _is_null(node: yaml.Node) -> bool:
+    return isinstance(node, yaml.ScalarNode) and _tag(node) == "null"
+
+
+def _got(node: yaml.Node) -> str:
+    if isinstance(node, yaml.ScalarNode):
+        return "nothing" if _is_null(node) else _shown(node.value)
+    return "a list" if isinstance(node, yaml.SequenceNode) else "a section"
+
+
+def _shown(value: str) -> str:
+    cut = value[:LIMIT_SHOWN_CHARACTERS] + "..." * (len(value) > LIMIT_SHOWN_CHARACTERS)
+    return json.dumps(cut, ensure_ascii=not cut.isprintable())
+
+
+def _plain(path: str) -> str:
+    """Return a key for a one-line message, whatever characters it was written with."""
+    return path if path.isprintable() and len(path) <= LIMIT_SHOWN_CHARACTERS else _shown(path)
