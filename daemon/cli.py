@@ -1,0 +1,239 @@
+"""The command `iowarden` and its subcommands."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import importlib.resources
+import os
+import queue
+import signal
+import sys
+import tempfile
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from iowarden.collectors import table
+from iowarden.collectors.files import Root
+from iowarden.collectors.recording import Player, RecordingError
+from iowarden.daemon import config as configuration
+from iowarden.daemon import journal, mail, memory
+from iowarden.daemon.clock import PlayedClock, SystemClock
+from iowarden.daemon.exposition import Exposition
+from iowarden.daemon.http import App, Server
+from iowarden.daemon.loop import Loop, Parts, Stop, Trouble
+from iowarden.daemon.message import render
+from iowarden.daemon.process import ProcessMetrics
+from iowarden.daemon.readers import Readers
+from iowarden.daemon.state import State
+from iowarden.rules.engine import Engine
+from iowarden.rules.notice import Evidence, Notice, Reason, Severity
+from iowarden.rules.rulefile import RuleFileError, RuleGroup, parse_rule_file
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+DEFAULT_CONFIG = "/etc/iowarden/iowarden.yaml"
+EXIT_CONFIG = 78
+"""sysexits.h EX_CONFIG: the unit does not restart on it."""
+EXIT_FAILED = 1
+RULE_SUFFIXES = (".yaml", ".yml")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; return its exit status."""
+    parsed = _parser().parse_args(arguments)
+    command: Callable[[argparse.Namespace], int] = parsed.command
+    try:
+        return command(parsed)
+    except configuration.ConfigError as error:
+        for problem in error.problems:
+            print(problem, file=sys.stderr)
+    except (RuleFileError, RecordingError) as error:
+        print(error, file=sys.stderr)
+    return EXIT_CONFIG
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="iowarden", description="Watches a Linux host's storage path and tells in time."
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    def add(name: str, run: Callable[[argparse.Namespace], int], words: str) -> argparse.ArgumentParser:
+        command = commands.add_parser(name, help=words, description=words)
+        command.set_defaults(command=run)
+        return command
+
+    run = add("run", _run, "watch this machine until told to stop")
+    run.add_argument("--play", metavar="RECORDING", help="play a recording instead of this machine")
+    check = add("config", lambda _: 0, "check the configuration")
+    actions = check.add_subparsers(required=True, metavar="ACTION")
+    action = actions.add_parser("check", help="read the configuration and every rule file")
+    action.set_defaults(command=_config_check)
+    action.add_argument("file", nargs="?", default=None, help=f"default: {DEFAULT_CONFIG}")
+    test = add("test-mail", _test_mail, "send a test mail and say what the server answered")
+    for command in (run, test):
+        command.add_argument("--config", metavar="FILE", help=f"default: {DEFAULT_CONFIG}, if there")
+        command.add_argument("--state-directory", metavar="DIR", help="instead of the configured one")
+    add("version", _version, "print the version")
+    return parser
+
+
+def _version(_: argparse.Namespace) -> int:
+    print(f"iowarden {importlib.metadata.version('iowarden')}")
+    return 0
+
+
+def _config_check(arguments: argparse.Namespace) -> int:
+    path = arguments.file or DEFAULT_CONFIG
+    settings = configuration.load(path)
+    groups = load_rules(settings)
+    rules = sum(len(group.rules) for group in groups)
+    print(f"'{path}' is good; {rules} rules in {len(groups)} groups")
+    if settings.mail.server is None:
+        print("nobody is mailed: no 'mail.server' is set; mails go to a Maildir in the state directory")
+    elif configuration.is_loopback(settings.mail.server):
+        print(
+            f"mail goes to this machine's own server '{settings.mail.server}':"
+            " with the root disk hung it may not leave; a remote server keeps that promise"
+        )
+    return 0
+
+
+def _test_mail(arguments: argparse.Namespace) -> int:
+    settings = _settings(arguments)
+    recipients = _recipients(settings)
+    notice = test_notice(SystemClock().now())
+    message = render(notice, settings.host, settings.mail.sender, recipients)
+    delivered = True
+    for line in mail.test_mail(_mail_settings(settings), message.as_bytes(), recipients):
+        print(line.text)
+        delivered = delivered and line.good
+    return 0 if delivered else EXIT_FAILED
+
+
+def _settings(arguments: argparse.Namespace) -> configuration.Config:
+    path = arguments.config
+    if path is None and not Path(DEFAULT_CONFIG).exists():
+        settings = configuration.parse("", DEFAULT_CONFIG, configuration.machine_name())
+    else:
+        settings = configuration.load(path or DEFAULT_CONFIG)
+    if arguments.state_directory is not None:
+        return settings.with_state_directory(str(Path(arguments.state_directory).resolve()))
+    return settings
+
+
+def load_rules(settings: configuration.Config) -> list[RuleGroup]:
+    """Return the shipped and the user's rule groups.
+
+    Errors: RuleFileError naming file, line and column; the directory may be missing, a file in it may not.
+    """
+    texts: list[tuple[str, str]] = []
+    if settings.shipped_rules:
+        shipped = importlib.resources.files("iowarden.rules")
+        texts += [
+            (f"shipped {entry.name}", entry.read_text(encoding="utf-8"))
+            for entry in sorted(shipped.iterdir(), key=lambda e: e.name)
+            if entry.name.endswith(RULE_SUFFIXES)
+        ]
+    directory = Path(settings.rules_directory)
+    if directory.is_dir():
+        for path in sorted(directory.iterdir()):
+            if path.name.endswith(RULE_SUFFIXES):
+                texts.append((str(path), _rule_text(path)))
+    return [group for file, text in texts for group in parse_rule_file(text, file)]
+
+
+def _rule_text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        message = f"'{path}': expected a readable rule file in UTF-8, got '{error}'; mend or remove it"
+        raise RuleFileError(message) from error
+
+
+def _recipients(settings: configuration.Config) -> tuple[str, ...]:
+    return settings.mail.to or (f"root@{settings.host}",)
+
+
+def _mail_settings(settings: configuration.Config) -> mail.MailSettings | mail.MaildirSettings:
+    chosen = settings.mail
+    if chosen.server is None:
+        return mail.MaildirSettings(str(Path(settings.state_directory) / "Maildir"))
+    return mail.MailSettings(
+        server=chosen.server,
+        port=chosen.port,
+        tls=chosen.tls,
+        user=chosen.user,
+        password=chosen.password,
+        sender=chosen.sender,
+        timeout_seconds=chosen.timeout_seconds,
+        hello=chosen.hello,
+    )
+
+
+def test_notice(now: float) -> Notice:
+    """Return the mail of `iowarden test-mail`, which is also the dry run before memory is locked."""
+    return Notice(
+        incident=f"test{int(now):x}",
+        number=1,
+        references=(),
+        reason=Reason.OPENED,
+        severity=Severity.WARNING,
+        object="host",
+        summary="this is a test; nothing is wrong",
+        opened_seconds=now,
+        realtime_seconds=now,
+        recurrences=0,
+        happened=("somebody ran 'iowarden test-mail'",),
+        evidence=(Evidence(now, "test", "the mail you are reading"),),
+        affected=(),
+        advice=("Nothing to do. If you did not expect it, ask who administers this machine.",),
+        unknown=(),
+    )
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    settings = _settings(arguments)
+    groups = load_rules(settings)
+    threading.stack_size(memory.THREAD_STACK_BYTES)
+    events: queue.SimpleQueue[object] = queue.SimpleQueue()
+    log = journal.Log(foreground="JOURNAL_STREAM" not in os.environ, level=settings.log_level)
+    player, clock, root = _machine(arguments.play)
+    readers = Readers(
+        table.SOURCES, settings.period_seconds, root, clock.now, events.put
+    )
+    engine = Engine(
+        groups, readers.sources, clock.now(), settings.rule_interval.slow_seconds
+    )
+    sender = mail.Sender(_mail_settings(settings), events.put)
+    exposition = Exposition(lambda text: events.put(Trouble("metrics", text)))
+    state = State(str(Path(settings.state_directory) / "state.db"), events.put)
+    parts = Parts(
+        config=settings,
+        clock=clock,
+        engine=engine,
+        readers=readers,
+        events=events,
+        log=log,
+        state=state,
+        sender=sender,
+        recipients=_recipients(settings),
+        exposition=exposition,
+        server=None,
+        notify=_notify,
+        player=player,
+        self_families=ProcessMetrics(),
+    )
+    loop = Loop(parts)
+    app = App(exposition.render, loop.healthy, loop.ready, loop.landing)
+    loop.serve_with(Server(settings.listen, app, settings.http, lambda t: events.put(Trouble("http", t))))
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda n, _: events.put(Stop(signal.Signals(n).name)))
+    _say_where(settings)
+    _warm_up(settings, engine, clock)
+    if problem := memory.lock():
+        events.put(Trouble("memory", problem))
+    return loop.run()

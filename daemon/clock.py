@@ -1,0 +1,58 @@
+"""The program's clock: Unix time that never jumps, and how a recording drives it."""
+
+from __future__ import annotations
+
+import time
+
+
+class SystemClock:
+    """This machine's clock.
+
+    `now` is the wall clock at start plus CLOCK_MONOTONIC: a stepped wall clock neither fires nor clears an
+    alert. `realtime` is the wall clock of this moment, for dates that people read.
+    """
+
+    def __init__(self) -> None:
+        """Fix the two clocks to each other."""
+        self._offset = time.time() - time.monotonic()
+
+    def now(self) -> float:
+        """Return the program's time in seconds."""
+        return time.monotonic() + self._offset
+
+    def realtime(self, at: float) -> float:
+        """Return the Unix time, by the wall clock of now, of a moment on the program's clock."""
+        return time.time() - (self.now() - at)
+
+    def uptime(self) -> float:
+        """Return seconds since boot, without time asleep (CLOCK_MONOTONIC)."""
+        return time.monotonic()
+
+
+class PlayedClock(SystemClock):
+    """The clock of a recording: it stands still until the next frame sets it."""
+
+    def __init__(self) -> None:
+        """Start before the first frame."""
+        self._monotonic = 0.0
+        self._realtime = 0.0
+        self._offset = 0.0
+
+    def set(self, monotonic_seconds: float, realtime_seconds: float) -> None:
+        """Take the clocks of a frame; the first one fixes them to each other."""
+        if not self._monotonic:
+            self._offset = realtime_seconds - monotonic_seconds
+        self._monotonic = monotonic_seconds
+        self._realtime = realtime_seconds
+
+    def now(self) -> float:
+        """Return the program's time in seconds."""
+        return self._monotonic + self._offset
+
+    def realtime(self, at: float) -> float:
+        """Return the recording's Unix time of a moment on the program's clock."""
+        return self._realtime - (self.now() - at)
+
+    def uptime(self) -> float:
+        """Return the recorded machine's monotonic clock."""
+        return self._monotonic

@@ -1,0 +1,555 @@
+"""The loop: one thread that reads, judges, tells and never waits for a disk.
+
+Threads around it read what may hang, write state.db, talk SMTP and serve HTTP; what they have to say comes
+back through one queue. Signals enqueue, too.
+"""
+
+from __future__ import annotations
+
+import json
+import queue
+import secrets
+import traceback
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.vocabulary import Family, Outcome, Reading
+from iowarden.daemon import codec, journal
+from iowarden.daemon.exposition import Chunk, Snapshot
+from iowarden.daemon.mail import Outbox, OutboundMail, SendResult
+from iowarden.daemon.message import message_id, render
+from iowarden.daemon.state import Batch, Committed, OutboxRow, StateLoaded
+from iowarden.rules import incidents, report
+from iowarden.rules.alerts import Alert, State, Transition
+from iowarden.rules.notice import Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from iowarden.collectors.block import Topology
+    from iowarden.collectors.recording import Player
+    from iowarden.daemon.clock import PlayedClock, SystemClock
+    from iowarden.daemon.config import Config
+    from iowarden.daemon.exposition import Exposition
+    from iowarden.daemon.http import Server
+    from iowarden.daemon.mail import Sender
+    from iowarden.daemon.readers import Readers
+    from iowarden.daemon.state import State as StateStore
+    from iowarden.rules.engine import Engine
+
+TICK_SECONDS = 1.0
+STATE_WAIT_SECONDS = 5.0
+"""So long the first judgement waits for what state.db knows; then it goes on without."""
+HTTP_RETRY_SECONDS = 30.0
+STOP_SECONDS = 5.0
+"""What a stop gives the last commit and the mail under way."""
+FRAME_WAIT_SECONDS = 0.02
+SETTLE_SECONDS = 2.0
+"""How long a recording waits, in real time, for threads that are reading or writing the last frame."""
+
+_PRIORITY = {
+    Severity.CRITICAL: 2,
+    Severity.WARNING: 4,
+    Severity.NOTICE: 5,
+    Severity.INFO: 6,
+}
+"""Journal priorities. Source: syslog(3)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """A signal asks the program to end."""
+
+    signal: str
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """A thread reports something; `text` '' says that it is over."""
+
+    key: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What the loop works with; made by the command line, or by a test."""
+
+    config: Config
+    clock: SystemClock
+    engine: Engine
+    readers: Readers
+    events: queue.SimpleQueue[object]
+    log: journal.Log
+    state: StateStore
+    sender: Sender
+    recipients: tuple[str, ...]
+    exposition: Exposition
+    server: Server | None
+    notify: Callable[[str], object]
+    """sd_notify: takes the text of the datagram."""
+    player: Player | None = None
+    self_families: Callable[[], tuple[tuple[Family, tuple[tuple[str, tuple[tuple[str, str], ...], float], ...]], ...]] | None = None
+    """Metrics of the process itself."""
+
+
+class Loop:
+    """The state of the running program. Everything here happens in one thread."""
+
+    def __init__(self, parts: Parts) -> None:
+        """Nothing happens yet."""
+        self._parts = parts
+        self._config = parts.config
+        self._clock = parts.clock
+        self._engine = parts.engine
+        self._log = parts.log
+        self._once = journal.Once()
+        self._outbox = Outbox()
+        self._incidents = incidents.Incidents()
+        self._install = ""
+        self._policy = incidents.Policy(
+            grouping_seconds=parts.config.warning_grouping_seconds,
+            all_clear_seconds=parts.config.all_clear_after_seconds,
+            close_seconds=parts.config.close_after_seconds,
+            reopen_seconds=parts.config.reopen_within_seconds,
+            remind_seconds=parts.config.remind_after_seconds,
+        )
+        self._pending: list[Reading] = []
+        self._state_known = False
+        self._started = 0.0
+        self._turned = 0.0
+        self._ready = False
+        self._stopping: Stop | None = None
+        self._commits = 0
+        self._confirmed = 0
+        self._sending = False
+        self._next_tick = 0.0
+        self._next_http = float("-inf")
+        self._status = ""
+        self._kept: dict[str, str] = {}
+        self._mails_total = {"delivered": 0, "failed": 0}
+
+    # --- what the HTTP threads ask
+
+    def healthy(self) -> str:
+        """Return '' while the loop turns, else how long it has not."""
+        behind = self._clock.now() - self._turned
+        limit = self._config.http.channel_timeout_seconds
+        return "" if behind <= limit else f"the loop has not turned for {behind:.0f} s"
+
+    def ready(self) -> str:
+        """Return '' after the first full round, else what is missing."""
+        return "" if self._ready else "the first round over all collectors is not over yet"
+
+    # --- running
+
+    def run(self) -> int:
+        """Turn until a signal says stop; return the exit status."""
+        self._parts.state.load()
+        if self._parts.player is not None:
+            self._await_state()
+        self._started = self._clock.now()
+        self._next_tick = self._started
+        while self._stopping is None:
+            try:
+                self._turn()
+            except Exception:  # noqa: BLE001 - the one place that survives our own mistakes, and says so
+                self._trouble("loop", f"loop: bug: {traceback.format_exc().strip()}")
+        self._stop()
+        return 0
+
+    def _turn(self) -> None:
+        if self._parts.player is None:
+            self._take(self._next_tick - self._clock.now())
+            now = self._clock.now()
+            if now < self._next_tick:
+                return
+            late = now - self._next_tick > TICK_SECONDS
+            self._next_tick = now + TICK_SECONDS if late else self._next_tick + TICK_SECONDS
+            self._tick(now)
+        elif self._next_frame():
+            self._tick(self._clock.now())
+        else:
+            self._deliver(self._clock.now())
+            self._parts.notify("WATCHDOG=1")
+
+    def _next_frame(self) -> bool:
+        """Let the threads settle, then take the next frame of the recording, if it is there."""
+        waited = 0.0
+        while waited < SETTLE_SECONDS and (
+            self._parts.readers.waiting() or self._confirmed < self._commits
+        ):
+            self._take(FRAME_WAIT_SECONDS)
+            waited += FRAME_WAIT_SECONDS
+        self._take(0.0)
+        if self._stopping is not None or self._parts.player is None:
+            return False
+        frame = self._parts.player.advance()
+        if frame is None:
+            self._take(FRAME_WAIT_SECONDS)
+            return False
+        clock: PlayedClock = self._clock  # type: ignore[assignment]  # a player comes with its clock
+        clock.set(frame.monotonic_seconds, frame.realtime_seconds)
+        return True
+
+    def _take(self, timeout_seconds: float) -> None:
+        """Handle the events that are there, waiting at most so long for the first."""
+        try:
+            event = (
+                self._parts.events.get(timeout=timeout_seconds)
+                if timeout_seconds > 0
+                else self._parts.events.get_nowait()
+            )
+            while True:
+                self._handle(event)
+                event = self._parts.events.get_nowait()
+        except queue.Empty:
+            return
+
+    def _handle(self, event: object) -> None:
+        match event:
+            case Reading():
+                self._parts.readers.finished(event)
+                self._pending.append(event)
+            case SendResult():
+                self._sent(event)
+            case Committed():
+                self._confirmed = max(self._confirmed, event.sequence)
+                self._outbox.committed(event)
+                self._trouble("state", event.error)
+            case StateLoaded():
+                self._restore(event)
+            case Trouble():
+                self._trouble(event.key, event.text)
+            case Stop():
+                self._stopping = event
+            case _:
+                self._trouble("event", f"loop: bug: unknown event {event!r:.200}")
+
+    def _tick(self, now: float) -> None:
+        readings = [*self._pending, *self._parts.readers.run(now)]
+        self._pending = []
+        for reading in readings:
+            self._judge_reading(reading)
+        self._engine.observe(readings, now, self._clock.uptime())
+        if self._state_known or now - self._started > STATE_WAIT_SECONDS:
+            self._judge(now)
+        self._deliver(now)
+        self._serve(now)
+        self._publish(now)
+        self._turned = now
+        self._tell_manager()
+
+    def _judge_reading(self, reading: Reading) -> None:
+        key = f"source {reading.source}"
+        if reading.outcome in (Outcome.OK, Outcome.ABSENT):
+            self._trouble(key, "", journal.SOURCE_RECOVERED)
+        else:
+            text = f"{reading.source}: {reading.outcome}: {reading.error}"
+            self._trouble(key, text, journal.SOURCE_FAILED)
+
+    # --- alerts, incidents, mails
+
+    def _judge(self, now: float) -> None:
+        if not self._install:
+            self._install = secrets.token_hex(6)
+        changes = self._engine.evaluate(now)
+        topology = self._topology()
+        self._incidents, dues, events = incidents.step(
+            self._incidents,
+            self._engine.alerts(),
+            now,
+            install=self._install,
+            policy=self._policy,
+            identify=lambda name: report.identity(topology, name),
+            observe=lambda alert: self._measured([alert], now),
+        )
+        for change in changes:
+            self._log_transition(change)
+        for event in events:
+            self._log_incident(event)
+        rows = [self._compose(due, now) for due in dues]
+        problems = {f"rule {p.rule}": p.text for p in self._engine.problems()}
+        for key, text in problems.items():
+            self._trouble(key, text)
+        for key in [k for k in self._once.keys() if k.startswith("rule ") and k not in problems]:
+            self._trouble(key, "")
+        if changes or rows or self._incidents.changed:
+            self._commit(rows)
+        for row in rows:
+            self._outbox.add(row, now, self._commits)
+
+    def _compose(self, due: incidents.Due, now: float) -> OutboxRow:
+        """Return the mail that is due, rendered, for the outbox; count its advice as given."""
+        incident = due.incident
+        alerts = [a for a in self._engine.alerts() if any(m.labels == a.labels for m in incident.members)]
+        notice = report.notice(
+            due, self._clock.realtime, now, self._measured(alerts, now), self._topology()
+        )
+        advised = replace(incident, advised=report.advised(incident))
+        by_key = {**self._incidents.by_key, incident.key: advised}
+        self._incidents = replace(self._incidents, by_key=by_key)
+        message = render(notice, self._config.host, self._config.mail.sender, self._parts.recipients)
+        self._log.send(
+            journal.INCIDENT_MAIL,
+            _PRIORITY[notice.severity],
+            f"incident {incident.identifier}: mail {notice.number} ({notice.reason}): {message['Subject']}",
+            IOWARDEN_INCIDENT=incident.identifier,
+            IOWARDEN_SEVERITY=notice.severity.name.lower(),
+        )
+        return OutboxRow(
+            message_id=message_id(notice, self._config.host),
+            incident=incident.identifier,
+            number=notice.number,
+            severity=notice.severity,
+            created_realtime_seconds=notice.realtime_seconds,
+            recipients_pending=self._parts.recipients,
+            data=message.as_bytes(),
+        )
+
+    def _measured(self, alerts: list[Alert], now: float) -> tuple[report.Evidence, ...]:
+        samples = dict.fromkeys(s for alert in alerts for s in self._engine.current(alert))
+        return report.evidence(samples, self._clock.realtime(now))
+
+    def _deliver(self, now: float) -> None:
+        if self._sending:
+            return
+        row = self._outbox.next(now)
+        if row is not None:
+            self._sending = True
+            self._parts.sender.submit(OutboundMail(row.message_id, row.recipients_pending, row.data))
+
+    def _sent(self, result: SendResult) -> None:
+        self._sending = False
+        now = self._clock.now()
+        row = self._outbox.row(result.message_id)
+        batch, problem = self._outbox.sent(result, now)
+        self._commits += 1
+        self._parts.state.commit(replace(batch, sequence=self._commits))
+        incident = "" if row is None else row.incident
+        if result.delivered:
+            self._mails_total["delivered"] += 1
+            self._log.send(
+                journal.MAIL_DELIVERED,
+                6,
+                f"mail {result.message_id}: taken for {', '.join(result.delivered)}: {result.answer}",
+                IOWARDEN_INCIDENT=incident,
+            )
+        if problem:
+            self._mails_total["failed"] += 1
+        self._trouble("mail", problem, journal.MAIL_FAILED)
+
+    # --- what survives a restart
+
+    def _commit(self, rows: list[OutboxRow]) -> None:
+        documents = {
+            "install": json.dumps(self._install),
+            "alerts": codec.encode(tuple(a for a in self._engine.alerts())),
+            "incidents": codec.encode(self._incidents.by_key),
+            "sequences": codec.encode(self._incidents.sequences),
+            "bandwidths": codec.encode(self._engine.usual_bandwidths()),
+        }
+        changed = {k: v for k, v in documents.items() if self._kept.get(k) != v}
+        self._kept = documents
+        self._commits += 1
+        self._parts.state.commit(Batch(self._commits, put=changed, add=tuple(rows)))
+
+    def _await_state(self) -> None:
+        waited = 0.0
+        while not self._state_known and waited < STATE_WAIT_SECONDS and self._stopping is None:
+            self._take(FRAME_WAIT_SECONDS)
+            waited += FRAME_WAIT_SECONDS
+
+    def _restore(self, loaded: StateLoaded) -> None:
+        """Take back what was kept; each document that cannot be read is said and left out."""
+        self._state_known = True
+        self._trouble("state", loaded.error)
+        now = self._clock.now()
+        documents = loaded.documents
+
+        def read(name: str, cls: object, otherwise: object) -> object:
+            text = documents.get(name)
+            if text is None:
+                return otherwise
+            try:
+                return codec.decode(cls, text)
+            except codec.CodecError as error:
+                self._trouble(f"state {name}", f"state: document '{name}': {error}; starting without it")
+                return otherwise
+
+        if not self._install:
+            self._install = str(read("install", str, "")) or secrets.token_hex(6)
+            for alert in self._engine.restore(read("alerts", tuple[Alert, ...], ())):  # type: ignore[arg-type]
+                self._log_transition(Transition(replace(alert, state=State.INACTIVE), alert.state))
+            by_key = read("incidents", dict[str, incidents.Incident], {})
+            self._incidents = incidents.Incidents(
+                {  # what was firing when the program ended was so until now, as far as anybody knows
+                    key: replace(i, active_seconds=now) if i.firing else i
+                    for key, i in by_key.items()  # type: ignore[attr-defined]
+                },
+                read("sequences", dict[str, int], {}),  # type: ignore[arg-type]
+            )
+            self._engine.restore_bandwidths(
+                read("bandwidths", dict[str, tuple[float, ...]], {})  # type: ignore[arg-type]
+            )
+        self._outbox.restore(loaded.outbox, now)
+
+    # --- telling
+
+    def _log_transition(self, change: Transition) -> None:
+        alert = change.alert
+        device = alert.label("device")
+        kinds = {
+            State.FIRING: journal.ALERT_FIRING,
+            State.UNKNOWN: journal.ALERT_UNKNOWN,
+            State.RESOLVED: journal.ALERT_RESOLVED,
+            State.INACTIVE: journal.ALERT_RESOLVED,
+        }
+        kind = kinds.get(alert.state)
+        if kind is None:  # pending is nothing to tell yet
+            return
+        incident = next(
+            (
+                i.identifier
+                for i in self._incidents.by_key.values()
+                if any(m.labels == alert.labels for m in i.members)
+            ),
+            "",
+        )
+        priority = _PRIORITY[alert.severity] if alert.state is not State.RESOLVED else 5
+        reason = f": {alert.unknown_reason}" if alert.state is State.UNKNOWN else ""
+        self._log.send(
+            kind,
+            priority,
+            f"{alert.name} {alert.state}{reason}: {alert.annotation('summary')}",
+            IOWARDEN_ALERT=alert.name,
+            IOWARDEN_DEVICE=device,
+            IOWARDEN_SEVERITY=alert.severity.name.lower(),
+            IOWARDEN_STATE=alert.state.value,
+            IOWARDEN_INCIDENT=incident,
+        )
+
+    def _log_incident(self, event: incidents.Event) -> None:
+        incident = event.incident
+        kinds = {
+            incidents.Change.OPENED: journal.INCIDENT_OPENED,
+            incidents.Change.WORSE: journal.INCIDENT_WORSE,
+            incidents.Change.FOLDED: journal.INCIDENT_WORSE,
+            incidents.Change.AGAIN: journal.INCIDENT_OPENED,
+            incidents.Change.CLOSED: journal.INCIDENT_CLOSED,
+        }
+        self._log.send(
+            kinds[event.change],
+            _PRIORITY[incident.severity],
+            f"incident {incident.identifier} ({incident.object}): {event.change}",
+            IOWARDEN_INCIDENT=incident.identifier,
+            IOWARDEN_SEVERITY=incident.severity.name.lower(),
+            IOWARDEN_STATE=event.change.value,
+        )
+
+    def _trouble(self, key: str, text: str, kind: journal.Kind = journal.TROUBLE) -> None:
+        """Say an error once, then when it changes or ends ('')."""
+        line = self._once.say(key, text) if text else self._once.clear(key)
+        if line:
+            self._log.send(kind, 4 if text else 5, line)
+
+    def _tell_manager(self) -> None:
+        firing = [a for a in self._engine.alerts() if a.active]
+        warnings = sum(a.severity >= Severity.WARNING for a in firing)
+        silent = [s.source.name for s in self._engine.statuses() if s.silent()]
+        if not self._ready and (
+            all(s.reading is not None for s in self._engine.statuses())
+            or self._clock.now() - self._started > HTTP_RETRY_SECONDS
+        ):
+            self._ready = True
+            self._parts.notify("READY=1")
+            self._log.send(journal.STARTED, 6, self._summary())
+        status = (
+            f"{warnings} warning or critical, {len(firing) - warnings} informative alerts;"
+            f" {len(self._outbox)} mails waiting"
+            + (f"; not readable: {', '.join(silent)}" if silent else "")
+        )
+        text = "WATCHDOG=1"
+        if status != self._status:
+            self._status = status
+            text += f"\nSTATUS={status}"
+        self._parts.notify(text)
+
+    def _summary(self) -> str:
+        status = self._engine.statuses()
+        good = sum(s.outcome() is Outcome.OK for s in status)
+        topology = self._topology()
+        leaves = 0 if topology is None else len(topology.leaves)
+        return (
+            f"ready: {good} of {len(status)} sources read, {leaves} disks,"
+            f" {self._engine.active_rules()} rules"
+        )
+
+    def _serve(self, now: float) -> None:
+        server = self._parts.server
+        if server is None or now < self._next_http:
+            return
+        problem = server.start()
+        self._trouble("http", problem)
+        self._next_http = now + HTTP_RETRY_SECONDS if problem else float("inf")
+
+    def _publish(self, now: float) -> None:
+        """Show what is known now; rendering is left to whoever scrapes."""
+        own = () if self._parts.self_families is None else self._parts.self_families()
+        oldest = self._outbox.oldest_unsent_seconds(now)
+        mail = (
+            (
+                Family("iowarden_mails_total", "counter", "Mails taken by the server, or attempts that failed."),
+                tuple(
+                    ("iowarden_mails_total", (("result", result),), float(count))
+                    for result, count in self._mails_total.items()
+                ),
+            ),
+            (
+                Family("iowarden_mails_waiting", "gauge", "Mails in the outbox."),
+                (("iowarden_mails_waiting", (), float(len(self._outbox))),),
+            ),
+            (
+                Family("iowarden_mail_oldest_unsent_seconds", "gauge", "Age of the oldest mail in the outbox; 0 without one."),
+                (("iowarden_mail_oldest_unsent_seconds", (), oldest or 0.0),),
+            ),
+            (
+                Family("iowarden_incidents_open", "gauge", "Incidents that are not closed."),
+                (
+                    (
+                        "iowarden_incidents_open",
+                        (),
+                        float(sum(i.closed_seconds is None for i in self._incidents.by_key.values())),
+                    ),
+                ),
+            ),
+            (
+                Family("iowarden_log_lost_total", "counter", "Log lines the journal did not take."),
+                (("iowarden_log_lost_total", (), float(self._log.lost_total)),),
+            ),
+        )
+        version = int(now)
+        chunks = tuple(Chunk(c.name, c.version, c.families) for c in self._engine.chunks())
+        self._parts.exposition.publish(
+            Snapshot((*chunks, Chunk("daemon", version, (*mail, *own))))
+        )
+
+    def _topology(self) -> Topology | None:
+        status = self._engine.status("block")
+        return None if status is None else status.value
+
+    def _stop(self) -> None:
+        """Give the last commit and the mail under way a moment; what is left is in state.db."""
+        signal = self._stopping.signal if self._stopping else "stop"
+        self._parts.notify("STOPPING=1")
+        self._commit([])
+        waited = 0.0
+        while waited < STOP_SECONDS and (self._sending or self._confirmed < self._commits):
+            self._take(FRAME_WAIT_SECONDS)
+            waited += FRAME_WAIT_SECONDS
+        left = len(self._outbox)
+        self._log.send(
+            journal.STOPPED, 6, f"stopped by {signal}" + (f"; {left} mails wait in state.db" if left else "")
+        )
+        if self._parts.server is not None:
+            self._parts.server.close()

@@ -1,0 +1,31 @@
+"""Code and data stay in memory: a page fault on a hung disk would stop the watcher with the watched."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+
+_MCL_CURRENT = 1
+_MCL_FUTURE = 2
+_MCL_ONFAULT = 4
+"""Source: mlockall(2), asm-generic/mman.h; ONFAULT since Linux 4.4."""
+
+THREAD_STACK_BYTES = 512 * 1024
+"""Locked memory counts address space: 8 MB stacks of a few threads would be most of it."""
+
+
+def lock() -> str:
+    """Lock what is in memory and, as it is touched, what comes; return '' or why it could not be done.
+
+    Call it after all imports and a dry run of the alert path. Locking everything first and then only what is
+    touched keeps the reserved, never used parts of stacks and arenas out of memory.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    for flags in (_MCL_CURRENT, _MCL_CURRENT | _MCL_FUTURE | _MCL_ONFAULT):
+        if libc.mlockall(flags):
+            error = os.strerror(ctypes.get_errno())
+            return (
+                f"memory: expected mlockall to succeed, got '{error}'; with the root disk hung iowarden may"
+                " stop with it. Set LimitMEMLOCK=infinity (the shipped unit does), or run as root"
+            )
+    return ""

@@ -1,0 +1,213 @@
+"""The life of an alert: inactive, pending, firing, unknown, resolved.
+
+Source: Prometheus 3, rules/alerting.go (identity, `for`, `keep_firing_for`), with one state more: an alert whose
+source can no longer be read is *unknown*. It neither fires anew nor resolves: only good data ends it.
+Units: all times are seconds of the program's clock.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.vocabulary import Labels  # noqa: TC001 - kept over restarts: read at run time
+from iowarden.rules.notice import Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from iowarden.rules.promql.evaluator import Sample
+    from iowarden.rules.rulefile import Rule
+
+RECENT_SECONDS = 7200.0
+"""Window of `iowarden_alert_recent_firings`."""
+RESOLVED_KEPT_SECONDS = 900.0
+"""As long as Prometheus keeps a resolved alert to be told about it."""
+
+
+class State(enum.StrEnum):
+    """Where an alert stands."""
+
+    INACTIVE = "inactive"
+    """No instance of the rule; only rules are in this state."""
+    PENDING = "pending"
+    FIRING = "firing"
+    UNKNOWN = "unknown"
+    RESOLVED = "resolved"
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """One instance of a rule: its labels are its identity."""
+
+    name: str
+    labels: Labels
+    """With alertname and severity, without the metric's name."""
+    state: State
+    value: float
+    annotations: tuple[tuple[str, str], ...]
+    active_seconds: float
+    """When the condition was first seen to hold."""
+    fired_seconds: float | None = None
+    missed_seconds: float | None = None
+    """When the condition was first seen not to hold while `keep_firing_for` keeps it firing."""
+    unknown_seconds: float | None = None
+    unknown_reason: str = ""
+    resolved_seconds: float | None = None
+    recent_firings: tuple[float, ...] = ()
+    """When it began to fire, in the last 2 hours."""
+
+    def label(self, name: str) -> str:
+        """Return a label's value, or ''."""
+        return next((value for key, value in self.labels if key == name), "")
+
+    def annotation(self, name: str) -> str:
+        """Return an annotation's text, or ''."""
+        return next((value for key, value in self.annotations if key == name), "")
+
+    @property
+    def severity(self) -> Severity:
+        """Return the severity its label says; what is not one of ours counts as a warning."""
+        return {
+            "critical": Severity.CRITICAL,
+            "warning": Severity.WARNING,
+            "notice": Severity.NOTICE,
+            "info": Severity.INFO,
+            "none": Severity.INFO,
+        }.get(self.label("severity").lower(), Severity.WARNING)
+
+    @property
+    def active(self) -> bool:
+        """Whether it is firing, or was when its source fell silent."""
+        return self.state in (State.FIRING, State.UNKNOWN)
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """An alert that changed its state; `before` is INACTIVE for a new one."""
+
+    alert: Alert
+    before: State
+
+
+class DuplicateAlertError(Exception):
+    """Two results of one rule have the same labels: Prometheus calls that an error, too."""
+
+
+Alerts = dict["Labels", Alert]
+Query = "Callable[[str], list[Sample]]"
+
+
+def matched(
+    rule: Rule, results: Sequence[Sample], query: Callable[[str], list[Sample]]
+) -> dict[Labels, tuple[float, tuple[tuple[str, str], ...]]]:
+    """Return for each alert identity of a rule's results its value and expanded annotations.
+
+    Errors: DuplicateAlertError.
+    """
+    found: dict[Labels, tuple[float, tuple[tuple[str, str], ...]]] = {}
+    for sample in results:
+        own = dict(sample.labels)
+        labels = dict(own)
+        for name, template in rule.labels:
+            labels[name] = template.render(own, sample.value, query)
+        labels["alertname"] = rule.alert
+        identity = tuple(sorted((k, v) for k, v in labels.items() if v))
+        if identity in found:
+            message = (
+                f"'{rule.file}':{rule.line}: alert '{rule.alert}': expected results with different labels,"
+                f" got two with {dict(identity)}; add a label or aggregate in the expression"
+            )
+            raise DuplicateAlertError(message)
+        annotations = tuple(
+            (name, template.render(own, sample.value, query)) for name, template in rule.annotations
+        )
+        found[identity] = (sample.value, annotations)
+    return found
+
+
+def step(
+    rule: Rule,
+    alerts: Mapping[Labels, Alert],
+    found: Mapping[Labels, tuple[float, tuple[tuple[str, str], ...]]],
+    now: float,
+) -> tuple[Alerts, list[Transition]]:
+    """Return the rule's alerts after an evaluation on good data, and what changed."""
+    result: Alerts = {}
+    changes: list[Transition] = []
+    for identity, (value, annotations) in found.items():
+        before = alerts.get(identity)
+        if before is None or before.state is State.RESOLVED:
+            old = State.INACTIVE
+            recent = () if before is None else before.recent_firings
+            alert = Alert(
+                rule.alert, identity, State.PENDING, value, annotations, now, recent_firings=recent
+            )
+        else:
+            old = before.state
+            alert = replace(
+                before,
+                value=value,
+                annotations=annotations,
+                missed_seconds=None,
+                unknown_seconds=None,
+                unknown_reason="",
+            )
+            if old is State.UNKNOWN:
+                alert = replace(alert, state=State.FIRING)
+        if alert.state is State.PENDING and now - alert.active_seconds >= rule.for_seconds:
+            recent = (*alert.recent_firings, now)
+            alert = replace(alert, state=State.FIRING, fired_seconds=now, recent_firings=recent)
+        result[identity] = alert
+        if alert.state is not old:
+            changes.append(Transition(alert, old))
+    for identity, before in alerts.items():
+        if identity not in found:
+            alert_after, change = _missing(rule, before, now)
+            if alert_after is not None:
+                result[identity] = alert_after
+            if change:
+                changes.append(change)
+    return {key: _forget_old(alert, now) for key, alert in result.items()}, changes
+
+
+def silence(alert: Alert, reason: str, now: float) -> Alert:
+    """Return a firing alert as unknown because its source cannot be read; any other as it is."""
+    if alert.state is not State.FIRING:
+        return alert
+    return replace(alert, state=State.UNKNOWN, unknown_seconds=now, unknown_reason=reason)
+
+
+def _missing(rule: Rule, before: Alert, now: float) -> tuple[Alert | None, Transition | None]:
+    """Return what becomes of an alert whose condition good data shows not to hold."""
+    if before.state is State.PENDING:
+        kept = replace(before, state=State.RESOLVED, resolved_seconds=now)
+        # Only what has fired is worth keeping: its recent firings count towards a repetition.
+        return (kept if before.recent_firings else None), None
+    if before.state is State.RESOLVED:
+        over = now - (before.resolved_seconds or now) >= RESOLVED_KEPT_SECONDS
+        return (None if over and not before.recent_firings else before), None
+    missed = now if before.missed_seconds is None else before.missed_seconds
+    if now - missed < rule.keep_firing_for_seconds:
+        kept = replace(
+            before, state=State.FIRING, missed_seconds=missed, unknown_seconds=None, unknown_reason=""
+        )
+        changed = before.state is not State.FIRING
+        return kept, (Transition(kept, before.state) if changed else None)
+    resolved = replace(
+        before,
+        state=State.RESOLVED,
+        resolved_seconds=now,
+        missed_seconds=None,
+        unknown_seconds=None,
+        unknown_reason="",
+    )
+    return resolved, Transition(resolved, before.state)
+
+
+def _forget_old(alert: Alert, now: float) -> Alert:
+    if alert.recent_firings and alert.recent_firings[0] <= now - RECENT_SECONDS:
+        recent = tuple(at for at in alert.recent_firings if at > now - RECENT_SECONDS)
+        return replace(alert, recent_firings=recent)
+    return alert

@@ -1,0 +1,529 @@
+"""Readings in, alerts out: feeds the store, steps the signals, evaluates the rules. Pure: time comes as a parameter.
+
+What a source last said is held for three of its periods after it fell silent and is then marked stale; an alert
+whose sources are not `ok` is not evaluated, and is unknown once they have been silent for that long.
+Units: seconds of the program's clock (Unix time that never jumps).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from iowarden.collectors.vocabulary import Family, Labels, Outcome, Reading, Sample
+from iowarden.rules import alerts as life
+from iowarden.rules.promql.evaluator import EvaluationError, compile_expression
+from iowarden.rules.promql.store import Store
+from iowarden.rules.rulefile import RecordingRule, Rule, RuleGroup
+from iowarden.rules.signals import table as signals
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from iowarden.collectors.table import Source
+    from iowarden.rules.promql import evaluator
+
+HELD_PERIODS = 3
+REFRESH_SECONDS = 15.0
+"""Every live series is written anew at least so often, as a scrape would."""
+GONE_SECONDS = 86_400.0
+"""An alert on a device that has been away for a day is forgotten."""
+GRACE_SECONDS = 0.5
+"""A rule group is due half a second early rather than a whole tick late."""
+
+COLLECTOR_FAMILIES = (
+    Family("iowarden_collector_duration_seconds", "gauge", "How long the collector's last run took."),
+    Family(
+        "iowarden_collector_outcome", "gauge", "1 for the outcome of the collector's last run, else 0."
+    ),
+    Family(
+        "iowarden_collector_age_seconds", "gauge", "Seconds since the collector last read good data."
+    ),
+)
+ALERT_FAMILIES = (
+    Family("iowarden_alerts", "gauge", "1 for every alert that is pending, firing or unknown."),
+    Family(
+        "iowarden_alert_recent_firings", "gauge", "Times the alert began to fire in the last 2 hours."
+    ),
+    Family("iowarden_rules", "gauge", "Alerting and recording rules that are loaded."),
+    Family(
+        "iowarden_rule_evaluation_failures_total",
+        "counter",
+        "Evaluations of the rule that ended in an error.",
+    ),
+)
+RECENT = "iowarden_alert_recent_firings"
+
+
+@dataclass(slots=True)
+class SourceStatus:
+    """What is known of one source: its last run, its last good value and what it showed."""
+
+    source: Source
+    since_seconds: float
+    """When it was last seen good, or when the program started."""
+    reading: Reading | None = None
+    value: Any = None
+    good_seconds: float | None = None
+    samples: list[Sample] = field(default_factory=list)
+
+    def outcome(self) -> Outcome | None:
+        """Return the last run's outcome, or None before the first."""
+        return None if self.reading is None else self.reading.outcome
+
+    def silent(self) -> bool:
+        """Whether it should speak and does not: not yet read, or not `ok` (absent from the start is fine)."""
+        outcome = self.outcome()
+        return outcome is not Outcome.OK and not (
+            outcome is Outcome.ABSENT and self.good_seconds is None
+        )
+
+    def held(self, now: float) -> bool:
+        """Whether what it last said may still be used."""
+        return now - self.since_seconds <= HELD_PERIODS * self.source.period_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Families with their samples that change together. `version` counts changes."""
+
+    name: str
+    version: int
+    families: tuple[tuple[Family, tuple[Sample, ...]], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A rule that could not be evaluated; '' ends it."""
+
+    rule: str
+    text: str
+
+
+class Engine:
+    """All that is known of one machine, and what the rules make of it. One thread only."""
+
+    def __init__(
+        self,
+        groups: Sequence[RuleGroup],
+        sources: Sequence[Source],
+        now: float,
+        default_interval_seconds: float = 15.0,
+    ) -> None:
+        """Take the rules and the sources; nothing is known yet at `now`."""
+        self._sources = {s.name: SourceStatus(s, now) for s in sources}
+        self._signal_state = signals.State()
+        self._derived: signals.Derived | None = None
+        self._signal_samples: dict[str, list[Sample]] = {g.name: [] for g in signals.GROUPS}
+        self._signal_seconds = dict.fromkeys(self._signal_samples, now)
+        self._chunks: dict[str, Chunk] = {}
+        self._live: dict[str, set[tuple[str, Labels]]] = {}
+        self._refreshed = now
+        self._default_interval = default_interval_seconds
+        self._alerts: dict[int, life.Alerts] = {}
+        self._failures: dict[str, int] = {}
+        self._problems: dict[str, str] = {}
+        self._queries: dict[str, evaluator.Expression] = {}
+        self.load(groups, now)
+
+    # --- rules
+
+    def load(self, groups: Sequence[RuleGroup], now: float) -> None:
+        """Take other rules; the alerts of rules that stay keep their state."""
+        kept = [alert for alerts in self._alerts.values() for alert in alerts.values()]
+        self._groups = tuple(groups)
+        self._due = [now] * len(self._groups)
+        self._rules: list[Rule | RecordingRule] = [r for g in groups for r in g.rules]
+        self._alerts = {i: {} for i, r in enumerate(self._rules) if isinstance(r, Rule)}
+        self._owners = self._owned()
+        wanted: set[str] = set()
+        retention: dict[str, float] = {}
+        self._reads_any = False
+        for rule in self._rules:
+            wanted |= rule.expression.names
+            self._reads_any = self._reads_any or rule.expression.reads_any
+            for name, seconds in rule.expression.retention_seconds.items():
+                retention[name] = max(seconds, retention.get(name, 0.0))
+        self._wanted = frozenset(wanted)
+        self._store = Store(retention)
+        self._live = {}
+        self._refreshed = float("-inf")
+        self._rule_sources = [self._sources_of(rule.expression) for rule in self._rules]
+        self.restore(kept)
+
+    def restore(self, alerts: Iterable[life.Alert]) -> list[life.Alert]:
+        """Give the rules their alerts back; return those whose rule is not loaded any more."""
+        orphans = []
+        for alert in alerts:
+            for index, rule in enumerate(self._rules):
+                if isinstance(rule, Rule) and rule.alert == alert.name and _same_rule(rule, alert):
+                    self._alerts[index][alert.labels] = alert
+                    break
+            else:
+                orphans.append(alert)
+        return orphans
+
+    def alerts(self) -> list[life.Alert]:
+        """Return every alert that is pending, firing, unknown or lately resolved."""
+        return [alert for alerts in self._alerts.values() for alert in alerts.values()]
+
+    def active_rules(self) -> int:
+        """Return how many rules are loaded."""
+        return len(self._rules)
+
+    # --- readings
+
+    def observe(self, readings: Iterable[Reading], now: float, uptime_seconds: float) -> None:
+        """Take what the sources said in this tick, step the signals, feed the store."""
+        fresh: set[str] = set()
+        for reading in readings:
+            status = self._sources[reading.source]
+            status.reading = reading
+            fresh.add(reading.source)
+            if reading.outcome is Outcome.OK:
+                status.value = reading.value
+                status.good_seconds = status.since_seconds = now
+                if reading.source == "block":
+                    self._derived = signals.derive(reading.value)
+        names = None if self._derived is None else self._whole_devices()
+        for status in self._sources.values():
+            name = status.source.name
+            if name in fresh and status.outcome() is Outcome.OK:
+                status.samples = status.source.emit(status.value, names)
+                self._publish(name, status.source.families, status.samples, now)
+            elif status.samples and not status.held(now):
+                status.samples = []
+                self._publish(name, status.source.families, (), now)
+        self._step_signals(now, uptime_seconds)
+        if now - self._refreshed >= REFRESH_SECONDS:
+            self._refreshed = now
+            for name, status in self._sources.items():
+                if name not in fresh and status.samples:
+                    self._feed(name, status.samples, now)
+        self._publish_status(now)
+
+    def _step_signals(self, now: float, uptime_seconds: float) -> None:
+        def value(name: str) -> Any:  # noqa: ANN401 - each source has its own type
+            status = self._sources.get(name)
+            if status is None or status.value is None:
+                return None
+            fast = status.source.period_seconds <= 1.0
+            usable = status.outcome() is Outcome.OK if fast else status.held(now)
+            return status.value if usable else None
+
+        inputs = signals.Inputs(
+            now_seconds=now,
+            uptime_seconds=uptime_seconds,
+            meminfo=value("meminfo"),
+            vmstat=value("vmstat"),
+            stat=value("stat"),
+            vm_sysctl=value("vm_sysctl"),
+            blocks=value("diskstats"),
+            topology=value("block"),
+            failed=frozenset(
+                s.source.name
+                for s in self._sources.values()
+                if s.silent() and not (s.source.period_seconds > 1.0 and s.held(now))
+            ),
+        )
+        derived = self._derived if inputs.topology is not None else None
+        self._signal_state, result = signals.step(self._signal_state, inputs, derived)
+        for group in signals.GROUPS:
+            samples = result.get(group.name)
+            if samples is not None:
+                self._signal_seconds[group.name] = now
+            elif now - self._signal_seconds[group.name] > HELD_PERIODS:
+                samples = []
+            if samples is not None and (samples or self._signal_samples[group.name]):
+                self._signal_samples[group.name] = samples
+                self._publish("signal_" + group.name, group.families, samples, now)
+
+    def _whole_devices(self) -> frozenset[str]:
+        topology = self._sources["block"].value
+        return frozenset(topology.devices)
+
+    def _publish(
+        self, name: str, families: Sequence[Family], samples: Sequence[Sample], now: float
+    ) -> None:
+        self._feed(name, samples, now)
+        before = self._chunks.get(name)
+        by_name: dict[str, list[Sample]] = {family.name: [] for family in families}
+        for sample in samples:
+            by_name[sample[0]].append(sample)
+        content = tuple((family, tuple(by_name[family.name])) for family in families)
+        if before is None or before.families != content:
+            version = 1 if before is None else before.version + 1
+            self._chunks[name] = Chunk(name, version, content)
+
+    def _feed(self, name: str, samples: Iterable[Sample], now: float) -> None:
+        """Write the samples some rule may read; what was there before and is not now gets a stale marker."""
+        status = self._sources.get(name)
+        wanted = [s for s in samples if self._reads_any or s[0] in self._wanted]
+        if status is not None and status.samples and status.source.node is not None:
+            prefixes = status.source.node_prefixes
+            if self._reads_any or any(n.startswith(prefixes) for n in self._wanted):
+                wanted += [
+                    s
+                    for s in status.source.node(status.value)
+                    if self._reads_any or s[0] in self._wanted
+                ]
+        if not wanted and name not in self._live:
+            return
+        live = {(s[0], s[1]) for s in wanted}
+        for metric, labels in self._live.get(name, set()) - live:
+            self._store.mark_stale(metric, labels, now)
+        self._live[name] = live
+        self._store.append_many(now, wanted)
+
+    def _publish_status(self, now: float) -> None:
+        samples: list[Sample] = []
+        for name, status in self._sources.items():
+            labels = (("collector", name),)
+            if status.reading is not None:
+                duration = status.reading.duration_seconds
+                samples.append(("iowarden_collector_duration_seconds", labels, duration))
+                samples.extend(
+                    (
+                        "iowarden_collector_outcome",
+                        (("collector", name), ("outcome", outcome.value)),
+                        float(status.reading.outcome is outcome),
+                    )
+                    for outcome in Outcome
+                )
+            if status.good_seconds is not None:
+                age = now - status.good_seconds
+                samples.append(("iowarden_collector_age_seconds", labels, age))
+        self._publish("collectors", COLLECTOR_FAMILIES, samples, now)
+
+    # --- evaluation
+
+    def evaluate(self, now: float) -> list[life.Transition]:
+        """Evaluate the rule groups that are due; return the alerts that changed their state."""
+        changes: list[life.Transition] = []
+        first = 0
+        evaluated = False
+        for number, group in enumerate(self._groups):
+            indices = range(first, first + len(group.rules))
+            first += len(group.rules)
+            if now < self._due[number] - GRACE_SECONDS:
+                continue
+            evaluated = True
+            interval = group.interval_seconds or self._default_interval
+            self._due[number] = max(self._due[number] + interval, now + interval / 2)
+            for index in indices:
+                changes += self._evaluate_rule(index, now)
+        if evaluated:
+            self._publish_alerts(now)
+        return changes
+
+    def _evaluate_rule(self, index: int, now: float) -> list[life.Transition]:
+        rule = self._rules[index]
+        silent = [s for s in self._rule_sources[index] if self._sources[s].silent()]
+        if silent:
+            if isinstance(rule, Rule):
+                return self._silence(index, silent, now)
+            return []
+        try:
+            results = rule.expression.evaluate(self._store, now)
+            samples = results if isinstance(results, list) else []
+            if isinstance(rule, RecordingRule):
+                self._record(index, rule, samples, now)
+                self._solved(rule.record)
+                return []
+            found = life.matched(rule, samples, lambda text: self.query(text, now))
+        except (EvaluationError, life.DuplicateAlertError) as error:
+            name = rule.alert if isinstance(rule, Rule) else rule.record
+            self._failures[name] = self._failures.get(name, 0) + 1
+            self._problems[name] = str(error)
+            return []
+        self._solved(rule.alert)
+        alerts = self._alerts[index]
+        gone, changes = self._split_gone(alerts, now)
+        present = {key: alert for key, alert in alerts.items() if key not in gone}
+        stepped, more = life.step(rule, present, found, now)
+        self._alerts[index] = {**gone, **stepped}
+        return changes + more
+
+    def _silence(self, index: int, silent: Sequence[str], now: float) -> list[life.Transition]:
+        """Make the rule's firing alerts unknown once what their sources said may not be held any longer."""
+        status = [self._sources[name] for name in silent]
+        lost = [s for s in status if not s.held(now)]
+        if not lost:
+            return []
+        reason = "; ".join(
+            f"{s.source.name} {s.outcome() or 'not read yet'}"
+            + (f": {s.reading.error}" if s.reading is not None and s.reading.error else "")
+            for s in lost
+        )
+        changes = []
+        for key, alert in self._alerts[index].items():
+            after = life.silence(alert, reason, now)
+            if after is not alert:
+                self._alerts[index][key] = after
+                changes.append(life.Transition(after, alert.state))
+        return changes
+
+    def _split_gone(
+        self, alerts: life.Alerts, now: float
+    ) -> tuple[life.Alerts, list[life.Transition]]:
+        """Return the active alerts of devices that are no longer listed: nobody can say they are well."""
+        blocks = self._sources["diskstats"].value if "diskstats" in self._sources else None
+        if blocks is None:
+            return {}, []
+        gone: life.Alerts = {}
+        changes: list[life.Transition] = []
+        for key, alert in alerts.items():
+            device = alert.label("device")
+            if not alert.active or not device or device in blocks:
+                continue
+            after = life.silence(alert, f"device '{device}' is no longer listed by the kernel", now)
+            if after.unknown_seconds is not None and now - after.unknown_seconds > GONE_SECONDS:
+                ended = replace(after, state=life.State.INACTIVE, resolved_seconds=now)
+                changes.append(life.Transition(ended, after.state))
+                gone[key] = replace(ended, state=life.State.RESOLVED)
+                continue
+            if after is not alert:
+                changes.append(life.Transition(after, alert.state))
+            gone[key] = after
+        return gone, changes
+
+    def _record(
+        self, index: int, rule: RecordingRule, samples: Sequence[evaluator.Sample], now: float
+    ) -> None:
+        extra = dict(rule.labels)
+        fed = [
+            (rule.record, tuple(sorted({**dict(s.labels), **extra}.items())), s.value)
+            for s in samples
+        ]
+        key = f"rule_{index}"
+        live = {(name, labels) for name, labels, _ in fed}
+        for name, labels in self._live.get(key, set()) - live:
+            self._store.mark_stale(name, labels, now)
+        self._live[key] = live
+        self._store.append_many(now, fed)
+
+    def _solved(self, name: str) -> None:
+        self._problems.pop(name, None)
+
+    def problems(self) -> list[Problem]:
+        """Return the rules whose last evaluation ended in an error."""
+        return [Problem(rule, text) for rule, text in self._problems.items()]
+
+    def query(self, text: str, now: float) -> list[evaluator.Sample]:
+        """Return what an expression gives now; used by templates and evidence.
+
+        Errors: PromqlError, EvaluationError.
+        """
+        expression = self._queries.get(text)
+        if expression is None:
+            expression = self._queries[text] = compile_expression(text)
+        results = expression.evaluate(self._store, now)
+        return results if isinstance(results, list) else []
+
+    def _publish_alerts(self, now: float) -> None:
+        samples: list[Sample] = []
+        recent: dict[Labels, float] = {}
+        for alert in self.alerts():
+            if alert.state is not life.State.RESOLVED:
+                labels = tuple(sorted((*alert.labels, ("alertstate", alert.state.value))))
+                samples.append(("iowarden_alerts", labels, 1.0))
+            if alert.recent_firings:
+                recent[alert.labels] = float(len(alert.recent_firings))
+        samples += [(RECENT, labels, count) for labels, count in recent.items()]
+        samples.append(("iowarden_rules", (), float(len(self._rules))))
+        for rule in self._rules:
+            name = rule.alert if isinstance(rule, Rule) else rule.record
+            labels = (("rule", name),)
+            count = float(self._failures.get(name, 0))
+            sample = ("iowarden_rule_evaluation_failures_total", labels, count)
+            if sample not in samples:
+                samples.append(sample)
+        self._publish("alerts", ALERT_FAMILIES, samples, now)
+
+    # --- what others ask
+
+    def chunks(self) -> tuple[Chunk, ...]:
+        """Return everything for '/metrics'."""
+        return tuple(self._chunks.values())
+
+    def status(self, source: str) -> SourceStatus | None:
+        """Return what is known of a source, or None when there is no such source."""
+        return self._sources.get(source)
+
+    def statuses(self) -> tuple[SourceStatus, ...]:
+        """Return what is known of every source."""
+        return tuple(self._sources.values())
+
+    def usual_bandwidths(self) -> dict[str, tuple[float, ...]]:
+        """Return the saturated windows of each set of leaves, to be kept over a restart."""
+        return dict(self._signal_state.usual.windows)
+
+    def restore_bandwidths(self, windows: dict[str, tuple[float, ...]]) -> None:
+        """Give back what `usual_bandwidths` returned before a restart."""
+        usual = replace(self._signal_state.usual, windows=windows)
+        self._signal_state = replace(self._signal_state, usual=usual)
+
+    def current(self, alert: life.Alert) -> list[Sample]:
+        """Return the newest value of every metric the alert's rule reads, narrowed to its device."""
+        rule = next(
+            (self._rules[i] for i, alerts in self._alerts.items() if alert.labels in alerts), None
+        )
+        if rule is None:
+            return []
+        device = alert.label("device")
+        names = self._plain_names(rule.expression)
+        return [
+            sample
+            for chunk in self._chunks.values()
+            for family, samples in chunk.families
+            if family.name in names
+            for sample in samples
+            if not device or dict(sample[1]).get("device", device) == device
+        ]
+
+    def _plain_names(self, expression: evaluator.Expression) -> set[str]:
+        """Return the metrics an expression reads, recording rules resolved, without those of alerts."""
+        names: set[str] = set()
+        todo, seen = set(expression.names), {RECENT}
+        while todo:
+            name = todo.pop()
+            seen.add(name)
+            records = [r for r in self._rules if isinstance(r, RecordingRule) and r.record == name]
+            if not records and name != RECENT:
+                names.add(name)
+            for record in records:
+                todo |= record.expression.names - seen
+        return names
+
+    def _owned(self) -> Callable[[str], frozenset[str]]:
+        owners: dict[str, frozenset[str]] = {}
+        for status in self._sources.values():
+            for family in status.source.families:
+                owners[family.name] = frozenset({status.source.name})
+        for group in signals.GROUPS:
+            present = frozenset(group.sources) & self._sources.keys()
+            for family in group.families:
+                owners[family.name] = present
+        prefixes = [
+            (prefix, frozenset({s.source.name}))
+            for s in self._sources.values()
+            for prefix in s.source.node_prefixes
+        ]
+
+        def sources(name: str) -> frozenset[str]:
+            if name in owners:
+                return owners[name]
+            return next((own for prefix, own in prefixes if name.startswith(prefix)), frozenset())
+
+        return sources
+
+    def _sources_of(self, expression: evaluator.Expression) -> frozenset[str]:
+        return frozenset(
+            source for name in self._plain_names(expression) for source in self._owners(name)
+        )
+
+
+def _same_rule(rule: Rule, alert: life.Alert) -> bool:
+    """Whether an alert belongs to this rule of its name: their severities tell two apart."""
+    severity = next((t for name, t in rule.labels if name == "severity"), None)
+    return severity is None or severity.render({}, 0.0, None) == alert.label("severity")

@@ -1,0 +1,409 @@
+"""One incident per cause: which alerts belong together, and when a mail is due. Pure.
+
+An incident's key is the host or a disk's identity. While a disk hangs (condition B1), the write stalls it
+causes on the host (A, B2) join the disk's incident, and an open host incident is folded into it.
+Units: seconds of the program's clock.
+"""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.vocabulary import Labels  # noqa: TC001 - kept over restarts: read at run time
+from iowarden.rules.alerts import Alert, State
+from iowarden.rules.notice import Evidence, Reason, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+
+HOST = "host"
+HANGING = "B1"
+HOST_STALLS = frozenset({"A1", "B2"})
+"""Conditions of the host that a hanging disk explains."""
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """When mails are due. Units: seconds."""
+
+    grouping_seconds: float = 60.0
+    all_clear_seconds: float = 600.0
+    again_seconds: float = 3600.0
+    close_seconds: float = 86_400.0
+    reopen_seconds: float = 7 * 86_400.0
+    remind_seconds: float = 7 * 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """What an incident remembers of one alert: its worst moment and what it says now."""
+
+    labels: Labels
+    name: str
+    severity: Severity
+    state: State
+    since_seconds: float
+    summary: str
+    advice: str
+    unknown: str
+    evidence: tuple[Evidence, ...] = ()
+    """What was measured when it began."""
+    cleared_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Incident:
+    """One cause and its mails."""
+
+    identifier: str
+    key: str
+    object: str
+    opened_seconds: float
+    severity: Severity
+    members: tuple[Member, ...] = ()
+    mails: int = 0
+    references: tuple[str, ...] = ()
+    """'identifier.number' of the first mail of this thread and of those folded into it."""
+    mailed_severity: Severity = Severity.INFO
+    mailed_seconds: float | None = None
+    last_reason: Reason | None = None
+    active_seconds: float = 0.0
+    """When an alert of it was last firing or unknown."""
+    firing: bool = False
+    unreadable: bool = False
+    """Whether the mail 'unreadable' has been sent for the present silence."""
+    recurrences: int = 0
+    started_seconds: float = 0.0
+    """When it last began to fire."""
+    changed_seconds: float = 0.0
+    """When a mail last said that something changed: the reminder counts from there."""
+    closed_seconds: float | None = None
+    advised: tuple[str, ...] = ()
+    """Names of the alerts whose advice has been mailed."""
+
+
+class Change(enum.StrEnum):
+    """What the journal is told of an incident."""
+
+    OPENED = "opened"
+    WORSE = "worse"
+    FOLDED = "folded"
+    AGAIN = "again"
+    CLOSED = "closed"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A change of an incident, for the journal."""
+
+    change: Change
+    incident: Incident
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """A mail that is due, with the incident as it is once the mail is counted."""
+
+    reason: Reason
+    incident: Incident
+
+
+@dataclass(frozen=True, slots=True)
+class Incidents:
+    """All incidents, open and lately closed, and how many there were of each key."""
+
+    by_key: Mapping[str, Incident] = field(default_factory=dict)
+    sequences: Mapping[str, int] = field(default_factory=dict)
+    changed: frozenset[str] = frozenset()
+    """Keys whose incident differs from what was last kept durably."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What a device is called: the key of its incidents and the words for people."""
+
+    key: str
+    object: str
+
+
+def step(
+    state: Incidents,
+    alerts: Iterable[Alert],
+    now: float,
+    *,
+    install: str,
+    policy: Policy,
+    identify: Callable[[str], Identity],
+    observe: Callable[[Alert], tuple[Evidence, ...]],
+) -> tuple[Incidents, list[Due], list[Event]]:
+    """Return the incidents at `now`, given every alert, the mails that are due and what changed.
+
+    `install` is the random identifier of this installation: with the key and a count it makes an
+    identifier that is the same again when a kill lost the state but not the mail. `observe` says what is
+    measured for an alert now; it is asked once, when the alert joins its incident.
+    """
+    book = _Book(state, install)
+    active = [a for a in alerts if a.active and a.severity >= Severity.WARNING]
+    targets = _targets(book, active, identify)
+    by_key: dict[str, list[Alert]] = {}
+    for alert in active:
+        by_key.setdefault(targets[alert.labels].key, []).append(alert)
+    hanging = [a for a in active if a.label("condition") == HANGING and a.state is State.FIRING]
+    if hanging:
+        _fold(book, targets[_earliest(hanging).labels])
+    for alert in active:
+        book.open(targets[alert.labels], alert, now, policy)
+    dues: list[Due] = []
+    for key, incident in list(book.incidents.items()):
+        after = _refresh(incident, by_key.get(key, ()), now, observe)
+        if after.firing and not incident.firing and incident.mails:
+            book.events.append(Event(Change.AGAIN, after))
+        if after.severity > incident.severity and incident.members:
+            book.events.append(Event(Change.WORSE, after))
+        reason = _due(after, now, policy)
+        if reason is not None:
+            after = _mailed(after, reason, now)
+            dues.append(Due(reason, after))
+        after = _close(book, after, now, policy)
+        book.put(key, after, now, policy)
+    return book.result(), dues, book.events
+
+
+class _Book:
+    """The incidents while one step writes in them."""
+
+    def __init__(self, state: Incidents, install: str) -> None:
+        self.incidents = dict(state.by_key)
+        self.sequences = dict(state.sequences)
+        self.before = state
+        self.events: list[Event] = []
+        self._install = install
+
+    def open(self, identity: Identity, alert: Alert, now: float, policy: Policy) -> None:
+        """Make sure that an incident of this key is open."""
+        incident = self.incidents.get(identity.key)
+        if incident is not None:
+            if incident.closed_seconds is None:
+                return
+            if now - incident.closed_seconds <= policy.reopen_seconds:
+                self.incidents[identity.key] = replace(incident, closed_seconds=None)
+                return
+        number = self.sequences.get(identity.key, 0) + 1
+        self.sequences[identity.key] = number
+        digest = hashlib.blake2b(
+            f"{self._install}\0{identity.key}\0{number}".encode(), digest_size=5
+        ).hexdigest()
+        opened = Incident(
+            identifier=digest,
+            key=identity.key,
+            object=identity.object,
+            opened_seconds=now,
+            severity=alert.severity,
+            started_seconds=now,
+            changed_seconds=now,
+            active_seconds=now,
+        )
+        self.incidents[identity.key] = opened
+        self.events.append(Event(Change.OPENED, opened))
+
+    def put(self, key: str, incident: Incident, now: float, policy: Policy) -> None:
+        closed = incident.closed_seconds
+        if closed is not None and now - closed > policy.reopen_seconds:
+            del self.incidents[key]
+        else:
+            self.incidents[key] = incident
+
+    def result(self) -> Incidents:
+        keys = self.incidents.keys() | self.before.by_key.keys()
+        changed = frozenset(
+            k for k in keys if _durable(self.incidents.get(k)) != _durable(self.before.by_key.get(k))
+        )
+        return Incidents(self.incidents, self.sequences, changed)
+
+
+def _durable(incident: Incident | None) -> Incident | None:
+    """Return an incident without what changes each second, which no restart needs."""
+    if incident is None or not incident.firing:
+        return incident
+    return replace(incident, active_seconds=0.0)
+
+
+def _targets(
+    book: _Book, active: list[Alert], identify: Callable[[str], Identity]
+) -> dict[Labels, Identity]:
+    """Return where each alert belongs; one that is in an open incident stays there."""
+    at_home = {
+        member.labels: Identity(key, incident.object)
+        for key, incident in book.incidents.items()
+        if incident.closed_seconds is None
+        for member in incident.members
+        if member.cleared_seconds is None
+    }
+    targets: dict[Labels, Identity] = {}
+    for alert in active:
+        device = alert.label("device")
+        own = identify(device) if device else Identity(HOST, HOST)
+        targets[alert.labels] = at_home.get(alert.labels, own)
+    hanging = [a for a in active if a.label("condition") == HANGING and a.state is State.FIRING]
+    if hanging:
+        disk = targets[_earliest(hanging).labels]
+        for alert in active:
+            if alert.label("condition") in HOST_STALLS and targets[alert.labels].key == HOST:
+                targets[alert.labels] = disk
+    return targets
+
+
+def _earliest(alerts: list[Alert]) -> Alert:
+    return min(alerts, key=lambda a: (a.active_seconds, a.labels))
+
+
+def _fold(book: _Book, disk: Identity) -> None:
+    """Make the open host incident the disk's: its thread goes on under the disk's name."""
+    host = book.incidents.get(HOST)
+    if host is None or host.closed_seconds is not None or not host.firing:
+        return
+    if not all(_is_host_stall(m) for m in host.members if m.cleared_seconds is None):
+        return
+    del book.incidents[HOST]
+    there = book.incidents.get(disk.key)
+    if there is None or (there.closed_seconds is not None and not there.mails):
+        folded = replace(host, key=disk.key, object=disk.object)
+    else:
+        folded = replace(
+            there,
+            closed_seconds=None,
+            members=(*there.members, *host.members),
+            references=(*there.references, *host.references),
+            severity=max(there.severity, host.severity),
+            mailed_severity=max(there.mailed_severity, host.mailed_severity),
+            firing=True,
+        )
+    book.incidents[disk.key] = folded
+    book.events.append(Event(Change.FOLDED, folded))
+
+
+def _is_host_stall(member: Member) -> bool:
+    return dict(member.labels).get("condition") in HOST_STALLS
+
+
+def _refresh(
+    incident: Incident,
+    alerts: Iterable[Alert],
+    now: float,
+    observe: Callable[[Alert], tuple[Evidence, ...]],
+) -> Incident:
+    """Return the incident with its members as they are now; its severity only rises while it is open."""
+    current = {alert.labels: alert for alert in alerts}
+    if not current and not incident.firing:
+        return incident
+    members = []
+    for member in incident.members:
+        alert = current.pop(member.labels, None)
+        if alert is not None:
+            members.append(_member(alert, member, now, observe))
+        elif member.cleared_seconds is None:
+            members.append(replace(member, state=State.RESOLVED, cleared_seconds=now))
+        else:
+            members.append(member)
+    members += [_member(alert, None, now, observe) for alert in current.values()]
+    active = [m for m in members if m.cleared_seconds is None]
+    if not active:
+        return replace(incident, members=tuple(members), firing=False)
+    begins = not incident.firing
+    fresh = max(m.severity for m in active)
+    again = begins and incident.mails > 0
+    cleared = incident.last_reason is Reason.ALL_CLEAR
+    return replace(
+        incident,
+        members=tuple(members),
+        firing=True,
+        active_seconds=now,
+        started_seconds=now if begins else incident.started_seconds,
+        recurrences=incident.recurrences + 1 if again and cleared else incident.recurrences,
+        # It only rises while the incident is open; what was said to be over starts from its own.
+        severity=fresh if begins and cleared else max(incident.severity, fresh),
+        unreadable=incident.unreadable and any(m.state is State.UNKNOWN for m in active),
+    )
+
+
+def _member(
+    alert: Alert,
+    before: Member | None,
+    now: float,
+    observe: Callable[[Alert], tuple[Evidence, ...]],
+) -> Member:
+    unknown = alert.annotation("unknown")
+    if alert.state is State.UNKNOWN:
+        unknown = alert.unknown_reason
+    since = alert.fired_seconds if alert.fired_seconds is not None else now
+    if before is not None and before.cleared_seconds is None:
+        since, measured = before.since_seconds, before.evidence
+    else:
+        measured = observe(alert)
+    return Member(
+        labels=alert.labels,
+        name=alert.name,
+        severity=alert.severity,
+        state=alert.state,
+        since_seconds=since,
+        summary=alert.annotation("summary") or alert.name,
+        advice=alert.annotation("advice"),
+        unknown=unknown,
+        evidence=measured,
+    )
+
+
+def _due(incident: Incident, now: float, policy: Policy) -> Reason | None:  # noqa: PLR0911 - a decision table
+    """Return why a mail is due now, or None. The only place that decides it."""
+    quiet = now - incident.active_seconds
+    waited = now - incident.started_seconds >= policy.grouping_seconds
+    if incident.mails == 0:
+        due = incident.severity is Severity.CRITICAL or waited
+        return Reason.OPENED if due and incident.closed_seconds is None else None
+    if incident.severity > incident.mailed_severity:
+        return Reason.WORSE
+    if not incident.firing:
+        clear = quiet >= policy.all_clear_seconds
+        told = incident.last_reason is Reason.ALL_CLEAR
+        return Reason.ALL_CLEAR if clear and not told else None
+    mailed = incident.mailed_seconds if incident.mailed_seconds is not None else now
+    if incident.last_reason is Reason.ALL_CLEAR:
+        first = incident.recurrences <= 1
+        return Reason.AGAIN if first or now - mailed >= policy.again_seconds else None
+    silent = [m for m in incident.members if m.state is State.UNKNOWN and m.cleared_seconds is None]
+    often = incident.last_reason is Reason.UNREADABLE and now - mailed < policy.again_seconds
+    if silent and not incident.unreadable and not often:
+        return Reason.UNREADABLE
+    if now - incident.changed_seconds >= policy.remind_seconds and incident.last_reason is not Reason.STILL:
+        return Reason.STILL
+    return None
+
+
+def _mailed(incident: Incident, reason: Reason, now: float) -> Incident:
+    number = incident.mails + 1
+    first = incident.references or (f"{incident.identifier}.1",)
+    return replace(
+        incident,
+        mails=number,
+        references=first,
+        mailed_severity=incident.severity,
+        mailed_seconds=now,
+        last_reason=reason,
+        unreadable=incident.unreadable or reason is Reason.UNREADABLE,
+        changed_seconds=incident.changed_seconds if reason is Reason.STILL else now,
+    )
+
+
+def _close(book: _Book, incident: Incident, now: float, policy: Policy) -> Incident:
+    if incident.closed_seconds is not None or incident.firing:
+        return incident
+    if now - incident.active_seconds < policy.close_seconds:
+        return incident
+    closed = replace(incident, closed_seconds=now, members=(), severity=Severity.WARNING)
+    closed = replace(closed, mailed_severity=Severity.WARNING)
+    book.events.append(Event(Change.CLOSED, closed))
+    return closed

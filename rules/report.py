@@ -1,0 +1,158 @@
+"""An incident that is due for a mail, put into the words of a Notice. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from iowarden.rules.alerts import State
+from iowarden.rules.humanize import quantity
+from iowarden.rules.incidents import Identity
+from iowarden.rules.notice import Evidence, Notice, Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from iowarden.collectors.block import Device, Topology
+    from iowarden.collectors.vocabulary import Sample
+    from iowarden.rules.incidents import Due, Incident, Member
+
+_T = TypeVar("_T")
+
+MOST_EVIDENCE = 24
+"""Lines of evidence in one mail; a machine with 480 disks must not bury the first."""
+
+
+def identity(topology: Topology | None, name: str) -> Identity:
+    """Return what a device's incidents are keyed by: its serial number, else its WWN, else its name."""
+    device = None if topology is None else topology.devices.get(name)
+    if device is None:
+        return Identity(f"device {name}", name)
+    words = [word for word in (device.vendor, device.model) if word]
+    if device.serial:
+        words.append(f"serial {device.serial}")
+        key = f"disk {device.vendor or ''} {device.model or ''} {device.serial}"
+    else:
+        key = f"disk {device.wwn}" if device.wwn else f"device {name}"
+    return Identity(key, f"{name} ({', '.join(_joined(words))})" if words else name)
+
+
+def evidence(samples: Iterable[Sample], realtime_seconds: float) -> tuple[Evidence, ...]:
+    """Return a line for each sample: its labels, its value with a unit a person reads."""
+    return tuple(
+        Evidence(realtime_seconds, metric, _labelled(labels) + quantity(metric, value))
+        for metric, labels, value in samples
+    )
+
+
+def notice(
+    due: Due,
+    realtime: Callable[[float], float],
+    now: float,
+    current: Sequence[Evidence],
+    topology: Topology | None,
+) -> Notice:
+    """Return the mail that is due. `realtime` turns the program's clock into Unix time."""
+    incident = due.incident
+    members = sorted(
+        incident.members, key=lambda m: (m.cleared_seconds is not None, -m.severity, m.since_seconds)
+    )
+    number = incident.mails
+    begun = [
+        line for m in members if m.cleared_seconds is None or number == 1 for line in m.evidence
+    ]
+    told = set(incident.advised)
+    fresh = [m for m in members if m.advice and m.name not in told]
+    return Notice(
+        incident=incident.identifier,
+        number=number,
+        references=() if number == 1 else incident.references,
+        reason=due.reason,
+        severity=incident.severity,
+        object=incident.object,
+        summary=_summary(due.reason, members),
+        opened_seconds=realtime(incident.opened_seconds),
+        realtime_seconds=realtime(now),
+        recurrences=incident.recurrences,
+        happened=tuple(_happened(m, now) for m in members),
+        evidence=_distinct((*begun, *current))[:MOST_EVIDENCE],
+        affected=_affected(members, topology),
+        advice=_distinct(m.advice.strip() for m in fresh),
+        unknown=_distinct(
+            m.unknown.strip() for m in members if m.unknown and m.cleared_seconds is None
+        ),
+    )
+
+
+def _joined(words: Sequence[str]) -> list[str]:
+    """Return vendor and model as one word, the serial number apart."""
+    plain = [word for word in words if not word.startswith("serial ")]
+    serial = [word for word in words if word.startswith("serial ")]
+    return [" ".join(plain), *serial] if plain else serial
+
+
+def _summary(reason: Reason, members: Sequence[Member]) -> str:
+    if not members:
+        return "no alert is left"
+    worst = members[0]
+    if reason is Reason.UNREADABLE:
+        silent = next((m for m in members if m.state is State.UNKNOWN), worst)
+        return f"can no longer be read: {silent.unknown or silent.summary}"
+    return worst.summary
+
+
+def _happened(member: Member, now: float) -> str:
+    since = f"{quantity('_seconds', now - member.since_seconds)} ago"
+    text = f"{member.severity.name.lower()} {member.name}, since {since}: {member.summary}"
+    if member.state is State.UNKNOWN:
+        return f"{text} (its source can no longer be read)"
+    if member.cleared_seconds is not None:
+        return f"{text} (over since {quantity('_seconds', now - member.cleared_seconds)})"
+    return text
+
+
+def _affected(members: Sequence[Member], topology: Topology | None) -> tuple[str, ...]:
+    if topology is None:
+        return ()
+    lines = []
+    for name in _distinct(dict(m.labels).get("device", "") for m in members):
+        device = topology.devices.get(name)
+        if device is not None:
+            lines += [
+                f"{_words(topology.devices.get(holder), holder)} is built on {name}"
+                for holder in _above(topology, device)
+            ]
+    return _distinct(lines)
+
+
+def _above(topology: Topology, device: Device) -> list[str]:
+    found: list[str] = []
+    todo = list(device.holders)
+    while todo:
+        name = todo.pop(0)
+        if name not in found:
+            found.append(name)
+            holder = topology.devices.get(name)
+            todo += [] if holder is None else list(holder.holders)
+    return found
+
+
+def _words(device: Device | None, name: str) -> str:
+    if device is not None and device.md is not None:
+        return f"{name} ({device.md.level})"
+    if device is not None and device.dm_name:
+        return f"{name} ({device.dm_name})"
+    return name
+
+
+def _labelled(labels: Iterable[tuple[str, str]]) -> str:
+    words = [f"{key} {value}" for key, value in labels]
+    return f"{', '.join(words)}: " if words else ""
+
+
+def _distinct(values: Iterable[_T]) -> tuple[_T, ...]:
+    return tuple(dict.fromkeys(value for value in values if value))
+
+
+def advised(incident: Incident) -> tuple[str, ...]:
+    """Return the alerts whose advice this incident's mails have given by now: it never repeats."""
+    return _distinct((*incident.advised, *(m.name for m in incident.members if m.advice)))

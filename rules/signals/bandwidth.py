@@ -1,0 +1,161 @@
+"""How fast the disks take written data now and usually, and how long the backlog needs (condition A).
+
+While writers are held, demand exceeds capacity: what the disks complete is their bandwidth. It is taken from
+completed sectors alone: nr_written and pgpgout count submissions and move in lumps.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.vocabulary import Family, Sample
+from iowarden.rules.signals.limits import drain_seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from iowarden.rules.signals.leaves import Leaf, LeafHistory, Look
+
+SHORTEST_SECONDS = 10.0
+LONGEST_SECONDS = 30.0
+KEPT_WINDOWS = 99
+FEWEST_WINDOWS = 3
+KEPT_SETS = 32
+"""Sets of busy leaves remembered; the least recently seen is forgotten first."""
+
+FAMILIES = (
+    Family(
+        "iowarden_writeback_bandwidth_bytes_per_second",
+        "gauge",
+        "Rate at which held-back data reaches the disks now, redundancy taken off.",
+    ),
+    Family(
+        "iowarden_writeback_drain_seconds",
+        "gauge",
+        "Time the unwritten data needs to reach the disks at the bandwidth of now.",
+    ),
+    Family(
+        "iowarden_device_write_bandwidth_bytes_per_second",
+        "gauge",
+        "Share of a device in the bandwidth of now, redundancy taken off.",
+    ),
+)
+USUAL_FAMILIES = (
+    Family(
+        "iowarden_writeback_usual_bandwidth_bytes_per_second",
+        "gauge",
+        "Median bandwidth of these devices in windows in which they were saturated.",
+    ),
+    Family(
+        "iowarden_writeback_full_drain_seconds",
+        "gauge",
+        "Time a backlog as large as the dirty threshold needs at the usual bandwidth.",
+    ),
+)
+
+
+def bandwidth_now(history: LeafHistory, amplification: Mapping[str, float]) -> dict[str, float]:
+    """Return bytes per second of each leaf that had requests in flight in every look of 10 to 30 s.
+
+    A leaf that only completes reads is left out; one that completes nothing counts with 0.
+    """
+    rates: dict[str, float] = {}
+    if not history.looks:
+        return rates
+    last = history.looks[-1]
+    for name, leaf in last.leaves.items():
+        if leaf.busy_seconds < SHORTEST_SECONDS - 1e-3:
+            continue
+        look = history.before(min(leaf.busy_seconds, LONGEST_SECONDS))
+        rate = _rate(look, last, name, leaf)
+        first = look.leaves.get(name)
+        if rate is None or first is None:
+            continue
+        if rate > 0 or leaf.completed_total == first.completed_total:
+            rates[name] = rate / amplification.get(name, 1.0)
+    return rates
+
+
+def samples(rates: Mapping[str, float], backlog_bytes: float) -> list[Sample]:
+    """Return bandwidth and drain time of a backlog; nothing when no leaf tells."""
+    if not rates:
+        return []
+    total = math.fsum(rates.values())
+    drain = drain_seconds(backlog_bytes, total)
+    return [
+        ("iowarden_writeback_bandwidth_bytes_per_second", (), total),
+        ("iowarden_writeback_drain_seconds", (), math.inf if drain is None else drain),
+        *(
+            ("iowarden_device_write_bandwidth_bytes_per_second", (("device", name),), rate)
+            for name, rate in rates.items()
+        ),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class UsualState:
+    """Rates of saturated windows for each set of busy leaves ('sda+sdb'), latest last; kept over restarts."""
+
+    windows: Mapping[str, tuple[float, ...]]
+    started_seconds: float | None = None
+    """When the window under way began; None when none is."""
+    busy: frozenset[str] = frozenset()
+
+
+def usual_step(
+    state: UsualState,
+    history: LeafHistory,
+    amplification: Mapping[str, float],
+    *,
+    above_background: bool,
+) -> UsualState:
+    """Return the state after a look: a window counts when saturated at both ends by the same leaves."""
+    last = history.looks[-1]
+    busy = frozenset(name for name, leaf in last.leaves.items() if leaf.in_flight > 0)
+    if not above_background or not busy:
+        return UsualState(state.windows)
+    started = state.started_seconds
+    first = history.looks[0].at_seconds
+    if started is None or busy != state.busy or started < first - 1e-3:
+        return UsualState(state.windows, last.at_seconds, busy)
+    if last.at_seconds - started < SHORTEST_SECONDS - 1e-3:
+        return state
+    look = history.before(last.at_seconds - started)
+    total = 0.0
+    for name in busy:
+        rate = _rate(look, last, name, last.leaves[name])
+        if rate is None:
+            return UsualState(state.windows, last.at_seconds, busy)
+        total += rate / amplification.get(name, 1.0)
+    windows = dict(state.windows)
+    if total > 0:
+        key = "+".join(sorted(busy))
+        windows[key] = (*windows.pop(key, ()), total)[-KEPT_WINDOWS:]
+        while len(windows) > KEPT_SETS:
+            del windows[next(iter(windows))]
+    return UsualState(windows, last.at_seconds, busy)
+
+
+def usual_samples(state: UsualState, threshold_bytes: float) -> list[Sample]:
+    """Return the median bandwidth per set of leaves and what the whole threshold would need with it."""
+    result: list[Sample] = []
+    for devices, rates in state.windows.items():
+        if len(rates) >= FEWEST_WINDOWS:
+            labels = (("devices", devices),)
+            median = statistics.median(rates)
+            result += (
+                ("iowarden_writeback_usual_bandwidth_bytes_per_second", labels, median),
+                ("iowarden_writeback_full_drain_seconds", labels, threshold_bytes / median),
+            )
+    return result
+
+
+def _rate(first: Look, last: Look, name: str, leaf: Leaf) -> float | None:
+    before = first.leaves.get(name)
+    elapsed = last.at_seconds - first.at_seconds
+    if before is None or elapsed <= 0 or leaf.written_bytes < before.written_bytes:
+        return None
+    return (leaf.written_bytes - before.written_bytes) / elapsed

@@ -1,0 +1,47 @@
+"""For how long tasks have waited uninterruptibly for I/O (procs_blocked).
+
+Source: kernel, filesystems/proc.rst, '/proc/stat'.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from iowarden.collectors.vocabulary import Family, Sample
+from iowarden.rules.signals.writeback import GAP_SECONDS
+
+WINDOW_SECONDS = 10.0
+AT_LEAST = (1, 3)
+"""One task is the writer itself; three mean that others wait too."""
+
+FAMILIES = (
+    Family(
+        "iowarden_tasks_blocked_seconds",
+        "gauge",
+        "Seconds of the last 10 in which at least so many tasks were blocked on I/O.",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class BlockedState:
+    """Samples of the last 10 seconds: (time, seconds since the one before, tasks blocked)."""
+
+    history: tuple[tuple[float, float, int], ...] = ()
+
+
+def step(state: BlockedState, now: float, blocked: int) -> tuple[BlockedState, list[Sample]]:
+    """Return the state after a sample at `now` and the series it shows."""
+    elapsed = now - state.history[-1][0] if state.history else 0.0
+    history = state.history
+    if not 0.0 <= elapsed <= GAP_SECONDS:
+        history, elapsed = (), 0.0
+    history = (*(h for h in history if h[0] > now - WINDOW_SECONDS), (now, elapsed, blocked))
+    return BlockedState(history), [
+        (
+            "iowarden_tasks_blocked_seconds",
+            (("at_least", str(tasks)),),
+            min(sum(h[1] for h in history if h[2] >= tasks), WINDOW_SECONDS),
+        )
+        for tasks in AT_LEAST
+    ]

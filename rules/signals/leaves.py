@@ -1,0 +1,110 @@
+"""The last half minute of every leaf device, and what one written byte costs on it.
+
+Leaves are the devices at the bottom (disks and paths): what is stacked on them would count twice, and md's
+own counters counted submissions for long.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from iowarden.rules.signals.writeback import GAP_SECONDS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from iowarden.collectors.block import Md, Topology
+    from iowarden.collectors.diskstats import BlockIo
+
+KEPT_SECONDS = 30.0
+
+
+class Leaf(NamedTuple):
+    """What one leaf showed in one sample, and for how many seconds it has been in flight in each."""
+
+    written_bytes: int
+    completed_total: int
+    in_flight: int
+    busy_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """All leaves at one moment. Units: seconds of the program's clock."""
+
+    at_seconds: float
+    leaves: Mapping[str, Leaf]
+
+
+@dataclass(frozen=True, slots=True)
+class LeafHistory:
+    """The looks of the last 30 seconds, oldest first."""
+
+    looks: tuple[Look, ...] = ()
+
+    def before(self, seconds: float) -> Look:
+        """Return the youngest look at least `seconds` older than the last one, else the oldest."""
+        limit = self.looks[-1].at_seconds - seconds + 1e-3
+        for look in reversed(self.looks):
+            if look.at_seconds <= limit:
+                return look
+        return self.looks[0]
+
+
+def step(
+    state: LeafHistory, now: float, blocks: Mapping[str, BlockIo], leaves: Iterable[str]
+) -> LeafHistory:
+    """Return the history with a look at `now` added; a gap in time starts it anew."""
+    last = state.looks[-1] if state.looks else None
+    if last is not None and not 0.0 < now - last.at_seconds <= GAP_SECONDS:
+        state, last = LeafHistory(), None
+    seen: dict[str, Leaf] = {}
+    for name in leaves:
+        block = blocks.get(name)
+        if block is None:
+            continue
+        busy = 0.0
+        if block.in_flight > 0 and last is not None:
+            previous = last.leaves.get(name)
+            if previous is not None and previous.in_flight > 0:
+                busy = previous.busy_seconds + now - last.at_seconds
+        seen[name] = Leaf(block.written_bytes_total, block.completed_total, block.in_flight, busy)
+    kept = tuple(look for look in state.looks if look.at_seconds >= now - KEPT_SECONDS - 1e-3)
+    return LeafHistory((*kept, Look(now, seen)))
+
+
+def amplifications(topology: Topology) -> dict[str, float]:
+    """Return for each leaf how many bytes reach the disks for one byte written above its arrays.
+
+    raid1: copies; raid10: near x far copies; raid5: n/(n-1); raid6: n/(n-2); raid4 as raid5; others 1.
+    A leaf under several arrays gets the least: a drain time computed from it is "at least".
+    """
+    result: dict[str, float] = {}
+    for name in topology.leaves:
+        arrays = _arrays_above(topology, name, frozenset())
+        result[name] = min((_amplification(md) for md in arrays), default=1.0)
+    return result
+
+
+def _arrays_above(topology: Topology, name: str, seen: frozenset[str]) -> list[Md]:
+    device = topology.devices.get(name)
+    if device is None or name in seen:
+        return []
+    own = [] if device.md is None else [device.md]
+    return own + [
+        md for holder in device.holders for md in _arrays_above(topology, holder, seen | {name})
+    ]
+
+
+def _amplification(md: Md) -> float:
+    members = md.raid_disks
+    match md.level:
+        case "raid1" | "raid10":
+            return float(max(md.copies or 1, 1))
+        case "raid4" | "raid5" if members is not None and members > 1:
+            return members / (members - 1)
+        case "raid6" if members is not None and members > 2:  # noqa: PLR2004 - two of them are parity
+            return members / (members - 2)
+        case _:
+            return 1.0

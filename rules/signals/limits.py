@@ -1,0 +1,112 @@
+"""Where the kernel holds writers: dirty threshold, background threshold, freerun, of each kernel.
+
+Source: kernel mm/page-writeback.c (global_dirty_limits, domain_dirty_limits, balance_dirty_pages) and
+admin-guide/sysctl/vm.rst. Units: bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from iowarden.collectors.meminfo import Meminfo
+    from iowarden.collectors.vm_sysctl import VmSysctl
+    from iowarden.collectors.vmstat import Vmstat
+
+_FREERUN_KERNEL = (3, 2, 0)
+"""From 3.2 on writers are paused from (threshold + background) / 2 on; before, only above the threshold."""
+_DIRTYABLE_KERNEL = (2, 6, 22)
+"""From 2.6.22 on the ratio is one of dirtyable memory; before, of all memory."""
+_HELD_RATIO_BEFORE_3_2 = 0.95
+"""Before 3.2 the level hovers just under the threshold: the R0 freeze was seen at 0.9901 of it."""
+_FLOOR_PERCENT = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The kernel's limits on unwritten data.
+
+    `onset_bytes` is where writers begin to be held: freerun from kernel 3.2 on, 0.95 of the threshold before.
+    """
+
+    threshold_bytes: float
+    background_bytes: float
+    onset_bytes: float
+
+
+def level_bytes(vmstat: Vmstat | None, meminfo: Meminfo | None) -> float | None:
+    """Return what counts against the limits: dirty + writeback + NFS-unstable pages.
+
+    FUSE's WritebackTmp, swap and O_DIRECT writes do not count in the kernel and not here.
+    """
+    for source in (vmstat, meminfo):
+        if source is not None and source.dirty_bytes is not None and source.writeback_bytes is not None:
+            return source.dirty_bytes + source.writeback_bytes + (source.unstable_bytes or 0)
+    return None
+
+
+def dirty_limits(
+    vmstat: Vmstat | None, meminfo: Meminfo | None, sysctl: VmSysctl | None
+) -> Limits | None:
+    """Return the limits this kernel works with, or None when its files do not tell.
+
+    What the kernel exports (nr_dirty_threshold, 2.6.37 and later) is taken as it is: recomputing it from
+    meminfo is wrong by what cannot be seen there (reserves, anonymous memory before 3.14).
+    """
+    exported = None if vmstat is None else vmstat.dirty_threshold_bytes
+    if vmstat is not None and exported is not None:
+        background = vmstat.dirty_background_threshold_bytes
+        if background is None:
+            return None
+        return _limits(exported, background, sysctl)
+    if meminfo is None or sysctl is None:
+        return None
+    legacy = sysctl.kernel < _DIRTYABLE_KERNEL
+    base = meminfo.total_bytes if legacy else _dirtyable_bytes(meminfo)
+    if base is None:
+        return None
+    percent = _legacy_percent(meminfo, sysctl)
+    if sysctl.dirty_bytes:
+        threshold: float = sysctl.dirty_bytes
+    elif percent is None:
+        return None
+    else:
+        threshold = base * percent // 100
+    if sysctl.dirty_background_bytes:
+        background_bytes: float = sysctl.dirty_background_bytes
+    elif sysctl.dirty_background_ratio is None:
+        return None
+    else:
+        background_bytes = base * sysctl.dirty_background_ratio // 100
+    return _limits(threshold, background_bytes, sysctl)
+
+
+def drain_seconds(backlog_bytes: float, bandwidth_bytes_per_second: float) -> float | None:
+    """Return how long a backlog takes at a bandwidth; None at no bandwidth, where it takes for ever."""
+    if bandwidth_bytes_per_second <= 0:
+        return None
+    return backlog_bytes / bandwidth_bytes_per_second
+
+
+def _limits(threshold: float, background: float, sysctl: VmSysctl | None) -> Limits:
+    if background >= threshold:
+        background = threshold / 2
+    old = sysctl is not None and sysctl.kernel < _FREERUN_KERNEL
+    onset = threshold * _HELD_RATIO_BEFORE_3_2 if old else (threshold + background) / 2
+    return Limits(threshold, background, onset)
+
+
+def _dirtyable_bytes(meminfo: Meminfo) -> float | None:
+    """Return what 2.6.22 to 2.6.36 take the ratio of: free and page-cache lists, anonymous included."""
+    if meminfo.active_bytes is None or meminfo.inactive_bytes is None:
+        return None
+    return meminfo.free_bytes + meminfo.active_bytes + meminfo.inactive_bytes
+
+
+def _legacy_percent(meminfo: Meminfo, sysctl: VmSysctl) -> int | None:
+    """Return dirty_ratio as kernels before 2.6.37 use it: at most half of the unmapped share, at least 5."""
+    if sysctl.dirty_ratio is None or meminfo.mapped_bytes is None or meminfo.anon_bytes is None:
+        return None
+    mapped = 100 * (meminfo.mapped_bytes + meminfo.anon_bytes) // meminfo.total_bytes
+    return int(max(_FLOOR_PERCENT, min(sysctl.dirty_ratio, (100 - mapped) // 2)))

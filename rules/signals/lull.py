@@ -1,0 +1,148 @@
+"""Writers wait and hardly anything reaches the disks that were busy (domain condition B2).
+
+A lull: the leaves that carried the writes complete at most 1 % of their best 10 s rate of the last 10 minutes,
+while a task is blocked and at least half the dirty threshold is queued.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.vocabulary import Family, Sample
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from iowarden.rules.signals.leaves import LeafHistory, Look
+
+LULL_RATIO = 0.01
+BEST_WINDOW_SECONDS = 10.0
+MEMORY_SECONDS = 600.0
+SHARE_RATIO = 0.1
+"""A leaf belongs to those busy before if its best rate is at least this share of the best leaf's."""
+BUCKET_SECONDS = 60.0
+QUEUED_RATIO = 0.5
+
+THROTTLE = "throttle"
+DEVICE = "device"
+
+FAMILIES = (
+    Family(
+        "iowarden_write_lull_seconds",
+        "gauge",
+        "Seconds writers have waited while the disks took next to nothing; by what the disks do.",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LullState:
+    """What the next step needs: the best rates per leaf and minute, and the lull under way."""
+
+    best: Mapping[str, tuple[tuple[int, float], ...]]
+    """Leaf -> (minute, best rate in bytes per second) of the last 10 minutes."""
+    seconds: float = 0.0
+    moved_seconds: float | None = None
+    """When one of the leaves last completed anything during the lull."""
+
+
+EMPTY = LullState({})
+
+
+def step(
+    state: LullState, history: LeafHistory, *, blocked: int, queued_ratio: float
+) -> tuple[LullState, list[Sample]]:
+    """Return the state after the last look of `history`, and the lull in seconds by its kind."""
+    last = history.looks[-1]
+    now = last.at_seconds
+    previous = history.looks[-2] if len(history.looks) > 1 else None
+    # During a lull the memory stands still: a freeze of an hour is measured against the time before it.
+    best = state.best if state.seconds else _remember(state.best, history)
+    if previous is None or not _lull(previous, last, best, blocked, queued_ratio):
+        return LullState(best), _samples(0.0, THROTTLE)
+    seconds = state.seconds + now - previous.at_seconds
+    moved = now if _moved(previous, last, _busy_before(best)) else state.moved_seconds
+    completing = moved is not None and now - moved < BEST_WINDOW_SECONDS
+    in_flight = any(last.leaves[name].in_flight for name in _busy_before(best) if name in last.leaves)
+    kind = DEVICE if in_flight and not completing else THROTTLE
+    return LullState(best, seconds, moved), _samples(seconds, kind)
+
+
+def _samples(seconds: float, kind: str) -> list[Sample]:
+    return [
+        ("iowarden_write_lull_seconds", (("kind", name),), seconds if name == kind else 0.0)
+        for name in (DEVICE, THROTTLE)
+    ]
+
+
+def _remember(
+    best: Mapping[str, tuple[tuple[int, float], ...]], history: LeafHistory
+) -> dict[str, tuple[tuple[int, float], ...]]:
+    last = history.looks[-1]
+    first = history.before(BEST_WINDOW_SECONDS)
+    elapsed = last.at_seconds - first.at_seconds
+    minute = int(last.at_seconds // BUCKET_SECONDS)
+    oldest = minute - int(MEMORY_SECONDS // BUCKET_SECONDS)
+    result: dict[str, tuple[tuple[int, float], ...]] = {}
+    for name, leaf in last.leaves.items():
+        minutes = best.get(name, ())
+        if minutes and minutes[0][0] < oldest:
+            minutes = tuple(entry for entry in minutes if entry[0] >= oldest)
+        before = first.leaves.get(name)
+        if before is not None and elapsed > 0 and leaf.written_bytes > before.written_bytes:
+            # A burst shorter than 10 s counts with what it wrote over the whole 10 s.
+            rate = (leaf.written_bytes - before.written_bytes) / max(elapsed, BEST_WINDOW_SECONDS)
+            if not minutes or minutes[-1][0] != minute:
+                minutes = (*minutes, (minute, rate))
+            elif rate > minutes[-1][1]:
+                minutes = (*minutes[:-1], (minute, rate))
+        if minutes:
+            result[name] = minutes
+    return result
+
+
+def _busy_before(best: Mapping[str, tuple[tuple[int, float], ...]]) -> dict[str, float]:
+    rates = {name: max(rate for _, rate in minutes) for name, minutes in best.items()}
+    top = max(rates.values(), default=0.0)
+    return {name: rate for name, rate in rates.items() if rate >= SHARE_RATIO * top}
+
+
+def _lull(
+    previous: Look,
+    last: Look,
+    best: Mapping[str, tuple[tuple[int, float], ...]],
+    blocked: int,
+    queued_ratio: float,
+) -> bool:
+    if blocked < 1 or queued_ratio < QUEUED_RATIO:
+        return False
+    before = _busy_before(best)
+    elapsed = last.at_seconds - previous.at_seconds
+    if not before or elapsed <= 0:
+        return False
+    written = sum(
+        leaf.written_bytes - was.written_bytes
+        for name in before
+        if (leaf := last.leaves.get(name)) and (was := previous.leaves.get(name))
+    )
+    if written / elapsed > LULL_RATIO * sum(before.values()):
+        return False
+    idle = not _moved(previous, last, before) and not any(
+        last.leaves[name].in_flight for name in before if name in last.leaves
+    )
+    # The writes have moved on to other disks: the ones busy before are not asked for anything.
+    elsewhere = [name for name in last.leaves if name not in before]
+    return not (idle and (_moved(previous, last, elsewhere) or _in_flight(last, elsewhere)))
+
+
+def _moved(previous: Look, last: Look, names: Mapping[str, float] | list[str]) -> bool:
+    return any(
+        leaf.completed_total != was.completed_total
+        for name in names
+        if (leaf := last.leaves.get(name)) and (was := previous.leaves.get(name))
+    )
+
+
+def _in_flight(look: Look, names: list[str]) -> bool:
+    return any(look.leaves[name].in_flight for name in names)

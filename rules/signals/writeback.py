@@ -1,0 +1,101 @@
+"""How long unwritten data has stood where the kernel holds writers (domain condition A).
+
+A pure reducer: one step a second over the level of unwritten data and the kernel's limits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+from iowarden.collectors.vocabulary import Metric, describe
+
+if TYPE_CHECKING:
+    from iowarden.rules.signals.limits import Limits
+
+WINDOW_SECONDS = 15.0
+FELL_WINDOW_SECONDS = 60.0
+GAP_SECONDS = 5.0
+"""Between samples further apart nobody looked: what was counted starts anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """One second of history: its end, its length, what was true at its end."""
+
+    end_seconds: float
+    length_seconds: float
+    above_freerun: bool
+    threshold_bytes: float
+
+
+@dataclass(frozen=True, slots=True)
+class WritebackState:
+    """What the next step needs of the steps before."""
+
+    history: tuple[Interval, ...] = ()
+    above_threshold_seconds: float = 0.0
+    last_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Writeback:
+    """Unwritten data against the kernel's limits. Units: bytes, seconds, ratio."""
+
+    queued_bytes: Annotated[
+        float, Metric("gauge", "Unwritten data that counts against the dirty limit.")
+    ]
+    threshold_bytes: Annotated[
+        float, Metric("gauge", "The kernel's dirty threshold: writers are stopped there.")
+    ]
+    background_threshold_bytes: Annotated[
+        float, Metric("gauge", "Level at which the kernel starts to write back.")
+    ]
+    freerun_bytes: Annotated[
+        float, Metric("gauge", "Level from which writers are held (before 3.2: 0.95 of the threshold).")
+    ]
+    threshold_ratio: Annotated[float, Metric("gauge", "Unwritten data as a share of the threshold.")]
+    above_freerun_seconds: Annotated[
+        float, Metric("gauge", "Seconds of the last 15 at or above freerun.")
+    ]
+    above_threshold_seconds: Annotated[
+        float, Metric("gauge", "Seconds at or above the threshold without a break.")
+    ]
+    threshold_fell_ratio: Annotated[
+        float, Metric("gauge", "By how much of itself the threshold fell in the last minute.")
+    ]
+
+
+FAMILIES, emit = describe(Writeback, "iowarden_writeback_")
+
+
+def step(
+    state: WritebackState, now: float, level: float, limits: Limits
+) -> tuple[WritebackState, Writeback]:
+    """Return the state after a sample taken at `now` (seconds) and what it shows."""
+    elapsed = 0.0 if state.last_seconds is None else now - state.last_seconds
+    if not 0.0 <= elapsed <= GAP_SECONDS:
+        state, elapsed = WritebackState(), 0.0
+    above = level >= limits.onset_bytes
+    history = (
+        *(i for i in state.history if i.end_seconds > now - FELL_WINDOW_SECONDS),
+        Interval(now, elapsed, above, limits.threshold_bytes),
+    )
+    above_seconds = sum(
+        i.length_seconds
+        for i in history
+        if i.above_freerun and i.end_seconds > now - WINDOW_SECONDS
+    )
+    beyond = state.above_threshold_seconds + elapsed if level >= limits.threshold_bytes else 0.0
+    highest = max(i.threshold_bytes for i in history)
+    value = Writeback(
+        queued_bytes=level,
+        threshold_bytes=limits.threshold_bytes,
+        background_threshold_bytes=limits.background_bytes,
+        freerun_bytes=limits.onset_bytes,
+        threshold_ratio=level / limits.threshold_bytes if limits.threshold_bytes else 0.0,
+        above_freerun_seconds=min(above_seconds, WINDOW_SECONDS),
+        above_threshold_seconds=beyond,
+        threshold_fell_ratio=1 - limits.threshold_bytes / highest if highest else 0.0,
+    )
+    return WritebackState(history, beyond, now), value
