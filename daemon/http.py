@@ -1,0 +1,374 @@
+"""'/metrics', health and a landing page over HTTP; the only module that serves HTTP.
+
+waitress reads requests in one thread of its own, so that clients who send nothing occupy no worker.
+Source: RFC 9110 and 9112; Prometheus, "Exposition formats".
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import errno
+import gzip
+import html
+import logging
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from waitress import wasyncore
+from waitress.adjustments import Adjustments
+from waitress.channel import HTTPChannel
+from waitress.server import TcpWSGIServer
+from waitress.task import ErrorTask, ThreadedTaskDispatcher, WSGITask
+from waitress.trigger import trigger
+
+if TYPE_CHECKING:
+    from wsgiref.types import StartResponse, WSGIEnvironment
+
+    from iowarden.daemon.config import Address, Http
+
+TEXT = "text/plain; charset=utf-8"
+METRICS = "text/plain; version=0.0.4; charset=utf-8"
+PAGE = "text/html; charset=utf-8"
+
+COMPRESS_FROM_BYTES = 1024
+HEADER_LIMIT_BYTES = 16 * 1024
+BODY_LIMIT_BYTES = 1024
+"""Nothing here takes a body; a small one is read and ignored."""
+OUTPUT_LIMIT_BYTES = 256 * 1024 * 1024
+"""Far above any answer: waitress puts more than this into a file, and a file may hang."""
+
+_POLL_SECONDS = 1.0
+_CLOSE_SECONDS = 5.0
+
+
+class App:
+    """The WSGI application; each callable may be called by several threads at once.
+
+    `healthy` and `ready` return what is wrong in a sentence, or nothing; `landing` returns a
+    sentence for the front page.
+    """
+
+    def __init__(
+        self,
+        version: str,
+        render: Callable[[], bytes],
+        healthy: Callable[[], str],
+        ready: Callable[[], str],
+        landing: Callable[[], str],
+    ) -> None:
+        """Keep the callables; none is called before somebody asks."""
+        self._version = version
+        self._render = render
+        self._healthy = healthy
+        self._ready = ready
+        self._landing = landing
+        self._compressed = (b"", b"")
+
+    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        """Answer one request. Source: PEP 3333."""
+        method, encoding = environ["REQUEST_METHOD"], ""
+        if method in {"GET", "HEAD"}:
+            status, kind, body = self._answer(environ.get("PATH_INFO", ""))
+            if kind == METRICS and len(body) > COMPRESS_FROM_BYTES:
+                encoding = "gzip" if accepts_gzip(environ.get("HTTP_ACCEPT_ENCODING", "")) else ""
+        else:
+            status, kind = "405 Method Not Allowed", TEXT
+            body = b"Only GET and HEAD are answered here.\n"
+        headers = [("Content-Type", kind), ("X-Content-Type-Options", "nosniff")]
+        if status.startswith("405"):
+            headers.append(("Allow", "GET, HEAD"))
+        if kind == METRICS:
+            headers.append(("Vary", "Accept-Encoding"))
+        if encoding:
+            headers.append(("Content-Encoding", encoding))
+            body = self._compress(body)
+        headers.append(("Content-Length", str(len(body))))
+        start_response(status, headers)
+        return [] if method == "HEAD" else [body]
+
+    def _answer(self, path: str) -> tuple[str, str, bytes]:
+        match path:
+            case "/metrics":
+                return "200 OK", METRICS, self._render()
+            case "/-/healthy":
+                return _verdict(self._healthy(), "The loop turns.")
+            case "/-/ready":
+                return _verdict(self._ready(), "Everything was read at least once.")
+            case "/":
+                return "200 OK", PAGE, self._page().encode()
+        return "404 Not Found", TEXT, b"Nothing is here; the metrics are at /metrics.\n"
+
+    def _page(self) -> str:
+        links = "".join(
+            f'<li><a href="{path}">{path}</a></li>' for path in ("/metrics", "/-/healthy", "/-/ready")
+        )
+        return (
+            '<!doctype html><html lang="en"><meta charset="utf-8"><title>iowarden</title>'
+            f"<h1>iowarden {html.escape(self._version)}</h1>"
+            f"<p>{html.escape(self._landing())}</p><ul>{links}</ul></html>\n"
+        )
+
+    def _compress(self, body: bytes) -> bytes:
+        source, compressed = self._compressed
+        if source is not body:  # the same object: nothing was published since the last scrape
+            compressed = gzip.compress(body, 1, mtime=0)
+            self._compressed = (body, compressed)
+        return compressed
+
+
+def accepts_gzip(header: str) -> bool:
+    """Say whether an Accept-Encoding allows gzip. Source: RFC 9110, 12.5.3."""
+    for item in header.split(","):
+        coding, *parameters = (part.strip().lower() for part in item.split(";"))
+        if coding in {"gzip", "x-gzip"}:
+            return not any(_is_zero_weight(parameter) for parameter in parameters)
+    return False
+
+
+def _is_zero_weight(parameter: str) -> bool:
+    name, _, value = parameter.partition("=")
+    return name.strip() == "q" and value.strip() in {"0", "0.", "0.0", "0.00", "0.000"}
+
+
+def _verdict(wrong: str, right: str) -> tuple[str, str, bytes]:
+    status = "503 Service Unavailable" if wrong else "200 OK"
+    return status, TEXT, f"{wrong or right}\n".encode(errors="replace")
+
+
+class _Answer(WSGITask):
+    """One answer for one connection, so that no client can queue requests it never reads."""
+
+    request: Any  # the stubs take the request's error for the request
+
+    def start(self) -> None:
+        self.request.headers["CONNECTION"] = "close"
+        super().start()
+
+
+class _Refusal(ErrorTask):
+    """The answer to what is not HTTP; waitress would repeat the client's text in it."""
+
+    request: Any
+
+    def execute(self) -> None:
+        self.request.error.body = "Send a plain 'GET /metrics' request."
+        super().execute()
+
+
+class _Channel(HTTPChannel):
+    task_class = _Answer
+    error_task_class = _Refusal
+
+
+class _Listener(TcpWSGIServer):
+    channel_class = _Channel
+
+
+class _LogHandler(logging.Handler):
+    """waitress's log, to a callback: a text again and again is told once."""
+
+    def __init__(self, on_error: Callable[[str], None]) -> None:
+        super().__init__(logging.WARNING)
+        self._on_error = on_error
+        self._last = ""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = self.format(record)
+        # a queue of requests is what the limits are for, and no news
+        if record.name != "waitress.queue" and text != self._last:
+            self._last = text
+            self._on_error(f"http: {text}")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Running:
+    """What lives while the thread does; only the thread touches the dictionaries.
+
+    `sockets` is waitress's map of everything it polls; `opened` says when a connection came.
+    """
+
+    sockets: dict[Any, Any]
+    wake: trigger
+    dispatcher: ThreadedTaskDispatcher
+    opened: dict[_Channel, float]
+    stop: threading.Event
+
+
+class Server:
+    """waitress on some addresses, in a daemon thread; for use by one thread.
+
+    A connection carries one request and lives for `channel_timeout_seconds` at most, whatever it
+    does: silent, slow, half-closed and never-reading clients all end there. Beyond
+    `connection_limit`, the one open for longest is closed, so a new one always gets in.
+    """
+
+    def __init__(
+        self,
+        addresses: tuple[Address, ...],
+        app: App,
+        settings: Http,
+        on_error: Callable[[str], None],
+    ) -> None:
+        """Listen to nothing yet. `on_error` is told what goes wrong later, in any thread."""
+        self._addresses = addresses
+        self._app = app
+        self._settings = settings
+        self._on_error = on_error
+        self._handler = _LogHandler(on_error)
+        self._bound: dict[Address, Address] = {}
+        self._running: _Running | None = None
+        self._thread: threading.Thread | None = None
+
+    @property
+    def bound(self) -> tuple[Address, ...]:
+        """The addresses we listen to, with the port that port 0 became."""
+        return tuple(self._bound.values())
+
+    def start(self) -> str:
+        """Listen to every address that is not listened to yet; return what prevents it, or ''.
+
+        May be called again at any time: what works is left alone, what failed is tried again.
+        """
+        if self._thread is not None and not self._thread.is_alive():  # it said why when it ended
+            self.close()
+        problems = []
+        for address in self._addresses:
+            if address in self._bound:
+                continue
+            try:
+                listening = _listen(address)
+            except OSError as error:
+                problems.append(_problem(address, error))
+                continue
+            host, port = listening.getsockname()[:2]
+            self._bound[address] = (host, port)
+            running = self._running or self._run()
+            running.wake.pull_trigger(partial(self._serve, running, listening))
+        return "; ".join(problems)
+
+    def close(self) -> None:
+        """Stop listening, drop every connection and end the threads; `start` may follow."""
+        if self._thread is not None and self._running is not None:
+            self._running.stop.set()
+            if self._thread.is_alive():
+                self._running.wake.pull_trigger()
+            self._thread.join(_CLOSE_SECONDS)
+        logging.getLogger("waitress").removeHandler(self._handler)
+        self._running = self._thread = None
+        self._bound.clear()
+
+    def _run(self) -> _Running:
+        logger = logging.getLogger("waitress")
+        logger.propagate = False  # else a root handler would write it to stderr, too
+        logger.addHandler(self._handler)
+        dispatcher = ThreadedTaskDispatcher()
+        dispatcher.set_thread_count(self._settings.threads)
+        sockets: dict[Any, Any] = {}
+        running = self._running = _Running(sockets, trigger(sockets), dispatcher, {}, threading.Event())
+        self._thread = threading.Thread(
+            target=self._loop, args=(running,), name="http", daemon=True
+        )
+        self._thread.start()
+        return running
+
+    def _serve(self, running: _Running, listening: socket.socket) -> None:
+        timeout_seconds = round(self._settings.channel_timeout_seconds)
+        adjustments = Adjustments(
+            sockets=[listening],
+            ident="iowarden",
+            threads=self._settings.threads,
+            backlog=128,
+            # our own limit comes first: at waitress's, nobody is let in until somebody leaves
+            connection_limit=self._settings.connection_limit + 100,
+            channel_timeout=timeout_seconds,
+            cleanup_interval=timeout_seconds,
+            channel_request_lookahead=0,
+            recv_bytes=8192,
+            max_request_header_size=HEADER_LIMIT_BYTES,
+            max_request_body_size=BODY_LIMIT_BYTES,
+            inbuf_overflow=OUTPUT_LIMIT_BYTES,
+            outbuf_overflow=OUTPUT_LIMIT_BYTES,
+            outbuf_high_watermark=OUTPUT_LIMIT_BYTES,  # a worker would wait for the client there
+            log_socket_errors=False,  # a client that goes away is not our error
+            expose_tracebacks=False,
+            asyncore_use_poll=True,
+        )
+        _Listener(  # enters itself into the map
+            self._app,
+            running.sockets,
+            _sock=listening,
+            dispatcher=running.dispatcher,
+            adj=adjustments,
+            sockinfo=(listening.family, listening.type, 0, listening.getsockname()),
+            bind_socket=False,
+        )
+
+    def _loop(self, running: _Running) -> None:
+        try:
+            while not running.stop.is_set():
+                # poll, not select: select ends at descriptor 1023
+                wasyncore.poll2(_POLL_SECONDS, running.sockets)
+                self._drop(running)
+        except Exception as error:  # noqa: BLE001 - the thread's end must be said by somebody
+            self._on_error(
+                f"http: expected no error, got {type(error).__name__}: {error};"
+                " listening again at the next try, please report this"
+            )
+        finally:
+            running.dispatcher.shutdown(timeout=1)
+            wasyncore.close_all(running.sockets, ignore_all=True)
+
+    def _drop(self, running: _Running) -> None:
+        """Close connections that are too old, and the oldest if there are too many.
+
+        waitress's own time-out misses a client that never reads, as it waits until it can write,
+        and starts anew with each byte of a slow one.
+        """
+        now = time.monotonic()
+        opened = {
+            channel: running.opened.get(channel, now)
+            for channel in running.sockets.values()
+            if isinstance(channel, _Channel)
+        }
+        running.opened.clear()
+        running.opened.update(opened)
+        excess = len(opened) - self._settings.connection_limit
+        oldest_first = sorted(opened, key=opened.__getitem__) if excess > 0 else list(opened)
+        for position, channel in enumerate(oldest_first):
+            if position < excess or now - opened[channel] > self._settings.channel_timeout_seconds:
+                channel.handle_close()
+
+
+def _listen(address: Address) -> socket.socket:
+    """Return a listening socket; only a numeric address, because a name would be looked up."""
+    family, kind, protocol, _, place = socket.getaddrinfo(
+        *address, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST | socket.AI_PASSIVE
+    )[0]
+    listening = socket.socket(family, kind, protocol)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        listening.bind(place)
+        listening.listen(128)
+    except OSError:
+        listening.close()
+        raise
+    return listening
+
+
+def _problem(address: Address, error: OSError) -> str:
+    host, port = address
+    shown = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    expected, step = "a free address", f"see who has it: ss -ltnp 'sport = :{port}'"
+    if error.errno in {errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT} or error.errno is None:
+        expected, step = "an address of this machine", "see them: ip address"
+    elif error.errno in {errno.EACCES, errno.EPERM}:
+        expected, step = "a port we may use", "choose one above 1023"
+    elif error.errno != errno.EADDRINUSE:
+        expected, step = "to listen", "mail goes on without it"
+    return f"http: '{shown}': expected {expected}, got '{error.strerror}'; {step}"
