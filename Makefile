@@ -1,0 +1,80 @@
+# The commands of README.md. Each installs what it needs first, and says so.
+
+# The system's own: python3-venv and python3-dev belong to it, and to no other.
+PYTHON ?= /usr/bin/python3
+SECTIONS ?= run test
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+TYPING := build/typing/iowarden
+PACKAGES := daemon rules collectors
+
+.DEFAULT_GOAL := help
+.PHONY: help run env test lint format bench test-vm system-packages clean
+
+help:
+	@echo "make run       start iowarden here, in the foreground, with the example configuration"
+	@echo "make test      the quick tests"
+	@echo "make lint      ruff, mypy --strict, the layers"
+	@echo "make test-vm   the tests in a virtual machine with failing disks (QEMU)"
+	@echo "make bench     the budgets: processor time, memory, scrape, alert"
+	@echo "make env       only the environment in .venv"
+	@echo "make clean     remove .venv, build and caches"
+
+run: $(VENV)/runtime
+	$(BIN)/iowarden run --config packaging/iowarden.yaml --state-directory .run
+
+env: $(VENV)/runtime $(VENV)/development
+
+# Another interpreter than last time (a newer distribution) means another environment.
+$(VENV)/runtime: packaging/requirements-build.txt packaging/requirements.txt setup.cfg pyproject.toml
+	@packaging/install-system-packages run
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	    { echo "$(PYTHON): expected Python 3.11 or later; name another: make PYTHON=..." >&2; exit 1; }
+	@[ ! -e $(BIN)/python ] || [ "$$($(BIN)/python -V 2>&1)" = "$$($(PYTHON) -V)" ] || rm -rf $(VENV)
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) install --require-hashes -r packaging/requirements-build.txt
+	$(PIP) install --require-hashes --no-build-isolation -r packaging/requirements.txt
+	$(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/development: $(VENV)/runtime packaging/requirements-dev.txt
+	$(PIP) install --require-hashes -r packaging/requirements-dev.txt
+	@touch $@
+
+# mypy does not follow the mapping in setup.cfg, but it follows links.
+$(TYPING):
+	@mkdir -p $@
+	@for package in $(PACKAGES); do ln -sfn ../../../$$package $@/$$package; done
+
+lint: env | $(TYPING)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	MYPYPATH=build/typing $(BIN)/mypy -p iowarden
+	$(BIN)/python -m pytest -q tests/test_layering.py
+
+format: env
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+test: env build/tools/promtool
+	@packaging/install-system-packages test
+	PATH="$(CURDIR)/build/tools:$$PATH" $(BIN)/python -m pytest --ignore=tests/vm tests
+
+bench: env
+	$(BIN)/python tests/bench/bench.py
+
+test-vm: env
+	@packaging/install-system-packages vm
+	$(BIN)/python -m pytest tests/vm
+
+# Only the program: the package would leave a Prometheus server running on this machine.
+build/tools/promtool:
+	@packaging/fetch-promtool $@
+
+system-packages:
+	@packaging/install-system-packages $(SECTIONS)
+
+clean:
+	rm -rf $(VENV) build *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find $(PACKAGES) tests -name __pycache__ -prune -exec rm -rf {} +
