@@ -14,11 +14,13 @@ import os
 import re
 import stat
 import textwrap
-from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
 
 LIMIT_BYTES = 64 * 1024
 LIMIT_DEPTH = 8
@@ -123,7 +125,9 @@ _UNIT_SECONDS = {
     "s": 1.0,
     "ms": 0.001,
 }
-_DURATION = re.compile("".join(rf"(?:(?P<{unit}>[0-9]{{1,9}}){unit})?" for unit in _UNIT_SECONDS), re.A)
+_DURATION = re.compile(
+    "".join(rf"(?:(?P<{unit}>[0-9]{{1,9}}){unit})?" for unit in _UNIT_SECONDS), re.ASCII
+)
 
 
 def duration_seconds(text: str) -> float:
@@ -136,7 +140,7 @@ def duration_seconds(text: str) -> float:
         parts = {unit: int(digits) for unit, digits in match.groupdict().items() if digits}
         if parts:
             return sum(count * _UNIT_SECONDS[unit] for unit, count in parts.items())
-    if re.fullmatch(r"[0-9]+", text, re.A):
+    if re.fullmatch(r"[0-9]+", text, re.ASCII):
         raise ValueError(f"a number needs its unit: {text}s for seconds")
     raise ValueError
 
@@ -155,7 +159,7 @@ def _duration(least: str, most: str) -> Kind:
 
 def _integer(what: str, least: int, most: int) -> Kind:
     def read(text: str) -> int:
-        if not re.fullmatch(r"0|[1-9][0-9]{0,9}", text, re.A) or not least <= int(text) <= most:
+        if not re.fullmatch(r"0|[1-9][0-9]{0,9}", text, re.ASCII) or not least <= int(text) <= most:
             raise ValueError
         return int(text)
 
@@ -172,7 +176,7 @@ def _choice(*words: str) -> Kind:
 
 
 def _matching(expected: str, pattern: str, *, is_list: bool = False) -> Kind:
-    compiled = re.compile(pattern, re.A)
+    compiled = re.compile(pattern, re.ASCII)
 
     def read(text: str) -> str:
         if not compiled.fullmatch(text):
@@ -202,9 +206,9 @@ def _read_address(text: str) -> Address:
         address = ipaddress.ip_address(host[1:-1] if bracketed else host)
     except ValueError:
         raise ValueError("a name would have to be looked up") from None
-    if bracketed != (address.version == 6) or not re.fullmatch(r"[1-9][0-9]{0,4}", port, re.A):  # noqa: PLR2004 - IPv6
+    if bracketed != (address.version == 6) or not re.fullmatch(r"[1-9][0-9]{0,4}", port, re.ASCII):
         raise ValueError
-    if int(port) > 65535:  # noqa: PLR2004 - the last port there is
+    if int(port) > 65535:
         raise ValueError
     return str(address), int(port)
 
@@ -271,7 +275,7 @@ KEYS = (
     ),
     Key(
         "mail.tls", _choice("auto", "none", "starttls", "tls", "opportunistic"), "auto", "starttls",
-        "auto: none to this machine, else verified STARTTLS; opportunistic: unverified, if offered.",
+        "auto: none to this machine, else verified STARTTLS; opportunistic: unverified, if any.",
     ),
     Key("mail.user", _WORD, "", "iowarden", "Name to log in with.", "no log-in"),
     Key(
@@ -351,12 +355,11 @@ def load(path: str) -> Config:
     try:
         text = _read(path, LIMIT_BYTES)
     except OSError as error:
-        raise ConfigError(
-            (
-                f"'{path}': expected a readable configuration file, got '{error.strerror}';"
-                " see 'iowarden.yaml' in the documentation for every key",
-            )
-        ) from error
+        problem = (
+            f"'{path}': expected a readable configuration file, got '{error.strerror}';"
+            " name one with --config"
+        )
+        raise ConfigError((problem,)) from error
     except ValueError as error:
         raise ConfigError((f"'{path}': {error}",)) from error
     config = parse(text, path, machine_name())
@@ -532,7 +535,10 @@ def _read_section(node: yaml.Node, prefix: str, reading: _Reading) -> None:
     seen: dict[str, int] = {}
     for name_node, value_node in node.value:
         if not isinstance(name_node, yaml.ScalarNode):
-            reading.report(name_node, f"{prefix.rstrip('.') or 'the file'}: expected a key, got {_got(name_node)}")
+            reading.report(
+                name_node,
+                f"{prefix.rstrip('.') or 'the file'}: expected a key, got {_got(name_node)}",
+            )
             continue
         path = prefix + name_node.value
         if path in seen:
@@ -557,7 +563,9 @@ def _suggestion(path: str) -> str:
         return f"did you mean '{close[0]}'?"
     parent = path.rpartition(".")[0]
     prefix = parent + "." if parent else ""
-    names = [name.removeprefix(prefix).partition(".")[0] for name in paths if name.startswith(prefix)]
+    names = [
+        name.removeprefix(prefix).partition(".")[0] for name in paths if name.startswith(prefix)
+    ]
     return f"expected one of {', '.join(dict.fromkeys(names))}"
 
 

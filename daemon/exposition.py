@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from prometheus_client import generate_latest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.samples import Sample as Line
 
 from iowarden.collectors.vocabulary import Family, Sample
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 Group = tuple[Family, tuple[Sample, ...]]
 """A family and all its samples in one chunk."""

@@ -14,7 +14,6 @@ import logging
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +25,7 @@ from waitress.task import ErrorTask, ThreadedTaskDispatcher, WSGITask
 from waitress.trigger import trigger
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
     from wsgiref.types import StartResponse, WSGIEnvironment
 
     from iowarden.daemon.config import Address, Http
@@ -104,7 +104,8 @@ class App:
 
     def _page(self) -> str:
         links = "".join(
-            f'<li><a href="{path}">{path}</a></li>' for path in ("/metrics", "/-/healthy", "/-/ready")
+            f'<li><a href="{path}">{path}</a></li>'
+            for path in ("/metrics", "/-/healthy", "/-/ready")
         )
         return (
             '<!doctype html><html lang="en"><meta charset="utf-8"><title>iowarden</title>'
@@ -139,32 +140,29 @@ def _verdict(wrong: str, right: str) -> tuple[str, str, bytes]:
     return status, TEXT, f"{wrong or right}\n".encode(errors="replace")
 
 
-class _Answer(WSGITask):
+# waitress brings no types, hence each "type: ignore" below.
+class _Answer(WSGITask):  # type: ignore[misc]
     """One answer for one connection, so that no client can queue requests it never reads."""
-
-    request: Any  # the stubs take the request's error for the request
 
     def start(self) -> None:
         self.request.headers["CONNECTION"] = "close"
         super().start()
 
 
-class _Refusal(ErrorTask):
+class _Refusal(ErrorTask):  # type: ignore[misc]
     """The answer to what is not HTTP; waitress would repeat the client's text in it."""
-
-    request: Any
 
     def execute(self) -> None:
         self.request.error.body = "Send a plain 'GET /metrics' request."
         super().execute()
 
 
-class _Channel(HTTPChannel):
+class _Channel(HTTPChannel):  # type: ignore[misc]
     task_class = _Answer
     error_task_class = _Refusal
 
 
-class _Listener(TcpWSGIServer):
+class _Listener(TcpWSGIServer):  # type: ignore[misc]
     channel_class = _Channel
 
 
@@ -268,7 +266,9 @@ class Server:
         dispatcher = ThreadedTaskDispatcher()
         dispatcher.set_thread_count(self._settings.threads)
         sockets: dict[Any, Any] = {}
-        running = self._running = _Running(sockets, trigger(sockets), dispatcher, {}, threading.Event())
+        running = self._running = _Running(
+            sockets, trigger(sockets), dispatcher, {}, threading.Event()
+        )
         self._thread = threading.Thread(
             target=self._loop, args=(running,), name="http", daemon=True
         )
