@@ -40,7 +40,14 @@ class Root:
         self._seen = seen
 
     def read(self, path: str) -> str:
-        """Return the text of a file that is read seldom; undecodable bytes become U+FFFD-like escapes.
+        """Return the text of a file that is read seldom; undecodable bytes become backslash escapes.
+
+        Errors: AbsentError, ReadError.
+        """
+        return self.read_bytes(path).decode(errors="backslashreplace")
+
+    def read_bytes(self, path: str) -> bytes:
+        """Return the content of a file that is read seldom.
 
         Errors: AbsentError, ReadError.
         """
@@ -49,7 +56,7 @@ class Root:
         except OSError as error:
             raise _translated(path, error) from error
         try:
-            return self._text(path, descriptor)
+            return self._content(path, descriptor)
         finally:
             os.close(descriptor)
 
@@ -66,10 +73,14 @@ class Root:
                 raise _translated(path, error) from error
             self._kept[path] = descriptor
         try:
-            return self._text(path, descriptor)
+            content = self._content(path, descriptor)
         except (AbsentError, ReadError):
             os.close(self._kept.pop(path))
             raise
+        if not content:
+            # Of a replayed machine the file may be gone and this an empty rest of it: look again next time.
+            os.close(self._kept.pop(path))
+        return content.decode(errors="backslashreplace")
 
     def names(self, path: str) -> list[str]:
         """Return the sorted names in a directory.
@@ -89,7 +100,7 @@ class Root:
         while self._kept:
             os.close(self._kept.popitem()[1])
 
-    def _text(self, path: str, descriptor: int) -> str:
+    def _content(self, path: str, descriptor: int) -> bytes:
         chunks: list[bytes] = []
         offset = 0
         while True:
@@ -110,7 +121,7 @@ class Root:
         data = chunks[0] if len(chunks) == 1 else b"".join(chunks)
         if self._seen is not None:
             self._seen(path, data)
-        return data.decode(errors="backslashreplace")
+        return data
 
 
 def _translated(path: str, error: OSError) -> AbsentError | ReadError:

@@ -1,0 +1,323 @@
+"""What block devices there are, how they are stacked, and who made them, from '/sys/block'."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.vocabulary import (
+    KIB,
+    SECTOR_BYTES,
+    AbsentError,
+    Family,
+    ReadError,
+    Sample,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from iowarden.collectors.files import Root
+
+DIRECTORY = "/sys/block"
+_NEVER_LEAF = re.compile(r"(loop|ram|zram|sr|fd)\d+|(md|dm-).*")
+_NVME_PATH = re.compile(r"nvme(\d+)c\d+n(\d+)")
+_SERIAL_OFFSET = 4
+"""Length of a VPD page's header. Source: SPC-4, 7.8.1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Md:
+    """A software RAID array. Source: kernel, admin-guide/md.rst.
+
+    `copies`: how many disks a written block goes to, where the level keeps copies. None: not told.
+    """
+
+    level: str | None
+    raid_disks: int | None
+    layout: int | None
+    copies: int | None
+    chunk_size_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A block device that is not a partition. None: the kernel does not tell.
+
+    Source: kernel, ABI/stable/sysfs-block; SCSI attributes: scsi/scsi_sysfs.c; vpd_pg80 is SPC-4's
+    'unit serial number' page. `slaves` and `holders` name whole devices, also where a partition is used.
+    """
+
+    name: str
+    device_number: str | None
+    slaves: tuple[str, ...]
+    holders: tuple[str, ...]
+    partitions: tuple[str, ...]
+    leaf: bool
+    """At the bottom of the stack: a disk, a RAID volume of an adapter, a path to one."""
+    size_bytes: int | None
+    rotational: bool | None
+    model: str | None
+    vendor: str | None
+    serial: str | None
+    wwn: str | None
+    timeout_seconds: float | None
+    nr_requests: int | None
+    read_ahead_bytes: int | None
+    host: str | None
+    """SCSI host adapter ('host2')."""
+    dm_name: str | None
+    dm_suspended: bool | None
+    md: Md | None
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """All block devices by name."""
+
+    devices: Mapping[str, Device]
+    leaves: tuple[str, ...] = field(default=())
+
+
+FAMILIES = (
+    Family("iowarden_device_info", "gauge", "1; identity of a device in labels."),
+    Family("iowarden_device_size_bytes", "gauge", "Size of a device."),
+    Family(
+        "iowarden_device_rotational",
+        "gauge",
+        "1 when the kernel takes a device for a spinning disk.",
+    ),
+    Family(
+        "iowarden_device_timeout_seconds",
+        "gauge",
+        "Time after which the kernel gives a command up.",
+    ),
+    Family(
+        "iowarden_device_queue_requests",
+        "gauge",
+        "Requests the device's queue holds (nr_requests).",
+    ),
+    Family("iowarden_device_read_ahead_bytes", "gauge", "Read-ahead of a device."),
+    Family(
+        "iowarden_device_mapper_suspended", "gauge", "1 while a device-mapper device is suspended."
+    ),
+)
+
+
+def emit(value: Topology) -> list[Sample]:
+    """Return the samples of FAMILIES for leaves and what is stacked on them."""
+    samples: list[Sample] = []
+    for name, device in value.devices.items():
+        if not device.leaf and not device.slaves and device.md is None and device.dm_name is None:
+            continue
+        labels = (("device", name),)
+        samples.append(
+            (
+                "iowarden_device_info",
+                (
+                    ("device", name),
+                    ("model", device.model or ""),
+                    ("serial", device.serial or ""),
+                    ("wwn", device.wwn or ""),
+                ),
+                1,
+            )
+        )
+        for metric, number in (
+            ("iowarden_device_size_bytes", device.size_bytes),
+            ("iowarden_device_rotational", device.rotational),
+            ("iowarden_device_timeout_seconds", device.timeout_seconds),
+            ("iowarden_device_queue_requests", device.nr_requests),
+            ("iowarden_device_read_ahead_bytes", device.read_ahead_bytes),
+            ("iowarden_device_mapper_suspended", device.dm_suspended),
+        ):
+            if number is not None:
+                samples.append((metric, labels, float(number)))
+    return samples
+
+
+def copies(level: str | None, raid_disks: int | None, layout: int | None) -> int | None:
+    """Return how many disks each block is on.
+
+    Source: kernel drivers/md/raid10.c, setup_geo: layout is near copies + (far copies << 8), higher bits flags.
+    """
+    if level == "raid1":
+        return raid_disks
+    if level == "raid10" and layout is not None:
+        return (layout & 255) * (layout >> 8 & 255) or None
+    return None
+
+
+def parse_number(text: str) -> int | None:
+    """Return the number an attribute begins with: md prints '4 (3)' while it reshapes; None without one."""
+    found = re.match(r"\s*(\d{1,20})(?!\d)", text, re.ASCII)
+    return int(found[1]) if found else None
+
+
+def parse_serial_page(page: bytes) -> str | None:
+    """Return the serial number of a SCSI VPD page 80h."""
+    if len(page) <= _SERIAL_OFFSET or page[1] != 0x80:  # noqa: PLR2004 - the page's own code
+        return None
+    length = int.from_bytes(page[2:_SERIAL_OFFSET], "big")
+    text = page[_SERIAL_OFFSET : _SERIAL_OFFSET + length].decode(errors="backslashreplace")
+    return _words(text)
+
+
+def parse_wwn(text: str) -> str | None:
+    """Return a device's world wide name as udev and smartctl spell it ('0x5000c500a1b2c3d4', 'eui.…').
+
+    A 't10.' identifier is vendor, model and serial again: no name of its own.
+    """
+    words = _words(text)
+    if words is None or words.startswith("t10."):
+        return None
+    return "0x" + words[4:] if words.startswith("naa.") else words
+
+
+def read_block(root: Root) -> Topology:
+    """Read '/sys/block'.
+
+    A device that vanishes meanwhile is left out; an attribute that cannot be read is None.
+    Limits: may hang on a sick disk or array. Errors: AbsentError, ReadError (of '/sys/block' itself).
+    """
+    listed: dict[str, list[str]] = {}
+    whole: dict[str, str] = {}
+    for name in root.names(DIRECTORY):
+        entries = _names(root, f"{DIRECTORY}/{name}")
+        if entries is None:
+            continue
+        listed[name] = entries
+        whole[name] = name
+        for entry in entries:
+            if entry.startswith(name) and _text(root, f"{DIRECTORY}/{name}/{entry}/partition"):
+                whole[entry] = name
+    partitions: dict[str, list[str]] = defaultdict(list)
+    slaves: dict[str, set[str]] = defaultdict(set)
+    holders: dict[str, set[str]] = defaultdict(set)
+    for part, name in whole.items():
+        if part != name:
+            partitions[name].append(part)
+        path = f"{DIRECTORY}/{name}" if part == name else f"{DIRECTORY}/{name}/{part}"
+        for holder in _names(root, path + "/holders") or ():
+            holders[name].add(whole.get(holder, holder))
+    for name, entries in listed.items():
+        if "slaves" in entries:
+            for slave in _names(root, f"{DIRECTORY}/{name}/slaves") or ():
+                slaves[name].add(whole.get(slave, slave))
+        # NVMe multipath: the kernel does not say that the namespace stands on its paths.
+        path_of = _NVME_PATH.fullmatch(name)
+        head = f"nvme{path_of[1]}n{path_of[2]}" if path_of else ""
+        if head in listed:
+            slaves[head].add(name)
+            holders[name].add(head)
+    devices = {
+        _shown(name): _device(root, name, entries, partitions[name], slaves[name], holders[name])
+        for name, entries in listed.items()
+    }
+    return Topology(devices, tuple(name for name, device in devices.items() if device.leaf))
+
+
+def _device(
+    root: Root,
+    name: str,
+    entries: list[str],
+    partitions: list[str],
+    slaves: set[str],
+    holders: set[str],
+) -> Device:
+    path = f"{DIRECTORY}/{name}"
+
+    def text(attribute: str) -> str | None:
+        directory, _, rest = attribute.partition("/")
+        # What the listing does not show need not be asked for: most of 20 attributes do not exist.
+        return _text(root, f"{path}/{attribute}") if not rest or directory in entries else None
+
+    def number(attribute: str) -> int | None:
+        value = text(attribute)
+        return None if value is None else parse_number(value)
+
+    size, rotational = number("size"), number("queue/rotational")
+    seconds, milliseconds = number("device/timeout"), number("queue/io_timeout")
+    timeout = (
+        seconds if seconds is not None else None if milliseconds is None else milliseconds / 1000
+    )
+    read_ahead, suspended = number("queue/read_ahead_kb"), number("dm/suspended")
+    return Device(
+        name=_shown(name),
+        device_number=text("dev"),
+        slaves=tuple(sorted(map(_shown, slaves))),
+        holders=tuple(sorted(map(_shown, holders))),
+        partitions=tuple(sorted(map(_shown, partitions))),
+        leaf=not slaves and not _NEVER_LEAF.fullmatch(name),
+        size_bytes=None if size is None else size * SECTOR_BYTES,
+        rotational=None if rotational is None else rotational != 0,
+        model=text("device/model") or text("device/name"),
+        vendor=text("device/vendor"),
+        serial=text("serial") or text("device/serial") or _serial_page(root, path, entries),
+        wwn=_wwn(text("device/wwid") or text("wwid")),
+        timeout_seconds=timeout,
+        nr_requests=number("queue/nr_requests"),
+        read_ahead_bytes=None if read_ahead is None else read_ahead * KIB,
+        host=_host(root, path, entries),
+        dm_name=text("dm/name"),
+        dm_suspended=None if suspended is None else suspended != 0,
+        md=_md(
+            text("md/level"), number("md/raid_disks"), number("md/layout"), number("md/chunk_size")
+        )
+        if "md" in entries
+        else None,
+    )
+
+
+def _md(
+    level: str | None, raid_disks: int | None, layout: int | None, chunk_size_bytes: int | None
+) -> Md:
+    return Md(level, raid_disks, layout, copies(level, raid_disks, layout), chunk_size_bytes)
+
+
+def _wwn(text: str | None) -> str | None:
+    return None if text is None else parse_wwn(text)
+
+
+def _serial_page(root: Root, path: str, entries: list[str]) -> str | None:
+    if "device" not in entries:
+        return None
+    try:
+        return parse_serial_page(root.read_bytes(path + "/device/vpd_pg80"))
+    except (AbsentError, ReadError):
+        return None
+
+
+def _host(root: Root, path: str, entries: list[str]) -> str | None:
+    # The address H:C:T:L names its host: no need to follow links, which a recorded machine has none of.
+    addresses = (_names(root, path + "/device/scsi_device") or ()) if "device" in entries else ()
+    for address in addresses:
+        host, colon, _ = address.partition(":")
+        if colon and host.isdecimal():
+            return "host" + host
+    return None
+
+
+def _text(root: Root, path: str) -> str | None:
+    """Return the text of an attribute on one line, None when there is none or it cannot be read."""
+    try:
+        return _words(root.read(path))
+    except (AbsentError, ReadError):
+        return None
+
+
+def _names(root: Root, path: str) -> list[str] | None:
+    try:
+        return root.names(path)
+    except (AbsentError, ReadError):
+        return None
+
+
+def _words(text: str) -> str | None:
+    return " ".join(text.replace("\0", " ").split()) or None
+
+
+def _shown(name: str) -> str:
+    return name.encode(errors="surrogateescape").decode(errors="backslashreplace")

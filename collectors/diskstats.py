@@ -1,0 +1,228 @@
+"""I/O of every block device, from '/proc/diskstats'."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.vocabulary import SECTOR_BYTES, Family, Kind, ParseError, Sample
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from iowarden.collectors.files import Root
+
+PATH = "/proc/diskstats"
+_SECONDS_PER_TICK = 0.001
+_READS, _READ_SECTORS, _WRITES, _WRITTEN_SECTORS, _IN_FLIGHT = 0, 2, 4, 6, 8
+_DISCARDS, _DISCARDED_SECTORS, _FLUSHES = 11, 13, 15
+
+
+@dataclass(frozen=True, slots=True)
+class BlockIo:
+    """One line of '/proc/diskstats'; properties give bytes and seconds.
+
+    Source: kernel admin-guide/iostats.rst; a sector is 512 bytes on any drive (block/stat.rst).
+    Fields: 14, from 4.18 on 18 (discards), from 5.5 on 20 (flushes); later ones are ignored.
+    Limits: millisecond fields are 32-bit on 32-bit kernels and in some releases: they wrap after 49.7 days.
+    """
+
+    device: str
+    major: int
+    minor: int
+    counters: tuple[int, ...]
+    """The 11, 15 or 17 numbers as the kernel prints them: requests, sectors, milliseconds."""
+
+    @property
+    def reads_completed_total(self) -> int:
+        """Reads completed."""
+        return self.counters[_READS]
+
+    @property
+    def writes_completed_total(self) -> int:
+        """Writes completed."""
+        return self.counters[_WRITES]
+
+    @property
+    def completed_total(self) -> int:
+        """Requests of any kind completed: reads, writes, discards, flushes."""
+        counters = self.counters
+        total = counters[_READS] + counters[_WRITES]
+        if len(counters) > _FLUSHES:
+            return total + counters[_DISCARDS] + counters[_FLUSHES]
+        return total + counters[_DISCARDS] if len(counters) > _DISCARDS else total
+
+    @property
+    def read_bytes_total(self) -> int:
+        """Bytes of completed reads."""
+        return self.counters[_READ_SECTORS] * SECTOR_BYTES
+
+    @property
+    def written_bytes_total(self) -> int:
+        """Bytes of completed writes."""
+        return self.counters[_WRITTEN_SECTORS] * SECTOR_BYTES
+
+    @property
+    def discarded_bytes_total(self) -> int | None:
+        """Bytes discarded; None before 4.18."""
+        counters = self.counters
+        return counters[_DISCARDED_SECTORS] * SECTOR_BYTES if len(counters) > _DISCARDS else None
+
+    @property
+    def in_flight(self) -> int:
+        """Requests issued and not completed."""
+        return self.counters[_IN_FLIGHT]
+
+
+def _family(name: str, kind: Kind, text: str) -> Family:
+    return Family("iowarden_device_" + name, kind, text)
+
+
+# In the order of the line: our family and its unit; node_exporter's name and its unit.
+_COLUMNS: tuple[tuple[Family, float, str, float], ...] = (
+    (
+        _family("reads_completed_total", "counter", "Reads completed."), 1,
+        "node_disk_reads_completed_total", 1,
+    ),
+    (
+        _family("reads_merged_total", "counter", "Reads merged with another before issue."), 1,
+        "node_disk_reads_merged_total", 1,
+    ),
+    (
+        _family("read_bytes_total", "counter", "Bytes read."), SECTOR_BYTES,
+        "node_disk_read_bytes_total", SECTOR_BYTES,
+    ),
+    (
+        _family("read_seconds_total", "counter", "Time of all reads added up."), _SECONDS_PER_TICK,
+        "node_disk_read_time_seconds_total", _SECONDS_PER_TICK,
+    ),
+    (
+        _family("writes_completed_total", "counter", "Writes completed."), 1,
+        "node_disk_writes_completed_total", 1,
+    ),
+    (
+        _family("writes_merged_total", "counter", "Writes merged with another before issue."), 1,
+        "node_disk_writes_merged_total", 1,
+    ),
+    (
+        _family("written_bytes_total", "counter", "Bytes written."), SECTOR_BYTES,
+        "node_disk_written_bytes_total", SECTOR_BYTES,
+    ),
+    (
+        _family("write_seconds_total", "counter", "Time of all writes added up."), _SECONDS_PER_TICK,
+        "node_disk_write_time_seconds_total", _SECONDS_PER_TICK,
+    ),
+    (
+        _family("in_flight", "gauge", "Requests issued and not completed."), 1,
+        "node_disk_io_now", 1,
+    ),
+    (
+        _family("io_time_seconds_total", "counter", "Time with a request in flight."), _SECONDS_PER_TICK,
+        "node_disk_io_time_seconds_total", _SECONDS_PER_TICK,
+    ),
+    (
+        _family(
+            "io_time_weighted_seconds_total", "counter",
+            "Time of all requests added up; stands still in a hang from 5.0 on.",
+        ), _SECONDS_PER_TICK,
+        "node_disk_io_time_weighted_seconds_total", _SECONDS_PER_TICK,
+    ),
+    (
+        _family("discards_completed_total", "counter", "Discards completed."), 1,
+        "node_disk_discards_completed_total", 1,
+    ),
+    (
+        _family("discards_merged_total", "counter", "Discards merged with another before issue."), 1,
+        "node_disk_discards_merged_total", 1,
+    ),
+    (
+        _family("discarded_bytes_total", "counter", "Bytes discarded."), SECTOR_BYTES,
+        "node_disk_discarded_sectors_total", 1,
+    ),
+    (
+        _family("discard_seconds_total", "counter", "Time of all discards added up."), _SECONDS_PER_TICK,
+        "node_disk_discard_time_seconds_total", _SECONDS_PER_TICK,
+    ),
+    (
+        _family("flushes_completed_total", "counter", "Cache flushes completed."), 1,
+        "node_disk_flush_requests_total", 1,
+    ),
+    (
+        _family("flush_seconds_total", "counter", "Time of all cache flushes added up."), _SECONDS_PER_TICK,
+        "node_disk_flush_requests_time_seconds_total", _SECONDS_PER_TICK,
+    ),
+)  # fmt: skip
+FAMILIES = tuple(family for family, _, _, _ in _COLUMNS)
+_OURS = tuple((family.name, unit) for family, unit, _, _ in _COLUMNS)
+_NODE = tuple((name, unit) for _, _, name, unit in _COLUMNS)
+_MEMORY_BACKED = ("loop", "ram", "zram")
+_NODE_IGNORED = re.compile(r"(z?ram|loop|fd|(h|s|v|xv)d[a-z]|nvme\d+n\d+p)\d+")
+"""Source: node_exporter, default of --collector.diskstats.device-exclude."""
+
+_OLD_PARTITION = 7
+_COUNTS = (14, 18, 20)
+_UNLIKELY = 1 << 70
+"""Counters are 64-bit: a sum beyond is no sum of counters."""
+
+
+def parse_diskstats(text: str) -> dict[str, BlockIo]:
+    """Return the lines of '/proc/diskstats' by device name.
+
+    Partition lines of kernels before 2.6.25 (7 fields: no times, nothing in flight) are left out.
+    """
+    result: dict[str, BlockIo] = {}
+    least, discards, all_fields = _COUNTS
+    for number, line in enumerate(text.split("\n"), 1):
+        words = line.split()
+        count = len(words)
+        if count < least and count in {0, _OLD_PARTITION}:
+            continue
+        end = all_fields if count >= all_fields else discards if count >= discards else least
+        try:
+            major, minor, name, *_ = words
+            counters = tuple(map(int, words[3:end]))
+            if count < least or not 0 <= sum(counters) < _UNLIKELY:
+                raise ValueError  # noqa: TRY301 - one message for every way to be wrong
+            result[name] = BlockIo(name, int(major), int(minor), counters)
+        except ValueError:
+            message = (
+                f"'{PATH}' line {number}: expected '<major> <minor> <name>' and 11, 15 or 17 numbers,"
+                f" got {line[:120]!r}"
+            )
+            raise ParseError(message) from None
+    return result
+
+
+def emit(value: Mapping[str, BlockIo], whole_devices: frozenset[str] | None = None) -> list[Sample]:
+    """Return the samples of FAMILIES for the devices named; None: for all, partitions included.
+
+    Loop and RAM devices that never had a request are left out.
+    """
+    samples: list[Sample] = []
+    for name, block in value.items():
+        if whole_devices is not None and name not in whole_devices:
+            continue
+        if name.startswith(_MEMORY_BACKED) and not any(block.counters):
+            continue
+        labels = (("device", name),)
+        for (metric, unit), counter in zip(_OURS, block.counters, strict=False):
+            samples.append((metric, labels, counter * unit))
+    return samples
+
+
+def node_samples(value: Mapping[str, BlockIo]) -> Iterator[Sample]:
+    """Yield node_exporter's node_disk_* of the devices that it does not ignore by default.
+
+    Limits: what it takes from udev's database (node_disk_info and the like) is not here.
+    """
+    for name, block in value.items():
+        if not _NODE_IGNORED.fullmatch(name):
+            labels = (("device", name),)
+            for (metric, unit), counter in zip(_NODE, block.counters, strict=False):
+                yield metric, labels, counter * unit
+
+
+def read_diskstats(root: Root) -> dict[str, BlockIo]:
+    """Read and parse '/proc/diskstats'. Errors: AbsentError, ReadError, ParseError."""
+    return parse_diskstats(root.read_kept(PATH))

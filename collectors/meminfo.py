@@ -1,0 +1,116 @@
+"""Memory as '/proc/meminfo' tells it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping  # noqa: TC003 - describe() evaluates the annotations
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+from iowarden.collectors.vocabulary import KIB, Metric, ParseError, Sample, describe
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from iowarden.collectors.files import Root
+
+PATH = "/proc/meminfo"
+
+
+@dataclass(frozen=True, slots=True)
+class Meminfo:
+    """What '/proc/meminfo' says, in bytes.
+
+    Source: kernel, filesystems/proc.rst ('kB' there means 1024 bytes). None: this kernel prints no such line.
+    """
+
+    total_bytes: Annotated[int, Metric("gauge", "Memory the kernel manages.")]
+    free_bytes: Annotated[int, Metric("gauge", "Memory that is not used at all.")]
+    available_bytes: Annotated[
+        int | None, Metric("gauge", "Estimate of what programs can get without swapping (3.14+).")
+    ]
+    buffers_bytes: Annotated[int, Metric("gauge", "Page cache of block devices.")]
+    cached_bytes: Annotated[int, Metric("gauge", "Page cache of files, shared memory included.")]
+    shared_bytes: Annotated[int | None, Metric("gauge", "Shared memory and tmpfs (Shmem).")]
+    dirty_bytes: Annotated[int, Metric("gauge", "Data waiting to be written to disk.")]
+    writeback_bytes: Annotated[int, Metric("gauge", "Data being written to disk.")]
+    unstable_bytes: Annotated[
+        int | None, Metric("gauge", "Sent to an NFS server, not yet committed (0 from 5.8 on).")
+    ]
+    active_bytes: int | None
+    inactive_bytes: int | None
+    active_file_bytes: int | None
+    inactive_file_bytes: int | None
+    anon_bytes: Annotated[int | None, Metric("gauge", "Anonymous memory mapped by programs.")]
+    mapped_bytes: Annotated[int | None, Metric("gauge", "File pages mapped by programs.")]
+    slab_bytes: Annotated[int | None, Metric("gauge", "Data structures of the kernel.")]
+    swap_total_bytes: Annotated[int | None, Metric("gauge", "Size of all swap areas.")]
+    swap_free_bytes: Annotated[int | None, Metric("gauge", "Unused part of all swap areas.")]
+    raw: Mapping[str, int]
+    """Every line, under node_exporter's spelling: bytes ('Active_anon_bytes') or pages ('HugePages_Free')."""
+
+
+_KEYS = {
+    "MemTotal_bytes": "total_bytes",
+    "MemFree_bytes": "free_bytes",
+    "MemAvailable_bytes": "available_bytes",
+    "Buffers_bytes": "buffers_bytes",
+    "Cached_bytes": "cached_bytes",
+    "Shmem_bytes": "shared_bytes",
+    "Dirty_bytes": "dirty_bytes",
+    "Writeback_bytes": "writeback_bytes",
+    "NFS_Unstable_bytes": "unstable_bytes",
+    "Active_bytes": "active_bytes",
+    "Inactive_bytes": "inactive_bytes",
+    "Active_file_bytes": "active_file_bytes",
+    "Inactive_file_bytes": "inactive_file_bytes",
+    "AnonPages_bytes": "anon_bytes",
+    "Mapped_bytes": "mapped_bytes",
+    "Slab_bytes": "slab_bytes",
+    "SwapTotal_bytes": "swap_total_bytes",
+    "SwapFree_bytes": "swap_free_bytes",
+}
+_REQUIRED = ("MemTotal", "MemFree", "Buffers", "Cached", "Dirty", "Writeback")
+_DIGITS = 17
+"""More would be over 2**64 bytes: not a number of kibibytes."""
+
+FAMILIES, emit = describe(Meminfo, "iowarden_memory_")
+
+
+def parse_meminfo(text: str) -> Meminfo:
+    """Return the text of '/proc/meminfo' as bytes.
+
+    Lines that are not `<key>: <n> [kB]` are ignored unless the key is known.
+    """
+    raw: dict[str, int] = {}
+    for number, line in enumerate(text.split("\n"), 1):
+        key, _, rest = line.partition(":")
+        words = rest.split()
+        name = key[:-1].replace("(", "_") if key.endswith(")") else key
+        if words and len(words[0]) <= _DIGITS and words[0].isdecimal():
+            if len(words) == 1:
+                raw[name] = int(words[0])
+                continue
+            if words[1:] == ["kB"]:
+                raw[name + "_bytes"] = int(words[0]) * KIB
+                continue
+        if name + "_bytes" in _KEYS:
+            message = f"'{PATH}' line {number}: expected '{key}: <n> kB', got {line[:80]!r}"
+            raise ParseError(message)
+    missing = [key for key in _REQUIRED if key + "_bytes" not in raw]
+    if missing:
+        message = (
+            f"'{PATH}': expected a line '{missing[0]}: <n> kB', got none in {len(text)} characters"
+        )
+        raise ParseError(message)
+    return Meminfo(**{field: raw.get(name) for name, field in _KEYS.items()}, raw=raw)  # type: ignore[arg-type] # those required are there
+
+
+def node_samples(value: Meminfo) -> Iterator[Sample]:
+    """Yield node_exporter's node_memory_* of every line."""
+    for name, number in value.raw.items():
+        yield "node_memory_" + name, (), number
+
+
+def read_meminfo(root: Root) -> Meminfo:
+    """Read and parse '/proc/meminfo'. Errors: AbsentError, ReadError, ParseError."""
+    return parse_meminfo(root.read_kept(PATH))

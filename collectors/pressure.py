@@ -1,0 +1,129 @@
+"""Pressure stall information: the share of time in which tasks waited for a resource."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+from iowarden.collectors.vocabulary import AbsentError, Metric, ParseError, Sample, describe
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from iowarden.collectors.files import Root
+
+DIRECTORY = "/proc/pressure"
+RESOURCES = ("cpu", "io", "memory", "irq")
+_LINE = re.compile(
+    r"(some|full) avg10=(\d{1,3}\.\d\d) avg60=(\d{1,3}\.\d\d) avg300=(\d{1,3}\.\d\d) total=(\d{1,20})",
+    re.ASCII,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Pressure:
+    """One file of '/proc/pressure': averages as ratios 0..1, totals in seconds.
+
+    Source: kernel, accounting/psi.rst (percent and microseconds there). 'some': at least one task waited;
+    'full': every task that was not idle did. cpu has no 'full' line before 5.13, irq has no 'some' line.
+    """
+
+    some_avg10_ratio: Annotated[
+        float | None, Metric("gauge", "Share of 10 s in which a task waited.")
+    ]
+    some_avg60_ratio: Annotated[
+        float | None, Metric("gauge", "Share of 60 s in which a task waited.")
+    ]
+    some_avg300_ratio: Annotated[
+        float | None, Metric("gauge", "Share of 300 s in which a task waited.")
+    ]
+    some_seconds_total: Annotated[float | None, Metric("counter", "Time in which a task waited.")]
+    full_avg10_ratio: Annotated[float | None, Metric("gauge", "Share of 10 s in which all waited.")]
+    full_avg60_ratio: Annotated[float | None, Metric("gauge", "Share of 60 s in which all waited.")]
+    full_avg300_ratio: Annotated[
+        float | None, Metric("gauge", "Share of 300 s in which all waited.")
+    ]
+    full_seconds_total: Annotated[float | None, Metric("counter", "Time in which all waited.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Pressures:
+    """The files of '/proc/pressure'; None: the kernel offers none for the resource (irq: 6.1+, as built)."""
+
+    cpu: Pressure | None
+    io: Pressure | None
+    memory: Pressure | None
+    irq: Pressure | None
+
+
+FAMILIES, _emit = describe(Pressure, "iowarden_pressure_")
+
+
+def parse_pressure(text: str, path: str) -> Pressure:
+    """Return the text of one file; `path` is named in errors. Lines of other kinds are ignored."""
+    numbers: dict[str, tuple[float, float, float, float]] = {}
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.startswith(("some", "full")):
+            continue
+        found = _LINE.fullmatch(line)
+        if found is None:
+            message = (
+                f"'{path}' line {number}: expected 'some|full avg10=<%> avg60=<%> avg300=<%> total=<µs>',"
+                f" got {line[:100]!r}"
+            )
+            raise ParseError(message)
+        kind, avg10, avg60, avg300, total = found.groups()
+        numbers[kind] = (
+            float(avg10) / 100,
+            float(avg60) / 100,
+            float(avg300) / 100,
+            int(total) / 1000 / 1000,
+        )
+    if not numbers:
+        message = f"'{path}': expected a line 'some ...' or 'full ...', got none in {len(text)} characters"
+        raise ParseError(message)
+    nothing = (None, None, None, None)
+    return Pressure(*numbers.get("some", nothing), *numbers.get("full", nothing))
+
+
+def emit(value: Pressures) -> list[Sample]:
+    """Return the samples of FAMILIES, labelled by resource."""
+    samples: list[Sample] = []
+    for resource in RESOURCES:
+        pressure = getattr(value, resource)
+        if pressure is not None:
+            samples += _emit(pressure, (("resource", resource),))
+    return samples
+
+
+def node_samples(value: Pressures) -> Iterator[Sample]:
+    """Yield node_exporter's node_pressure_*: waiting is 'some', stalled is 'full'."""
+    for resource in RESOURCES:
+        pressure = getattr(value, resource)
+        if pressure is None:
+            continue
+        if pressure.some_seconds_total is not None:
+            yield f"node_pressure_{resource}_waiting_seconds_total", (), pressure.some_seconds_total
+        if pressure.full_seconds_total is not None and resource != "cpu":
+            yield f"node_pressure_{resource}_stalled_seconds_total", (), pressure.full_seconds_total
+
+
+def read_pressure(root: Root) -> Pressures:
+    """Read and parse '/proc/pressure/*'.
+
+    Errors: AbsentError (kernel before 4.20, built without, or off at boot: 'psi=1' switches it on),
+    ReadError, ParseError.
+    """
+    found: list[Pressure | None] = []
+    absent: AbsentError | None = None
+    for resource in RESOURCES:
+        path = f"{DIRECTORY}/{resource}"
+        try:
+            found.append(parse_pressure(root.read_kept(path), path))
+        except AbsentError as error:
+            absent = absent or error
+            found.append(None)
+    if absent is not None and not any(found):
+        raise absent
+    return Pressures(*found)

@@ -1,0 +1,139 @@
+"""Tasks and processor time of '/proc/stat'."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.vocabulary import Family, ParseError, Sample
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from iowarden.collectors.files import Root
+
+PATH = "/proc/stat"
+USER_HZ = 100
+"""Ticks per second of '/proc/stat' on every architecture we run on. Source: proc_stat(5), sysconf(_SC_CLK_TCK)."""
+MODES = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
+_GUEST_MODES = ("user", "nice")
+"""Columns 9 and 10 (2.6.24, 2.6.33); that time is in columns 1 and 2 as well."""
+_FEWEST = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Stat:
+    """What '/proc/stat' says of tasks and time.
+
+    Source: kernel, filesystems/proc.rst. `cpu_seconds` is in the order of MODES, shorter on old kernels.
+    Limits: iowait and idle may fall a little; the kernel does not promise that they only rise.
+    """
+
+    procs_running: int
+    procs_blocked: int
+    """Tasks in uninterruptible sleep for I/O (D state)."""
+    boot_time_seconds: int
+    cpu_seconds: tuple[float, ...]
+    context_switches_total: int
+    interrupts_total: int
+    forks_total: int
+    cpus_text: str = field(repr=False)
+    """The lines of the single CPUs, parsed only by node_samples: there may be hundreds."""
+
+
+FAMILIES = (
+    Family("iowarden_tasks_running", "gauge", "Tasks that run or wait for a CPU."),
+    Family("iowarden_tasks_blocked", "gauge", "Tasks that wait for I/O and cannot be interrupted."),
+    Family("iowarden_boot_time_seconds", "gauge", "When the machine booted, as Unix time."),
+    Family("iowarden_cpu_seconds_total", "counter", "Time of all CPUs by mode."),
+)
+_CPU_LABELS = tuple((("mode", mode),) for mode in MODES)
+
+
+def parse_stat(text: str) -> Stat:
+    """Return the text of '/proc/stat' as seconds and counts."""
+    end = text.find("\n")
+    cpu_seconds = _ticks(text[:end], "cpu")[: len(MODES)]
+    interrupts = text.find("\nintr ", end)
+    return Stat(
+        procs_running=_number(text, "procs_running"),
+        procs_blocked=_number(text, "procs_blocked"),
+        boot_time_seconds=_number(text, "btime"),
+        cpu_seconds=cpu_seconds,
+        context_switches_total=_number(text, "ctxt"),
+        interrupts_total=_number(text, "intr"),
+        forks_total=_number(text, "processes"),
+        cpus_text=text[end + 1 : interrupts],
+    )
+
+
+def emit(value: Stat) -> list[Sample]:
+    """Return the samples of FAMILIES."""
+    samples: list[Sample] = [
+        ("iowarden_tasks_running", (), value.procs_running),
+        ("iowarden_tasks_blocked", (), value.procs_blocked),
+        ("iowarden_boot_time_seconds", (), value.boot_time_seconds),
+    ]
+    for labels, seconds in zip(_CPU_LABELS, value.cpu_seconds, strict=False):
+        samples.append(("iowarden_cpu_seconds_total", labels, seconds))
+    return samples
+
+
+def node_samples(value: Stat) -> Iterator[Sample]:
+    """Yield node_exporter's series of its collectors 'stat' and 'cpu' that come from '/proc/stat'.
+
+    Limits: node_exporter holds a per-CPU value that fell at its last one; here it is as the kernel says.
+    Errors: ParseError, on the line of a single CPU.
+    """
+    yield "node_procs_running", (), value.procs_running
+    yield "node_procs_blocked", (), value.procs_blocked
+    yield "node_boot_time_seconds", (), value.boot_time_seconds
+    yield "node_context_switches_total", (), value.context_switches_total
+    yield "node_intr_total", (), value.interrupts_total
+    yield "node_forks_total", (), value.forks_total
+    for line in value.cpus_text.split("\n"):
+        if not line.startswith("cpu"):
+            continue
+        name, _, _ = line.partition(" ")
+        cpu = ("cpu", name.removeprefix("cpu"))
+        seconds = _ticks(line, name)
+        for mode, number in zip(MODES, seconds, strict=False):
+            yield "node_cpu_seconds_total", (cpu, ("mode", mode)), number
+        for mode, number in zip(_GUEST_MODES, seconds[len(MODES) :], strict=False):
+            yield "node_cpu_guest_seconds_total", (cpu, ("mode", mode)), number
+
+
+def _ticks(line: str, name: str) -> tuple[float, ...]:
+    words = line.split(" ") if name != "cpu" else line.split()
+    try:
+        seconds = tuple(int(word) / USER_HZ for word in words[1:])
+    except (ValueError, OverflowError):
+        seconds = ()
+    if words[0] != name or len(seconds) < _FEWEST:
+        message = (
+            f"'{PATH}': expected '{name} <user> <nice> <system> <idle> ...', got {line[:80]!r}"
+        )
+        raise ParseError(message)
+    return seconds
+
+
+def _number(text: str, key: str) -> int:
+    # From the end: the lines of single CPUs come first and are long on a large machine.
+    start = text.rfind(f"\n{key} ")
+    if start < 0:
+        message = f"'{PATH}': expected a line '{key} <n>', got none in {len(text)} characters"
+        raise ParseError(message)
+    start += len(key) + 2
+    end = text.find("\n", start)
+    line = text[start : None if end < 0 else end]
+    number, _, _ = line.partition(" ")
+    try:
+        return int(number)
+    except ValueError:
+        message = f"'{PATH}' line '{key}': expected '{key} <n>', got {line[:80]!r}"
+        raise ParseError(message) from None
+
+
+def read_stat(root: Root) -> Stat:
+    """Read and parse '/proc/stat'. Errors: AbsentError, ReadError, ParseError."""
+    return parse_stat(root.read_kept(PATH))

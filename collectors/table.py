@@ -1,0 +1,142 @@
+"""All sources in one table, and the one way to run one of them."""
+
+from __future__ import annotations
+
+import traceback
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from iowarden.collectors import block, diskstats, meminfo, pressure, stat, vm_sysctl, vmstat
+from iowarden.collectors.vocabulary import (
+    AbsentError,
+    Family,
+    Outcome,
+    ParseError,
+    ReadError,
+    Reading,
+    Sample,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from iowarden.collectors.files import Root
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One source: how often it is read, what it gives. A new collector is a row of SOURCES.
+
+    `may_hang`: to be read in a thread of its own. `emit` takes the value and the names of the whole devices
+    (None: not known yet). `node`: the same value as node_exporter's series, whose names begin with
+    one of `node_prefixes`.
+    """
+
+    name: str
+    period_seconds: float
+    may_hang: bool
+    read: Callable[[Root], Any]
+    families: tuple[Family, ...]
+    emit: Callable[[Any, frozenset[str] | None], list[Sample]]
+    node: Callable[[Any], Iterable[Sample]] | None = None
+    node_prefixes: tuple[str, ...] = ()
+
+
+SOURCES = (
+    Source(
+        name="meminfo",
+        period_seconds=1,
+        may_hang=False,
+        read=meminfo.read_meminfo,
+        families=meminfo.FAMILIES,
+        emit=lambda value, _: meminfo.emit(value, ()),
+        node=meminfo.node_samples,
+        node_prefixes=("node_memory_",),
+    ),
+    Source(
+        name="vmstat",
+        period_seconds=1,
+        may_hang=False,
+        read=vmstat.read_vmstat,
+        families=vmstat.FAMILIES,
+        emit=lambda value, _: vmstat.emit(value, ()),
+        node=vmstat.node_samples,
+        node_prefixes=("node_vmstat_",),
+    ),
+    Source(
+        name="pressure",
+        period_seconds=1,
+        may_hang=False,
+        read=pressure.read_pressure,
+        families=pressure.FAMILIES,
+        emit=lambda value, _: pressure.emit(value),
+        node=pressure.node_samples,
+        node_prefixes=("node_pressure_",),
+    ),
+    Source(
+        name="stat",
+        period_seconds=1,
+        may_hang=False,
+        read=stat.read_stat,
+        families=stat.FAMILIES,
+        emit=lambda value, _: stat.emit(value),
+        node=stat.node_samples,
+        node_prefixes=(
+            "node_boot_time_seconds",
+            "node_context_switches_total",
+            "node_cpu_guest_seconds_total",
+            "node_cpu_seconds_total",
+            "node_forks_total",
+            "node_intr_total",
+            "node_procs_",
+        ),
+    ),
+    Source(
+        name="diskstats",
+        period_seconds=1,
+        may_hang=False,
+        read=diskstats.read_diskstats,
+        families=diskstats.FAMILIES,
+        emit=diskstats.emit,
+        node=diskstats.node_samples,
+        node_prefixes=("node_disk_",),
+    ),
+    Source(
+        name="vm_sysctl",
+        period_seconds=15,
+        may_hang=False,
+        read=vm_sysctl.read_vm_sysctl,
+        families=vm_sysctl.FAMILIES,
+        emit=lambda value, _: vm_sysctl.emit(value),
+    ),
+    Source(
+        name="block",
+        period_seconds=60,
+        may_hang=True,
+        read=block.read_block,
+        families=block.FAMILIES,
+        emit=lambda value, _: block.emit(value),
+    ),
+)
+
+
+def collect(source: Source, root: Root, clock: Callable[[], float]) -> Reading:
+    """Run one source once; every way it can end is an outcome, none an exception.
+
+    `clock` is monotonic, in seconds.
+    """
+    began = clock()
+    value, error = None, ""
+    try:
+        value = source.read(root)
+        outcome = Outcome.OK
+    except AbsentError as problem:
+        outcome, error = Outcome.ABSENT, str(problem)
+    except ReadError as problem:
+        outcome, error = Outcome.FAILED, str(problem)
+    except ParseError as problem:
+        outcome, error = Outcome.UNPARSED, str(problem)
+    except Exception:  # noqa: BLE001 - the one place that catches everything; the traceback is kept
+        outcome, error = Outcome.BUG, traceback.format_exc()
+    ended = clock()
+    return Reading(source.name, outcome, ended, ended - began, value, error)

@@ -1,0 +1,107 @@
+"""The kernel's release and its settings for dirty memory, from '/proc/sys'."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+from iowarden.collectors.vocabulary import AbsentError, Metric, ParseError, Sample, describe
+
+if TYPE_CHECKING:
+    from iowarden.collectors.files import Root
+
+DIRECTORY = "/proc/sys/vm"
+RELEASE_PATH = "/proc/sys/kernel/osrelease"
+_RELEASE = re.compile(r"(\d{1,4})\.(\d{1,4})(?:\.(\d{1,6}))?", re.ASCII)
+_CENTISECONDS_PER_SECOND = 100
+
+
+@dataclass(frozen=True, slots=True)
+class VmSysctl:
+    """Settings of '/proc/sys/vm' that rule write-back, and the kernel's release.
+
+    Source: kernel, admin-guide/sysctl/vm.rst. Ratios are in percent as the kernel has them; of a ratio and
+    its bytes only one is in force, the other reads 0. None: this kernel has no such file.
+    """
+
+    dirty_ratio: Annotated[int | None, Metric("gauge", "Setting vm.dirty_ratio, in percent.")]
+    dirty_background_ratio: Annotated[
+        int | None, Metric("gauge", "Setting vm.dirty_background_ratio, in percent.")
+    ]
+    dirty_bytes: Annotated[
+        int | None, Metric("gauge", "Setting vm.dirty_bytes; 0: the ratio holds (2.6.29+).")
+    ]
+    dirty_background_bytes: Annotated[
+        int | None,
+        Metric("gauge", "Setting vm.dirty_background_bytes; 0: the ratio holds (2.6.29+)."),
+    ]
+    dirty_expire_seconds: Annotated[
+        float | None, Metric("gauge", "Age at which dirty data is written.")
+    ]
+    dirty_writeback_seconds: Annotated[
+        float | None, Metric("gauge", "Pause between two looks for old dirty data; 0: never.")
+    ]
+    laptop_mode: Annotated[
+        int | None,
+        Metric("gauge", "Setting vm.laptop_mode; above 0 writing is put off to spare a disk."),
+    ]
+    kernel_release: str
+    kernel: tuple[int, int, int]
+    """The release's first three numbers: (6, 1, 0) of '6.1.0-18-amd64'."""
+
+
+FAMILIES, emit_settings = describe(VmSysctl, "iowarden_vm_")
+
+
+def parse_setting(text: str, path: str) -> int:
+    """Return the one number of a file of '/proc/sys/vm'."""
+    number = text.strip()
+    # Up to 20 digits hold 64 bits.
+    if re.fullmatch(r"\d{1,20}", number, re.ASCII) is None:
+        message = f"'{path}': expected a number, got {text[:80]!r}"
+        raise ParseError(message)
+    return int(number)
+
+
+def parse_release(text: str) -> tuple[int, int, int]:
+    """Return the numbers a kernel release begins with; a third that is not there is 0 ('6.18-rc1')."""
+    found = _RELEASE.match(text)
+    if found is None:
+        message = f"'{RELEASE_PATH}': expected '<n>.<n>[.<n>]...', got {text[:80]!r}"
+        raise ParseError(message)
+    first, second, third = found.groups()
+    return int(first), int(second), int(third or 0)
+
+
+def emit(value: VmSysctl) -> list[Sample]:
+    """Return the samples of FAMILIES."""
+    return emit_settings(value, ())
+
+
+def read_vm_sysctl(root: Root) -> VmSysctl:
+    """Read and parse the files. Errors: AbsentError (no release or no setting at all), ReadError, ParseError."""
+    release = root.read(RELEASE_PATH)
+
+    def setting(name: str) -> int | None:
+        path = f"{DIRECTORY}/{name}"
+        try:
+            return parse_setting(root.read(path), path)
+        except AbsentError:
+            return None
+
+    def seconds(name: str) -> float | None:
+        centiseconds = setting(name)
+        return None if centiseconds is None else centiseconds / _CENTISECONDS_PER_SECOND
+
+    return VmSysctl(
+        dirty_ratio=setting("dirty_ratio"),
+        dirty_background_ratio=setting("dirty_background_ratio"),
+        dirty_bytes=setting("dirty_bytes"),
+        dirty_background_bytes=setting("dirty_background_bytes"),
+        dirty_expire_seconds=seconds("dirty_expire_centisecs"),
+        dirty_writeback_seconds=seconds("dirty_writeback_centisecs"),
+        laptop_mode=setting("laptop_mode"),
+        kernel_release=release.strip(),
+        kernel=parse_release(release),
+    )

@@ -1,0 +1,143 @@
+"""Page-cache and paging counters of '/proc/vmstat'."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping  # noqa: TC003 - describe() evaluates the annotations
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated
+
+from iowarden.collectors.vocabulary import KIB, Metric, ParseError, Sample, describe
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from iowarden.collectors.files import Root
+
+PATH = "/proc/vmstat"
+
+
+@dataclass(frozen=True, slots=True)
+class Vmstat:
+    """What '/proc/vmstat' says, in bytes where the kernel counts pages.
+
+    Source: kernel, mm/vmstat.c (vmstat_text); pgpgin and pgpgout are KiB submitted, not completed.
+    None: this kernel prints no such line (each says since when it does, where that is known).
+    Limits: the thresholds are those of the reading task: do not read with a real-time priority.
+    """
+
+    dirty_bytes: Annotated[int, Metric("gauge", "Data waiting to be written to disk.")]
+    writeback_bytes: Annotated[int, Metric("gauge", "Data being written to disk.")]
+    unstable_bytes: Annotated[
+        int | None, Metric("gauge", "Sent to an NFS server, not yet committed (0 from 5.8 on).")
+    ]
+    dirtied_bytes_total: Annotated[int | None, Metric("counter", "Data made dirty.")]
+    written_bytes_total: Annotated[
+        int | None, Metric("counter", "Dirty data submitted for writing.")
+    ]
+    dirty_threshold_bytes: Annotated[
+        int | None, Metric("gauge", "Unwritten data at which the kernel blocks writers.")
+    ]
+    dirty_background_threshold_bytes: Annotated[
+        int | None, Metric("gauge", "Unwritten data at which the kernel begins to write.")
+    ]
+    paged_in_bytes_total: Annotated[int, Metric("counter", "Submitted reads of block devices.")]
+    paged_out_bytes_total: Annotated[int, Metric("counter", "Submitted writes to block devices.")]
+    swapped_in_bytes_total: Annotated[int | None, Metric("counter", "Data swapped in.")]
+    swapped_out_bytes_total: Annotated[int | None, Metric("counter", "Data swapped out.")]
+    major_faults_total: Annotated[int | None, Metric("counter", "Page faults that needed a disk.")]
+    refaulted_file_pages_total: Annotated[
+        int | None, Metric("counter", "File pages read again soon after they were evicted (3.15+).")
+    ]
+    direct_reclaims_total: Annotated[
+        int | None,
+        Metric("counter", "Allocations that had to reclaim memory themselves (allocstall)."),
+    ]
+    direct_scanned_pages_total: Annotated[
+        int | None, Metric("counter", "Pages scanned by tasks that reclaim for themselves.")
+    ]
+    compaction_stalls_total: Annotated[
+        int | None, Metric("counter", "Allocations that had to compact memory themselves.")
+    ]
+    page_cache_drops_total: Annotated[
+        int | None, Metric("counter", "Times somebody emptied the page cache by drop_caches.")
+    ]
+    oom_kills_total: Annotated[
+        int | None, Metric("counter", "Tasks killed for want of memory (4.13+).")
+    ]
+    raw: Mapping[str, str] = field(repr=False)
+    """Every line as the kernel prints it: pages, KiB or events."""
+
+
+_ZONES = ("", "_dma", "_dma32", "_normal", "_high", "_movable", "_device")
+"""One counter up to 4.9 (allocstall) and 4.7 (pgscan_direct per zone before that); names come and go."""
+_ALLOCATION_STALLS = tuple("allocstall" + zone for zone in _ZONES)
+_DIRECT_SCANS = tuple("pgscan_direct" + zone for zone in _ZONES)
+_NODE_NAMES = re.compile(r"(oom_kill|pgpg|pswp|pg.*fault).*")
+"""Source: node_exporter, default of --collector.vmstat.fields."""
+
+FAMILIES, emit = describe(Vmstat, "iowarden_vmstat_")
+
+
+def parse_vmstat(text: str, page_size_bytes: int) -> Vmstat:
+    """Return the text of '/proc/vmstat' as bytes and events; lines that nobody here asks for are kept as text."""
+    raw: dict[str, str] = {}
+    for line in text.split("\n"):
+        key, _, number = line.partition(" ")
+        raw[key] = number
+
+    def maybe(key: str, unit: int = 1) -> int | None:
+        number = raw.get(key)
+        if number is None:
+            return None
+        try:
+            return int(number) * unit
+        except ValueError:
+            message = f"'{PATH}' line '{key}': expected '{key} <n>', got {number[:80]!r}"
+            raise ParseError(message) from None
+
+    def need(key: str, unit: int) -> int:
+        number = maybe(key, unit)
+        if number is None:
+            message = f"'{PATH}': expected a line '{key} <n>', got none in {len(text)} characters"
+            raise ParseError(message)
+        return number
+
+    def total(keys: tuple[str, ...]) -> int | None:
+        numbers = [number for key in keys if (number := maybe(key)) is not None]
+        return sum(numbers) if numbers else None
+
+    refaults = maybe("workingset_refault_file")
+    return Vmstat(
+        dirty_bytes=need("nr_dirty", page_size_bytes),
+        writeback_bytes=need("nr_writeback", page_size_bytes),
+        unstable_bytes=maybe("nr_unstable", page_size_bytes),
+        dirtied_bytes_total=maybe("nr_dirtied", page_size_bytes),
+        written_bytes_total=maybe("nr_written", page_size_bytes),
+        dirty_threshold_bytes=maybe("nr_dirty_threshold", page_size_bytes),
+        dirty_background_threshold_bytes=maybe("nr_dirty_background_threshold", page_size_bytes),
+        paged_in_bytes_total=need("pgpgin", KIB),
+        paged_out_bytes_total=need("pgpgout", KIB),
+        swapped_in_bytes_total=maybe("pswpin", page_size_bytes),
+        swapped_out_bytes_total=maybe("pswpout", page_size_bytes),
+        major_faults_total=maybe("pgmajfault"),
+        refaulted_file_pages_total=maybe("workingset_refault") if refaults is None else refaults,
+        direct_reclaims_total=total(_ALLOCATION_STALLS),
+        direct_scanned_pages_total=total(_DIRECT_SCANS),
+        compaction_stalls_total=maybe("compact_stall"),
+        page_cache_drops_total=maybe("drop_pagecache"),
+        oom_kills_total=maybe("oom_kill"),
+        raw=raw,
+    )
+
+
+def node_samples(value: Vmstat) -> Iterator[Sample]:
+    """Yield node_exporter's node_vmstat_* (its default selection)."""
+    for key, number in value.raw.items():
+        if _NODE_NAMES.match(key) and number.isdecimal():
+            yield "node_vmstat_" + key, (), int(number)
+
+
+def read_vmstat(root: Root) -> Vmstat:
+    """Read and parse '/proc/vmstat'. Errors: AbsentError, ReadError, ParseError."""
+    return parse_vmstat(root.read_kept(PATH), root.page_size_bytes)
