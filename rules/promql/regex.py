@@ -1,0 +1,329 @@
+r"""RE2's regular expressions, translated to Python's `re`.
+
+Source: RE2, 'Syntax', with the Perl flags that Go's regexp sets. What RE2 does not have
+(look-around, back-references, possessive quantifiers) is refused, so that no rule works here and
+fails elsewhere.
+Limits: `\p{...}` is refused because `re` has no such classes; matching may backtrack.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Ranges = list[tuple[int, int]]
+"""Code points, both ends included."""
+
+
+class RegexError(ValueError):
+    """A pattern that RE2 would refuse, or that cannot be translated."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Flags:
+    ignore_case: bool = False
+    multi_line: bool = False
+    dot_all: bool = False
+    ungreedy: bool = False
+
+
+_FLAG_NAMES: Mapping[str, str] = {
+    "i": "ignore_case",
+    "m": "multi_line",
+    "s": "dot_all",
+    "U": "ungreedy",
+}
+_MAXIMUM_REPEAT = 1000
+_MAXIMUM_DEPTH = 100
+_LAST = 0x10FFFF
+_QUANTIFIER = re.compile(r"[*+?]|\{([0-9]{1,9})(?:(,)([0-9]{1,9})?)?\}")
+_GROUP = re.compile(r"\?(?:P?<([A-Za-z_0-9]+)>|([imsU]*)(?:-([imsU]+))?([:)]))")
+_POSIX_CLASS = re.compile(r"\[:(\^?)([a-z]+):\]")
+_NUMERIC_ESCAPE = re.compile(
+    r"\\(?:x([0-9a-fA-F]{2})|x\{([0-9a-fA-F]{1,8})\}|(0[0-7]{0,2}|[1-7][0-7]{1,2}))"
+)
+_CONTROL: Mapping[str, str] = {
+    "a": "\a",
+    "f": "\f",
+    "n": "\n",
+    "r": "\r",
+    "t": "\t",
+    "v": "\v",
+}
+_DIGIT: Ranges = [(0x30, 0x39)]
+_UPPER: Ranges = [(0x41, 0x5A)]
+_LOWER: Ranges = [(0x61, 0x7A)]
+_PERL: Mapping[str, Ranges] = {
+    "d": _DIGIT,
+    "s": [(0x09, 0x0A), (0x0C, 0x0D), (0x20, 0x20)],
+    "w": [*_DIGIT, *_UPPER, (0x5F, 0x5F), *_LOWER],
+}
+_POSIX: Mapping[str, Ranges] = {
+    "alnum": [*_DIGIT, *_UPPER, *_LOWER],
+    "alpha": [*_UPPER, *_LOWER],
+    "ascii": [(0x00, 0x7F)],
+    "blank": [(0x09, 0x09), (0x20, 0x20)],
+    "cntrl": [(0x00, 0x1F), (0x7F, 0x7F)],
+    "digit": _DIGIT,
+    "graph": [(0x21, 0x7E)],
+    "lower": _LOWER,
+    "print": [(0x20, 0x7E)],
+    "punct": [(0x21, 0x2F), (0x3A, 0x40), (0x5B, 0x60), (0x7B, 0x7E)],
+    "space": [(0x09, 0x0D), (0x20, 0x20)],
+    "upper": _UPPER,
+    "word": _PERL["w"],
+    "xdigit": [*_DIGIT, (0x41, 0x46), (0x61, 0x66)],
+}
+
+
+def compile_anchored(pattern: str) -> re.Pattern[str]:
+    """Compile a pattern of a label matcher: to be used with `fullmatch`; the dot matches all."""
+    return _compile(pattern, _Flags(dot_all=True))
+
+
+def compile_search(pattern: str) -> re.Pattern[str]:
+    """Compile a pattern as Go's `regexp.MustCompile` does: to be used with `search` or `sub`."""
+    return _compile(pattern, _Flags())
+
+
+def _compile(pattern: str, flags: _Flags) -> re.Pattern[str]:
+    translated = _Translator(pattern, flags).translate()
+    try:
+        return re.compile(translated)
+    except (re.error, OverflowError, RecursionError) as error:
+        message = f"cannot translate {pattern!r}: {error}"
+        raise RegexError(message) from error
+
+
+def _complement(ranges: Ranges) -> Ranges:
+    result: Ranges = []
+    start = 0
+    for low, high in sorted(ranges):
+        if low > start:
+            result.append((start, low - 1))
+        start = max(start, high + 1)
+    if start <= _LAST:
+        result.append((start, _LAST))
+    return result
+
+
+def _class(ranges: Ranges, *, negated: bool = False) -> str:
+    body = "".join(
+        re.escape(chr(low)) + (f"-{re.escape(chr(high))}" if high > low else "")
+        for low, high in ranges
+    )
+    return f"[{'^' if negated else ''}{body}]"
+
+
+class _Translator:
+    """Reads the pattern once, from left to right; flags are written out at each atom.
+
+    Python takes `(?i)` only at the start of a pattern, RE2 anywhere.
+    """
+
+    def __init__(self, pattern: str, flags: _Flags) -> None:
+        self._pattern = pattern
+        self._position = 0
+        self._flags = flags
+        self._depth = 0
+        self._names: set[str] = set()
+
+    def translate(self) -> str:
+        result = self._alternatives()
+        if self._position < len(self._pattern):
+            self._fail("unexpected )")
+        return result
+
+    def _fail(self, what: str) -> None:
+        message = f"invalid regular expression {self._pattern!r}: {what}"
+        raise RegexError(message)
+
+    def _peek(self) -> str:
+        return self._pattern[self._position : self._position + 1]
+
+    def _alternatives(self) -> str:
+        """Read up to the group's end; flags set inside end with it."""
+        outer = self._flags
+        self._depth += 1
+        if self._depth > _MAXIMUM_DEPTH:
+            self._fail(f"more than {_MAXIMUM_DEPTH} nested groups")
+        parts: list[str] = []
+        while (character := self._peek()) and character != ")":
+            if character == "|":
+                self._position += 1
+                parts.append("|")
+                continue
+            quantifier = _QUANTIFIER.match(self._pattern, self._position)
+            if quantifier:
+                self._fail(f"missing argument to repetition operator {quantifier[0]!r}")
+            atom = self._atom()
+            if atom is not None:  # None: only set flags.
+                parts.append(atom + self._quantifier())
+        self._depth -= 1
+        self._flags = outer
+        return "".join(parts)
+
+    def _quantifier(self) -> str:
+        match = _QUANTIFIER.match(self._pattern, self._position)
+        if match is None:
+            return ""
+        self._position = match.end()
+        quantifier = match[0]
+        if match[1]:
+            low, high = int(match[1]), int(match[3]) if match[3] else None
+            if max(low, high or 0) > _MAXIMUM_REPEAT or (high is not None and low > high):
+                self._fail(f"invalid repeat count {quantifier!r}")
+        lazy = self._flags.ungreedy
+        if self._peek() == "?":
+            self._position += 1
+            lazy = not lazy
+        again = _QUANTIFIER.match(self._pattern, self._position)
+        if again:
+            self._fail(f"invalid nested repetition operator {quantifier + again[0]!r}")
+        return quantifier + ("?" if lazy else "")
+
+    def _atom(self) -> str | None:
+        character = self._peek()
+        if character == "(":
+            return self._group()
+        if character == "[":
+            return self._cased(self._bracket())
+        if character == "\\":
+            return self._escape()
+        self._position += 1
+        if character == ".":
+            return "(?s:.)" if self._flags.dot_all else r"[^\n]"
+        if character == "^":
+            return "(?m:^)" if self._flags.multi_line else r"(?:\A)"
+        if character == "$":
+            return "(?m:$)" if self._flags.multi_line else r"(?:\Z)"
+        return self._cased(re.escape(character))
+
+    def _cased(self, atom: str) -> str:
+        return f"(?i:{atom})" if self._flags.ignore_case else atom
+
+    def _group(self) -> str | None:
+        self._position += 1
+        if self._peek() != "?":
+            return self._close("(")
+        match = _GROUP.match(self._pattern, self._position)
+        if match is None:
+            opening = self._pattern[self._position - 1 : self._position + 3]
+            self._fail(f"unsupported group {opening!r}; RE2 has no look-around and no conditions")
+            return None
+        name, on, off, end = match.groups()
+        if end == ")" and not on and not off:
+            self._fail("missing argument to group '(?)'")
+        self._position = match.end()
+        if name:
+            if name in self._names:
+                self._fail(f"duplicate group name {name!r}")
+            self._names.add(name)
+            return self._close("(" if name[0].isdigit() else f"(?P<{name}>")
+        outer = self._flags
+        self._flags = replace(
+            outer,
+            **{_FLAG_NAMES[flag]: True for flag in on},
+            **{_FLAG_NAMES[flag]: False for flag in off or "" if flag not in on},
+        )
+        if end == ")":
+            return None
+        group = self._close("(?:")
+        self._flags = outer
+        return group
+
+    def _close(self, opening: str) -> str:
+        body = self._alternatives()
+        if self._peek() != ")":
+            self._fail("missing closing )")
+        self._position += 1
+        return f"{opening}{body})"
+
+    def _escape(self) -> str:
+        character = self._pattern[self._position + 1 : self._position + 2]
+        if character in _PERL or character.lower() in _PERL:
+            return _class(self._perl(character))  # ASCII; case makes no difference to them.
+        if character and character in "bBAz":
+            self._position += 2
+            return {"b": r"(?a:\b)", "B": r"(?a:\B)", "A": r"(?:\A)", "z": r"(?:\Z)"}[character]
+        if character == "Q":
+            end = self._pattern.find(r"\E", self._position)
+            literal = self._pattern[self._position + 2 : end if end >= 0 else None]
+            self._position = end + 2 if end >= 0 else len(self._pattern)
+            if not literal:
+                return ""
+            # A quantifier after \E belongs to the last character alone.
+            return "".join(self._cased(re.escape(one)) for one in literal)
+        return self._cased(re.escape(self._character()))
+
+    def _perl(self, character: str) -> Ranges:
+        self._position += 2
+        ranges = _PERL[character.lower()]
+        return ranges if character.islower() else _complement(ranges)
+
+    def _character(self) -> str:
+        """Read one character, escaped or not."""
+        if self._peek() != "\\":
+            self._position += 1
+            return self._pattern[self._position - 1]
+        if match := _NUMERIC_ESCAPE.match(self._pattern, self._position):
+            short, long, octal = match.groups()
+            code = int(octal, 8) if octal else int(short or long, 16)
+            if code > _LAST:
+                self._fail(f"invalid escape sequence {match[0]!r}")
+            self._position = match.end()
+            return chr(code)
+        character = self._pattern[self._position + 1 : self._position + 2]
+        self._position += 2
+        if character in _CONTROL:
+            return _CONTROL[character]
+        if character and character.isascii() and not character.isalnum():
+            return character
+        if not character:
+            self._fail("trailing backslash")
+        hint = "; RE2 has no back-references" if character.isdigit() else ""
+        hint = r"; \p{...} is not supported here" if character in "pP" else hint
+        self._fail(f"invalid escape sequence '\\{character}'{hint}")
+        return ""
+
+    def _bracket(self) -> str:
+        start = self._position
+        self._position += 1
+        negated = self._peek() == "^"
+        self._position += negated
+        ranges: Ranges = []
+        first = True
+        while self._peek() != "]" or first:
+            if not self._peek():
+                self._fail(f"missing closing ]: {self._pattern[start:]!r}")
+            first = False
+            ranges += self._bracket_item()
+        self._position += 1
+        return _class(ranges, negated=negated)
+
+    def _bracket_item(self) -> Ranges:
+        pattern, start = self._pattern, self._position
+        if match := _POSIX_CLASS.match(pattern, start):
+            posix = _POSIX.get(match[2])
+            if posix is None:
+                self._fail(f"invalid character class {match[0]!r}")
+                return []
+            self._position = match.end()
+            return _complement(posix) if match[1] else posix
+        escaped = pattern[start + 1 : start + 2] if pattern[start] == "\\" else ""
+        if escaped and escaped.lower() in _PERL:
+            return self._perl(escaped)
+        low = high = self._character()
+        if self._peek() == "-" and pattern[self._position + 1 : self._position + 2] not in {
+            "]",
+            "",
+        }:
+            self._position += 1
+            high = self._character()
+            if high < low:
+                self._fail(f"invalid character class range {pattern[start : self._position]!r}")
+        return [(ord(low), ord(high))]

@@ -1,0 +1,165 @@
+"""The samples that expressions read: each series' newest, and history where rules ask for it.
+
+Units: timestamps are seconds of one clock, chosen by the caller.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from array import array
+from bisect import bisect_right
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+Labels = tuple[tuple[str, str], ...]
+"""Label pairs sorted by name; never with `__name__`."""
+
+VectorItem = tuple[str, Labels, float]
+"""Metric name ('' where dropped), labels, value."""
+
+LOOKBACK_SECONDS = 300.0
+"""A sample counts while it is younger than this. Source: Prometheus 3: left-open (t - 5 min, t]."""
+
+# A quiet NaN with a payload of its own, as Prometheus marks the end of a series: arithmetic never
+# yields it, and an array of floats can hold it.
+_STALE_BYTES = struct.pack("<Q", 0x7FF8_0000_0057_A1E5)
+_STALE: float = struct.unpack("<d", _STALE_BYTES)[0]
+
+
+def _is_stale(value: float) -> bool:
+    return value != value and struct.pack("<d", value) == _STALE_BYTES  # noqa: PLR0124 - NaN, quickly
+
+
+class Series:
+    """One series: newest sample, and older ones if its metric has a retention.
+
+    A plain slotted class because the daemon writes to a thousand of them each second.
+    """
+
+    __slots__ = ("labels", "stale", "timestamp_seconds", "timestamps", "value", "values")
+
+    def __init__(self, labels: Labels, timestamp: float, value: float, *, history: bool) -> None:
+        """Begin with one sample."""
+        self.labels = labels
+        self.timestamp_seconds = timestamp
+        self.value = value
+        self.stale = False
+        self.timestamps = array("d", (timestamp,)) if history else None
+        self.values = array("d", (value,)) if history else None
+
+    def sample(self, at: float) -> tuple[float, float] | None:
+        """Return timestamp and value of the newest sample in the look-back window before `at`."""
+        timestamp, value, stale = self.timestamp_seconds, self.value, self.stale
+        if timestamp > at:
+            if self.timestamps is None or self.values is None:
+                return None
+            index = bisect_right(self.timestamps, at) - 1
+            if index < 0:
+                return None
+            timestamp, value = self.timestamps[index], self.values[index]
+            stale = _is_stale(value)
+        return None if stale or timestamp <= at - LOOKBACK_SECONDS else (timestamp, value)
+
+
+class Store:
+    """Series by metric name and labels.
+
+    Limits: a metric without retention keeps only its newest sample, so it cannot be evaluated at
+    an earlier time. A series is forgotten once its newest sample is older than look-back and
+    retention; that is looked after every look-back period, so the store cannot grow for ever.
+    """
+
+    def __init__(self, retention_seconds: Mapping[str, float] | None = None) -> None:
+        """Keep history for these metrics, for as long as their rules ask."""
+        self._retention_seconds = {k: v for k, v in (retention_seconds or {}).items() if v > 0}
+        self._tables: dict[str, dict[Labels, Series]] = {}
+        self._sweep_due_seconds = -math.inf
+
+    def append(self, name: str, labels: Labels, timestamp: float, value: float) -> None:
+        """Store one sample; see `append_many`."""
+        self.append_many(timestamp, ((name, labels, value),))
+
+    def append_many(self, timestamp: float, samples: Iterable[tuple[str, Labels, float]]) -> None:
+        """Store samples of one moment.
+
+        Limits: one as old as the series' newest replaces it; an older one is ignored.
+        """
+        tables, retention = self._tables, self._retention_seconds
+        for name, labels, value in samples:
+            try:
+                series = tables[name][labels]
+            except KeyError:
+                tables.setdefault(name, {})[labels] = Series(
+                    labels, timestamp, value, history=name in retention
+                )
+                continue
+            if timestamp < series.timestamp_seconds:
+                continue
+            if series.timestamps is not None:
+                self._remember(series, timestamp, value, retention[name])
+            series.timestamp_seconds = timestamp
+            series.value = value
+            series.stale = False
+        if timestamp >= self._sweep_due_seconds:
+            self._sweep(timestamp)
+
+    def mark_stale(self, name: str, labels: Labels, timestamp: float) -> None:
+        """End a series at this time, until a later sample revives it; an unknown one is ignored."""
+        series = self._tables.get(name, {}).get(labels)
+        if series is None or timestamp < series.timestamp_seconds:
+            return
+        if series.timestamps is not None:
+            self._remember(series, timestamp, _STALE, self._retention_seconds[name])
+        series.timestamp_seconds = timestamp
+        series.stale = True
+
+    def names(self) -> set[str]:
+        """Return the names of all metrics that have a series."""
+        return set(self._tables)
+
+    def series(self, name: str) -> list[Series]:
+        """Return a metric's series, the ended ones included."""
+        return list(self._tables.get(name, {}).values())
+
+    def select(
+        self, name: str, at: float, matches: Callable[[Labels], bool] | None = None
+    ) -> list[VectorItem]:
+        """Return a metric's value for each matching series that has a sample in the look-back."""
+        found: list[VectorItem] = []
+        oldest = at - LOOKBACK_SECONDS
+        for labels, series in self._tables.get(name, {}).items():
+            if matches is not None and not matches(labels):
+                continue
+            if oldest < series.timestamp_seconds <= at:
+                if not series.stale:
+                    found.append((name, labels, series.value))
+            elif sample := series.sample(at):
+                found.append((name, labels, sample[1]))
+        return found
+
+    @staticmethod
+    def _remember(series: Series, timestamp: float, value: float, retention: float) -> None:
+        timestamps, values = series.timestamps, series.values
+        if timestamps is None or values is None:
+            return
+        if timestamp == series.timestamp_seconds:
+            values[-1] = value
+            return
+        timestamps.append(timestamp)
+        values.append(value)
+        # Cut in slices of an eighth: moving the whole array for each sample would cost more.
+        if timestamps[0] < timestamp - retention * 1.125:
+            cut = bisect_right(timestamps, timestamp - retention)
+            del timestamps[:cut], values[:cut]
+
+    def _sweep(self, now: float) -> None:
+        self._sweep_due_seconds = now + LOOKBACK_SECONDS
+        for name, table in list(self._tables.items()):
+            oldest = now - max(LOOKBACK_SECONDS, self._retention_seconds.get(name, 0.0))
+            for labels in [k for k, v in table.items() if v.timestamp_seconds <= oldest]:
+                del table[labels]
+            if not table:
+                del self._tables[name]
