@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from iowarden.collectors.vocabulary import Family, Sample
-from iowarden.rules.signals.writeback import GAP_SECONDS
+from iowarden.rules.signals.writeback import DIGITS, GAP_SECONDS
 
 WINDOW_SECONDS = 10.0
 AT_LEAST = (1, 3)
@@ -41,7 +41,7 @@ def step(state: BlockedState, now: float, blocked: int) -> tuple[BlockedState, l
         (
             "iowarden_tasks_blocked_seconds",
             (("at_least", str(tasks)),),
-            min(sum(h[1] for h in history if h[2] >= tasks), WINDOW_SECONDS),
+            min(round(sum(h[1] for h in history if h[2] >= tasks), DIGITS), WINDOW_SECONDS),
         )
         for tasks in AT_LEAST
     ]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.vocabulary import Family, Sample
-from iowarden.rules.signals.writeback import GAP_SECONDS
+from iowarden.rules.signals.writeback import DIGITS, GAP_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -100,7 +100,7 @@ def step(
 def stalled_seconds(progress: Progress, now: float) -> float:
     """Return how long a device has completed nothing although requests are in flight."""
     since = progress.stalled_since_seconds
-    return 0.0 if since is None else now - since
+    return 0.0 if since is None else round(now - since, DIGITS)
 
 
 def samples(

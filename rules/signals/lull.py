@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.vocabulary import Family, Sample
+from iowarden.rules.signals.writeback import DIGITS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -71,7 +72,7 @@ def step(
 
 def _samples(seconds: float, kind: str) -> list[Sample]:
     return [
-        ("iowarden_write_lull_seconds", (("kind", name),), seconds if name == kind else 0.0)
+        ("iowarden_write_lull_seconds", (("kind", name),), round(seconds, DIGITS) if name == kind else 0.0)
         for name in (DEVICE, THROTTLE)
     ]
 

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 WINDOW_SECONDS = 15.0
 FELL_WINDOW_SECONDS = 60.0
+DIGITS = 1
+"""Seconds are told to a tenth: a tick that comes a millisecond early must not cost a second."""
 GAP_SECONDS = 5.0
 """Between samples further apart nobody looked: what was counted starts anew."""
 
@@ -94,8 +96,8 @@ def step(
         background_threshold_bytes=limits.background_bytes,
         freerun_bytes=limits.onset_bytes,
         threshold_ratio=level / limits.threshold_bytes if limits.threshold_bytes else 0.0,
-        above_freerun_seconds=min(above_seconds, WINDOW_SECONDS),
-        above_threshold_seconds=beyond,
+        above_freerun_seconds=min(round(above_seconds, DIGITS), WINDOW_SECONDS),
+        above_threshold_seconds=round(beyond, DIGITS),
         threshold_fell_ratio=1 - limits.threshold_bytes / highest if highest else 0.0,
     )
     return WritebackState(history, beyond, now), value
