@@ -1,0 +1,293 @@
+"""Which alerts are one incident, and when a mail is due."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from iowarden.rules import incidents
+from iowarden.rules.alerts import Alert, State
+from iowarden.rules.incidents import Identity, Incidents, Policy
+from iowarden.rules.notice import Evidence, Reason, Severity
+
+HOUR = 3600.0
+DAY = 24 * HOUR
+MINUTE = 60.0
+
+
+def alert(
+    name: str,
+    severity: str = "warning",
+    *,
+    device: str = "",
+    condition: str = "A1",
+    state: State = State.FIRING,
+    since: float = 0.0,
+) -> Alert:
+    labels = {"alertname": name, "severity": severity, "condition": condition}
+    if device:
+        labels["device"] = device
+    return Alert(
+        name=name,
+        labels=tuple(sorted(labels.items())),
+        state=state,
+        value=1.0,
+        annotations=(("summary", f"{name} happens"), ("advice", f"cure {name}")),
+        active_seconds=since,
+        fired_seconds=since,
+    )
+
+
+STALL = alert("WriteStall")
+WORSE = alert("WriteStall", "critical")
+HANG = alert("DeviceStall", "warning", device="sda", condition="B1")
+
+
+class Machine:
+    """A host whose alerts are set by hand, second by second."""
+
+    def __init__(self) -> None:
+        self.state = Incidents()
+        self.now = 0.0
+        self.mails: list[tuple[float, Reason, str, int]] = []
+
+    def run(self, seconds: float, *alerts: Alert, step: float = 5.0) -> list[str]:
+        """Let `seconds` pass with these alerts; return the reasons of the mails that came."""
+        sent = []
+        end = self.now + seconds
+        while self.now < end:
+            self.state, dues, _ = incidents.step(
+                self.state,
+                alerts,
+                self.now,
+                install="test",
+                policy=Policy(),
+                identify=lambda name: Identity(f"disk {name}", f"{name} (serial {name})"),
+                observe=lambda a: (Evidence(0.0, "x", a.name),),
+            )
+            for due in dues:
+                self.mails.append((self.now, due.reason, due.incident.object, due.incident.mails))
+                sent.append(due.reason.value)
+            self.now += step
+        return sent
+
+    def only(self) -> incidents.Incident:
+        (incident,) = self.state.by_key.values()
+        return incident
+
+
+def test_a_warning_waits_a_minute_for_others() -> None:
+    """One mail after 60 s, not one an alert."""
+    host = Machine()
+    assert host.run(60, STALL) == []
+    assert host.run(5, STALL, alert("WriteLull", condition="B2")) == ["opened"]
+    assert host.run(HOUR, STALL) == []
+
+
+def test_critical_is_told_at_once() -> None:
+    """Nobody waits a minute for a dying disk."""
+    assert Machine().run(5, WORSE) == ["opened"]
+
+
+def test_information_opens_nothing() -> None:
+    """A healthy copy at the limit is a line in the journal."""
+    host = Machine()
+    assert host.run(HOUR, alert("WriteThrottle", "info")) == []
+    assert not host.state.by_key
+
+
+def test_a_warning_that_becomes_critical_is_told_again_in_its_thread() -> None:
+    """The second mail answers the first."""
+    host = Machine()
+    host.run(90, STALL)
+    assert host.run(60, STALL, WORSE) == ["worse"]
+    incident = host.only()
+    assert incident.mails == 2
+    assert incident.references == (f"{incident.identifier}.1",)
+
+
+def test_severity_never_falls_while_the_incident_is_open() -> None:
+    """Critical and back to warning is still the critical incident."""
+    host = Machine()
+    host.run(60, WORSE)
+    host.run(60, STALL)
+    assert host.only().severity is Severity.CRITICAL
+
+
+def test_all_clear_comes_after_ten_quiet_minutes_and_once() -> None:
+    """Not in the first lull between two stalls."""
+    host = Machine()
+    host.run(120, STALL)
+    assert host.run(595) == []
+    assert host.run(20) == ["all clear"]
+    assert host.run(HOUR) == []
+
+
+def test_a_pause_of_nine_minutes_is_the_same_stall() -> None:
+    """No all clear, no second opening."""
+    host = Machine()
+    host.run(120, STALL)
+    host.run(9 * MINUTE)
+    assert host.run(120, STALL) == []
+
+
+def test_a_short_warning_is_told_although_it_is_over() -> None:
+    """A freeze of 20 s happened: its mail comes when the minute of grouping is over."""
+    host = Machine()
+    host.run(20, STALL)
+    assert host.run(60) == ["opened"]
+    assert host.run(10 * MINUTE) == ["all clear"]
+
+
+def test_a_recurrence_is_told_first_at_once_and_then_hourly() -> None:
+    """A stall every 20 minutes is not a mail every 20 minutes."""
+    host = Machine()
+    host.run(120, STALL)
+    reasons = []
+    for _ in range(9):
+        reasons += host.run(18 * MINUTE)
+        reasons += host.run(2 * MINUTE, STALL)
+    assert reasons[:2] == ["all clear", "again"]
+    assert reasons.count("again") <= 3
+    assert host.only().recurrences == 9
+
+
+def test_a_recurrence_that_is_worse_does_not_wait_for_its_hour() -> None:
+    """The limit is for repetition, not for bad news."""
+    host = Machine()
+    host.run(120, STALL)
+    host.run(18 * MINUTE)
+    assert host.run(2 * MINUTE, STALL) == ["again"]
+    host.run(18 * MINUTE)
+    assert host.run(60, WORSE) == ["worse"]
+
+
+def test_an_incident_closes_after_a_quiet_day_and_its_thread_goes_on_for_a_week() -> None:
+    """Back after three days: the same thread; back after two weeks: a new one."""
+    host = Machine()
+    host.run(120, STALL)
+    first = host.only().identifier
+    host.run(2 * DAY, step=60)
+    assert host.only().closed_seconds is not None
+    host.run(DAY, step=60)
+    assert host.run(120, STALL) == ["again"]
+    assert host.only().identifier == first
+    host.run(14 * DAY, step=600)
+    assert not host.state.by_key
+    assert host.run(120, STALL) == ["opened"]
+    assert host.only().identifier != first
+
+
+def test_nothing_is_repeated_for_a_week_and_then_once() -> None:
+    """A warning that stays: one mail, one reminder."""
+    host = Machine()
+    assert host.run(20 * DAY, STALL, step=600) == ["opened", "still"]
+
+
+def test_a_source_that_falls_silent_is_told_and_clears_nothing() -> None:
+    """Unknown is not OK: the incident stays open for as long as nobody can see."""
+    host = Machine()
+    host.run(120, STALL)
+    silent = replace(STALL, state=State.UNKNOWN, unknown_reason="vmstat failed")
+    assert host.run(DAY, silent, step=60) == ["unreadable"]
+    assert host.only().firing
+    assert host.run(60, STALL) == []
+
+
+def test_two_hung_disks_are_two_incidents() -> None:
+    """Each with its own thread."""
+    host = Machine()
+    other = alert("DeviceStall", device="sdb", condition="B1")
+    assert host.run(90, HANG, other) == ["opened", "opened"]
+    assert len({i.identifier for i in host.state.by_key.values()}) == 2
+
+
+def test_a_stall_that_a_hung_disk_causes_is_that_disks_incident() -> None:
+    """Both begin together: one mail, about the disk."""
+    host = Machine()
+    assert host.run(90, HANG, STALL, alert("WriteLull", condition="B2")) == ["opened"]
+    assert host.only().key == "disk sda"
+    assert {m.name for m in host.only().members} == {"DeviceStall", "WriteStall", "WriteLull"}
+
+
+def test_an_open_host_incident_is_folded_into_the_disk_that_explains_it() -> None:
+    """The stall was mailed first; its thread goes on under the disk's name."""
+    host = Machine()
+    host.run(90, STALL)
+    thread = host.only().identifier
+    assert host.run(60, STALL, replace(HANG, labels=HANG.labels)) == []
+    assert host.only().key == "disk sda"
+    assert host.only().identifier == thread
+    worse = alert("DeviceStall", "critical", device="sda", condition="B1")
+    assert host.run(60, STALL, HANG, worse) == ["worse"]
+    assert host.mails[-1][2] == "sda (serial sda)"
+    assert host.run(11 * MINUTE) == ["all clear"]
+
+
+def test_a_host_incident_folded_into_an_open_disk_incident_keeps_both_threads_together() -> None:
+    """The disk had hung an hour before; the stall began on its own."""
+    host = Machine()
+    host.run(120, HANG)
+    host.run(5 * MINUTE)
+    host.run(120, STALL)
+    assert len(host.state.by_key) == 2
+    host.run(60, STALL, HANG)
+    incident = host.only()
+    assert incident.key == "disk sda"
+    assert len(incident.references) == 2
+
+
+def test_a_lost_state_makes_the_same_identifier_again() -> None:
+    """Killed before anything was written: the repeat has the same Message-ID."""
+    one, two = Machine(), Machine()
+    one.run(5, WORSE)
+    two.run(5, WORSE)
+    assert one.only().identifier == two.only().identifier
+
+
+def test_only_changes_are_to_be_written() -> None:
+    """A firing incident does not write state.db each second."""
+    host = Machine()
+    host.run(120, STALL)
+    host.run(5, STALL)
+    assert host.state.changed == frozenset()
+
+
+@settings(max_examples=60)
+@given(st.lists(st.tuples(st.integers(1, 900), st.booleans(), st.booleans()), max_size=25))
+def test_every_thread_opens_first_and_ends_in_an_all_clear(
+    phases: list[tuple[int, bool, bool]],
+) -> None:
+    """Whatever fires when: first 'opened', numbers without holes, and silence ends in 'all clear'."""
+    host = Machine()
+    for seconds, stalled, critical in phases:
+        host.run(seconds, *([STALL] if stalled else []), *([WORSE] if critical else []))
+    host.run(2 * HOUR)
+    assert [mail[3] for mail in host.mails] == list(range(1, len(host.mails) + 1))
+    if host.mails:
+        assert host.mails[0][1] is Reason.OPENED
+        assert host.mails[-1][1] is Reason.ALL_CLEAR
+        for before, after in zip(host.mails, host.mails[1:], strict=False):
+            assert (before[1], after[1]) != (Reason.ALL_CLEAR, Reason.ALL_CLEAR)
+
+
+@pytest.mark.parametrize("name", ["sda", "md0"])
+def test_an_alert_stays_in_the_incident_it_opened(name: str) -> None:
+    """The serial number became known later: no second incident for the same fault."""
+    host = Machine()
+    hang = alert("DeviceStall", device=name, condition="B1")
+    host.run(90, hang)
+    state = host.state
+    state, _, _ = incidents.step(
+        state,
+        [hang],
+        host.now,
+        install="test",
+        policy=Policy(),
+        identify=lambda _: Identity("disk of another name", "other"),
+        observe=lambda _: (),
+    )
+    assert list(state.by_key) == [f"disk {name}"]
