@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import atexit
+import dataclasses
 import importlib.metadata
 import importlib.resources
 import os
 import queue
+import shutil
 import signal
 import sys
 import tempfile
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from systemd.daemon import notify
 
 from iowarden.collectors import table
 from iowarden.collectors.files import Root
@@ -82,8 +87,12 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _version(_: argparse.Namespace) -> int:
-    print(f"iowarden {importlib.metadata.version('iowarden')}")
+    print(f"iowarden {_version_text()}")
     return 0
+
+
+def _version_text() -> str:
+    return importlib.metadata.version("iowarden")
 
 
 def _config_check(arguments: argparse.Namespace) -> int:
@@ -121,7 +130,8 @@ def _settings(arguments: argparse.Namespace) -> configuration.Config:
     else:
         settings = configuration.load(path or DEFAULT_CONFIG)
     if arguments.state_directory is not None:
-        return settings.with_state_directory(str(Path(arguments.state_directory).resolve()))
+        directory = str(Path(arguments.state_directory).resolve())
+        return dataclasses.replace(settings, state_directory=directory)
     return settings
 
 
@@ -200,40 +210,62 @@ def _run(arguments: argparse.Namespace) -> int:
     groups = load_rules(settings)
     threading.stack_size(memory.THREAD_STACK_BYTES)
     events: queue.SimpleQueue[object] = queue.SimpleQueue()
-    log = journal.Log(foreground="JOURNAL_STREAM" not in os.environ, level=settings.log_level)
-    player, clock, root = _machine(arguments.play)
-    readers = Readers(
-        table.SOURCES, settings.period_seconds, root, clock.now, events.put
-    )
-    engine = Engine(
-        groups, readers.sources, clock.now(), settings.rule_interval.slow_seconds
-    )
-    sender = mail.Sender(_mail_settings(settings), events.put)
-    exposition = Exposition(lambda text: events.put(Trouble("metrics", text)))
-    state = State(str(Path(settings.state_directory) / "state.db"), events.put)
-    parts = Parts(
-        config=settings,
-        clock=clock,
-        engine=engine,
-        readers=readers,
-        events=events,
-        log=log,
-        state=state,
-        sender=sender,
-        recipients=_recipients(settings),
-        exposition=exposition,
-        server=None,
-        notify=_notify,
-        player=player,
-        self_families=ProcessMetrics(),
-    )
-    loop = Loop(parts)
-    app = App(exposition.render, loop.healthy, loop.ready, loop.landing)
-    loop.serve_with(Server(settings.listen, app, settings.http, lambda t: events.put(Trouble("http", t))))
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda n, _: events.put(Stop(signal.Signals(n).name)))
-    _say_where(settings)
-    _warm_up(settings, engine, clock)
+    under_systemd = "JOURNAL_STREAM" in os.environ
+    log = journal.Log(foreground=not under_systemd, level=settings.log_level)
+    clock, player, root = _machine(arguments.play)
+    readers = Readers(table.SOURCES, settings.period_seconds, root, clock.now, events.put)
+    engine = Engine(groups, readers.sources, clock.now(), settings.rule_interval.slow_seconds)
+    exposition = Exposition(lambda text: events.put(Trouble("metrics", text)))
+    recipients = _recipients(settings)
+    loop = Loop(
+        Parts(
+            config=settings,
+            clock=clock,
+            engine=engine,
+            readers=readers,
+            events=events,
+            log=log,
+            state=State(str(Path(settings.state_directory) / "state.db"), events.put),
+            sender=mail.Sender(_mail_settings(settings), events.put),
+            recipients=recipients,
+            exposition=exposition,
+            notify=notify,
+            player=player,
+            own_metrics=ProcessMetrics(),
+        )
+    )
+    app = App(_version_text(), exposition.render, loop.healthy, loop.ready, loop.landing)
+    server = Server(settings.listen, app, settings.http, lambda t: events.put(Trouble("http", t)))
+    if not under_systemd:
+        print("\n".join(_where(settings)), file=sys.stderr)
+    render(test_notice(clock.now()), settings.host, settings.mail.sender, recipients).as_bytes()
     if problem := memory.lock():
         events.put(Trouble("memory", problem))
-    return loop.run()
+    return loop.run(server)
+
+
+def _machine(recording: str | None) -> tuple[SystemClock, Player | None, Callable[[], Root]]:
+    """Return the clock and the files of this machine, or of a recording and what plays it."""
+    if recording is None:
+        return SystemClock(), None, Root
+    directory = tempfile.mkdtemp(prefix="iowarden-play-")
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    player = Player(recording, directory)
+    return PlayedClock(), player, lambda: Root(directory, player.page_size_bytes)
+
+
+def _where(settings: configuration.Config) -> list[str]:
+    """Return the five lines that say where to look."""
+    host, port = settings.listen[0]
+    place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    server = settings.mail.server
+    mails = f"SMTP server '{server}'" if server else f"Maildir {settings.state_directory}/Maildir"
+    return [
+        f"iowarden {_version_text()} watches this machine; Ctrl-C stops it.",
+        f"  metrics  curl http://{place}/metrics",
+        f"  mail     {mails}" + ("" if server else " (nobody is mailed: set mail.server)"),
+        f"  state    {settings.state_directory}/state.db",
+        "  log      below, and: journalctl -t iowarden -o verbose",
+    ]

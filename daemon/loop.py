@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from iowarden.daemon.exposition import Exposition
     from iowarden.daemon.http import Server
     from iowarden.daemon.mail import Sender
+    from iowarden.daemon.process import Content
     from iowarden.daemon.readers import Readers
     from iowarden.daemon.state import State as StateStore
     from iowarden.rules.engine import Engine
@@ -85,11 +86,10 @@ class Parts:
     sender: Sender
     recipients: tuple[str, ...]
     exposition: Exposition
-    server: Server | None
     notify: Callable[[str], object]
     """sd_notify: takes the text of the datagram."""
     player: Player | None = None
-    self_families: Callable[[], tuple[tuple[Family, tuple[tuple[str, tuple[tuple[str, str], ...], float], ...]], ...]] | None = None
+    own_metrics: Callable[[], Content] = tuple
     """Metrics of the process itself."""
 
 
@@ -99,6 +99,7 @@ class Loop:
     def __init__(self, parts: Parts) -> None:
         """Nothing happens yet."""
         self._parts = parts
+        self._server: Server | None = None
         self._config = parts.config
         self._clock = parts.clock
         self._engine = parts.engine
@@ -141,10 +142,19 @@ class Loop:
         """Return '' after the first full round, else what is missing."""
         return "" if self._ready else "the first round over all collectors is not over yet"
 
+    def landing(self) -> str:
+        """Return a sentence about the alerts of now."""
+        active = [a for a in self._engine.alerts() if a.active]
+        if not active:
+            return "No alert fires."
+        names = ", ".join(sorted({a.name for a in active}))
+        return f"{len(active)} alerts fire or cannot be judged: {names}."
+
     # --- running
 
-    def run(self) -> int:
+    def run(self, server: Server | None) -> int:
         """Turn until a signal says stop; return the exit status."""
+        self._server = server
         self._parts.state.load()
         if self._parts.player is not None:
             self._await_state()
@@ -486,7 +496,7 @@ class Loop:
         )
 
     def _serve(self, now: float) -> None:
-        server = self._parts.server
+        server = self._server
         if server is None or now < self._next_http:
             return
         problem = server.start()
@@ -495,7 +505,7 @@ class Loop:
 
     def _publish(self, now: float) -> None:
         """Show what is known now; rendering is left to whoever scrapes."""
-        own = () if self._parts.self_families is None else self._parts.self_families()
+        own = self._parts.own_metrics()
         oldest = self._outbox.oldest_unsent_seconds(now)
         mail = (
             (
@@ -551,5 +561,5 @@ class Loop:
         self._log.send(
             journal.STOPPED, 6, f"stopped by {signal}" + (f"; {left} mails wait in state.db" if left else "")
         )
-        if self._parts.server is not None:
-            self._parts.server.close()
+        if self._server is not None:
+            self._server.close()
