@@ -47,7 +47,8 @@ class Device:
     """A block device that is not a partition. None: the kernel does not tell.
 
     Source: kernel, ABI/stable/sysfs-block; SCSI attributes: scsi/scsi_sysfs.c; vpd_pg80 is SPC-4's
-    'unit serial number' page. `slaves` and `holders` name whole devices, also where a partition is used.
+    'unit serial number' page. `slaves` and `holders` are whole devices, also where a partition is
+    used.
     """
 
     name: str
@@ -141,7 +142,8 @@ def emit(value: Topology) -> list[Sample]:
 def copies(level: str | None, raid_disks: int | None, layout: int | None) -> int | None:
     """Return how many disks each block is on.
 
-    Source: kernel drivers/md/raid10.c, setup_geo: layout is near copies + (far copies << 8), higher bits flags.
+    Source: kernel drivers/md/raid10.c, setup_geo: the low byte of a layout is the near copies, the
+    next one the far copies; higher bits are flags.
     """
     if level == "raid1":
         return raid_disks
@@ -151,14 +153,14 @@ def copies(level: str | None, raid_disks: int | None, layout: int | None) -> int
 
 
 def parse_number(text: str) -> int | None:
-    """Return the number an attribute begins with: md prints '4 (3)' while it reshapes; None without one."""
+    """Return the number an attribute begins with (md prints '4 (3)' while it reshapes)."""
     found = re.match(r"\s*(\d{1,20})(?!\d)", text, re.ASCII)
     return int(found[1]) if found else None
 
 
 def parse_serial_page(page: bytes) -> str | None:
     """Return the serial number of a SCSI VPD page 80h."""
-    if len(page) <= _SERIAL_OFFSET or page[1] != 0x80:  # noqa: PLR2004 - the page's own code
+    if len(page) <= _SERIAL_OFFSET or page[1] != 0x80:
         return None
     length = int.from_bytes(page[2:_SERIAL_OFFSET], "big")
     text = page[_SERIAL_OFFSET : _SERIAL_OFFSET + length].decode(errors="backslashreplace")
@@ -166,7 +168,7 @@ def parse_serial_page(page: bytes) -> str | None:
 
 
 def parse_wwn(text: str) -> str | None:
-    """Return a device's world wide name as udev and smartctl spell it ('0x5000c500a1b2c3d4', 'eui.…').
+    """Return a device's world wide name as udev spells it ('0x5000c500a1b2c3d4', 'eui.…').
 
     A 't10.' identifier is vendor, model and serial again: no name of its own.
     """
@@ -180,7 +182,7 @@ def read_block(root: Root) -> Topology:
     """Read '/sys/block'.
 
     A device that vanishes meanwhile is left out; an attribute that cannot be read is None.
-    Limits: may hang on a sick disk or array. Errors: AbsentError, ReadError (of '/sys/block' itself).
+    Limits: may hang on a sick disk or array. Errors: AbsentError, ReadError (of '/sys/block').
     """
     listed: dict[str, list[str]] = {}
     whole: dict[str, str] = {}
@@ -291,7 +293,7 @@ def _serial_page(root: Root, path: str, entries: list[str]) -> str | None:
 
 
 def _host(root: Root, path: str, entries: list[str]) -> str | None:
-    # The address H:C:T:L names its host: no need to follow links, which a recorded machine has none of.
+    # The address H:C:T:L names its host; the link to it is one that a recorded machine lacks.
     addresses = (_names(root, path + "/device/scsi_device") or ()) if "device" in entries else ()
     for address in addresses:
         host, colon, _ = address.partition(":")

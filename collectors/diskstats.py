@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.vocabulary import SECTOR_BYTES, Family, Kind, ParseError, Sample
+from iowarden.collectors.vocabulary import SECTOR_BYTES, Family, ParseError, Sample
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from iowarden.collectors.files import Root
 
 PATH = "/proc/diskstats"
-_SECONDS_PER_TICK = 0.001
 _READS, _READ_SECTORS, _WRITES, _WRITTEN_SECTORS, _IN_FLIGHT = 0, 2, 4, 6, 8
 _DISCARDS, _DISCARDED_SECTORS, _FLUSHES = 11, 13, 15
 
@@ -25,7 +24,7 @@ class BlockIo:
 
     Source: kernel admin-guide/iostats.rst; a sector is 512 bytes on any drive (block/stat.rst).
     Fields: 14, from 4.18 on 18 (discards), from 5.5 on 20 (flushes); later ones are ignored.
-    Limits: millisecond fields are 32-bit on 32-bit kernels and in some releases: they wrap after 49.7 days.
+    Limits: millisecond fields may be 32-bit: they wrap after 49.7 days.
     """
 
     device: str
@@ -75,87 +74,57 @@ class BlockIo:
         return self.counters[_IN_FLIGHT]
 
 
-def _family(name: str, kind: Kind, text: str) -> Family:
-    return Family("iowarden_device_" + name, kind, text)
+# In the order of the line; the help text says what it counts.
+_NAMES = (
+    ("reads_completed_total", "Reads completed."),
+    ("reads_merged_total", "Reads merged with another before issue."),
+    ("read_bytes_total", "Bytes read."),
+    ("read_seconds_total", "Time of all reads added up."),
+    ("writes_completed_total", "Writes completed."),
+    ("writes_merged_total", "Writes merged with another before issue."),
+    ("written_bytes_total", "Bytes written."),
+    ("write_seconds_total", "Time of all writes added up."),
+    ("in_flight", "Requests issued and not completed."),
+    ("io_time_seconds_total", "Time with a request in flight."),
+    ("io_time_weighted_seconds_total", "Time of all requests; from 5.0 on none of one that hangs."),
+    ("discards_completed_total", "Discards completed."),
+    ("discards_merged_total", "Discards merged with another before issue."),
+    ("discarded_bytes_total", "Bytes discarded."),
+    ("discard_seconds_total", "Time of all discards added up."),
+    ("flushes_completed_total", "Cache flushes completed."),
+    ("flush_seconds_total", "Time of all cache flushes added up."),
+)
+_NODE_NAMES = (
+    "reads_completed_total",
+    "reads_merged_total",
+    "read_bytes_total",
+    "read_time_seconds_total",
+    "writes_completed_total",
+    "writes_merged_total",
+    "written_bytes_total",
+    "write_time_seconds_total",
+    "io_now",
+    "io_time_seconds_total",
+    "io_time_weighted_seconds_total",
+    "discards_completed_total",
+    "discards_merged_total",
+    "discarded_sectors_total",
+    "discard_time_seconds_total",
+    "flush_requests_total",
+    "flush_requests_time_seconds_total",
+)
+_TICK = 0.001
+"""Seconds in a millisecond: to multiply gives node_exporter's very floats."""
+_UNITS: tuple[float, ...] = (1, 1, SECTOR_BYTES, _TICK, 1, 1, SECTOR_BYTES, _TICK, 1, _TICK, _TICK)
+_UNITS += (1, 1, SECTOR_BYTES, _TICK, 1, _TICK)
+_NODE_UNITS = (*_UNITS[:_DISCARDED_SECTORS], 1, *_UNITS[_DISCARDED_SECTORS + 1 :])
 
-
-# In the order of the line: our family and its unit; node_exporter's name and its unit.
-_COLUMNS: tuple[tuple[Family, float, str, float], ...] = (
-    (
-        _family("reads_completed_total", "counter", "Reads completed."), 1,
-        "node_disk_reads_completed_total", 1,
-    ),
-    (
-        _family("reads_merged_total", "counter", "Reads merged with another before issue."), 1,
-        "node_disk_reads_merged_total", 1,
-    ),
-    (
-        _family("read_bytes_total", "counter", "Bytes read."), SECTOR_BYTES,
-        "node_disk_read_bytes_total", SECTOR_BYTES,
-    ),
-    (
-        _family("read_seconds_total", "counter", "Time of all reads added up."), _SECONDS_PER_TICK,
-        "node_disk_read_time_seconds_total", _SECONDS_PER_TICK,
-    ),
-    (
-        _family("writes_completed_total", "counter", "Writes completed."), 1,
-        "node_disk_writes_completed_total", 1,
-    ),
-    (
-        _family("writes_merged_total", "counter", "Writes merged with another before issue."), 1,
-        "node_disk_writes_merged_total", 1,
-    ),
-    (
-        _family("written_bytes_total", "counter", "Bytes written."), SECTOR_BYTES,
-        "node_disk_written_bytes_total", SECTOR_BYTES,
-    ),
-    (
-        _family("write_seconds_total", "counter", "Time of all writes added up."), _SECONDS_PER_TICK,
-        "node_disk_write_time_seconds_total", _SECONDS_PER_TICK,
-    ),
-    (
-        _family("in_flight", "gauge", "Requests issued and not completed."), 1,
-        "node_disk_io_now", 1,
-    ),
-    (
-        _family("io_time_seconds_total", "counter", "Time with a request in flight."), _SECONDS_PER_TICK,
-        "node_disk_io_time_seconds_total", _SECONDS_PER_TICK,
-    ),
-    (
-        _family(
-            "io_time_weighted_seconds_total", "counter",
-            "Time of all requests added up; stands still in a hang from 5.0 on.",
-        ), _SECONDS_PER_TICK,
-        "node_disk_io_time_weighted_seconds_total", _SECONDS_PER_TICK,
-    ),
-    (
-        _family("discards_completed_total", "counter", "Discards completed."), 1,
-        "node_disk_discards_completed_total", 1,
-    ),
-    (
-        _family("discards_merged_total", "counter", "Discards merged with another before issue."), 1,
-        "node_disk_discards_merged_total", 1,
-    ),
-    (
-        _family("discarded_bytes_total", "counter", "Bytes discarded."), SECTOR_BYTES,
-        "node_disk_discarded_sectors_total", 1,
-    ),
-    (
-        _family("discard_seconds_total", "counter", "Time of all discards added up."), _SECONDS_PER_TICK,
-        "node_disk_discard_time_seconds_total", _SECONDS_PER_TICK,
-    ),
-    (
-        _family("flushes_completed_total", "counter", "Cache flushes completed."), 1,
-        "node_disk_flush_requests_total", 1,
-    ),
-    (
-        _family("flush_seconds_total", "counter", "Time of all cache flushes added up."), _SECONDS_PER_TICK,
-        "node_disk_flush_requests_time_seconds_total", _SECONDS_PER_TICK,
-    ),
-)  # fmt: skip
-FAMILIES = tuple(family for family, _, _, _ in _COLUMNS)
-_OURS = tuple((family.name, unit) for family, unit, _, _ in _COLUMNS)
-_NODE = tuple((name, unit) for _, _, name, unit in _COLUMNS)
+FAMILIES = tuple(
+    Family("iowarden_device_" + name, "gauge" if name == "in_flight" else "counter", text)
+    for name, text in _NAMES
+)
+_OURS = tuple(zip((family.name for family in FAMILIES), _UNITS, strict=True))
+_NODE = tuple(zip(("node_disk_" + name for name in _NODE_NAMES), _NODE_UNITS, strict=True))
 _MEMORY_BACKED = ("loop", "ram", "zram")
 _NODE_IGNORED = re.compile(r"(z?ram|loop|fd|(h|s|v|xv)d[a-z]|nvme\d+n\d+p)\d+")
 """Source: node_exporter, default of --collector.diskstats.device-exclude."""
@@ -183,12 +152,12 @@ def parse_diskstats(text: str) -> dict[str, BlockIo]:
             major, minor, name, *_ = words
             counters = tuple(map(int, words[3:end]))
             if count < least or not 0 <= sum(counters) < _UNLIKELY:
-                raise ValueError  # noqa: TRY301 - one message for every way to be wrong
+                raise ValueError  # one message for every way to be wrong
             result[name] = BlockIo(name, int(major), int(minor), counters)
         except ValueError:
             message = (
-                f"'{PATH}' line {number}: expected '<major> <minor> <name>' and 11, 15 or 17 numbers,"
-                f" got {line[:120]!r}"
+                f"'{PATH}' line {number}: expected '<major> <minor> <name>' and 11, 15 or 17"
+                f" numbers, got {line[:120]!r}"
             )
             raise ParseError(message) from None
     return result

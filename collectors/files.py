@@ -40,7 +40,7 @@ class Root:
         self._seen = seen
 
     def read(self, path: str) -> str:
-        """Return the text of a file that is read seldom; undecodable bytes become backslash escapes.
+        """Return the text of a file that is read seldom; bytes that are no UTF-8 are escaped.
 
         Errors: AbsentError, ReadError.
         """
@@ -78,7 +78,7 @@ class Root:
             os.close(self._kept.pop(path))
             raise
         if not content:
-            # Of a replayed machine the file may be gone and this an empty rest of it: look again next time.
+            # In a replayed machine this may be the rest of a file that is gone: reopen next time.
             os.close(self._kept.pop(path))
         return content.decode(errors="backslashreplace")
 

@@ -20,7 +20,8 @@ PATH = "/proc/meminfo"
 class Meminfo:
     """What '/proc/meminfo' says, in bytes.
 
-    Source: kernel, filesystems/proc.rst ('kB' there means 1024 bytes). None: this kernel prints no such line.
+    Source: kernel, filesystems/proc.rst ('kB' there means 1024 bytes). None: this kernel prints no
+    such line.
     """
 
     total_bytes: Annotated[int, Metric("gauge", "Memory the kernel manages.")]
@@ -46,7 +47,7 @@ class Meminfo:
     swap_total_bytes: Annotated[int | None, Metric("gauge", "Size of all swap areas.")]
     swap_free_bytes: Annotated[int | None, Metric("gauge", "Unused part of all swap areas.")]
     raw: Mapping[str, int]
-    """Every line, under node_exporter's spelling: bytes ('Active_anon_bytes') or pages ('HugePages_Free')."""
+    """Every line as node_exporter spells it: 'Active_anon_bytes', or 'HugePages_Free' in pages."""
 
 
 _KEYS = {

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 DIRECTORY = "/proc/pressure"
 RESOURCES = ("cpu", "io", "memory", "irq")
 _LINE = re.compile(
-    r"(some|full) avg10=(\d{1,3}\.\d\d) avg60=(\d{1,3}\.\d\d) avg300=(\d{1,3}\.\d\d) total=(\d{1,20})",
+    r"(some|full) avg10=(\d{1,3}\.\d\d) avg60=(\d{1,3}\.\d\d) avg300=(\d{1,3}\.\d\d)"
+    r" total=(\d{1,20})",
     re.ASCII,
 )
 
@@ -25,8 +26,8 @@ _LINE = re.compile(
 class Pressure:
     """One file of '/proc/pressure': averages as ratios 0..1, totals in seconds.
 
-    Source: kernel, accounting/psi.rst (percent and microseconds there). 'some': at least one task waited;
-    'full': every task that was not idle did. cpu has no 'full' line before 5.13, irq has no 'some' line.
+    Source: kernel, accounting/psi.rst (percent and microseconds there). 'some': at least one task
+    waited; 'full': all that were not idle did. cpu has no 'full' before 5.13, irq has no 'some'.
     """
 
     some_avg10_ratio: Annotated[
@@ -49,7 +50,7 @@ class Pressure:
 
 @dataclass(frozen=True, slots=True)
 class Pressures:
-    """The files of '/proc/pressure'; None: the kernel offers none for the resource (irq: 6.1+, as built)."""
+    """The files of '/proc/pressure'; None: none for this resource (irq: 6.1+, as built)."""
 
     cpu: Pressure | None
     io: Pressure | None
@@ -69,8 +70,8 @@ def parse_pressure(text: str, path: str) -> Pressure:
         found = _LINE.fullmatch(line)
         if found is None:
             message = (
-                f"'{path}' line {number}: expected 'some|full avg10=<%> avg60=<%> avg300=<%> total=<µs>',"
-                f" got {line[:100]!r}"
+                f"'{path}' line {number}: expected 'some|full avg10=<%> avg60=<%> avg300=<%>"
+                f" total=<µs>', got {line[:100]!r}"
             )
             raise ParseError(message)
         kind, avg10, avg60, avg300, total = found.groups()
@@ -81,7 +82,7 @@ def parse_pressure(text: str, path: str) -> Pressure:
             int(total) / 1000 / 1000,
         )
     if not numbers:
-        message = f"'{path}': expected a line 'some ...' or 'full ...', got none in {len(text)} characters"
+        message = f"'{path}': expected a line 'some ...' or 'full ...', got {text[:80]!r}"
         raise ParseError(message)
     nothing = (None, None, None, None)
     return Pressure(*numbers.get("some", nothing), *numbers.get("full", nothing))

@@ -1,10 +1,11 @@
 """Recorded machines: what the sources read, frame by frame, as a directory that plays again.
 
-A recording holds 'recording.json' (format, version, page size, note) and one directory per frame, '000000'
-and on without holes. In a frame: 'root/' with the files whose text changed since the frame before (in frame 0
-all), as read; directories that were listed; what was listed and never read as an empty directory. 'gone':
-paths that vanished, one a line. 'clock': 'monotonic_seconds <n>' and 'realtime_seconds <n>'; it comes last,
-by rename, so a frame that has one is complete. All of it may be written by hand.
+A recording holds 'recording.json' (format, version, page size, note) and one directory per frame,
+'000000' and on without holes. In a frame: 'root/' with the files whose text changed since the frame
+before (in frame 0 all), as read; directories that were listed; what was listed and never read as an
+empty directory. 'gone': paths that vanished, one a line. 'clock': 'monotonic_seconds <n>' and
+'realtime_seconds <n>'; it comes last, by rename, so a frame that has one is complete. All of it may
+be written by hand.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class Frame:
 class Recorder:
     """Writes a recording: hand `root_seen` to a Root, run sources, call `frame`.
 
-    Errors: RecordingError when the directory already holds a recording; OSError of the disk written to.
+    Errors: RecordingError when the directory holds a recording already; OSError of writing.
     """
 
     def __init__(self, directory: str, page_size_bytes: int, note: str = "") -> None:
@@ -71,7 +72,7 @@ class Recorder:
         self._seen[source] = {}
 
     def root_seen(self, path: str, content: bytes) -> None:
-        """Take what a Root has read; a path that ends in '/' is a directory and `content` its names."""
+        """Take what a Root has read; a path with '/' at its end is a directory of these names."""
         self._seen.setdefault(self._source, {})[path] = content
 
     def frame(self, monotonic_seconds: float, realtime_seconds: float) -> None:
@@ -126,7 +127,9 @@ class Player:
         """Read the header; the first `advance` makes frame 0 appear in `root_directory`."""
         self.page_size_bytes, self.note = _read_header(directory)
         if not os.path.exists(os.path.join(_frame_path(directory, 0), _CLOCK)):
-            raise RecordingError(f"'{directory}': expected a frame '000000' with a 'clock', got none")
+            raise RecordingError(
+                f"'{directory}': expected a frame '000000' with a 'clock', got none"
+            )
         self._directory = directory
         self._root = os.fsencode(root_directory)
         self._last: Frame | None = None
@@ -140,8 +143,8 @@ class Player:
             return None
         if self._last is not None and frame.monotonic_seconds < self._last.monotonic_seconds:
             raise RecordingError(
-                f"'{_frame_path(self._directory, number)}/{_CLOCK}': expected monotonic_seconds of at least"
-                f" {self._last.monotonic_seconds}, got {frame.monotonic_seconds}"
+                f"'{_frame_path(self._directory, number)}/{_CLOCK}': expected monotonic_seconds"
+                f" of at least {self._last.monotonic_seconds}, got {frame.monotonic_seconds}"
             )
         directory = _frame_path(self._directory, number)
         for path in _read_gone(directory):
@@ -158,6 +161,7 @@ def record(
     period_seconds: float = 1.0,
     *,
     note: str = "",
+    page_size_bytes: int | None = None,
     monotonic: Callable[[], float] = time.monotonic,
     realtime: Callable[[], float] = time.time,
     sleep: Callable[[float], object] = time.sleep,
@@ -166,8 +170,9 @@ def record(
 
     Limits: a source that hangs holds the recording up: there is one thread.
     """
-    root = Root(root_path, seen=lambda path, content: recorder.root_seen(path, content))
-    recorder = Recorder(directory, root.page_size_bytes, note)
+    page_size_bytes = page_size_bytes or os.sysconf("SC_PAGE_SIZE")
+    recorder = Recorder(directory, page_size_bytes, note)
+    root = Root(root_path, page_size_bytes, recorder.root_seen)
     due: dict[str, float] = {}
     began = monotonic()
     for number in range(frames):
@@ -175,7 +180,7 @@ def record(
             sleep(max(0.0, began + number * period_seconds - monotonic()))
         now, wall = monotonic(), realtime()
         for source in SOURCES:
-            # Half a period of slack: a timer fires a little late or early, and a read skipped is a second lost.
+            # Half a period of slack: a timer may be early, and a read left out is a second lost.
             if now >= due.get(source.name, now) - period_seconds / 2:
                 due[source.name] = now + source.period_seconds
                 recorder.begin(source.name)
@@ -246,10 +251,14 @@ def idle_frames(directory: str, count: int, step_seconds: float = 1.0) -> None:
 _UPTIME = "/proc/uptime"
 _PRESSURE = ((re.compile(r"(avg\d+)=[\d.]+"), r"\1=0.00"),)
 _IDLE: dict[str, tuple[tuple[re.Pattern[str], str], ...]] = {
-    "/proc/meminfo": ((re.compile(r"^((?:Dirty|Writeback|NFS_Unstable):\s*)\d+", re.MULTILINE), r"\g<1>0"),),
+    "/proc/meminfo": (
+        (re.compile(r"^((?:Dirty|Writeback|NFS_Unstable):\s*)\d+", re.MULTILINE), r"\g<1>0"),
+    ),
     "/proc/vmstat": (
         (
-            re.compile(r"^(nr_dirty|nr_writeback|nr_unstable|nr_zone_write_pending) \d+", re.MULTILINE),
+            re.compile(
+                r"^(nr_dirty|nr_writeback|nr_unstable|nr_zone_write_pending) \d+", re.MULTILINE
+            ),
             r"\1 0",
         ),
     ),
@@ -293,12 +302,20 @@ def _read_header(directory: str) -> tuple[int, str]:
         with open(path, encoding="utf-8") as file:
             header = json.load(file)
     except OSError as error:
-        raise RecordingError(f"'{path}': expected a recording's header, got: {error.strerror}") from error
+        raise RecordingError(
+            f"'{path}': expected a recording's header, got: {error.strerror}"
+        ) from error
     except ValueError as error:
         raise RecordingError(f"'{path}': expected JSON, got: {error}") from error
-    found = {key: header.get(key) for key in ("format", "version")} if isinstance(header, dict) else header
+    found = (
+        {key: header.get(key) for key in ("format", "version")}
+        if isinstance(header, dict)
+        else header
+    )
     if found != {"format": FORMAT, "version": VERSION}:
-        raise RecordingError(f"'{path}': expected format '{FORMAT}', version {VERSION}, got {found!r}")
+        raise RecordingError(
+            f"'{path}': expected format '{FORMAT}', version {VERSION}, got {found!r}"
+        )
     page_size_bytes = header.get("page_size_bytes")
     if not isinstance(page_size_bytes, int) or page_size_bytes <= 0:
         raise RecordingError(f"'{path}': expected page_size_bytes above 0, got {page_size_bytes!r}")
@@ -317,17 +334,21 @@ def _read_frame(directory: str, number: int) -> Frame | None:
             ) from None
         return None
     except OSError as error:
-        raise RecordingError(f"'{path}': expected a frame's clock, got: {error.strerror}") from error
+        raise RecordingError(
+            f"'{path}': expected a frame's clock, got: {error.strerror}"
+        ) from error
     found = _CLOCK_TEXT.fullmatch(text)
     if found is None:
         raise RecordingError(
-            f"'{path}': expected lines 'monotonic_seconds <n>' and 'realtime_seconds <n>', got {text[:80]!r}"
+            f"'{path}': expected lines 'monotonic_seconds <n>' and 'realtime_seconds <n>',"
+            f" got {text[:80]!r}"
         )
     return Frame(number, float(found[1]), float(found[2]))
 
 
 _CLOCK_TEXT = re.compile(
-    r"monotonic_seconds (\d{1,12}(?:\.\d{1,12})?)\nrealtime_seconds (\d{1,12}(?:\.\d{1,12})?)\s*", re.ASCII
+    r"monotonic_seconds (\d{1,12}(?:\.\d{1,12})?)\nrealtime_seconds (\d{1,12}(?:\.\d{1,12})?)\s*",
+    re.ASCII,
 )
 
 
@@ -339,13 +360,15 @@ def _read_gone(directory: str) -> list[bytes]:
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise RecordingError(f"'{path}': expected paths, one a line, got: {error.strerror}") from error
+        raise RecordingError(
+            f"'{path}': expected paths, one a line, got: {error.strerror}"
+        ) from error
     gone = [line for line in lines if line]
     for line in gone:
         # A recording may come from a stranger: nothing outside the root is ever touched.
         if not line.startswith(b"/") or not line.strip(b"/") or b".." in line.split(b"/"):
             raise RecordingError(
-                f"'{path}': expected absolute paths without '..', got {line[:80].decode(errors='replace')!r}"
+                f"'{path}': expected absolute paths without '..', got {line[:80]!r}"
             )
     return gone
 
@@ -370,7 +393,9 @@ def _overlay(source: bytes, target: bytes) -> None:
             with open(entry.path, "rb") as file:
                 _write_over(path, file.read())
         else:
-            raise RecordingError(f"{entry.path!r}: expected a file or a directory, got another kind")
+            raise RecordingError(
+                f"{entry.path!r}: expected a file or a directory, got another kind"
+            )
 
 
 def _remove(path: bytes) -> None:
@@ -413,7 +438,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Record what iowarden reads of a machine.")
     parser.add_argument("directory", help="where the recording goes")
     parser.add_argument("--frames", type=int, default=100, help="how many (default: 100)")
-    parser.add_argument("--period", type=float, default=1.0, help="seconds between two (default: 1)")
+    parser.add_argument(
+        "--period", type=float, default=1.0, help="seconds between two (default: 1)"
+    )
     parser.add_argument("--root", default="/", help="where '/proc' and '/sys' are (default: /)")
     parser.add_argument("--note", default="", help="what happens in it, in a sentence")
     options = parser.parse_args(arguments)

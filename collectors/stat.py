@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 PATH = "/proc/stat"
 USER_HZ = 100
-"""Ticks per second of '/proc/stat' on every architecture we run on. Source: proc_stat(5), sysconf(_SC_CLK_TCK)."""
+"""Ticks per second of '/proc/stat' on every Linux we run on. Source: proc_stat(5)."""
 MODES = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
 _GUEST_MODES = ("user", "nice")
 """Columns 9 and 10 (2.6.24, 2.6.33); that time is in columns 1 and 2 as well."""
@@ -25,7 +25,7 @@ _FEWEST = 4
 class Stat:
     """What '/proc/stat' says of tasks and time.
 
-    Source: kernel, filesystems/proc.rst. `cpu_seconds` is in the order of MODES, shorter on old kernels.
+    Source: kernel, filesystems/proc.rst. `cpu_seconds` is in the order of MODES.
     Limits: iowait and idle may fall a little; the kernel does not promise that they only rise.
     """
 
@@ -82,7 +82,7 @@ def emit(value: Stat) -> list[Sample]:
 def node_samples(value: Stat) -> Iterator[Sample]:
     """Yield node_exporter's series of its collectors 'stat' and 'cpu' that come from '/proc/stat'.
 
-    Limits: node_exporter holds a per-CPU value that fell at its last one; here it is as the kernel says.
+    Limits: where a value of one CPU falls node_exporter holds its last one; here it falls.
     Errors: ParseError, on the line of a single CPU.
     """
     yield "node_procs_running", (), value.procs_running

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 class Source:
     """One source: how often it is read, what it gives. A new collector is a row of SOURCES.
 
-    `may_hang`: to be read in a thread of its own. `emit` takes the value and the names of the whole devices
-    (None: not known yet). `node`: the same value as node_exporter's series, whose names begin with
-    one of `node_prefixes`.
+    `may_hang`: to be read in a thread of its own. `emit` takes the value and the names of the whole
+    devices (None: not known yet). `node`: the same value as node_exporter's series, whose names
+    begin with one of `node_prefixes`.
     """
 
     name: str

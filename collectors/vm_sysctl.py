@@ -21,8 +21,8 @@ _CENTISECONDS_PER_SECOND = 100
 class VmSysctl:
     """Settings of '/proc/sys/vm' that rule write-back, and the kernel's release.
 
-    Source: kernel, admin-guide/sysctl/vm.rst. Ratios are in percent as the kernel has them; of a ratio and
-    its bytes only one is in force, the other reads 0. None: this kernel has no such file.
+    Source: kernel, admin-guide/sysctl/vm.rst. Ratios are in percent as the kernel has them; of a
+    ratio and its bytes only one is in force, the other reads 0. None: this kernel has no such file.
     """
 
     dirty_ratio: Annotated[int | None, Metric("gauge", "Setting vm.dirty_ratio, in percent.")]
@@ -65,7 +65,7 @@ def parse_setting(text: str, path: str) -> int:
 
 
 def parse_release(text: str) -> tuple[int, int, int]:
-    """Return the numbers a kernel release begins with; a third that is not there is 0 ('6.18-rc1')."""
+    """Return the numbers a kernel release begins with; a missing third is 0 ('6.18-rc1')."""
     found = _RELEASE.match(text)
     if found is None:
         message = f"'{RELEASE_PATH}': expected '<n>.<n>[.<n>]...', got {text[:80]!r}"
@@ -80,7 +80,7 @@ def emit(value: VmSysctl) -> list[Sample]:
 
 
 def read_vm_sysctl(root: Root) -> VmSysctl:
-    """Read and parse the files. Errors: AbsentError (no release or no setting at all), ReadError, ParseError."""
+    """Read and parse the files. Errors: AbsentError (no release), ReadError, ParseError."""
     release = root.read(RELEASE_PATH)
 
     def setting(name: str) -> int | None:

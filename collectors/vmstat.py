@@ -70,7 +70,7 @@ class Vmstat:
 
 
 _ZONES = ("", "_dma", "_dma32", "_normal", "_high", "_movable", "_device")
-"""One counter up to 4.9 (allocstall) and 4.7 (pgscan_direct per zone before that); names come and go."""
+"""allocstall is one counter up to 4.9, then one per zone; pgscan_direct was per zone up to 4.7."""
 _ALLOCATION_STALLS = tuple("allocstall" + zone for zone in _ZONES)
 _DIRECT_SCANS = tuple("pgscan_direct" + zone for zone in _ZONES)
 _NODE_NAMES = re.compile(r"(oom_kill|pgpg|pswp|pg.*fault).*")
@@ -80,7 +80,7 @@ FAMILIES, emit = describe(Vmstat, "iowarden_vmstat_")
 
 
 def parse_vmstat(text: str, page_size_bytes: int) -> Vmstat:
-    """Return the text of '/proc/vmstat' as bytes and events; lines that nobody here asks for are kept as text."""
+    """Return the text of '/proc/vmstat' as bytes and events; unknown lines are kept as text."""
     raw: dict[str, str] = {}
     for line in text.split("\n"):
         key, _, number = line.partition(" ")

@@ -85,16 +85,18 @@ Emitter = Callable[[Any, Labels], list[Sample]]
 
 
 def describe(cls: type, prefix: str) -> tuple[tuple[Family, ...], Emitter]:
-    """Return the families of a dataclass's annotated fields and a function that emits their samples.
+    """Return the families of a dataclass's annotated fields and a function that emits samples.
 
     The field's name is the metric's name behind `prefix`; a field that is None gives no sample.
     """
     families = []
     for name, hint in get_type_hints(cls, include_extras=True).items():
         if get_origin(hint) is Annotated:
-            for extra in get_args(hint)[1:]:
-                if isinstance(extra, Metric):
-                    families.append((name, Family(prefix + name, extra.kind, extra.help)))
+            families.extend(
+                (name, Family(prefix + name, extra.kind, extra.help))
+                for extra in get_args(hint)[1:]
+                if isinstance(extra, Metric)
+            )
     fields = tuple((family.name, attrgetter(name)) for name, family in families)
 
     def emit(value: Any, labels: Labels = ()) -> list[Sample]:  # noqa: ANN401 - any annotated class
