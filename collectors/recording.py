@@ -162,29 +162,28 @@ def record(
     *,
     note: str = "",
     page_size_bytes: int | None = None,
-    monotonic: Callable[[], float] = time.monotonic,
-    realtime: Callable[[], float] = time.time,
+    clocks: Callable[[], tuple[float, float]] = lambda: (time.monotonic(), time.time()),
     sleep: Callable[[float], object] = time.sleep,
 ) -> None:
     """Record so many frames of a machine; every source is read when its own period is due.
 
-    Limits: a source that hangs holds the recording up: there is one thread.
+    `clocks`: monotonic and realtime seconds. Limits: a source that hangs holds the recording up.
     """
     page_size_bytes = page_size_bytes or os.sysconf("SC_PAGE_SIZE")
     recorder = Recorder(directory, page_size_bytes, note)
     root = Root(root_path, page_size_bytes, recorder.root_seen)
     due: dict[str, float] = {}
-    began = monotonic()
+    began, _ = clocks()
     for number in range(frames):
         if number:
-            sleep(max(0.0, began + number * period_seconds - monotonic()))
-        now, wall = monotonic(), realtime()
+            sleep(max(0.0, began + number * period_seconds - clocks()[0]))
+        now, wall = clocks()
         for source in SOURCES:
             # Half a period of slack: a timer may be early, and a read left out is a second lost.
             if now >= due.get(source.name, now) - period_seconds / 2:
                 due[source.name] = now + source.period_seconds
                 recorder.begin(source.name)
-                collect(source, root, monotonic)
+                collect(source, root, lambda: clocks()[0])
         recorder.frame(now, wall)
     root.close()
 

@@ -89,7 +89,7 @@ def describe(cls: type, prefix: str) -> tuple[tuple[Family, ...], Emitter]:
 
     The field's name is the metric's name behind `prefix`; a field that is None gives no sample.
     """
-    families = []
+    families: list[tuple[str, Family]] = []
     for name, hint in get_type_hints(cls, include_extras=True).items():
         if get_origin(hint) is Annotated:
             families.extend(
