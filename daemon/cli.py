@@ -66,7 +66,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    def add(name: str, run: Callable[[argparse.Namespace], int], words: str) -> argparse.ArgumentParser:
+    def add(
+        name: str, run: Callable[[argparse.Namespace], int], words: str
+    ) -> argparse.ArgumentParser:
         command = commands.add_parser(name, help=words, description=words)
         command.set_defaults(command=run)
         return command
@@ -80,8 +82,12 @@ def _parser() -> argparse.ArgumentParser:
     action.add_argument("file", nargs="?", default=None, help=f"default: {DEFAULT_CONFIG}")
     test = add("test-mail", _test_mail, "send a test mail and say what the server answered")
     for command in (run, test):
-        command.add_argument("--config", metavar="FILE", help=f"default: {DEFAULT_CONFIG}, if there")
-        command.add_argument("--state-directory", metavar="DIR", help="instead of the configured one")
+        command.add_argument(
+            "--config", metavar="FILE", help=f"default: {DEFAULT_CONFIG}, if there"
+        )
+        command.add_argument(
+            "--state-directory", metavar="DIR", help="instead of the configured one"
+        )
     add("version", _version, "print the version")
     return parser
 
@@ -102,7 +108,9 @@ def _config_check(arguments: argparse.Namespace) -> int:
     rules = sum(len(group.rules) for group in groups)
     print(f"'{path}' is good; {rules} rules in {len(groups)} groups")
     if settings.mail.server is None:
-        print("nobody is mailed: no 'mail.server' is set; mails go to a Maildir in the state directory")
+        print(
+            "nobody is mailed: no 'mail.server' is set; mails go to the state directory's Maildir"
+        )
     elif configuration.is_loopback(settings.mail.server):
         print(
             f"mail goes to this machine's own server '{settings.mail.server}':"
@@ -138,7 +146,8 @@ def _settings(arguments: argparse.Namespace) -> configuration.Config:
 def load_rules(settings: configuration.Config) -> list[RuleGroup]:
     """Return the shipped and the user's rule groups.
 
-    Errors: RuleFileError naming file, line and column; the directory may be missing, a file in it may not.
+    Errors: RuleFileError naming file, line and column; the directory may be missing, a file in it
+    may not.
     """
     texts: list[tuple[str, str]] = []
     if settings.shipped_rules:
@@ -160,7 +169,9 @@ def _rule_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        message = f"'{path}': expected a readable rule file in UTF-8, got '{error}'; mend or remove it"
+        message = (
+            f"'{path}': expected a readable rule file in UTF-8, got '{error}'; mend or remove it"
+        )
         raise RuleFileError(message) from error
 
 
@@ -185,7 +196,7 @@ def _mail_settings(settings: configuration.Config) -> mail.MailSettings | mail.M
 
 
 def test_notice(now: float) -> Notice:
-    """Return the mail of `iowarden test-mail`, which is also the dry run before memory is locked."""
+    """Return the mail of `iowarden test-mail`; it is also the dry run of the alert path."""
     return Notice(
         incident=f"test{int(now):x}",
         number=1,

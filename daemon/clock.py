@@ -6,10 +6,10 @@ import time
 
 
 class SystemClock:
-    """This machine's clock.
+    """The machine's own clock.
 
-    `now` is the wall clock at start plus CLOCK_MONOTONIC: a stepped wall clock neither fires nor clears an
-    alert. `realtime` is the wall clock of this moment, for dates that people read.
+    `now` is the wall clock at start plus CLOCK_MONOTONIC: a stepped wall clock neither fires nor
+    clears an alert. `realtime` is the wall clock of this moment, for dates that people read.
     """
 
     def __init__(self) -> None:

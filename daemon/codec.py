@@ -16,15 +16,15 @@ class CodecError(ValueError):
 
 
 def encode(value: object) -> str:
-    """Return the JSON text of dataclasses, tuples, mappings with text keys, enums and plain values."""
+    """Return the JSON text of dataclasses, tuples, mappings by text, enums and plain values."""
     return json.dumps(_plain(value), separators=(",", ":"), ensure_ascii=False)
 
 
 def decode(cls: Any, text: str) -> Any:  # noqa: ANN401 - any type that `encode` takes
     """Return the value of type `cls` that a text holds.
 
-    Errors: CodecError naming the place; a field that is missing takes its default, an unknown one is ignored,
-    so that a newer and an older version read each other's state.
+    Errors: CodecError naming the place; a field that is missing takes its default, an unknown one
+    is ignored, so that a newer and an older version read each other's state.
     """
     try:
         return _typed(cls, json.loads(text), "$")
@@ -45,7 +45,7 @@ def _plain(value: object) -> object:
     return value
 
 
-def _typed(cls: Any, value: Any, place: str) -> Any:  # noqa: ANN401, PLR0911 - one return a kind of type
+def _typed(cls: Any, value: Any, place: str) -> Any:  # noqa: ANN401 - one return a kind of type
     origin, arguments = typing.get_origin(cls), typing.get_args(cls)
     if origin in (types.UnionType, typing.Union):
         if value is None and type(None) in arguments:

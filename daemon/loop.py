@@ -1,7 +1,7 @@
 """The loop: one thread that reads, judges, tells and never waits for a disk.
 
-Threads around it read what may hang, write state.db, talk SMTP and serve HTTP; what they have to say comes
-back through one queue. Signals enqueue, too.
+Threads around it read what may hang, write state.db, talk SMTP and serve HTTP; what they have to
+say comes back through one queue. Signals enqueue, too.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.vocabulary import Family, Outcome, Reading
 from iowarden.daemon import codec, journal
 from iowarden.daemon.exposition import Chunk, Snapshot
-from iowarden.daemon.mail import Outbox, OutboundMail, SendResult
+from iowarden.daemon.mail import OutboundMail, Outbox, SendResult
 from iowarden.daemon.message import message_id, render
 from iowarden.daemon.state import Batch, Committed, OutboxRow, StateLoaded
 from iowarden.rules import incidents, report
@@ -46,7 +46,7 @@ STOP_SECONDS = 5.0
 """What a stop gives the last commit and the mail under way."""
 FRAME_WAIT_SECONDS = 0.02
 SETTLE_SECONDS = 2.0
-"""How long a recording waits, in real time, for threads that are reading or writing the last frame."""
+"""How long a recording waits, in real time, for threads at work on the last frame."""
 
 _PRIORITY = {
     Severity.CRITICAL: 2,
@@ -282,7 +282,7 @@ class Loop:
         problems = {f"rule {p.rule}": p.text for p in self._engine.problems()}
         for key, text in problems.items():
             self._trouble(key, text)
-        for key in [k for k in self._once.keys() if k.startswith("rule ") and k not in problems]:
+        for key in [k for k in self._once if k.startswith("rule ") and k not in problems]:
             self._trouble(key, "")
         if changes or rows or self._incidents.changed:
             self._commit(rows)
@@ -292,18 +292,22 @@ class Loop:
     def _compose(self, due: incidents.Due, now: float) -> OutboxRow:
         """Return the mail that is due, rendered, for the outbox; count its advice as given."""
         incident = due.incident
-        alerts = [a for a in self._engine.alerts() if any(m.labels == a.labels for m in incident.members)]
+        alerts = [
+            a for a in self._engine.alerts() if any(m.labels == a.labels for m in incident.members)
+        ]
         notice = report.notice(
             due, self._clock.realtime, now, self._measured(alerts, now), self._topology()
         )
         advised = replace(incident, advised=report.advised(incident))
         by_key = {**self._incidents.by_key, incident.key: advised}
         self._incidents = replace(self._incidents, by_key=by_key)
-        message = render(notice, self._config.host, self._config.mail.sender, self._parts.recipients)
+        message = render(
+            notice, self._config.host, self._config.mail.sender, self._parts.recipients
+        )
         self._log.send(
             journal.INCIDENT_MAIL,
             _PRIORITY[notice.severity],
-            f"incident {incident.identifier}: mail {notice.number} ({notice.reason}): {message['Subject']}",
+            f"incident {incident.identifier}: mail {notice.number}: {message['Subject']}",
             IOWARDEN_INCIDENT=incident.identifier,
             IOWARDEN_SEVERITY=notice.severity.name.lower(),
         )
@@ -327,7 +331,9 @@ class Loop:
         row = self._outbox.next(now)
         if row is not None:
             self._sending = True
-            self._parts.sender.submit(OutboundMail(row.message_id, row.recipients_pending, row.data))
+            self._parts.sender.submit(
+                OutboundMail(row.message_id, row.recipients_pending, row.data)
+            )
 
     def _sent(self, result: SendResult) -> None:
         self._sending = False
@@ -342,7 +348,7 @@ class Loop:
             self._log.send(
                 journal.MAIL_DELIVERED,
                 6,
-                f"mail {result.message_id}: taken for {', '.join(result.delivered)}: {result.answer}",
+                f"mail {result.message_id}: {', '.join(result.delivered)}: {result.answer}",
                 IOWARDEN_INCIDENT=incident,
             )
         if problem:
@@ -384,7 +390,9 @@ class Loop:
             try:
                 return codec.decode(cls, text)
             except codec.CodecError as error:
-                self._trouble(f"state {name}", f"state: document '{name}': {error}; starting without it")
+                self._trouble(
+                    f"state {name}", f"state: document '{name}': {error}; starting without it"
+                )
                 return otherwise
 
         if not self._install:
@@ -393,7 +401,7 @@ class Loop:
                 self._log_transition(Transition(replace(alert, state=State.INACTIVE), alert.state))
             by_key = read("incidents", dict[str, incidents.Incident], {})
             self._incidents = incidents.Incidents(
-                {  # what was firing when the program ended was so until now, as far as anybody knows
+                {  # what was firing when the program ended was so until now, for all we know
                     key: replace(i, active_seconds=now) if i.firing else i
                     for key, i in by_key.items()  # type: ignore[attr-defined]
                 },
@@ -509,7 +517,11 @@ class Loop:
         oldest = self._outbox.oldest_unsent_seconds(now)
         mail = (
             (
-                Family("iowarden_mails_total", "counter", "Mails taken by the server, or attempts that failed."),
+                Family(
+                    "iowarden_mails_total",
+                    "counter",
+                    "Mails taken by the server, or attempts that failed.",
+                ),
                 tuple(
                     ("iowarden_mails_total", (("result", result),), float(count))
                     for result, count in self._mails_total.items()
@@ -520,7 +532,11 @@ class Loop:
                 (("iowarden_mails_waiting", (), float(len(self._outbox))),),
             ),
             (
-                Family("iowarden_mail_oldest_unsent_seconds", "gauge", "Age of the oldest mail in the outbox; 0 without one."),
+                Family(
+                    "iowarden_mail_oldest_unsent_seconds",
+                    "gauge",
+                    "Age of the oldest mail in the outbox; 0 without one.",
+                ),
                 (("iowarden_mail_oldest_unsent_seconds", (), oldest or 0.0),),
             ),
             (
@@ -529,7 +545,9 @@ class Loop:
                     (
                         "iowarden_incidents_open",
                         (),
-                        float(sum(i.closed_seconds is None for i in self._incidents.by_key.values())),
+                        float(
+                            sum(i.closed_seconds is None for i in self._incidents.by_key.values())
+                        ),
                     ),
                 ),
             ),
@@ -540,9 +558,7 @@ class Loop:
         )
         version = int(now)
         chunks = tuple(Chunk(c.name, c.version, c.families) for c in self._engine.chunks())
-        self._parts.exposition.publish(
-            Snapshot((*chunks, Chunk("daemon", version, (*mail, *own))))
-        )
+        self._parts.exposition.publish(Snapshot((*chunks, Chunk("daemon", version, (*mail, *own)))))
 
     def _topology(self) -> Topology | None:
         status = self._engine.status("block")
@@ -559,7 +575,9 @@ class Loop:
             waited += FRAME_WAIT_SECONDS
         left = len(self._outbox)
         self._log.send(
-            journal.STOPPED, 6, f"stopped by {signal}" + (f"; {left} mails wait in state.db" if left else "")
+            journal.STOPPED,
+            6,
+            f"stopped by {signal}" + (f"; {left} mails wait in state.db" if left else ""),
         )
         if self._server is not None:
             self._server.close()

@@ -1,4 +1,4 @@
-"""Code and data stay in memory: a page fault on a hung disk would stop the watcher with the watched."""
+"""Code and data stay in memory: a page fault on a hung disk would stop the watcher, too."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ THREAD_STACK_BYTES = 512 * 1024
 
 
 def lock() -> str:
-    """Lock what is in memory and, as it is touched, what comes; return '' or why it could not be done.
+    """Lock what is in memory and, when touched, what comes; return '' or why that failed.
 
-    Call it after all imports and a dry run of the alert path. Locking everything first and then only what is
-    touched keeps the reserved, never used parts of stacks and arenas out of memory.
+    Call it after all imports and a dry run of the alert path. Locking everything first and then
+    only what is touched keeps the reserved, never used parts of stacks and arenas out of memory.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     for flags in (_MCL_CURRENT, _MCL_CURRENT | _MCL_FUTURE | _MCL_ONFAULT):
         if libc.mlockall(flags):
             error = os.strerror(ctypes.get_errno())
             return (
-                f"memory: expected mlockall to succeed, got '{error}'; with the root disk hung iowarden may"
-                " stop with it. Set LimitMEMLOCK=infinity (the shipped unit does), or run as root"
+                f"memory: expected mlockall to succeed, got '{error}'; with the root disk"
+                " hung iowarden may stop with it. Set LimitMEMLOCK=infinity, as the shipped"
+                " unit does, or run as root"
             )
     return ""

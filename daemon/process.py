@@ -11,8 +11,12 @@ from iowarden.collectors.vocabulary import Family, Sample
 REFRESH_SECONDS = 15.0
 
 FAMILIES = (
-    Family("iowarden_process_cpu_seconds_total", "counter", "Processor time used, user and system."),
-    Family("iowarden_process_resident_bytes", "gauge", "Resident memory, with code shared with others."),
+    Family(
+        "iowarden_process_cpu_seconds_total", "counter", "Processor time used, user and system."
+    ),
+    Family(
+        "iowarden_process_resident_bytes", "gauge", "Resident memory, with code shared with others."
+    ),
     Family("iowarden_process_private_bytes", "gauge", "Anonymous resident memory (RssAnon)."),
     Family("iowarden_process_open_descriptors", "gauge", "Open file descriptors."),
     Family("iowarden_process_threads", "gauge", "Threads."),
@@ -60,7 +64,7 @@ class ProcessMetrics:
 
 
 def _private_bytes() -> int | None:
-    with open("/proc/self/status", encoding="ascii", errors="replace") as file:  # noqa: PTH123
+    with open("/proc/self/status", encoding="ascii", errors="replace") as file:
         for line in file:
             if line.startswith("RssAnon:"):
                 return int(line.split()[1]) * 1024

@@ -1,4 +1,4 @@
-"""Runs the collectors on their schedule; those that may hang in a thread each that is marked when stuck."""
+"""Runs the collectors on schedule; those that may hang in a thread each, marked when stuck."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from dataclasses import dataclass, replace
 from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.files import Root
 from iowarden.collectors.table import collect
 from iowarden.collectors.vocabulary import Outcome, Reading
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from iowarden.collectors.files import Root
     from iowarden.collectors.table import Source
 
 STUCK_SECONDS = 10.0
-"""A run of a collector that may hang is called stuck after so long; sysfs answers in milliseconds."""
+"""A run is called stuck after so long; sysfs answers in milliseconds."""
 EARLY_SECONDS = 0.05
 """The loop's tick may come a little before a source's period is over."""
 
@@ -27,13 +27,13 @@ class _Worker:
     """A source that may hang: the thread that reads it, and since when it is at it."""
 
     source: Source
-    requests: SimpleQueue[bool]
+    requests: SimpleQueue[None]
     started_seconds: float | None = None
     told_stuck: bool = False
 
 
 class Readers:
-    """All sources of one machine. Used by the loop's thread only; `post` is called by the others'."""
+    """All sources of one machine. For the loop's thread only; `post` is called by others."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class Readers:
                 ).start()
 
     def run(self, now: float) -> list[Reading]:
-        """Read what is due and cannot hang; ask for the rest; say what has been stuck for too long."""
+        """Read what is due and cannot hang, ask for the rest, say what is stuck."""
         readings: list[Reading] = []
         for source in self.sources:
             worker = self._workers.get(source.name)
@@ -81,7 +81,7 @@ class Readers:
                 readings.append(collect(source, self._root, self._clock))
             else:
                 worker.started_seconds = now
-                worker.requests.put(True)
+                worker.requests.put(None)
         return readings
 
     def finished(self, reading: Reading) -> None:
@@ -104,7 +104,8 @@ class Readers:
 def _serve(
     worker: _Worker, root: Root, clock: Callable[[], float], post: Callable[[Reading], None]
 ) -> None:
-    while worker.requests.get():
+    while True:
+        worker.requests.get()
         post(collect(worker.source, root, clock))
 
 
@@ -116,7 +117,7 @@ def _stuck(worker: _Worker, now: float) -> Reading:
         monotonic_seconds=now,
         duration_seconds=now - since,
         error=(
-            f"silent for {now - since:.0f} s; no second call until it returns, what it last said is held"
-            " for 3 periods"
+            f"silent for {now - since:.0f} s; no second call until it returns, its last values are"
+            " held for 3 periods"
         ),
     )

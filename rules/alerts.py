@@ -1,7 +1,8 @@
 """The life of an alert: inactive, pending, firing, unknown, resolved.
 
-Source: Prometheus 3, rules/alerting.go (identity, `for`, `keep_firing_for`), with one state more: an alert whose
-source can no longer be read is *unknown*. It neither fires anew nor resolves: only good data ends it.
+Source: Prometheus 3, rules/alerting.go (identity, `for`, `keep_firing_for`), with one state more:
+an alert whose source can no longer be read is *unknown*. It neither fires anew nor resolves: only
+good data ends it.
 Units: all times are seconds of the program's clock.
 """
 
@@ -116,14 +117,14 @@ def matched(
         identity = tuple(sorted((k, v) for k, v in labels.items() if v))
         if identity in found:
             message = (
-                f"'{rule.file}':{rule.line}: alert '{rule.alert}': expected results with different labels,"
-                f" got two with {dict(identity)}; add a label or aggregate in the expression"
+                f"'{rule.file}':{rule.line}: alert '{rule.alert}': expected results with different"
+                f" labels, got two with {dict(identity)}; add a label or aggregate"
             )
             raise DuplicateAlertError(message)
-        annotations = tuple(
+        texts = tuple(
             (name, template.render(own, sample.value, query)) for name, template in rule.annotations
         )
-        found[identity] = (sample.value, annotations)
+        found[identity] = (sample.value, texts)
     return found
 
 
@@ -136,20 +137,20 @@ def step(
     """Return the rule's alerts after an evaluation on good data, and what changed."""
     result: Alerts = {}
     changes: list[Transition] = []
-    for identity, (value, annotations) in found.items():
+    for identity, (value, texts) in found.items():
         before = alerts.get(identity)
         if before is None or before.state is State.RESOLVED:
             old = State.INACTIVE
             recent = () if before is None else before.recent_firings
             alert = Alert(
-                rule.alert, identity, State.PENDING, value, annotations, now, recent_firings=recent
+                rule.alert, identity, State.PENDING, value, texts, now, recent_firings=recent
             )
         else:
             old = before.state
             alert = replace(
                 before,
                 value=value,
-                annotations=annotations,
+                annotations=texts,
                 missed_seconds=None,
                 unknown_seconds=None,
                 unknown_reason="",
@@ -191,7 +192,11 @@ def _missing(rule: Rule, before: Alert, now: float) -> tuple[Alert | None, Trans
     missed = now if before.missed_seconds is None else before.missed_seconds
     if now - missed < rule.keep_firing_for_seconds:
         kept = replace(
-            before, state=State.FIRING, missed_seconds=missed, unknown_seconds=None, unknown_reason=""
+            before,
+            state=State.FIRING,
+            missed_seconds=missed,
+            unknown_seconds=None,
+            unknown_reason="",
         )
         changed = before.state is not State.FIRING
         return kept, (Transition(kept, before.state) if changed else None)

@@ -1,7 +1,8 @@
-"""Readings in, alerts out: feeds the store, steps the signals, evaluates the rules. Pure: time comes as a parameter.
+"""Readings in, alerts out: feeds the store, steps the signals, evaluates the rules. Pure.
 
-What a source last said is held for three of its periods after it fell silent and is then marked stale; an alert
-whose sources are not `ok` is not evaluated, and is unknown once they have been silent for that long.
+What a source last said is held for three of its periods after it fell silent and is then marked
+stale; an alert whose sources are not `ok` is not evaluated, and is unknown once they have been
+silent for that long.
 Units: seconds of the program's clock (Unix time that never jumps).
 """
 
@@ -32,18 +33,26 @@ GRACE_SECONDS = 0.5
 """A rule group is due half a second early rather than a whole tick late."""
 
 COLLECTOR_FAMILIES = (
-    Family("iowarden_collector_duration_seconds", "gauge", "How long the collector's last run took."),
     Family(
-        "iowarden_collector_outcome", "gauge", "1 for the outcome of the collector's last run, else 0."
+        "iowarden_collector_duration_seconds", "gauge", "How long the collector's last run took."
     ),
     Family(
-        "iowarden_collector_age_seconds", "gauge", "Seconds since the collector last read good data."
+        "iowarden_collector_outcome",
+        "gauge",
+        "1 for the outcome of the collector's last run, else 0.",
+    ),
+    Family(
+        "iowarden_collector_age_seconds",
+        "gauge",
+        "Seconds since the collector last read good data.",
     ),
 )
 ALERT_FAMILIES = (
     Family("iowarden_alerts", "gauge", "1 for every alert that is pending, firing or unknown."),
     Family(
-        "iowarden_alert_recent_firings", "gauge", "Times the alert began to fire in the last 2 hours."
+        "iowarden_alert_recent_firings",
+        "gauge",
+        "Times the alert began to fire in the last 2 hours.",
     ),
     Family("iowarden_rules", "gauge", "Alerting and recording rules that are loaded."),
     Family(
@@ -72,7 +81,7 @@ class SourceStatus:
         return None if self.reading is None else self.reading.outcome
 
     def silent(self) -> bool:
-        """Whether it should speak and does not: not yet read, or not `ok` (absent from the start is fine)."""
+        """Whether it should speak and does not; a source absent from the start need not."""
         outcome = self.outcome()
         return outcome is not Outcome.OK and not (
             outcome is Outcome.ABSENT and self.good_seconds is None
@@ -256,7 +265,7 @@ class Engine:
             self._chunks[name] = Chunk(name, version, content)
 
     def _feed(self, name: str, samples: Iterable[Sample], now: float) -> None:
-        """Write the samples some rule may read; what was there before and is not now gets a stale marker."""
+        """Write the samples some rule may read; what has vanished gets a stale marker."""
         status = self._sources.get(name)
         wanted = [s for s in samples if self._reads_any or s[0] in self._wanted]
         if status is not None and status.samples and status.source.node is not None:
@@ -345,7 +354,7 @@ class Engine:
         return changes + more
 
     def _silence(self, index: int, silent: Sequence[str], now: float) -> list[life.Transition]:
-        """Make the rule's firing alerts unknown once what their sources said may not be held any longer."""
+        """Make the rule's firing alerts unknown once their sources were silent for too long."""
         status = [self._sources[name] for name in silent]
         lost = [s for s in status if not s.held(now)]
         if not lost:
@@ -366,7 +375,7 @@ class Engine:
     def _split_gone(
         self, alerts: life.Alerts, now: float
     ) -> tuple[life.Alerts, list[life.Transition]]:
-        """Return the active alerts of devices that are no longer listed: nobody can say they are well."""
+        """Return the active alerts of devices no longer listed: nobody can say they are well."""
         blocks = self._sources["diskstats"].value if "diskstats" in self._sources else None
         if blocks is None:
             return {}, []
@@ -464,7 +473,7 @@ class Engine:
         self._signal_state = replace(self._signal_state, usual=usual)
 
     def current(self, alert: life.Alert) -> list[Sample]:
-        """Return the newest value of every metric the alert's rule reads, narrowed to its device."""
+        """Return what the alert's rule reads as it is now, narrowed to the alert's device."""
         rule = next(
             (self._rules[i] for i, alerts in self._alerts.items() if alert.labels in alerts), None
         )
@@ -482,7 +491,7 @@ class Engine:
         ]
 
     def _plain_names(self, expression: evaluator.Expression) -> set[str]:
-        """Return the metrics an expression reads, recording rules resolved, without those of alerts."""
+        """Return the metrics an expression reads, behind recording rules, without alerts'."""
         names: set[str] = set()
         todo, seen = set(expression.names), {RECENT}
         while todo:

@@ -1,7 +1,8 @@
 """One incident per cause: which alerts belong together, and when a mail is due. Pure.
 
-An incident's key is the host or a disk's identity. While a disk hangs (condition B1), the write stalls it
-causes on the host (A, B2) join the disk's incident, and an open host incident is folded into it.
+An incident's key is the host or a disk's identity. While a disk hangs (condition B1), the write
+stalls it causes on the host (A, B2) join the disk's incident, and an open host incident is folded
+into it.
 Units: seconds of the program's clock.
 """
 
@@ -143,8 +144,8 @@ def step(
     """Return the incidents at `now`, given every alert, the mails that are due and what changed.
 
     `install` is the random identifier of this installation: with the key and a count it makes an
-    identifier that is the same again when a kill lost the state but not the mail. `observe` says what is
-    measured for an alert now; it is asked once, when the alert joins its incident.
+    identifier that is the same again when a kill lost the state but not the mail. `observe` says
+    what is measured for an alert now; it is asked once, when the alert joins its incident.
     """
     book = _Book(state, install)
     active = [a for a in alerts if a.active and a.severity >= Severity.WARNING]
@@ -220,7 +221,9 @@ class _Book:
     def result(self) -> Incidents:
         keys = self.incidents.keys() | self.before.by_key.keys()
         changed = frozenset(
-            k for k in keys if _durable(self.incidents.get(k)) != _durable(self.before.by_key.get(k))
+            k
+            for k in keys
+            if _durable(self.incidents.get(k)) != _durable(self.before.by_key.get(k))
         )
         return Incidents(self.incidents, self.sequences, changed)
 
@@ -296,7 +299,7 @@ def _refresh(
     now: float,
     observe: Callable[[Alert], tuple[Evidence, ...]],
 ) -> Incident:
-    """Return the incident with its members as they are now; its severity only rises while it is open."""
+    """Return the incident with its members as they are now."""
     current = {alert.labels: alert for alert in alerts}
     if not current and not incident.firing:
         return incident
@@ -357,7 +360,7 @@ def _member(
     )
 
 
-def _due(incident: Incident, now: float, policy: Policy) -> Reason | None:  # noqa: PLR0911 - a decision table
+def _due(incident: Incident, now: float, policy: Policy) -> Reason | None:
     """Return why a mail is due now, or None. The only place that decides it."""
     quiet = now - incident.active_seconds
     waited = now - incident.started_seconds >= policy.grouping_seconds
@@ -378,7 +381,10 @@ def _due(incident: Incident, now: float, policy: Policy) -> Reason | None:  # no
     often = incident.last_reason is Reason.UNREADABLE and now - mailed < policy.again_seconds
     if silent and not incident.unreadable and not often:
         return Reason.UNREADABLE
-    if now - incident.changed_seconds >= policy.remind_seconds and incident.last_reason is not Reason.STILL:
+    if (
+        now - incident.changed_seconds >= policy.remind_seconds
+        and incident.last_reason is not Reason.STILL
+    ):
         return Reason.STILL
     return None
 

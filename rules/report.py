@@ -23,7 +23,7 @@ MOST_EVIDENCE = 24
 
 
 def identity(topology: Topology | None, name: str) -> Identity:
-    """Return what a device's incidents are keyed by: its serial number, else its WWN, else its name."""
+    """Return what a device's incidents go by: its serial number, else its WWN, else its name."""
     device = None if topology is None else topology.devices.get(name)
     if device is None:
         return Identity(f"device {name}", name)
@@ -54,7 +54,8 @@ def notice(
     """Return the mail that is due. `realtime` turns the program's clock into Unix time."""
     incident = due.incident
     members = sorted(
-        incident.members, key=lambda m: (m.cleared_seconds is not None, -m.severity, m.since_seconds)
+        incident.members,
+        key=lambda m: (m.cleared_seconds is not None, -m.severity, m.since_seconds),
     )
     number = incident.mails
     begun = [

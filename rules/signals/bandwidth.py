@@ -1,7 +1,7 @@
-"""How fast the disks take written data now and usually, and how long the backlog needs (condition A).
+"""How fast the disks take written data, now and usually, and how long the backlog needs.
 
-While writers are held, demand exceeds capacity: what the disks complete is their bandwidth. It is taken from
-completed sectors alone: nr_written and pgpgout count submissions and move in lumps.
+While writers are held, demand exceeds capacity: what the disks complete is their bandwidth. It is
+taken from completed sectors alone: nr_written and pgpgout count submissions and move in lumps.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def samples(rates: Mapping[str, float], backlog_bytes: float) -> list[Sample]:
 
 @dataclass(frozen=True, slots=True)
 class UsualState:
-    """Rates of saturated windows for each set of busy leaves ('sda+sdb'), latest last; kept over restarts."""
+    """Rates of saturated windows by set of busy leaves ('sda+sdb'), latest last."""
 
     windows: Mapping[str, tuple[float, ...]]
     started_seconds: float | None = None
@@ -112,7 +112,7 @@ def usual_step(
     *,
     above_background: bool,
 ) -> UsualState:
-    """Return the state after a look: a window counts when saturated at both ends by the same leaves."""
+    """Return the state after a look; a window counts if the same leaves saturate both its ends."""
     last = history.looks[-1]
     busy = frozenset(name for name, leaf in last.leaves.items() if leaf.in_flight > 0)
     if not above_background or not busy:
@@ -140,7 +140,7 @@ def usual_step(
 
 
 def usual_samples(state: UsualState, threshold_bytes: float) -> list[Sample]:
-    """Return the median bandwidth per set of leaves and what the whole threshold would need with it."""
+    """Return the median bandwidth per set of leaves and what the whole threshold needs with it."""
     result: list[Sample] = []
     for devices, rates in state.windows.items():
         if len(rates) >= FEWEST_WINDOWS:

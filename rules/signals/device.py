@@ -1,7 +1,7 @@
 """A device that has requests in flight and completes none (domain condition B1).
 
-Completions alone tell a hung device from a busy one: io_ticks, weighted time and pressure stand still or
-rise alike. Source of the counters: kernel, admin-guide/iostats.rst.
+Completions alone tell a hung device from a busy one: io_ticks, weighted time and pressure stand
+still or rise alike. Source of the counters: kernel, admin-guide/iostats.rst.
 """
 
 from __future__ import annotations
@@ -83,7 +83,8 @@ def step(
             devices[name] = Progress(total, since, None, spin_up=True)
         elif total != before.completed_total:
             since = now if block.in_flight > 0 else None
-            # A counter that fell belongs to another device of the same name: no completion of this one.
+            # A counter that fell belongs to another device of the same name: no completion of this
+            # one.
             completed = now if total > before.completed_total else None
             devices[name] = Progress(total, since, completed, spin_up=completed is None)
         elif block.in_flight <= 0:

@@ -1,7 +1,7 @@
 """The last half minute of every leaf device, and what one written byte costs on it.
 
-Leaves are the devices at the bottom (disks and paths): what is stacked on them would count twice, and md's
-own counters counted submissions for long.
+Leaves are the devices at the bottom (disks and paths): what is stacked on them would count twice,
+and md's own counters counted submissions for long.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ KEPT_SECONDS = 30.0
 
 
 class Leaf(NamedTuple):
-    """What one leaf showed in one sample, and for how many seconds it has been in flight in each."""
+    """What one leaf showed in one sample, and for how long it has been in flight in each."""
 
     written_bytes: int
     completed_total: int
@@ -77,8 +77,8 @@ def step(
 def amplifications(topology: Topology) -> dict[str, float]:
     """Return for each leaf how many bytes reach the disks for one byte written above its arrays.
 
-    raid1: copies; raid10: near x far copies; raid5: n/(n-1); raid6: n/(n-2); raid4 as raid5; others 1.
-    A leaf under several arrays gets the least: a drain time computed from it is "at least".
+    raid1: copies; raid10: near x far copies; raid5: n/(n-1); raid6: n/(n-2); raid4 as raid5; others
+    1. A leaf under several arrays gets the least: a drain time computed from it is "at least".
     """
     result: dict[str, float] = {}
     for name in topology.leaves:
@@ -104,7 +104,7 @@ def _amplification(md: Md) -> float:
             return float(max(md.copies or 1, 1))
         case "raid4" | "raid5" if members is not None and members > 1:
             return members / (members - 1)
-        case "raid6" if members is not None and members > 2:  # noqa: PLR2004 - two of them are parity
+        case "raid6" if members is not None and members > 2:
             return members / (members - 2)
         case _:
             return 1.0

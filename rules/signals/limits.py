@@ -1,7 +1,7 @@
 """Where the kernel holds writers: dirty threshold, background threshold, freerun, of each kernel.
 
-Source: kernel mm/page-writeback.c (global_dirty_limits, domain_dirty_limits, balance_dirty_pages) and
-admin-guide/sysctl/vm.rst. Units: bytes.
+Source: kernel mm/page-writeback.c (global_dirty_limits, domain_dirty_limits, balance_dirty_pages)
+and admin-guide/sysctl/vm.rst. Units: bytes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.vmstat import Vmstat
 
 _FREERUN_KERNEL = (3, 2, 0)
-"""From 3.2 on writers are paused from (threshold + background) / 2 on; before, only above the threshold."""
+"""From 3.2 on writers are paused from (threshold + background) / 2 on, not only above."""
 _DIRTYABLE_KERNEL = (2, 6, 22)
 """From 2.6.22 on the ratio is one of dirtyable memory; before, of all memory."""
 _HELD_RATIO_BEFORE_3_2 = 0.95
@@ -27,7 +27,8 @@ _FLOOR_PERCENT = 5
 class Limits:
     """The kernel's limits on unwritten data.
 
-    `onset_bytes` is where writers begin to be held: freerun from kernel 3.2 on, 0.95 of the threshold before.
+    `onset_bytes` is where writers begin to be held: freerun from kernel 3.2 on, 0.95 of the
+    threshold before.
     """
 
     threshold_bytes: float
@@ -41,7 +42,11 @@ def level_bytes(vmstat: Vmstat | None, meminfo: Meminfo | None) -> float | None:
     FUSE's WritebackTmp, swap and O_DIRECT writes do not count in the kernel and not here.
     """
     for source in (vmstat, meminfo):
-        if source is not None and source.dirty_bytes is not None and source.writeback_bytes is not None:
+        if (
+            source is not None
+            and source.dirty_bytes is not None
+            and source.writeback_bytes is not None
+        ):
             return source.dirty_bytes + source.writeback_bytes + (source.unstable_bytes or 0)
     return None
 
@@ -51,8 +56,8 @@ def dirty_limits(
 ) -> Limits | None:
     """Return the limits this kernel works with, or None when its files do not tell.
 
-    What the kernel exports (nr_dirty_threshold, 2.6.37 and later) is taken as it is: recomputing it from
-    meminfo is wrong by what cannot be seen there (reserves, anonymous memory before 3.14).
+    What the kernel exports (nr_dirty_threshold, 2.6.37 and later) is taken as it is: recomputing it
+    from meminfo is wrong by what cannot be seen there (reserves, anonymous memory before 3.14).
     """
     exported = None if vmstat is None else vmstat.dirty_threshold_bytes
     if vmstat is not None and exported is not None:
@@ -83,7 +88,7 @@ def dirty_limits(
 
 
 def drain_seconds(backlog_bytes: float, bandwidth_bytes_per_second: float) -> float | None:
-    """Return how long a backlog takes at a bandwidth; None at no bandwidth, where it takes for ever."""
+    """Return how long a backlog takes at a bandwidth; None at none, where it takes for ever."""
     if bandwidth_bytes_per_second <= 0:
         return None
     return backlog_bytes / bandwidth_bytes_per_second
@@ -98,14 +103,14 @@ def _limits(threshold: float, background: float, sysctl: VmSysctl | None) -> Lim
 
 
 def _dirtyable_bytes(meminfo: Meminfo) -> float | None:
-    """Return what 2.6.22 to 2.6.36 take the ratio of: free and page-cache lists, anonymous included."""
+    """Return what 2.6.22 to 2.6.36 take the ratio of: free memory and both lists of pages."""
     if meminfo.active_bytes is None or meminfo.inactive_bytes is None:
         return None
     return meminfo.free_bytes + meminfo.active_bytes + meminfo.inactive_bytes
 
 
 def _legacy_percent(meminfo: Meminfo, sysctl: VmSysctl) -> int | None:
-    """Return dirty_ratio as kernels before 2.6.37 use it: at most half of the unmapped share, at least 5."""
+    """Return dirty_ratio as used before 2.6.37: at most half the unmapped share, at least 5."""
     if sysctl.dirty_ratio is None or meminfo.mapped_bytes is None or meminfo.anon_bytes is None:
         return None
     mapped = 100 * (meminfo.mapped_bytes + meminfo.anon_bytes) // meminfo.total_bytes

@@ -1,7 +1,7 @@
 """Writers wait and hardly anything reaches the disks that were busy (domain condition B2).
 
-A lull: the leaves that carried the writes complete at most 1 % of their best 10 s rate of the last 10 minutes,
-while a task is blocked and at least half the dirty threshold is queued.
+A lull: the leaves that carried the writes complete at most 1 % of their best 10 s rate of the last
+10 minutes, while a task is blocked and at least half the dirty threshold is queued.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LULL_RATIO = 0.01
 BEST_WINDOW_SECONDS = 10.0
 MEMORY_SECONDS = 600.0
 SHARE_RATIO = 0.1
-"""A leaf belongs to those busy before if its best rate is at least this share of the best leaf's."""
+"""A leaf was busy before if its best rate is at least this share of the best leaf's."""
 BUCKET_SECONDS = 60.0
 QUEUED_RATIO = 0.5
 
@@ -58,21 +58,28 @@ def step(
     last = history.looks[-1]
     now = last.at_seconds
     previous = history.looks[-2] if len(history.looks) > 1 else None
-    # During a lull the memory stands still: a freeze of an hour is measured against the time before it.
+    # During a lull the memory stands still: a freeze of an hour is measured against the time before
+    # it.
     best = state.best if state.seconds else _remember(state.best, history)
     if previous is None or not _lull(previous, last, best, blocked, queued_ratio):
         return LullState(best), _samples(0.0, THROTTLE)
     seconds = state.seconds + now - previous.at_seconds
     moved = now if _moved(previous, last, _busy_before(best)) else state.moved_seconds
     completing = moved is not None and now - moved < BEST_WINDOW_SECONDS
-    in_flight = any(last.leaves[name].in_flight for name in _busy_before(best) if name in last.leaves)
+    in_flight = any(
+        last.leaves[name].in_flight for name in _busy_before(best) if name in last.leaves
+    )
     kind = DEVICE if in_flight and not completing else THROTTLE
     return LullState(best, seconds, moved), _samples(seconds, kind)
 
 
 def _samples(seconds: float, kind: str) -> list[Sample]:
     return [
-        ("iowarden_write_lull_seconds", (("kind", name),), round(seconds, DIGITS) if name == kind else 0.0)
+        (
+            "iowarden_write_lull_seconds",
+            (("kind", name),),
+            round(seconds, DIGITS) if name == kind else 0.0,
+        )
         for name in (DEVICE, THROTTLE)
     ]
 

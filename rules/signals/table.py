@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.vmstat import Vmstat
 
 HELD_SECONDS = 10.0
-"""Bandwidth tells the forecast only while writers are held: so long of the last 15 s at or above freerun."""
+"""Bandwidth is told while writers are held: so many of the last 15 s at or above freerun."""
 
 UPTIME = Family("iowarden_uptime_seconds", "gauge", "Seconds since the machine booted.")
 
@@ -94,11 +94,13 @@ def derive(topology: Topology) -> Derived:
     )
 
 
-def step(state: State, inputs: Inputs, derived: Derived | None) -> tuple[State, dict[str, list[Sample]]]:
+def step(
+    state: State, inputs: Inputs, derived: Derived | None
+) -> tuple[State, dict[str, list[Sample]]]:
     """Return the states after this second and the samples of every group that could be computed.
 
-    A group with a failed source is not stepped and not in the result: its last values may be held, and
-    nothing is concluded from a second nobody saw.
+    A group with a failed source is not stepped and not in the result: its last values may be held,
+    and nothing is concluded from a second nobody saw.
     """
     now = inputs.now_seconds
     result: dict[str, list[Sample]] = {}
@@ -155,4 +157,3 @@ def step(state: State, inputs: Inputs, derived: Derived | None) -> tuple[State, 
 def _usable(group: str, inputs: Inputs) -> bool:
     sources = next(g.sources for g in GROUPS if g.name == group)
     return inputs.failed.isdisjoint(sources)
-

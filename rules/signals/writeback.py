@@ -54,9 +54,12 @@ class Writeback:
         float, Metric("gauge", "Level at which the kernel starts to write back.")
     ]
     freerun_bytes: Annotated[
-        float, Metric("gauge", "Level from which writers are held (before 3.2: 0.95 of the threshold).")
+        float,
+        Metric("gauge", "Level from which writers are held (before 3.2: 0.95 of the threshold)."),
     ]
-    threshold_ratio: Annotated[float, Metric("gauge", "Unwritten data as a share of the threshold.")]
+    threshold_ratio: Annotated[
+        float, Metric("gauge", "Unwritten data as a share of the threshold.")
+    ]
     above_freerun_seconds: Annotated[
         float, Metric("gauge", "Seconds of the last 15 at or above freerun.")
     ]

@@ -27,6 +27,7 @@ def alert(
     state: State = State.FIRING,
     since: float = 0.0,
 ) -> Alert:
+    """An alert as the rules make it."""
     labels = {"alertname": name, "severity": severity, "condition": condition}
     if device:
         labels["device"] = device
@@ -75,6 +76,7 @@ class Machine:
         return sent
 
     def only(self) -> incidents.Incident:
+        """The one incident there is."""
         (incident,) = self.state.by_key.values()
         return incident
 
@@ -261,7 +263,7 @@ def test_only_changes_are_to_be_written() -> None:
 def test_every_thread_opens_first_and_ends_in_an_all_clear(
     phases: list[tuple[int, bool, bool]],
 ) -> None:
-    """Whatever fires when: first 'opened', numbers without holes, and silence ends in 'all clear'."""
+    """Whatever fires when: 'opened' is first, no number is missing, 'all clear' is last."""
     host = Machine()
     for seconds, stalled, critical in phases:
         host.run(seconds, *([STALL] if stalled else []), *([WORSE] if critical else []))

@@ -5,18 +5,21 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.machine import block, disk, topology
 
 from iowarden.collectors.block import Device, Md, Topology
-from iowarden.collectors.diskstats import BlockIo
 from iowarden.collectors.meminfo import Meminfo, parse_meminfo
 from iowarden.collectors.vm_sysctl import VmSysctl
 from iowarden.collectors.vmstat import Vmstat, parse_vmstat
 from iowarden.rules.signals import bandwidth, blocked, device, leaves, limits, lull, writeback
-from support.machine import block, disk, topology
+
+if TYPE_CHECKING:
+    from iowarden.collectors.diskstats import BlockIo
 
 KIB = 1024
 REFERENCE_KB = {  # incident R0: an 8 GB database server with 3.2 GB queued, kernel 2.6.18
@@ -35,6 +38,7 @@ REFERENCE_KB = {  # incident R0: an 8 GB database server with 3.2 GB queued, ker
 
 
 def reference_meminfo() -> Meminfo:
+    """The incident's '/proc/meminfo'."""
     return parse_meminfo("".join(f"{key}: {value} kB\n" for key, value in REFERENCE_KB.items()))
 
 
@@ -44,6 +48,7 @@ def sysctl(
     kernel: tuple[int, int, int] = (2, 6, 18),
     dirty_bytes: int | None = None,
 ) -> VmSysctl:
+    """Settings of a kernel."""
     return VmSysctl(
         dirty_ratio=ratio,
         dirty_background_ratio=background,
@@ -58,6 +63,7 @@ def sysctl(
 
 
 def vmstat(threshold_pages: int, background_pages: int, dirty_pages: int = 0) -> Vmstat:
+    """A kernel that exports its limits."""
     text = (
         f"nr_dirty {dirty_pages}\nnr_writeback 0\nnr_dirtied 0\nnr_written 0\n"
         f"nr_dirty_threshold {threshold_pages}\n"
@@ -70,7 +76,7 @@ class TestLimits:
     """The kernel's real limits, each generation its own way."""
 
     def test_the_frozen_server_stood_at_99_percent_of_a_share_of_all_memory(self) -> None:
-        """GA1: 2.6.18 at 40/10 holds writers at 3,269,816 kB; the level was 0.9901 of it, not above."""
+        """GA1: 2.6.18 at 40/10 stops writers at 3,269,816 kB; the level was 0.9901 of it."""
         found = limits.dirty_limits(None, reference_meminfo(), sysctl())
         level = limits.level_bytes(None, reference_meminfo())
         assert found is not None
@@ -95,7 +101,7 @@ class TestLimits:
         assert found is not None
         assert level is not None
         assert found.threshold_bytes == 2_497_084 * KIB
-        assert round(level / found.threshold_bytes, 3) == 1.296  # noqa: PLR2004
+        assert round(level / found.threshold_bytes, 3) == 1.296
 
     def test_a_modern_kernel_holds_writers_from_halfway_between_its_limits(self) -> None:
         """6.1 with 20/10: freerun is (threshold + background) / 2."""
@@ -249,13 +255,16 @@ class TestDevice:
 
     def test_a_counter_that_falls_is_another_disk_of_that_name(self) -> None:
         """Its stall begins anew, with the patience a disk that spins up gets."""
-        state, _ = device.step(device.EMPTY, 0.0, {"sda": block("sda", writes=9, in_flight=1)}, ["sda"])
+        state, _ = device.step(
+            device.EMPTY, 0.0, {"sda": block("sda", writes=9, in_flight=1)}, ["sda"]
+        )
         _, progress = device.step(state, 1.0, {"sda": block("sda", writes=1, in_flight=1)}, ["sda"])
         assert device.stalled_seconds(progress["sda"], 1.0) == 0.0
         assert progress["sda"].spin_up
 
 
 def history(*looks: tuple[float, dict[str, BlockIo]]) -> leaves.LeafHistory:
+    """What is remembered after some looks."""
     state = leaves.LeafHistory()
     for now, blocks in looks:
         state = leaves.step(state, now, blocks, list(blocks))
@@ -314,7 +323,7 @@ class TestBandwidth:
             usual = bandwidth.usual_step(usual, state, {}, above_background=True)
             seen.append(len(bandwidth.usual_samples(usual, 1024 * 100.0)))
         assert seen[20] == 0
-        assert dict((n, v) for n, _, v in bandwidth.usual_samples(usual, 102_400.0)) == {
+        assert {n: v for n, _, v in bandwidth.usual_samples(usual, 102_400.0)} == {
             "iowarden_writeback_usual_bandwidth_bytes_per_second": 1024.0,
             "iowarden_writeback_full_drain_seconds": 100.0,
         }
@@ -395,7 +404,7 @@ class TestLull:
         assert all(max(v.values()) == 0.0 for v in quiet)
 
     def test_the_kind_says_whether_the_disk_or_the_throttle_is_to_blame(self) -> None:
-        """Requests in flight and none completed for 10 s: the disk; none in flight: the throttle."""
+        """In flight and none completed for 10 s: the disk; none in flight: the throttle."""
         rows = HEALTHY + [(0, 4)] * 15
         assert play_lull(rows)[-1] == {"device": 15.0, "throttle": 0.0}
         assert play_lull(rows, in_flight=0)[-1] == {"device": 0.0, "throttle": 15.0}
@@ -407,7 +416,9 @@ class TestLull:
     @given(st.lists(st.integers(700, 100_000), min_size=1, max_size=40))
     def test_a_disk_that_writes_over_one_percent_never_lulls(self, rates: list[int]) -> None:
         """Whatever else it does."""
-        values = play_lull([(0, 5)] + [(50_000, 5)] * 10 + [(rate, 5) for rate in rates if rate > 1001])
+        values = play_lull(
+            [(0, 5)] + [(50_000, 5)] * 10 + [(rate, 5) for rate in rates if rate > 1001]
+        )
         assert all(max(v.values()) == 0.0 for v in values)
 
     def test_writing_elsewhere_is_no_lull_of_the_disk_that_is_done(self) -> None:
