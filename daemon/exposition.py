@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from prometheus_client import generate_latest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.samples import Sample as Line
+from prometheus_client.utils import floatToGoString
 
 from iowarden.collectors.vocabulary import Family, Sample
 
@@ -45,9 +46,20 @@ class Snapshot:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class _Written:
+    """A family as it was written last: what stays as long as only values change, and the text."""
+
+    family: Family
+    samples: tuple[Sample, ...]
+    head: str
+    series: tuple[str, ...]
+    text: bytes
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class _Rendered:
     version: int
-    groups: dict[str, tuple[tuple[Sample, ...], bytes]]
+    written: dict[str, _Written]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -99,35 +111,28 @@ class Exposition:
             if previous is None or previous.version != chunk.version:
                 previous = self._render_chunk(chunk, previous)
             rendered[chunk.name] = previous
-            for name, (_, text) in previous.groups.items():
+            for name, written in previous.written.items():
                 if owners.setdefault(name, chunk.name) == chunk.name:
-                    parts.append(text)
+                    parts.append(written.text)
                 else:  # a family twice is not valid: a reader would refuse the whole scrape
-                    self._fail(name, f"also in chunk '{owners[name]}'", chunk)
+                    self._fail(name, f"it also in chunk '{owners[name]}'", chunk)
         self._rendered = rendered
         failures = (FAILURES.name, (), float(self._failures_total))
-        parts.append(_text(FAILURES, (failures,)))
+        parts.append(_write(FAILURES, (failures,), None).text)
         return b"".join(parts)
 
     def _render_chunk(self, chunk: Chunk, previous: _Rendered | None) -> _Rendered:
-        """Render the families whose samples differ: to compare is 50 times cheaper."""
-        known = previous.groups if previous else {}
-        groups = {}
+        known = previous.written if previous else {}
+        written: dict[str, _Written] = {}
         for family, samples in chunk.families:
-            if not samples:
-                continue
-            same = known.get(family.name)
-            if same is not None and same[0] == samples:
-                groups[family.name] = (samples, same[1])
-                continue
-            if family.name in groups:
-                self._fail(family.name, "twice in the chunk", chunk)
-                continue
-            try:
-                groups[family.name] = (samples, _text(family, samples))
-            except Exception as error:  # noqa: BLE001 - one bad family must not end the scrape
-                self._fail(family.name, f"{type(error).__name__}: {error.args[:1]}", chunk)
-        return _Rendered(chunk.version, groups)
+            if family.name in written:
+                self._fail(family.name, "it twice in the chunk", chunk)
+            elif samples:
+                try:
+                    written[family.name] = _write(family, samples, known.get(family.name))
+                except Exception as error:  # noqa: BLE001 - one bad family must not end the scrape
+                    self._fail(family.name, f"{type(error).__name__}: {error.args[:1]}", chunk)
+        return _Rendered(chunk.version, written)
 
     def _fail(self, name: str, reason: str, chunk: Chunk) -> None:
         self._failures_total += 1
@@ -137,6 +142,26 @@ class Exposition:
                 f"metrics: family '{name}' of chunk '{chunk.name}': expected samples that can be"
                 f" written, got {reason}; left out of '/metrics', please report this"
             )
+
+
+def _write(family: Family, samples: tuple[Sample, ...], previous: _Written | None) -> _Written:
+    """Write a family; as long as its series stay, only their values, which costs a fifth."""
+    if previous is not None and previous.family == family:
+        if previous.samples == samples:
+            return previous
+        if [sample[:2] for sample in previous.samples] == [sample[:2] for sample in samples]:
+            head, series = previous.head, previous.series
+            lines = [
+                f"{start}{floatToGoString(sample[2])}\n"  # type: ignore[no-untyped-call]
+                for start, sample in zip(series, samples, strict=True)
+            ]
+            text = (head + "".join(lines)).encode()
+            return _Written(family, samples, head, series, text)
+    text = _text(family, samples)
+    # a newline in a help text or label is escaped, so each line is one sample
+    help_line, type_line, *lines = text.decode().split("\n")[:-1]
+    series = tuple(line[: line.rindex(" ") + 1] for line in lines)
+    return _Written(family, samples, f"{help_line}\n{type_line}\n", series, text)
 
 
 def _text(family: Family, samples: tuple[Sample, ...]) -> bytes:
@@ -151,6 +176,8 @@ def _text(family: Family, samples: tuple[Sample, ...]) -> bytes:
 
 
 def _metric(family: Family, samples: tuple[Sample, ...]) -> Metric:
+    if other := {name for name, _, _ in samples} - {family.name}:
+        raise ValueError(f"a sample of '{min(other)}'")
     # prometheus_client appends '_total' to a counter; one without it can only be untyped
     name, kind = family.name, str(family.kind)
     if kind == "counter":
