@@ -1,0 +1,387 @@
+"""The configuration file: what is right is understood, what is wrong is said with its line."""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from iowarden.daemon import config
+
+EXAMPLE = Path(__file__).parents[2] / "packaging" / "iowarden.yaml"
+FILE = "/etc/iowarden/iowarden.yaml"
+
+
+def problems(text: str) -> tuple[str, ...]:
+    """Lines of the error a text gets; the place of the file is cut off."""
+    with pytest.raises(config.ConfigError) as caught:
+        config.parse(text, FILE)
+    return tuple(problem.removeprefix(f"'{FILE}'") for problem in caught.value.problems)
+
+
+def problem(text: str) -> str:
+    """The only line of the error a text gets."""
+    (only,) = problems(text)
+    return only
+
+
+def set_in_example(key: config.Key) -> str:
+    """The example file after its reader removed the '#' before one key."""
+    section, _, name = key.path.rpartition(".")
+    before, head, after = EXAMPLE.read_text().partition(f"\n{section}:\n" if section else "\n")
+    assert head, f"no section {section}"
+    indent = "  " if section else ""
+    changed, count = re.subn(rf"^{indent}#{name}:", f"{indent}{name}:", after, 1, re.MULTILINE)
+    assert count == 1, f"no line for {key.path}"
+    return before + head + changed
+
+
+# --- The example file.
+
+
+def test_the_example_is_what_the_table_of_keys_says() -> None:
+    """Every key with default and explanation; after a change: write `config.example()` to it."""
+    assert EXAMPLE.read_text() == config.example()
+
+
+def test_the_example_as_shipped_changes_nothing() -> None:
+    """A first installation runs with the defaults."""
+    assert config.load(str(EXAMPLE)) == config.parse("", FILE, config.machine_name())
+
+
+@pytest.mark.parametrize(
+    "key", [key for key in config.KEYS if key.default], ids=lambda key: key.path
+)
+def test_a_default_shown_in_the_example_is_the_default(key: config.Key) -> None:
+    """Removing the '#' before a key that shows its default changes nothing."""
+    assert config.parse(set_in_example(key), FILE) == config.parse("", FILE)
+
+
+SAID_IN_WORDS = [
+    key
+    for key in config.KEYS
+    if not key.default and key.path != "mail.port"  # 25 is also what it is without a server
+]
+
+
+@pytest.mark.parametrize("key", SAID_IN_WORDS, ids=lambda key: key.path)
+def test_an_example_value_is_accepted_and_used(key: config.Key) -> None:
+    """What the example shows where no default can be shown is a value that works."""
+    text = set_in_example(key)
+    partners = {
+        "mail.server": "to: a@b.c",
+        "mail.user": "password_file: /p",
+        "mail.password_file": "user: u",
+    }
+    if partner := partners.get(key.path):
+        text = text.replace("\nmail:\n", f"\nmail:\n  {partner}\n")
+    assert config.parse(text, FILE) != config.parse("", FILE)
+
+
+@pytest.mark.parametrize("key", config.KEYS, ids=lambda key: key.path)
+def test_every_key_has_an_explanation_and_a_valid_example(key: config.Key) -> None:
+    """The table is the documentation; its examples appear in error messages."""
+    assert key.explanation.endswith(".")
+    assert bool(key.default) != bool(key.otherwise)
+    key.kind.read(key.example)
+
+
+# --- What is right.
+
+
+def test_an_empty_file_means_the_defaults_of_the_design() -> None:
+    """Nothing set: loopback only, a Maildir, one-second sampling."""
+    got = config.parse("# nothing\n", FILE, "db1.example.com")
+    assert got.host == got.mail.hello == "db1.example.com"
+    assert got.listen == (("127.0.0.1", 9748),)
+    assert got.mail.server is None
+    assert got.mail.sender == "iowarden@db1.example.com"
+    assert got.period_seconds["diskstats"] == 1
+    assert got.period_seconds["block"] == 60
+    assert (got.rule_interval.fast_seconds, got.rule_interval.slow_seconds) == (5, 15)
+    assert got.warning_grouping_seconds == 60
+    assert got.all_clear_after_seconds == 600
+    assert got.close_after_seconds == 86400
+    assert got.reopen_within_seconds == got.remind_after_seconds == 7 * 86400
+    assert got.expose.node is False
+
+
+def test_a_whole_file_is_understood() -> None:
+    """A database server with its own relay, two addresses and two receivers."""
+    got = config.parse(
+        """
+host: db1
+listen: [127.0.0.1:9748, "[::1]:9748"]
+shipped_rules: no
+state_directory: /srv/iowarden/
+mail:
+  server: mail.example.com
+  tls: starttls
+  to: [root, storage+db@example.com]
+  timeout: 1m30s
+periods: {meminfo: 500ms}
+close_after: 1d
+expose: {node: true}
+""",
+        FILE,
+    )
+    assert got.host == "db1"
+    assert got.listen == (("127.0.0.1", 9748), ("::1", 9748))
+    assert got.shipped_rules is False
+    assert got.state_directory == "/srv/iowarden"
+    assert got.mail.to == ("root", "storage+db@example.com")
+    assert (got.mail.port, got.mail.timeout_seconds) == (587, 90)
+    assert got.period_seconds["meminfo"] == 0.5
+    assert got.expose.node is True
+
+
+@pytest.mark.parametrize(
+    ("mail", "port"),
+    [
+        ("server: localhost", 25),
+        ("server: 127.0.0.2", 25),
+        ("server: '::1'", 25),
+        ("server: mail.example.com", 587),
+        ("{server: mail.example.com, tls: none}", 25),
+        ("{server: mail.example.com, tls: opportunistic}", 25),
+        ("{server: localhost, tls: starttls}", 587),
+        ("{server: mail.example.com, tls: tls}", 465),
+        ("{server: mail.example.com, tls: tls, port: 25}", 25),
+    ],
+)
+def test_the_port_follows_from_the_server_and_its_encryption(mail: str, port: int) -> None:
+    """RFC 5321, 6409 and 8314 give each its own port; a port that is set wins."""
+    inner = mail.strip("{}")
+    assert config.parse(f"mail: {{to: root, {inner}}}", FILE).mail.port == port
+
+
+def test_a_section_whose_keys_are_all_commented_out_is_empty() -> None:
+    """As in the example file: 'mail:' and then comments only."""
+    assert config.parse("mail:\n  #server: x\nhost: a\n", FILE).host == "a"
+
+
+UNITS = ("y", 365 * 86400), ("w", 604800), ("d", 86400), ("h", 3600), ("m", 60), ("s", 1)
+
+
+@given(st.lists(st.none() | st.integers(0, 999), min_size=6, max_size=6).filter(any))
+def test_a_duration_is_the_sum_of_its_parts(counts: list[int | None]) -> None:
+    """Any parts in Prometheus's order, from years to seconds."""
+    parts = [
+        (count, unit, seconds)
+        for count, (unit, seconds) in zip(counts, UNITS, strict=True)
+        if count is not None
+    ]
+    text = "".join(f"{count}{unit}" for count, unit, _ in parts)
+    assert config.duration_seconds(text) == sum(count * seconds for count, _, seconds in parts)
+
+
+@pytest.mark.parametrize("text", ["", "s", "1", "1.5h", "-1s", "1m1h", "1s1s", "1 s", "1S", "١s"])
+def test_what_is_no_duration_is_refused(text: str) -> None:
+    """Prometheus refuses these as well, all but 0."""
+    with pytest.raises(ValueError, match=r"^$|a number needs its unit"):
+        config.duration_seconds(text)
+
+
+# --- What is wrong.
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("mail: {port: abc}", 'mail.port = "abc": expected a port number 1-65535; example: port: 25'),
+        ("mail: {port: 0}", 'mail.port = "0": expected a port number'),
+        ("mail: {port: 65536}", 'mail.port = "65536": expected a port number'),
+        ("mail: {port: 0x19}", 'mail.port = "0x19": expected a port number'),
+        ("mail: {port: '25'}", "remove the quotes"),
+        ("mail: {port: [25]}", "mail.port = a list: expected a port number"),
+        ("mail: {tls: on}", 'mail.tls = "on": expected one of auto, none, starttls'),
+        ("mail: {to: []}", "mail.to = []: expected mail addresses"),
+        ("mail: {to: [a@b.c, a@b.c]}", "mail.to: the same value twice"),
+        ('mail: {to: "a@b.c\\nBcc: x@y.z"}', "mail.to = "),
+        ("mail: {to: ['a b@c.d']}", 'mail.to = "a b@c.d": expected mail addresses'),
+        ("mail: {server: 'm:25', to: root}", "without a port"),
+        ("mail: here", 'mail: expected \'key: value\' lines, got "here"'),
+        ("warning_grouping: 60", "a number needs its unit: 60s for seconds"),
+        ("warning_grouping: 1:30", 'warning_grouping = "1:30": expected a duration'),
+        ("warning_grouping: 2h", "expected a duration from 0s to 1h"),
+        ("close_after: " + "9" * 5000 + "s", "close_after = "),
+        ("shipped_rules: 'no'", "expected true or false, without quotes"),
+        ("shipped_rules:", "shipped_rules = nothing: expected true or false"),
+        ("host: 12", "put it in quotes"),
+        ("host: db_1..example", "expected a host name"),
+        ("listen: localhost:9748", "expected an IP address and a port"),
+        ("listen: 127.0.0.1", "expected an IP address and a port"),
+        ("listen: 127.0.0.1:99999", "expected an IP address and a port"),
+        ("listen: ::1:9748", "expected an IP address and a port"),
+        ("listen: '[127.0.0.1]:1'", "expected an IP address and a port"),
+        ("state_directory: var", "expected an absolute path"),
+        ("state_directory: /var/../etc", "expected an absolute path"),
+        ("state_directory: !!python/object:os.system x", "expected an absolute path"),
+        ("shiped_rules: true", "shiped_rules: unknown key; did you mean 'shipped_rules'?"),
+        ("port: 25", "port: unknown key; did you mean 'mail.port'?"),
+        ("mail: {zzz: 1}", "mail.zzz: unknown key; expected one of server, port, tls"),
+        ("expose: {nodes: true}", "did you mean 'expose.node'?"),
+        ("{<<: {host: a}}", "<<: unknown key"),
+        ("? [a]\n: b", "the file: expected a key, got a list"),
+        ("mail: {user: me}", "mail.user: expected 'mail.password_file' beside it"),
+        ("mail: {password_file: /p}", "mail.password_file: expected 'mail.user' beside it"),
+        ("mail: {server: m.example.com}", "mail.server: expected 'mail.to' beside it"),
+        ("all_clear_after: 2d", "expected 'all_clear_after' to be no longer than 'close_after'"),
+        ("rule_interval: {slow: 1s}", "expected 'rule_interval.fast' to be no longer than"),
+        ("- a", "the file: expected 'key: value' lines, got a list"),
+        ("[" * 5000, "expected at most 8 levels"),
+        ("host: &a x\nmail: {hello: *a}", "2: expected no alias, got '*a'"),
+        ("host: a\n\tb: c", "2: expected YAML"),
+        ("host: a\n--- \nhost: b", "expected YAML"),
+        ("host: a\n# \x07", "2: expected text, got a control character"),
+        ("host: a\nlisten: 127.0.0.1:1\nhost: b", "3: host: given before, in line 1"),
+    ],
+)  # fmt: skip
+def test_one_mistake_is_one_line_with_its_reason(text: str, expected: str) -> None:
+    """An administrator reads it at night and finds the place."""
+    line = problem(text)
+    assert expected in line
+    assert re.match(r":[0-9]+: ", line)
+    assert line.isprintable()
+    assert len(line) < 300
+
+
+def test_all_mistakes_of_a_file_are_told_at_once_in_its_order() -> None:
+    """Three mistakes are three lines, not three attempts."""
+    text = "host: a\nmail:\n  port: x\n\n  prot: 25\nlisten: y\n"
+    assert [line.partition(" ")[0] for line in problems(text)] == [":3:", ":5:", ":6:"]
+
+
+def test_a_password_in_the_file_is_refused_and_not_repeated() -> None:
+    """The journal is read by more people than the file."""
+    line = problem("mail:\n  password: hunter2\n")
+    assert line == ":2: mail.password: unknown key; did you mean 'mail.password_file'?"
+
+
+@given(st.text(max_size=40) | st.binary(max_size=40).map(lambda raw: raw.decode("latin-1")))
+def test_no_text_makes_anything_but_a_configuration_or_its_error(text: str) -> None:
+    """Whatever a broken editor saved."""
+    try:
+        config.parse(text, FILE)
+    except config.ConfigError as error:
+        assert error.problems
+        assert all(line.startswith(f"'{FILE}':") for line in error.problems)
+
+
+@given(
+    st.sampled_from([key.path for key in config.KEYS]),
+    st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=30),
+)
+def test_no_value_of_a_key_makes_anything_but_a_configuration_or_its_error(
+    path: str, value: str
+) -> None:
+    """Any printable value behind any key."""
+    section, _, name = path.rpartition(".")
+    text = f"{section}:\n  {name}: {value}" if section else f"{name}: {value}"
+    try:
+        config.parse(text, FILE)
+    except config.ConfigError as error:
+        assert error.problems
+
+
+# --- The file itself.
+
+
+def refused(path: Path | str) -> str:
+    """The only line of the error a file gets."""
+    with pytest.raises(config.ConfigError) as caught:
+        config.load(str(path))
+    (only,) = caught.value.problems
+    return only
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    """A typing error after --config must not mean the defaults."""
+    path = tmp_path / "none.yaml"
+    assert refused(path).startswith(
+        f"'{path}': expected a readable configuration file, got 'No such"
+    )
+
+
+def test_a_directory_a_pipe_and_a_huge_file_are_refused(tmp_path: Path) -> None:
+    """None of them is read to its end; nobody writes to the pipe."""
+    pipe, huge = tmp_path / "pipe", tmp_path / "huge"
+    os.mkfifo(pipe)
+    huge.write_bytes(b"#" * (config.LIMIT_BYTES + 1))
+    assert "expected a " in refused(tmp_path)
+    assert "expected a regular file" in refused(pipe)
+    assert f"expected at most {config.LIMIT_BYTES} bytes" in refused(huge)
+
+
+def test_a_file_that_is_not_text_is_refused_with_the_line(tmp_path: Path) -> None:
+    """Latin-1 from an old editor, and a program given by mistake."""
+    path = tmp_path / "latin.yaml"
+    path.write_bytes(b"host: a\n# Gr\xfc\xdfe\n")
+    assert "expected UTF-8 text, got byte 0xfc in line 2" in refused(path)
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_key(tmp_path: Path) -> None:
+    """Some editors put one before any UTF-8."""
+    path = tmp_path / "bom.yaml"
+    path.write_bytes(b"\xef\xbb\xbfhost: a\n")
+    assert config.load(str(path)).host == "a"
+
+
+def with_password(folder: Path, content: str, mode: int = 0o640) -> Path:
+    """A configuration whose password file has this content and mode."""
+    secret, path = folder / "password", folder / "iowarden.yaml"
+    secret.write_text(content)
+    secret.chmod(mode)
+    path.write_text(f"mail: {{server: localhost, to: root, user: me, password_file: {secret}}}")
+    return path
+
+
+def test_the_password_is_the_first_line_of_its_file(tmp_path: Path) -> None:
+    """It is kept out of anything that prints the configuration."""
+    got = config.load(str(with_password(tmp_path, "p: a#ss \nsecond\n")))
+    assert got.mail.password == "p: a#ss "
+    assert "a#ss" not in repr(got)
+
+
+def test_a_password_others_can_read_is_refused_with_the_cure(tmp_path: Path) -> None:
+    """Mode 0644 is what an editor makes."""
+    line = refused(with_password(tmp_path, "secret\n", 0o644))
+    assert "got mode 0644; try: chmod o= " in line
+    assert "secret" not in line
+
+
+def test_a_password_file_that_is_empty_or_missing_is_refused(tmp_path: Path) -> None:
+    """Else the log-in would fail at night, with the first alert."""
+    path = with_password(tmp_path, "\n")
+    assert "expected the password in its first line, got nothing" in refused(path)
+    (tmp_path / "password").unlink()
+    assert "got 'No such file or directory'" in refused(path)
+
+
+# --- The machine's name.
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("db1", "db1.example.com"),
+        ("db2", "db2"),
+        ("db3", "db3"),
+        ("db1.example.net", "db1.example.net"),
+    ],
+)
+def test_the_full_name_is_the_first_one_in_the_hosts_file(name: str, expected: str) -> None:
+    """Debian's installer writes such a line; db2 has none, db3's first name is another's."""
+    hosts = "127.0.0.1 localhost\n# 10.0.0.2 db2.example.com db2\n127.0.1.1 db1.example.com db1\n"
+    assert (
+        config.fully_qualified(name, hosts + "10.0.0.3 router.example.com db3\n\n::1") == expected
+    )
+
+
+def test_the_machine_has_a_name() -> None:
+    """The host name, or a longer one that begins with it."""
+    nodename = subprocess.run(["uname", "-n"], capture_output=True, text=True, check=True).stdout
+    assert config.machine_name().startswith(nodename.strip())
