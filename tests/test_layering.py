@@ -1,0 +1,281 @@
+"""The layers: arrows only downward, one door to each thing that can hang, nothing global."""
+
+from __future__ import annotations
+
+import ast
+import configparser
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+TOP = Path(__file__).resolve().parent.parent
+
+LAYERS = ("daemon", "rules", "collectors")
+"""From the top down; a layer imports itself and those after it."""
+
+IMPURE = frozenset(
+    "asyncio concurrent ctypes datetime fcntl glob http io logging mmap multiprocessing os pathlib"
+    " psutil queue random secrets select selectors shutil signal smtplib socket sqlite3 ssl"
+    " subprocess sys syslog systemd tempfile threading time urllib waitress".split()
+)
+"""A file, a clock, a thread, a log, a process, a net: not in 'rules/'."""
+
+IMPURE_CALLS = frozenset({"__import__", "eval", "exec", "input", "open", "print"})
+
+NOWHERE = frozenset({"asyncio", "concurrent"})
+"""One loop and plain threads: an executor's stuck worker delays the end of the process."""
+
+DOORS = {
+    "smtplib": "daemon/mail.py",
+    "sqlite3": "daemon/state.py",
+    "waitress": "daemon/http.py",
+    "subprocess": None,
+}
+"""Modules that one file only may import; None: whichever, but one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """A module of the product: its path below the top, and its syntax tree."""
+
+    path: str
+    tree: ast.Module
+
+    @property
+    def layer(self) -> str:
+        """The top directory it lies in."""
+        return self.path.partition("/")[0]
+
+
+def module(path: str, source: str) -> Module:
+    """A module from its text."""
+    return Module(path, ast.parse(source, path))
+
+
+def product() -> list[Module]:
+    """All modules of the product."""
+    paths = [path for layer in LAYERS for path in sorted((TOP / layer).rglob("*.py"))]
+    return [module(str(path.relative_to(TOP)), path.read_text()) for path in paths]
+
+
+def imports(tree: ast.Module) -> set[str]:
+    """Full names of all that is imported, at whatever depth and for whatever purpose.
+
+    `from a import b` counts as both 'a' and 'a.b': b may be a module.
+    """
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            origin = "." * node.level + (node.module or "")
+            names.add(origin)
+            names.update(f"{origin}.{alias.name}" for alias in node.names)
+    return names
+
+
+def roots(tree: ast.Module) -> set[str]:
+    """The first part of all that is imported."""
+    return {name.partition(".")[0] for name in imports(tree)}
+
+
+def upward(modules: list[Module]) -> list[str]:
+    """Imports against the arrows, relative ones, and those that load a second copy of a module."""
+    faults = []
+    for each in modules:
+        allowed = LAYERS[LAYERS.index(each.layer) :]
+        for name in sorted(imports(each.tree)):
+            first, _, rest = name.partition(".")
+            if first == "iowarden" and rest and rest.partition(".")[0] not in allowed:
+                faults.append(f"{each.path}: '{name}' lies above '{each.layer}'")
+            if first in {"", *LAYERS}:
+                faults.append(f"{each.path}: '{name}' is not imported as 'iowarden.…'")
+    return faults
+
+
+def impure(modules: list[Module]) -> list[str]:
+    """What rules/ reaches of the world: imports, and calls of built-in functions that read it."""
+    faults = []
+    for each in modules:
+        if each.layer != "rules":
+            continue
+        faults += [f"{each.path}: imports '{name}'" for name in sorted(IMPURE & roots(each.tree))]
+        for node in ast.walk(each.tree):
+            match node:
+                case ast.Call(func=ast.Name(id=name)) if name in IMPURE_CALLS:
+                    faults.append(f"{each.path}:{node.lineno}: calls '{name}'")
+    return faults
+
+
+def side_doors(modules: list[Module]) -> list[str]:
+    """Imports of a thing with one door by any other module, and of what none may import."""
+    faults = []
+    for each in modules:
+        faults += [f"{each.path}: imports '{name}'" for name in sorted(NOWHERE & roots(each.tree))]
+    for name, door in DOORS.items():
+        users = [each.path for each in modules if name in roots(each.tree)]
+        if door is not None:
+            faults += [f"{path}: '{name}' belongs to '{door}'" for path in users if path != door]
+        elif len(users) > 1:
+            faults.append(f"'{name}' has {len(users)} doors: {', '.join(users)}")
+    return faults
+
+
+WRITERS = frozenset(
+    "add append clear discard extend insert pop popitem remove setdefault sort update".split()
+)
+"""Methods that change a container."""
+
+STATEFUL = frozenset(
+    "Condition Counter Event Lock OrderedDict Queue RLock SimpleQueue bytearray defaultdict deque"
+    " dict list local set".split()
+)
+"""What makes an object that changes, beside the displays and comprehensions."""
+
+
+def global_state(modules: list[Module]) -> list[str]:
+    """What a module could change of itself: a container that is no constant, 'global', effects.
+
+    A constant is named in capitals; then nothing in its module may write into it, by item or by
+    method. `__all__` is no state; a bare call, a loop or a 'with' at the top is a side effect.
+    """
+    return [
+        f"{each.path}:{line}: {words}"
+        for each in modules
+        for line, words in sorted({*_state_made(each.tree), *_state_written(each.tree)})
+    ]
+
+
+def _state_made(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    for node in tree.body:
+        match node:
+            case ast.Expr(value=ast.Call()):
+                yield node.lineno, "is a side effect of the import"
+            case ast.For() | ast.While() | ast.With() | ast.AugAssign() | ast.Delete():
+                yield node.lineno, "is a side effect of the import"
+            case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
+                if not name.isupper() and name != "__all__" and _is_stateful(node.value):
+                    yield node.lineno, f"'{name}' is module-level state"
+            case ast.Assign(targets=[ast.Attribute() | ast.Subscript()]):
+                yield node.lineno, "changes something else by being imported"
+
+
+def _state_written(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(tree):
+        match node:
+            case ast.Global(names=names):
+                yield node.lineno, f"'global {', '.join(names)}'"
+            case ast.Subscript(value=ast.Name(id=name), ctx=ast.Store() | ast.Del()) if (
+                name.isupper()
+            ):
+                yield node.lineno, f"writes into the constant '{name}'"
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=method)) if (
+                name.isupper() and method in WRITERS
+            ):
+                yield node.lineno, f"writes into the constant '{name}'"
+
+
+def _is_stateful(value: ast.expr | None) -> bool:
+    match value:
+        case ast.Call(func=ast.Name(id=name)) | ast.Call(func=ast.Attribute(attr=name)):
+            return name in STATEFUL
+        case _:
+            return isinstance(
+                value, ast.List | ast.Dict | ast.Set | ast.ListComp | ast.DictComp | ast.SetComp
+            )
+
+
+Check = Callable[[list[Module]], list[str]]
+
+CHECKS = (upward, impure, side_doors, global_state)
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_the_product_keeps_its_layers(check: Check) -> None:
+    """Every module of the three layers passes; there are some, so the search looked somewhere."""
+    modules = product()
+    assert {each.layer for each in modules} == set(LAYERS)
+    assert check(modules) == []
+
+
+BAD = [
+    (upward, "collectors/a.py", "from iowarden.rules import alerts"),
+    (upward, "collectors/a.py", "from iowarden import daemon"),
+    (upward, "rules/a.py", "def f():\n    import iowarden.daemon.mail"),
+    (upward, "rules/a.py", "from typing import TYPE_CHECKING\nif 1:\n    import iowarden.daemon"),
+    (upward, "daemon/a.py", "from collectors import meminfo"),
+    (upward, "daemon/a.py", "from . import mail"),
+    (upward, "daemon/a.py", "from .mail import send"),
+    (impure, "rules/a.py", "import time"),
+    (impure, "rules/promql/a.py", "from os.path import join"),
+    (impure, "rules/a.py", "def f():\n    from threading import Lock"),
+    (impure, "rules/a.py", "text = open('/proc/meminfo').read()"),
+    (side_doors, "daemon/loop.py", "import smtplib"),
+    (side_doors, "daemon/loop.py", "from waitress.server import create_server"),
+    (side_doors, "collectors/a.py", "import sqlite3"),
+    (side_doors, "daemon/a.py", "import asyncio"),
+    (side_doors, "daemon/a.py", "from concurrent.futures import ThreadPoolExecutor"),
+    (global_state, "daemon/a.py", "cache = {}"),
+    (global_state, "daemon/a.py", "seen: set[str] = set()"),
+    (global_state, "daemon/a.py", "lock = threading.Lock()"),
+    (global_state, "daemon/a.py", "TABLE = {}\ndef f(x):\n    TABLE[x] = 1"),
+    (global_state, "daemon/a.py", "SEEN = []\ndef f(x):\n    SEEN.append(x)"),
+    (global_state, "daemon/a.py", "last = None\ndef f(x):\n    global last\n    last = x"),
+    (global_state, "daemon/a.py", "other.hook = f"),
+    (global_state, "daemon/a.py", "register(f)"),
+    (global_state, "daemon/a.py", "for each in F:\n    register(each)"),
+]
+
+
+@pytest.mark.parametrize(("check", "path", "source"), BAD)
+def test_a_bad_module_is_found(check: Check, path: str, source: str) -> None:
+    """Each check sees the faults it is there for, so its silence says something."""
+    assert check([module(path, source)]) != []
+
+
+GOOD = [
+    ("daemon/mail.py", "import smtplib\nfrom iowarden.rules import notice\nimport time"),
+    ("rules/a.py", "import math\nfrom iowarden.collectors.vocabulary import Sample\nbook.open(1)"),
+    ("collectors/a.py", "import os\nNAMES = {'a': 1}\n_X: list[int] = [1]\nAlias = dict[str, int]"),
+    ("daemon/a.py", "import os\ndef f():\n    local = {}\n    local['a'] = 1\n    return local"),
+]
+
+
+@pytest.mark.parametrize(("path", "source"), GOOD)
+def test_a_good_module_passes(path: str, source: str) -> None:
+    """Constants, local containers, methods named as built-in functions, downward imports."""
+    source = source.replace("book.open(1)", "def f(book):\n    book.open(1)")
+    assert [fault for check in CHECKS for fault in check([module(path, source)])] == []
+
+
+def test_two_modules_with_programs_are_found() -> None:
+    """Programs run through one door, wherever it is."""
+    pair = [module(path, "import subprocess") for path in ("daemon/a.py", "daemon/b.py")]
+    assert side_doors(pair[:1]) == []
+    assert side_doors(pair) != []
+
+
+@pytest.mark.parametrize("directory", ["systemd", "packaging"])
+def test_a_folder_named_as_a_library_is_no_package(directory: str) -> None:
+    """With an '__init__.py' in 'systemd/', 'import systemd.journal' fails from the top."""
+    assert (TOP / directory).is_dir()
+    assert list((TOP / directory).rglob("__init__.py")) == []
+
+
+def test_packages_hold_no_code_of_their_own() -> None:
+    """An import of one module of a package runs that module only."""
+    files = [path for layer in LAYERS for path in (TOP / layer).rglob("__init__.py")]
+    assert len(files) >= len(LAYERS)
+    assert [str(path) for path in files if path.read_bytes()] == []
+
+
+def test_setup_names_every_package() -> None:
+    """A package that setup.cfg forgets is there in a checkout and missing once installed."""
+    files = [path for layer in LAYERS for path in (TOP / layer).rglob("*.py")]
+    folders = {path.parent.relative_to(TOP).as_posix().replace("/", ".") for path in files}
+    setup = configparser.ConfigParser()
+    setup.read(TOP / "setup.cfg")
+    named = [name.removeprefix("iowarden.") for name in setup["options"]["packages"].split()]
+    assert sorted(named) == sorted(folders)
