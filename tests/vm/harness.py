@@ -1,0 +1,344 @@
+"""A real Debian in QEMU under plain emulation: boot it, run commands in it, make its disks sick.
+
+The guest is built once by build_image.sh and never changed: its root disk is a snapshot that ends
+with the VM. Commands go through the guest's agent over a serial port; disks are slowed, hung and
+healed through QMP. The guest reaches the host's loopback at `HOST_ADDRESS` and nothing else.
+Limits: emulated disks and no vendor firmware; a boot takes 10-30 s. SCSI disks only: on emulated
+AHCI and NVMe a hang freezes QEMU itself when the guest's driver resets the controller.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import json
+import os
+import queue
+import shlex
+import shutil
+import socket
+import subprocess
+import tarfile
+import tempfile
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+HERE = Path(__file__).resolve().parent
+REPOSITORY = HERE.parents[1]
+IMAGES = Path(os.environ.get("IOWARDEN_VM_IMAGES", REPOSITORY / "build" / "vm"))
+PROGRAMS = ("mke2fs", "mmdebstrap", "qemu-system-x86_64", "setpriv", "xz")
+HOST_ADDRESS = "10.0.2.2"
+"""The host's loopback as the guest sees it. Source: QEMU, 'Using the user mode network stack'."""
+
+MEBIBYTE = 1024 * 1024
+BOOT_SECONDS = 240.0
+"""Twenty times the usual: the building machine may be busy."""
+
+KERNEL_OPTIONS = (
+    "console=ttyS0 root=/dev/vda rw quiet loglevel=4 mitigations=off nokaslr no_timer_check"
+    " tsc=reliable random.trust_cpu=on panic=-1 systemd.show_status=0 apparmor=0"
+)
+
+
+class UnavailableError(Exception):
+    """No VM can be had on this machine; the text says what is missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Disk:
+    """A SCSI disk of the guest; `name` is also its serial number and its name for `VM.throttle`."""
+
+    name: str
+    size_bytes: int
+    rotation_rate: int = 7200
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a command in the guest came to; `status` is None when it outlasted its time."""
+
+    status: int | None
+    stdout: str
+    stderr: str
+
+
+def image() -> Path:
+    """Return the directory of the guest's image, built anew when its sources have changed.
+
+    Errors: UnavailableError.
+    """
+    path = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
+    missing = [program for program in PROGRAMS if shutil.which(program, path=path) is None]
+    if missing:
+        raise UnavailableError(
+            f"VM: expected the programs {', '.join(PROGRAMS)}, got no {', '.join(missing)};"
+            " install the section 'vm' of 'packaging/system-packages.txt'"
+        )
+    directory = IMAGES / _digest([HERE / "build_image.sh", *sorted((HERE / "guest").rglob("*"))])
+    if directory.exists():
+        return directory
+    IMAGES.mkdir(parents=True, exist_ok=True)
+    for stale in IMAGES.iterdir():
+        shutil.rmtree(stale)
+    with tempfile.TemporaryDirectory(dir=IMAGES, prefix="building-") as building:
+        os.chmod(building, 0o755)  # the builder may map itself to another user
+        build = subprocess.run(
+            [HERE / "build_image.sh", building], check=False, capture_output=True, text=True
+        )
+        if build.returncode != 0:
+            raise UnavailableError(f"VM: no image could be built:\n{build.stderr[-3000:]}")
+        complete = Path(building) / "complete"
+        complete.mkdir()
+        for name in ("root.ext4", "vmlinux", "initrd"):
+            (Path(building) / name).rename(complete / name)
+        complete.rename(directory)
+    return directory
+
+
+def wait_for(condition: Callable[[], object], what: str, timeout_seconds: float) -> None:
+    """Return once `condition` is true, asked twice a second; TimeoutError when it never is."""
+    deadline = time.monotonic() + timeout_seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"expected {what} within {timeout_seconds:.0f} s, got nothing")
+        time.sleep(0.5)
+
+
+class Command:
+    """A command that was started in the guest."""
+
+    def __init__(self, text: str) -> None:
+        """Wait for an answer that has not come yet."""
+        self.text = text
+        self.answer: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+
+    def wait(self, timeout_seconds: float) -> Result:
+        """Return its result; TimeoutError when there is none in time."""
+        try:
+            answer = self.answer.get(timeout=timeout_seconds)
+        except queue.Empty:
+            raise TimeoutError(
+                f"'{self.text}': expected its end within {timeout_seconds:.0f} s, got no answer"
+            ) from None
+        return Result(
+            answer["status"],
+            base64.b64decode(answer["stdout"]).decode(errors="backslashreplace"),
+            base64.b64decode(answer["stderr"]).decode(errors="backslashreplace"),
+        )
+
+
+class VM:
+    """One running guest; leaving its context ends it.
+
+    Enter it in the main thread: the kernel ends QEMU with the thread that started it, so that a
+    killed test run leaves none behind.
+    """
+
+    def __init__(self, disks: Iterable[Disk] = (), memory_mebibytes: int = 1024) -> None:
+        """Start nothing yet. Errors: UnavailableError."""
+        self._image = image()
+        self._disks = tuple(disks)
+        self._memory_mebibytes = memory_mebibytes
+        self._commands: dict[int, Command] = {}
+        self._number = 0
+        self._sending = threading.Lock()
+
+    def __enter__(self) -> Self:
+        """Boot, and return when systemd has finished starting."""
+        self._directory = Path(tempfile.mkdtemp(prefix="iowarden-vm-"))
+        self._control, control = socket.socketpair()
+        self._agent, agent = socket.socketpair()
+        descriptors = control.fileno(), agent.fileno()
+        try:
+            self._process = subprocess.Popen(
+                self._command_line(*descriptors),
+                stdin=subprocess.DEVNULL,
+                stdout=(self._directory / "qemu.log").open("wb"),
+                stderr=subprocess.STDOUT,
+                pass_fds=descriptors,
+                env={**os.environ, "TMPDIR": str(self._directory)},
+            )
+        finally:
+            control.close()
+            agent.close()
+        try:
+            self._boot()
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Switch the guest off, at once: nothing on its disks is wanted any more."""
+        self._end()
+
+    def start(self, command: str, stdin: bytes = b"", timeout_seconds: float = 3600.0) -> Command:
+        """Start a shell command in the guest, to be killed after `timeout_seconds`."""
+        started = Command(command)
+        with self._sending:
+            self._number += 1
+            self._commands[self._number] = started
+            request = {
+                "number": self._number,
+                "command": command,
+                "stdin": base64.b64encode(stdin).decode(),
+                "timeout_seconds": timeout_seconds,
+            }
+            self._agent.sendall(json.dumps(request).encode() + b"\n")
+        return started
+
+    def run(self, command: str, stdin: bytes = b"", timeout_seconds: float = 120.0) -> str:
+        """Return what a shell command in the guest printed; it must end with status 0."""
+        result = self.start(command, stdin, timeout_seconds).wait(timeout_seconds + 60)
+        if result.status != 0:
+            raise AssertionError(
+                f"guest: '{command}': expected status 0, got {result.status}:"
+                f" {result.stdout}{result.stderr}"
+            )
+        return result.stdout
+
+    def push(self, directory: str, files: Iterable[tuple[Path, str]]) -> None:
+        """Copy files and whole directories of the host below a directory of the guest."""
+        with io.BytesIO() as stream:
+            with tarfile.open(fileobj=stream, mode="w") as archive:
+                for source, name in files:
+                    archive.add(source, name, filter=_no_leftovers)
+            data = stream.getvalue()
+        quoted = shlex.quote(directory)
+        self.run(f"mkdir -p {quoted} && tar -C {quoted} -x --no-same-owner", data)
+
+    def pull(self, directory: str) -> bytes:
+        """Return a directory of the guest as a tar archive."""
+        command = f"tar -C {shlex.quote(directory)} -c . | base64 -w0"
+        return base64.b64decode(self.run(command, timeout_seconds=300))
+
+    def uptime_seconds(self) -> float:
+        """Return the guest's seconds since boot."""
+        return float(self.run("cat /proc/uptime").split()[0])
+
+    def device(self, name: str) -> str:
+        """Return the kernel's name of a disk: it differs from boot to boot."""
+        lines = self.run("lsblk --nodeps --noheadings --output NAME,SERIAL").splitlines()
+        return next(device for device, *serial in map(str.split, lines) if serial == [name])
+
+    def throttle(
+        self, name: str, *, write: int = 0, total: int = 0, request_bytes: int | None = None
+    ) -> None:
+        """Limit a disk (or 'root') to bytes per second; 0 is no limit, 1 is a hang until healed.
+
+        Source: QEMU QMP reference, 'block_set_io_throttle'.
+        """
+        limits = {"bps": total, "bps_rd": 0, "bps_wr": write, "iops": 0, "iops_rd": 0, "iops_wr": 0}
+        self.control("block_set_io_throttle", id=name, **limits)
+        if request_bytes is not None:
+            setting = f"/sys/block/{self.device(name)}/queue/max_sectors_kb"
+            self.run(f"echo {request_bytes // 1024} > {setting}")
+
+    def control(self, command: str, **arguments: object) -> Any:  # noqa: ANN401 - any JSON
+        """Return QEMU's answer to a QMP command."""
+        request = json.dumps({"execute": command, "arguments": arguments})
+        self._control.sendall(request.encode() + b"\n")
+        while True:
+            answer = self._answer()
+            if "error" in answer:
+                raise RuntimeError(f"QMP '{command}': {answer['error']['desc']}")
+            if "return" in answer:
+                return answer["return"]
+
+    def console(self) -> str:
+        """Return the end of what the guest's kernel printed."""
+        return (self._directory / "console.log").read_text(errors="backslashreplace")[-3000:]
+
+    def _command_line(self, control: int, agent: int) -> list[str]:
+        """Return QEMU's command line. Source: qemu-system-x86_64(1)."""
+        line = ["setpriv", "--pdeathsig=KILL", "--", "qemu-system-x86_64"]
+        line += ["-accel", "tcg,thread=multi", "-machine", "q35", "-cpu", "max", "-smp", "2"]
+        line += ["-m", str(self._memory_mebibytes), "-nodefaults", "-no-user-config", "-no-reboot"]
+        line += ["-display", "none", "-kernel", f"{self._image}/vmlinux"]
+        line += ["-initrd", f"{self._image}/initrd", "-append", KERNEL_OPTIONS]
+        line += ["-chardev", f"file,id=console,path={self._directory}/console.log"]
+        line += ["-serial", "chardev:console", "-chardev", f"socket,id=control,fd={control}"]
+        line += ["-mon", "chardev=control,mode=control", "-device", "virtio-rng-pci"]
+        line += ["-device", "virtio-serial-pci", "-chardev", f"socket,id=agent,fd={agent}"]
+        line += ["-device", "virtserialport,chardev=agent,name=agent"]
+        line += ["-netdev", "user,id=network", "-device", "virtio-net-pci,netdev=network,romfile="]
+        drive = f"if=none,id=root-image,format=raw,file={self._image}/root.ext4"
+        line += ["-drive", f"{drive},snapshot=on,cache=unsafe"]
+        line += ["-device", "virtio-blk-pci,drive=root-image,id=root"]
+        line += ["-device", "virtio-scsi-pci,id=adapter"]
+        for number, disk in enumerate(self._disks):
+            path = self._directory / disk.name
+            with path.open("wb") as file:
+                file.truncate(disk.size_bytes)
+            drive = f"if=none,id={disk.name}-image,format=raw,file={path},cache=unsafe"
+            # Zeros cost the host no space: the tests write little else.
+            line += ["-drive", f"{drive},discard=unmap,detect-zeroes=unmap"]
+            device = f"scsi-hd,bus=adapter.0,scsi-id={number},drive={disk.name}-image"
+            names = f"id={disk.name},serial={disk.name},vendor=ACME,product=VIRTUAL-DISK"
+            line += ["-device", f"{device},{names},rotation_rate={disk.rotation_rate}"]
+        return line
+
+    def _boot(self) -> None:
+        self._control.settimeout(60)
+        self._control_lines = self._control.makefile("rb")
+        self._answer()  # the greeting
+        self.control("qmp_capabilities")
+        greeting = self._commands[0] = Command("boot")
+        threading.Thread(target=self._listen, args=(self._agent.makefile("rb"),)).start()
+        try:
+            greeting.answer.get(timeout=BOOT_SECONDS)
+        except queue.Empty:
+            raise TimeoutError(
+                f"VM: expected the guest's agent within {BOOT_SECONDS:.0f} s, got on its console:"
+                f" {self.console()}"
+            ) from None
+        state = self.start("systemctl is-system-running --wait").wait(BOOT_SECONDS).stdout.strip()
+        if state != "running":
+            failed = self.run("systemctl --failed --no-legend --plain")
+            raise RuntimeError(f"guest: expected the state 'running', got '{state}': {failed}")
+
+    def _answer(self) -> dict[str, Any]:
+        line = self._control_lines.readline()
+        if not line:
+            log = (self._directory / "qemu.log").read_text(errors="backslashreplace")
+            raise ConnectionError(f"QEMU: expected an answer, got its end: {log[-3000:]}")
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def _listen(self, lines: BinaryIO) -> None:
+        """Hand out the agent's answers until QEMU ends."""
+        for line in lines:
+            answer = json.loads(line)
+            with self._sending:
+                command = self._commands.pop(answer["number"], None)
+            if command is not None:
+                command.answer.put(answer)
+
+    def _end(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        for connection in (self._control, self._agent):
+            connection.shutdown(socket.SHUT_RDWR)
+            connection.close()
+        shutil.rmtree(self._directory)
+
+
+def _digest(paths: Iterable[Path]) -> str:
+    """Return a short hash of the names, modes and texts of files."""
+    digest = hashlib.sha256()
+    for path in paths:
+        if path.is_file():
+            digest.update(f"{path.relative_to(HERE)} {path.stat().st_mode:o}\0".encode())
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _no_leftovers(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    return None if member.name.endswith("/__pycache__") else member
