@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar
 
 from iowarden.rules.alerts import State
-from iowarden.rules.humanize import quantity
+from iowarden.rules.quantity import quantity
 from iowarden.rules.incidents import Identity
 from iowarden.rules.notice import Evidence, Notice, Reason
 

@@ -1,0 +1,48 @@
+"""Numbers as a person reads them, the unit taken from the metric's name."""
+
+from __future__ import annotations
+
+import math
+
+_STEP = 1024.0
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+_MINUTE = 60
+_HOUR = 3600
+_DAY = 86_400
+
+
+def quantity(metric: str, value: float) -> str:
+    """Return a value with its unit: '668.5 MiB', '5 min 40 s', '87 %', or the number as it is."""
+    if not math.isfinite(value):
+        return {math.inf: "for ever", -math.inf: "minus infinity"}.get(value, "not a number")
+    if metric.endswith("_bytes_per_second"):
+        return f"{size(value)}/s"
+    if "_bytes" in metric:
+        return size(value)
+    if "_seconds" in metric:
+        return duration(value)
+    if metric.endswith("_ratio"):
+        return f"{value * 100:.3g} %"
+    return f"{value:.10g}"
+
+
+def size(size_bytes: float) -> str:
+    """Return a number of bytes in the largest unit that leaves at least 1."""
+    value, unit = size_bytes, 0
+    while abs(value) >= _STEP and unit < len(_UNITS) - 1:
+        value /= _STEP
+        unit += 1
+    return f"{value:.0f} B" if unit == 0 else f"{value:.1f} {_UNITS[unit]}"
+
+
+def duration(seconds: float) -> str:
+    """Return a time in its two largest units."""
+    if abs(seconds) < _MINUTE:
+        return f"{seconds:.3g} s"
+    whole = round(abs(seconds))
+    sign = "-" if seconds < 0 else ""
+    if whole < _HOUR:
+        return f"{sign}{whole // _MINUTE} min {whole % _MINUTE} s"
+    if whole < _DAY:
+        return f"{sign}{whole // _HOUR} h {whole % _HOUR // _MINUTE} min"
+    return f"{sign}{whole // _DAY} d {whole % _DAY // _HOUR} h"
