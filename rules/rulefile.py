@@ -252,9 +252,12 @@ class _Reader:
         annotations = self._pairs(fields, "annotations", what)
         if record:
             self._check_recording(fields, record, wait, what)
+        else:
+            label_templates = self._templates(labels, f"{what}: label")
+            annotation_templates = self._templates(annotations, f"{what}: annotation")
         line, _ = _line_and_column(self._text, _start(node))
         rule: Rule | RecordingRule | None = None
-        if record and expression:
+        if expression and record:
             plain = tuple(sorted((name, str(value.value)) for name, value in labels))
             rule = RecordingRule(record, expression, plain, self._file, line)
         elif expression:
@@ -263,8 +266,8 @@ class _Reader:
                 expression,
                 wait.get("for", 0.0),
                 wait.get("keep_firing_for", 0.0),
-                self._templates(labels, f"{what}: label"),
-                self._templates(annotations, f"{what}: annotation"),
+                label_templates,
+                annotation_templates,
                 self._file,
                 line,
             )

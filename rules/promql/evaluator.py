@@ -441,7 +441,7 @@ def _set_operation(node: Binary) -> _VectorFunction:
 def _joined(node: Binary) -> _VectorFunction:
     """Return arithmetic and comparison between two vectors."""
     left, right, key = _vector(node.left), _vector(node.right), _key(node.matching)
-    swapped = node.matching.many == "right"
+    grouped, swapped = bool(node.matching.many), node.matching.many == "right"
     result = _combination(node)
     combined = _result_labels(node)
     side = "left" if swapped else "right"
@@ -464,30 +464,36 @@ def _joined(node: Binary) -> _VectorFunction:
                 )
                 raise EvaluationError(message)
             partners[group] = item
-        found: dict[object, VectorItem] = {}
+        # What must not occur twice: a group, or with group_left and group_right a result.
+        taken: set[object] = set()
+        found: Vector = []
         for item in many:
             group = key(item)
             partner = partners.get(group)
             if partner is None:
                 continue
+            if not grouped:  # Before the comparison: Prometheus 3 refuses what it would drop, too.
+                if group in taken:
+                    raise EvaluationError(_MANY_TO_ONE)
+                taken.add(group)
             value = result(partner[2], item[2]) if swapped else result(item[2], partner[2])
             if value is None:
                 continue
             name, labels = combined(item, partner, group)
-            identity = (name, labels) if node.matching.many else group
-            if identity in found:
-                raise EvaluationError(_AMBIGUOUS[bool(node.matching.many)])
-            found[identity] = (name, labels, value)
-        return list(found.values())
+            if grouped:
+                if (name, labels) in taken:
+                    raise EvaluationError(_NOT_UNIQUE)
+                taken.add((name, labels))
+            found.append((name, labels, value))
+        return found
 
     return joined
 
 
-_AMBIGUOUS = {
-    False: "multiple matches for labels: many-to-one matching must be explicit"
-    " (group_left/group_right)",
-    True: "multiple matches for labels: grouping labels must ensure unique matches",
-}
+_MANY_TO_ONE = (
+    "multiple matches for labels: many-to-one matching must be explicit (group_left/group_right)"
+)
+_NOT_UNIQUE = "multiple matches for labels: grouping labels must ensure unique matches"
 
 
 def _combination(node: Binary) -> Callable[[float, float], float | None]:

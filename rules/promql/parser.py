@@ -59,11 +59,11 @@ _OTHER_FUNCTIONS = frozenset(
     month pi predict_linear present_over_time quantile_over_time rad range rate resets round sgn
     sin sinh sort sort_by_label sort_by_label_desc sort_desc sqrt start stddev_over_time
     stdvar_over_time step sum_over_time tan tanh timestamp ts_of_first_over_time
-    ts_of_last_over_time ts_of_max_over_time ts_of_min_over_time year""".split()  # noqa: SIM905 - a page less
+    ts_of_last_over_time ts_of_max_over_time ts_of_min_over_time year""".split()
 )
 _AGGREGATIONS = frozenset(
     """avg bottomk count count_values group limit_ratio limitk max min quantile stddev stdvar sum
-    topk""".split()  # noqa: SIM905 - as above
+    topk""".split()
 )
 _PRECEDENCE: Mapping[str, int] = {
     "or": 1,
