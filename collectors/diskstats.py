@@ -139,7 +139,10 @@ def parse_diskstats(text: str) -> dict[str, BlockIo]:
     """Return the lines of '/proc/diskstats' by device name.
 
     Partition lines of kernels before 2.6.25 (7 fields: no times, nothing in flight) are left out.
+    Half a line could pass for a whole one of another kernel: a text must end with its last line.
     """
+    if text and not text.endswith("\n"):
+        raise ParseError(f"'{PATH}': expected whole lines, got {text[-80:]!r} at the end")
     result: dict[str, BlockIo] = {}
     least, discards, all_fields = _COUNTS
     for number, line in enumerate(text.split("\n"), 1):

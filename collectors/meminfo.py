@@ -6,7 +6,14 @@ from collections.abc import Mapping  # noqa: TC003 - describe() evaluates the an
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-from iowarden.collectors.vocabulary import KIB, Metric, ParseError, Sample, describe
+from iowarden.collectors.vocabulary import (
+    KIB,
+    Metric,
+    ParseError,
+    Sample,
+    describe,
+    parse_count,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -71,8 +78,6 @@ _KEYS = {
     "SwapFree_bytes": "swap_free_bytes",
 }
 _REQUIRED = ("MemTotal", "MemFree", "Buffers", "Cached", "Dirty", "Writeback")
-_DIGITS = 17
-"""More would be over 2**64 bytes: not a number of kibibytes."""
 
 FAMILIES, emit = describe(Meminfo, "iowarden_memory_")
 
@@ -87,13 +92,15 @@ def parse_meminfo(text: str) -> Meminfo:
         key, _, rest = line.partition(":")
         words = rest.split()
         name = key[:-1].replace("(", "_") if key.endswith(")") else key
-        if words and len(words[0]) <= _DIGITS and words[0].isdecimal():
-            if len(words) == 1:
-                raw[name] = int(words[0])
-                continue
-            if words[1:] == ["kB"]:
-                raw[name + "_bytes"] = int(words[0]) * KIB
-                continue
+        try:
+            match words:
+                case [digits, "kB"]:
+                    raw[name + "_bytes"] = parse_count(digits) * KIB
+                    continue
+                case [digits]:
+                    raw[name] = parse_count(digits)
+        except ValueError:
+            pass  # refused below where the key is known
         if name + "_bytes" in _KEYS:
             message = f"'{PATH}' line {number}: expected '{key}: <n> kB', got {line[:80]!r}"
             raise ParseError(message)
@@ -109,7 +116,8 @@ def parse_meminfo(text: str) -> Meminfo:
 def node_samples(value: Meminfo) -> Iterator[Sample]:
     """Yield node_exporter's node_memory_* of every line."""
     for name, number in value.raw.items():
-        yield "node_memory_" + name, (), number
+        if name.isascii() and name.isidentifier():
+            yield "node_memory_" + name, (), number
 
 
 def read_meminfo(root: Root) -> Meminfo:

@@ -127,9 +127,7 @@ class Player:
         """Read the header; the first `advance` makes frame 0 appear in `root_directory`."""
         self.page_size_bytes, self.note = _read_header(directory)
         if not os.path.exists(os.path.join(_frame_path(directory, 0), _CLOCK)):
-            raise RecordingError(
-                f"'{directory}': expected a frame '000000' with a 'clock', got none"
-            )
+            raise RecordingError(f"'{directory}/000000': expected a complete frame, got none")
         self._directory = directory
         self._root = os.fsencode(root_directory)
         self._last: Frame | None = None

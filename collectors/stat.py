@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.vocabulary import Family, ParseError, Sample
+from iowarden.collectors.vocabulary import Family, ParseError, Sample, parse_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -104,12 +104,12 @@ def node_samples(value: Stat) -> Iterator[Sample]:
 
 
 def _ticks(line: str, name: str) -> tuple[float, ...]:
-    words = line.split(" ") if name != "cpu" else line.split()
+    found, _, numbers = line.partition(" ")
     try:
-        seconds = tuple(int(word) / USER_HZ for word in words[1:])
-    except (ValueError, OverflowError):
+        seconds = tuple(parse_count(word) / USER_HZ for word in numbers.split())
+    except ValueError:
         seconds = ()
-    if words[0] != name or len(seconds) < _FEWEST:
+    if found != name or len(seconds) < _FEWEST:
         message = (
             f"'{PATH}': expected '{name} <user> <nice> <system> <idle> ...', got {line[:80]!r}"
         )
@@ -128,7 +128,7 @@ def _number(text: str, key: str) -> int:
     line = text[start : None if end < 0 else end]
     number, _, _ = line.partition(" ")
     try:
-        return int(number)
+        return parse_count(number)
     except ValueError:
         message = f"'{PATH}' line '{key}': expected '{key} <n>', got {line[:80]!r}"
         raise ParseError(message) from None

@@ -7,7 +7,14 @@ from collections.abc import Mapping  # noqa: TC003 - describe() evaluates the an
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated
 
-from iowarden.collectors.vocabulary import KIB, Metric, ParseError, Sample, describe
+from iowarden.collectors.vocabulary import (
+    KIB,
+    Metric,
+    ParseError,
+    Sample,
+    describe,
+    parse_count,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,7 +80,7 @@ _ZONES = ("", "_dma", "_dma32", "_normal", "_high", "_movable", "_device")
 """allocstall is one counter up to 4.9, then one per zone; pgscan_direct was per zone up to 4.7."""
 _ALLOCATION_STALLS = tuple("allocstall" + zone for zone in _ZONES)
 _DIRECT_SCANS = tuple("pgscan_direct" + zone for zone in _ZONES)
-_NODE_NAMES = re.compile(r"(oom_kill|pgpg|pswp|pg.*fault).*")
+_NODE_NAMES = re.compile(r"(oom_kill|pgpg|pswp|pg\w*fault)\w*", re.ASCII)
 """Source: node_exporter, default of --collector.vmstat.fields."""
 
 FAMILIES, emit = describe(Vmstat, "iowarden_vmstat_")
@@ -91,7 +98,7 @@ def parse_vmstat(text: str, page_size_bytes: int) -> Vmstat:
         if number is None:
             return None
         try:
-            return int(number) * unit
+            return parse_count(number) * unit
         except ValueError:
             message = f"'{PATH}' line '{key}': expected '{key} <n>', got {number[:80]!r}"
             raise ParseError(message) from None
@@ -134,8 +141,11 @@ def parse_vmstat(text: str, page_size_bytes: int) -> Vmstat:
 def node_samples(value: Vmstat) -> Iterator[Sample]:
     """Yield node_exporter's node_vmstat_* (its default selection)."""
     for key, number in value.raw.items():
-        if _NODE_NAMES.match(key) and number.isdecimal():
-            yield "node_vmstat_" + key, (), int(number)
+        if _NODE_NAMES.fullmatch(key):
+            try:
+                yield "node_vmstat_" + key, (), parse_count(number)
+            except ValueError:
+                continue  # no line of the kernel's; those we rely on are checked
 
 
 def read_vmstat(root: Root) -> Vmstat:

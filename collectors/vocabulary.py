@@ -12,6 +12,9 @@ KIB = 1024
 SECTOR_BYTES = 512
 """A sector of the block layer is 512 bytes on any drive. Source: kernel, block/stat.rst."""
 
+_DIGITS = 20
+"""Of 2**64 - 1."""
+
 Labels = tuple[tuple[str, str], ...]
 """Label pairs sorted by name; the metric's own name is never among them."""
 
@@ -47,6 +50,16 @@ class ReadError(Exception):
 
 class ParseError(ValueError):
     """The text of a source is not what its grammar allows."""
+
+
+def parse_count(text: str) -> int:
+    """Return an unsigned 64-bit number as the kernel prints it. Errors: ValueError.
+
+    Not int(): that takes '-1', '1_000', other scripts' digits, and numbers too large for a float.
+    """
+    if len(text) > _DIGITS or not (text.isdigit() and text.isascii()):
+        raise ValueError(text)
+    return int(text)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

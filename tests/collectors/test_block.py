@@ -1,0 +1,221 @@
+"""Stacks of disks, arrays and mapped devices, and who the disks are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from iowarden.collectors.block import (
+    Md,
+    copies,
+    emit,
+    parse_number,
+    parse_serial_page,
+    parse_wwn,
+    read_block,
+)
+from iowarden.collectors.vocabulary import AbsentError
+
+if TYPE_CHECKING:
+    from conftest import MachineMaker
+
+Files = dict[str, str | bytes | None]
+
+
+def disk(name: str, **attributes: str | bytes) -> Files:
+    """Files of a device; a double underscore stands for '/'."""
+    path = f"/sys/block/{name}"
+    files: Files = {f"{path}/slaves": None, f"{path}/holders": None, f"{path}/size": "2048\n"}
+    return files | {f"{path}/{key.replace('__', '/')}": text for key, text in attributes.items()}
+
+
+def array(name: str, level: str, disks: str, layout: str = "0\n") -> Files:
+    """Files of a software RAID array."""
+    return disk(
+        name,
+        md__level=level,
+        md__raid_disks=disks,
+        md__layout=layout,
+        md__chunk_size="65536\n",
+    )
+
+
+SCSI = disk(
+    "sda",
+    dev="8:0\n",
+    queue__rotational="1\n",
+    queue__nr_requests="64\n",
+    queue__read_ahead_kb="128\n",
+    device__timeout="30\n",
+    device__vendor="ATA     \n",
+    device__model="ST4000NM000A-2HZ\n",
+    device__wwid="naa.5000c500a1b2c3d4\n",
+    device__vpd_pg80=b"\x00\x80\x00\x0c    WS20ABCD\x00\xff",
+) | {"/sys/block/sda/device/scsi_device/2:0:1:0": None}
+
+
+def test_a_scsi_disk_is_its_serial_number(machine: MachineMaker) -> None:
+    """The serial is in a binary page, the host adapter in the address H:C:T:L."""
+    device = read_block(machine(SCSI)).devices["sda"]
+    assert device.leaf
+    assert (device.model, device.vendor) == ("ST4000NM000A-2HZ", "ATA")
+    assert (device.serial, device.wwn) == ("WS20ABCD", "0x5000c500a1b2c3d4")
+    assert (device.host, device.device_number) == ("host2", "8:0")
+    assert (device.size_bytes, device.read_ahead_bytes) == (2048 * 512, 128 * 1024)
+    assert (device.timeout_seconds, device.nr_requests, device.rotational) == (30.0, 64, True)
+
+
+def test_identities_of_nvme_and_virtio(machine: MachineMaker) -> None:
+    """NVMe tells serial and wwid of its controller, virtio a serial only; neither has a host."""
+    files = disk(
+        "nvme0n1",
+        device__serial="S5GXNX0R\n",
+        device__model="SAMSUNG MZQL2\n",
+        wwid="eui.36344730\n",
+        queue__io_timeout="30000\n",
+    )
+    files |= disk("vda", serial="root-1\n", device__vendor="0x1af4\n")
+    devices = read_block(machine(files)).devices
+    assert (devices["nvme0n1"].serial, devices["nvme0n1"].wwn) == ("S5GXNX0R", "eui.36344730")
+    assert devices["nvme0n1"].timeout_seconds == 30.0
+    assert (devices["vda"].serial, devices["vda"].model, devices["vda"].host) == (
+        "root-1",
+        None,
+        None,
+    )
+
+
+def test_an_array_of_partitions_stands_on_their_disks(machine: MachineMaker) -> None:
+    """md0 on sda1 and sdb1, LVM on it: slaves and holders are whole devices."""
+    files = array("md0", "raid1\n", "2\n") | disk("dm-0", dm__name="vg-data\n", dm__suspended="1\n")
+    for name in ("sda", "sdb"):
+        files |= disk(name) | {
+            f"/sys/block/{name}/{name}1/partition": "1\n",
+            f"/sys/block/{name}/{name}1/holders/md0": None,
+            f"/sys/block/md0/slaves/{name}1": None,
+        }
+    files |= {"/sys/block/md0/holders/dm-0": None, "/sys/block/dm-0/slaves/md0": None}
+    topology = read_block(machine(files))
+    devices = topology.devices
+    assert topology.leaves == ("sda", "sdb")
+    assert (devices["sda"].holders, devices["sda"].partitions) == (("md0",), ("sda1",))
+    assert (devices["md0"].slaves, devices["md0"].holders) == (("sda", "sdb"), ("dm-0",))
+    assert devices["md0"].md == Md("raid1", 2, 0, 2, 65_536)
+    assert (devices["dm-0"].dm_name, devices["dm-0"].dm_suspended) == ("vg-data", True)
+
+
+def test_what_is_no_disk_is_no_leaf(machine: MachineMaker) -> None:
+    """Loop, RAM, CD and floppy devices and arrays without members have no slaves either."""
+    files: Files = {}
+    for name in ("loop0", "ram1", "zram0", "sr0", "fd0", "md127", "md_d0", "dm-3", "nbd0", "sdaa"):
+        files |= disk(name)
+    assert read_block(machine(files)).leaves == ("nbd0", "sdaa")
+
+
+def test_the_paths_of_an_nvme_namespace_are_its_leaves(machine: MachineMaker) -> None:
+    """With native multipath the kernel links nothing: requests hang on a path, not on the head."""
+    topology = read_block(machine(disk("nvme0n1") | disk("nvme0c0n1") | disk("nvme0c1n1")))
+    assert topology.leaves == ("nvme0c0n1", "nvme0c1n1")
+    assert topology.devices["nvme0n1"].slaves == ("nvme0c0n1", "nvme0c1n1")
+    assert topology.devices["nvme0c1n1"].holders == ("nvme0n1",)
+
+
+@pytest.mark.parametrize(
+    ("level", "disks", "layout", "expected"),
+    [
+        ("raid1", 3, 0, 3),
+        ("raid10", 4, 0x102, 2),  # near 2, far 1
+        ("raid10", 4, 0x201, 2),  # near 1, far 2
+        ("raid10", 4, 0x10201, 2),  # far, offset
+        ("raid10", 6, 0x302, 6),
+        ("raid10", 4, None, None),
+        ("raid5", 4, 2, None),
+        (None, None, None, None),
+    ],
+)
+def test_copies_of_a_block(
+    level: str | None, disks: int | None, layout: int | None, expected: int | None
+) -> None:
+    """raid10 keeps near times far copies; a parity level keeps none."""
+    assert copies(level, disks, layout) == expected
+
+
+def test_a_reshaping_array_tells_the_shape_it_will_have(machine: MachineMaker) -> None:
+    """The kernel prints '4 (3)' then; of an array that is being put together nothing."""
+    devices = read_block(
+        machine(array("md0", "raid5\n", "4 (3)\n") | array("md1", "\n", "", ""))
+    ).devices
+    assert devices["md0"].md == Md("raid5", 4, 0, None, 65_536)
+    assert devices["md1"].md == Md(None, None, None, None, 65_536)
+
+
+def test_an_attribute_that_cannot_be_read_is_unknown(machine: MachineMaker) -> None:
+    """A sick disk answers some attributes with an error: the others stay."""
+    files = SCSI | {
+        "/sys/block/sda/queue/nr_requests/x": None,
+        "/sys/block/sda/device/vpd_pg80": b"\0",
+    }
+    del files["/sys/block/sda/queue/nr_requests"]
+    device = read_block(machine(files)).devices["sda"]
+    assert (device.nr_requests, device.serial) == (None, None)
+    assert device.model == "ST4000NM000A-2HZ"
+
+
+def test_a_device_that_vanishes_while_it_is_read_is_left_out(machine: MachineMaker) -> None:
+    """It was listed and is no directory any more: no device, no error."""
+    topology = read_block(machine(SCSI | {"/sys/block/sdb": "gone"}))
+    assert list(topology.devices) == ["sda"]
+
+
+def test_a_name_that_is_no_utf_8_is_shown_escaped(machine: MachineMaker) -> None:
+    """The byte is shown as an escape, in the device and where others refer to it."""
+    name = b"sd\xff".decode(errors="surrogateescape")
+    files = disk(name) | disk("dm-0") | {f"/sys/block/dm-0/slaves/{name}": None}
+    topology = read_block(machine(files))
+    assert topology.leaves == ("sd\\xff",)
+    assert topology.devices["dm-0"].slaves == ("sd\\xff",)
+
+
+def test_a_machine_without_sysfs_is_absent(machine: MachineMaker) -> None:
+    """No '/sys/block' is no machine without disks."""
+    with pytest.raises(AbsentError, match="/sys/block"):
+        read_block(machine({"/proc/stat": ""}))
+
+
+def test_series_name_the_disk(machine: MachineMaker) -> None:
+    """The info series carries the identity, unknown parts empty; loop devices have no series."""
+    samples = emit(read_block(machine(SCSI | disk("loop0") | disk("sdb"))))
+    info = {labels for name, labels, _ in samples if name == "iowarden_device_info"}
+    assert info == {
+        (
+            ("device", "sda"),
+            ("model", "ST4000NM000A-2HZ"),
+            ("serial", "WS20ABCD"),
+            ("wwn", "0x5000c500a1b2c3d4"),
+        ),
+        (("device", "sdb"), ("model", ""), ("serial", ""), ("wwn", "")),
+    }
+    assert ("iowarden_device_timeout_seconds", (("device", "sda"),), 30.0) in samples
+    timeouts = [labels for name, labels, _ in samples if name == "iowarden_device_timeout_seconds"]
+    assert timeouts == [(("device", "sda"),)]
+
+
+def test_a_name_that_repeats_model_and_serial_is_no_wwn() -> None:
+    """'t10.' identifiers of ATA disks are vendor, model and serial once more."""
+    assert parse_wwn("t10.ATA     QEMU HARDDISK   QM00005\n") is None
+
+
+@given(st.text())
+def test_any_text_is_a_number_or_none(text: str) -> None:
+    """No attribute can raise."""
+    number = parse_number(text)
+    assert number is None or number >= 0
+
+
+@given(st.binary() | st.binary().map(lambda tail: b"\x00\x80\x00\x08" + tail))
+def test_any_page_is_a_serial_number_or_none(page: bytes) -> None:
+    """A page that is short, padded or no page gives no serial number, never an empty one."""
+    assert parse_serial_page(page) != ""

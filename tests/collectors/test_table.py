@@ -1,0 +1,150 @@
+"""Every way a source can end is an outcome."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from support.recordings import STALL, corpus, stall_from_corpus, write_tree
+
+from iowarden.collectors.files import LIMIT_BYTES, Root
+from iowarden.collectors.recording import Player
+from iowarden.collectors.table import SOURCES, Source, collect
+from iowarden.collectors.vocabulary import Outcome, Reading
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import MachineMaker
+
+MEMINFO = next(source for source in SOURCES if source.name == "meminfo")
+PATHS = {
+    "meminfo": "/proc/meminfo",
+    "vmstat": "/proc/vmstat",
+    "pressure": "/proc/pressure/cpu",
+    "stat": "/proc/stat",
+    "diskstats": "/proc/diskstats",
+    "vm_sysctl": "/proc/sys/kernel/osrelease",
+    "block": "/sys/block",
+}
+
+
+def run(source: Source, root: Root) -> Reading:
+    """Collect with a clock that advances by 1 s a look."""
+    clock = itertools.count(100.0)
+    return collect(source, root, lambda: next(clock))
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.name)
+def test_this_machine_can_be_read(source: Source) -> None:
+    """The kernel this runs on answers every source, or offers it not at all."""
+    root = Root("/")
+    reading = run(source, root)
+    root.close()
+    assert reading.outcome in {Outcome.OK, Outcome.ABSENT}, reading.error
+    assert (reading.monotonic_seconds, reading.duration_seconds) == (101.0, 1.0)
+    if reading.outcome is Outcome.OK:
+        samples = source.emit(reading.value, None)
+        assert {name for name, _, _ in samples} <= {family.name for family in source.families}
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.name)
+def test_what_the_kernel_does_not_offer_is_absent(source: Source, machine: MachineMaker) -> None:
+    """No such file: the outcome says so, names it, and has no value."""
+    reading = run(source, machine({"/etc": None}))
+    assert (reading.outcome, reading.value) == (Outcome.ABSENT, None)
+    assert PATHS[source.name] in reading.error
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.name)
+def test_what_cannot_be_read_has_failed(source: Source, machine: MachineMaker) -> None:
+    """A directory in place of a file; of '/sys/block' a directory that is too long a name away."""
+    root = machine({PATHS[source.name]: None})
+    if source.name == "block":
+        root = Root(root.path + "/" + "x" * 300)
+    assert run(source, root).outcome is Outcome.FAILED
+
+
+@pytest.mark.parametrize("source", [s for s in SOURCES if s.name != "block"], ids=lambda s: s.name)
+@pytest.mark.parametrize("content", [b"\x00\xff\xfe", b"garbage\n", b"\x1f\x8b" * 99])
+def test_binary_is_unparsed(source: Source, content: bytes, machine: MachineMaker) -> None:
+    """It was read and says nothing: neither a value nor a bug."""
+    reading = run(source, machine({PATHS[source.name]: content}))
+    assert (reading.outcome, reading.value) == (Outcome.UNPARSED, None)
+    assert "expected" in reading.error
+
+
+def test_a_huge_file_has_failed(machine: MachineMaker) -> None:
+    """More than any kernel prints is not taken in."""
+    reading = run(MEMINFO, machine({"/proc/meminfo": b"x" * (LIMIT_BYTES + 1)}))
+    assert reading.outcome is Outcome.FAILED
+
+
+def test_our_own_exception_is_a_bug_with_its_traceback(machine: MachineMaker) -> None:
+    """A mistake of ours in one source must not end the others."""
+
+    def broken(root: Root) -> object:
+        empty: dict[str, object] = {}
+        return empty[root.path]
+
+    reading = run(dataclasses.replace(MEMINFO, read=broken), machine({}))
+    assert (reading.outcome, reading.value) == (Outcome.BUG, None)
+    assert "Traceback" in reading.error
+    assert "KeyError" in reading.error
+
+
+def test_no_two_sources_claim_a_name() -> None:
+    """A series has one owner: an alert's sources are found by its names."""
+    names = [family.name for source in SOURCES for family in source.families]
+    assert len(names) == len(set(names))
+    prefixes = [prefix for source in SOURCES for prefix in source.node_prefixes]
+    for first, second in itertools.permutations(prefixes, 2):
+        assert not first.startswith(second)
+
+
+def test_node_exporters_series_on_the_same_kind_of_machine(tmp_path: Path) -> None:
+    """It ran on the machine of the recorded stall: the names it gave are the names we give."""
+    reference = corpus("vm/inventory/node_exporter.metrics").read_text()
+    player = Player(
+        stall_from_corpus(corpus(STALL), tmp_path / "recording"), str(tmp_path / "machine")
+    )
+    player.advance()
+    root = Root(str(tmp_path / "machine"), player.page_size_bytes)
+    for source in SOURCES:
+        if source.node is None:
+            continue
+        samples = list(source.node(source.read(root)))
+        ours = {(name, tuple(key for key, _ in labels)) for name, labels, _ in samples}
+        theirs = {
+            (line.partition("{")[0].split()[0], tuple(p.split("=")[0] for p in _labels(line)))
+            for line in reference.splitlines()
+            if line.startswith(source.node_prefixes) and "_info{" not in line
+        }
+        assert ours == theirs
+    root.close()
+
+
+def _labels(line: str) -> list[str]:
+    inside = line.partition("{")[2].partition("}")[0]
+    return inside.split(",") if inside else []
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
+@given(st.dictionaries(st.sampled_from(sorted(PATHS.values())[:-1]), st.binary(max_size=300)))
+def test_no_content_is_a_bug(
+    tmp_path_factory: pytest.TempPathFactory, files: dict[str, bytes]
+) -> None:
+    """Any bytes in any of the files: never an exception of ours."""
+    directory = tmp_path_factory.mktemp("machine")
+    write_tree(directory, dict(files))
+    root = Root(str(directory))
+    for source in SOURCES:
+        reading = run(source, root)
+        assert reading.outcome is not Outcome.BUG, reading.error
+        if reading.outcome is Outcome.OK:
+            assert isinstance(source.emit(reading.value, None), list)
+    root.close()

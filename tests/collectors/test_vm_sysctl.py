@@ -1,0 +1,74 @@
+"""Settings of write-back and the kernel's release."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from iowarden.collectors.vm_sysctl import emit, parse_release, parse_setting, read_vm_sysctl
+from iowarden.collectors.vocabulary import AbsentError, ParseError
+
+if TYPE_CHECKING:
+    from conftest import MachineMaker
+
+KERNEL_2_6_18 = {
+    "/proc/sys/kernel/osrelease": "2.6.18.8-xen\n",
+    "/proc/sys/vm/dirty_ratio": "40\n",
+    "/proc/sys/vm/dirty_background_ratio": "10\n",
+    "/proc/sys/vm/dirty_expire_centisecs": "3000\n",
+    "/proc/sys/vm/dirty_writeback_centisecs": "499\n",
+    "/proc/sys/vm/laptop_mode": "0\n",
+}
+
+
+def test_a_kernel_before_2_6_29_has_no_dirty_bytes(machine: MachineMaker) -> None:
+    """No such file is None, and no series; centiseconds become seconds."""
+    value = read_vm_sysctl(machine(KERNEL_2_6_18))
+    assert (value.dirty_ratio, value.dirty_bytes) == (40, None)
+    assert (value.dirty_expire_seconds, value.dirty_writeback_seconds) == (30.0, 4.99)
+    assert (value.kernel, value.kernel_release) == ((2, 6, 18), "2.6.18.8-xen")
+    samples = {name: number for name, _, number in emit(value)}
+    assert samples["iowarden_vm_laptop_mode"] == 0
+    assert "iowarden_vm_dirty_bytes" not in samples
+
+
+@pytest.mark.parametrize(
+    ("release", "expected"),
+    [
+        ("6.1.0-56-amd64\n", (6, 1, 0)),
+        ("6.18-rc1", (6, 18, 0)),
+        ("5.14.0-70.el9.x86_64", (5, 14, 0)),
+        ("2.6.32-754.el6", (2, 6, 32)),
+    ],
+)
+def test_release_of_a_distribution(release: str, expected: tuple[int, int, int]) -> None:
+    """Debian's, a release candidate's, Red Hat's."""
+    assert parse_release(release) == expected
+
+
+def test_a_machine_without_a_release_is_absent(machine: MachineMaker) -> None:
+    """Without it no formula can be chosen."""
+    with pytest.raises(AbsentError, match="osrelease"):
+        read_vm_sysctl(machine({"/proc/sys/vm/dirty_ratio": "20\n"}))
+
+
+@pytest.mark.parametrize("text", ["", "x\n", "-1\n", "1 2\n", "9" * 30])
+def test_a_setting_that_is_no_number_is_named(text: str, machine: MachineMaker) -> None:
+    """The message names the file."""
+    root = machine(KERNEL_2_6_18 | {"/proc/sys/vm/dirty_ratio": text})
+    with pytest.raises(ParseError, match=r"'/proc/sys/vm/dirty_ratio': expected a number, got"):
+        read_vm_sysctl(root)
+
+
+@given(st.text())
+def test_any_text_is_a_value_or_a_parse_error(text: str) -> None:
+    """Whatever the files say, the answer is a value or a refusal."""
+    for parse in (parse_release, lambda text: parse_setting(text, "/proc/sys/vm/dirty_ratio")):
+        try:
+            value = parse(text)
+        except ParseError:
+            continue
+        assert value is not None

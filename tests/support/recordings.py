@@ -1,0 +1,131 @@
+"""Recorded machines for tests: fixtures, written by hand, or made of the stall of the corpus."""
+
+from __future__ import annotations
+
+import lzma
+import os
+import re
+import tarfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from iowarden.collectors.recording import Frame, write_frame, write_header
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+TESTS = Path(__file__).resolve().parent.parent
+CORPUS = TESTS.parent.parent / "shared" / "corpus"
+"""Captures of machines, kept beside the repository; without them tests that need them skip."""
+STALL = "vm/stall/stall.txt.xz"
+BOOTED_SECONDS = 1_795_185_929.0
+"""Realtime of the recorded stall at monotonic 0; hand-written recordings begin there as well."""
+
+
+def corpus(name: str) -> Path:
+    """Return a file of the corpus, or skip the test that asks for it."""
+    path = CORPUS / name
+    if not path.exists():
+        pytest.skip(f"the corpus is not here: '{name}'")
+    return path
+
+
+def write_tree(directory: Path, files: Mapping[str, str | bytes | None]) -> None:
+    """Write files below a directory: absolute paths and contents; None makes a directory."""
+    directory.mkdir(exist_ok=True)
+    for name, content in files.items():
+        path = Path(str(directory) + name)
+        if content is None:
+            path.mkdir(parents=True, exist_ok=True)
+            continue
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(_bytes(content))
+
+
+def open_fixture(name: str, directory: Path) -> str:
+    """Unpack 'tests/fixtures/<name>.tar.xz' below a directory and return the recording in it."""
+    with tarfile.open(TESTS / "fixtures" / f"{name}.tar.xz") as archive:
+        # Pythons before 3.11.4 know no filter and warn of none.
+        archive.extraction_filter = getattr(tarfile, "data_filter", lambda member, _: member)
+        archive.extractall(directory)
+    headers = sorted(directory.rglob("recording.json"))
+    return str(headers[0].parent)
+
+
+def write_recording(
+    directory: Path,
+    frames: Sequence[tuple[float, Mapping[str, str | bytes | None]]],
+    note: str = "written by hand",
+) -> str:
+    """Write a recording of (monotonic seconds, files that change) and return its path."""
+    write_header(str(directory), note=note)
+    for number, (monotonic, files) in enumerate(frames):
+        contents = {
+            path: None if content is None else _bytes(content) for path, content in files.items()
+        }
+        frame = Frame(number, monotonic, BOOTED_SECONDS + monotonic)
+        write_frame(str(directory), frame, contents)
+    return str(directory)
+
+
+def stall_from_corpus(corpus_file: Path, directory: Path) -> str:
+    """Make a recording of the write stall that was recorded as 100 snapshots in one text.
+
+    The snapshots have no '/sys/block' but for counters, and no kernel release: both are added as
+    the machine had them (Linux 6.1; 'sda' and 'sdb' SCSI disks, 'vda' the root).
+    """
+    write_header(str(directory), note="write stall: 1500 MB to a disk that takes 2 MB/s")
+    before: dict[str, bytes] = {}
+    for number, (monotonic, realtime, texts) in enumerate(_snapshots(corpus_file)):
+        kept = {
+            path: text.encode()
+            for path, text in texts.items()
+            if path.startswith("/proc/") and not path.startswith(("/proc/self/", "/proc/loadavg"))
+        }
+        changed: dict[str, bytes | None] = {
+            path: text for path, text in kept.items() if before.get(path) != text
+        }
+        if number == 0:
+            changed |= _STALL_TOPOLOGY
+        write_frame(str(directory), Frame(number, monotonic, realtime), changed)
+        before = kept
+    return str(directory)
+
+
+def _disk(name: str, number: str, gigabytes: int, timeout: bytes | None) -> dict[str, bytes | None]:
+    path = f"/sys/block/{name}"
+    files: dict[str, bytes | None] = {
+        f"{path}/slaves": None,
+        f"{path}/holders": None,
+        f"{path}/dev": number.encode() + b"\n",
+        f"{path}/size": b"%d\n" % (gigabytes * 2**30 // 512),
+        f"{path}/queue/rotational": b"1\n",
+    }
+    return files if timeout is None else files | {f"{path}/device/timeout": timeout}
+
+
+_STALL_TOPOLOGY: dict[str, bytes | None] = {
+    "/proc/sys/kernel/osrelease": b"6.1.0-56-amd64\n",
+    "/proc/sys/vm/laptop_mode": b"0\n",
+    **_disk("sda", "8:0", 4, b"30\n"),
+    **_disk("sdb", "8:16", 1, b"30\n"),
+    **_disk("vda", "254:0", 2, None),
+    **{key: value for n in range(8) for key, value in _disk(f"loop{n}", f"7:{n}", 0, None).items()},
+}
+_SNAPSHOT = re.compile(r"^======== SNAPSHOT \d+ realtime=(\S+) monotonic=(\S+)\n", re.MULTILINE)
+_SECTION = re.compile(r"^-------- (\S+)\n", re.MULTILINE)
+
+
+def _snapshots(corpus_file: Path) -> Iterator[tuple[float, float, dict[str, str]]]:
+    with lzma.open(corpus_file, "rt") as file:
+        parts = _SNAPSHOT.split(file.read())
+    for realtime, monotonic, text in zip(parts[1::3], parts[2::3], parts[3::3], strict=True):
+        sections = _SECTION.split(text)
+        texts = dict(zip(sections[1::2], sections[2::2], strict=True))
+        yield float(monotonic), float(realtime), texts
+
+
+def _bytes(content: str | bytes) -> bytes:
+    return content if isinstance(content, bytes) else os.fsencode(content)
