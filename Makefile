@@ -4,13 +4,14 @@
 PYTHON ?= /usr/bin/python3
 SECTIONS ?= run test
 VENV := .venv
+export DESTDIR PURGE
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 TYPING := build/typing/iowarden
 PACKAGES := daemon rules collectors
 
 .DEFAULT_GOAL := help
-.PHONY: help run env test lint format bench test-vm system-packages clean
+.PHONY: help run env test lint format bench test-vm wheels install uninstall system-packages clean
 
 help:
 	@echo "make run       start iowarden here, in the foreground, with the example configuration"
@@ -18,6 +19,8 @@ help:
 	@echo "make lint      ruff, mypy --strict, the layers"
 	@echo "make test-vm   the tests in a virtual machine with failing disks (QEMU)"
 	@echo "make bench     the budgets: processor time, memory, scrape, alert"
+	@echo "make wheels    all that is installed, as wheels in build/wheels"
+	@echo "make install   from these, as root, without a network; uninstall removes it (PURGE=1)"
 	@echo "make env       only the environment in .venv"
 	@echo "make clean     remove .venv, build and caches"
 
@@ -71,6 +74,23 @@ test-vm: env
 # Only the program: the package would leave a Prometheus server running on this machine.
 build/tools/promtool:
 	@packaging/fetch-promtool $@
+
+# Together with packaging/, systemd/, LICENSE and README.md they are all that 'install' needs: copy
+# them to a machine of the same distribution and run packaging/install there.
+wheels: $(VENV)/runtime
+	rm -rf build/wheels build/lib build/bdist.*
+	$(PIP) wheel --require-hashes --wheel-dir build/wheels -r packaging/requirements-build.txt
+	$(PIP) wheel --require-hashes --no-build-isolation --wheel-dir build/wheels \
+	    -r packaging/requirements.txt
+	$(PIP) wheel --no-deps --no-build-isolation --wheel-dir build/wheels .
+	rm build/wheels/setuptools-*
+	cd build/wheels && sha256sum *.whl >SHA256SUMS
+
+install:
+	@packaging/install
+
+uninstall:
+	@packaging/uninstall
 
 system-packages:
 	@packaging/install-system-packages $(SECTIONS)
