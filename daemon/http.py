@@ -255,7 +255,10 @@ class Server:
             if self._thread.is_alive():
                 self._running.wake.pull_trigger()
             self._thread.join(_CLOSE_SECONDS)
-        logging.getLogger("waitress").removeHandler(self._handler)
+        logger = logging.getLogger("waitress")
+        logger.removeHandler(self._handler)
+        # another server may still need it: a reload starts the new one first
+        logger.propagate = not any(isinstance(item, _LogHandler) for item in logger.handlers)
         self._running = self._thread = None
         self._bound.clear()
 
