@@ -448,7 +448,7 @@ def _read(path: str, limit_bytes: int) -> str:
     if len(content) > limit_bytes:
         raise ValueError(f"expected at most {limit_bytes} bytes, got more; is it the right file?")
     try:
-        return content.decode("utf-8-sig")
+        return content.decode("utf-8")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise ValueError(
