@@ -34,7 +34,7 @@ def set_in_example(key: config.Key) -> str:
     before, head, after = EXAMPLE.read_text().partition(f"\n{section}:\n" if section else "\n")
     assert head, f"no section {section}"
     indent = "  " if section else ""
-    changed, count = re.subn(rf"^{indent}#{name}:", f"{indent}{name}:", after, 1, re.MULTILINE)
+    changed, count = re.subn(rf"^{indent}#{name}:", f"{indent}{name}:", after, flags=re.MULTILINE)
     assert count == 1, f"no line for {key.path}"
     return before + head + changed
 
@@ -178,7 +178,9 @@ def test_a_duration_is_the_sum_of_its_parts(counts: list[int | None]) -> None:
     assert config.duration_seconds(text) == sum(count * seconds for count, _, seconds in parts)
 
 
-@pytest.mark.parametrize("text", ["", "s", "1", "1.5h", "-1s", "1m1h", "1s1s", "1 s", "1S", "١s"])
+@pytest.mark.parametrize(
+    "text", ["", "s", "1", "1.5h", "-1s", "1m1h", "1s1s", "1 s", "1S", "\u0661s"]
+)
 def test_what_is_no_duration_is_refused(text: str) -> None:
     """Prometheus refuses these as well, all but 0."""
     with pytest.raises(ValueError, match=r"^$|a number needs its unit"):
@@ -191,7 +193,7 @@ def test_what_is_no_duration_is_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("mail: {port: abc}", 'mail.port = "abc": expected a port number 1-65535; example: port: 25'),
+        ("mail: {port: abc}", 'mail.port = "abc": expected a port number 1-65535; example: '),
         ("mail: {port: 0}", 'mail.port = "0": expected a port number'),
         ("mail: {port: 65536}", 'mail.port = "65536": expected a port number'),
         ("mail: {port: 0x19}", 'mail.port = "0x19": expected a port number'),
@@ -261,14 +263,19 @@ def test_a_password_in_the_file_is_refused_and_not_repeated() -> None:
     assert line == ":2: mail.password: unknown key; did you mean 'mail.password_file'?"
 
 
-@given(st.text(max_size=40) | st.binary(max_size=40).map(lambda raw: raw.decode("latin-1")))
-def test_no_text_makes_anything_but_a_configuration_or_its_error(text: str) -> None:
-    """Whatever a broken editor saved."""
+def outcome(text: str) -> tuple[str, ...]:
+    """The problems of a text; anything but a configuration or its error fails the test."""
     try:
         config.parse(text, FILE)
     except config.ConfigError as error:
-        assert error.problems
-        assert all(line.startswith(f"'{FILE}':") for line in error.problems)
+        return error.problems or ("no problem told",)
+    return ()
+
+
+@given(st.text(max_size=40) | st.binary(max_size=40).map(lambda raw: raw.decode("latin-1")))
+def test_no_text_makes_anything_but_a_configuration_or_its_error(text: str) -> None:
+    """Whatever a broken editor saved."""
+    assert all(line.startswith(f"'{FILE}':") for line in outcome(text))
 
 
 @given(
@@ -281,10 +288,7 @@ def test_no_value_of_a_key_makes_anything_but_a_configuration_or_its_error(
     """Any printable value behind any key."""
     section, _, name = path.rpartition(".")
     text = f"{section}:\n  {name}: {value}" if section else f"{name}: {value}"
-    try:
-        config.parse(text, FILE)
-    except config.ConfigError as error:
-        assert error.problems
+    assert all(line.startswith(f"'{FILE}':") for line in outcome(text))
 
 
 # --- The file itself.

@@ -135,7 +135,7 @@ def test_undecodable_bytes_in_a_name_become_replacement_characters() -> None:
         assert line in exposed.render().decode()
 
 
-DEVICES = st.sampled_from(["sda", "sd\\b", 'sd"c', "sd\nd", "sd\udc80"])
+DEVICES = st.sampled_from(["sda", "sd\\b", 'sd"c', "sd\nd", "sd\udc80", "sd e f"])
 SETS = st.dictionaries(DEVICES, VALUES, max_size=4)
 
 
@@ -166,6 +166,15 @@ def test_only_a_chunk_with_another_version_is_looked_at_again() -> None:
     assert '{device="sda"} 1.0' in exposed.render().decode()
     exposed.publish(Snapshot((chunk("smart", 2, group(FLIGHT, (disk("sda"), 2.0))),)))
     assert '{device="sda"} 2.0' in exposed.render().decode()
+
+
+def test_a_family_that_changed_its_help_is_written_anew() -> None:
+    """A reload may bring other words for the same series."""
+    exposed = Exposition(fail)
+    for version, words in enumerate(("Old words.", "New words.")):
+        family = Family("iowarden_x", "gauge", words)
+        exposed.publish(Snapshot((chunk("x", version, group(family, ((), 1.0))),)))
+        assert f"# HELP iowarden_x {words}\n" in exposed.render().decode()
 
 
 def test_the_same_snapshot_is_the_same_object() -> None:

@@ -5,6 +5,7 @@ import logging
 import re
 import selectors
 import socket
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -280,6 +281,13 @@ def test_no_idle_slow_or_never_reading_client_keeps_a_scrape_waiting(
     assert errors == []
 
 
+def test_a_large_answer_needs_no_file(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file may hang with the disk we watch; waitress would use one above 1 MB."""
+    monkeypatch.setattr(tempfile, "tempdir", "/nonexistent")
+    text = METRICS * 100
+    assert ask(start(app(render=lambda: text)))[2] == text
+
+
 def test_a_client_that_shuts_down_its_sending_side_gets_its_answer(start: Start) -> None:
     """As 'nc -N' does."""
     with connect(start()) as client:
@@ -369,8 +377,8 @@ def test_an_address_in_use_is_told_and_taken_as_soon_as_it_is_free(errors: list[
             for _ in range(2):
                 error = server.start()
                 assert error == (
-                    f"http: '127.0.0.1:{taken[1]}': expected a free address, got 'Address already in"
-                    f" use'; see who has it: ss -ltnp 'sport = :{taken[1]}'"
+                    f"http: '127.0.0.1:{taken[1]}': expected a free address, got 'Address already"
+                    f" in use'; see who has it: ss -ltnp 'sport = :{taken[1]}'"
                 )
                 assert len(server.bound) == 1
                 assert ask(server)[2] == METRICS
@@ -394,17 +402,17 @@ def test_an_address_of_another_machine_is_told(errors: list[str], host: str) -> 
     server.close()
 
 
-def test_both_loopback_addresses_can_have_the_same_port(errors: list[str]) -> None:
-    """IPv6 must not take IPv4's place as well."""
+def test_all_addresses_of_both_families_can_have_the_same_port(errors: list[str]) -> None:
+    """'[::]' must not take the place of '0.0.0.0' as well."""
     with socket.create_server(LOCAL) as probe:
         port = probe.getsockname()[1]
-    server = http.Server((("127.0.0.1", port), ("::1", port)), app(), SETTINGS, errors.append)
+    server = http.Server((("0.0.0.0", port), ("::", port)), app(), SETTINGS, errors.append)
     try:
         if "expected an address of this machine" in (error := server.start()):
             pytest.skip("this machine has no IPv6")
         assert error == ""
-        for position in range(2):
-            with connect(server, position) as client:
+        for host in ("127.0.0.1", "::1"):
+            with socket.create_connection((host, port), DEADLINE_SECONDS) as client:
                 client.sendall(b"GET /-/ready HTTP/1.1\r\n\r\n")
                 assert receive(client)[0] == "200 OK"
     finally:
@@ -426,6 +434,7 @@ def test_close_ends_threads_connections_and_log_and_start_works_again(start: Sta
         thread.join(DEADLINE_SECONDS)
     assert set(threading.enumerate()) == before
     assert logging.getLogger("waitress").handlers == handlers
+    assert logging.getLogger("waitress").propagate
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(old, DEADLINE_SECONDS)
     server.close()
@@ -434,9 +443,15 @@ def test_close_ends_threads_connections_and_log_and_start_works_again(start: Sta
 
 
 def test_nothing_is_written_to_standard_error(
-    start: Start, capfd: pytest.CaptureFixture[str], errors: list[str]
+    start: Start,
+    capfd: pytest.CaptureFixture[str],
+    errors: list[str],
+    request: pytest.FixtureRequest,
 ) -> None:
-    """Clients that vanish in the middle are no news, and waitress's log is ours."""
+    """Clients that vanish in the middle are no news, and waitress's log is ours alone."""
+    root = logging.StreamHandler()  # to standard error, as a daemon may have one
+    logging.getLogger().addHandler(root)
+    request.addfinalizer(lambda: logging.getLogger().removeHandler(root))
     server = start()
     for _ in range(20):
         with connect(server) as client:
