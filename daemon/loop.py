@@ -176,9 +176,9 @@ class Loop:
                 return
             late = now - self._next_tick > TICK_SECONDS
             self._next_tick = now + TICK_SECONDS if late else self._next_tick + TICK_SECONDS
-            self._tick(now)
+            self.turn_once(now)
         elif self._next_frame():
-            self._tick(self._clock.now())
+            self.turn_once(self._clock.now())
         else:
             self._deliver(self._clock.now())
             self._parts.notify("WATCHDOG=1")
@@ -236,7 +236,8 @@ class Loop:
             case _:
                 self._trouble("event", f"loop: bug: unknown event {event!r:.200}")
 
-    def _tick(self, now: float) -> None:
+    def turn_once(self, now: float) -> None:
+        """Do what each second asks for: read, judge, tell."""
         readings = [*self._pending, *self._parts.readers.run(now)]
         self._pending = []
         for reading in readings:
@@ -282,8 +283,9 @@ class Loop:
         problems = {f"rule {p.rule}": p.text for p in self._engine.problems()}
         for key, text in problems.items():
             self._trouble(key, text)
-        for key in [k for k in self._once if k.startswith("rule ") and k not in problems]:
-            self._trouble(key, "")
+        for key in set(self._once.keys()) - problems.keys():
+            if key.startswith("rule "):
+                self._trouble(key, "")
         if changes or rows or self._incidents.changed:
             self._commit(rows)
         for row in rows:

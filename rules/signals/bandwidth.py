@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 SHORTEST_SECONDS = 10.0
 LONGEST_SECONDS = 30.0
+CHANGED_RATIO = 2.0
 KEPT_WINDOWS = 99
 FEWEST_WINDOWS = 3
 KEPT_SETS = 32
@@ -60,7 +61,9 @@ USUAL_FAMILIES = (
 def bandwidth_now(history: LeafHistory, amplification: Mapping[str, float]) -> dict[str, float]:
     """Return bytes per second of each leaf that had requests in flight in every look of 10 to 30 s.
 
-    A leaf that only completes reads is left out; one that completes nothing counts with 0.
+    The longer time is taken, because disks complete in lumps; the last 10 s alone where they tell less than half
+    or more than twice of it, because then something has changed. A leaf that only completes
+    reads is left out; one that completes nothing counts with 0.
     """
     rates: dict[str, float] = {}
     if not history.looks:
@@ -69,12 +72,16 @@ def bandwidth_now(history: LeafHistory, amplification: Mapping[str, float]) -> d
     for name, leaf in last.leaves.items():
         if leaf.busy_seconds < SHORTEST_SECONDS - 1e-3:
             continue
-        look = history.before(min(leaf.busy_seconds, LONGEST_SECONDS))
-        rate = _rate(look, last, name, leaf)
-        first = look.leaves.get(name)
-        if rate is None or first is None:
+        recent, before = (
+            history.before(min(leaf.busy_seconds, seconds))
+            for seconds in (SHORTEST_SECONDS, LONGEST_SECONDS)
+        )
+        rate, long_rate = _rate(recent, last, name, leaf), _rate(before, last, name, leaf)
+        if rate is None or long_rate is None:
             continue
-        if rate > 0 or leaf.completed_total == first.completed_total:
+        if long_rate / CHANGED_RATIO <= rate <= long_rate * CHANGED_RATIO:
+            rate = long_rate
+        if rate > 0 or leaf.completed_total == recent.leaves[name].completed_total:
             rates[name] = rate / amplification.get(name, 1.0)
     return rates
 

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from iowarden.collectors.block import Device, Md, Topology
 from iowarden.collectors.diskstats import BlockIo
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def block(
@@ -58,3 +63,95 @@ def disk(
 def topology(*devices: Device) -> Topology:
     """Return a machine with these devices."""
     return Topology({d.name: d for d in devices}, tuple(d.name for d in devices if d.leaf))
+
+
+def write_root(
+    directory: Path, disks: int, second: int, *, only_counters: bool = False
+) -> None:
+    """Write the '/proc' and '/sys' of a machine whose disks have been busy for so many seconds.
+
+    Files are overwritten in place, as the kernel's change under an open descriptor.
+    """
+    lines = []
+    for number in range(disks):
+        name = disk_name(number)
+        done = second * (number % 7 + 1)
+        counters = (
+            f"{1000 + done} 5 {80_000 + done * 16} 900 {2000 + done * 3} 40"
+            f" {160_000 + done * 512} 5000 {number % 3} {700 + second * 10} 5900"
+            f" 0 0 0 0 {done} 12"
+        )
+        lines.append(f"   8 {number * 16 % 256:7} {name} {counters}")
+        lines.append(f"   8 {number * 16 % 256 + 1:7} {name}1 {counters}")
+    _put(directory, "/proc/diskstats", "\n".join(lines) + "\n")
+    _put(directory, "/proc/meminfo", MEMINFO.format(dirty=500_000 + second % 1000))
+    _put(directory, "/proc/vmstat", VMSTAT.format(dirty=125_000 + second % 250))
+    _put(directory, "/proc/stat", STAT.format(blocked=second % 3, ticks=1000 + second * 100))
+    for resource in ("io", "memory", "cpu"):
+        line = f"avg10=1.50 avg60=0.70 avg300=0.10 total={100_000 + second}\n"
+        _put(directory, f"/proc/pressure/{resource}", f"some {line}full {line}")
+    if only_counters:
+        return
+    for key, value in SYSCTLS.items():
+        _put(directory, f"/proc/sys/{key}", f"{value}\n")
+    for number in range(disks):
+        base = f"/sys/block/{disk_name(number)}"
+        for path in ("slaves", "holders"):
+            (directory / (base + "/" + path).lstrip("/")).mkdir(parents=True)
+        _put(directory, f"{base}/size", "1953525168\n")
+        _put(directory, f"{base}/dev", f"8:{number * 16 % 256}\n")
+        _put(directory, f"{base}/queue/rotational", "1\n")
+        _put(directory, f"{base}/queue/nr_requests", "64\n")
+        _put(directory, f"{base}/queue/read_ahead_kb", "128\n")
+        _put(directory, f"{base}/device/timeout", "30\n")
+        _put(directory, f"{base}/device/model", "SIMULATED HDD   \n")
+        _put(directory, f"{base}/device/vendor", "ACME    \n")
+        _put(directory, f"{base}/{disk_name(number)}1/partition", "1\n")
+
+
+def disk_name(number: int) -> str:
+    """Return the kernel's name of the n-th disk: sda, sdb ... sdz, sdaa."""
+    name = ""
+    number += 1
+    while number:
+        number, letter = divmod(number - 1, 26)
+        name = chr(ord("a") + letter) + name
+    return f"sd{name}"
+
+
+def _put(directory: Path, path: str, text: str) -> None:
+    place = directory / path.lstrip("/")
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with place.open("w") as file:
+        file.write(text)
+
+
+SYSCTLS = {
+    "vm/dirty_ratio": 20,
+    "vm/dirty_background_ratio": 10,
+    "vm/dirty_bytes": 0,
+    "vm/dirty_background_bytes": 0,
+    "vm/dirty_expire_centisecs": 3000,
+    "vm/dirty_writeback_centisecs": 500,
+    "vm/laptop_mode": 0,
+    "kernel/osrelease": "6.1.0-28-amd64",
+}
+_PADDING = "".join(f"Simulated{n}: {n * 1000} kB\n" for n in range(40))
+MEMINFO = (
+    "MemTotal: 8000000 kB\nMemFree: 500000 kB\nMemAvailable: 6000000 kB\nBuffers: 20000 kB\n"
+    "Cached: 5000000 kB\nActive: 2000000 kB\nInactive: 3500000 kB\nDirty: {dirty} kB\n"
+    "Writeback: 0 kB\nAnonPages: 900000 kB\nMapped: 200000 kB\nShmem: 10000 kB\nSlab: 400000 kB\n"
+    "NFS_Unstable: 0 kB\nSwapTotal: 0 kB\nSwapFree: 0 kB\n" + _PADDING
+)
+VMSTAT = (
+    "nr_free_pages 125000\nnr_dirty {dirty}\nnr_writeback 0\nnr_dirtied 9000000\n"
+    "nr_written 8800000\nnr_dirty_threshold 300000\nnr_dirty_background_threshold 150000\n"
+    "pgpgin 5000000\npgpgout 9000000\npswpin 0\npswpout 0\npgmajfault 12000\n"
+    + "".join(f"simulated_{n} {n * 1000}\n" for n in range(150))
+)
+STAT = (
+    "cpu  {ticks} 0 500 90000 300 0 20 0 0 0\n"
+    + "".join(f"cpu{n} {{ticks}} 0 50 9000 30 0 2 0 0 0\n" for n in range(16))
+    + "intr 90000 " + "0 " * 300 + "\nctxt 100000\nbtime 1799999000\nprocesses 5000\n"
+    "procs_running 2\nprocs_blocked {blocked}\nsoftirq 90000 1 2 3 4 5 6 7 8 9 10\n"
+)

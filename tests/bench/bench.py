@@ -1,0 +1,290 @@
+"""The budgets of the design, measured: `make bench` prints the table; nothing here passes or fails.
+
+Times are medians of processor time in this process unless said otherwise; a machine that does other work
+shows it in wall times only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import http.client
+import os
+import queue
+import resource
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from support.machine import write_root
+
+from iowarden.collectors import table
+from iowarden.collectors.files import Root
+from iowarden.collectors.table import collect
+from iowarden.collectors.vocabulary import Family
+from iowarden.daemon import cli, config, journal, mail
+from iowarden.daemon.clock import PlayedClock
+from iowarden.daemon.exposition import Chunk, Exposition, Snapshot
+from iowarden.daemon.http import App, Server
+from iowarden.daemon.loop import Loop, Parts
+from iowarden.daemon.process import ProcessMetrics
+from iowarden.daemon.readers import Readers
+from iowarden.daemon.state import State
+from iowarden.rules.engine import Engine
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ROWS: list[tuple[str, str, str]] = []
+
+
+def row(what: str, measured: str, budget: str = "") -> None:
+    """Print a line of the table."""
+    ROWS.append((what, measured, budget))
+    print(f"{what:<58} {measured:>24}   {budget}", flush=True)
+
+
+def cpu_milliseconds(work: Callable[[], object], count: int) -> float:
+    """Return the median processor time of a call, garbage collection included."""
+    times = []
+    for _ in range(count):
+        began = time.process_time_ns()
+        work()
+        times.append((time.process_time_ns() - began) / 1e6)
+    return statistics.median(times)
+
+
+def private_megabytes(pid: int | str = "self") -> float:
+    """Return RssAnon of a process."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("RssAnon:"):
+            return int(line.split()[1]) / 1024
+    return float("nan")
+
+
+class Machine:
+    """A simulated machine in memory: files, readers, engine, loop, without threads that wait."""
+
+    def __init__(self, disks: int) -> None:
+        """Make the files and everything that reads them."""
+        self.directory = tempfile.mkdtemp(prefix="iowarden-bench-", dir="/dev/shm")  # noqa: S108
+        self.disks = disks
+        self.second = 0
+        self.root_directory = Path(self.directory, "root")
+        write_root(self.root_directory, disks, 0)
+        self.settings = config.parse(
+            f"listen: 127.0.0.1:19748\nstate_directory: {self.directory}\n", "bench"
+        )
+        self.clock = PlayedClock()
+        self.clock.set(1000.0, 1_800_000_000.0)
+        events: queue.SimpleQueue[object] = queue.SimpleQueue()
+        self.root = Root(str(self.root_directory))
+        self.readers = Readers(
+            table.SOURCES,
+            self.settings.period_seconds,
+            lambda: Root(str(self.root_directory)),
+            self.clock.now,
+            events.put,
+        )
+        groups = cli.load_rules(self.settings)
+        self.engine = Engine(groups, self.readers.sources, self.clock.now())
+        self.loop = Loop(
+            Parts(
+                config=self.settings,
+                clock=self.clock,
+                engine=self.engine,
+                readers=self.readers,
+                events=events,
+                log=journal.Log(level="error"),
+                state=State(str(Path(self.directory, "state.db")), events.put),
+                sender=mail.Sender(
+                    mail.MaildirSettings(str(Path(self.directory, "Maildir"))), events.put
+                ),
+                recipients=("root@localhost",),
+                exposition=Exposition(print),
+                notify=lambda _: False,
+                own_metrics=ProcessMetrics(),
+            )
+        )
+        self.fast = [s for s in self.readers.sources if not s.may_hang]
+        block = next(s for s in self.readers.sources if s.may_hang)
+        self.engine.observe([collect(block, self.root, self.clock.now)], self.clock.now(), 1000.0)
+
+    def next_second(self) -> None:
+        """Let a second pass: every disk has done something."""
+        self.second += 1
+        write_root(self.root_directory, self.disks, self.second, only_counters=True)
+        self.clock.set(1000.0 + self.second, 1_800_000_000.0 + self.second)
+
+    def sample(self) -> None:
+        """Read and step the signals, as the loop does each second."""
+        now = self.clock.now()
+        readings = [collect(s, self.root, self.clock.now) for s in self.fast]
+        self.engine.observe(readings, now, 1000.0 + self.second)
+
+    def timed(self, work: Callable[[], object], seconds: int) -> list[float]:
+        """Return the processor milliseconds of `work` for each of some seconds."""
+        times = []
+        for _ in range(seconds):
+            self.next_second()
+            began = time.process_time_ns()
+            work()
+            times.append((time.process_time_ns() - began) / 1e6)
+        return times
+
+    def close(self) -> None:
+        """Remove the files."""
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+
+def bench_machine(disks: int, seconds: int) -> None:
+    """Measure sampling, rules and the whole turn of the loop for so many disks."""
+    machine = Machine(disks)
+    gc.collect()
+    budget = {1: ("", "", ""), 24: ("<= 3", "<= 4", "<= 10"), 480: ("", "", "<= 100")}[disks]
+    machine.timed(machine.sample, 40)  # the windows are full from here on
+    sampling = machine.timed(machine.sample, seconds)
+    rules = []
+    for _ in range(seconds):
+        machine.next_second()
+        machine.sample()
+        began = time.process_time_ns()
+        machine.engine.evaluate(machine.clock.now())
+        rules.append((time.process_time_ns() - began) / 1e6)
+    turns = machine.timed(lambda: machine.loop.turn_once(machine.clock.now()), seconds)
+    mean = statistics.fmean
+    row(f"{disks} disks: sampling and signals, ms a second", f"{mean(sampling):.2f}", budget[0])
+    row(f"{disks} disks: all rule groups, ms a second", f"{mean(rules):.2f}", budget[1])
+    row(f"{disks} disks: everything, ms a second", f"{mean(turns):.2f}", budget[2])
+    machine.close()
+
+
+def bench_growth(ticks: int) -> None:
+    """Measure what private memory a long run adds."""
+    machine = Machine(24)
+    machine.timed(lambda: machine.loop.turn_once(machine.clock.now()), 400)
+    gc.collect()
+    before = private_megabytes()
+    for _ in range(ticks):
+        machine.next_second()
+        machine.loop.turn_once(machine.clock.now())
+    gc.collect()
+    row(
+        f"24 disks: growth of RssAnon over {ticks:,} ticks, MB",
+        f"{private_megabytes() - before:+.2f}",
+        "0 over a million",
+    )
+    machine.close()
+
+
+def bench_daemon() -> None:
+    """Measure the memory and processor time of the real program on this machine."""
+    directory = tempfile.mkdtemp(prefix="iowarden-bench-")
+    settings = Path(directory, "iowarden.yaml")
+    settings.write_text(f"listen: 127.0.0.1:{free_port()}\nstate_directory: {directory}\n")
+    program = str(Path(sys.executable).with_name("iowarden"))
+    process = subprocess.Popen(
+        [program, "run", "--config", str(settings)],
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "MALLOC_ARENA_MAX": "1"},
+    )
+    time.sleep(15)  # a measurement, not a test: so long until it has settled
+    began = _cpu_seconds(process.pid)
+    time.sleep(20)
+    used = (_cpu_seconds(process.pid) - began) / 20 * 1000
+    row("this machine: the program's RssAnon, MB", f"{private_megabytes(process.pid):.1f}", "< 40")
+    row("this machine: the program, ms of processor a second", f"{used:.1f}", "<= 10")
+    process.terminate()
+    process.wait(20)
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+def _cpu_seconds(pid: int) -> float:
+    words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def free_port() -> int:
+    """Return a port nobody listens to now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+SERIES, CHANGED, PER_FAMILY = 5000, 1000, 50
+
+
+def bench_scrape(scrapes: int) -> None:
+    """Measure scrapes of 5,000 series of which 1,000 changed, alone and beside 200 idle clients."""
+    exposition = Exposition(print)
+    labels = [tuple((("device", f"sd{i}"), ("serial", f"S{i:012}"))) for i in range(PER_FAMILY)]
+
+    def chunk(name: str, series: int, version: int) -> Chunk:
+        families = tuple(
+            (
+                Family(f"iowarden_{name}_{f}", "gauge", "A simulated family."),
+                tuple((f"iowarden_{name}_{f}", own, version + f / 7) for own in labels),
+            )
+            for f in range(series // PER_FAMILY)
+        )
+        return Chunk(name, version, families)
+
+    still = tuple(chunk(f"still{i}", 1000, 1) for i in range((SERIES - CHANGED) // 1000))
+    settings = config.parse("", "bench").http
+    app = App("bench", exposition.render, lambda: "", lambda: "", lambda: "")
+    server = Server((("127.0.0.1", free_port()),), app, settings, print)
+    problem = server.start()
+    if problem:
+        row("scrape", problem)
+        return
+    address = server.bound[0]
+
+    def scrape(version: int) -> float:
+        exposition.publish(Snapshot((*still, chunk("moving", CHANGED, version))))
+        began = time.perf_counter()
+        connection = http.client.HTTPConnection(*address)
+        connection.request("GET", "/metrics")
+        connection.getresponse().read()
+        connection.close()
+        return (time.perf_counter() - began) * 1000
+
+    scrape(0)
+    alone = sorted(scrape(v) for v in range(1, scrapes + 1))
+    idle = [socket.create_connection(address) for _ in range(200)]
+    beside = sorted(scrape(v) for v in range(scrapes + 1, 2 * scrapes + 1))
+    p99 = int(scrapes * 0.99) - 1
+    row("scrape of 5,000 series, 1,000 changed: median, ms", f"{alone[scrapes // 2]:.2f}")
+    row("scrape of 5,000 series, 1,000 changed: p99, ms", f"{alone[p99]:.2f}", "<= 10")
+    row("beside 200 idle clients: p99, ms", f"{beside[p99]:.2f}")
+    row("beside 200 idle clients: p99, ratio", f"{beside[p99] / alone[p99]:.2f}", "<= 1.5")
+    for client in idle:
+        client.close()
+    server.close()
+
+
+def main() -> None:
+    """Measure everything and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--ticks", type=int, default=20_000, help="ticks of the growth measurement")
+    parser.add_argument("--seconds", type=int, default=300, help="simulated seconds a machine")
+    arguments = parser.parse_args()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, hard), hard) if soft < 4096 else (soft, hard))
+    print(f"{'what':<58} {'measured':>24}   budget")
+    for disks in (1, 24, 480):
+        bench_machine(disks, arguments.seconds)
+    bench_scrape(300)
+    bench_growth(arguments.ticks)
+    bench_daemon()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,228 @@
+"""The life of an alert, on rules as users write them."""
+
+from __future__ import annotations
+
+import pytest
+
+from iowarden.collectors import table
+from iowarden.collectors.meminfo import parse_meminfo
+from iowarden.collectors.vocabulary import Family, Outcome, Reading, Sample
+from iowarden.rules.alerts import Alert, State, Transition
+from iowarden.rules.engine import Engine
+from iowarden.rules.rulefile import parse_rule_file
+
+START = 1_800_000_000.0
+
+RULES = """
+groups:
+  - name: test
+    interval: 1s
+    rules:
+      - alert: Hot
+        expr: temperature > 50
+        for: 3s
+        keep_firing_for: 2s
+        labels: {severity: warning}
+        annotations: {summary: "{{ $labels.device }} has {{ $value }}"}
+"""
+
+THERMOMETER = table.Source(
+    name="thermometer",
+    period_seconds=1.0,
+    may_hang=False,
+    read=lambda _: None,
+    families=(Family("temperature", "gauge", "A simulated temperature."),),
+    emit=lambda value, _: value,
+)
+
+
+class Machine:
+    """A machine with one thermometer a device, and rules over it."""
+
+    def __init__(self, rules: str = RULES) -> None:
+        self.now = START
+        self.engine = Engine(parse_rule_file(rules, "test.yaml"), [THERMOMETER], self.now)
+
+    def second(
+        self,
+        temperatures: dict[str, float] | None,
+        outcome: Outcome = Outcome.OK,
+    ) -> list[Transition]:
+        """Let a second pass; None: the thermometer does not answer."""
+        samples: list[Sample] | None = None
+        if temperatures is not None:
+            samples = [
+                ("temperature", (("device", device),), value)
+                for device, value in temperatures.items()
+            ]
+        reading = Reading("thermometer", outcome, self.now, 0.0, samples, "cable pulled")
+        self.engine.observe([reading], self.now, self.now - START + 1000)
+        changes = self.engine.evaluate(self.now)
+        self.now += 1.0
+        return changes
+
+    def seconds(self, count: int, temperatures: dict[str, float] | None) -> list[str]:
+        """Let some seconds pass; return the states that were entered."""
+        outcome = Outcome.FAILED if temperatures is None else Outcome.OK
+        return [
+            change.alert.state.value
+            for _ in range(count)
+            for change in self.second(temperatures, outcome)
+        ]
+
+    def only(self) -> Alert:
+        """The one alert there is."""
+        (alert,) = self.engine.alerts()
+        return alert
+
+
+def test_an_alert_waits_for_its_time_and_then_fires() -> None:
+    """`for: 3s`: pending at first sight, firing three seconds later, with the value of then."""
+    host = Machine()
+    assert host.seconds(3, {"a": 60.0}) == ["pending"]
+    assert host.seconds(1, {"a": 61.0}) == ["firing"]
+    assert host.only().annotation("summary") == "a has 61"
+
+
+def test_a_condition_that_ends_before_its_time_was_nothing() -> None:
+    """A pending alert disappears without a word."""
+    host = Machine()
+    host.seconds(3, {"a": 60.0})
+    assert host.seconds(1, {"a": 40.0}) == []
+    assert host.engine.alerts() == []
+
+
+def test_a_firing_alert_is_kept_for_its_time_and_then_resolves() -> None:
+    """`keep_firing_for: 2s`: a short dip below the threshold is no end."""
+    host = Machine()
+    host.seconds(5, {"a": 60.0})
+    assert host.seconds(1, {"a": 40.0}) == []
+    assert host.seconds(1, {"a": 60.0}) == []
+    assert host.seconds(2, {"a": 40.0}) == []
+    assert host.seconds(1, {"a": 40.0}) == ["resolved"]
+
+
+def test_each_device_is_an_alert_of_its_own() -> None:
+    """Two hot disks are two alerts; one that cools resolves alone."""
+    host = Machine()
+    host.seconds(5, {"a": 60.0, "b": 70.0})
+    host.seconds(4, {"a": 60.0, "b": 40.0})
+    states = {alert.label("device"): alert.state for alert in host.engine.alerts()}
+    assert states == {"a": State.FIRING, "b": State.RESOLVED}
+
+
+def test_a_source_that_falls_silent_resolves_nothing() -> None:
+    """Held for three periods, then unknown, for as long as it takes; good data ends it."""
+    host = Machine()
+    host.seconds(5, {"a": 60.0})
+    assert host.seconds(3, None) == []
+    assert host.seconds(1, None) == ["unknown"]
+    assert host.only().unknown_reason == "thermometer failed: cable pulled"
+    assert host.seconds(3600, None) == []
+    assert host.only().state is State.UNKNOWN
+    assert host.seconds(1, {"a": 60.0}) == ["firing"]
+
+
+def test_a_source_that_comes_back_with_good_data_resolves_what_is_over() -> None:
+    """Unknown, then below the threshold: the end, after the time it is kept."""
+    host = Machine()
+    host.seconds(5, {"a": 60.0})
+    host.seconds(10, None)
+    assert host.seconds(4, {"a": 40.0}) == ["firing", "resolved"]
+
+
+def test_nothing_fires_anew_on_a_source_that_is_silent() -> None:
+    """Pending when the cable was pulled: its time does not run on what nobody reads."""
+    host = Machine()
+    host.seconds(2, {"a": 60.0})
+    assert host.seconds(60, None) == []
+
+
+def test_a_broken_source_is_not_a_source_without_series() -> None:
+    """A pressure file that never existed is absent; its rule just has nothing to say."""
+    host = Machine()
+    for _ in range(10):
+        assert host.second(None, Outcome.ABSENT) == []
+    assert host.engine.alerts() == []
+
+
+def test_firings_of_two_hours_are_counted() -> None:
+    """Three warnings in two hours are worse than one; what is older is forgotten."""
+    host = Machine()
+    for _ in range(3):
+        host.seconds(5, {"a": 60.0})
+        host.seconds(5, {"a": 40.0})
+    assert len(host.only().recent_firings) == 3
+    host.now += 7200
+    host.seconds(1, {"a": 40.0})
+    assert host.engine.alerts() == [] or host.only().recent_firings == ()
+
+
+def test_a_restart_keeps_what_was_firing() -> None:
+    """The alert goes on with its own beginning, and does not fire a second time."""
+    host = Machine()
+    host.seconds(5, {"a": 60.0})
+    kept = host.engine.alerts()
+    again = Machine()
+    again.now = host.now
+    assert again.engine.restore(kept) == []
+    assert again.seconds(2, {"a": 60.0}) == []
+    assert again.only().active_seconds == kept[0].active_seconds
+
+
+def test_what_cleared_during_a_restart_resolves_after_it() -> None:
+    """Nothing is lost because nobody looked for a minute."""
+    host = Machine()
+    host.seconds(5, {"a": 60.0})
+    again = Machine()
+    again.now = host.now + 60
+    again.engine.restore(host.engine.alerts())
+    assert again.seconds(4, {"a": 40.0}) == ["resolved"]
+
+
+def test_an_alert_whose_rule_is_gone_is_handed_back() -> None:
+    """A reload without the rule: somebody must say that it is over."""
+    host = Machine()
+    host.seconds(5, {"a": 60.0})
+    other = Machine(RULES.replace("Hot", "Cold"))
+    assert [a.name for a in other.engine.restore(host.engine.alerts())] == ["Hot"]
+
+
+def test_two_results_with_the_same_labels_are_an_error_that_is_told() -> None:
+    """As in Prometheus; the rule is named, nothing fires by half."""
+    host = Machine(RULES.replace("severity: warning", "severity: warning, device: one"))
+    host.seconds(5, {"a": 60.0, "b": 60.0})
+    (problem,) = host.engine.problems()
+    assert problem.rule == "Hot"
+    assert "expected results with different labels" in problem.text
+
+
+def test_one_second_of_a_rule_in_error_is_counted_for_metrics() -> None:
+    """`iowarden_rule_evaluation_failures_total` exists at 0 and rises."""
+    host = Machine(RULES.replace("severity: warning", "severity: warning, device: one"))
+
+    def failures() -> float:
+        return next(
+            sample[2]
+            for chunk in host.engine.chunks()
+            for family, samples in chunk.families
+            for sample in samples
+            if family.name == "iowarden_rule_evaluation_failures_total"
+        )
+
+    host.seconds(1, {"a": 1.0})
+    assert failures() == 0.0
+    host.seconds(2, {"a": 60.0, "b": 60.0})
+    assert failures() == 2.0
+
+
+@pytest.mark.parametrize("name", ["node_memory_Dirty_bytes", "iowarden_memory_dirty_bytes"])
+def test_rules_read_both_our_names_and_those_of_node_exporter(name: str) -> None:
+    """A user's rule for node_exporter works in the daemon as it is."""
+    rules = RULES.replace("temperature > 50", f"{name} > 1024").replace("for: 3s", "for: 0s")
+    source = next(s for s in table.SOURCES if s.name == "meminfo")
+    engine = Engine(parse_rule_file(rules, "test.yaml"), [source], START)
+    text = "MemTotal: 9 kB\nMemFree: 1 kB\nBuffers: 0 kB\nCached: 0 kB\nDirty: 2 kB\nWriteback: 0 kB\n"
+    reading = Reading("meminfo", Outcome.OK, START, 0.0, parse_meminfo(text))
+    engine.observe([reading], START, 1000.0)
+    assert [change.alert.state for change in engine.evaluate(START)] == [State.FIRING]

@@ -1,0 +1,357 @@
+"""The shipped rules on whole machines: what they say, and above all when they say nothing."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from iowarden.collectors.recording import idle_frames
+from support.host import Host, played
+from support.recordings import STALL, corpus, open_fixture, stall_from_corpus, write_tree
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+RULES = Path(__file__).parents[2] / "rules"
+PAGE = 4096
+START = 1_800_000_000.0
+UPTIME = 1000.0
+"""Long after boot: the guard of the first two minutes plays no part unless a test wants it."""
+
+
+class Simulation:
+    """A host with disks whose counters are set second by second."""
+
+    def __init__(self, tmp_path: Path, *, uptime: float = UPTIME, laptop_mode: int = 0) -> None:
+        self.directory = tmp_path / "root"
+        self.host = Host(self.directory)
+        self.second = 0
+        self.uptime = uptime
+        self.disks: dict[str, list[int]] = {}
+        write_tree(
+            self.directory,
+            {
+                "/proc/sys/vm/dirty_ratio": "20\n",
+                "/proc/sys/vm/dirty_background_ratio": "10\n",
+                "/proc/sys/vm/dirty_bytes": "0\n",
+                "/proc/sys/vm/dirty_background_bytes": "0\n",
+                "/proc/sys/vm/dirty_expire_centisecs": "3000\n",
+                "/proc/sys/vm/dirty_writeback_centisecs": "500\n",
+                "/proc/sys/vm/laptop_mode": f"{laptop_mode}\n",
+                "/proc/sys/kernel/osrelease": "6.1.0-28-amd64\n",
+            },
+        )
+
+    def add_disk(self, name: str, serial: str = "") -> None:
+        """Plug a disk in."""
+        base = f"/sys/block/{name}"
+        files: dict[str, str | bytes | None] = {
+            f"{base}/slaves": None,
+            f"{base}/holders": None,
+            f"{base}/size": "1953525168\n",
+            f"{base}/device/timeout": "30\n",
+            f"{base}/device/model": "SIMULATED HDD\n",
+        }
+        if serial:
+            files[f"{base}/device/vpd_pg80"] = b"\0\x80\0" + bytes([len(serial)]) + serial.encode()
+        write_tree(self.directory, files)
+        self.disks[name] = [0, 0, 0]
+
+    def run(
+        self,
+        seconds: int,
+        *,
+        queued: int = 0,
+        threshold: int = 1_000_000_000,
+        background: int = 500_000_000,
+        blocked: int = 0,
+        writes: Mapping[str, int] | None = None,
+        in_flight: Mapping[str, int] | None = None,
+    ) -> None:
+        """Let seconds pass: bytes queued, the kernel's limits, tasks blocked, bytes per second."""
+        for _ in range(seconds):
+            lines = []
+            for number, (name, counters) in enumerate(self.disks.items()):
+                written = (writes or {}).get(name, 0)
+                counters[0] += written
+                counters[1] += -(-written // 1_000_000)
+                counters[2] = (in_flight or {}).get(name, 0)
+                sectors, completed = counters[0] // 512, counters[1]
+                lines.append(
+                    f"8 {number * 16} {name} 0 0 0 0 {completed} 0 {sectors} 0 {counters[2]} 0 0"
+                    " 0 0 0 0 0 0\n"
+                )
+            write_tree(
+                self.directory,
+                {
+                    "/proc/diskstats": "".join(lines),
+                    "/proc/meminfo": (
+                        "MemTotal: 8000000 kB\nMemFree: 500000 kB\nBuffers: 1 kB\nCached: 1 kB\n"
+                        f"Dirty: {queued // 1024} kB\nWriteback: 0 kB\n"
+                    ),
+                    "/proc/vmstat": (
+                        f"nr_dirty {queued // PAGE}\nnr_writeback 0\nnr_dirtied 0\nnr_written 0\n"
+                        f"nr_dirty_threshold {threshold // PAGE}\n"
+                        f"nr_dirty_background_threshold {background // PAGE}\n"
+                        "pgpgin 0\npgpgout 0\n"
+                    ),
+                    "/proc/stat": (
+                        "cpu  1 0 1 1 1 0 0 0 0 0\nintr 0\nctxt 0\nbtime 1799999000\nprocesses 1\n"
+                        f"procs_running 1\nprocs_blocked {blocked}\n"
+                    ),
+                },
+            )
+            self.host.tick(self.uptime + self.second, START + self.second)
+            self.second += 1
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Simulation:
+    """A host with two disks, sda written at 100 MB/s for 20 s, long after boot."""
+    simulation = Simulation(tmp_path)
+    simulation.add_disk("sda", "S1")
+    simulation.add_disk("sdb", "S2")
+    simulation.run(20, writes={"sda": 100_000_000}, in_flight={"sda": 4})
+    return simulation
+
+
+QUEUED = 875_000_000
+
+
+def test_a_writer_held_at_the_limit_is_information(machine: Simulation) -> None:
+    """GA4: 20/10, 87.5 % of the threshold for a minute, the writer itself blocked: no mail."""
+    machine.run(
+        60, queued=QUEUED, blocked=1, writes={"sda": 100_000_000}, in_flight={"sda": 32}
+    )
+    assert machine.host.names() == {"WriteThrottle"}
+    machine.run(120)
+    assert machine.host.mails == []
+
+
+def test_the_same_with_a_lull_and_twenty_seconds_to_drain_is_a_warning(
+    machine: Simulation,
+) -> None:
+    """GA4, second half: a trickle of 0.9 MB/s where 100 MB/s were, and tasks wait."""
+    machine.run(20, queued=QUEUED, blocked=1, writes={"sda": 900_000}, in_flight={"sda": 32})
+    assert ("WriteStall", "warning") in {(name, level) for _, name, level in machine.host.fired}
+    assert machine.host.names("critical") == set()
+    machine.run(60)
+    assert machine.host.reasons() == ["opened"]
+
+
+def test_below_freerun_nothing_is_said(machine: Simulation) -> None:
+    """GA5: 74.9 % of the threshold, whatever the disks do."""
+    machine.run(90, queued=749_000_000, blocked=2, writes={"sda": 100_000_000})
+    assert machine.host.fired == []
+
+
+def test_the_dip_of_four_seconds_after_the_cure_is_silent(machine: Simulation) -> None:
+    """GA7: limits lowered; four slow seconds, then on."""
+    for _ in range(5):
+        machine.run(4, queued=QUEUED, blocked=3, writes={"sda": 2_000_000}, in_flight={"sda": 9})
+        machine.run(12, queued=QUEUED, blocked=1, writes={"sda": 62_000_000}, in_flight={"sda": 9})
+    assert machine.host.names() <= {"WriteThrottle", "DirtyLimitTooLarge"}
+    assert machine.host.mails == []
+
+
+def test_two_minutes_to_drain_and_three_tasks_waiting_is_a_stall(machine: Simulation) -> None:
+    """A slow disk takes its 2 MB/s steadily: no lull, but 7 minutes of backlog and others wait."""
+    machine.run(60, queued=QUEUED, blocked=3, writes={"sda": 2_000_000}, in_flight={"sda": 9})
+    assert "WriteStall" in machine.host.names("warning")
+
+
+def test_two_tasks_waiting_is_still_only_the_writers_own_business(machine: Simulation) -> None:
+    """Harm to somebody else is what makes it a warning."""
+    machine.run(90, queued=QUEUED, blocked=2, writes={"sda": 2_000_000}, in_flight={"sda": 9})
+    assert machine.host.names("warning") == set()
+
+
+def test_half_a_minute_at_the_threshold_is_a_stall(machine: Simulation) -> None:
+    """Writers are stopped there, not paused."""
+    machine.run(40, queued=1_000_100_000, writes={"sda": 100_000_000}, in_flight={"sda": 9})
+    assert "WriteStall" in machine.host.names("warning")
+
+
+def test_a_threshold_that_came_down_to_the_level_is_no_stall(machine: Simulation) -> None:
+    """Programs took memory: the limit fell by half in the minute, nobody wrote more."""
+    machine.run(5, queued=600_000_000, threshold=1_000_000_000, writes={"sda": 10**8})
+    machine.run(
+        45, queued=600_000_000, threshold=590_000_000, background=295_000_000, writes={"sda": 10**8}
+    )
+    assert machine.host.names("warning") == set()
+
+
+def test_the_first_two_minutes_after_boot_are_not_judged_by_a_lull(tmp_path: Path) -> None:
+    """Services start, caches are cold: only two minutes of backlog with waiting tasks count."""
+    simulation = Simulation(tmp_path, uptime=10.0)
+    simulation.add_disk("sda")
+    simulation.run(20, writes={"sda": 10**8}, in_flight={"sda": 4})
+    simulation.run(20, queued=QUEUED, blocked=1, writes={"sda": 900_000}, in_flight={"sda": 9})
+    assert "WriteStall" not in simulation.host.names()
+
+
+def test_laptop_mode_puts_writing_off_on_purpose(tmp_path: Path) -> None:
+    """What is written late by choice is no lull."""
+    simulation = Simulation(tmp_path, laptop_mode=5)
+    simulation.add_disk("sda")
+    simulation.run(20, writes={"sda": 10**8}, in_flight={"sda": 4})
+    simulation.run(20, queued=QUEUED, blocked=1, writes={"sda": 900_000}, in_flight={"sda": 9})
+    assert "WriteStall" not in simulation.host.names()
+
+
+def test_a_stall_of_a_minute_while_the_disk_hangs_is_critical_and_one_thread(
+    machine: Simulation,
+) -> None:
+    """A and B2 belong to the disk that completes nothing; the host gets no thread of its own."""
+    machine.run(90, queued=QUEUED, blocked=5, in_flight={"sda": 32})
+    assert {"DeviceStall", "WriteLull", "WriteStall"} <= machine.host.names("critical")
+    assert {mail.due.incident.key for mail in machine.host.mails} == {"disk  SIMULATED HDD S1"}
+    assert len({mail.due.incident.identifier for mail in machine.host.mails}) == 1
+    assert machine.host.reasons()[0] == "opened"
+    assert machine.host.mails[0].due.incident.object == "sda (SIMULATED HDD, serial S1)"
+
+
+def test_the_third_stall_in_two_hours_is_critical(machine: Simulation) -> None:
+    """Every 20 minutes a freeze, as the databases of 2008 and 2012 had them."""
+    for _ in range(3):
+        machine.run(20, queued=QUEUED, blocked=1, writes={"sda": 900_000}, in_flight={"sda": 9})
+        machine.run(120, writes={"sda": 100_000_000})
+    assert "WriteStallRepeats" in machine.host.names("critical")
+
+
+def test_the_incidents_rows_fire_at_the_tenth(tmp_path: Path) -> None:
+    """GB1: 22 seconds of the frozen server as completed writes of one disk."""
+    simulation = Simulation(tmp_path)
+    simulation.add_disk("sda")
+    level = {"queued": 3_237_432 * 1024, "threshold": 3_269_816 * 1024, "background": 817_454 * 1024}
+    simulation.run(12, blocked=5, writes={"sda": 65_500 * 1024}, in_flight={"sda": 4}, **level)
+    assert "WriteLull" not in simulation.host.names()
+    began = simulation.second
+    rows = [(0, 4)] * 19 + [(8, 3), (0, 4), (1928, 5)]
+    for kilobytes, blocked in rows:
+        simulation.run(
+            1, blocked=blocked, writes={"sda": kilobytes * 1024}, in_flight={"sda": 4}, **level
+        )
+    values = [
+        max(v for name, v in signals.items() if name.startswith("iowarden_write_lull_seconds"))
+        for _, signals in simulation.host.history[began:]
+    ]
+    assert values[9] == 10.0
+    assert max(values) == 21.0
+    assert "WriteLull" in simulation.host.names("warning")
+
+
+def test_a_frozen_file_system_is_a_hung_device_after_ten_seconds(machine: Simulation) -> None:
+    """GB2: 96 requests in flight, none completed, 50 MB of write-back, hardly any pressure."""
+    began = machine.second
+    machine.run(13, queued=50_000_000, blocked=2, in_flight={"sda": 96})
+    stalled = [
+        signals['iowarden_device_stalled_seconds{device="sda"}']
+        for _, signals in machine.host.history[began:]
+    ]
+    assert stalled[9] == 10.0
+    assert machine.host.names("warning") == {"DeviceStall"}
+    machine.run(25, queued=50_000_000, blocked=2, in_flight={"sda": 96})
+    assert machine.host.names("critical") == {"DeviceStall"}
+    assert machine.host.reasons() == ["opened"]
+
+
+def test_a_device_that_vanishes_in_a_stall_is_not_well(machine: Simulation) -> None:
+    """Pulled out while it hung: the incident stays open and says that nobody can read it."""
+    machine.run(45, in_flight={"sda": 9})
+    del machine.disks["sda"]
+    shutil.rmtree(machine.directory / "sys/block/sda")
+    machine.run(1200)
+    assert machine.host.reasons() == ["opened", "unreadable"]
+
+
+def test_the_recorded_stall_forecasts_its_drain_and_is_one_thread(tmp_path: Path) -> None:
+    """The corpus's stall: 300 to 400 s from ten seconds after A1 begins until uptime 96 s."""
+    (tmp_path / "recording").mkdir()
+    recording = stall_from_corpus(corpus(STALL), tmp_path / "recording")
+    idle_frames(recording, 700)
+    host = played(recording, tmp_path)
+    began = next(u for u, s in host.history if s.get("iowarden_writeback_above_freerun_seconds"))
+    drains = [
+        signals.get("iowarden_writeback_drain_seconds")
+        for uptime, signals in host.history
+        if began + 10 <= uptime <= 96.5
+    ]
+    assert len(drains) > 60
+    assert all(drain is not None and 300 <= drain <= 400 for drain in drains)
+    assert host.reasons() == ["opened", "all clear"]
+    assert host.names("warning") == {"WriteStall"}
+
+
+def test_our_own_recorded_stall_is_one_thread_that_ends(tmp_path: Path) -> None:
+    """A disk throttled to 2 MB/s in our own machine: seen, forecast, cleared."""
+    recording = open_fixture("write-stall", tmp_path)
+    idle_frames(recording, 700)
+    host = played(recording, tmp_path)
+    assert "WriteStall" in host.names("warning")
+    assert len({mail.due.incident.identifier for mail in host.mails}) == 1
+    assert host.reasons()[0] == "opened"
+    assert host.reasons()[-1] == "all clear"
+
+
+@pytest.mark.parametrize("name", ["healthy-copy", "idle"])
+def test_a_healthy_machine_sends_no_mail(name: str, tmp_path: Path) -> None:
+    """GA8: two copies of five times the threshold and a reader; and a machine that does nothing."""
+    recording = open_fixture(name, tmp_path)
+    idle_frames(recording, 700)
+    host = played(recording, tmp_path)
+    assert host.mails == []
+    assert host.names() <= {"WriteThrottle", "DirtyLimitTooLarge"}
+    if name == "healthy-copy":
+        assert "WriteThrottle" in host.names()
+
+
+def test_our_own_hung_disk_is_its_own_incident(tmp_path: Path) -> None:
+    """Recorded: traffic, then nothing completes for a minute, then it heals."""
+    recording = open_fixture("hung-disk", tmp_path)
+    idle_frames(recording, 700)
+    host = played(recording, tmp_path)
+    assert "DeviceStall" in host.names("critical")
+    assert len({mail.due.incident.identifier for mail in host.mails}) == 1
+    assert host.reasons()[-1] == "all clear"
+
+
+@pytest.mark.parametrize("path", sorted(RULES.glob("*.yaml")), ids=lambda p: p.name)
+def test_prometheus_itself_loads_the_shipped_rules(path: Path) -> None:
+    """The same file serves a Prometheus that scrapes iowarden."""
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        pytest.skip("promtool is not installed (package prometheus)")
+    checked = subprocess.run(
+        [promtool, "check", "rules", str(path)], capture_output=True, text=True, check=False
+    )
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def test_every_shipped_alert_tells_a_tired_person_what_to_do() -> None:
+    """Summary, source and condition always; advice and severity wherever a mail may come of it."""
+    from support.host import shipped_rules
+
+    for group in shipped_rules():
+        for rule in group.rules:
+            labels = dict(getattr(rule, "labels", ()))
+            if not hasattr(rule, "alert"):
+                continue
+            annotations = dict(rule.annotations)
+            assert {"summary", "source"} <= annotations.keys(), rule.alert
+            assert {"severity", "condition"} <= labels.keys(), rule.alert
+            if labels["severity"].render({}, 0.0, None) in {"warning", "critical"}:
+                assert {"advice", "unknown", "description"} <= annotations.keys(), rule.alert
+
+
+def test_the_reference_incident_is_in_our_fixture_numbers() -> None:
+    """The rows of GB1 are those of the incident's own vmstat, where that is at hand."""
+    golden = json.loads(corpus("reference/golden.json").read_text())["B"]
+    written = [row[9] for row in golden["unhealthy"]]
+    assert written == [0] * 19 + [8, 0, 1928]
+    assert sum(w <= 655 for w in written) == golden["expect"]["lull_rows_bo_le_1pct"]
