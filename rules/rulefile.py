@@ -240,7 +240,7 @@ class _Reader:
         expression = None
         if text.get("expr", "").strip():
             expression = self._expression(fields["expr"][1], f"{what}: expr")
-        else:
+        elif "expr" not in fields or isinstance(fields["expr"][1], yaml.ScalarNode):
             position = _start(fields["expr"][1] if "expr" in fields else node)
             self._wrong(position, f"{what}: field 'expr' must be set in rule")
         wait: dict[str, float] = {

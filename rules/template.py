@@ -233,14 +233,19 @@ def _label(name: str, sample: Struct) -> str:
 
 def _replace_all(pattern: str, replacement: str, text: str) -> str:
     """Return the text with each match replaced; `$1`, `${1}` and `${name}` stand for groups."""
+    pattern_search = _search(pattern).search
     parts: list[str] = []
-    end = -1
-    copied = 0
-    for match in _search(pattern).finditer(text):
-        if match.end() == match.start() == end:
-            continue  # Go finds no empty match right after another one.
-        parts += (text[copied : match.start()], _expanded(replacement, match))
-        copied = end = match.end()
+    position = copied = 0
+    while match := pattern_search(text, position):
+        start, end = match.span()
+        parts.append(text[copied:start])
+        if end > copied or start == 0:  # No empty match right after another one.
+            parts.append(_expanded(replacement, match))
+        copied = end
+        # After an empty match Go does not try for a longer one at the same place.
+        position = max(end, position + 1)
+        if position > len(text):
+            break
     return "".join(parts) + text[copied:]
 
 

@@ -249,7 +249,9 @@ class _Translator:
             return _class(self._perl(character))  # ASCII; case makes no difference to them.
         if character and character in "bBAz":
             self._position += 2
-            return {"b": r"(?a:\b)", "B": r"(?a:\B)", "A": r"(?:\A)", "z": r"(?:\Z)"}[character]
+            # Python's \B does not match an empty text before 3.14.
+            not_boundary = r"(?a:\B|\A\Z)"
+            return {"b": r"(?a:\b)", "B": not_boundary, "A": r"(?:\A)", "z": r"(?:\Z)"}[character]
         if character == "Q":
             end = self._pattern.find(r"\E", self._position)
             literal = self._pattern[self._position + 2 : end if end >= 0 else None]
