@@ -207,9 +207,9 @@ def describe() -> str:
     lines = [
         "# Recorded machines",
         "",
-        "Each archive is a recording (format: 'collectors/recording.py') of our own test machine, a",
-        f"Debian 12 guest of {MEMORY_MEBIBYTES} MiB in QEMU without hardware virtualisation, whose",
-        "emulated SCSI disks QEMU slows down or hangs. This makes them, and this text, anew:",
+        "Each archive is a recording (format: 'collectors/recording.py') of our own test machine:",
+        f"Debian 12 with {MEMORY_MEBIBYTES} MiB in an emulated PC (QEMU), which slows",
+        "down or hangs its emulated SCSI disks. This makes them, and this text, anew:",
         "",
         "    .venv/bin/python tests/vm/record_fixtures.py [NAME ...]",
         "",

@@ -1,0 +1,53 @@
+"""The root disk hangs: nothing can be read from it or written to it, programs and logs included."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from vm.harness import wait_for
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from vm.watched import Watched
+
+HANG_SECONDS = 180.0
+"""30 s without a completion are critical; with reserve for a busy building machine."""
+
+
+@pytest.fixture(scope="module")
+def hung(watched: Watched) -> Iterator[Watched]:
+    """Hang the root disk while programs write to it; return when a mail about it has arrived."""
+    vm = watched.vm
+    vm.run("touch /run/writing")
+    vm.start(
+        "while [ -e /run/writing ]; do"
+        " dd if=/dev/zero of=/var/tmp/synced bs=64k count=4 conv=fsync; done"
+    )
+    # A hang is told from a spin-up by what the disk completed before.
+    wait_for(lambda: _written(watched) > 1024 * 1024, "iowarden to see the disk written to", 60)
+    vm.throttle("root", total=1)
+    wait_for(lambda: watched.mail.with_words("CRITICAL", "vda"), "a mail of the hang", HANG_SECONDS)
+    yield watched
+    vm.throttle("root")
+
+
+def test_the_alert_leaves_while_the_root_disk_hangs(hung: Watched) -> None:
+    """A mail at a server elsewhere names the disk, while no program can be loaded any more."""
+    mail = hung.mail.with_words("CRITICAL", "vda")[0]
+    body = mail.get_body(("plain",))
+    assert body is not None
+    assert "vda" in body.get_content()
+    assert len(hung.mail.incidents()) == 1
+
+
+def test_the_service_outlives_the_hang_of_its_root_disk(hung: Watched) -> None:
+    """Once the disk answers again, the same process goes on: no watchdog, no restart."""
+    hung.vm.throttle("root")
+    unit = hung.unit("ActiveState", "NRestarts", "Result")
+    assert unit == {"ActiveState": "active", "NRestarts": "0", "Result": "success"}
+
+
+def _written(watched: Watched) -> float:
+    return watched.metric("iowarden_device_written_bytes_total", device="vda") or 0.0

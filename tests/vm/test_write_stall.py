@@ -1,0 +1,104 @@
+"""A write stall in a real kernel: a disk takes 2 MiB/s and somebody copies 1500 MiB to it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from vm.harness import MEBIBYTE, wait_for
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from vm.watched import Watched
+
+MAIL_SECONDS = 300.0
+"""Until the warning: some 20 s to fill the cache, 20 s to judge, 60 s of grouping; with reserve."""
+
+
+@pytest.fixture(scope="module")
+def stalled(watched: Watched) -> Iterator[Watched]:
+    """Stall the writers of a disk; return when the mail about it has arrived."""
+    vm = watched.vm
+    vm.run("sysctl -w vm.dirty_ratio=40 vm.dirty_background_ratio=10")
+    # Small requests: the disk is slow and completes all the time, it does not hang.
+    vm.throttle("slow", write=2 * MEBIBYTE, request_bytes=128 * 1024)
+    writers = [vm.start("dd if=/dev/zero of=/mnt/slow/big bs=1M count=1500")]
+    wait_for(
+        lambda: watched.metric("iowarden_writeback_above_freerun_seconds"),
+        "writers held by the kernel",
+        60,
+    )
+    for number in range(2):
+        command = f"dd if=/dev/zero of=/mnt/slow/small-{number} bs=4k count=4 conv=fsync"
+        writers.append(vm.start(command))
+    wait_for(lambda: watched.mail.with_words("stalled"), "a mail of the stall", MAIL_SECONDS)
+    yield watched
+    vm.throttle("slow")
+    for writer in writers:
+        writer.wait(120)
+
+
+def test_a_write_stall_is_one_incident_in_one_thread_of_mails(stalled: Watched) -> None:
+    """However many rules see the stall, its administrator reads one story."""
+    assert len(stalled.mail.incidents()) == 1
+    first, *others = stalled.mail.mails
+    assert {mail["In-Reply-To"] for mail in others} <= {first["Message-ID"]}
+    assert "guest.example.net" in first["Subject"]
+    assert first["To"] == "storage@example.net"
+
+
+def test_the_mail_of_a_stall_names_the_speed_of_the_disk_and_the_cure(stalled: Watched) -> None:
+    """The disk takes 2 MiB/s; the advice is dirty limits that fit it."""
+    mail = stalled.mail.with_words("stalled")[0]
+    body = mail.get_body(("plain",))
+    assert body is not None
+    text = body.get_content()
+    assert stalled.vm.device("slow") in text
+    assert "sysctl -w vm.dirty_background_bytes=" in text
+
+
+def test_metrics_show_the_stall_while_it_lasts(stalled: Watched) -> None:
+    """A Prometheus that scrapes the guest sees the level, the drain and the waiting tasks."""
+    held = stalled.metric("iowarden_writeback_above_freerun_seconds")
+    drain = stalled.metric("iowarden_writeback_drain_seconds")
+    blocked = stalled.metric("iowarden_tasks_blocked_seconds", at_least="3")
+    assert held is not None
+    assert held >= 10
+    assert drain is not None
+    assert drain >= 120
+    assert blocked is not None
+    assert blocked >= 8
+
+
+def test_journalctl_finds_the_stall_by_the_name_of_its_alert(stalled: Watched) -> None:
+    """The entry has a fixed MESSAGE_ID, whose explanation is in the journal's catalog."""
+    entries = stalled.journal("IOWARDEN_ALERT=WriteStall")
+    assert entries
+    assert {entry["IOWARDEN_SEVERITY"] for entry in entries} <= {"warning", "critical"}
+    identifiers = {entry["MESSAGE_ID"] for entry in entries}
+    assert len(identifiers) == 1
+    assert stalled.vm.run(f"journalctl --list-catalog {identifiers.pop()}")
+
+
+def test_the_service_stays_up_through_the_stall(stalled: Watched) -> None:
+    """Its watchdog stays quiet, nothing has started it anew."""
+    unit = stalled.unit("ActiveState", "NRestarts", "Result", "StatusText")
+    assert unit["ActiveState"] == "active"
+    assert unit["NRestarts"] == "0"
+    assert unit["Result"] == "success"
+    bugs = [entry for entry in stalled.journal() if "bug" in str(entry["MESSAGE"])]
+    assert bugs == []
+
+
+def test_the_unit_is_hardened_where_it_runs(watched: Watched) -> None:
+    """systemd rates its exposure at 2.0 or less."""
+    command = "systemd-analyze security --no-pager --threshold=20 iowarden.service"
+    watched.vm.run(command)
+
+
+def test_the_service_stops_when_it_is_told_to_during_a_stall(stalled: Watched) -> None:
+    """It waits for no disk: systemd has neither to time it out nor to kill it."""
+    stalled.vm.run("systemctl stop iowarden", timeout_seconds=60)
+    unit = stalled.unit("ActiveState", "Result", "ExecMainStatus")
+    assert unit == {"ActiveState": "inactive", "Result": "success", "ExecMainStatus": "0"}

@@ -1,0 +1,68 @@
+"""A guest that iowarden watches, and the mail server it writes to."""
+
+from __future__ import annotations
+
+import email
+import email.policy
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from email.message import EmailMessage
+
+    from aiosmtpd.smtp import SMTP, Envelope, Session
+    from vm.harness import VM
+
+
+@dataclass(slots=True)
+class MailServer:
+    """The mails that a real SMTP server on the host has accepted."""
+
+    mails: list[EmailMessage] = field(default_factory=list)
+
+    async def handle_DATA(  # noqa: N802 - the name that aiosmtpd calls
+        self, server: SMTP, session: Session, envelope: Envelope
+    ) -> str:
+        """Keep one mail."""
+        self.mails.append(
+            email.message_from_bytes(envelope.original_content or b"", policy=email.policy.default)
+        )
+        return f"250 2.0.0 Ok: queued as {len(self.mails)}"
+
+    def incidents(self) -> set[str]:
+        """Return the incidents that the mails are about."""
+        return {mail["X-Iowarden-Incident"] for mail in self.mails}
+
+    def with_words(self, *words: str) -> list[EmailMessage]:
+        """Return the mails with all these words in the subject."""
+        return [mail for mail in self.mails if all(word in mail["Subject"] for word in words)]
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """A running guest that iowarden watches, and where its mails arrive."""
+
+    vm: VM
+    mail: MailServer
+
+    def journal(self, *matches: str) -> list[dict[str, Any]]:
+        """Return the journal's entries of iowarden with these fields."""
+        command = f"journalctl --output=json --identifier=iowarden {' '.join(matches)}"
+        return [json.loads(line) for line in self.vm.run(command).splitlines()]
+
+    def unit(self, *properties: str) -> dict[str, str]:
+        """Return properties of the unit as systemd shows them."""
+        shown = self.vm.run(f"systemctl show iowarden --property={','.join(properties)}")
+        return dict(line.split("=", 1) for line in shown.splitlines())
+
+    def metric(self, name: str, **labels: str) -> float | None:
+        """Return the value of a series that the guest's '/metrics' shows now; None without one."""
+        text = self.vm.run("curl --silent --fail http://127.0.0.1:9748/metrics")
+        wanted = ",".join(f'{key}="{value}"' for key, value in sorted(labels.items()))
+        series = f"{name}{{{wanted}}}" if wanted else name
+        for line in text.splitlines():
+            found, _, value = line.rpartition(" ")
+            if found == series:
+                return float(value)
+        return None
