@@ -1,0 +1,277 @@
+"""What iowarden says: to the journal without ever waiting for it, or to standard error.
+
+Source: systemd docs, JOURNAL_NATIVE_PROTOCOL; systemd.journal-fields(7); sd-daemon(3) for '<N>' prefixes.
+The C library's senders block, and with them every thread, once the journal's queue is full.
+"""
+
+from __future__ import annotations
+
+import array
+import collections
+import errno
+import fcntl
+import os
+import socket
+import struct
+import threading
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from iowarden.daemon.words import one_line
+from iowarden.rules.quantity import duration
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SOCKET_PATH = "/run/systemd/journal/socket"
+IDENTIFIER = "iowarden"
+
+LEVELS = {"error": 3, "warning": 4, "notice": 5, "info": 6, "debug": 7}
+"""Journal priorities by name. Source: syslog(3)."""
+_NAMES = ("EMERG", "ALERT", "CRITICAL", "ERROR", "WARNING", "notice", "info", "debug")
+
+_WAITING_LINES = 1000
+"""So many lines wait for a standard error that does not take them; what comes then is counted as lost."""
+_SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SEAL
+"""journald refuses a memfd that somebody could still change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What sort of line it is; `message_id` is for `journalctl MESSAGE_ID=...` and the catalog."""
+
+    name: str
+    message_id: str
+
+
+STARTED = Kind("started", "78f3f463f5d74b21aeee451dc3a46ad6")
+STOPPED = Kind("stopped", "bdeb8108e80c4604a5fdf75aa56f453e")
+CONFIGURATION = Kind("configuration", "72e496694fcd4433abf81fbfb7c97c5b")
+ALERT_FIRING = Kind("alert firing", "23c19c892d6148d1a9dfe8f5c2dd5e97")
+ALERT_RESOLVED = Kind("alert resolved", "e30e0631519342ac82ae0986dea2254b")
+ALERT_UNKNOWN = Kind("alert unknown", "58aeb5a5b4f944cd92bd7714ca966ca2")
+INCIDENT_OPENED = Kind("incident opened", "f77a30f11ded4f6bbf6fe48f743ca0e8")
+INCIDENT_WORSE = Kind("incident worse", "7c42ba29b22342aabec6f561b1a5058c")
+INCIDENT_CLOSED = Kind("incident closed", "2833354b1c394b6e82d7700a2c266d9e")
+INCIDENT_MAIL = Kind("incident mail", "3c5d49bf058a442f8ab05ef4334c21b6")
+MAIL_DELIVERED = Kind("mail delivered", "5b61da84f9224ec5ae87f2677fdfea82")
+MAIL_FAILED = Kind("mail failed", "9f20b9b0bb264b2ea2c135056183071c")
+SOURCE_FAILED = Kind("source failed", "fbac3d05480249e08876ab1ae73aa44f")
+SOURCE_RECOVERED = Kind("source recovered", "a3dccb6c28ce4eb6b0a02595fa8a5c9b")
+STATE_TROUBLE = Kind("state trouble", "58e5ff873f3c4e4fa04ce727ef580a6b")
+MESSAGES_LOST = Kind("messages lost", "1d56aae707da46ec9e265e155a3969b0")
+TROUBLE = Kind("trouble", "e8e50498565241ed8b2ec1ad08c59cc3")
+
+
+class Log:
+    """Where lines go: the journal's socket, or standard error in the foreground or without a journal.
+
+    `send` returns at once and never raises; what could not be said is counted, and said later in one line.
+    """
+
+    def __init__(
+        self,
+        *,
+        foreground: bool = False,
+        level: str = "info",
+        socket_path: str = SOCKET_PATH,
+        descriptor: int = 2,
+    ) -> None:
+        """Choose the way out. `level`: the least important priority that is said, a key of `LEVELS`."""
+        self.lost_total = 0
+        self._lost_untold = 0
+        self._level = LEVELS[level]
+        self._path = socket_path
+        self._socket: socket.socket | None = None
+        self._writer: _Writer | None = None
+        if foreground or not os.path.exists(socket_path):
+            self._writer = _Writer(descriptor)
+        else:
+            self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
+            self._socket.setblocking(False)
+
+    def send(self, kind: Kind, priority: int, message: str, **fields: str | int | None) -> None:
+        """Say a line. `fields` go by their journal names (IOWARDEN_DEVICE); empty ones are left out."""
+        if priority > self._level:
+            return
+        if self._lost_untold:
+            lost = self._lost_untold
+            text = (
+                f"journal: {lost} messages lost, because the journal or standard error took no more"
+            )
+            if self._take(MESSAGES_LOST, LEVELS["warning"], text, {}):
+                self._lost_untold -= lost
+        if not self._take(kind, priority, message, fields):
+            self._lost_untold += 1
+            self.lost_total += 1
+
+    def close(self, timeout_seconds: float = 1.0) -> None:
+        """Give standard error a moment to take what waits; the journal has it already."""
+        if self._writer is not None:
+            self._writer.close(timeout_seconds)
+        if self._socket is not None:
+            self._socket.close()
+
+    def _take(
+        self, kind: Kind, priority: int, message: str, fields: dict[str, str | int | None]
+    ) -> bool:
+        if self._writer is not None:
+            return self._writer.put(priority, message)
+        own: dict[str, str | int | None] = {
+            "MESSAGE": message,
+            "PRIORITY": priority,
+            "MESSAGE_ID": kind.message_id,
+            "SYSLOG_IDENTIFIER": IDENTIFIER,
+        }
+        return self._transmit(encode({**own, **fields}))
+
+    def _transmit(self, datagram: bytes) -> bool:
+        if self._socket is None:
+            return False
+        try:
+            # By path each time: a journal that comes back after a crash is found without a reconnect.
+            self._socket.sendto(datagram, self._path)
+        except OSError as error:
+            return error.errno == errno.EMSGSIZE and self._transmit_sealed(datagram)
+        return True
+
+    def _transmit_sealed(self, content: bytes) -> bool:
+        """Pass what is too large for a datagram in a sealed memory file."""
+        if self._socket is None:
+            return False
+        try:
+            descriptor = os.memfd_create("iowarden-journal", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        except OSError:
+            return False
+        try:
+            with memoryview(content) as rest:
+                written = 0
+                while written < len(rest):
+                    written += os.write(descriptor, rest[written:])
+            fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, _SEALS)
+            rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [descriptor]))]
+            self._socket.sendmsg([b""], rights, 0, self._path)
+        except OSError:
+            return False
+        finally:
+            os.close(descriptor)
+        return True
+
+
+def encode(fields: dict[str, str | int | None]) -> bytes:
+    """Return one entry of the native protocol; what is None or '' is left out.
+
+    A value with a newline goes with its length, 64 bits little-endian, as the protocol asks.
+    """
+    entry = bytearray()
+    for name, value in fields.items():
+        if value is None or value == "":
+            continue
+        data = _bytes(str(value))
+        if b"\n" in data:
+            entry += name.encode() + b"\n" + struct.pack("<Q", len(data)) + data + b"\n"
+        else:
+            entry += name.encode() + b"=" + data + b"\n"
+    return bytes(entry)
+
+
+def _bytes(text: str) -> bytes:
+    """Return UTF-8, with undecodable bytes of a name as they were: the journal takes any byte."""
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "backslashreplace")
+
+
+class _Writer:
+    """Lines on standard error, written by a thread, because a stopped terminal or full pipe blocks.
+
+    O_NONBLOCK is no way out: it would hold for every program that shares the terminal.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._terminal = os.isatty(descriptor)
+        self._lines: collections.deque[bytes] = collections.deque()
+        self._changed = threading.Condition()
+        self._closing = False
+        self._thread = threading.Thread(target=self._run, name="standard error", daemon=True)
+        self._thread.start()
+
+    def put(self, priority: int, message: str) -> bool:
+        """Take a line, unless too many wait."""
+        if self._terminal:
+            prefix = f"{time.strftime('%H:%M:%S')} {_NAMES[priority]:<8} "
+        else:
+            prefix = f"<{priority}>"
+        lines = [one_line(line, 10_000) for line in message.splitlines()] or [""]
+        text = "".join(f"{prefix}{line}\n" for line in lines).encode("utf-8")
+        with self._changed:
+            if len(self._lines) >= _WAITING_LINES:
+                return False
+            self._lines.append(text)
+            self._changed.notify()
+        return True
+
+    def close(self, timeout_seconds: float) -> None:
+        """Wait so long for what has been taken."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify()
+        self._thread.join(timeout_seconds)
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                while not self._lines and not self._closing:
+                    self._changed.wait()
+                if not self._lines:
+                    return
+                rest = self._lines.popleft()
+            try:
+                while rest:
+                    rest = rest[os.write(self._descriptor, rest) :]
+            except OSError:  # standard error is closed: there is nobody left to tell
+                return
+
+
+@dataclass(slots=True)
+class _Said:
+    text: str
+    since_seconds: float
+    times: int
+
+
+class Once:
+    """The same error is said once, then when it changes or ends. Bounded by the number of keys."""
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        """Nothing is wrong yet. `now` is a clock in seconds."""
+        self._now = now
+        self._said: dict[str, _Said] = {}
+
+    def say(self, key: str, text: str) -> str | None:
+        """Return the line to say about an error, or None when it has been said."""
+        said = self._said.get(key)
+        if said is None:
+            self._said[key] = _Said(text, self._now(), 1)
+            return text
+        said.times += 1
+        if said.text == text:
+            return None
+        said.text = text
+        return text
+
+    def clear(self, key: str) -> str | None:
+        """Return the line that says it is over, or None when nothing was wrong."""
+        said = self._said.pop(key, None)
+        if said is None:
+            return None
+        lasted = duration(self._now() - said.since_seconds)
+        times = "once" if said.times == 1 else f"{said.times} times"
+        return f"{key}: works again after {lasted} ({times}); it was: {said.text}"
+
+    def keys(self) -> list[str]:
+        """Return what is wrong now."""
+        return list(self._said)

@@ -1,0 +1,334 @@
+"""A mail of an incident, as text and HTML, for a tired administrator at three in the morning. Pure.
+
+Source: RFC 5322 (format, threads), RFC 2045 and 2047 (what any server takes), RFC 3834 (Auto-Submitted).
+"""
+
+from __future__ import annotations
+
+# The generator and the codecs are imported by the library when a first mail is made: too late on a hung disk.
+import email.generator
+import email.quoprimime
+import html
+import re
+import textwrap
+from datetime import UTC, datetime, tzinfo
+from email.header import Header
+from email.headerregistry import HeaderRegistry, UnstructuredHeader
+from email.message import EmailMessage
+from email.policy import SMTP, EmailPolicy
+from typing import TYPE_CHECKING
+
+from iowarden.daemon.words import ELLIPSIS, one_line, shorten
+from iowarden.rules.quantity import duration
+from iowarden.rules.notice import Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from iowarden.rules.notice import Evidence, Notice
+
+WIDTH = 78
+"""Columns of text and subject. Source: RFC 5322, section 2.1.1."""
+_LEAST_SUMMARY = 8
+"""Fewer characters of a summary than this say nothing: they are left out."""
+_MOST_CHARACTERS = 2000
+"""Of one line of a notice; a kernel line is at most 1 KiB (printk, LOG_LINE_MAX)."""
+_MOST_IDENTIFIER = 100
+
+_STATES = {
+    Reason.OPENED: "",
+    Reason.WORSE: "WORSE",
+    Reason.UNREADABLE: "UNREADABLE",
+    Reason.ALL_CLEAR: "ALL CLEAR",
+    Reason.STILL: "STILL",
+}
+
+
+class _Plain(UnstructuredHeader):
+    """A header of words that are already ASCII: the library would encode a long identifier as text."""
+
+    def fold(self, *, policy: EmailPolicy) -> str:
+        words = f"{policy.linesep} ".join(str(self).split())
+        return f"{self.name}: {words}{policy.linesep}"
+
+
+class _Words(UnstructuredHeader):
+    """A header of free text, encoded by the older of the library's two encoders.
+
+    The newer one drops spaces between encoded words; and what only looks encoded ('=?...') must not be decoded.
+    """
+
+    def fold(self, *, policy: EmailPolicy) -> str:
+        text = str(self)
+        charset = "us-ascii" if text.isascii() and "=?" not in text else "utf-8"
+        folded = Header(text, charset, WIDTH, self.name).encode(linesep=policy.linesep)
+        return f"{self.name}: {folded}{policy.linesep}"
+
+
+def _policy() -> EmailPolicy:
+    headers = HeaderRegistry()
+    for name in ("message-id", "in-reply-to", "references"):
+        headers.map_to_type(name, _Plain)
+    headers.map_to_type("subject", _Words)
+    return SMTP.clone(header_factory=headers, cte_type="7bit")
+
+
+_POLICY = _policy()
+
+
+def message_id(notice: Notice, host: str) -> str:
+    """Return the Message-ID of a mail: the same whenever it is rendered, so that a repeat is known as one."""
+    return _identifier(notice.incident, notice.number, host)
+
+
+def render(
+    notice: Notice, host: str, sender: str, recipients: Sequence[str], *, zone: tzinfo = UTC
+) -> EmailMessage:
+    """Return the mail that a notice asks for; `as_bytes` of it is ready for SMTP.
+
+    The same notice gives the same bytes. Whatever a device is called, it cannot make a header.
+    Limits: lines of a notice over 2,000 characters are cut, and say so.
+    """
+    message = EmailMessage(policy=_POLICY)
+    message["Subject"] = subject(notice, host)
+    message["From"] = sender
+    message["To"] = ", ".join(recipients)
+    message["Date"] = datetime.fromtimestamp(notice.realtime_seconds, zone)
+    message["Message-ID"] = message_id(notice, host)
+    if notice.references:
+        answered = [_referred(reference, host) for reference in notice.references]
+        message["In-Reply-To"] = answered[0]
+        message["References"] = " ".join(answered)
+    message["Auto-Submitted"] = "auto-generated"
+    message["X-Iowarden-Incident"] = _token(notice.incident)
+    message["X-Iowarden-Severity"] = notice.severity.name.lower()
+    page = _page(notice, host, zone)
+    message.set_content(_text(page), cte="quoted-printable")
+    message.add_alternative(_html(page), subtype="html", cte="quoted-printable")
+    # '=-' cannot occur in quoted-printable text, where '=' is always followed by a digit or a line end.
+    message.set_boundary(f"=-{_token(notice.incident)}-{notice.number}")
+    return message
+
+
+def subject(notice: Notice, host: str) -> str:
+    """Return '[SEVERITY] host: object: STATE: summary' in 78 columns; only the summary may go missing."""
+    severity = notice.severity.name
+    state = _state(notice)
+    summary = one_line(notice.summary, WIDTH * 2)
+    frame = len(f"[{severity}] : : ") + len(state)
+    least = min(len(summary) + 2, 26)
+    place = max(WIDTH - frame - least, 40)
+    full, short = one_line(notice.object), _short_object(notice)
+    name = _middle(one_line(host) or "localhost", place - min(len(short), 20))
+    shown = full if len(full) + len(summary) <= WIDTH - frame - len(name) - 2 else short
+    shown = _middle(shown, place - len(name)) or "?"
+    head = f"[{severity}] {name}: {shown}: {state}"
+    between = ": " if state else ""
+    room = WIDTH - len(head) - len(between)
+    if not summary or room < min(_LEAST_SUMMARY, len(summary)):
+        return head if state else head.removesuffix(": ")
+    return f"{head}{between}{shorten(summary, room)}"
+
+
+def _state(notice: Notice) -> str:
+    if notice.reason is Reason.AGAIN:
+        return f"AGAIN ({_ordinal(notice.recurrences + 1)} time)"
+    return _STATES[notice.reason]
+
+
+def _ordinal(number: int) -> str:
+    last = number % 10 if number % 100 // 10 != 1 else 0
+    return f"{number}{ {1: 'st', 2: 'nd', 3: 'rd'}.get(last, 'th') }"
+
+
+def _short_object(notice: Notice) -> str:
+    """Return the name without what follows in parentheses: 'sda (ACME SLOW-HDD)' is 'sda'."""
+    return one_line(notice.object.partition(" (")[0])
+
+
+def _middle(text: str, most_characters: int) -> str:
+    """Return text cut in its middle: the ends of a long name tell it from the others."""
+    if len(text) <= most_characters:
+        return text
+    kept = max(most_characters - len(ELLIPSIS), 0)
+    return (text[: kept - kept // 2] + ELLIPSIS + text[len(text) - kept // 2 :])[:most_characters]
+
+
+def _identifier(incident: str, number: int | str, host: str) -> str:
+    labels = (_token(label) for label in host.split("."))
+    domain = ".".join(label for label in labels if label)[:_MOST_IDENTIFIER].strip(".-")
+    return f"<iowarden.{_token(incident)}.{number}@{domain or 'localhost'}>"
+
+
+def _referred(reference: str, host: str) -> str:
+    incident, _, number = reference.rpartition(".")
+    return _identifier(incident, _token(number), host)
+
+
+def _token(text: str) -> str:
+    """Return what may stand in an identifier. Source: RFC 5322, dot-atom."""
+    return re.sub(r"[^A-Za-z0-9-]+", "-", text)[:_MOST_IDENTIFIER].strip("-")
+
+
+# --- the body: sections of lines, then as text and as HTML
+
+
+class _Page:
+    """What both forms of the body say."""
+
+    def __init__(self, head: list[str]) -> None:
+        self.head = head
+        self.sections: list[tuple[str, list[_Line]]] = []
+        self.foot: list[str] = []
+
+
+class _Line:
+    """A line of a section: prose may be wrapped, anything else stays as it is."""
+
+    def __init__(
+        self, text: str, *, prose: bool = True, hang: str = "    ", label: str = ""
+    ) -> None:
+        self.text = text
+        self.prose = prose
+        self.hang = hang
+        self.label = label
+
+
+def _page(notice: Notice, host: str, zone: tzinfo) -> _Page:
+    opened = datetime.fromtimestamp(notice.opened_seconds, zone)
+    written = datetime.fromtimestamp(notice.realtime_seconds, zone)
+    lasted = duration(max(notice.realtime_seconds - notice.opened_seconds, 0.0))
+    state = _state(notice)
+    page = _Page(
+        [
+            f"{notice.severity.name} on {one_line(host)}: {one_line(notice.object)}"
+            + (f" - {state}" if state else ""),
+            one_line(notice.summary, _MOST_CHARACTERS) or "no summary",
+            f"Since {_moment(opened)}, {lasted} before this mail.",
+        ]
+    )
+
+    def add(title: str, lines: Iterable[_Line], otherwise: str = "") -> None:
+        found = list(lines) or ([_Line(otherwise)] if otherwise else [])
+        if found:
+            page.sections.append((title, found))
+
+    add("What happened", _prose(notice.happened))
+    add("Evidence", [_evidence(line, opened, zone) for line in notice.evidence])
+    add(
+        "What it hits",
+        _prose(notice.affected),
+        "Not known: no array, volume or mount above it is known.",
+    )
+    add("What to do", _advice(notice.advice))
+    add("What is not known", _prose(notice.unknown))
+    page.foot = [
+        f"Incident {_token(notice.incident)}, mail {notice.number}, {notice.severity.name.lower()},"
+        f" written {_moment(written)}.",
+        f"journalctl IOWARDEN_INCIDENT={_token(notice.incident)}",
+    ]
+    return page
+
+
+def _prose(lines: Iterable[str]) -> list[_Line]:
+    return [_Line(one_line(line, _MOST_CHARACTERS)) for line in lines]
+
+
+def _evidence(line: Evidence, opened: datetime, zone: tzinfo) -> _Line:
+    moment = datetime.fromtimestamp(line.realtime_seconds, zone)
+    same_day = moment.date() == opened.date()
+    return _Line(
+        one_line(line.text, _MOST_CHARACTERS),
+        label=f"{moment:%H:%M:%S}  {one_line(line.source, 80)}"
+        if same_day
+        else f"{moment:%Y-%m-%d %H:%M:%S}  {one_line(line.source, 80)}",
+    )
+
+
+def _advice(advice: Iterable[str]) -> list[_Line]:
+    """Return advice as its author laid it out: a line with a command in it is not wrapped."""
+    lines: list[_Line] = []
+    for text in advice:
+        if lines:
+            lines.append(_Line("", prose=False))
+        for line in text[: 10 * _MOST_CHARACTERS].splitlines():
+            indent = "  " if line[:1].isspace() else ""
+            command = bool(indent) or re.search(r"\S {2,}\S|`|(?<!\w)'", line) is not None
+            lines.append(_Line(indent + _spaced(line), prose=not command, hang="  "))
+    return lines
+
+
+def _spaced(line: str) -> str:
+    """Return a line made safe, with two spaces where its author set off a command."""
+    return "  ".join(one_line(part, _MOST_CHARACTERS) for part in re.split(r" {2,}", line.strip()))
+
+
+def _moment(moment: datetime) -> str:
+    utc = moment.astimezone(UTC)
+    if moment.utcoffset() == utc.utcoffset():
+        return f"{utc:%a %Y-%m-%d %H:%M:%S} UTC"
+    day = "" if moment.date() == utc.date() else f"{utc:%Y-%m-%d} "
+    return f"{moment:%a %Y-%m-%d %H:%M:%S %z} ({day}{utc:%H:%M:%S} UTC)"
+
+
+def _text(page: _Page) -> str:
+    parts = [_wrapped(line) for line in page.head]
+    for title, lines in page.sections:
+        parts += ["", title.upper()]
+        for line in lines:
+            if not line.prose:
+                parts.append(f"  {line.text}".rstrip())
+            elif line.label and len(both := f"  {line.label}  {line.text}") <= WIDTH:
+                parts.append(both)
+            elif line.label:
+                parts += [_wrapped(line.label, "  "), _wrapped(line.text, "      ", "      ")]
+            else:
+                parts.append(_wrapped(line.text, "  ", line.hang))
+    parts += ["", "INCIDENT", *(_wrapped(line, "  ", "  ") for line in page.foot)]
+    return "\n".join(parts) + "\n"
+
+
+def _wrapped(text: str, first: str = "", others: str = "") -> str:
+    return textwrap.fill(
+        text,
+        WIDTH,
+        initial_indent=first,
+        subsequent_indent=others,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+_FONT = "font:15px/1.45 sans-serif;color:#1a1a1a;max-width:46em"
+_CODE = "font:13px/1.5 monospace;white-space:pre-wrap"
+
+
+def _html(page: _Page) -> str:
+    first, *rest = (html.escape(line) for line in page.head)
+    parts = [
+        '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>iowarden</title></head>',
+        f'<body style="{_FONT}"><p><strong>{first}</strong><br>',
+        "<br>\n".join(rest) + "</p>",
+    ]
+    for title, lines in page.sections:
+        parts.append(f'<h3 style="margin:1.2em 0 .3em;font-size:15px">{title}</h3>')
+        parts += [_html_line(line) for line in lines]
+    footer, command = (html.escape(line) for line in page.foot)
+    parts.append(
+        f'<p style="margin-top:1.6em;color:#666;font-size:13px">{footer}<br>'
+        f'<code style="{_CODE}">{command}</code></p></body></html>'
+    )
+    return "\n".join(parts) + "\n"
+
+
+def _html_line(line: _Line) -> str:
+    text = html.escape(line.text)
+    if line.label:
+        label = html.escape(line.label)
+        return (
+            f'<p style="margin:.2em 0 .2em 1em"><span style="color:#666">{label}</span><br>'
+            f'<code style="{_CODE}">{text}</code></p>'
+        )
+    if not line.prose:
+        return f'<p style="margin:.1em 0 .1em 1em;{_CODE}">{text or "&nbsp;"}</p>'
+    return f'<p style="margin:.2em 0 .2em 1em">{text}</p>'

@@ -1,0 +1,465 @@
+"""state.db: what must survive a restart - documents and mails not yet taken - written beside the alerts.
+
+One thread owns the file; nobody waits for it. A batch is one transaction, so that a kill at any moment leaves
+the state before or after a batch.
+
+Why not a write-ahead log: SQLite cannot open such a file on a file system that is read-only, and a kernel that
+met write errors makes it just that ('errors=remount-ro', ext4(5)); the mails that wait would be out of reach.
+Source: sqlite.org, 'PRAGMA journal_mode', 'PRAGMA synchronous'; 'Write-Ahead Logging', read-only databases.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from iowarden.rules.notice import Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+SCHEMA_VERSION = 1
+"""Kept as SQLite's user_version. Raise it with the tables, and convert the version before."""
+RETRY_SECONDS = 60.0
+_LOCK_SECONDS = 2.0
+"""How long another process may hold the file before we say so."""
+
+_SCHEMA = """
+CREATE TABLE document (name TEXT PRIMARY KEY, text TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE outbox (
+    message_id TEXT PRIMARY KEY,
+    incident TEXT NOT NULL,
+    number INTEGER NOT NULL,
+    severity INTEGER NOT NULL,
+    created_realtime_seconds REAL NOT NULL,
+    recipients_pending TEXT NOT NULL,
+    recipients_refused TEXT NOT NULL,
+    data BLOB NOT NULL,
+    attempts INTEGER NOT NULL,
+    last_error TEXT NOT NULL
+);
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class OutboxRow:
+    """A mail that somebody has not got yet.
+
+    Fields: `data` is the whole message, always the same for a `message_id`; `recipients_pending` are still to
+    be served, `recipients_refused` were refused for good (5xx). Units: Unix seconds.
+    """
+
+    message_id: str
+    incident: str
+    number: int
+    severity: Severity
+    created_realtime_seconds: float
+    recipients_pending: tuple[str, ...]
+    data: bytes = field(repr=False)
+    attempts: int = 0
+    last_error: str = ""
+    recipients_refused: tuple[str, ...] = ()
+
+    @property
+    def kept(self) -> bool:
+        """Whether it is only kept: nobody is left to try, but somebody was refused."""
+        return not self.recipients_pending
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What changes together. `put`: document name to JSON text; `add` also replaces a row of that id."""
+
+    sequence: int
+    put: Mapping[str, str] = field(default_factory=dict)
+    delete: tuple[str, ...] = ()
+    add: tuple[OutboxRow, ...] = ()
+    remove: tuple[str, ...] = ()
+    """Message ids."""
+
+
+@dataclass(frozen=True, slots=True)
+class StateLoaded:
+    """What the file held. With an `error`, nothing; it comes again if the file can be read later.
+
+    `error` may also name a file that was set aside, with everything in it; then the start is afresh.
+    """
+
+    documents: Mapping[str, str]
+    outbox: tuple[OutboxRow, ...]
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """All batches up to `sequence` are durable, or - with an `error` - only remembered, and tried again."""
+
+    sequence: int
+    error: str = ""
+
+
+class State:
+    """The thread that owns state.db, and in memory all that is or should be in it.
+
+    While a disk hangs or refuses, what changed is remembered - of a document the newest text, of the outbox
+    every row - and written in one transaction once it can be. It is tried with each commit and every minute.
+    `working_since` is when the thread turned to the disk and has not come back, by the monotonic clock.
+    """
+
+    def __init__(
+        self, path: str, post: Callable[[object], object], retry_seconds: float = RETRY_SECONDS
+    ) -> None:
+        """Start the thread; it touches nothing before it is asked. `post` takes its answers."""
+        self.working_since: float | None = None
+        self._path = path
+        self._post = post
+        self._retry_seconds = retry_seconds
+        self._changed = threading.Condition()
+        self._wanted = False
+        self._closing = False
+        self._memory = _Memory()
+        self._told_trouble = False
+        self._loaded = False
+        self._file: _File | None = None
+        self._thread = threading.Thread(target=self._run, name="state", daemon=True)
+        self._thread.start()
+
+    def load(self) -> None:
+        """Ask for what is kept; the answer is a StateLoaded."""
+        self.retry()
+
+    def commit(self, batch: Batch) -> None:
+        """Ask for a batch to be written; the answer is a Committed of its sequence or a later one."""
+        with self._changed:
+            self._memory.take(batch)
+            self._wanted = True
+            self._changed.notify()
+
+    def retry(self) -> None:
+        """Try again now what failed."""
+        with self._changed:
+            self._wanted = True
+            self._changed.notify()
+
+    def close(self, timeout_seconds: float) -> bool:
+        """Let the thread write what waits, then end; say whether all is durable."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify()
+        self._thread.join(timeout_seconds)
+        return not self._thread.is_alive() and not self._memory.dirty
+
+    def _run(self) -> None:
+        failed = False
+        while True:
+            with self._changed:
+                while not self._wanted and not self._closing:
+                    if not self._changed.wait(self._retry_seconds if failed else None):
+                        break
+                self._wanted, closing = False, self._closing
+                self.working_since = time.monotonic()
+            error = self._work()
+            failed = bool(error)
+            self.working_since = None
+            if closing:
+                if self._file is not None:
+                    self._file.close()
+                return
+
+    def _work(self) -> str:
+        """Open the file if need be, write what changed, post the outcome; return the error."""
+        with self._changed:
+            sequence, untold = self._memory.sequence, self._memory.untold
+            self._memory.untold = False
+        changes: list[_Change] = []
+        error = ""
+        try:
+            file = self._opened()
+            with self._changed:
+                changes = self._memory.changes()
+            file.write(changes)
+        except (sqlite3.Error, OSError) as problem:
+            with self._changed:
+                self._memory.keep(changes)
+            error = self._trouble(problem)
+            if not self._loaded and not self._told_trouble:
+                self._post(StateLoaded({}, (), error))
+        if untold or error or self._told_trouble:
+            self._post(Committed(sequence, error))
+        self._told_trouble = bool(error)
+        return error
+
+    def _opened(self) -> _File:
+        """Return the file, opened - again, if somebody took it away - and its content taken over."""
+        if self._file is not None and self._file.in_place():
+            return self._file
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+        file, set_aside = open_file(self._path)
+        try:
+            documents, rows = file.read()
+        except BaseException:
+            file.close()
+            raise
+        self._file = file
+        with self._changed:
+            self._memory.learn(documents, rows)
+        if not self._loaded:
+            self._loaded = True
+            self._post(StateLoaded(documents, rows, set_aside))
+        elif set_aside:
+            self._post(Committed(0, set_aside))
+        return file
+
+    def _trouble(self, problem: Exception) -> str:
+        """Return what is wrong, after giving up a file that may not be used further."""
+        if self._file is not None and not _passing(problem):
+            self._file.close()
+            self._file = None
+        hint = (
+            "another iowarden may hold it" if _locked(problem) else "mend the disk or the directory"
+        )
+        return (
+            f"state: '{self._path}': expected to keep mails and alerts there, got '{problem}'; working from"
+            f" memory, which a restart forgets, and trying again every minute; {hint}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """A document or a row that differs from the file; `value` None: it goes."""
+
+    name: str
+    value: str | OutboxRow | None
+    is_row: bool
+
+
+class _Memory:
+    """All documents and rows, and which of them the file does not know yet."""
+
+    def __init__(self) -> None:
+        self.sequence = 0
+        self.untold = False
+        self.dirty: set[tuple[bool, str]] = set()
+        self._values: dict[tuple[bool, str], str | OutboxRow] = {}
+
+    def take(self, batch: Batch) -> None:
+        self.sequence = max(self.sequence, batch.sequence)
+        self.untold = True
+        for name, text in batch.put.items():
+            self._set((False, name), text)
+        for row in batch.add:
+            self._set((True, row.message_id), row)
+        for name in batch.delete:
+            self._set((False, name), None)
+        for message_id in batch.remove:
+            self._set((True, message_id), None)
+
+    def _set(self, key: tuple[bool, str], value: str | OutboxRow | None) -> None:
+        self.dirty.add(key)
+        if value is None:
+            self._values.pop(key, None)
+        else:
+            self._values[key] = value
+
+    def changes(self) -> list[_Change]:
+        """Return what is to be written, and count it as written."""
+        found = [_Change(name, self._values.get((row, name)), row) for row, name in self.dirty]
+        self.dirty.clear()
+        return found
+
+    def keep(self, changes: list[_Change]) -> None:
+        """Take back what could not be written; meanwhile it may have changed again."""
+        self.dirty.update((change.is_row, change.name) for change in changes)
+
+    def learn(self, documents: Mapping[str, str], rows: tuple[OutboxRow, ...]) -> None:
+        """Take over what a file holds, where nothing newer is known; what it lacks is to be written."""
+        held: dict[tuple[bool, str], str | OutboxRow] = {
+            **{(False, name): text for name, text in documents.items()},
+            **{(True, row.message_id): row for row in rows},
+        }
+        self.dirty.update(key for key, value in self._values.items() if held.get(key) != value)
+        for key, value in held.items():
+            if key not in self.dirty:
+                self._values[key] = value
+
+
+class _File:
+    """state.db while it is open. Errors: sqlite3.Error, OSError."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        if not os.path.isdir(directory := os.path.dirname(path) or "."):
+            os.mkdir(directory, 0o750)
+        # SQLite would make it readable to all; it holds mails.
+        if not os.path.exists(path):
+            os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+        self._connection = sqlite3.connect(path, timeout=_LOCK_SECONDS, isolation_level=None)
+        status = os.stat(path)
+        self._identity = (status.st_dev, status.st_ino)
+
+    def check(self) -> int:
+        """Return the schema version of a sound file, 0 for an empty one. Errors: sqlite3.DatabaseError."""
+        # Exclusive: a second daemon on the same directory must not send every mail twice.
+        self._connection.execute("PRAGMA locking_mode = EXCLUSIVE").fetchall()
+        found = self._connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
+        if found != "ok":
+            problem = sqlite3.DatabaseError(found)
+            problem.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+            raise problem
+        return int(self._connection.execute("PRAGMA user_version").fetchone()[0])
+
+    def prepare(self, version: int) -> None:
+        """Make the tables of an empty file; be durable from the end of each transaction on."""
+        if version == 0:
+            self._connection.executescript(
+                f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;"
+            )
+        self._connection.execute("PRAGMA journal_mode = TRUNCATE").fetchall()
+        self._connection.execute("PRAGMA synchronous = FULL")
+        try:
+            self._connection.executescript("BEGIN EXCLUSIVE; COMMIT")  # held from now on
+        except sqlite3.OperationalError as problem:
+            if _code(problem) != sqlite3.SQLITE_READONLY:  # what can still be read is read
+                raise
+
+    def in_place(self) -> bool:
+        """Say whether the path still leads to this file. Errors: OSError other than its absence."""
+        try:
+            status = os.stat(self._path)
+        except FileNotFoundError:
+            return False
+        return (status.st_dev, status.st_ino) == self._identity
+
+    def read(self) -> tuple[dict[str, str], tuple[OutboxRow, ...]]:
+        """Return all documents and rows, the rows by age."""
+        documents = dict(self._connection.execute("SELECT name, text FROM document"))
+        rows = self._connection.execute(
+            "SELECT message_id, incident, number, severity, created_realtime_seconds,"
+            " recipients_pending, data, attempts, last_error, recipients_refused"
+            " FROM outbox ORDER BY created_realtime_seconds, number"
+        )
+        return documents, tuple(
+            OutboxRow(
+                message_id,
+                incident,
+                number,
+                severity=Severity(severity),
+                created_realtime_seconds=created,
+                recipients_pending=tuple(json.loads(pending)),
+                data=data,
+                attempts=attempts,
+                last_error=error,
+                recipients_refused=tuple(json.loads(refused)),
+            )
+            for message_id, incident, number, severity, created, pending, data, attempts, error, refused in rows
+        )
+
+    def write(self, changes: list[_Change]) -> None:
+        """Write all of it or nothing."""
+        if not changes:
+            return
+        run = self._connection.execute
+        run("BEGIN IMMEDIATE")
+        try:
+            for change in changes:
+                match change.value:
+                    case str() as text:
+                        values = (_encodable(change.name), _encodable(text))
+                        run("INSERT OR REPLACE INTO document VALUES (?, ?)", values)
+                    case OutboxRow() as row:
+                        run(
+                            "INSERT OR REPLACE INTO outbox VALUES (?,?,?,?,?,?,?,?,?,?)",
+                            _values(row),
+                        )
+                    case None if change.is_row:
+                        run("DELETE FROM outbox WHERE message_id = ?", (change.name,))
+                    case None:
+                        run("DELETE FROM document WHERE name = ?", (_encodable(change.name),))
+            run("COMMIT")
+        except BaseException:
+            if self._connection.in_transaction:
+                run("ROLLBACK")
+            raise
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def open_file(path: str) -> tuple[_File, str]:
+    """Return the file at `path`, and '' or what was done with one that could not be used.
+
+    A corrupt file, or one of a later version, is renamed, and an empty one takes its place.
+    Errors: sqlite3.Error, OSError.
+    """
+    reason = ""
+    file = _File(path)
+    try:
+        version = file.check()
+        if version <= SCHEMA_VERSION:
+            file.prepare(version)
+            return file, ""
+        reason = f"schema version {version}, this iowarden knows {SCHEMA_VERSION}"
+    except sqlite3.Error as problem:
+        if not _corrupt(problem):
+            file.close()
+            raise
+        reason = str(problem)
+    file.close()
+    aside = f"{path}.corrupt-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}"
+    # The rollback journal goes along: beside the new file it would be applied to it.
+    for suffix in ("", "-journal"):
+        if os.path.exists(path + suffix):
+            os.rename(path + suffix, aside + suffix)
+    file = _File(path)
+    file.prepare(file.check())
+    return file, (
+        f"state: '{path}': expected the state of iowarden, got '{reason}'; set aside as '{aside}', starting"
+        " afresh; mails in it that were not delivered are lost unless you rescue them from there"
+    )
+
+
+def _values(row: OutboxRow) -> tuple[object, ...]:
+    return (
+        row.message_id,
+        _encodable(row.incident),
+        row.number,
+        int(row.severity),
+        row.created_realtime_seconds,
+        json.dumps(row.recipients_pending),
+        json.dumps(row.recipients_refused),
+        row.data,
+        row.attempts,
+        _encodable(row.last_error),
+    )
+
+
+def _encodable(text: str) -> str:
+    """Return text that UTF-8 can hold: a lone surrogate becomes the escape that JSON reads back as one."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def _code(problem: Exception) -> int | None:
+    code = getattr(problem, "sqlite_errorcode", None)
+    return (
+        None if code is None else code & 0xFF
+    )  # the primary one; sqlite.org, 'Result and Error Codes'
+
+
+def _corrupt(problem: Exception) -> bool:
+    return _code(problem) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
+def _locked(problem: Exception) -> bool:
+    return _code(problem) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+def _passing(problem: Exception) -> bool:
+    """Say whether an open file stays usable after this."""
+    return _code(problem) in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_BUSY)

@@ -1,0 +1,51 @@
+"""Text from anywhere - device names, kernel lines, server answers - made safe for one line."""
+
+from __future__ import annotations
+
+import unicodedata
+
+ELLIPSIS = "..."
+"""Plain ASCII, so that a subject need not be encoded for its sake."""
+_UNSAFE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+"""Controls, formatting such as bidirectional overrides, surrogates, line and paragraph separators.
+
+Source: Unicode Standard Annex 44, General_Category.
+"""
+
+
+def one_line(text: str, most_characters: int = 1000) -> str:
+    """Return text on one line, single spaces, with what could hide or forge something spelled out.
+
+    A control becomes its escape ('\\x1b'), an undecodable byte the byte ('\\xff'), white space one space.
+    Limits: longer text is cut, and says by how much.
+    """
+    cut = text[:most_characters]
+    safe = " ".join("".join(_visible(character) for character in cut).split())
+    left_out = len(text) - len(cut)
+    return f"{safe}{ELLIPSIS} ({left_out} more characters)" if left_out else safe
+
+
+def shorten(text: str, most_characters: int) -> str:
+    """Return text of at most so many characters, its end replaced by an ellipsis if need be."""
+    if len(text) <= most_characters:
+        return text
+    return (text[: max(most_characters - len(ELLIPSIS), 0)].rstrip() + ELLIPSIS)[:most_characters]
+
+
+def _visible(character: str) -> str:
+    if character.isascii() and character.isprintable():
+        return character
+    if character.isspace():
+        return " "
+    if unicodedata.category(character) not in _UNSAFE:
+        return character
+    code = ord(character)
+    if 0xDC80 <= code <= 0xDCFF:  # surrogateescape, PEP 383: a byte that was not UTF-8
+        return f"\\x{code - 0xDC00:02x}"
+    return (
+        f"\\x{code:02x}"
+        if code <= 0xFF
+        else f"\\u{code:04x}"
+        if code <= 0xFFFF
+        else f"\\U{code:08x}"
+    )
