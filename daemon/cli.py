@@ -24,7 +24,7 @@ from iowarden.collectors.files import Root
 from iowarden.collectors.recording import Player, RecordingError
 from iowarden.daemon import config as configuration
 from iowarden.daemon import journal, mail, memory
-from iowarden.daemon.clock import PlayedClock, SystemClock
+from iowarden.daemon.clock import PlayedClock, SystemClock, hold_zone
 from iowarden.daemon.exposition import Exposition
 from iowarden.daemon.http import App, Server
 from iowarden.daemon.loop import Loop, Parts, Stop, Trouble
@@ -219,6 +219,7 @@ def test_notice(now: float) -> Notice:
 def _run(arguments: argparse.Namespace) -> int:
     settings = _settings(arguments)
     groups = load_rules(settings)
+    hold_zone()
     threading.stack_size(memory.THREAD_STACK_BYTES)
     events: queue.SimpleQueue[object] = queue.SimpleQueue()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -251,7 +252,9 @@ def _run(arguments: argparse.Namespace) -> int:
     server = Server(settings.listen, app, settings.http, lambda t: events.put(Trouble("http", t)))
     if not under_systemd:
         print("\n".join(_where(settings)), file=sys.stderr)
-    render(test_notice(clock.now()), settings.host, settings.mail.sender, recipients).as_bytes()
+    now = clock.now()
+    zone = clock.zone(now)
+    render(test_notice(now), settings.host, settings.mail.sender, recipients, zone=zone).as_bytes()
     if problem := memory.lock():
         events.put(Trouble("memory", problem))
     return loop.run(server)

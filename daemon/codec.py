@@ -54,7 +54,7 @@ def _typed(cls: Any, value: Any, place: str) -> Any:  # noqa: ANN401 - one retur
     if dataclasses.is_dataclass(cls):
         _expect(value, dict, place)
         hints = typing.get_type_hints(cls)
-        return cls(
+        return cls(  # type: ignore[operator]  # a class, as the line above found
             **{
                 f.name: _typed(hints[f.name], value[f.name], f"{place}.{f.name}")
                 for f in dataclasses.fields(cls)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import queue
 import secrets
+import time
 import traceback
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -21,7 +22,7 @@ from iowarden.daemon.message import message_id, render
 from iowarden.daemon.state import Batch, Committed, OutboxRow, StateLoaded
 from iowarden.rules import incidents, report
 from iowarden.rules.alerts import Alert, State, Transition
-from iowarden.rules.notice import Severity
+from iowarden.rules.notice import Evidence, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,6 +43,9 @@ TICK_SECONDS = 1.0
 STATE_WAIT_SECONDS = 5.0
 """So long the first judgement waits for what state.db knows; then it goes on without."""
 HTTP_RETRY_SECONDS = 30.0
+FIRST_ROUND_SECONDS = 30.0
+"""READY does not wait longer for a source that may hang."""
+HUNG_SECONDS = 10.0
 STOP_SECONDS = 5.0
 """What a stop gives the last commit and the mail under way."""
 FRAME_WAIT_SECONDS = 0.02
@@ -117,7 +121,7 @@ class Loop:
         )
         self._pending: list[Reading] = []
         self._state_known = False
-        self._started = 0.0
+        self._started: float | None = None
         self._turned = 0.0
         self._ready = False
         self._stopping: Stop | None = None
@@ -158,8 +162,7 @@ class Loop:
         self._parts.state.load()
         if self._parts.player is not None:
             self._await_state()
-        self._started = self._clock.now()
-        self._next_tick = self._started
+        self._next_tick = self._clock.now()
         while self._stopping is None:
             try:
                 self._turn()
@@ -226,7 +229,7 @@ class Loop:
             case Committed():
                 self._confirmed = max(self._confirmed, event.sequence)
                 self._outbox.committed(event)
-                self._trouble("state", event.error)
+                self._trouble("state", event.error, journal.STATE_TROUBLE)
             case StateLoaded():
                 self._restore(event)
             case Trouble():
@@ -238,6 +241,8 @@ class Loop:
 
     def turn_once(self, now: float) -> None:
         """Do what each second asks for: read, judge, tell."""
+        if self._started is None:
+            self._started = now
         readings = [*self._pending, *self._parts.readers.run(now)]
         self._pending = []
         for reading in readings:
@@ -246,10 +251,21 @@ class Loop:
         if self._state_known or now - self._started > STATE_WAIT_SECONDS:
             self._judge(now)
         self._deliver(now)
+        self._look_at_threads()
         self._serve(now)
         self._publish(now)
         self._turned = now
         self._tell_manager()
+
+    def _look_at_threads(self) -> None:
+        """Say when a thread has not come back from the disk; its work goes on without it."""
+        since = self._parts.state.working_since
+        hung = since is not None and time.monotonic() - since > HUNG_SECONDS
+        text = (
+            f"state: writing state.db has not returned for over {HUNG_SECONDS:.0f} s; mails go on from"
+            " memory, what changes is written when the disk answers"
+        )
+        self._trouble("state.db", text if hung else "", journal.STATE_TROUBLE)
 
     def _judge_reading(self, reading: Reading) -> None:
         key = f"source {reading.source}"
@@ -304,7 +320,11 @@ class Loop:
         by_key = {**self._incidents.by_key, incident.key: advised}
         self._incidents = replace(self._incidents, by_key=by_key)
         message = render(
-            notice, self._config.host, self._config.mail.sender, self._parts.recipients
+            notice,
+            self._config.host,
+            self._config.mail.sender,
+            self._parts.recipients,
+            zone=self._clock.zone(notice.realtime_seconds),
         )
         self._log.send(
             journal.INCIDENT_MAIL,
@@ -323,7 +343,7 @@ class Loop:
             data=message.as_bytes(),
         )
 
-    def _measured(self, alerts: list[Alert], now: float) -> tuple[report.Evidence, ...]:
+    def _measured(self, alerts: list[Alert], now: float) -> tuple[Evidence, ...]:
         samples = dict.fromkeys(s for alert in alerts for s in self._engine.current(alert))
         return report.evidence(samples, self._clock.realtime(now))
 
@@ -341,9 +361,9 @@ class Loop:
         self._sending = False
         now = self._clock.now()
         row = self._outbox.row(result.message_id)
-        batch, problem = self._outbox.sent(result, now)
         self._commits += 1
-        self._parts.state.commit(replace(batch, sequence=self._commits))
+        batch, problem = self._outbox.sent(result, now, self._commits)
+        self._parts.state.commit(batch)
         incident = "" if row is None else row.incident
         if result.delivered:
             self._mails_total["delivered"] += 1
@@ -381,7 +401,7 @@ class Loop:
     def _restore(self, loaded: StateLoaded) -> None:
         """Take back what was kept; each document that cannot be read is said and left out."""
         self._state_known = True
-        self._trouble("state", loaded.error)
+        self._trouble("state", loaded.error, journal.STATE_TROUBLE)
         now = self._clock.now()
         documents = loaded.documents
 
@@ -479,7 +499,7 @@ class Loop:
         silent = [s.source.name for s in self._engine.statuses() if s.silent()]
         if not self._ready and (
             all(s.reading is not None for s in self._engine.statuses())
-            or self._clock.now() - self._started > HTTP_RETRY_SECONDS
+            or self._turned - (self._started or 0.0) > FIRST_ROUND_SECONDS
         ):
             self._ready = True
             self._parts.notify("READY=1")
@@ -516,7 +536,7 @@ class Loop:
     def _publish(self, now: float) -> None:
         """Show what is known now; rendering is left to whoever scrapes."""
         own = self._parts.own_metrics()
-        oldest = self._outbox.oldest_unsent_seconds(now)
+        oldest = self._outbox.oldest_unsent_seconds(self._clock.realtime(now))
         mail = (
             (
                 Family(

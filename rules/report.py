@@ -95,6 +95,8 @@ def _summary(reason: Reason, members: Sequence[Member]) -> str:
     if not members:
         return "no alert is left"
     worst = members[0]
+    if reason is Reason.ALL_CLEAR:
+        return f"over; it was: {worst.summary}"
     if reason is Reason.UNREADABLE:
         silent = next((m for m in members if m.state is State.UNKNOWN), worst)
         return f"can no longer be read: {silent.unknown or silent.summary}"

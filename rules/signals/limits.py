@@ -41,14 +41,10 @@ def level_bytes(vmstat: Vmstat | None, meminfo: Meminfo | None) -> float | None:
 
     FUSE's WritebackTmp, swap and O_DIRECT writes do not count in the kernel and not here.
     """
-    for source in (vmstat, meminfo):
-        if (
-            source is not None
-            and source.dirty_bytes is not None
-            and source.writeback_bytes is not None
-        ):
-            return source.dirty_bytes + source.writeback_bytes + (source.unstable_bytes or 0)
-    return None
+    source = meminfo if vmstat is None else vmstat
+    if source is None:
+        return None
+    return source.dirty_bytes + source.writeback_bytes + (source.unstable_bytes or 0)
 
 
 def dirty_limits(
