@@ -252,6 +252,10 @@ def test_a_disk_is_compared_with_its_own_limit() -> None:
     assert vector("temperature_celsius > ignoring(host) limit_celsius") == [
         Sample("temperature_celsius", labels(device="sdb"), 61.0)
     ]
+    assert vector("temperature_celsius > bool ignoring(host) limit_celsius") == [
+        Sample("", labels(device="sda"), 0.0),
+        Sample("", labels(device="sdb"), 1.0),
+    ]
     assert vector("temperature_celsius > limit_celsius") == []
     assert vector("temperature_celsius - ignoring(host) limit_celsius") == [
         Sample("", labels(device="sda"), -25.0),
@@ -285,6 +289,7 @@ def test_or_binds_weaker_than_and() -> None:
     """`a or b and c` is `a or (b and c)`."""
     assert [i.name for i in vector("up or limit_celsius and none")] == ["up"]
     assert vector("(up or limit_celsius) and none") == []
+    assert [i.name for i in vector("up or up unless up")] == ["up"]
 
 
 @pytest.mark.parametrize(
@@ -367,6 +372,7 @@ def test_an_expression_says_what_it_reads() -> None:
         ("5m1h", 1, 1, "bad number or duration"),
         ('a{b="c}', 1, 5, "unterminated string"),
         ('a{b="\\d"}', 1, 5, "invalid escape"),
+        ('a{b="\\\'"}', 1, 5, "invalid escape"),
         ('a{b=~"("}', 1, 6, "missing closing )"),
         ('a{b=~"(?=x)"}', 1, 6, "no look-around"),
         ('a{b=~"(x)\\\\1"}', 1, 6, "no back-references"),
@@ -479,6 +485,7 @@ def test_no_samples_make_an_expression_fail_without_a_reason(
         ("(?:(?i)a|b)c", ["Ac", "Bc"], ["AC"]),
         ("(?i:a)b", ["Ab"], ["AB"]),
         ("(?i)a(?-i)b", ["Ab"], ["aB"]),
+        ("(a(?i)b)c", ["aBc"], ["aBC"]),
         (".", ["\n", "x"], ["", "xx"]),
         ("(?-s).", ["x"], ["\n"]),
         (r"\d\s\w", ["1 a"], ["٣ a", "1\v_"]),

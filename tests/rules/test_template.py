@@ -90,6 +90,7 @@ def test_actions_and_functions(text: str, expected: str) -> None:
         ("humanize", 1234567.0, "1.235M"),
         ("humanize", 0.00021, "210u"),
         ("humanize", 999.99, "1000"),
+        ("humanize", 1000.0, "1k"),
         ("humanize", 1e27, "1000Y"),
         ("humanize", -1500.0, "-1.5k"),
         ("humanize1024", 1.0, "1"),
