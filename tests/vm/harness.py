@@ -10,6 +10,7 @@ AHCI and NVMe a hang freezes QEMU itself when the guest's driver resets the cont
 from __future__ import annotations
 
 import base64
+import fcntl
 import hashlib
 import io
 import json
@@ -81,12 +82,19 @@ def image() -> Path:
             f"VM: expected the programs {', '.join(PROGRAMS)}, got no {', '.join(missing)};"
             " install the section 'vm' of 'packaging/system-packages.txt'"
         )
-    directory = IMAGES / _digest([HERE / "build_image.sh", *sorted((HERE / "guest").rglob("*"))])
-    if directory.exists():
-        return directory
+    digest = _digest([HERE / "build_image.sh", *sorted((HERE / "guest").rglob("*"))])
+    directory = IMAGES / f"image-{digest}"
     IMAGES.mkdir(parents=True, exist_ok=True)
-    for stale in IMAGES.iterdir():
-        shutil.rmtree(stale)
+    with (IMAGES / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not directory.exists():
+            for stale in IMAGES.glob("image-*"):
+                shutil.rmtree(stale)
+            _build(directory)
+    return directory
+
+
+def _build(directory: Path) -> None:
     with tempfile.TemporaryDirectory(dir=IMAGES, prefix="building-") as building:
         os.chmod(building, 0o755)  # the builder may map itself to another user
         build = subprocess.run(
@@ -99,7 +107,6 @@ def image() -> Path:
         for name in ("root.ext4", "vmlinux", "initrd"):
             (Path(building) / name).rename(complete / name)
         complete.rename(directory)
-    return directory
 
 
 def wait_for(condition: Callable[[], object], what: str, timeout_seconds: float) -> None:
@@ -313,13 +320,17 @@ class VM:
         return answer
 
     def _listen(self, lines: BinaryIO) -> None:
-        """Hand out the agent's answers until QEMU ends."""
+        """Hand out the agent's answers until QEMU ends, and then tell those who still wait."""
         for line in lines:
             answer = json.loads(line)
             with self._sending:
                 command = self._commands.pop(answer["number"], None)
             if command is not None:
                 command.answer.put(answer)
+        end = base64.b64encode(b"the VM has ended").decode()
+        with self._sending:
+            for command in self._commands.values():
+                command.answer.put({"status": None, "stdout": "", "stderr": end})
 
     def _end(self) -> None:
         self._process.kill()

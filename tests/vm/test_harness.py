@@ -1,0 +1,34 @@
+"""The virtual machine itself: what it says where it cannot be had, and that its disks obey."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from vm import harness
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_a_machine_without_qemu_is_told_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The tests are skipped with this sentence, not silently."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(harness.UnavailableError, match=r"no .*qemu-system-x86_64.*install"):
+        harness.image()
+
+
+def test_a_hung_disk_completes_nothing_and_others_go_on(guest: harness.VM) -> None:
+    """A write to it ends only when the disk is healed; a write to the other disk ends at once."""
+    write = "dd if=/dev/zero of=/mnt/{}/probe bs=64k count=64 oflag=direct"
+    guest.throttle("slow", total=1)
+    hanging = guest.start(write.format("slow"))
+    guest.run(write.format("fast"))
+    statistics = f"/sys/block/{guest.device('slow')}/inflight"
+    harness.wait_for(lambda: guest.run(f"cat {statistics}").split()[1] != "0", "a request", 30)
+    with pytest.raises(TimeoutError):
+        hanging.wait(3)
+    guest.throttle("slow")
+    assert hanging.wait(60).status == 0
