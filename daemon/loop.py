@@ -314,7 +314,12 @@ class Loop:
             a for a in self._engine.alerts() if any(m.labels == a.labels for m in incident.members)
         ]
         notice = report.notice(
-            due, self._clock.realtime, now, self._measured(alerts, now), self._topology()
+            due,
+            self._clock.realtime,
+            now,
+            self._measured(alerts, now),
+            self._topology(),
+            self._busy(),
         )
         advised = replace(incident, advised=report.advised(incident))
         by_key = {**self._incidents.by_key, incident.key: advised}
@@ -346,6 +351,14 @@ class Loop:
     def _measured(self, alerts: list[Alert], now: float) -> tuple[Evidence, ...]:
         samples = dict.fromkeys(s for alert in alerts for s in self._engine.current(alert))
         return report.evidence(samples, self._clock.realtime(now))
+
+    def _busy(self) -> list[str]:
+        """Return the disks that have requests in flight."""
+        blocks, topology = self._engine.status("diskstats"), self._topology()
+        if blocks is None or blocks.value is None or topology is None:
+            return []
+        known = blocks.value
+        return [name for name in topology.leaves if name in known and known[name].in_flight > 0]
 
     def _deliver(self, now: float) -> None:
         if self._sending:

@@ -426,8 +426,24 @@ class Engine:
         expression = self._queries.get(text)
         if expression is None:
             expression = self._queries[text] = compile_expression(text)
-        results = expression.evaluate(self._store, now)
+        store = self._store
+        if not self._reads_any and not expression.names <= self._wanted:
+            # No rule reads all of it, so the store does not have it: what was said last will do.
+            store = Store()
+            for name in expression.names:
+                store.append_many(now, self._last(name))
+        results = expression.evaluate(store, now)
         return results if isinstance(results, list) else []
+
+    def _last(self, name: str) -> list[Sample]:
+        """Return the newest samples of a metric, as '/metrics' shows them."""
+        return [
+            sample
+            for chunk in self._chunks.values()
+            for family, samples in chunk.families
+            if family.name == name
+            for sample in samples
+        ]
 
     def _publish_alerts(self, now: float) -> None:
         samples: list[Sample] = []
@@ -473,20 +489,21 @@ class Engine:
         self._signal_state = replace(self._signal_state, usual=usual)
 
     def current(self, alert: life.Alert) -> list[Sample]:
-        """Return what the alert's rule reads as it is now, narrowed to the alert's device."""
+        """Return what the alert's annotation 'evidence' names, else what its rule reads, as it is now.
+
+        Of a metric with a device only the alert's own, if it has one.
+        """
         rule = next(
             (self._rules[i] for i, alerts in self._alerts.items() if alert.labels in alerts), None
         )
         if rule is None:
             return []
         device = alert.label("device")
-        names = self._plain_names(rule.expression)
+        named = alert.annotation("evidence").replace(",", " ").split()
         return [
             sample
-            for chunk in self._chunks.values()
-            for family, samples in chunk.families
-            if family.name in names
-            for sample in samples
+            for name in named or sorted(self._plain_names(rule.expression))
+            for sample in self._last(name)
             if not device or dict(sample[1]).get("device", device) == device
         ]
 

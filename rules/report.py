@@ -50,8 +50,12 @@ def notice(
     now: float,
     current: Sequence[Evidence],
     topology: Topology | None,
+    busy: Sequence[str] = (),
 ) -> Notice:
-    """Return the mail that is due. `realtime` turns the program's clock into Unix time."""
+    """Return the mail that is due.
+
+    `realtime` turns the program's clock into Unix time; `busy` are the disks with requests in flight.
+    """
     incident = due.incident
     members = sorted(
         incident.members,
@@ -76,7 +80,7 @@ def notice(
         recurrences=incident.recurrences,
         happened=tuple(_happened(m, now) for m in members),
         evidence=_distinct((*begun, *current))[:MOST_EVIDENCE],
-        affected=_affected(members, topology),
+        affected=_affected(members, topology, busy),
         advice=_distinct(m.advice.strip() for m in fresh),
         unknown=_distinct(
             m.unknown.strip() for m in members if m.unknown and m.cleared_seconds is None
@@ -96,7 +100,7 @@ def _summary(reason: Reason, members: Sequence[Member]) -> str:
         return "no alert is left"
     worst = members[0]
     if reason is Reason.ALL_CLEAR:
-        return f"over; it was: {worst.summary}"
+        return f"was: {worst.summary}"
     if reason is Reason.UNREADABLE:
         silent = next((m for m in members if m.state is State.UNKNOWN), worst)
         return f"can no longer be read: {silent.unknown or silent.summary}"
@@ -113,11 +117,14 @@ def _happened(member: Member, now: float) -> str:
     return text
 
 
-def _affected(members: Sequence[Member], topology: Topology | None) -> tuple[str, ...]:
-    if topology is None:
+def _affected(
+    members: Sequence[Member], topology: Topology | None, busy: Sequence[str]
+) -> tuple[str, ...]:
+    if topology is None or all(m.cleared_seconds is not None for m in members):
         return ()
-    lines = []
-    for name in _distinct(dict(m.labels).get("device", "") for m in members):
+    named = _distinct(dict(m.labels).get("device", "") for m in members)
+    lines = [f"{identity(topology, name).object} has requests in flight" for name in busy]
+    for name in named or busy:
         device = topology.devices.get(name)
         if device is not None:
             lines += [
