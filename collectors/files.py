@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 LIMIT_BYTES = 4 * 1024 * 1024
 """No kernel text we read comes near: 5,000 lines of '/proc/diskstats' are 0.6 MB."""
 
+_CHUNK_BYTES = 65_536
+"""Beyond 128 KiB each read maps and unmaps its buffer: thrice the cost of '/proc/stat'."""
+
 _ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENODEV, errno.ENXIO, errno.EOPNOTSUPP})
 # EOPNOTSUPP: pressure stall information compiled in and off (kernel, accounting/psi.rst).
 # ENODEV: a kept descriptor of a device that was removed; reopening tells if one is there again.
@@ -105,7 +108,7 @@ class Root:
         offset = 0
         while True:
             try:
-                chunk = os.pread(descriptor, 262_144, offset)
+                chunk = os.pread(descriptor, _CHUNK_BYTES, offset)
             except OSError as error:
                 raise _translated(path, error) from error
             if not chunk:

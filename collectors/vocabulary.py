@@ -58,7 +58,7 @@ def parse_count(text: str) -> int:
     Not int(): that takes '-1', '1_000', other scripts' digits, and numbers too large for a float.
     """
     if len(text) > _DIGITS or not (text.isdigit() and text.isascii()):
-        raise ValueError(text)
+        raise ValueError(f"expected an unsigned 64-bit number, got {text[:40]!r}")
     return int(text)
 
 

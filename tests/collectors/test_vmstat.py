@@ -53,7 +53,9 @@ def test_pages_and_kibibytes_become_bytes() -> None:
 
 def test_a_machine_with_pages_of_64_kib_is_counted_with_its_own() -> None:
     """The page size is the machine's, not ours: a recording of arm64 or ppc64 plays on a PC."""
-    assert parse_vmstat(KERNEL_6_1, 65_536).dirty_bytes == 10 * 65_536
+    value = parse_vmstat(KERNEL_6_1, 65_536)
+    assert (value.dirty_bytes, value.writeback_bytes) == (10 * 65_536, 20 * 65_536)
+    assert value.dirty_background_threshold_bytes == 46_294 * 65_536
 
 
 def test_a_kernel_before_2_6_37_tells_no_threshold() -> None:
