@@ -162,6 +162,27 @@ class _Channel(HTTPChannel):  # type: ignore[misc]
     error_task_class = _Refusal
 
 
+class _Wake(trigger):  # type: ignore[misc]
+    """What wakes the thread that polls; does nothing once it is closed.
+
+    waitress's own writes to its descriptor by number, at a bad moment when that is already the
+    number of another file.
+    """
+
+    def __init__(self, sockets: dict[Any, Any]) -> None:
+        self._guard = threading.Lock()
+        super().__init__(sockets)
+
+    def _physical_pull(self) -> None:
+        with self._guard:
+            if not self._closed:
+                super()._physical_pull()
+
+    def close(self) -> None:
+        with self._guard:
+            super().close()
+
+
 class _Listener(TcpWSGIServer):  # type: ignore[misc]
     channel_class = _Channel
 
@@ -190,7 +211,7 @@ class _Running:
     """
 
     sockets: dict[Any, Any]
-    wake: trigger
+    wake: _Wake
     dispatcher: ThreadedTaskDispatcher
     opened: dict[_Channel, float]
     stop: threading.Event
@@ -252,8 +273,7 @@ class Server:
         """Stop listening, drop every connection and end the threads; `start` may follow."""
         if self._thread is not None and self._running is not None:
             self._running.stop.set()
-            if self._thread.is_alive():
-                self._running.wake.pull_trigger()
+            self._running.wake.pull_trigger()
             self._thread.join(_CLOSE_SECONDS)
         logger = logging.getLogger("waitress")
         logger.removeHandler(self._handler)
@@ -270,7 +290,7 @@ class Server:
         dispatcher.set_thread_count(self._settings.threads)
         sockets: dict[Any, Any] = {}
         running = self._running = _Running(
-            sockets, trigger(sockets), dispatcher, {}, threading.Event()
+            sockets, _Wake(sockets), dispatcher, {}, threading.Event()
         )
         self._thread = threading.Thread(
             target=self._loop, args=(running,), name="http", daemon=True
@@ -300,7 +320,7 @@ class Server:
             expose_tracebacks=False,
             asyncore_use_poll=True,
         )
-        _Listener(  # enters itself into the map
+        listener = _Listener(  # enters itself into the map
             self._app,
             running.sockets,
             _sock=listening,
@@ -309,6 +329,8 @@ class Server:
             sockinfo=(listening.family, listening.type, 0, listening.getsockname()),
             bind_socket=False,
         )
+        listener.trigger.close()
+        listener.trigger = _Wake(running.sockets)
 
     def _loop(self, running: _Running) -> None:
         try:

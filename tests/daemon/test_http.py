@@ -2,6 +2,7 @@
 
 import gzip
 import logging
+import os
 import re
 import selectors
 import socket
@@ -440,6 +441,41 @@ def test_close_ends_threads_connections_and_log_and_start_works_again(start: Sta
     server.close()
     assert server.start() == ""
     assert ask(server)[2] == METRICS
+
+
+def test_a_late_wake_up_does_not_write_into_another_file() -> None:
+    """A closed server's descriptor numbers are soon those of the state files."""
+    wake = http._Wake({})
+    wake.close()
+    with ExitStack() as stack:
+        files = [stack.enter_context(tempfile.TemporaryFile()) for _ in range(20)]
+        wake.pull_trigger()
+        assert [os.fstat(file.fileno()).st_size for file in files] == [0] * 20
+
+
+def test_a_worker_that_is_still_busy_at_the_end_does_no_harm(
+    start: Start, errors: list[str]
+) -> None:
+    """The daemon ends while an answer is being rendered, and renders on."""
+    entered, release = threading.Event(), threading.Event()
+
+    def render() -> bytes:
+        entered.set()
+        assert release.wait(DEADLINE_SECONDS)
+        return METRICS
+
+    before = set(threading.enumerate())
+    server = start(app(render=render))
+    with connect(server) as client:
+        client.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
+        assert entered.wait(DEADLINE_SECONDS)
+        server.close()
+        assert is_closed(client)
+    release.set()
+    for thread in set(threading.enumerate()) - before:
+        thread.join(DEADLINE_SECONDS)
+    assert set(threading.enumerate()) == before
+    assert errors == ["http: 1 thread(s) still running"]
 
 
 def test_nothing_is_written_to_standard_error(
