@@ -38,6 +38,8 @@ _BACKOFF_SECONDS = (5.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 900.0)
 _PATIENCE = 3
 """So many failed attempts a mail holds back the others of its incident."""
 _LOOK_UP_SECONDS = 5.0
+_REFRESH_SECONDS = 1.0
+"""How long a look-up is awaited without and with an earlier answer to fall back on."""
 _GOODBYE_SECONDS = 1.0
 _MOST_REPLY_BYTES = 256 * 1024
 """Of all answers together; a usual dialogue has under 2 KiB."""
@@ -384,7 +386,8 @@ class _Names:
 
     def get(self, timeout_seconds: float) -> tuple[_Address, ...]:
         """Return the addresses; wait only while none is known, or after `mistrust`. Errors: _Fault."""
-        self._answered.wait(min(timeout_seconds, _LOOK_UP_SECONDS))
+        longest = _REFRESH_SECONDS if self._addresses else _LOOK_UP_SECONDS
+        self._answered.wait(min(timeout_seconds / 2, longest))
         if self._addresses:
             return self._addresses
         if self._asked_seconds is not None:
@@ -428,6 +431,7 @@ class _Replies:
     def __init__(self, connection: socket.socket, deadline_seconds: float) -> None:
         self.deadline_seconds = deadline_seconds
         self.pending = b""
+        self.last = b""
         self._connection = connection
         self._bytes_total = 0
 
@@ -441,8 +445,10 @@ class _Replies:
     def readline(self, _limit: int = -1) -> bytes:
         """Return a line with its end, or what came before the server closed. Errors: _Fault."""
         while b"\n" not in self.pending:
-            if len(self.pending) > _MOST_LINE_BYTES or self._bytes_total > _MOST_REPLY_BYTES:
-                raise _Fault(f"a line or answer without end, beginning {self.pending[:60]!r}")
+            if len(self.pending) > _MOST_LINE_BYTES:
+                raise _Fault(f"a line without end, beginning {self.pending[:60]!r}")
+            if self._bytes_total > _MOST_REPLY_BYTES:
+                raise _Fault(f"an answer without end, lately {self.last[:60]!r}")
             self.allow()
             try:
                 chunk = self._connection.recv(4096)
@@ -455,6 +461,7 @@ class _Replies:
             self.pending += chunk
             self._bytes_total += len(chunk)
         line, end, self.pending = self.pending.partition(b"\n")
+        self.last = line.rstrip()
         self.allow()  # smtplib may send next, without asking us
         return line + end
 
@@ -473,7 +480,9 @@ class _Conversation:
         self.local = False
         self._settings = settings
         self._socket: socket.socket | None = None
-        self._smtp = smtplib.SMTP(local_hostname=settings.hello)  # no name given: it would look it up
+        self._smtp = smtplib.SMTP(
+            local_hostname=settings.hello
+        )  # no name given: it would look it up
         self._replies: _Replies | None = None
 
     def begin(self, step: str, expected: str) -> None:
@@ -573,7 +582,8 @@ class _Conversation:
         text = words.decode("utf-8", "backslashreplace") if isinstance(words, bytes) else words
         text = one_line(text, 300)
         if code == -1:
-            raise _Fault(f"'{text}'")
+            last = self._replies.last if self._replies is not None else b""
+            raise _Fault(f"no answer of SMTP: {last[:300]!r}")
         if not 200 <= code < 600 or code == 421:
             raise _Fault(f"'{code} {text}'")
         return code, f"{code} {text}"
@@ -646,7 +656,9 @@ def _opening(
     if mode == "starttls" or (mode == "opportunistic" and talk.offers("starttls")):
         if not talk.offers("starttls"):
             talk.begin("STARTTLS", "the server to offer it")
-            raise _Fault("no such offer; if the way to it is trusted, set 'mail.tls: opportunistic'")
+            raise _Fault(
+                "no such offer; if the way to it is trusted, set 'mail.tls: opportunistic'"
+            )
         talk.starttls()
         yield Line(talk.encrypt(tls))
         talk.hello()
@@ -691,9 +703,7 @@ def _handing_over(
     return result
 
 
-def _turned_down(
-    message_id: str, recipients: tuple[str, ...], text: str, code: int
-) -> SendResult:
+def _turned_down(message_id: str, recipients: tuple[str, ...], text: str, code: int) -> SendResult:
     if code >= 500:
         return SendResult(message_id, error=text, permanent=True)
     return SendResult(message_id, deferred=dict.fromkeys(recipients, text))

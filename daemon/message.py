@@ -1,4 +1,6 @@
-"""A mail of an incident, as text and HTML, for a tired administrator at three in the morning. Pure.
+"""A mail of an incident, as text and HTML, for a tired administrator at three in the morning.
+
+Pure, but for `local_zone`.
 
 Source: RFC 5322 (format, threads), RFC 2045 and 2047 (what any server takes), RFC 3834 (Auto-Submitted).
 """
@@ -8,12 +10,15 @@ from __future__ import annotations
 # The generator and the codecs are imported by the library when a first mail is made: too late on a hung disk.
 import email.generator
 import email.quoprimime
+import functools
 import html
+import os
 import re
 import textwrap
+import zoneinfo
 from datetime import UTC, datetime, tzinfo
 from email.header import Header
-from email.headerregistry import HeaderRegistry, UnstructuredHeader
+from email.headerregistry import BaseHeader, HeaderRegistry
 from email.message import EmailMessage
 from email.policy import SMTP, EmailPolicy
 from typing import TYPE_CHECKING
@@ -24,6 +29,7 @@ from iowarden.rules.notice import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from email.policy import Policy
 
     from iowarden.rules.notice import Evidence, Notice
 
@@ -44,32 +50,45 @@ _STATES = {
 }
 
 
-class _Plain(UnstructuredHeader):
-    """A header of words that are already ASCII: the library would encode a long identifier as text."""
+class _AsGiven(BaseHeader):
+    """A header whose value is what it was given: the library would decode it ('=?...?=') first."""
 
-    def fold(self, *, policy: EmailPolicy) -> str:
-        words = f"{policy.linesep} ".join(str(self).split())
+    max_count = 1
+
+    @classmethod
+    def parse(cls, value: str, keywords: dict[str, object]) -> None:
+        """Take the value, as the library asks a header class to."""
+        keywords["decoded"] = value
+        keywords["parse_tree"] = None
+
+
+class _Identifiers(_AsGiven):
+    """A header of message ids, one a line: the library would encode a long one as if it were text."""
+
+    def fold(self, *, policy: Policy) -> str:
+        """Return the lines of the header."""
+        words = f"{policy.linesep} ".join(self.split())
         return f"{self.name}: {words}{policy.linesep}"
 
 
-class _Words(UnstructuredHeader):
-    """A header of free text, encoded by the older of the library's two encoders.
+class _Text(_AsGiven):
+    """A header of free text, folded by the older of the library's two encoders.
 
-    The newer one drops spaces between encoded words; and what only looks encoded ('=?...') must not be decoded.
+    The newer one loses spaces between encoded words.
     """
 
-    def fold(self, *, policy: EmailPolicy) -> str:
-        text = str(self)
-        charset = "us-ascii" if text.isascii() and "=?" not in text else "utf-8"
-        folded = Header(text, charset, WIDTH, self.name).encode(linesep=policy.linesep)
+    def fold(self, *, policy: Policy) -> str:
+        """Return the lines of the header."""
+        charset = "us-ascii" if self.isascii() and "=?" not in self else "utf-8"
+        folded = Header(str(self), charset, WIDTH, self.name).encode(linesep=policy.linesep)
         return f"{self.name}: {folded}{policy.linesep}"
 
 
-def _policy() -> EmailPolicy:
+def _policy() -> EmailPolicy[EmailMessage]:
     headers = HeaderRegistry()
     for name in ("message-id", "in-reply-to", "references"):
-        headers.map_to_type(name, _Plain)
-    headers.map_to_type("subject", _Words)
+        headers.map_to_type(name, _Identifiers)
+    headers.map_to_type("subject", _Text)
     return SMTP.clone(header_factory=headers, cte_type="7bit")
 
 
@@ -82,13 +101,15 @@ def message_id(notice: Notice, host: str) -> str:
 
 
 def render(
-    notice: Notice, host: str, sender: str, recipients: Sequence[str], *, zone: tzinfo = UTC
+    notice: Notice, host: str, sender: str, recipients: Sequence[str], *, zone: tzinfo | None = None
 ) -> EmailMessage:
     """Return the mail that a notice asks for; `as_bytes` of it is ready for SMTP.
 
-    The same notice gives the same bytes. Whatever a device is called, it cannot make a header.
+    `zone` is that of the times in it, by default this machine's. The same notice gives the same
+    bytes. Whatever a device is called, it cannot make a header.
     Limits: lines of a notice over 2,000 characters are cut, and say so.
     """
+    zone = zone or local_zone()
     message = EmailMessage(policy=_POLICY)
     message["Subject"] = subject(notice, host)
     message["From"] = sender
@@ -108,6 +129,23 @@ def render(
     # '=-' cannot occur in quoted-printable text, where '=' is always followed by a digit or a line end.
     message.set_boundary(f"=-{_token(notice.incident)}-{notice.number}")
     return message
+
+
+@functools.cache
+def local_zone() -> tzinfo:
+    """Return this machine's zone, read once: the C library looks at '/etc/localtime' at each conversion.
+
+    The first call reads the file; make it before a disk may hang, best by rendering a mail at start.
+    Source: tzset(3), TZ. Limits: a TZ that is neither a zone nor a file, or no file at all, is UTC.
+    """
+    name = os.environ.get("TZ", ":/etc/localtime").removeprefix(":")
+    try:
+        if not name.startswith("/"):
+            return zoneinfo.ZoneInfo(name)
+        with open(name, "rb") as file:
+            return zoneinfo.ZoneInfo.from_file(file)
+    except (OSError, ValueError, zoneinfo.ZoneInfoNotFoundError):
+        return UTC
 
 
 def subject(notice: Notice, host: str) -> str:

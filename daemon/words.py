@@ -2,16 +2,8 @@
 
 from __future__ import annotations
 
-import unicodedata
-
 ELLIPSIS = "..."
 """Plain ASCII, so that a subject need not be encoded for its sake."""
-_UNSAFE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
-"""Controls, formatting such as bidirectional overrides, surrogates, line and paragraph separators.
-
-Source: Unicode Standard Annex 44, General_Category.
-"""
-
 
 def one_line(text: str, most_characters: int = 1000) -> str:
     """Return text on one line, single spaces, with what could hide or forge something spelled out.
@@ -33,11 +25,9 @@ def shorten(text: str, most_characters: int) -> str:
 
 
 def _visible(character: str) -> str:
-    if character.isascii() and character.isprintable():
-        return character
     if character.isspace():
         return " "
-    if unicodedata.category(character) not in _UNSAFE:
+    if character.isprintable():
         return character
     code = ord(character)
     if 0xDC80 <= code <= 0xDCFF:  # surrogateescape, PEP 383: a byte that was not UTF-8

@@ -1,0 +1,584 @@
+"""Mail over real servers, good and bad ones, and the outbox that outlives them."""
+
+import errno
+import os
+import queue
+import random
+import re
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.smtp import (
+    DEADLINE_SECONDS,
+    Answers,
+    dialogue,
+    free_port,
+    make_certificate,
+    scripted_server,
+    smtp_server,
+)
+
+from iowarden.daemon import mail
+from iowarden.daemon.mail import (
+    MaildirSettings,
+    MailSettings,
+    Outbox,
+    OutboundMail,
+    Sender,
+    SendResult,
+    backoff_seconds,
+)
+from iowarden.daemon.state import Committed, OutboxRow
+from iowarden.rules.notice import Severity
+
+DATA = b"Subject: test\r\nMessage-ID: <iowarden.a.1@db1>\r\n\r\n.a line with a dot\r\n"
+OUTBOUND = OutboundMail("<iowarden.a.1@db1>", ("root@example.com",), DATA)
+
+
+def settings(port: int, **changes: object) -> MailSettings:
+    """Return settings for a server on this machine."""
+    usual = MailSettings(
+        server="127.0.0.1",
+        port=port,
+        tls="auto",
+        user=None,
+        password=None,
+        sender="iowarden <iowarden@db1.example.com>",
+        timeout_seconds=DEADLINE_SECONDS / 2,
+        hello="db1.example.com",
+    )
+    return replace(usual, **changes)  # type: ignore[arg-type]
+
+
+@contextmanager
+def sender(
+    chosen: MailSettings | MaildirSettings,
+) -> Iterator[Callable[[OutboundMail], SendResult]]:
+    """Run a sender; give a function that makes one attempt and returns what became of it."""
+    results: queue.Queue[object] = queue.Queue()
+    running = Sender(chosen, results.put)
+
+    def attempt(outbound: OutboundMail) -> SendResult:
+        running.submit(outbound)
+        result = results.get(timeout=DEADLINE_SECONDS)
+        assert isinstance(result, SendResult)
+        return result
+
+    yield attempt
+    assert running.close(DEADLINE_SECONDS)
+
+
+def attempt(chosen: MailSettings | MaildirSettings, outbound: OutboundMail = OUTBOUND) -> SendResult:
+    """Make one attempt."""
+    with sender(chosen) as send:
+        return send(outbound)
+
+
+def test_a_mail_arrives_as_it_was_written() -> None:
+    """A local server without TLS: the bytes that were rendered are the bytes that arrive."""
+    with smtp_server() as (port, answers):
+        result = attempt(settings(port))
+    assert result == SendResult(
+        OUTBOUND.message_id, delivered=OUTBOUND.recipients, answer="250 OK: queued as 4711"
+    )
+    taken = answers.next()
+    assert (taken.sender, taken.recipients) == ("iowarden@db1.example.com", OUTBOUND.recipients)
+    assert taken.data == DATA
+
+
+def test_a_refused_recipient_does_not_cost_the_others_their_mail() -> None:
+    """One address unknown (5xx), one mailbox busy (4xx): the third person is served, each is told apart."""
+    answers = Answers(recipients={"b@x": "550 5.1.1 no such user", "c@x": "450 4.2.1 mailbox busy"})
+    with smtp_server(answers) as (port, _):
+        result = attempt(settings(port), replace(OUTBOUND, recipients=("a@x", "b@x", "c@x")))
+    assert result.delivered == ("a@x",)
+    assert list(result.refused) == ["b@x"]
+    assert "550 5.1.1 no such user" in result.refused["b@x"]
+    assert list(result.deferred) == ["c@x"]
+    assert answers.next().recipients == ("a@x",)
+
+
+@pytest.mark.parametrize(
+    ("answers", "permanent", "words"),
+    [
+        (Answers(message="554 5.7.1 looks like spam"), True, "end of data: expected 250, got '554"),
+        (Answers(message="451 4.3.0 disk full"), False, "end of data: expected 250, got '451"),
+        (Answers(sender="553 5.1.8 no such domain"), True, "MAIL FROM: 553"),
+        (Answers(sender="451 4.7.1 greylisted"), False, "MAIL FROM: 451"),
+    ],
+)
+def test_what_a_server_says_of_the_whole_message_holds_for_every_recipient(
+    answers: Answers, permanent: bool, words: str
+) -> None:
+    """5xx is for good, 4xx for now; either way each recipient is accounted for."""
+    with smtp_server(answers) as (port, _):
+        result = attempt(settings(port))
+    if answers.sender and permanent:
+        assert result.permanent
+        said = result.error
+    else:
+        (said,) = (result.refused if permanent else result.deferred).values()
+    assert words in said
+    assert not result.delivered
+
+
+GREETING, HELLO, OK, GO = "220 mx\r\n", "250 mx\r\n", "250 ok\r\n", "354 go\r\n"
+
+
+@pytest.mark.parametrize(
+    ("answers", "step", "expected"),
+    [
+        ((), "greeting", "220"),
+        ((GREETING,), "EHLO", "250"),
+        ((GREETING, HELLO), "MAIL FROM", "250"),
+        ((GREETING, HELLO, OK), "RCPT TO", "250"),
+        ((GREETING, HELLO, OK, OK), "DATA", "354"),
+        ((GREETING, HELLO, OK, OK, GO), "DATA", "354"),
+    ],
+)
+def test_a_server_that_stalls_is_named_with_the_step_it_stalls_at(
+    answers: tuple[str, ...], step: str, expected: str
+) -> None:
+    """Whatever it last said, the attempt ends, and its error says where and what was awaited."""
+    with scripted_server(dialogue(*answers)) as port:
+        result = attempt(settings(port, timeout_seconds=0.3))
+    assert result.error == (
+        f"mail: '127.0.0.1:{port}': {step}: expected {expected}, got nothing before the time was over"
+    )
+    assert not result.permanent
+
+
+def test_a_server_that_dribbles_does_not_hold_the_sender() -> None:
+    """A byte now and then keeps each read alive; the attempt as a whole has a deadline all the same."""
+
+    def dribble(connection: socket.socket, over: threading.Event) -> None:
+        while not over.wait(0.02):
+            connection.sendall(b"2")
+
+    with scripted_server(dribble) as port:
+        result = attempt(settings(port, timeout_seconds=0.3))
+    assert "greeting: expected 220, got nothing before the time was over" in result.error
+
+
+def endless_line(connection: socket.socket, over: threading.Event) -> None:
+    """Say a line of 10 MB, if anybody takes it."""
+    connection.sendall(b"220 " + b"x" * 10_000_000)
+
+
+def endless_answer(connection: socket.socket, over: threading.Event) -> None:
+    """Say one answer of a million lines."""
+    connection.sendall(b"220-x\r\n" * 1_000_000)
+
+
+@pytest.mark.parametrize(
+    ("script", "got"),
+    [
+        (endless_line, "a line without end, beginning b'220 xxx"),
+        (endless_answer, "an answer without end, lately b'220-x'"),
+        (dialogue("HTTP/1.1 400 Bad Request\r\n"), "no answer of SMTP: b'HTTP/1.1 400 Bad Request'"),
+        (dialogue("\x00\xff\r\n"), r"no answer of SMTP: b'\x00"),
+        (dialogue("554 no service here\r\n"), "'554 no service here'"),
+        (dialogue("421 going down\r\n"), "'421 going down'"),
+        (lambda connection, over: None, "'Connection unexpectedly closed'"),
+    ],
+)
+def test_nonsense_is_an_error_of_the_server_never_a_verdict_on_the_mail(
+    script: Callable[[socket.socket, threading.Event], None], got: str
+) -> None:
+    """Before it has heard of the mail, nothing a server says can be a reason to give the mail up."""
+    with scripted_server(script) as port:
+        result = attempt(settings(port))
+    assert f"127.0.0.1:{port}': greeting: expected 220, got {got}" in result.error
+    assert not result.permanent
+    assert not result.refused
+
+
+def test_nobody_listening_is_said_with_server_and_port() -> None:
+    """Connection refused: the error names server, port and step."""
+    port = free_port()
+    result = attempt(settings(port))
+    assert f"'127.0.0.1:{port}': connect: expected a connection" in result.error
+    assert os.strerror(errno.ECONNREFUSED) in result.error
+
+
+def test_an_unknown_name_is_said() -> None:
+    """A server name that nobody knows (RFC 6761 reserves '.invalid')."""
+    result = attempt(settings(25, server="mx.invalid"))
+    assert "'mx.invalid:25': look up: expected an address, got" in result.error
+
+
+def test_a_server_that_goes_after_taking_the_mail_has_taken_it() -> None:
+    """The line breaks between the final '250' and QUIT: delivered, no repeat."""
+
+    def script(connection: socket.socket, over: threading.Event) -> None:
+        over.set()  # nothing to wait for after the last answer
+        dialogue(GREETING, HELLO, OK, OK, GO, "250 taken\r\n")(connection, over)
+
+    with scripted_server(script) as port:
+        result = attempt(settings(port))
+    assert result.delivered == OUTBOUND.recipients
+    assert result.answer == "250 taken"
+
+
+@pytest.mark.parametrize("tls", ["starttls", "tls"])
+def test_tls_is_verified_against_known_authorities(tmp_path: Path, tls: str) -> None:
+    """A certificate from a known authority is taken, the same one unknown is not, and no mail leaves."""
+    certificate = make_certificate(tmp_path)
+    with smtp_server(certificate=certificate, implicit_tls=tls == "tls") as (port, answers):
+        chosen = settings(port, server="localhost", tls=tls, authorities=certificate.path)
+        assert attempt(chosen).delivered == OUTBOUND.recipients
+        answers.next()
+        result = attempt(replace(chosen, authorities=mail.AUTHORITIES))
+    assert "TLS: expected a certificate for 'localhost' from a known authority, got" in result.error
+    assert "self-signed certificate" in result.error
+    assert answers.mails.empty()
+
+
+def test_a_certificate_for_another_name_is_refused(tmp_path: Path) -> None:
+    """Somebody with a good certificate of his own cannot stand in for our server."""
+    certificate = make_certificate(tmp_path, "elsewhere.example")
+    with smtp_server(certificate=certificate) as (port, _):
+        chosen = settings(port, server="localhost", tls="starttls", authorities=certificate.path)
+        result = attempt(chosen)
+    assert "Hostname mismatch" in result.error
+
+
+def test_required_tls_that_is_not_offered_sends_nothing() -> None:
+    """Somebody who strips the offer of STARTTLS gets no mail, and the error says what can be done."""
+    with smtp_server() as (port, answers):
+        result = attempt(settings(port, tls="starttls"))
+    assert "STARTTLS: expected the server to offer it, got no such offer" in result.error
+    assert answers.mails.empty()
+
+
+@pytest.mark.parametrize("offered", [True, False])
+def test_opportunistic_takes_what_is_offered(tmp_path: Path, offered: bool) -> None:
+    """Asked for by the administrator: an unknown certificate or none at all, the mail goes out."""
+    certificate = make_certificate(tmp_path) if offered else None
+    with smtp_server(certificate=certificate) as (port, answers):
+        result = attempt(settings(port, tls="opportunistic"))
+    assert result.delivered == OUTBOUND.recipients
+    assert answers.next().data == DATA
+
+
+def test_words_put_in_before_the_encryption_are_not_believed(tmp_path: Path) -> None:
+    """An answer injected in clear behind that to STARTTLS (CVE-2011-0411) ends the attempt."""
+    injected = dialogue(GREETING, "250-mx\r\n250 STARTTLS\r\n", "220 go\r\n250 injected\r\n")
+    with scripted_server(injected) as port:
+        result = attempt(settings(port, tls="starttls"))
+    assert "STARTTLS: expected 220, got more than the answer: b'250 injected" in result.error
+
+
+def test_a_log_in_is_made_and_a_wrong_password_is_retried_later() -> None:
+    """A wrong password is an error of the connection: no mail is given up for it."""
+    with smtp_server(password="secret") as (port, answers):
+        good = attempt(settings(port, user="iowarden", password="secret"))
+        bad = attempt(settings(port, user="iowarden", password="wrong"))
+    assert good.delivered == OUTBOUND.recipients
+    assert answers.next().data == DATA
+    assert "AUTH: expected the log-in to be accepted, got '535" in bad.error
+    assert not bad.permanent
+
+
+def test_a_name_look_up_that_hangs_delays_but_does_not_multiply(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The resolver's files lie on the hung disk: the error says so, one look-up hangs, and only one."""
+    release = threading.Event()
+    asked: queue.Queue[object] = queue.Queue()
+
+    def hang(*arguments: object, **_: object) -> list[object]:
+        asked.put(arguments)
+        release.wait(DEADLINE_SECONDS)
+        return []
+
+    monkeypatch.setattr(socket, "getaddrinfo", hang)
+    with sender(settings(25, server="mx1", timeout_seconds=0.1)) as send:
+        results = [send(OUTBOUND), send(OUTBOUND)]
+    release.set()
+    assert all("got no answer from the name look-up" in result.error for result in results)
+    assert asked.qsize() == 1
+
+
+def test_a_known_address_serves_while_the_look_up_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The root disk hangs after the start, the server was down once: its old address still serves."""
+    port = free_port()
+    release = threading.Event()
+    look_up = socket.getaddrinfo
+
+    def hang(host: str, *arguments: int, **options: int) -> object:
+        if host == "localhost":
+            release.wait(DEADLINE_SECONDS)
+        return look_up(host, *arguments, **options)
+
+    with sender(settings(port, server="localhost", timeout_seconds=2.0)) as send:
+        failed = send(OUTBOUND)  # the look-up at start has answered by now
+        monkeypatch.setattr(socket, "getaddrinfo", hang)
+        assert "connect" in failed.error
+        send(OUTBOUND)
+        with smtp_server(port=port) as (_, answers):
+            assert send(OUTBOUND).delivered == OUTBOUND.recipients
+            assert answers.next().data == DATA
+    release.set()
+
+
+# --- Maildir
+
+
+def test_a_maildir_holds_each_mail_once(tmp_path: Path) -> None:
+    """Without a server mails are files; a repeat after a kill replaces its file."""
+    directory = tmp_path / "Maildir"
+    with sender(MaildirSettings(str(directory))) as send:
+        results = [send(OUTBOUND), send(OUTBOUND)]
+    assert [result.delivered for result in results] == [OUTBOUND.recipients] * 2
+    (path,) = (directory / "new").iterdir()
+    assert path.read_bytes() == DATA.replace(b"\r\n", b"\n")
+    assert not list((directory / "tmp").iterdir())
+
+
+def test_an_identifier_cannot_leave_the_maildir(tmp_path: Path) -> None:
+    """A message id full of slashes and dots stays a file name."""
+    outbound = replace(OUTBOUND, message_id="<../../../x\0/y>")
+    assert attempt(MaildirSettings(str(tmp_path / "M")), outbound).delivered
+    assert [path.parent.name for path in tmp_path.rglob("*") if path.is_file()] == ["new"]
+
+
+def test_a_maildir_that_cannot_be_written_is_an_error_for_now(tmp_path: Path) -> None:
+    """A file in its place: the mail waits, the error names the path."""
+    (tmp_path / "file").write_text("")
+    result = attempt(MaildirSettings(str(tmp_path / "file" / "Maildir")))
+    assert f"'{tmp_path}/file/Maildir': expected a Maildir to write to, got" in result.error
+    assert not result.permanent
+
+
+# --- test-mail
+
+
+def test_the_test_mail_tells_the_dialogue(tmp_path: Path) -> None:
+    """Connection, TLS, certificate and each answer are shown to whoever sets the mail up."""
+    certificate = make_certificate(tmp_path)
+    answers = Answers(recipients={"b@x": "550 5.1.1 no such user"})
+    with smtp_server(answers, certificate=certificate) as (port, _):
+        chosen = settings(port, server="localhost", tls="starttls", authorities=certificate.path)
+        lines = list(mail.test_mail(chosen, DATA, ("a@x", "b@x")))
+    text = "\n".join(line.text for line in lines)
+    assert f"connected to 'localhost' (127.0.0.1) port {port}" in text
+    assert re.search(r"TLSv1\.\d, certificate for localhost", text)
+    assert "recipient a@x: 250 OK" in text
+    assert "message: 250 OK: queued as 4711" in text
+    assert [line.text for line in lines if not line.good] == ["recipient b@x: 550 5.1.1 no such user"]
+
+
+# --- the outbox
+
+
+def row(number: int, incident: str = "a", **changes: object) -> OutboxRow:
+    """Return a mail; `number` is also its age."""
+    usual = OutboxRow(
+        message_id=f"<iowarden.{incident}.{number}@db1>",
+        incident=incident,
+        number=number,
+        severity=Severity.WARNING,
+        created_realtime_seconds=float(number),
+        recipients_pending=("a@x", "b@x"),
+        data=DATA,
+    )
+    return replace(usual, **changes)  # type: ignore[arg-type]
+
+
+def took(mail_row: OutboxRow) -> SendResult:
+    """Return the result of a server that takes it all."""
+    return SendResult(mail_row.message_id, delivered=mail_row.recipients_pending)
+
+
+DOWN = "mail: 'mx1:25': connect: expected a connection, got 'Connection refused'"
+
+
+def test_a_mail_waits_for_the_disk_and_not_longer_than_two_seconds() -> None:
+    """Durable first where the disk answers; where it hangs, the alert goes out without it."""
+    outbox = Outbox()
+    outbox.add(row(1), 100.0, sequence=7)
+    assert outbox.next(101.9) is None
+    assert outbox.next_due() == 102.0
+    outbox.committed(Committed(6))
+    assert outbox.next(101.9) is None
+    outbox.committed(Committed(7, "disk full"))
+    assert outbox.next(101.9) == row(1)
+    hung = Outbox()
+    hung.add(row(1), 100.0, sequence=7)
+    assert hung.next(102.0) == row(1)
+
+
+def test_critical_goes_first_then_the_oldest_and_an_incident_in_order() -> None:
+    """Six mails of three incidents wait after an outage; they leave in the order that helps most."""
+    outbox = Outbox()
+    critical = {"severity": Severity.CRITICAL}
+    rows = [row(1, "a"), row(2, "a"), row(3, "b"), row(4, "c"), row(5, "c", **critical), row(6, "b")]
+    shuffled = random.Random(4).sample(rows, len(rows))
+    outbox.restore(shuffled, 0.0)
+    order = []
+    while (chosen := outbox.next(1.0)) is not None:
+        assert outbox.next(1.0) is None, "one at a time"
+        order.append(chosen.number)
+        outbox.sent(took(chosen), 1.0)
+    assert order == [4, 5, 1, 2, 3, 6]
+    assert len(outbox) == 0
+
+
+def test_a_server_that_is_down_is_asked_at_growing_intervals_for_one_mail() -> None:
+    """Ten mails wait; the intervals are those of backoff_seconds whatever their number."""
+    outbox = Outbox()
+    outbox.restore([row(n, f"i{n}") for n in range(1, 11)], 0.0)
+    now, intervals = 0.0, []
+    for _ in range(9):
+        chosen = outbox.next(now)
+        assert chosen is not None
+        batch, problem = outbox.sent(SendResult(chosen.message_id, error=DOWN), now)
+        assert problem.startswith(DOWN)
+        assert batch.add[0].attempts == chosen.attempts + 1
+        due = outbox.next_due()
+        assert due is not None
+        assert outbox.next(due - 0.01) is None
+        intervals.append(due - now)
+        now = due
+    assert intervals == [5.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 900.0, 900.0]
+    assert intervals == [backoff_seconds(n) for n in range(1, 10)]
+
+
+def test_a_mail_at_which_the_server_always_fails_does_not_hold_the_others_back() -> None:
+    """A server that breaks the connection at one message still gets every other."""
+    outbox = Outbox()
+    poison = row(1, "a", severity=Severity.CRITICAL)
+    outbox.restore([poison, row(2, "a"), row(3, "b")], 0.0)
+    now, delivered = 0.0, []
+    while len(outbox) > 1:
+        now = max(now, outbox.next_due() or now)
+        chosen = outbox.next(now)
+        assert chosen is not None
+        assert now < 1000.0
+        failed = chosen.message_id == poison.message_id
+        result = SendResult(chosen.message_id, error=DOWN) if failed else took(chosen)
+        outbox.sent(result, now)
+        delivered += [] if failed else [chosen.number]
+    assert sorted(delivered) == [2, 3]
+    assert outbox.row(poison.message_id) is not None
+
+
+def test_a_partly_refused_list_is_not_sent_to_again_and_what_was_refused_is_kept() -> None:
+    """a@x has it, b@x is refused for good, c@x is busy: only c@x is tried, the mail stays for b@x."""
+    outbox = Outbox()
+    outbox.restore([row(1, recipients_pending=("a@x", "b@x", "c@x"))], 0.0)
+    chosen = outbox.next(0.0)
+    assert chosen is not None
+    result = SendResult(chosen.message_id, ("a@x",), {"b@x": "550 unknown"}, {"c@x": "450 busy"})
+    batch, problem = outbox.sent(result, 0.0)
+    (kept,) = batch.add
+    assert (kept.recipients_pending, kept.recipients_refused) == (("c@x",), ("b@x",))
+    assert "550 unknown" in problem
+    assert "450 busy" in problem
+    again = outbox.next(5.0)
+    assert again == kept
+    batch, _ = outbox.sent(took(kept), 5.0)
+    assert [r.kept for r in batch.add] == [True]
+    assert not batch.remove
+    assert outbox.next(1e9) is None
+    assert outbox.next_due() is None
+    assert (len(outbox), outbox.kept()) == (1, 1)
+    assert outbox.oldest_unsent_seconds(10.0) is None
+
+
+def test_a_mail_deferred_for_one_recipient_does_not_hold_back_the_next_of_its_incident() -> None:
+    """A full mailbox may stay so for days; the others must hear that it got worse."""
+    outbox = Outbox()
+    outbox.restore([row(1), row(2)], 0.0)
+    chosen = outbox.next(0.0)
+    assert chosen == row(1)
+    outbox.sent(SendResult(row(1).message_id, ("a@x",), {}, {"b@x": "452 full"}), 0.0)
+    assert outbox.next(0.0) == row(2)
+
+
+def test_a_server_that_turns_a_mail_down_for_good_is_not_asked_again() -> None:
+    """5xx to MAIL FROM: kept and reported, never retried by itself, never lost."""
+    outbox = Outbox()
+    outbox.restore([row(1)], 0.0)
+    assert outbox.next(0.0) == row(1)
+    batch, problem = outbox.sent(SendResult(row(1).message_id, error="553 no", permanent=True), 0.0)
+    assert batch.add[0].kept
+    assert "kept in state.db and not tried again" in problem
+    assert outbox.next(1e9) is None
+
+
+def test_after_each_mail_the_disk_is_given_time_to_learn_of_it() -> None:
+    """So a kill repeats at most one mail; a hung disk costs each mail two seconds, not its delivery."""
+    outbox = Outbox()
+    outbox.restore([row(1), row(2), row(3)], 0.0)
+    assert outbox.next(0.0) == row(1)
+    batch, _ = outbox.sent(took(row(1)), 0.0, sequence=5)
+    assert (batch.sequence, batch.remove) == (5, (row(1).message_id,))
+    assert outbox.next(1.9) is None
+    outbox.committed(Committed(5))
+    assert outbox.next(1.9) == row(2)
+    outbox.sent(took(row(2)), 2.0, sequence=6)
+    assert outbox.next(4.0) == row(3)
+
+
+def test_an_unknown_result_changes_nothing() -> None:
+    """A result of a mail that is not in the outbox is no reason to write anything."""
+    batch, problem = Outbox().sent(SendResult("<nobody@x>", ("a@x",)), 0.0)
+    assert (batch.add, batch.remove, problem) == ((), (), "")
+
+
+OUTCOMES = st.sampled_from(["delivered", "refused", "deferred"])
+
+
+@given(
+    severities=st.lists(st.sampled_from([Severity.WARNING, Severity.CRITICAL]), min_size=1, max_size=6),
+    script=st.lists(st.tuples(st.booleans(), OUTCOMES, OUTCOMES), max_size=40),
+)
+def test_nobody_is_served_twice_and_nobody_is_forgotten(
+    severities: list[Severity], script: list[tuple[bool, str, str]]
+) -> None:
+    """Whatever servers say in whatever order: each recipient has the mail once, or is still on its row."""
+    outbox = Outbox()
+    rows = [row(n, f"i{n % 2}", severity=s) for n, s in enumerate(severities)]
+    durable = {r.message_id: r for r in rows}
+    outbox.restore(rows, 0.0)
+    served: set[tuple[str, str]] = set()
+    now = 0.0
+    for fails, *outcomes in script:
+        due = outbox.next_due()
+        if due is None:
+            break
+        now = max(now, due)
+        chosen = outbox.next(now)
+        assert chosen is not None
+        said = dict(zip(chosen.recipients_pending, outcomes, strict=False))
+        served_now = tuple(r for r, o in said.items() if o == "delivered" and not fails)
+        assert not served & {(chosen.message_id, r) for r in served_now}
+        served |= {(chosen.message_id, r) for r in served_now}
+        result = SendResult(
+            chosen.message_id,
+            () if fails else served_now,
+            {r: "550" for r, o in said.items() if o == "refused" and not fails},
+            {r: "450" for r, o in said.items() if o == "deferred" and not fails},
+            DOWN if fails else "",
+        )
+        batch, _ = outbox.sent(result, now)
+        durable.update({r.message_id: r for r in batch.add})
+        for message_id in batch.remove:
+            del durable[message_id]
+    for mail_row in rows:
+        for recipient in mail_row.recipients_pending:
+            left = durable.get(mail_row.message_id)
+            waits = left is not None and recipient in (
+                *left.recipients_pending,
+                *left.recipients_refused,
+            )
+            assert waits != ((mail_row.message_id, recipient) in served)

@@ -1,0 +1,302 @@
+"""The mail as it is read, and that nothing a device is called can become a header."""
+
+import email
+import email.policy
+import html.parser
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterable
+from dataclasses import replace
+from email.message import EmailMessage
+from zoneinfo import ZoneInfo
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+from pytest import mark
+
+from iowarden.daemon.message import message_id, render, subject
+from iowarden.rules.notice import Evidence, Notice, Reason, Severity
+
+BERLIN = ZoneInfo("Europe/Berlin")
+HOST, SENDER, TO = "db1.example.com", "iowarden@db1.example.com", ("root@example.com", "ops@example.com")
+NOTICE = Notice(
+    incident="8f3a2b1c9d",
+    number=1,
+    references=(),
+    reason=Reason.OPENED,
+    severity=Severity.CRITICAL,
+    object="sda (ACME SLOW-HDD, serial SLOW1)",
+    summary="sda has answered nothing for 34 s with 12 requests in flight",
+    opened_seconds=1795266000.0,
+    realtime_seconds=1795266034.0,
+    recurrences=0,
+    happened=("critical DeviceStall, since 34 s ago: sda has answered nothing for 34 s",),
+    evidence=(
+        Evidence(1795266002.0, "iowarden_device_stalled_seconds", "device sda: 34 s"),
+        Evidence(1795179604.5, "kernel", "sd 0:0:0:0: [sda] tag#12 FAILED Result: hostbyte=DID_TIME_OUT"),
+    ),
+    affected=("md0 (raid1) is built on sda",),
+    advice=(
+        "What the kernel says:  dmesg | grep -i sda | tail -20\n"
+        "Member of a redundant array: take it out, the array goes on without it and without redundancy:\n"
+        "  mdadm /dev/mdN --fail /dev/sda --some-very-long-option=that-nobody-may-break --and-another-one\n",
+    ),
+    unknown=("Whether the disk, its cable or its controller hangs is not known.",),
+)
+
+
+def parsed(notice: Notice, host: str = HOST) -> EmailMessage:
+    """Return what somebody else reads out of the bytes that are sent."""
+    data = render(notice, host, SENDER, TO, zone=BERLIN).as_bytes()
+    assert data.isascii()
+    assert all(len(line) <= 998 for line in data.split(b"\r\n")), "RFC 5322, section 2.1.1"
+    assert b"\n" not in data.replace(b"\r\n", b"")
+    assert b"\r" not in data.replace(b"\r\n", b"")
+    message = email.message_from_bytes(data, policy=email.policy.default)
+    assert isinstance(message, EmailMessage)
+    return message
+
+
+def body(notice: Notice, kind: str = "plain") -> str:
+    """Return the text or the HTML as it is read."""
+    part = parsed(notice).get_body((kind,))
+    assert part is not None
+    content = part.get_content()
+    assert isinstance(content, str)
+    return content
+
+
+def test_three_lines_tell_it_all() -> None:
+    """How bad, where, what, since when: in local time and in UTC."""
+    assert body(NOTICE).splitlines()[:4] == [
+        "CRITICAL on db1.example.com: sda (ACME SLOW-HDD, serial SLOW1)",
+        "sda has answered nothing for 34 s with 12 requests in flight",
+        "Since Sat 2026-11-21 14:00:00 +0100 (13:00:00 UTC), 34 s before this mail.",
+        "",
+    ]
+
+
+def test_the_whole_text_reads_well() -> None:
+    """The rest of the mail, word for word: prose wrapped at 78 columns, commands never."""
+    assert body(NOTICE).splitlines()[4:] == [
+        "WHAT HAPPENED",
+        "  critical DeviceStall, since 34 s ago: sda has answered nothing for 34 s",
+        "",
+        "EVIDENCE",
+        "  14:00:02  iowarden_device_stalled_seconds  device sda: 34 s",
+        "  2026-11-20 14:00:04  kernel",
+        "      sd 0:0:0:0: [sda] tag#12 FAILED Result: hostbyte=DID_TIME_OUT",
+        "",
+        "WHAT IT HITS",
+        "  md0 (raid1) is built on sda",
+        "",
+        "WHAT TO DO",
+        "  What the kernel says:  dmesg | grep -i sda | tail -20",
+        "  Member of a redundant array: take it out, the array goes on without it and",
+        "  without redundancy:",
+        "    mdadm /dev/mdN --fail /dev/sda"
+        " --some-very-long-option=that-nobody-may-break --and-another-one",
+        "",
+        "WHAT IS NOT KNOWN",
+        "  Whether the disk, its cable or its controller hangs is not known.",
+        "",
+        "INCIDENT",
+        "  Incident 8f3a2b1c9d, mail 1, critical, written Sat 2026-11-21 14:00:34 +0100",
+        "  (13:00:34 UTC).",
+        "  journalctl IOWARDEN_INCIDENT=8f3a2b1c9d",
+    ]
+
+
+def test_a_mail_without_known_consequences_says_so() -> None:
+    """Nothing known of what lies above a disk is not the same as nothing lying above it."""
+    assert "Not known" in body(replace(NOTICE, affected=()))
+
+
+def test_the_headers_make_a_thread_that_no_autoresponder_answers() -> None:
+    """Identifier, thread, date, origin: each as its RFC has it."""
+    third = replace(NOTICE, number=3, references=("8f3a2b1c9d.1", "77aa00bb11.2"), reason=Reason.WORSE)
+    message = parsed(third)
+    assert message["Message-ID"] == "<iowarden.8f3a2b1c9d.3@db1.example.com>" == message_id(third, HOST)
+    assert message["In-Reply-To"] == "<iowarden.8f3a2b1c9d.1@db1.example.com>"
+    assert message["References"].split() == [
+        "<iowarden.8f3a2b1c9d.1@db1.example.com>",
+        "<iowarden.77aa00bb11.2@db1.example.com>",
+    ]
+    assert message["Date"] == "Sat, 21 Nov 2026 14:00:34 +0100"
+    assert message["Auto-Submitted"] == "auto-generated"
+    assert message["X-Iowarden-Incident"] == "8f3a2b1c9d"
+    assert message["X-Iowarden-Severity"] == "critical"
+    assert (message["From"], message["To"]) == (SENDER, ", ".join(TO))
+    assert message.get_content_type() == "multipart/alternative"
+    assert parsed(NOTICE)["In-Reply-To"] is None
+
+
+def test_a_repeat_is_the_same_to_the_byte() -> None:
+    """After a kill the mail is rendered or read again: a server may know it by its identifier."""
+    assert render(NOTICE, HOST, SENDER, TO).as_bytes() == render(NOTICE, HOST, SENDER, TO).as_bytes()
+
+
+@mark.parametrize(
+    ("reason", "recurrences", "expected"),
+    [
+        (Reason.OPENED, 0, "[CRITICAL] db1.example.com: sda: sda is slow"),
+        (Reason.WORSE, 0, "[CRITICAL] db1.example.com: sda: WORSE: sda is slow"),
+        (Reason.UNREADABLE, 0, "[CRITICAL] db1.example.com: sda: UNREADABLE: sda is slow"),
+        (Reason.ALL_CLEAR, 0, "[CRITICAL] db1.example.com: sda: ALL CLEAR: sda is slow"),
+        (Reason.STILL, 0, "[CRITICAL] db1.example.com: sda: STILL: sda is slow"),
+        (Reason.AGAIN, 1, "[CRITICAL] db1.example.com: sda: AGAIN (2nd time): sda is slow"),
+        (Reason.AGAIN, 10, "[CRITICAL] db1.example.com: sda: AGAIN (11th time): sda is slow"),
+        (Reason.AGAIN, 22, "[CRITICAL] db1.example.com: sda: AGAIN (23rd time): sda is slow"),
+    ],
+)
+def test_the_subject_tells_severity_place_and_state(
+    reason: Reason, recurrences: int, expected: str
+) -> None:
+    """What a telephone shows of a mail before it is opened."""
+    short = replace(
+        NOTICE, object="sda", summary="sda is slow", reason=reason, recurrences=recurrences
+    )
+    assert subject(short, HOST) == expected
+
+
+def test_a_long_subject_loses_its_end_first() -> None:
+    """Severity, host, object and state stay; model and serial number and then the summary give way."""
+    assert subject(replace(NOTICE, reason=Reason.WORSE), HOST) == (
+        "[CRITICAL] db1.example.com: sda: WORSE: sda has answered nothing for 34 s w..."
+    )
+    long = replace(NOTICE, object="disk-" + "x" * 100 + "-end", reason=Reason.ALL_CLEAR)
+    said = subject(long, "a-host-with-a-very-long-name.in-a-domain.with-a-long-name.example.com")
+    assert re.match(r"\[CRITICAL\] a-host-.*\.com: disk-x.*-end: ALL CLEAR", said)
+    assert len(said) <= 78
+
+
+NASTY = st.text(st.characters(), max_size=120) | st.sampled_from(
+    [
+        "sda\r\nBcc: victim@example.com",
+        "sda\n\nbody",
+        "sda\u2028Bcc: x",
+        "\udcff\udc80sda",
+        "\ud800",
+        "=?utf-8?q?Bcc=3A_x?=",
+        "\u202egpj.exe",
+        "x" * 10_000,
+        "y " * 5_000,
+        "<script>alert(1)</script>",
+        "' onmouseover='x",
+        "\x00\x1b[2J\x07",
+        "\u00fcml\u00e4ut \U0001f4a3 \u4e2d\u6587",
+        "",
+        " ",
+        ".",
+        "a..b",
+        "@",
+    ]
+)
+FIXED = {
+    "from",
+    "to",
+    "subject",
+    "date",
+    "message-id",
+    "auto-submitted",
+    "x-iowarden-incident",
+    "x-iowarden-severity",
+    "mime-version",
+    "content-type",
+}
+
+
+@given(name=NASTY, text=NASTY, incident=NASTY, host=NASTY, reason=st.sampled_from(Reason))
+@example(name="=?", text="? ?=", incident="-", host="-", reason=Reason.AGAIN)
+def test_nothing_a_machine_is_called_can_make_a_header(
+    name: str, text: str, incident: str, host: str, reason: Reason
+) -> None:
+    """Line ends, controls, bidirectional overrides, undecodable bytes, encoded words, 10,000 characters."""
+    notice = replace(
+        NOTICE,
+        incident=incident,
+        object=name,
+        summary=text,
+        reason=reason,
+        references=(f"{incident}.1",),
+        happened=(text,),
+        evidence=(Evidence(0.0, name, text),),
+        affected=(name,),
+        advice=(text,),
+        unknown=(text,),
+    )
+    message = parsed(notice, host)
+    assert {name.lower() for name in message} == FIXED | {"in-reply-to", "references"}
+    assert len(message.keys()) == len(FIXED) + 2
+    wanted = subject(notice, host)
+    assert message["Subject"] == wanted
+    assert len(wanted) <= 78
+    assert wanted.startswith("[CRITICAL] ")
+    assert message["Message-ID"] == message_id(notice, host)
+    assert (message["From"], message["To"]) == (SENDER, ", ".join(TO))
+    assert not message.defects
+    assert [part.get_content_type() for part in message.walk()] == [
+        "multipart/alternative",
+        "text/plain",
+        "text/html",
+    ]
+    for line in body(notice).splitlines():
+        assert line.isprintable()
+
+
+class _Visible(html.parser.HTMLParser):
+    """The text of a page, and its tags."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.text: list[str] = []
+        self.tags: set[str] = set()
+
+    def handle_starttag(self, tag: str, attributes: Iterable[tuple[str, str | None]]) -> None:
+        """Note a tag, and that it loads nothing."""
+        self.tags.add(tag)
+        assert {name for name, _ in attributes} <= {"style", "lang", "charset"}
+
+    def handle_data(self, data: str) -> None:
+        """Note text."""
+        self.text.append(data)
+
+
+@given(text=NASTY)
+def test_the_page_says_what_the_text_says_and_nothing_in_it_is_markup(text: str) -> None:
+    """Words of a device stay words: no tag, no attribute, nothing loaded from elsewhere."""
+    notice = replace(NOTICE, summary=text, happened=(text,), evidence=(Evidence(0.0, text, text),))
+    page = _Visible()
+    page.feed(body(notice, "html"))
+    known = {"html", "head", "meta", "title", "body", "p", "strong", "br", "h3", "span", "code"}
+    assert page.tags <= known
+    shown = "".join("".join(page.text).split())
+    plain = "".join(body(notice).split())
+    for line in ("serialSLOW1", "md0(raid1)isbuiltonsda", "journalctlIOWARDEN_INCIDENT=8f3a2b1c9d"):
+        assert line in shown
+        assert line in plain
+
+
+def test_after_the_first_mail_nothing_is_read_from_a_disk() -> None:
+    """With the root disk hung, a module, a codec or the time zone read late would stop the alert."""
+    program = """
+import sys
+from iowarden.daemon import message
+from iowarden.rules.notice import Evidence, Notice, Reason, Severity
+def notice(text):
+    return Notice("8f", 1, ("8f.1",), Reason.OPENED, Severity.CRITICAL, text, text, 1e9, 1e9, 0, (text,),
+                  (Evidence(1e9, text, text),), (text,), (text,), (text,))
+message.render(notice("sda"), "db1", "a@x", ["b@x"]).as_bytes()
+def hook(event, arguments):
+    if event in ("open", "import", "os.listdir", "os.scandir"):
+        sys.stderr.write(f"{event} {arguments}\\n")
+sys.addaudithook(hook)
+message.render(notice("\\u00fcml\\u00e4ut \\u4e2d " * 30), "db1", "a@x", ["b@x"]).as_bytes()
+"""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    run = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False
+    )
+    assert (run.returncode, run.stderr) == (0, "")
