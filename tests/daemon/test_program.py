@@ -1,0 +1,282 @@
+"""The whole program on recorded machines, with a real mail server: what its users meet."""
+
+from __future__ import annotations
+
+import email
+import email.policy
+import queue
+import signal
+import sqlite3
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+from iowarden.collectors.recording import idle_frames
+from support.program import COMMAND, Feed, Program
+from support.recordings import STALL, corpus, open_fixture, stall_from_corpus
+from support.smtp import Answers, free_port, smtp_server
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from email.message import EmailMessage
+    from pathlib import Path
+
+    from support.smtp import Received
+
+QUIET_FRAMES = 700
+"""Ten minutes of silence and a little: after them comes the all-clear mail."""
+
+
+def parsed(mail: Received) -> EmailMessage:
+    """Return a mail as its reader sees it."""
+    message = email.message_from_bytes(mail.data, policy=email.policy.default)
+    assert isinstance(message, email.message.EmailMessage)
+    return message
+
+
+def rest(answers: Answers) -> list[Received]:
+    """Return the mails that have come and nobody looked at."""
+    mails = []
+    while True:
+        try:
+            mails.append(answers.mails.get_nowait())
+        except queue.Empty:
+            return mails
+
+
+@pytest.fixture
+def stall(tmp_path: Path) -> Feed:
+    """The write stall of our own test machine, and eleven quiet minutes after it."""
+    (tmp_path / "recorded").mkdir()
+    recording = open_fixture("write-stall", tmp_path / "recorded")
+    idle_frames(recording, QUIET_FRAMES)
+    return Feed(recording, tmp_path / "feed")
+
+
+@pytest.fixture
+def programs() -> Iterator[list[Program]]:
+    """Programs that a test started, and that must not outlive it."""
+    started: list[Program] = []
+    yield started
+    for program in started:
+        program.close()
+
+
+def started(programs: list[Program], program: Program) -> Program:
+    """Start a program that ends with the test."""
+    programs.append(program)
+    program.start()
+    return program
+
+
+def test_a_write_stall_is_one_mail_thread_a_metric_and_an_all_clear(
+    stall: Feed, tmp_path: Path, programs: list[Program]
+) -> None:
+    """From '/proc' to a delivered mail and a scrape, and to the end of the incident."""
+    with smtp_server() as (port, answers):
+        program = started(programs, Program(tmp_path, stall, smtp_port=port))
+        stall.give(100)
+        program.caught_up()
+        metrics = program.metrics()
+        assert 200 < metrics["iowarden_writeback_drain_seconds"] < 600
+        assert metrics['iowarden_collector_outcome{collector="vmstat",outcome="ok"}'] == 1.0
+        first = parsed(answers.next())
+        stall.give()
+        last = parsed(answers.next())
+        program.caught_up()
+        assert rest(answers) == []
+        assert program.end() == 0
+    assert first["Subject"].startswith("[WARNING] db1.example.com: host: writers stalled")
+    assert first["To"] == "ops@example.com"
+    assert "ALL CLEAR" in last["Subject"]
+    assert last["References"] == first["Message-ID"]
+    assert last["In-Reply-To"] == first["Message-ID"]
+    body = first.get_body(("plain",))
+    assert body is not None
+    assert "sysctl -w vm.dirty_background_bytes=" in body.get_content()
+    assert "WriteStall firing" in program.text()
+    assert "WriteStall resolved" in program.text()
+
+
+def test_the_corpus_stall_is_one_thread_as_well(tmp_path: Path, programs: list[Program]) -> None:
+    """The recording the forecast was designed on, from boot to its all clear."""
+    (tmp_path / "recorded").mkdir()
+    recording = stall_from_corpus(corpus(STALL), tmp_path / "recorded")
+    idle_frames(recording, QUIET_FRAMES)
+    feed = Feed(recording, tmp_path / "feed")
+    with smtp_server() as (port, answers):
+        program = started(programs, Program(tmp_path, feed, smtp_port=port))
+        feed.give()
+        first, last = parsed(answers.next()), parsed(answers.next())
+        program.caught_up()
+        assert rest(answers) == []
+    assert last["References"] == first["Message-ID"]
+
+
+@pytest.mark.parametrize("name", ["healthy-copy", "idle"])
+def test_a_healthy_machine_is_silent(name: str, tmp_path: Path, programs: list[Program]) -> None:
+    """GA8 and an idle machine: not one mail, also not ten minutes later."""
+    (tmp_path / "recorded").mkdir()
+    recording = open_fixture(name, tmp_path / "recorded")
+    idle_frames(recording, QUIET_FRAMES)
+    feed = Feed(recording, tmp_path / "feed")
+    with smtp_server() as (port, answers):
+        program = started(programs, Program(tmp_path, feed, smtp_port=port))
+        feed.give()
+        program.caught_up()
+        assert program.metrics()["iowarden_mails_waiting"] == 0.0
+        assert rest(answers) == []
+    assert "<4>" not in program.text()
+
+
+def test_a_kill_loses_no_mail_that_had_not_been_sent(
+    stall: Feed, tmp_path: Path, programs: list[Program]
+) -> None:
+    """The server is down, the program is killed: the next start delivers the same mail, once."""
+    port = free_port()
+    program = started(programs, Program(tmp_path, stall, smtp_port=port))
+    stall.give(110)
+    program.until(lambda: "Connection refused" in program.text(), "the refusal to be told")
+    assert program.metrics()["iowarden_mails_waiting"] == 1.0
+    program.end(signal.SIGKILL)
+    with sqlite3.connect(program.state / "state.db") as database:
+        (kept,) = database.execute("SELECT message_id FROM outbox").fetchall()
+    with smtp_server(port=port) as (_, answers):
+        program.start()
+        mail = parsed(answers.next())
+        assert mail["Message-ID"] == kept[0]
+        stall.give()
+        cleared = parsed(answers.next())
+        program.caught_up()
+        assert rest(answers) == []
+        assert program.end() == 0
+    assert cleared["References"] == mail["Message-ID"]
+
+
+def test_a_server_that_defers_is_asked_again(
+    stall: Feed, tmp_path: Path, programs: list[Program]
+) -> None:
+    """4xx today, 250 a little later: one mail, and the log says both."""
+    answers = Answers(message="451 4.3.0 try later")
+    with smtp_server(answers) as (port, _):
+        program = started(programs, Program(tmp_path, stall, smtp_port=port))
+        stall.give(110)
+        program.until(lambda: "451" in program.text(), "the deferral to be told")
+        answers.message = "250 OK: queued"
+        stall.give(60)
+        assert answers.next().recipients == ("ops@example.com",)
+        program.until(lambda: "mail: works again" in program.text(), "the end of the trouble")
+
+
+def test_a_server_that_refuses_for_good_is_told_and_the_mail_is_kept(
+    stall: Feed, tmp_path: Path, programs: list[Program]
+) -> None:
+    """5xx: nobody asks again by himself, the mail stays in state.db and counts on '/metrics'."""
+    answers = Answers(recipients={"ops@example.com": "550 5.1.1 no such user"})
+    with smtp_server(answers) as (port, _):
+        program = started(programs, Program(tmp_path, stall, smtp_port=port))
+        stall.give(110)
+        program.until(lambda: "no such user" in program.text(), "the refusal to be told")
+        assert program.metrics()["iowarden_mails_waiting"] == 1.0
+        assert program.end() == 0
+    with sqlite3.connect(program.state / "state.db") as database:
+        assert database.execute("SELECT count(*) FROM outbox").fetchone() == (1,)
+
+
+def test_a_state_directory_that_cannot_be_written_stops_no_mail(
+    stall: Feed, tmp_path: Path, programs: list[Program]
+) -> None:
+    """Below a file no directory can be made: the mail goes out from memory, and the fact is told."""
+    blocker = tmp_path / "state"
+    blocker.write_text("not a directory")
+    with smtp_server() as (port, answers):
+        program = started(programs, Program(tmp_path, stall, smtp_port=port))
+        stall.give(110)
+        assert "writers stalled" in parsed(answers.next())["Subject"]
+        assert "working from memory" in program.text()
+
+
+def test_a_source_that_breaks_in_the_stall_leaves_the_incident_open(
+    tmp_path: Path, programs: list[Program]
+) -> None:
+    """'/proc/vmstat' turns to rubbish: 'unreadable' is mailed, no all clear."""
+    (tmp_path / "recorded").mkdir()
+    recording = open_fixture("write-stall", tmp_path / "recorded")
+    idle_frames(recording, QUIET_FRAMES)
+    feed = Feed(recording, tmp_path / "feed")
+    for frame in feed.frames[95:]:
+        path = frame / "root/proc/vmstat"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"\x00\xff not a line of vmstat\n")
+    with smtp_server() as (port, answers):
+        program = started(programs, Program(tmp_path, feed, smtp_port=port))
+        feed.give()
+        first, second = parsed(answers.next()), parsed(answers.next())
+        program.caught_up()
+        assert rest(answers) == []
+        outcome = 'iowarden_collector_outcome{collector="vmstat",outcome="unparsed"}'
+        assert program.metrics()[outcome] == 1.0
+    assert "UNREADABLE" in second["Subject"]
+    assert second["References"] == first["Message-ID"]
+    assert program.text().count("vmstat: unparsed") == 1
+
+
+def test_commands_answer_and_bad_input_is_named(tmp_path: Path) -> None:
+    """`version`, `config check` on good and bad files, a recording that is none."""
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [str(COMMAND), *arguments], capture_output=True, text=True, check=False, timeout=60
+        )
+
+    assert run("version").stdout.startswith("iowarden 0.")
+    good = tmp_path / "good.yaml"
+    good.write_text("listen: 127.0.0.1:9748\n")
+    assert run("config", "check", str(good)).returncode == 0
+    bad = tmp_path / "bad.yaml"
+    bad.write_text("mail:\n  prot: 25\n")
+    answer = run("config", "check", str(bad))
+    assert answer.returncode == 78
+    assert f"'{bad}':2: mail.prot: unknown key" in answer.stderr
+    rules = tmp_path / "rules.d"
+    rules.mkdir()
+    (rules / "mine.yaml").write_text(
+        "groups:\n  - name: mine\n    rules:\n      - alert: X\n        expr: rate(a[5m]) > 1\n"
+    )
+    good.write_text(f"rules_directory: {rules}\n")
+    answer = run("config", "check", str(good))
+    assert answer.returncode == 78
+    assert f"'{rules}/mine.yaml':5:" in answer.stderr
+    good.write_text(f"listen: 127.0.0.1:{free_port()}\nstate_directory: {tmp_path}\n")
+    answer = run("run", "--config", str(good), "--play", str(tmp_path))
+    assert answer.returncode == 78
+    assert "recording.json" in answer.stderr
+
+
+def test_a_test_mail_tells_what_the_server_said(tmp_path: Path) -> None:
+    """`iowarden test-mail`: the dialogue's lines, exit 0 when it was taken and 1 when not."""
+    settings = tmp_path / "iowarden.yaml"
+
+    def run() -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [str(COMMAND), "test-mail", "--config", str(settings)],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+
+    with smtp_server() as (port, answers):
+        settings.write_text(
+            f"state_directory: {tmp_path}\n"
+            f"mail: {{server: 127.0.0.1, port: {port}, to: ops@example.com}}\n"
+        )
+        answer = run()
+        assert answer.returncode == 0, answer.stdout + answer.stderr
+        assert "queued as 4711" in answer.stdout
+        assert "test" in parsed(answers.next())["Subject"]
+        answers.message = "554 5.7.1 not from you"
+        answer = run()
+        assert answer.returncode == 1
+        assert "not from you" in answer.stdout
