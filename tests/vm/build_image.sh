@@ -14,6 +14,7 @@ suite=bookworm
 # mke2fs lives in /sbin, which is not on everybody's path.
 PATH=$PATH:/usr/sbin:/sbin
 
+# shellcheck disable=SC2016 # apt expands its own variables
 sources=$(apt-get indextargets --format '$(ORIGIN) $(CODENAME) $(REPO_URI) $(RELEASE) $(COMPONENT)' \
     'Created-By: Packages' |
     awk -v suite="$suite" '$1 == "Debian" && index($2, suite) == 1 && $5 == "main" {
@@ -30,7 +31,7 @@ packages=$packages,curl,e2fsprogs,make,python3
 
 # Of the kernel's 4,000 modules the guest needs a hundred; without the rest udev has less to load
 # under emulation. net_failover is what virtio_net needs, t10-pi (block) what sd_mod needs.
-modules=/lib/modules/*/kernel
+modules='/lib/modules/*/kernel'
 set -- --dpkgopt="path-exclude=$modules/*"
 for kept in arch/x86/crypto block crypto drivers/ata drivers/block drivers/char/hw_random \
     drivers/char/virtio_console.ko drivers/md drivers/net/net_failover.ko \

@@ -48,7 +48,7 @@ class Watched:
 
     def journal(self, *matches: str) -> list[dict[str, Any]]:
         """Return the journal's entries of iowarden with these fields."""
-        command = f"journalctl --output=json --identifier=iowarden {' '.join(matches)}"
+        command = f"journalctl --quiet --output=json --identifier=iowarden {' '.join(matches)}"
         return [json.loads(line) for line in self.vm.run(command).splitlines()]
 
     def unit(self, *properties: str) -> dict[str, str]:
