@@ -8,7 +8,15 @@ import shutil
 from pathlib import Path
 
 import pytest
-from support.recordings import STALL, corpus, stall_from_corpus, write_recording, write_tree
+from support.recordings import (
+    FIXTURES,
+    STALL,
+    corpus,
+    open_fixture,
+    stall_from_corpus,
+    write_recording,
+    write_tree,
+)
 
 from iowarden.collectors.block import read_block
 from iowarden.collectors.diskstats import read_diskstats
@@ -27,8 +35,9 @@ from iowarden.collectors.recording import (
     write_frame,
 )
 from iowarden.collectors.stat import read_stat
+from iowarden.collectors.table import SOURCES, collect
 from iowarden.collectors.vmstat import read_vmstat
-from iowarden.collectors.vocabulary import AbsentError, ReadError
+from iowarden.collectors.vocabulary import AbsentError, Outcome, ReadError
 
 UPTIME = "/proc/uptime"
 
@@ -339,3 +348,18 @@ def test_a_machine_written_by_hand_plays(tmp_path: Path) -> None:
     assert read_diskstats(root) == {}
     with pytest.raises(AbsentError):
         read_stat(root)
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in FIXTURES.glob("*.tar.xz")))
+def test_every_recorded_fixture_plays_to_its_end(name: str, tmp_path: Path) -> None:
+    """Each source of each frame is read, or the recorded kernel does not offer it."""
+    recording = open_fixture(name.removesuffix(".tar.xz"), tmp_path / "fixture")
+    player, root = player_of(recording, tmp_path)
+    frames = 0
+    while player.advance() is not None:
+        frames += 1
+        readings = [collect(source, root, lambda: 0.0) for source in SOURCES]
+        assert {reading.outcome for reading in readings} <= {Outcome.OK, Outcome.ABSENT}
+        assert sum(reading.outcome is Outcome.OK for reading in readings) >= 5
+    root.close()
+    assert frames > 1

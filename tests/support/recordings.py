@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 TESTS = Path(__file__).resolve().parent.parent
+FIXTURES = TESTS / "fixtures"
 CORPUS = TESTS.parent.parent / "shared" / "corpus"
 """Captures of machines, kept beside the repository; without them tests that need them skip."""
 STALL = "vm/stall/stall.txt.xz"
@@ -46,7 +47,7 @@ def write_tree(directory: Path, files: Mapping[str, str | bytes | None]) -> None
 
 def open_fixture(name: str, directory: Path) -> str:
     """Unpack 'tests/fixtures/<name>.tar.xz' below a directory and return the recording in it."""
-    with tarfile.open(TESTS / "fixtures" / f"{name}.tar.xz") as archive:
+    with tarfile.open(FIXTURES / f"{name}.tar.xz") as archive:
         # Pythons before 3.11.4 know no filter and warn of none.
         archive.extraction_filter = getattr(tarfile, "data_filter", lambda member, _: member)
         archive.extractall(directory)
