@@ -69,8 +69,8 @@ class SourceStatus:
     """What is known of one source: its last run, its last good value and what it showed."""
 
     source: Source
-    since_seconds: float
-    """When it was last seen good, or when the program started."""
+    since_seconds: float | None = None
+    """When it was last seen good, or the first tick."""
     reading: Reading | None = None
     value: Any = None
     good_seconds: float | None = None
@@ -89,7 +89,8 @@ class SourceStatus:
 
     def held(self, now: float) -> bool:
         """Whether what it last said may still be used."""
-        return now - self.since_seconds <= HELD_PERIODS * self.source.period_seconds
+        since = now if self.since_seconds is None else self.since_seconds
+        return now - since <= HELD_PERIODS * self.source.period_seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +121,7 @@ class Engine:
         default_interval_seconds: float = 15.0,
     ) -> None:
         """Take the rules and the sources; nothing is known yet at `now`."""
-        self._sources = {s.name: SourceStatus(s, now) for s in sources}
+        self._sources = {s.name: SourceStatus(s) for s in sources}
         self._signal_state = signals.State()
         self._derived: signals.Derived | None = None
         self._signal_samples: dict[str, list[Sample]] = {g.name: [] for g in signals.GROUPS}
@@ -185,6 +186,9 @@ class Engine:
     def observe(self, readings: Iterable[Reading], now: float, uptime_seconds: float) -> None:
         """Take what the sources said in this tick, step the signals, feed the store."""
         fresh: set[str] = set()
+        for status in self._sources.values():
+            if status.since_seconds is None:
+                status.since_seconds = now
         for reading in readings:
             status = self._sources[reading.source]
             status.reading = reading

@@ -142,11 +142,12 @@ def test_a_kill_loses_no_mail_that_had_not_been_sent(
     program.end(signal.SIGKILL)
     with sqlite3.connect(program.state / "state.db") as database:
         (kept,) = database.execute("SELECT message_id FROM outbox").fetchall()
+    program.feed = stall.resumed(tmp_path / "resumed")
     with smtp_server(port=port) as (_, answers):
         program.start()
         mail = parsed(answers.next())
         assert mail["Message-ID"] == kept[0]
-        stall.give()
+        program.feed.give()
         cleared = parsed(answers.next())
         program.caught_up()
         assert rest(answers) == []

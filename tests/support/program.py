@@ -42,6 +42,19 @@ class Feed:
             draft.rename(self.directory / frame.name)
         self.given = min(end, len(self.frames))
 
+    def resumed(self, directory: Path) -> Feed:
+        """Return a feed that goes on after the last frame given, for a program that starts again."""
+        directory.mkdir()
+        shutil.copy(self.directory / "recording.json", directory)
+        whole = directory / "000000"
+        for frame in self.frames[: self.given]:
+            shutil.copytree(frame, whole, symlinks=True, dirs_exist_ok=True)
+        for number, frame in enumerate(self.frames[self.given :], 1):
+            shutil.copytree(frame, directory / f"{number:06}", symlinks=True)
+        feed = Feed(str(directory), directory.with_name(f"{directory.name}-feed"))
+        feed.give(1)
+        return feed
+
     def uptime(self) -> float:
         """Return the machine's uptime in the last frame that was given."""
         line = (self.frames[self.given - 1] / "clock").read_text().splitlines()[0]
