@@ -94,6 +94,19 @@ class Family:
     help: str
 
 
+Group = tuple[Family, tuple[Sample, ...]]
+"""A family and all its samples in one chunk."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Chunk:
+    """Families that change together; another `version` says that they may have changed."""
+
+    name: str
+    version: int
+    families: tuple[Group, ...]
+
+
 Emitter = Callable[[Any, Labels], list[Sample]]
 
 

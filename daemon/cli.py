@@ -222,7 +222,7 @@ def _run(arguments: argparse.Namespace) -> int:
     hold_zone()
     threading.stack_size(memory.THREAD_STACK_BYTES)
     events: queue.SimpleQueue[object] = queue.SimpleQueue()
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda n, _: events.put(Stop(signal.Signals(n).name)))
     under_systemd = "JOURNAL_STREAM" in os.environ
     log = journal.Log(foreground=not under_systemd, level=settings.log_level)

@@ -74,13 +74,6 @@ class RuleInterval:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Expose:
-    """Families of other exporters that '/metrics' shows too."""
-
-    node: bool
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
 class Config:
     """Everything that can be set; `period_seconds` goes by the name of the source."""
 
@@ -98,7 +91,6 @@ class Config:
     close_after_seconds: float
     reopen_within_seconds: float
     remind_after_seconds: float
-    expose: Expose
     log_level: str
 
 
@@ -227,6 +219,7 @@ _RECEIVERS = _matching("mail addresses", _MAIL_ADDRESS, is_list=True)
 _ADDRESSES = Kind("an IP address and a port", ("str", "int"), _read_address, is_list=True)
 _WORD = _matching("printable text without blanks", r"[!-~]{1,255}")
 _PERIOD = _duration("100ms", "1h")
+_PACE = _duration("1s", "5s")  # the loop turns once a second; signals take 5 s for a gap
 _SPAN = _duration("0s", "1y")
 
 
@@ -307,11 +300,11 @@ KEYS = (
         "http.threads", _integer("a number", 1, 16), "2", "2",
         "Threads that answer requests.",
     ),
-    Key("periods.meminfo", _PERIOD, "1s", "1s", "How often '/proc/meminfo' is read."),
-    Key("periods.vmstat", _PERIOD, "1s", "1s", "How often '/proc/vmstat' is read."),
-    Key("periods.stat", _PERIOD, "1s", "1s", "How often '/proc/stat' is read."),
-    Key("periods.pressure", _PERIOD, "1s", "1s", "How often '/proc/pressure' is read."),
-    Key("periods.diskstats", _PERIOD, "1s", "1s", "How often '/proc/diskstats' is read."),
+    Key("periods.meminfo", _PACE, "1s", "1s", "How often '/proc/meminfo' is read."),
+    Key("periods.vmstat", _PACE, "1s", "1s", "How often '/proc/vmstat' is read."),
+    Key("periods.stat", _PACE, "1s", "1s", "How often '/proc/stat' is read."),
+    Key("periods.pressure", _PACE, "1s", "1s", "How often '/proc/pressure' is read."),
+    Key("periods.diskstats", _PACE, "1s", "1s", "How often '/proc/diskstats' is read."),
     Key("periods.vm_sysctl", _PERIOD, "15s", "15s", "How often '/proc/sys/vm' is read."),
     Key("periods.block", _PERIOD, "60s", "60s", "How often the settings in '/sys/block' are read."),
     Key("rule_interval.fast", _PERIOD, "5s", "5s", "How often urgent rules are evaluated."),
@@ -335,10 +328,6 @@ KEYS = (
     Key(
         "remind_after", _SPAN, "7d", "7d",
         "An incident that lasts this long is mailed once more.",
-    ),
-    Key(
-        "expose.node", _BOOLEAN, "false", "true",
-        "Show node_exporter's families too; only where no node_exporter runs.",
     ),
     Key(
         "log_level", _choice("error", "warning", "notice", "info", "debug"), "info", "debug",
@@ -393,8 +382,8 @@ def example() -> str:
     lines = [
         "# Configuration of iowarden. Every key is shown; remove the '#' before one to set it.",
         "# What is shown is the default, or an example where the default is said in words.",
-        "# Durations: 500ms, 90s, 1h30m, 7d. 'iowarden check' tests this file;",
-        "# 'systemctl reload iowarden' applies it.",
+        "# Durations: 500ms, 90s, 1h30m, 7d. 'iowarden config check FILE' tests",
+        "# this file; 'systemctl restart iowarden' applies it.",
     ]
     section = ""
     for key in KEYS:
@@ -662,7 +651,6 @@ def _config(values: dict[str, Any], machine: str) -> Config:
         close_after_seconds=values["close_after"],
         reopen_within_seconds=values["reopen_within"],
         remind_after_seconds=values["remind_after"],
-        expose=Expose(node=values["expose.node"]),
         log_level=values["log_level"],
     )
 

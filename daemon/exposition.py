@@ -14,28 +14,16 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.samples import Sample as Line
 from prometheus_client.utils import floatToGoString
 
-from iowarden.collectors.vocabulary import Family, Sample
+from iowarden.collectors.vocabulary import Chunk, Family, Sample
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-Group = tuple[Family, tuple[Sample, ...]]
-"""A family and all its samples in one chunk."""
 
 FAILURES = Family(
     "iowarden_render_failures_total",
     "counter",
     "Families left out of '/metrics' because they could not be written.",
 )
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Chunk:
-    """The families of one source; another `version` says that they may have changed."""
-
-    name: str
-    version: int
-    families: tuple[Group, ...]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

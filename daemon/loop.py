@@ -14,9 +14,9 @@ import traceback
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.vocabulary import Family, Outcome, Reading
+from iowarden.collectors.vocabulary import Chunk, Family, Outcome, Reading
 from iowarden.daemon import codec, journal
-from iowarden.daemon.exposition import Chunk, Snapshot
+from iowarden.daemon.exposition import Snapshot
 from iowarden.daemon.mail import OutboundMail, Outbox, SendResult
 from iowarden.daemon.message import message_id, render
 from iowarden.daemon.state import Batch, Committed, OutboxRow, StateLoaded
@@ -592,8 +592,8 @@ class Loop:
             ),
         )
         version = int(now)
-        chunks = tuple(Chunk(c.name, c.version, c.families) for c in self._engine.chunks())
-        self._parts.exposition.publish(Snapshot((*chunks, Chunk("daemon", version, (*mail, *own)))))
+        chunks = (*self._engine.chunks(), Chunk("daemon", version, (*mail, *own)))
+        self._parts.exposition.publish(Snapshot(chunks))
 
     def _topology(self) -> Topology | None:
         status = self._engine.status("block")

@@ -6,7 +6,7 @@ import time
 
 import psutil
 
-from iowarden.collectors.vocabulary import Family, Sample
+from iowarden.collectors.vocabulary import Family, Group
 
 REFRESH_SECONDS = 15.0
 
@@ -23,7 +23,7 @@ FAMILIES = (
     Family("iowarden_process_start_time_seconds", "gauge", "When the program started, Unix time."),
 )
 
-Content = tuple[tuple[Family, tuple[Sample, ...]], ...]
+Content = tuple[Group, ...]
 
 
 class ProcessMetrics:

@@ -11,12 +11,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from iowarden.collectors.vocabulary import Family, Labels, Outcome, Reading, Sample
+from iowarden.collectors.vocabulary import Chunk, Family, Labels, Outcome, Reading, Sample
 from iowarden.rules import alerts as life
 from iowarden.rules.promql.evaluator import EvaluationError, compile_expression
 from iowarden.rules.promql.store import Store
 from iowarden.rules.rulefile import RecordingRule, Rule, RuleGroup
 from iowarden.rules.signals import table as signals
+from iowarden.rules.signals.writeback import GAP_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -91,15 +92,6 @@ class SourceStatus:
         """Whether what it last said may still be used."""
         since = now if self.since_seconds is None else self.since_seconds
         return now - since <= HELD_PERIODS * self.source.period_seconds
-
-
-@dataclass(frozen=True, slots=True)
-class Chunk:
-    """Families with their samples that change together. `version` counts changes."""
-
-    name: str
-    version: int
-    families: tuple[tuple[Family, tuple[Sample, ...]], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +199,7 @@ class Engine:
             elif status.samples and not status.held(now):
                 status.samples = []
                 self._publish(name, status.source.families, (), now)
-        self._step_signals(now, uptime_seconds)
+        self._step_signals(fresh, now, uptime_seconds)
         if now - self._refreshed >= REFRESH_SECONDS:
             self._refreshed = now
             for name, status in self._sources.items():
@@ -215,14 +207,16 @@ class Engine:
                     self._feed(name, status.samples, now)
         self._publish_status(now)
 
-    def _step_signals(self, now: float, uptime_seconds: float) -> None:
+    def _step_signals(self, fresh: set[str], now: float, uptime_seconds: float) -> None:
         def value(name: str) -> Any:  # noqa: ANN401 - each source has its own type
             status = self._sources.get(name)
             if status is None or status.value is None:
                 return None
-            fast = status.source.period_seconds <= 1.0
-            usable = status.outcome() is Outcome.OK if fast else status.held(now)
-            return status.value if usable else None
+            if status.source.period_seconds > GAP_SECONDS:
+                return status.value if status.held(now) else None
+            # A second-by-second history is made of what was read in this tick, never of a repetition.
+            good = name in fresh and status.outcome() is Outcome.OK
+            return status.value if good else None
 
         inputs = signals.Inputs(
             now_seconds=now,
@@ -236,7 +230,7 @@ class Engine:
             failed=frozenset(
                 s.source.name
                 for s in self._sources.values()
-                if s.silent() and not (s.source.period_seconds > 1.0 and s.held(now))
+                if s.silent() and not (s.source.period_seconds > GAP_SECONDS and s.held(now))
             ),
         )
         derived = self._derived if inputs.topology is not None else None
@@ -245,11 +239,20 @@ class Engine:
             samples = result.get(group.name)
             if samples is not None:
                 self._signal_seconds[group.name] = now
-            elif now - self._signal_seconds[group.name] > HELD_PERIODS:
+            elif now - self._signal_seconds[group.name] > HELD_PERIODS * self._pace(group):
                 samples = []
             if samples is not None and (samples or self._signal_samples[group.name]):
                 self._signal_samples[group.name] = samples
                 self._publish("signal_" + group.name, group.families, samples, now)
+
+    def _pace(self, group: signals.Group) -> float:
+        """Return how often a group of signals can be stepped at best."""
+        periods = [
+            self._sources[name].source.period_seconds
+            for name in group.sources
+            if name in self._sources
+        ]
+        return max((p for p in periods if p <= GAP_SECONDS), default=1.0)
 
     def _whole_devices(self) -> frozenset[str]:
         topology = self._sources["block"].value

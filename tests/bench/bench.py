@@ -29,10 +29,10 @@ from support.machine import write_root
 from iowarden.collectors import table
 from iowarden.collectors.files import Root
 from iowarden.collectors.table import collect
-from iowarden.collectors.vocabulary import Family
+from iowarden.collectors.vocabulary import Chunk, Family
 from iowarden.daemon import cli, config, journal, mail
 from iowarden.daemon.clock import PlayedClock
-from iowarden.daemon.exposition import Chunk, Exposition, Snapshot
+from iowarden.daemon.exposition import Exposition, Snapshot
 from iowarden.daemon.http import App, Server
 from iowarden.daemon.loop import Loop, Parts
 from iowarden.daemon.process import ProcessMetrics

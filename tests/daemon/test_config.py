@@ -106,7 +106,6 @@ def test_an_empty_file_means_the_defaults_of_the_design() -> None:
     assert got.all_clear_after_seconds == 600
     assert got.close_after_seconds == 86400
     assert got.reopen_within_seconds == got.remind_after_seconds == 7 * 86400
-    assert got.expose.node is False
 
 
 def test_a_whole_file_is_understood() -> None:
@@ -124,7 +123,6 @@ mail:
   timeout: 1m30s
 periods: {meminfo: 500ms}
 close_after: 1d
-expose: {node: true}
 """,
         FILE,
     )
@@ -135,7 +133,6 @@ expose: {node: true}
     assert got.mail.to == ("root", "storage+db@example.com")
     assert (got.mail.port, got.mail.timeout_seconds) == (587, 90)
     assert got.period_seconds["meminfo"] == 0.5
-    assert got.expose.node is True
 
 
 @pytest.mark.parametrize(
@@ -225,7 +222,6 @@ def test_what_is_no_duration_is_refused(text: str) -> None:
         ("shiped_rules: true", "shiped_rules: unknown key; did you mean 'shipped_rules'?"),
         ("port: 25", "port: unknown key; did you mean 'mail.port'?"),
         ("mail: {zzz: 1}", "mail.zzz: unknown key; expected one of server, port, tls"),
-        ("expose: {nodes: true}", "did you mean 'expose.node'?"),
         ("{<<: {host: a}}", "<<: unknown key"),
         ("? [a]\n: b", "the file: expected a key, got a list"),
         ("mail: {user: me}", "mail.user: expected 'mail.password_file' beside it"),
