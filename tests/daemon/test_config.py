@@ -121,7 +121,7 @@ mail:
   tls: starttls
   to: [root, storage+db@example.com]
   timeout: 1m30s
-periods: {meminfo: 500ms}
+periods: {meminfo: 2s}
 close_after: 1d
 """,
         FILE,
@@ -132,7 +132,7 @@ close_after: 1d
     assert got.state_directory == "/srv/iowarden"
     assert got.mail.to == ("root", "storage+db@example.com")
     assert (got.mail.port, got.mail.timeout_seconds) == (587, 90)
-    assert got.period_seconds["meminfo"] == 0.5
+    assert got.period_seconds["meminfo"] == 2.0
 
 
 @pytest.mark.parametrize(
