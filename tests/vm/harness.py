@@ -10,6 +10,7 @@ AHCI and NVMe a hang freezes QEMU itself when the guest's driver resets the cont
 from __future__ import annotations
 
 import base64
+import contextlib
 import fcntl
 import hashlib
 import io
@@ -159,32 +160,37 @@ class VM:
 
     def __enter__(self) -> Self:
         """Boot, and return when systemd has finished starting."""
-        self._directory = Path(tempfile.mkdtemp(prefix="iowarden-vm-"))
-        self._control, control = socket.socketpair()
-        self._agent, agent = socket.socketpair()
-        descriptors = control.fileno(), agent.fileno()
-        try:
-            self._process = subprocess.Popen(
-                self._command_line(*descriptors),
-                stdin=subprocess.DEVNULL,
-                stdout=(self._directory / "qemu.log").open("wb"),
-                stderr=subprocess.STDOUT,
-                pass_fds=descriptors,
-                env={**os.environ, "TMPDIR": str(self._directory)},
+        with contextlib.ExitStack() as stack:
+            self._directory = Path(
+                stack.enter_context(tempfile.TemporaryDirectory(prefix="iowarden-vm-"))
             )
-        finally:
+            self._control, control = map(stack.enter_context, socket.socketpair())
+            self._agent, agent = map(stack.enter_context, socket.socketpair())
+            self._control_lines = stack.enter_context(self._control.makefile("rb"))
+            lines = stack.enter_context(self._agent.makefile("rb"))
+            listener = threading.Thread(target=self._listen, args=(lines,), daemon=True)
+            descriptors = control.fileno(), agent.fileno()
+            with (self._directory / "qemu.log").open("wb") as log:
+                process = subprocess.Popen(
+                    self._command_line(*descriptors),
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    pass_fds=descriptors,
+                    env={**os.environ, "TMPDIR": str(self._directory)},
+                )
             control.close()
             agent.close()
-        try:
-            self._boot()
-        except BaseException:
-            self._end()
-            raise
+            greeting = self._commands[0] = Command("boot")
+            listener.start()
+            stack.callback(_end, process, listener)
+            self._boot(greeting)
+            self._resources = stack.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
         """Switch the guest off, at once: nothing on its disks is wanted any more."""
-        self._end()
+        self._resources.close()
 
     def start(self, command: str, stdin: bytes = b"", timeout_seconds: float = 3600.0) -> Command:
         """Start a shell command in the guest, to be killed after `timeout_seconds`."""
@@ -243,7 +249,9 @@ class VM:
         Source: QEMU QMP reference, 'block_set_io_throttle'.
         """
         limits = {"bps": total, "bps_rd": 0, "bps_wr": write, "iops": 0, "iops_rd": 0, "iops_wr": 0}
-        self.control("block_set_io_throttle", id=name, **limits)
+        # A virtio disk is two objects to QEMU, and the limit belongs to the inner one.
+        device = "/machine/peripheral/root/virtio-backend" if name == "root" else name
+        self.control("block_set_io_throttle", id=device, **limits)
         if request_bytes is not None:
             setting = f"/sys/block/{self.device(name)}/queue/max_sectors_kb"
             self.run(f"echo {request_bytes // 1024} > {setting}")
@@ -292,13 +300,9 @@ class VM:
             line += ["-device", f"{device},{names},rotation_rate={disk.rotation_rate}"]
         return line
 
-    def _boot(self) -> None:
-        self._control.settimeout(60)
-        self._control_lines = self._control.makefile("rb")
-        self._answer()  # the greeting
+    def _boot(self, greeting: Command) -> None:
+        self._answer()  # QEMU's own greeting
         self.control("qmp_capabilities")
-        greeting = self._commands[0] = Command("boot")
-        threading.Thread(target=self._listen, args=(self._agent.makefile("rb"),)).start()
         try:
             greeting.answer.get(timeout=BOOT_SECONDS)
         except queue.Empty:
@@ -332,13 +336,12 @@ class VM:
             for command in self._commands.values():
                 command.answer.put({"status": None, "stdout": "", "stderr": end})
 
-    def _end(self) -> None:
-        self._process.kill()
-        self._process.wait()
-        for connection in (self._control, self._agent):
-            connection.shutdown(socket.SHUT_RDWR)
-            connection.close()
-        shutil.rmtree(self._directory)
+
+def _end(process: subprocess.Popen[bytes], listener: threading.Thread) -> None:
+    """End QEMU; that closes its end of the agent's line, which ends the listener."""
+    process.kill()
+    process.wait()
+    listener.join()
 
 
 def _digest(paths: Iterable[Path]) -> str:

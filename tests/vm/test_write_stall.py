@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from vm.harness import MEBIBYTE, wait_for
+from vm.watched import text_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,7 +33,7 @@ def stalled(watched: Watched) -> Iterator[Watched]:
     for number in range(2):
         command = f"dd if=/dev/zero of=/mnt/slow/small-{number} bs=4k count=4 conv=fsync"
         writers.append(vm.start(command))
-    wait_for(lambda: watched.mail.with_words("stalled"), "a mail of the stall", MAIL_SECONDS)
+    wait_for(lambda: watched.mail.naming("WriteStall"), "a mail of the stall", MAIL_SECONDS)
     yield watched
     vm.throttle("slow")
     for writer in writers:
@@ -50,10 +51,7 @@ def test_a_write_stall_is_one_incident_in_one_thread_of_mails(stalled: Watched) 
 
 def test_the_mail_of_a_stall_names_the_speed_of_the_disk_and_the_cure(stalled: Watched) -> None:
     """The disk takes 2 MiB/s; the advice is dirty limits that fit it."""
-    mail = stalled.mail.with_words("stalled")[0]
-    body = mail.get_body(("plain",))
-    assert body is not None
-    text = body.get_content()
+    text = text_of(stalled.mail.naming("WriteStall")[0])
     assert stalled.vm.device("slow") in text
     assert "sysctl -w vm.dirty_background_bytes=" in text
 

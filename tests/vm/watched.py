@@ -34,9 +34,17 @@ class MailServer:
         """Return the incidents that the mails are about."""
         return {mail["X-Iowarden-Incident"] for mail in self.mails}
 
-    def with_words(self, *words: str) -> list[EmailMessage]:
-        """Return the mails with all these words in the subject."""
-        return [mail for mail in self.mails if all(word in mail["Subject"] for word in words)]
+    def naming(self, *words: str) -> list[EmailMessage]:
+        """Return the mails in whose text all these words are."""
+        return [mail for mail in self.mails if all(word in text_of(mail) for word in words)]
+
+
+def text_of(mail: EmailMessage) -> str:
+    """Return the plain text of a mail."""
+    body = mail.get_body(("plain",))
+    assert body is not None
+    text: str = body.get_content()
+    return text
 
 
 @dataclass(frozen=True, slots=True)
