@@ -1,7 +1,8 @@
 """What iowarden says: to the journal without ever waiting for it, or to standard error.
 
-Source: systemd docs, JOURNAL_NATIVE_PROTOCOL; systemd.journal-fields(7); sd-daemon(3) for '<N>' prefixes.
-The C library's senders block, and with them every thread, once the journal's queue is full.
+Source: systemd docs, JOURNAL_NATIVE_PROTOCOL; systemd.journal-fields(7); sd-daemon(3) for '<N>'
+prefixes. The C library's senders block, and with them every thread, once the journal's queue is
+full.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ LEVELS = {"error": 3, "warning": 4, "notice": 5, "info": 6, "debug": 7}
 _NAMES = ("EMERG", "ALERT", "CRITICAL", "ERROR", "WARNING", "notice", "info", "debug")
 
 _WAITING_LINES = 1000
-"""So many lines wait for a standard error that does not take them; what comes then is counted as lost."""
+"""So many lines wait for a standard error that takes none; those after are counted as lost."""
 _SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SEAL
 """journald refuses a memfd that somebody could still change."""
 
@@ -65,9 +66,10 @@ TROUBLE = Kind("trouble", "e8e50498565241ed8b2ec1ad08c59cc3")
 
 
 class Log:
-    """Where lines go: the journal's socket, or standard error in the foreground or without a journal.
+    """Where lines go: the journal, or standard error in the foreground or without a journal.
 
-    `send` returns at once and never raises; what could not be said is counted, and said later in one line.
+    `send` returns at once and never raises; what could not be said is counted, and said later in
+    one line.
     """
 
     def __init__(
@@ -78,7 +80,7 @@ class Log:
         socket_path: str = SOCKET_PATH,
         descriptor: int = 2,
     ) -> None:
-        """Choose the way out. `level`: the least important priority that is said, a key of `LEVELS`."""
+        """Choose the way out. `level`: the least important one that is said, a key of `LEVELS`."""
         self.lost_total = 0
         self._lost_untold = 0
         self._level = LEVELS[level]
@@ -89,10 +91,10 @@ class Log:
             self._writer = _Writer(descriptor)
         else:
             self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
-            self._socket.setblocking(False)
+            self._socket.settimeout(0)
 
     def send(self, kind: Kind, priority: int, message: str, **fields: str | int | None) -> None:
-        """Say a line. `fields` go by their journal names (IOWARDEN_DEVICE); empty ones are left out."""
+        """Say a line. `fields` have their journal names; empty ones are left out."""
         if priority > self._level:
             return
         if self._lost_untold:
@@ -130,7 +132,8 @@ class Log:
         if self._socket is None:
             return False
         try:
-            # By path each time: a journal that comes back after a crash is found without a reconnect.
+            # By path each time: a journal that comes back after a crash is found without a
+            # reconnect.
             self._socket.sendto(datagram, self._path)
         except OSError as error:
             return error.errno == errno.EMSGSIZE and self._transmit_sealed(datagram)

@@ -1,12 +1,12 @@
-"""Mail out: what is sent when (the outbox, pure), and the one thread that talks SMTP or fills a Maildir.
+"""Mail out: what is sent when (the outbox, pure), and the one thread that sends it.
 
 Source: RFC 5321 (SMTP), RFC 3207 (STARTTLS), RFC 8314 (TLS at port 465), RFC 4954 (AUTH).
 """
 
 from __future__ import annotations
 
-# Both are imported by a first name look-up, too late on a hung disk.
-import encodings.idna
+# A first name look-up imports this codec: too late on a hung disk.
+import encodings.idna  # noqa: F401 - only to be there
 import ipaddress
 import os
 import queue
@@ -16,14 +16,13 @@ import socket
 import ssl
 import threading
 import time
-from dataclasses import dataclass, field, replace
 from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from email.utils import parseaddr
 from typing import TYPE_CHECKING, NamedTuple
 
 from iowarden.daemon.state import Batch, OutboxRow
 from iowarden.daemon.words import one_line
-from iowarden.rules.notice import Severity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from iowarden.daemon.state import Committed
 
 AUTHORITIES = "/etc/ssl/certs/ca-certificates.crt"
-"""Debian's bundle: read at start as a whole; from the directory beside it OpenSSL reads at each handshake."""
+"""Debian's bundle, read at start; in the directory beside it OpenSSL looks at each handshake."""
 COMMIT_WAIT_SECONDS = 2.0
 """So long a mail waits for state.db before it goes out without."""
 _BACKOFF_SECONDS = (5.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 900.0)
@@ -50,9 +49,10 @@ _MOST_LINE_BYTES = 8192
 class MailSettings:
     """The server that takes our mail.
 
-    `tls`: 'auto' is none for a server on this machine, else a verified TLS (from the first byte at port 465,
-    else STARTTLS); 'opportunistic' takes any STARTTLS that is offered, or none. A password never goes out in
-    clear, except to this machine. `timeout_seconds` is for a whole attempt.
+    `tls`: 'auto' is none for a server on this machine, else a verified TLS (from the first byte at
+    port 465, else STARTTLS); 'opportunistic' takes any STARTTLS that is offered, or none. A
+    password never goes out in clear, except to this machine. `timeout_seconds` is for a whole
+    attempt.
     """
 
     server: str
@@ -86,9 +86,10 @@ class OutboundMail:
 class SendResult:
     """What became of an attempt.
 
-    Fields: `refused` for good (5xx) and `deferred` (4xx) by recipient, with the server's words; `error` is a
-    fault that hit all that are in neither nor in `delivered`: of the connection, or - `permanent` - the
-    server's refusal of the message; `answer` is what it said when it took the message.
+    Fields: `refused` for good (5xx) and `deferred` (4xx) by recipient, with the server's words;
+    `error` is a fault that hit all that are in neither nor in `delivered`: of the connection, or -
+    `permanent` - the server's refusal of the message; `answer` is what it said when it took the
+    message.
     """
 
     message_id: str
@@ -128,12 +129,12 @@ class _Entry:
 
 
 class Outbox:
-    """The mails somebody has not got yet, and which of them goes next. Pure: `now` is given, in seconds.
+    """The mails somebody has not got yet, and which goes next. Pure: `now` is given, in seconds.
 
-    Critical ones first, then the oldest; those of one incident in order; one at a time. While the server
-    fails, it is asked at growing intervals, for one mail. A mail goes out once state.db has it, or
-    2 s later; and after each one state.db gets the same time to learn what became of it, so that a kill
-    repeats at most one.
+    Critical ones first, then the oldest; those of one incident in order; one at a time. While the
+    server fails, it is asked at growing intervals, for one mail. A mail goes out once state.db has
+    it, or 2 s later; and after each one state.db gets the same time to learn what became of it, so
+    that a kill repeats at most one.
     """
 
     def __init__(self) -> None:
@@ -175,7 +176,7 @@ class Outbox:
             self._settling = None
 
     def next(self, now: float) -> OutboxRow | None:
-        """Return the mail to send now, and count it as under way until `sent`; None if none is due."""
+        """Return the mail to send now, under way then until `sent`; None if none is due."""
         if self._flying is not None or now < self._not_before():
             return None
         ready = [e for e in self._heads() if e.due_seconds <= now]
@@ -193,7 +194,7 @@ class Outbox:
         return max(self._not_before(), min(e.due_seconds for e in heads))
 
     def sent(self, result: SendResult, now: float, sequence: int = 0) -> tuple[Batch, str]:
-        """Return what to write down about an attempt, as batch `sequence`, and what went wrong, or ''.
+        """Return what to write down of an attempt, as batch `sequence`, and what went wrong, or ''.
 
         The text is the same as long as the fault is, so that it can be said once.
         """
@@ -246,7 +247,7 @@ class Outbox:
         return max(settled, self._server_due_seconds)
 
     def _heads(self) -> list[_Entry]:
-        """Return the first mail of each incident, and those about which the server has had its say."""
+        """Return the first mail of each incident, and those that hold back no other."""
         heads: dict[str, _Entry] = {}
         found = []
         for entry in self._entries.values():
@@ -261,9 +262,10 @@ class Outbox:
         return [*heads.values(), *found]
 
     def _urgency(self, entry: _Entry) -> tuple[int, int, float, int]:
-        """Return the order: the worst mail of its incident counts, because it waits behind this one.
+        """Return the order; the worst mail of the incident counts, for it waits behind this one.
 
-        While the server fails, one that has been tried often lets others try: it may be what it fails at.
+        While the server fails, one that has been tried often lets others try: it may be what it
+        fails at.
         """
         row = entry.row
         tried = row.attempts // _PATIENCE if self._failures else 0
@@ -297,10 +299,11 @@ def _problem(refused: Mapping[str, str], deferred: Mapping[str, str]) -> str:
 
 
 class Sender:
-    """One thread that makes one attempt a request; `working_since` is when it began the one under way.
+    """One thread, one attempt a request; `working_since` is when the one under way began.
 
-    Certificates are read and the server's name is looked up at start. A look-up that hangs holds nobody: it
-    has a thread of its own, never a second one, and the last addresses are used meanwhile.
+    Certificates are read and the server's name is looked up at start. A look-up that hangs holds
+    nobody: it has a thread of its own, never a second one, and the last addresses are used
+    meanwhile.
     """
 
     def __init__(
@@ -335,7 +338,7 @@ class Sender:
 def test_mail(
     settings: MailSettings | MaildirSettings, data: bytes, recipients: tuple[str, ...]
 ) -> Iterator[Line]:
-    """Send a mail now and tell the important lines of the dialogue; any line not `good` is a failure."""
+    """Send a mail now and tell the dialogue's important lines; one not `good` is a failure."""
     found = re.search(rb"^Message-ID:\s*(<[^>]*>)", data, re.IGNORECASE | re.MULTILINE)
     name = found[1].decode("ascii", "replace") if found else "<test>"
     yield from _delivery(settings)(OutboundMail(name, recipients, data))
@@ -385,15 +388,15 @@ class _Names:
         self._ask()
 
     def get(self, timeout_seconds: float) -> tuple[_Address, ...]:
-        """Return the addresses; wait only while none is known, or after `mistrust`. Errors: _Fault."""
+        """Return the addresses; wait while there are none or they failed. Errors: _FaultError."""
         longest = _REFRESH_SECONDS if self._addresses else _LOOK_UP_SECONDS
         self._answered.wait(min(timeout_seconds / 2, longest))
         if self._addresses:
             return self._addresses
         if self._asked_seconds is not None:
             stuck = time.monotonic() - self._asked_seconds
-            raise _Fault(f"no answer from the name look-up for {stuck:.0f} s")
-        raise _Fault(self._error)
+            raise _FaultError(f"no answer from the name look-up for {stuck:.0f} s")
+        raise _FaultError(self._error)
 
     def mistrust(self) -> None:
         """Look the name up again, unless a look-up has not come back."""
@@ -421,12 +424,12 @@ class _Address(NamedTuple):
     address: tuple[str | int, ...] | tuple[int, bytes]
 
 
-class _Fault(Exception):
+class _FaultError(Exception):
     """Something other than what was expected; the text is what was got instead."""
 
 
 class _Replies:
-    """Lines from a server, as smtplib reads them, within the deadline and the size of a whole attempt."""
+    """Lines from a server, as smtplib reads them, within the limits of a whole attempt."""
 
     def __init__(self, connection: socket.socket, deadline_seconds: float) -> None:
         self.deadline_seconds = deadline_seconds
@@ -436,26 +439,26 @@ class _Replies:
         self._bytes_total = 0
 
     def allow(self) -> None:
-        """Give the next call on the socket what is left of the time. Errors: _Fault."""
+        """Give the next call on the socket what is left of the time. Errors: _FaultError."""
         left = self.deadline_seconds - time.monotonic()
         if left <= 0:
-            raise _Fault("nothing before the time was over")
+            raise _FaultError("nothing before the time was over")
         self._connection.settimeout(left)
 
     def readline(self, _limit: int = -1) -> bytes:
-        """Return a line with its end, or what came before the server closed. Errors: _Fault."""
+        """Return a line, or what came before the server closed. Errors: _FaultError."""
         while b"\n" not in self.pending:
             if len(self.pending) > _MOST_LINE_BYTES:
-                raise _Fault(f"a line without end, beginning {self.pending[:60]!r}")
+                raise _FaultError(f"a line without end, beginning {self.pending[:60]!r}")
             if self._bytes_total > _MOST_REPLY_BYTES:
-                raise _Fault(f"an answer without end, lately {self.last[:60]!r}")
+                raise _FaultError(f"an answer without end, lately {self.last[:60]!r}")
             self.allow()
             try:
                 chunk = self._connection.recv(4096)
             except TimeoutError as error:
-                raise _Fault("nothing before the time was over") from error
+                raise _FaultError("nothing before the time was over") from error
             except OSError as error:
-                raise _Fault(f"'{error}'") from error
+                raise _FaultError(f"'{error}'") from error
             if not chunk:
                 break
             self.pending += chunk
@@ -490,7 +493,7 @@ class _Conversation:
         self.step, self.expected = step, expected
 
     def connect(self, names: _Names) -> str:
-        """Open a connection to the first address that answers and return that. Errors: _Fault."""
+        """Connect to the first address that answers and return that. Errors: _FaultError."""
         self.begin("look up", "an address")
         addresses = names.get(self.deadline_seconds - time.monotonic())
         self.begin("connect", "a connection")
@@ -508,7 +511,7 @@ class _Conversation:
             self.local = ipaddress.ip_address(str(address[0]).partition("%")[0]).is_loopback
             self._use(connection)
             return str(address[0])
-        raise _Fault(", ".join(dict.fromkeys(problems)))
+        raise _FaultError(", ".join(dict.fromkeys(problems)))
 
     def _use(self, connection: socket.socket) -> None:
         """Talk over a connection that is new, or newly encrypted: the dialogue starts afresh."""
@@ -516,14 +519,14 @@ class _Conversation:
         self._replies = _Replies(connection, self.deadline_seconds)
         self._smtp = smtplib.SMTP(local_hostname=self._settings.hello)
         self._smtp.sock = connection
-        self._smtp.file = self._replies  # type: ignore[attr-defined]
+        self._smtp.file = self._replies
 
     def encrypt(self, context: ssl.SSLContext) -> str:
-        """Encrypt the connection and return what was agreed. Errors: _Fault, OSError."""
+        """Encrypt the connection and return what was agreed. Errors: _FaultError, OSError."""
         if self._socket is None or self._replies is None:
-            raise _Fault("no connection")
+            raise _FaultError("no connection")
         if self._replies.pending:  # somebody on the way put words in before the encryption
-            raise _Fault(f"more than the answer: {self._replies.pending[:60]!r}")
+            raise _FaultError(f"more than the answer: {self._replies.pending[:60]!r}")
         self.begin("TLS", f"a certificate for '{self._settings.server}' from a known authority")
         self._replies.allow()
         encrypted = context.wrap_socket(self._socket, server_hostname=self._settings.server)
@@ -557,7 +560,7 @@ class _Conversation:
     def login(self, user: str, password: str) -> None:
         self.begin("AUTH", "the log-in to be accepted")
         if not (self.encrypted or self.local):
-            raise _Fault("no TLS; the password is not sent in clear: set 'mail.tls: starttls'")
+            raise _FaultError("no TLS; the password is not sent in clear: set 'mail.tls: starttls'")
         self._smtp.login(user, password)
 
     def mail(self, sender: str, size_bytes: int) -> tuple[int, str]:
@@ -577,26 +580,26 @@ class _Conversation:
             return self.answer((error.smtp_code, error.smtp_error))
 
     def answer(self, reply: tuple[int, bytes | str]) -> tuple[int, str]:
-        """Return code and text of a reply that is one. Errors: _Fault; 421 says that the server goes."""
+        """Return code and text of a reply. Errors: _FaultError, also at 421: the server goes."""
         code, words = reply
         text = words.decode("utf-8", "backslashreplace") if isinstance(words, bytes) else words
         text = one_line(text, 300)
         if code == -1:
             last = self._replies.last if self._replies is not None else b""
-            raise _Fault(f"no answer of SMTP: {last[:300]!r}")
+            raise _FaultError(f"no answer of SMTP: {last[:300]!r}")
         if not 200 <= code < 600 or code == 421:
-            raise _Fault(f"'{code} {text}'")
+            raise _FaultError(f"'{code} {text}'")
         return code, f"{code} {text}"
 
     def want(self, reply: tuple[int, bytes | str], wanted: int) -> str:
         code, text = self.answer(reply)
         if code != wanted:
-            raise _Fault(f"'{text}'")
+            raise _FaultError(f"'{text}'")
         return text
 
     def got(self, problem: Exception) -> str:
         """Return what was got instead of the expected."""
-        if isinstance(problem, _Fault):
+        if isinstance(problem, _FaultError):
             return str(problem)
         if isinstance(problem, ssl.SSLCertVerificationError):
             return f"'{problem.verify_message}'"
@@ -613,7 +616,7 @@ class _Conversation:
         if self._replies is not None:
             least = min(self.deadline_seconds, time.monotonic() + _GOODBYE_SECONDS)
             self._replies.deadline_seconds = least
-            with suppress(_Fault, OSError, smtplib.SMTPException):
+            with suppress(_FaultError, OSError, smtplib.SMTPException):
                 self._replies.allow()
                 self._smtp.docmd("QUIT")
 
@@ -631,7 +634,7 @@ def _to_server(
     try:
         yield from _opening(settings, names, tls, talk)
         return (yield from _handing_over(settings, talk, mail, place))
-    except (_Fault, smtplib.SMTPException, OSError, ValueError) as problem:
+    except (_FaultError, smtplib.SMTPException, OSError, ValueError) as problem:
         names.mistrust()
         error = f"{place}: {talk.step}: expected {talk.expected}, got {talk.got(problem)}"
         yield Line(error, good=False)
@@ -656,7 +659,7 @@ def _opening(
     if mode == "starttls" or (mode == "opportunistic" and talk.offers("starttls")):
         if not talk.offers("starttls"):
             talk.begin("STARTTLS", "the server to offer it")
-            raise _Fault(
+            raise _FaultError(
                 "no such offer; if the way to it is trusted, set 'mail.tls: opportunistic'"
             )
         talk.starttls()
@@ -712,9 +715,9 @@ def _turned_down(message_id: str, recipients: tuple[str, ...], text: str, code: 
 def _to_maildir(directory: str, mail: OutboundMail) -> Generator[Line, None, SendResult]:
     """Put a mail into a Maildir: whole, durable and once, however often it is repeated."""
     name = re.sub(r"[^A-Za-z0-9.@_-]", "_", mail.message_id.strip("<>"))[:200].lstrip(".") or "mail"
-    path, draft = f"{directory}/new/{name}", f"{directory}/tmp/{name}"
+    path, draft = (f"{directory}/{folder}/{name}" for folder in ("new", "tmp"))
     try:
-        for folder in (directory, *(f"{directory}/{name}" for name in ("tmp", "new", "cur"))):
+        for folder in (directory, *(f"{directory}/{folder}" for folder in ("tmp", "new", "cur"))):
             with suppress(FileExistsError):
                 os.mkdir(folder, 0o700)
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)

@@ -2,14 +2,15 @@
 
 Pure, but for `local_zone`.
 
-Source: RFC 5322 (format, threads), RFC 2045 and 2047 (what any server takes), RFC 3834 (Auto-Submitted).
+Source: RFC 5322 (format, threads), RFC 2045 and 2047 (what any server takes), RFC 3834
+(Auto-Submitted).
 """
 
 from __future__ import annotations
 
-# The generator and the codecs are imported by the library when a first mail is made: too late on a hung disk.
+# The library imports these when a first mail is made: too late on a hung disk.
 import email.generator
-import email.quoprimime
+import email.quoprimime  # noqa: F401
 import functools
 import html
 import os
@@ -24,8 +25,8 @@ from email.policy import SMTP, EmailPolicy
 from typing import TYPE_CHECKING
 
 from iowarden.daemon.words import ELLIPSIS, one_line, shorten
-from iowarden.rules.quantity import duration
 from iowarden.rules.notice import Reason
+from iowarden.rules.quantity import duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -63,7 +64,7 @@ class _AsGiven(BaseHeader):
 
 
 class _Identifiers(_AsGiven):
-    """A header of message ids, one a line: the library would encode a long one as if it were text."""
+    """A header of message ids, one a line: the library would encode a long one as text."""
 
     def fold(self, *, policy: Policy) -> str:
         """Return the lines of the header."""
@@ -96,7 +97,7 @@ _POLICY = _policy()
 
 
 def message_id(notice: Notice, host: str) -> str:
-    """Return the Message-ID of a mail: the same whenever it is rendered, so that a repeat is known as one."""
+    """Return a mail's Message-ID, the same whenever it is rendered: a repeat is known as one."""
     return _identifier(notice.incident, notice.number, host)
 
 
@@ -126,16 +127,18 @@ def render(
     page = _page(notice, host, zone)
     message.set_content(_text(page), cte="quoted-printable")
     message.add_alternative(_html(page), subtype="html", cte="quoted-printable")
-    # '=-' cannot occur in quoted-printable text, where '=' is always followed by a digit or a line end.
+    # '=-' cannot occur in quoted-printable text, where '=' is always followed by a digit or a line
+    # end.
     message.set_boundary(f"=-{_token(notice.incident)}-{notice.number}")
     return message
 
 
 @functools.cache
 def local_zone() -> tzinfo:
-    """Return this machine's zone, read once: the C library looks at '/etc/localtime' at each conversion.
+    """Return this machine's zone, read once: the C library reads '/etc/localtime' each time.
 
-    The first call reads the file; make it before a disk may hang, best by rendering a mail at start.
+    The first call reads the file; make it before a disk may hang, best by rendering a mail at
+    start.
     Source: tzset(3), TZ. Limits: a TZ that is neither a zone nor a file, or no file at all, is UTC.
     """
     name = os.environ.get("TZ", ":/etc/localtime").removeprefix(":")
@@ -149,7 +152,7 @@ def local_zone() -> tzinfo:
 
 
 def subject(notice: Notice, host: str) -> str:
-    """Return '[SEVERITY] host: object: STATE: summary' in 78 columns; only the summary may go missing."""
+    """Return '[SEVERITY] host: object: STATE: summary' in 78 columns; the summary gives way."""
     severity = notice.severity.name
     state = _state(notice)
     summary = one_line(notice.summary, WIDTH * 2)
@@ -236,10 +239,10 @@ def _page(notice: Notice, host: str, zone: tzinfo) -> _Page:
     opened = datetime.fromtimestamp(notice.opened_seconds, zone)
     written = datetime.fromtimestamp(notice.realtime_seconds, zone)
     lasted = duration(max(notice.realtime_seconds - notice.opened_seconds, 0.0))
-    state = _state(notice)
+    state, severity, name = _state(notice), notice.severity.name, _token(notice.incident)
     page = _Page(
         [
-            f"{notice.severity.name} on {one_line(host)}: {one_line(notice.object)}"
+            f"{severity} on {one_line(host)}: {one_line(notice.object)}"
             + (f" - {state}" if state else ""),
             one_line(notice.summary, _MOST_CHARACTERS) or "no summary",
             f"Since {_moment(opened)}, {lasted} before this mail.",
@@ -261,9 +264,8 @@ def _page(notice: Notice, host: str, zone: tzinfo) -> _Page:
     add("What to do", _advice(notice.advice))
     add("What is not known", _prose(notice.unknown))
     page.foot = [
-        f"Incident {_token(notice.incident)}, mail {notice.number}, {notice.severity.name.lower()},"
-        f" written {_moment(written)}.",
-        f"journalctl IOWARDEN_INCIDENT={_token(notice.incident)}",
+        f"{severity.lower()} incident {name}, mail {notice.number}, written {_moment(written)}",
+        f"journalctl IOWARDEN_INCIDENT={name}",
     ]
     return page
 

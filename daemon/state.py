@@ -1,11 +1,13 @@
-"""state.db: what must survive a restart - documents and mails not yet taken - written beside the alerts.
+"""state.db: what must survive a restart, documents and mails, written beside the alerts.
 
-One thread owns the file; nobody waits for it. A batch is one transaction, so that a kill at any moment leaves
-the state before or after a batch.
+One thread owns the file; nobody waits for it. A batch is one transaction, so that a kill at any
+moment leaves the state before or after a batch.
 
-Why not a write-ahead log: SQLite cannot open such a file on a file system that is read-only, and a kernel that
-met write errors makes it just that ('errors=remount-ro', ext4(5)); the mails that wait would be out of reach.
-Source: sqlite.org, 'PRAGMA journal_mode', 'PRAGMA synchronous'; 'Write-Ahead Logging', read-only databases.
+Why not a write-ahead log: SQLite cannot open such a file on a file system that is read-only, and a
+kernel that met write errors makes it just that ('errors=remount-ro', ext4(5)); the mails that wait
+would be out of reach.
+Source: sqlite.org, 'PRAGMA journal_mode', 'PRAGMA synchronous'; 'Write-Ahead Logging', read-only
+databases.
 """
 
 from __future__ import annotations
@@ -15,8 +17,8 @@ import os
 import sqlite3
 import threading
 import time
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 from iowarden.rules.notice import Severity
 
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 SCHEMA_VERSION = 1
 """Kept as SQLite's user_version. Raise it with the tables, and convert the version before."""
 RETRY_SECONDS = 60.0
-_LOCK_SECONDS = 2.0
+_LOCK_SECONDS = 0.5
 """How long another process may hold the file before we say so."""
 
 _SCHEMA = """
@@ -50,8 +52,8 @@ CREATE TABLE outbox (
 class OutboxRow:
     """A mail that somebody has not got yet.
 
-    Fields: `data` is the whole message, always the same for a `message_id`; `recipients_pending` are still to
-    be served, `recipients_refused` were refused for good (5xx). Units: Unix seconds.
+    Fields: `data` is the whole message, always the same for a `message_id`; `recipients_pending`
+    are still to be served, `recipients_refused` were refused for good (5xx). Units: Unix seconds.
     """
 
     message_id: str
@@ -73,7 +75,7 @@ class OutboxRow:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What changes together. `put`: document name to JSON text; `add` also replaces a row of that id."""
+    """What changes together. `put`: name to JSON text; `add` also replaces a row of that id."""
 
     sequence: int
     put: Mapping[str, str] = field(default_factory=dict)
@@ -87,7 +89,8 @@ class Batch:
 class StateLoaded:
     """What the file held. With an `error`, nothing; it comes again if the file can be read later.
 
-    `error` may also name a file that was set aside, with everything in it; then the start is afresh.
+    `error` may also name a file that was set aside, with everything in it; then the start is
+    afresh.
     """
 
     documents: Mapping[str, str]
@@ -97,7 +100,7 @@ class StateLoaded:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """All batches up to `sequence` are durable, or - with an `error` - only remembered, and tried again."""
+    """All batches up to `sequence` are durable or, with an `error`, remembered and tried again."""
 
     sequence: int
     error: str = ""
@@ -106,9 +109,10 @@ class Committed:
 class State:
     """The thread that owns state.db, and in memory all that is or should be in it.
 
-    While a disk hangs or refuses, what changed is remembered - of a document the newest text, of the outbox
-    every row - and written in one transaction once it can be. It is tried with each commit and every minute.
-    `working_since` is when the thread turned to the disk and has not come back, by the monotonic clock.
+    While a disk hangs or refuses, what changed is remembered - of a document the newest text, of
+    the outbox every row - and written in one transaction once it can be. It is tried with each
+    commit and every minute. `working_since` is when the thread turned to the disk and has not come
+    back, by the monotonic clock.
     """
 
     def __init__(
@@ -134,7 +138,7 @@ class State:
         self.retry()
 
     def commit(self, batch: Batch) -> None:
-        """Ask for a batch to be written; the answer is a Committed of its sequence or a later one."""
+        """Ask for a batch to be written; the answer is a Committed of its or a later sequence."""
         with self._changed:
             self._memory.take(batch)
             self._wanted = True
@@ -195,7 +199,7 @@ class State:
         return error
 
     def _opened(self) -> _File:
-        """Return the file, opened - again, if somebody took it away - and its content taken over."""
+        """Return the file, opened (again, if somebody took it away), its content taken over."""
         if self._file is not None and self._file.in_place():
             return self._file
         if self._file is not None:
@@ -226,8 +230,9 @@ class State:
             "another iowarden may hold it" if _locked(problem) else "mend the disk or the directory"
         )
         return (
-            f"state: '{self._path}': expected to keep mails and alerts there, got '{problem}'; working from"
-            f" memory, which a restart forgets, and trying again every minute; {hint}"
+            f"state: '{self._path}': expected to keep mails and alerts there, got '{problem}';"
+            " working from memory, which a restart forgets, and trying again every minute;"
+            f" {hint}"
         )
 
 
@@ -279,7 +284,7 @@ class _Memory:
         self.dirty.update((change.is_row, change.name) for change in changes)
 
     def learn(self, documents: Mapping[str, str], rows: tuple[OutboxRow, ...]) -> None:
-        """Take over what a file holds, where nothing newer is known; what it lacks is to be written."""
+        """Take over what a file holds where nothing newer is known; the rest is to be written."""
         held: dict[tuple[bool, str], str | OutboxRow] = {
             **{(False, name): text for name, text in documents.items()},
             **{(True, row.message_id): row for row in rows},
@@ -305,7 +310,7 @@ class _File:
         self._identity = (status.st_dev, status.st_ino)
 
     def check(self) -> int:
-        """Return the schema version of a sound file, 0 for an empty one. Errors: sqlite3.DatabaseError."""
+        """Return the schema version of a sound file, 0 for an empty one. Errors: sqlite3.Error."""
         # Exclusive: a second daemon on the same directory must not send every mail twice.
         self._connection.execute("PRAGMA locking_mode = EXCLUSIVE").fetchall()
         found = self._connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
@@ -345,21 +350,7 @@ class _File:
             " recipients_pending, data, attempts, last_error, recipients_refused"
             " FROM outbox ORDER BY created_realtime_seconds, number"
         )
-        return documents, tuple(
-            OutboxRow(
-                message_id,
-                incident,
-                number,
-                severity=Severity(severity),
-                created_realtime_seconds=created,
-                recipients_pending=tuple(json.loads(pending)),
-                data=data,
-                attempts=attempts,
-                last_error=error,
-                recipients_refused=tuple(json.loads(refused)),
-            )
-            for message_id, incident, number, severity, created, pending, data, attempts, error, refused in rows
-        )
+        return documents, tuple(_row(values) for values in rows)
 
     def write(self, changes: list[_Change]) -> None:
         """Write all of it or nothing."""
@@ -420,8 +411,19 @@ def open_file(path: str) -> tuple[_File, str]:
     file = _File(path)
     file.prepare(file.check())
     return file, (
-        f"state: '{path}': expected the state of iowarden, got '{reason}'; set aside as '{aside}', starting"
-        " afresh; mails in it that were not delivered are lost unless you rescue them from there"
+        f"state: '{path}': expected the state of iowarden, got '{reason}'; set aside as '{aside}',"
+        " starting afresh; mails in it that were not delivered are not sent"
+    )
+
+
+def _row(values: tuple[Any, ...]) -> OutboxRow:
+    """Return a row from its columns, in the order of the fields."""
+    row = OutboxRow(*values)
+    return replace(
+        row,
+        severity=Severity(row.severity),
+        recipients_pending=tuple(json.loads(values[5])),
+        recipients_refused=tuple(json.loads(values[9])),
     )
 
 
@@ -441,7 +443,7 @@ def _values(row: OutboxRow) -> tuple[object, ...]:
 
 
 def _encodable(text: str) -> str:
-    """Return text that UTF-8 can hold: a lone surrogate becomes the escape that JSON reads back as one."""
+    """Return text that UTF-8 can hold: a lone surrogate becomes JSON's escape of it."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
@@ -461,5 +463,5 @@ def _locked(problem: Exception) -> bool:
 
 
 def _passing(problem: Exception) -> bool:
-    """Say whether an open file stays usable after this."""
-    return _code(problem) in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_BUSY)
+    """Say whether an open file stays usable after this; one opened read-only stays so for ever."""
+    return _code(problem) in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY)

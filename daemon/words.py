@@ -5,10 +5,12 @@ from __future__ import annotations
 ELLIPSIS = "..."
 """Plain ASCII, so that a subject need not be encoded for its sake."""
 
-def one_line(text: str, most_characters: int = 1000) -> str:
-    """Return text on one line, single spaces, with what could hide or forge something spelled out.
 
-    A control becomes its escape ('\\x1b'), an undecodable byte the byte ('\\xff'), white space one space.
+def one_line(text: str, most_characters: int = 1000) -> str:
+    r"""Return text on one line, single spaces, with what could hide or forge something spelled out.
+
+    A control becomes its escape ('\x1b'), an undecodable byte the byte ('\xff'), white space one
+    space.
     Limits: longer text is cut, and says by how much.
     """
     cut = text[:most_characters]

@@ -29,8 +29,8 @@ from iowarden.daemon import mail
 from iowarden.daemon.mail import (
     MaildirSettings,
     MailSettings,
-    Outbox,
     OutboundMail,
+    Outbox,
     Sender,
     SendResult,
     backoff_seconds,
@@ -71,11 +71,16 @@ def sender(
         assert isinstance(result, SendResult)
         return result
 
-    yield attempt
-    assert running.close(DEADLINE_SECONDS)
+    try:
+        yield attempt
+    finally:
+        ended = running.close(DEADLINE_SECONDS)
+    assert ended
 
 
-def attempt(chosen: MailSettings | MaildirSettings, outbound: OutboundMail = OUTBOUND) -> SendResult:
+def attempt(
+    chosen: MailSettings | MaildirSettings, outbound: OutboundMail = OUTBOUND
+) -> SendResult:
     """Make one attempt."""
     with sender(chosen) as send:
         return send(outbound)
@@ -94,7 +99,7 @@ def test_a_mail_arrives_as_it_was_written() -> None:
 
 
 def test_a_refused_recipient_does_not_cost_the_others_their_mail() -> None:
-    """One address unknown (5xx), one mailbox busy (4xx): the third person is served, each is told apart."""
+    """One address unknown (5xx), one mailbox busy (4xx): the third is served, each told apart."""
     answers = Answers(recipients={"b@x": "550 5.1.1 no such user", "c@x": "450 4.2.1 mailbox busy"})
     with smtp_server(answers) as (port, _):
         result = attempt(settings(port), replace(OUTBOUND, recipients=("a@x", "b@x", "c@x")))
@@ -150,13 +155,14 @@ def test_a_server_that_stalls_is_named_with_the_step_it_stalls_at(
     with scripted_server(dialogue(*answers)) as port:
         result = attempt(settings(port, timeout_seconds=0.3))
     assert result.error == (
-        f"mail: '127.0.0.1:{port}': {step}: expected {expected}, got nothing before the time was over"
+        f"mail: '127.0.0.1:{port}': {step}: expected {expected},"
+        " got nothing before the time was over"
     )
     assert not result.permanent
 
 
 def test_a_server_that_dribbles_does_not_hold_the_sender() -> None:
-    """A byte now and then keeps each read alive; the attempt as a whole has a deadline all the same."""
+    """A byte now and then keeps each read alive; the attempt as a whole has a deadline."""
 
     def dribble(connection: socket.socket, over: threading.Event) -> None:
         while not over.wait(0.02):
@@ -182,7 +188,10 @@ def endless_answer(connection: socket.socket, over: threading.Event) -> None:
     [
         (endless_line, "a line without end, beginning b'220 xxx"),
         (endless_answer, "an answer without end, lately b'220-x'"),
-        (dialogue("HTTP/1.1 400 Bad Request\r\n"), "no answer of SMTP: b'HTTP/1.1 400 Bad Request'"),
+        (
+            dialogue("HTTP/1.1 400 Bad Request\r\n"),
+            "no answer of SMTP: b'HTTP/1.1 400 Bad Request'",
+        ),
         (dialogue("\x00\xff\r\n"), r"no answer of SMTP: b'\x00"),
         (dialogue("554 no service here\r\n"), "'554 no service here'"),
         (dialogue("421 going down\r\n"), "'421 going down'"),
@@ -192,7 +201,7 @@ def endless_answer(connection: socket.socket, over: threading.Event) -> None:
 def test_nonsense_is_an_error_of_the_server_never_a_verdict_on_the_mail(
     script: Callable[[socket.socket, threading.Event], None], got: str
 ) -> None:
-    """Before it has heard of the mail, nothing a server says can be a reason to give the mail up."""
+    """Before it has heard of the mail, nothing a server says is a reason to give it up."""
     with scripted_server(script) as port:
         result = attempt(settings(port))
     assert f"127.0.0.1:{port}': greeting: expected 220, got {got}" in result.error
@@ -229,7 +238,7 @@ def test_a_server_that_goes_after_taking_the_mail_has_taken_it() -> None:
 
 @pytest.mark.parametrize("tls", ["starttls", "tls"])
 def test_tls_is_verified_against_known_authorities(tmp_path: Path, tls: str) -> None:
-    """A certificate from a known authority is taken, the same one unknown is not, and no mail leaves."""
+    """A certificate from a known authority is taken; the same unknown one gets no mail."""
     certificate = make_certificate(tmp_path)
     with smtp_server(certificate=certificate, implicit_tls=tls == "tls") as (port, answers):
         chosen = settings(port, server="localhost", tls=tls, authorities=certificate.path)
@@ -251,7 +260,7 @@ def test_a_certificate_for_another_name_is_refused(tmp_path: Path) -> None:
 
 
 def test_required_tls_that_is_not_offered_sends_nothing() -> None:
-    """Somebody who strips the offer of STARTTLS gets no mail, and the error says what can be done."""
+    """Somebody who strips the offer of STARTTLS gets no mail; the error says what can be done."""
     with smtp_server() as (port, answers):
         result = attempt(settings(port, tls="starttls"))
     assert "STARTTLS: expected the server to offer it, got no such offer" in result.error
@@ -290,7 +299,7 @@ def test_a_log_in_is_made_and_a_wrong_password_is_retried_later() -> None:
 def test_a_name_look_up_that_hangs_delays_but_does_not_multiply(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The resolver's files lie on the hung disk: the error says so, one look-up hangs, and only one."""
+    """The resolver's files lie on the hung disk: the error says so, and only one look-up hangs."""
     release = threading.Event()
     asked: queue.Queue[object] = queue.Queue()
 
@@ -308,7 +317,7 @@ def test_a_name_look_up_that_hangs_delays_but_does_not_multiply(
 
 
 def test_a_known_address_serves_while_the_look_up_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The root disk hangs after the start, the server was down once: its old address still serves."""
+    """The root disk hangs, then the server is down for a while: its old address still serves."""
     port = free_port()
     release = threading.Event()
     look_up = socket.getaddrinfo
@@ -373,7 +382,9 @@ def test_the_test_mail_tells_the_dialogue(tmp_path: Path) -> None:
     assert re.search(r"TLSv1\.\d, certificate for localhost", text)
     assert "recipient a@x: 250 OK" in text
     assert "message: 250 OK: queued as 4711" in text
-    assert [line.text for line in lines if not line.good] == ["recipient b@x: 550 5.1.1 no such user"]
+    assert [line.text for line in lines if not line.good] == [
+        "recipient b@x: 550 5.1.1 no such user"
+    ]
 
 
 # --- the outbox
@@ -417,10 +428,17 @@ def test_a_mail_waits_for_the_disk_and_not_longer_than_two_seconds() -> None:
 
 
 def test_critical_goes_first_then_the_oldest_and_an_incident_in_order() -> None:
-    """Six mails of three incidents wait after an outage; they leave in the order that helps most."""
+    """Six mails of three incidents wait after an outage; they leave in order of their use."""
     outbox = Outbox()
     critical = {"severity": Severity.CRITICAL}
-    rows = [row(1, "a"), row(2, "a"), row(3, "b"), row(4, "c"), row(5, "c", **critical), row(6, "b")]
+    rows = [
+        row(1, "a"),
+        row(2, "a"),
+        row(3, "b"),
+        row(4, "c"),
+        row(5, "c", **critical),
+        row(6, "b"),
+    ]
     shuffled = random.Random(4).sample(rows, len(rows))
     outbox.restore(shuffled, 0.0)
     order = []
@@ -472,7 +490,7 @@ def test_a_mail_at_which_the_server_always_fails_does_not_hold_the_others_back()
 
 
 def test_a_partly_refused_list_is_not_sent_to_again_and_what_was_refused_is_kept() -> None:
-    """a@x has it, b@x is refused for good, c@x is busy: only c@x is tried, the mail stays for b@x."""
+    """a@x has it, b@x is refused for good, c@x is busy: only c@x is tried, b@x is remembered."""
     outbox = Outbox()
     outbox.restore([row(1, recipients_pending=("a@x", "b@x", "c@x"))], 0.0)
     chosen = outbox.next(0.0)
@@ -516,7 +534,7 @@ def test_a_server_that_turns_a_mail_down_for_good_is_not_asked_again() -> None:
 
 
 def test_after_each_mail_the_disk_is_given_time_to_learn_of_it() -> None:
-    """So a kill repeats at most one mail; a hung disk costs each mail two seconds, not its delivery."""
+    """So a kill repeats at most one; a hung disk costs each mail two seconds, not its delivery."""
     outbox = Outbox()
     outbox.restore([row(1), row(2), row(3)], 0.0)
     assert outbox.next(0.0) == row(1)
@@ -539,13 +557,15 @@ OUTCOMES = st.sampled_from(["delivered", "refused", "deferred"])
 
 
 @given(
-    severities=st.lists(st.sampled_from([Severity.WARNING, Severity.CRITICAL]), min_size=1, max_size=6),
+    severities=st.lists(
+        st.sampled_from([Severity.WARNING, Severity.CRITICAL]), min_size=1, max_size=6
+    ),
     script=st.lists(st.tuples(st.booleans(), OUTCOMES, OUTCOMES), max_size=40),
 )
 def test_nobody_is_served_twice_and_nobody_is_forgotten(
     severities: list[Severity], script: list[tuple[bool, str, str]]
 ) -> None:
-    """Whatever servers say in whatever order: each recipient has the mail once, or is still on its row."""
+    """Whatever servers say: each recipient has the mail once, or is still on its row."""
     outbox = Outbox()
     rows = [row(n, f"i{n % 2}", severity=s) for n, s in enumerate(severities)]
     durable = {r.message_id: r for r in rows}

@@ -124,8 +124,8 @@ def smtp_server(
 ) -> Iterator[tuple[int, Answers]]:
     """Run a real SMTP server; give its port and its answers.
 
-    With a certificate it offers STARTTLS, or with `implicit_tls` speaks TLS from the first byte; with a
-    password it offers a log-in to the user 'iowarden'.
+    With a certificate it offers STARTTLS, or with `implicit_tls` speaks TLS from the first byte;
+    with a password it offers a log-in to the user 'iowarden'.
     """
     answers = answers or Answers()
     context = certificate.server_context() if certificate else None
@@ -193,7 +193,7 @@ def scripted_server(script: Callable[[socket.socket, threading.Event], None]) ->
 
 
 def dialogue(*answers: str) -> Callable[[socket.socket, threading.Event], None]:
-    """Return a script that says one answer a command, the first at once, and stalls after the last."""
+    """Return a script of one answer a command, the first at once, that stalls after the last."""
 
     def script(connection: socket.socket, over: threading.Event) -> None:
         with connection.makefile("rb") as lines:

@@ -1,0 +1,225 @@
+"""What iowarden says arrives whole in a real journal, and waits for nobody."""
+
+import fcntl
+import os
+import pty
+import select
+import socket
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+from support.journald import DEADLINE_SECONDS, private_journald
+
+from iowarden.daemon import journal
+from iowarden.daemon.journal import Kind, Log, Once
+
+
+@contextmanager
+def journal_socket(path: Path) -> Iterator[socket.socket]:
+    """Stand where journald would: a datagram socket that is read only when the test says so."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as bound:
+        bound.bind(str(path))
+        bound.settimeout(DEADLINE_SECONDS)
+        yield bound
+
+
+@contextmanager
+def log_to(path: Path, **options: str) -> Iterator[Log]:
+    """Open a log."""
+    log = Log(socket_path=str(path), **options)  # type: ignore[arg-type]
+    yield log
+    log.close()
+
+
+def fields(entry: bytes) -> dict[str, bytes]:
+    """Read an entry of the native protocol, as its description has it."""
+    found = {}
+    while entry:
+        line, _, rest = entry.partition(b"\n")
+        name, equals, value = line.partition(b"=")
+        if not equals:
+            (length,) = struct.unpack_from("<Q", rest)
+            value, rest = rest[8 : 8 + length], rest[8 + length :]
+            assert rest.startswith(b"\n")
+            rest = rest[1:]
+        found[name.decode()] = value
+        entry = rest
+    return found
+
+
+def test_a_real_journal_takes_every_field_and_every_byte() -> None:
+    """Found by message id; newlines, bytes that are no text and 300 KB arrive as they were."""
+    long = "x" * 300_000
+    with private_journald() as journald:
+        log = Log(socket_path=journald.socket_path)
+        log.send(
+            journal.ALERT_FIRING,
+            2,
+            "sda hangs\nsecond line",
+            IOWARDEN_ALERT="DeviceStall",
+            IOWARDEN_DEVICE="sd\udcff",
+            IOWARDEN_INCIDENT="8f3a",
+            IOWARDEN_STATE=None,
+            IOWARDEN_SEVERITY="",
+        )
+        log.send(journal.INCIDENT_OPENED, 4, long, IOWARDEN_INCIDENT="8f3b")
+        (entry,) = journald.entries(f"MESSAGE_ID={journal.ALERT_FIRING.message_id}")
+        (large,) = journald.entries("IOWARDEN_INCIDENT=8f3b")
+        log.close()
+    assert entry["MESSAGE"] == "sda hangs\nsecond line"
+    assert entry["PRIORITY"] == "2"
+    assert entry["SYSLOG_IDENTIFIER"] == "iowarden"
+    assert entry["IOWARDEN_ALERT"] == "DeviceStall"
+    assert entry["IOWARDEN_DEVICE"] == list(b"sd\xff")
+    assert entry["IOWARDEN_INCIDENT"] == "8f3a"
+    assert not {"IOWARDEN_STATE", "IOWARDEN_SEVERITY"} & entry.keys()
+    assert large["MESSAGE"] == long
+    assert (log.lost_total, large["SYSLOG_IDENTIFIER"]) == (0, "iowarden")
+
+
+def test_a_journal_that_does_not_read_costs_lines_but_no_time(tmp_path: Path) -> None:
+    """journald hangs on its disk: `send` returns; later one line says how many were lost."""
+    with journal_socket(tmp_path / "socket") as hung, log_to(tmp_path / "socket") as log:
+        while not log.lost_total:
+            log.send(journal.TROUBLE, 4, "line")
+        log.send(journal.TROUBLE, 4, "line")
+        assert log.lost_total == 2
+        while select.select([hung], [], [], 0)[0]:
+            hung.recv(65536)
+        log.send(journal.TROUBLE, 4, "after")
+        said = [fields(hung.recv(65536)) for _ in range(2)]
+    assert [entry["MESSAGE"] for entry in said] == [
+        b"journal: 2 messages lost, because the journal or standard error took no more",
+        b"after",
+    ]
+    assert said[0]["MESSAGE_ID"].decode() == journal.MESSAGES_LOST.message_id
+    assert log.lost_total == 2
+
+
+def test_a_journal_that_comes_back_is_found_again(tmp_path: Path) -> None:
+    """journald died and was started again: no reconnect is needed, the loss is said."""
+    path = tmp_path / "socket"
+    with journal_socket(path) as first, log_to(path) as log:
+        log.send(journal.TROUBLE, 4, "before")
+        assert fields(first.recv(65536))["MESSAGE"] == b"before"
+        first.close()
+        log.send(journal.TROUBLE, 4, "nobody listens")
+        path.unlink()
+        log.send(journal.TROUBLE, 4, "nobody is there")
+        with journal_socket(path) as second:
+            log.send(journal.TROUBLE, 4, "again")
+            assert fields(second.recv(65536))["MESSAGE"].startswith(b"journal: 2 messages lost")
+            assert fields(second.recv(65536))["MESSAGE"] == b"again"
+
+
+def test_what_is_too_large_for_a_datagram_goes_as_a_sealed_file(tmp_path: Path) -> None:
+    """As the protocol asks: one descriptor that nobody can change any more, and no content."""
+    with journal_socket(tmp_path / "socket") as bound, log_to(tmp_path / "socket") as log:
+        log.send(journal.TROUBLE, 4, "x" * 1_000_000)
+        content, descriptors, _, _ = socket.recv_fds(bound, 65536, 4)
+    (descriptor,) = descriptors
+    with os.fdopen(descriptor, "rb") as file:
+        seals = fcntl.fcntl(descriptor, fcntl.F_GET_SEALS)
+        file.seek(0)
+        entry = fields(file.read())
+    assert content == b""
+    assert entry["MESSAGE"] == b"x" * 1_000_000
+    assert seals == fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
+    assert log.lost_total == 0
+
+
+@given(message=st.text(st.characters(), min_size=1), device=st.text(st.characters(), min_size=1))
+def test_any_text_becomes_an_entry_that_reads_back(message: str, device: str) -> None:
+    """A line end in a value cannot make a field."""
+    entry = fields(journal.encode({"MESSAGE": message, "IOWARDEN_DEVICE": device, "PRIORITY": 3}))
+    assert list(entry) == ["MESSAGE", "IOWARDEN_DEVICE", "PRIORITY"]
+    try:
+        wanted = message.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:  # a surrogate that stands for no byte
+        wanted = message.encode("utf-8", "backslashreplace")
+    assert entry["MESSAGE"] == wanted
+
+
+def test_less_important_lines_are_left_out(tmp_path: Path) -> None:
+    """`log_level: warning` leaves out information, and that is no loss."""
+    with journal_socket(tmp_path / "s") as bound, log_to(tmp_path / "s", level="warning") as log:
+        log.send(journal.STARTED, 6, "started")
+        log.send(journal.TROUBLE, 4, "trouble")
+        assert fields(bound.recv(65536))["MESSAGE"] == b"trouble"
+    assert log.lost_total == 0
+
+
+def test_without_a_journal_lines_go_to_standard_error_with_their_level(tmp_path: Path) -> None:
+    """A container without journald: '<N>' prefixes, one a line, and no control sequence."""
+    reading, writing = os.pipe()
+    log = Log(socket_path=str(tmp_path / "nothing"), descriptor=writing)
+    log.send(journal.TROUBLE, 3, "sda\x1b[2J hangs\nsecond", IOWARDEN_DEVICE="sda")
+    log.close(DEADLINE_SECONDS)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as pipe:
+        assert pipe.read() == b"<3>sda\\x1b[2J hangs\n<3>second\n"
+
+
+def test_on_a_terminal_lines_have_a_time_and_a_level() -> None:
+    """In the foreground a person reads them."""
+    ours, theirs = pty.openpty()
+    log = Log(foreground=True, descriptor=theirs)
+    log.send(journal.TROUBLE, 4, "sda hangs")
+    log.close(DEADLINE_SECONDS)
+    line = os.read(ours, 1000).decode()
+    os.close(ours)
+    os.close(theirs)
+    assert line[2:3] + line[5:6] == "::"
+    assert line[8:] == " WARNING  sda hangs\r\n"
+
+
+def test_a_standard_error_that_does_not_take_costs_lines_but_no_time(tmp_path: Path) -> None:
+    """A full pipe or stopped terminal: `send` returns, what finds no room is counted and said."""
+    reading, writing = os.pipe()
+    log = Log(socket_path=str(tmp_path / "nothing"), descriptor=writing)
+    sent = 0
+    while not log.lost_total:
+        log.send(journal.TROUBLE, 4, f"line {sent}")
+        sent += 1
+    received = b""
+    while f"line {sent - 2}\n".encode() not in received:
+        assert select.select([reading], [], [], DEADLINE_SECONDS)[0]
+        received += os.read(reading, 65536)
+    log.send(journal.TROUBLE, 4, "after")
+    log.close(DEADLINE_SECONDS)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as pipe:
+        last = pipe.read().splitlines()
+    lines = received.splitlines()
+    assert lines == [f"<4>line {n}".encode() for n in range(sent - 1)]
+    assert last[0].startswith(b"<4>journal: 1 messages lost")
+    assert last[1:] == [b"<4>after"]
+
+
+def test_message_ids_are_fixed_and_distinct() -> None:
+    """Somebody searches the journal by them, and the catalog explains them by them."""
+    kinds = [value for value in vars(journal).values() if isinstance(value, Kind)]
+    assert (
+        len(kinds) == len({kind.message_id for kind in kinds}) == len({kind.name for kind in kinds})
+    )
+    assert all(len(kind.message_id) == 32 and int(kind.message_id, 16) for kind in kinds)
+    assert journal.STARTED.message_id == "78f3f463f5d74b21aeee451dc3a46ad6"
+
+
+def test_an_error_is_said_once_then_when_it_changes_or_ends() -> None:
+    """A server that is down for a night makes three lines, not a thousand."""
+    now = [0.0]
+    once = Once(lambda: now[0])
+    assert once.clear("mail") is None
+    said = [once.say("mail", text) for text in ("refused", "refused", "timed out", "timed out")]
+    assert said == ["refused", None, "timed out", None]
+    assert once.say("state", "disk full") == "disk full"
+    assert once.keys() == ["mail", "state"]
+    now[0] = 3600.0
+    assert once.clear("mail") == "mail: works again after 1 h 0 min (4 times); it was: timed out"
+    assert once.clear("mail") is None
+    assert once.say("mail", "timed out") == "timed out"

@@ -1,0 +1,372 @@
+"""state.db on good disks and bad: nothing half written, nothing forgotten, nobody waiting."""
+
+import os
+import queue
+import random
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from iowarden.daemon import state
+from iowarden.daemon.state import Batch, Committed, OutboxRow, State, StateLoaded
+from iowarden.rules.notice import Severity
+
+DEADLINE_SECONDS = 20.0
+"""Far above anything measured: it ends a test that would hang, and judges nothing."""
+ROW = OutboxRow(
+    message_id="<iowarden.a.1@db1>",
+    incident="a",
+    number=1,
+    severity=Severity.CRITICAL,
+    created_realtime_seconds=1795266034.25,
+    recipients_pending=("root@example.com", "ops@example.com"),
+    data=b"Subject: x\r\n\r\n\x00\xff",
+    attempts=2,
+    last_error="mail: 'mx1:25': connect: expected a connection, got 'Connection refused'",
+    recipients_refused=("gone@example.com",),
+)
+
+
+class Asked:
+    """A state and the answers it posts."""
+
+    def __init__(self, path: Path, retry_seconds: float = 3600.0) -> None:
+        self._events: queue.Queue[object] = queue.Queue()
+        self.state = State(str(path), self._events.put, retry_seconds)
+
+    def next(self) -> object:
+        """Return the next answer, waiting for it."""
+        return self._events.get(timeout=DEADLINE_SECONDS)
+
+    def load(self) -> StateLoaded:
+        """Ask for what is kept."""
+        self.state.load()
+        answer = self.next()
+        assert isinstance(answer, StateLoaded)
+        return answer
+
+    def commit(self, batch: Batch) -> str:
+        """Write a batch; return the error."""
+        self.state.commit(batch)
+        return self.committed(batch.sequence)
+
+    def committed(self, sequence: int) -> str:
+        """Return the error of a batch, once its answer is there."""
+        while True:
+            answer = self.next()
+            if isinstance(answer, Committed) and answer.sequence >= sequence:
+                return answer.error
+
+    def silent(self) -> bool:
+        """Say whether no answer is left."""
+        return self._events.empty()
+
+
+@contextmanager
+def opened(path: Path, retry_seconds: float = 3600.0) -> Iterator[Asked]:
+    """Run a state."""
+    asked = Asked(path, retry_seconds)
+    try:
+        yield asked
+    finally:
+        asked.state.close(DEADLINE_SECONDS)
+
+
+def kept(path: Path) -> StateLoaded:
+    """Return what a fresh start finds."""
+    with opened(path) as asked:
+        return asked.load()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Return where a state may be kept; the directory is not there yet."""
+    return tmp_path / "state" / "state.db"
+
+
+def test_what_was_committed_is_there_after_a_restart(path: Path) -> None:
+    """Documents and mails, put, changed and removed, come back as they were."""
+    with opened(path) as asked:
+        assert asked.load() == StateLoaded({}, ())
+        second = replace(ROW, message_id="<iowarden.a.2@db1>", number=2)
+        first = Batch(1, put={"alerts": "[1]", "install": '"x"'}, add=(ROW, second))
+        assert asked.commit(first) == ""
+        changed = replace(second, attempts=1)
+        assert (
+            asked.commit(Batch(2, put={"alerts": "[2]"}, delete=("install",), add=(changed,))) == ""
+        )
+        assert asked.commit(Batch(3, remove=(ROW.message_id,))) == ""
+        assert asked.silent()
+    assert kept(path) == StateLoaded({"alerts": "[2]"}, (changed,))
+    assert os.stat(path).st_mode & 0o777 == 0o600
+
+
+@given(documents=st.dictionaries(st.text(), st.text(st.characters())))
+def test_any_json_text_survives(
+    tmp_path_factory: pytest.TempPathFactory, documents: dict[str, str]
+) -> None:
+    """A name may hold bytes that are no text: a surrogate comes back as JSON's escape of it."""
+    path = tmp_path_factory.mktemp("state") / "state.db"
+    with opened(path) as asked:
+        assert asked.commit(Batch(1, put=documents)) == ""
+    expected = {
+        name: text.encode("utf-8", "backslashreplace").decode() for name, text in documents.items()
+    }
+    assert kept(path).documents == expected
+
+
+_WRITER = """
+import sys, queue
+from iowarden.daemon.state import Batch, Committed, OutboxRow, State
+from iowarden.rules.notice import Severity
+answers = queue.SimpleQueue()
+state = State(sys.argv[1], answers.put)
+state.load()
+answers.get()
+for n in range(1, 100000):
+    rows = tuple(
+        OutboxRow(f"<{n}.{part}>", "a", n, Severity.WARNING, n, ("a@x",), b"x" * 3000)
+        for part in "ab"
+    )
+    old = (f"<{n - 1}.a>", f"<{n - 1}.b>")
+    state.commit(Batch(n, put={"first": str(n), "second": str(n)}, add=rows, remove=old))
+    while answers.get().sequence < n:
+        pass
+    print(n, flush=True)
+"""
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_kill_leaves_the_state_before_or_after_a_batch(path: Path, seed: int) -> None:
+    """kill -9 at any moment: what was confirmed is there, and never half of a batch."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    with subprocess.Popen(
+        [sys.executable, "-c", _WRITER, str(path)],
+        env=environment,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as writer:
+        assert writer.stdout is not None
+        confirmed = 0
+        chance = random.Random(seed)
+        for _ in range(chance.randrange(1, 12)):
+            confirmed = int(writer.stdout.readline())
+        for _ in range(chance.randrange(200_000)):  # somewhere in the next batch
+            pass
+        writer.kill()
+        confirmed = max([confirmed, *map(int, writer.stdout.read().split())])
+        assert writer.wait() == -signal.SIGKILL
+    found = kept(path)
+    assert found.error == ""
+    number = int(found.documents["first"])
+    assert number in (confirmed, confirmed + 1)
+    assert found.documents["second"] == str(number)
+    assert {row.message_id for row in found.outbox} == {f"<{number}.a>", f"<{number}.b>"}
+
+
+def fill(path: Path) -> None:
+    """Keep something."""
+    with opened(path) as asked:
+        assert asked.commit(Batch(1, put={"install": '"x"'}, add=(ROW,))) == ""
+
+
+def garbage(path: Path) -> None:
+    """Overwrite the file with something else."""
+    path.write_bytes(b"this is no database" * 1000)
+
+
+def torn(path: Path) -> None:
+    """Lose the second half of the file."""
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def flipped(path: Path) -> None:
+    """Overwrite a page in the middle, as a bad sector would."""
+    with path.open("r+b") as file:
+        file.seek(4096)
+        file.write(b"\xa5" * 4096)
+
+
+def newer(path: Path) -> None:
+    """Be of a later version."""
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA user_version = 99")
+
+
+@pytest.mark.parametrize("spoil", [garbage, torn, flipped, newer])
+def test_a_file_that_cannot_be_used_is_set_aside_and_named(
+    path: Path, spoil: Callable[[Path], None]
+) -> None:
+    """The start goes on with nothing; the old file is kept to the byte, and its name is said."""
+    fill(path)
+    spoil(path)
+    content = path.read_bytes()
+    with opened(path) as asked:
+        loaded = asked.load()
+        assert (loaded.documents, loaded.outbox) == ({}, ())
+        (aside,) = (
+            p for p in path.parent.iterdir() if ".corrupt-" in p.name and "-journal" not in p.name
+        )
+        assert f"set aside as '{aside}'" in loaded.error
+        assert aside.read_bytes() == content
+        assert asked.commit(Batch(2, put={"install": '"y"'})) == ""
+    assert kept(path) == StateLoaded({"install": '"y"'}, ())
+
+
+def test_a_file_below_a_file_costs_memory_but_no_work(tmp_path: Path) -> None:
+    """The directory cannot be made: said once, worked from memory, written when it can be."""
+    blocked = tmp_path / "state"
+    blocked.write_text("")
+    with opened(blocked / "state.db") as asked:
+        loaded = asked.load()
+        assert f"'{blocked}/state.db': expected to keep mails and alerts there, got" in loaded.error
+        assert asked.committed(0) == loaded.error
+        assert asked.commit(Batch(1, put={"install": '"x"'}, add=(ROW,))) == loaded.error
+        assert asked.commit(Batch(2, put={"install": '"y"'})) == loaded.error
+        blocked.unlink()
+        asked.state.retry()
+        assert asked.next() == StateLoaded({}, ())
+        assert asked.next() == Committed(2)
+    assert kept(blocked / "state.db") == StateLoaded({"install": '"y"'}, (ROW,))
+
+
+def test_it_is_tried_again_without_being_asked(tmp_path: Path) -> None:
+    """Nothing changes after the disk was mended: what is in memory is written all the same."""
+    blocked = tmp_path / "state"
+    blocked.write_text("")
+    with opened(blocked / "state.db", retry_seconds=0.01) as asked:
+        assert asked.commit(Batch(1, put={"install": '"x"'})) != ""
+        blocked.unlink()
+        while (answer := asked.next()) != Committed(1):
+            assert isinstance(answer, Committed | StateLoaded)
+    assert kept(blocked / "state.db").documents == {"install": '"x"'}
+
+
+def test_a_late_file_is_read_and_what_is_known_is_newer(tmp_path: Path) -> None:
+    """The disk came after the program: old mails are taken over, new documents win."""
+    path = tmp_path / "state" / "state.db"
+    fill(path)
+    away = tmp_path / "away"
+    (tmp_path / "state").rename(away)
+    (tmp_path / "state").write_text("")
+    new = replace(ROW, message_id="<iowarden.b.1@db1>", incident="b", created_realtime_seconds=2e9)
+    with opened(path) as asked:
+        assert asked.commit(Batch(1, put={"install": '"new"'}, add=(new,))) != ""
+        (tmp_path / "state").unlink()
+        away.rename(tmp_path / "state")
+        asked.state.retry()
+        assert asked.next() == StateLoaded({"install": '"x"'}, (ROW,))
+        assert asked.committed(1) == ""
+    assert kept(path) == StateLoaded({"install": '"new"'}, (ROW, new))
+
+
+def test_a_file_that_somebody_removed_is_written_anew_whole(path: Path) -> None:
+    """rm state.db under a running daemon: all it knows is in the next file."""
+    with opened(path) as asked:
+        assert asked.commit(Batch(1, put={"install": '"x"'}, add=(ROW,))) == ""
+        shutil.rmtree(path.parent)
+        assert asked.commit(Batch(2, put={"alerts": "[]"})) == ""
+    assert kept(path) == StateLoaded({"alerts": "[]", "install": '"x"'}, (ROW,))
+
+
+def test_a_second_daemon_does_not_send_the_first_ones_mails(path: Path) -> None:
+    """Two on one directory: the second is told so and gets none of the mails."""
+    fill(path)
+    with opened(path) as first:
+        assert first.load().outbox == (ROW,)
+        with opened(path) as second:
+            loaded = second.load()
+            assert loaded.outbox == ()
+            assert "another iowarden may hold it" in loaded.error
+
+
+@contextmanager
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """Mount a file system of 256 KiB."""
+    mount = tmp_path / "disk"
+    mount.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(mount)]
+    if os.geteuid() != 0 or subprocess.run(command, check=False, capture_output=True).returncode:
+        pytest.skip("no right to mount a file system")
+    try:
+        yield mount
+    finally:
+        subprocess.run(["umount", "--lazy", str(mount)], check=True)
+
+
+def test_a_full_disk_loses_nothing_and_recovers_by_itself(tmp_path: Path) -> None:
+    """No space: said, kept in memory; once there is room all of it is written."""
+    with small_disk(tmp_path) as mount:
+        path = mount / "state.db"
+        with opened(path) as asked:
+            asked.load()
+            assert asked.commit(Batch(1, put={"install": '"x"'})) == ""
+            (mount / "other").write_bytes(b"x" * (170 * 1024))
+            large = replace(ROW, data=b"y" * 60_000)
+            assert "full" in asked.commit(Batch(2, put={"alerts": "[1]"}, add=(large,)))
+            assert "full" in asked.commit(Batch(3, put={"alerts": "[2]"}))
+            (mount / "other").unlink()
+            assert asked.commit(Batch(4)) == ""
+        assert kept(path) == StateLoaded({"alerts": "[2]", "install": '"x"'}, (large,))
+
+
+def test_a_disk_that_became_read_only_still_gives_its_mails(tmp_path: Path) -> None:
+    """The kernel remounted it after an error: what waits is read at the start and can be sent."""
+    with small_disk(tmp_path) as mount:
+        path = mount / "state.db"
+        fill(path)
+        subprocess.run(["mount", "-o", "remount,ro", str(mount)], check=True)
+        with opened(path) as asked:
+            assert asked.load() == StateLoaded({"install": '"x"'}, (ROW,))
+            assert "readonly" in asked.commit(Batch(2, remove=(ROW.message_id,)))
+            subprocess.run(["mount", "-o", "remount,rw", str(mount)], check=True)
+            assert asked.commit(Batch(3)) == ""
+        assert kept(path).outbox == ()
+
+
+def test_nobody_waits_while_the_disk_hangs_and_what_came_is_written_after(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Opening blocks: commits return, and in the end the newest of each is written."""
+    hung, release = threading.Event(), threading.Event()
+    open_file = state.open_file
+
+    def hang(name: str) -> object:
+        hung.set()
+        assert release.wait(DEADLINE_SECONDS)
+        return open_file(name)
+
+    monkeypatch.setattr(state, "open_file", hang)
+    with opened(path) as asked:
+        asked.state.load()
+        assert hung.wait(DEADLINE_SECONDS)
+        assert asked.state.working_since is not None
+        rows = [replace(ROW, message_id=f"<{n}>", number=n) for n in range(50)]
+        for number, row in enumerate(rows, 1):
+            asked.state.commit(Batch(number, put={"alerts": f"[{number}]"}, add=(row,)))
+        asked.state.commit(Batch(51, remove=("<0>",)))
+        assert asked.silent()
+        release.set()
+        assert asked.next() == StateLoaded({}, ())
+        assert asked.committed(51) == ""
+    assert asked.state.working_since is None
+    assert kept(path) == StateLoaded({"alerts": "[50]"}, tuple(rows[1:]))
+
+
+def test_closing_writes_what_waits(path: Path) -> None:
+    """A stop right after a commit: it is durable, and said to be."""
+    with opened(path) as asked:
+        asked.state.commit(Batch(1, put={"install": '"x"'}))
+        assert asked.state.close(DEADLINE_SECONDS)
+    assert kept(path).documents == {"install": '"x"'}
