@@ -6,6 +6,8 @@ import queue
 import random
 import re
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -336,6 +338,41 @@ def test_a_known_address_serves_while_the_look_up_hangs(monkeypatch: pytest.Monk
             assert send(OUTBOUND).delivered == OUTBOUND.recipients
             assert answers.next().data == DATA
     release.set()
+
+
+def test_after_the_start_nothing_is_read_from_a_disk(tmp_path: Path) -> None:
+    """Not even for the first mail, its TLS and its log-in: the root disk may hang before any was sent."""
+    program = """
+import queue, sys, threading
+from iowarden.daemon import mail
+server, port, authorities = sys.argv[1:]
+results = queue.SimpleQueue()
+settings = mail.MailSettings(
+    server, int(port), "starttls", "iowarden", "secret", "a@x", 10.0, "db1", authorities
+)
+sender = mail.Sender(settings, results.put)
+for thread in threading.enumerate():
+    if thread.name == "mail name look-up":
+        thread.join()
+def hook(event, arguments):
+    if event in ("open", "import", "os.listdir", "os.scandir"):
+        sys.stderr.write(f"{event} {arguments}\\n")
+sys.addaudithook(hook)
+sender.submit(mail.OutboundMail("<a@x>", ("b@x",), b"Subject: x\\r\\n\\r\\n"))
+print(results.get().delivered)
+"""
+    certificate = make_certificate(tmp_path)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    with smtp_server(certificate=certificate, password="secret") as (port, _):
+        run = subprocess.run(
+            [sys.executable, "-c", program, "localhost", str(port), certificate.path],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=DEADLINE_SECONDS,
+        )
+    assert (run.stdout, run.stderr) == ("('b@x',)\n", "")
 
 
 # --- Maildir
