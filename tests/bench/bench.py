@@ -7,8 +7,10 @@ shows it in wall times only.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import gc
 import http.client
+import math
 import os
 import queue
 import resource
@@ -24,10 +26,15 @@ from typing import TYPE_CHECKING
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from support.host import played
 from support.machine import write_root
+from support.program import Feed, Program
+from support.recordings import open_fixture
+from support.smtp import smtp_server
 
 from iowarden.collectors import table
 from iowarden.collectors.files import Root
+from iowarden.collectors.recording import read_frames
 from iowarden.collectors.table import collect
 from iowarden.collectors.vocabulary import Chunk, Family
 from iowarden.daemon import cli, config, journal, mail
@@ -270,6 +277,39 @@ def bench_scrape(scrapes: int) -> None:
     server.close()
 
 
+def bench_delivery() -> None:
+    """Measure from the frame that confirms a condition to the mail at a real SMTP server."""
+    for name, severity, budget in (
+        ("hung-disk", "critical", "<= 3"),
+        ("write-stall", "warning", "<= 63 with 60 of grouping"),
+    ):
+        directory = Path(tempfile.mkdtemp(prefix="iowarden-bench-"))
+        (directory / "recorded").mkdir()
+        recording = open_fixture(name, directory / "recorded")
+        host = played(recording, directory)
+        due = next(m.uptime for m in host.mails if m.due.incident.severity.name.lower() == severity)
+        confirmed = min(u for u, _, level in host.fired if level == severity)
+        feed = Feed(recording, directory / "feed")
+        before = sum(frame.monotonic_seconds < due for frame in read_frames(recording))
+        with smtp_server() as (port, answers):
+            program = Program(directory, feed, smtp_port=port)
+            program.start()
+            # Rules are evaluated every 5 s, perhaps at another second than in `played`.
+            feed.give(before - 8)
+            program.caught_up()
+            took = math.nan
+            while math.isnan(took) and feed.given < len(feed.frames):
+                began = time.perf_counter()
+                feed.give(1)
+                with contextlib.suppress(queue.Empty):
+                    answers.mails.get(timeout=0.5)
+                    took = time.perf_counter() - began
+            program.end()
+        waited = due - confirmed
+        row(f"condition confirmed to SMTP, {severity}, s", f"{waited + took:.2f}", budget)
+        shutil.rmtree(directory, ignore_errors=True)
+
+
 def main() -> None:
     """Measure everything and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -282,6 +322,7 @@ def main() -> None:
     for disks in (1, 24, 480):
         bench_machine(disks, arguments.seconds)
     bench_scrape(300)
+    bench_delivery()
     bench_growth(arguments.ticks)
     bench_daemon()
 
