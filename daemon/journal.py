@@ -66,7 +66,7 @@ TROUBLE = Kind("trouble", "e8e50498565241ed8b2ec1ad08c59cc3")
 
 
 class Log:
-    """Where lines go: the journal, or standard error in the foreground or without a journal.
+    """Where lines go: the journal where there is one; standard error without, or in the foreground.
 
     `send` returns at once and never raises; what could not be said is counted, and said later in
     one line.
@@ -87,9 +87,10 @@ class Log:
         self._path = socket_path
         self._socket: socket.socket | None = None
         self._writer: _Writer | None = None
-        if foreground or not os.path.exists(socket_path):
+        journal = os.path.exists(socket_path)
+        if foreground or not journal:
             self._writer = _Writer(descriptor)
-        else:
+        if journal:
             self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
             self._socket.settimeout(0)
 
@@ -118,15 +119,16 @@ class Log:
     def _take(
         self, kind: Kind, priority: int, message: str, fields: dict[str, str | int | None]
     ) -> bool:
-        if self._writer is not None:
-            return self._writer.put(priority, message)
+        written = self._writer is None or self._writer.put(priority, message)
+        if self._socket is None:
+            return written
         own: dict[str, str | int | None] = {
             "MESSAGE": message,
             "PRIORITY": priority,
             "MESSAGE_ID": kind.message_id,
             "SYSLOG_IDENTIFIER": IDENTIFIER,
         }
-        return self._transmit(encode({**own, **fields}))
+        return self._transmit(encode({**own, **fields})) and written
 
     def _transmit(self, datagram: bytes) -> bool:
         if self._socket is None:

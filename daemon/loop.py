@@ -262,8 +262,8 @@ class Loop:
         since = self._parts.state.working_since
         hung = since is not None and time.monotonic() - since > HUNG_SECONDS
         text = (
-            f"state: writing state.db has not returned for over {HUNG_SECONDS:.0f} s; mails go on from"
-            " memory, what changes is written when the disk answers"
+            f"state: writing state.db has not returned for over {HUNG_SECONDS:.0f} s; mails go on"
+            " from memory, what changes is written when the disk answers"
         )
         self._trouble("state.db", text if hung else "", journal.STATE_TROUBLE)
 

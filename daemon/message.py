@@ -256,11 +256,9 @@ def _page(notice: Notice, host: str, zone: tzinfo) -> _Page:
 
     add("What happened", _prose(notice.happened))
     add("Evidence", [_evidence(line, opened, zone) for line in notice.evidence])
-    add(
-        "What it hits",
-        _prose(notice.affected),
-        "Not known: no array, volume or mount above it is known.",
-    )
+    if notice.reason is not Reason.ALL_CLEAR:
+        nothing = "Not known: no array, volume or mount above it is known."
+        add("What it hits", _prose(notice.affected), nothing)
     add("What to do", _advice(notice.advice))
     add("What is not known", _prose(notice.unknown))
     page.foot = [

@@ -214,7 +214,7 @@ class Engine:
                 return None
             if status.source.period_seconds > GAP_SECONDS:
                 return status.value if status.held(now) else None
-            # A second-by-second history is made of what was read in this tick, never of a repetition.
+            # A second-by-second history is made of what was read in this tick, nothing else.
             good = name in fresh and status.outcome() is Outcome.OK
             return status.value if good else None
 
@@ -496,7 +496,7 @@ class Engine:
         self._signal_state = replace(self._signal_state, usual=usual)
 
     def current(self, alert: life.Alert) -> list[Sample]:
-        """Return what the alert's annotation 'evidence' names, else what its rule reads, as it is now.
+        """Return what the alert's annotation 'evidence' names, else what its rule reads, now.
 
         Of a metric with a device only the alert's own, if it has one.
         """

@@ -41,8 +41,8 @@ class Notice:
     """One mail to be written, complete in itself.
 
     Fields: `incident` is the incident's identifier, the same in all its mails; `number` counts its
-    mails from 1; `references` are the identifiers `incident.number` of the mails it answers, the first of
-    its thread first; times are Unix time in seconds.
+    mails from 1; `references` are the identifiers `incident.number` of the mails it answers, the
+    first of its thread first; times are Unix time in seconds.
     """
 
     incident: str

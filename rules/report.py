@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar
 
 from iowarden.rules.alerts import State
-from iowarden.rules.quantity import quantity
 from iowarden.rules.incidents import Identity
 from iowarden.rules.notice import Evidence, Notice, Reason
+from iowarden.rules.quantity import quantity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -54,7 +54,8 @@ def notice(
 ) -> Notice:
     """Return the mail that is due.
 
-    `realtime` turns the program's clock into Unix time; `busy` are the disks with requests in flight.
+    `realtime` turns the program's clock into Unix time; `busy` are the disks with requests in
+    flight.
     """
     incident = due.incident
     members = sorted(

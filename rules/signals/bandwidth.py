@@ -61,9 +61,9 @@ USUAL_FAMILIES = (
 def bandwidth_now(history: LeafHistory, amplification: Mapping[str, float]) -> dict[str, float]:
     """Return bytes per second of each leaf that had requests in flight in every look of 10 to 30 s.
 
-    The longer time is taken, because disks complete in lumps; the last 10 s alone where they tell less than half
-    or more than twice of it, because then something has changed. A leaf that only completes
-    reads is left out; one that completes nothing counts with 0.
+    The longer time is taken, because disks complete in lumps; the last 10 s alone where they tell
+    less than half or more than twice of it, because then something has changed. A leaf that only
+    completes reads is left out; one that completes nothing counts with 0.
     """
     rates: dict[str, float] = {}
     if not history.looks:

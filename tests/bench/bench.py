@@ -1,7 +1,7 @@
 """The budgets of the design, measured: `make bench` prints the table; nothing here passes or fails.
 
-Times are medians of processor time in this process unless said otherwise; a machine that does other work
-shows it in wall times only.
+Times are medians of processor time in this process unless said otherwise; a machine that does
+other work shows it in wall times only.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Machine:
 
     def __init__(self, disks: int) -> None:
         """Make the files and everything that reads them."""
-        self.directory = tempfile.mkdtemp(prefix="iowarden-bench-", dir="/dev/shm")  # noqa: S108
+        self.directory = tempfile.mkdtemp(prefix="iowarden-bench-", dir="/dev/shm")
         self.disks = disks
         self.second = 0
         self.root_directory = Path(self.directory, "root")
@@ -232,7 +232,7 @@ SERIES, CHANGED, PER_FAMILY = 5000, 1000, 50
 def bench_scrape(scrapes: int) -> None:
     """Measure scrapes of 5,000 series of which 1,000 changed, alone and beside 200 idle clients."""
     exposition = Exposition(print)
-    labels = [tuple((("device", f"sd{i}"), ("serial", f"S{i:012}"))) for i in range(PER_FAMILY)]
+    labels = [((("device", f"sd{i}"), ("serial", f"S{i:012}"))) for i in range(PER_FAMILY)]
 
     def chunk(name: str, series: int, version: int) -> Chunk:
         families = tuple(
@@ -317,7 +317,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=int, default=300, help="simulated seconds a machine")
     arguments = parser.parse_args()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, hard), hard) if soft < 4096 else (soft, hard))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(4096, hard)), hard))
     print(f"{'what':<58} {'measured':>24}   budget")
     for disks in (1, 24, 480):
         bench_machine(disks, arguments.seconds)

@@ -164,6 +164,21 @@ def test_without_a_journal_lines_go_to_standard_error_with_their_level(tmp_path:
         assert pipe.read() == b"<3>sda\\x1b[2J hangs\n<3>second\n"
 
 
+def test_in_the_foreground_both_the_journal_and_the_terminal_are_told(tmp_path: Path) -> None:
+    """Started by hand on a machine with a journal: the person sees it now, the others later."""
+    reading, writing = os.pipe()
+    path = str(tmp_path / "socket")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as bound:
+        bound.bind(path)
+        log = Log(foreground=True, socket_path=path, descriptor=writing)
+        log.send(journal.TROUBLE, 4, "sda hangs")
+        assert fields(bound.recv(65536))["MESSAGE"] == b"sda hangs"
+    log.close(DEADLINE_SECONDS)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as pipe:
+        assert pipe.read() == b"<4>sda hangs\n"
+
+
 def test_on_a_terminal_lines_have_a_time_and_a_level() -> None:
     """In the foreground a person reads them."""
     ours, theirs = pty.openpty()

@@ -341,7 +341,7 @@ def test_a_known_address_serves_while_the_look_up_hangs(monkeypatch: pytest.Monk
 
 
 def test_after_the_start_nothing_is_read_from_a_disk(tmp_path: Path) -> None:
-    """Not even for the first mail, its TLS and its log-in: the root disk may hang before any was sent."""
+    """Not even for the first mail, its TLS and its log-in: the root disk may hang by then."""
     program = """
 import queue, sys, threading
 from iowarden.daemon import mail

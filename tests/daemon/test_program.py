@@ -11,11 +11,13 @@ import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
-
-from iowarden.collectors.recording import idle_frames
+from support.journald import private_journald
 from support.program import COMMAND, Feed, Program
 from support.recordings import STALL, corpus, open_fixture, stall_from_corpus
 from support.smtp import Answers, free_port, smtp_server
+
+from iowarden.collectors.recording import idle_frames
+from iowarden.daemon import journal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -188,7 +190,7 @@ def test_a_server_that_refuses_for_good_is_told_and_the_mail_is_kept(
 def test_a_state_directory_that_cannot_be_written_stops_no_mail(
     stall: Feed, tmp_path: Path, programs: list[Program]
 ) -> None:
-    """Below a file no directory can be made: the mail goes out from memory, and the fact is told."""
+    """Below a file no directory can be made: the mail leaves from memory, the fact is told."""
     blocker = tmp_path / "state"
     blocker.write_text("not a directory")
     with smtp_server() as (port, answers):
@@ -281,3 +283,50 @@ def test_a_test_mail_tells_what_the_server_said(tmp_path: Path) -> None:
         answer = run()
         assert answer.returncode == 1
         assert "not from you" in answer.stdout
+
+
+def test_the_journal_has_the_alert_with_its_fields(
+    stall: Feed, tmp_path: Path, programs: list[Program]
+) -> None:
+    """`journalctl IOWARDEN_ALERT=WriteStall`: one firing, one end, both with their incident."""
+    with private_journald() as journald, smtp_server() as (port, answers):
+        program = Program(tmp_path, stall, smtp_port=port, prefix=journald.command())
+        started(programs, program)
+        stall.give()
+        first = parsed(answers.next())
+        answers.next()
+        program.caught_up()
+        firing = journald.entries("IOWARDEN_ALERT=WriteStall", "IOWARDEN_STATE=firing")
+        assert [entry["IOWARDEN_SEVERITY"] for entry in firing] == ["warning"]
+        assert firing[0]["IOWARDEN_INCIDENT"] == first["X-Iowarden-Incident"]
+        assert firing[0]["SYSLOG_IDENTIFIER"] == "iowarden"
+        assert firing[0]["MESSAGE_ID"] == journal.ALERT_FIRING.message_id
+        assert len(journald.entries("IOWARDEN_ALERT=WriteStall", "IOWARDEN_STATE=resolved")) == 1
+        opened = journald.entries(f"MESSAGE_ID={journal.INCIDENT_OPENED.message_id}")
+        assert len(opened) == 1
+        delivered = journald.entries(f"MESSAGE_ID={journal.MAIL_DELIVERED.message_id}")
+        assert len(delivered) == 2
+
+
+def test_a_journal_that_stops_reading_stops_nothing(
+    stall: Feed, tmp_path: Path, programs: list[Program]
+) -> None:
+    """journald hangs with its socket full: ticks and mail go on, what was not said is counted."""
+    with private_journald() as journald, smtp_server() as (port, answers):
+        journald.process.send_signal(signal.SIGSTOP)
+        full = False
+        while not full:  # each sender may have only so much under way
+            sender = journal.Log(socket_path=journald.socket_path)
+            sender.send(journal.TROUBLE, 4, "filling the queue")
+            full = sender.lost_total > 0
+            while not sender.lost_total:
+                sender.send(journal.TROUBLE, 4, "filling the queue")
+            sender.close()
+        program = Program(tmp_path, stall, smtp_port=port, prefix=journald.command())
+        started(programs, program)
+        stall.give()
+        assert "writers stalled" in parsed(answers.next())["Subject"]
+        assert "ALL CLEAR" in parsed(answers.next())["Subject"]
+        program.caught_up()
+        assert program.metrics()["iowarden_log_lost_total"] > 0
+        journald.process.send_signal(signal.SIGCONT)

@@ -222,7 +222,8 @@ def test_rules_read_both_our_names_and_those_of_node_exporter(name: str) -> None
     rules = RULES.replace("temperature > 50", f"{name} > 1024").replace("for: 3s", "for: 0s")
     source = next(s for s in table.SOURCES if s.name == "meminfo")
     engine = Engine(parse_rule_file(rules, "test.yaml"), [source], START)
-    text = "MemTotal: 9 kB\nMemFree: 1 kB\nBuffers: 0 kB\nCached: 0 kB\nDirty: 2 kB\nWriteback: 0 kB\n"
+    text = "MemTotal: 9 kB\nMemFree: 1 kB\nBuffers: 0 kB\nCached: 0 kB\n"
+    text += "Dirty: 2 kB\nWriteback: 0 kB\n"
     reading = Reading("meminfo", Outcome.OK, START, 0.0, parse_meminfo(text))
     engine.observe([reading], START, 1000.0)
     assert [change.alert.state for change in engine.evaluate(START)] == [State.FIRING]

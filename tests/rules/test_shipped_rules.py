@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from support.host import Host, played, shipped_rules
+from support.recordings import STALL, corpus, open_fixture, stall_from_corpus, write_tree
 
 from iowarden.collectors.recording import idle_frames
-from support.host import Host, played
-from support.recordings import STALL, corpus, open_fixture, stall_from_corpus, write_tree
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -125,9 +125,7 @@ QUEUED = 875_000_000
 
 def test_a_writer_held_at_the_limit_is_information(machine: Simulation) -> None:
     """GA4: 20/10, 87.5 % of the threshold for a minute, the writer itself blocked: no mail."""
-    machine.run(
-        60, queued=QUEUED, blocked=1, writes={"sda": 100_000_000}, in_flight={"sda": 32}
-    )
+    machine.run(60, queued=QUEUED, blocked=1, writes={"sda": 100_000_000}, in_flight={"sda": 32})
     assert machine.host.names() == {"WriteThrottle"}
     machine.run(120)
     assert machine.host.mails == []
@@ -228,7 +226,8 @@ def test_the_incidents_rows_fire_at_the_tenth(tmp_path: Path) -> None:
     """GB1: 22 seconds of the frozen server as completed writes of one disk."""
     simulation = Simulation(tmp_path)
     simulation.add_disk("sda")
-    level = {"queued": 3_237_432 * 1024, "threshold": 3_269_816 * 1024, "background": 817_454 * 1024}
+    kilobytes_of = {"queued": 3_237_432, "threshold": 3_269_816, "background": 817_454}
+    level = {name: value * 1024 for name, value in kilobytes_of.items()}
     simulation.run(12, blocked=5, writes={"sda": 65_500 * 1024}, in_flight={"sda": 4}, **level)
     assert "WriteLull" not in simulation.host.names()
     began = simulation.second
@@ -335,8 +334,6 @@ def test_prometheus_itself_loads_the_shipped_rules(path: Path) -> None:
 
 def test_every_shipped_alert_tells_a_tired_person_what_to_do() -> None:
     """Summary, source and condition always; advice and severity wherever a mail may come of it."""
-    from support.host import shipped_rules
-
     for group in shipped_rules():
         for rule in group.rules:
             labels = dict(getattr(rule, "labels", ()))

@@ -1,4 +1,4 @@
-"""A host in one process: files in, mails due out, through the program's own collectors and rules."""
+"""A host in one process: files in, mails due out, by the program's own collectors and rules."""
 
 from __future__ import annotations
 

@@ -65,9 +65,7 @@ def topology(*devices: Device) -> Topology:
     return Topology({d.name: d for d in devices}, tuple(d.name for d in devices if d.leaf))
 
 
-def write_root(
-    directory: Path, disks: int, second: int, *, only_counters: bool = False
-) -> None:
+def write_root(directory: Path, disks: int, second: int, *, only_counters: bool = False) -> None:
     """Write the '/proc' and '/sys' of a machine whose disks have been busy for so many seconds.
 
     Files are overwritten in place, as the kernel's change under an open descriptor.
@@ -152,6 +150,8 @@ VMSTAT = (
 STAT = (
     "cpu  {ticks} 0 500 90000 300 0 20 0 0 0\n"
     + "".join(f"cpu{n} {{ticks}} 0 50 9000 30 0 2 0 0 0\n" for n in range(16))
-    + "intr 90000 " + "0 " * 300 + "\nctxt 100000\nbtime 1799999000\nprocesses 5000\n"
+    + "intr 90000 "
+    + "0 " * 300
+    + "\nctxt 100000\nbtime 1799999000\nprocesses 5000\n"
     "procs_running 2\nprocs_blocked {blocked}\nsoftirq 90000 1 2 3 4 5 6 7 8 9 10\n"
 )

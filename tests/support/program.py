@@ -43,7 +43,7 @@ class Feed:
         self.given = min(end, len(self.frames))
 
     def resumed(self, directory: Path) -> Feed:
-        """Return a feed that goes on after the last frame given, for a program that starts again."""
+        """Return a feed that goes on after the last frame given, for another start."""
         directory.mkdir()
         shutil.copy(self.directory / "recording.json", directory)
         whole = directory / "000000"
@@ -114,7 +114,7 @@ class Program:
         return self.log.read_text(errors="replace") if self.log.exists() else ""
 
     def metrics(self) -> dict[str, float]:
-        """Return every sample of a scrape by its name and labels; nothing while it does not answer."""
+        """Return every sample of a scrape by name and labels; none while it does not answer."""
         try:
             with urllib.request.urlopen(  # a fixed local address
                 f"http://127.0.0.1:{self.port}/metrics", timeout=DEADLINE_SECONDS

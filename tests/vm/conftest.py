@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
-from aiosmtpd.controller import Controller
+from support.smtp import smtp_server
 from vm.harness import HOST_ADDRESS, MEBIBYTE, REPOSITORY, VM, Disk, UnavailableError
-from vm.watched import MailServer, Watched
+from vm.watched import Mailbox, Watched
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,21 +38,16 @@ def guest() -> Iterator[VM]:
 @pytest.fixture(scope="module")
 def watched(guest: VM) -> Iterator[Watched]:
     """Start iowarden as a service without a past; it mails to a server outside the guest."""
-    mail = MailServer()
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    controller = Controller(mail, hostname="127.0.0.1", port=port)
-    controller.start()
-    try:
+    with smtp_server() as (port, answers):
         guest.run("cat > /etc/iowarden/iowarden.yaml", _configuration(port).encode())
         guest.run("rm -rf /var/lib/iowarden")
-        guest.run("systemctl reset-failed iowarden; systemctl start iowarden", timeout_seconds=180)
-        yield Watched(guest, mail)
-    finally:
-        for name in ("slow", "fast", "root"):
-            guest.throttle(name)
-        guest.run("systemctl stop iowarden; rm -f /run/writing; sync", timeout_seconds=300)
-        controller.stop()
+        try:
+            guest.run("systemctl start iowarden", timeout_seconds=180)
+            yield Watched(guest, Mailbox(answers))
+        finally:
+            for name in ("slow", "fast", "root"):
+                guest.throttle(name)
+            guest.run("rm -f /run/writing; systemctl stop iowarden; sync", timeout_seconds=300)
 
 
 def _configuration(port: int) -> str:

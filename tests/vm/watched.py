@@ -5,30 +5,31 @@ from __future__ import annotations
 import email
 import email.policy
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from email.message import EmailMessage
 
-    from aiosmtpd.smtp import SMTP, Envelope, Session
+    from support.smtp import Answers
     from vm.harness import VM
 
 
-@dataclass(slots=True)
-class MailServer:
-    """The mails that a real SMTP server on the host has accepted."""
+class Mailbox:
+    """The mails that a real SMTP server on the host has accepted, the oldest first."""
 
-    mails: list[EmailMessage] = field(default_factory=list)
+    def __init__(self, answers: Answers) -> None:
+        """Take what `answers` receives."""
+        self._received = answers.mails
+        self._mails: list[EmailMessage] = []
 
-    async def handle_DATA(  # noqa: N802 - the name that aiosmtpd calls
-        self, server: SMTP, session: Session, envelope: Envelope
-    ) -> str:
-        """Keep one mail."""
-        self.mails.append(
-            email.message_from_bytes(envelope.original_content or b"", policy=email.policy.default)
-        )
-        return f"250 2.0.0 Ok: queued as {len(self.mails)}"
+    @property
+    def mails(self) -> list[EmailMessage]:
+        """All mails until now."""
+        while not self._received.empty():
+            data = self._received.get().data
+            self._mails.append(email.message_from_bytes(data, policy=email.policy.default))
+        return self._mails
 
     def incidents(self) -> set[str]:
         """Return the incidents that the mails are about."""
@@ -52,7 +53,7 @@ class Watched:
     """A running guest that iowarden watches, and where its mails arrive."""
 
     vm: VM
-    mail: MailServer
+    mail: Mailbox
 
     def journal(self, *matches: str) -> list[dict[str, Any]]:
         """Return the journal's entries of iowarden with these fields."""
