@@ -216,6 +216,12 @@ def test_notice(now: float) -> Notice:
     )
 
 
+def dry_run(host: str, sender: str, recipients: tuple[str, ...], clock: SystemClock) -> None:
+    """Render a mail, so that whatever is imported for the first one is in memory."""
+    now = clock.now()
+    render(test_notice(now), host, sender, recipients, zone=clock.zone(now)).as_bytes()
+
+
 def _run(arguments: argparse.Namespace) -> int:
     settings = _settings(arguments)
     groups = load_rules(settings)
@@ -252,9 +258,7 @@ def _run(arguments: argparse.Namespace) -> int:
     server = Server(settings.listen, app, settings.http, lambda t: events.put(Trouble("http", t)))
     if not under_systemd:
         print("\n".join(_where(settings)), file=sys.stderr)
-    now = clock.now()
-    zone = clock.zone(now)
-    render(test_notice(now), settings.host, settings.mail.sender, recipients, zone=zone).as_bytes()
+    dry_run(settings.host, settings.mail.sender, recipients, clock)
     if problem := memory.lock():
         events.put(Trouble("memory", problem))
     return loop.run(server)

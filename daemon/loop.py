@@ -61,6 +61,17 @@ _PRIORITY = {
 """Journal priorities. Source: syslog(3)."""
 
 
+_MAILS = Family(
+    "iowarden_mails_total", "counter", "Mails taken by the server, or attempts that failed."
+)
+_MAILS_WAITING = Family("iowarden_mails_waiting", "gauge", "Mails in the outbox.")
+_MAIL_OLDEST = Family(
+    "iowarden_mail_oldest_unsent_seconds", "gauge", "Age of the oldest mail still tried, or 0."
+)
+_INCIDENTS_OPEN = Family("iowarden_incidents_open", "gauge", "Incidents that are not closed.")
+_LOG_LOST = Family("iowarden_log_lost_total", "counter", "Log lines that nobody took.")
+
+
 @dataclass(frozen=True, slots=True)
 class Stop:
     """A signal asks the program to end."""
@@ -548,52 +559,21 @@ class Loop:
 
     def _publish(self, now: float) -> None:
         """Show what is known now; rendering is left to whoever scrapes."""
-        own = self._parts.own_metrics()
         oldest = self._outbox.oldest_unsent_seconds(self._clock.realtime(now))
-        mail = (
-            (
-                Family(
-                    "iowarden_mails_total",
-                    "counter",
-                    "Mails taken by the server, or attempts that failed.",
-                ),
-                tuple(
-                    ("iowarden_mails_total", (("result", result),), float(count))
-                    for result, count in self._mails_total.items()
-                ),
-            ),
-            (
-                Family("iowarden_mails_waiting", "gauge", "Mails in the outbox."),
-                (("iowarden_mails_waiting", (), float(len(self._outbox))),),
-            ),
-            (
-                Family(
-                    "iowarden_mail_oldest_unsent_seconds",
-                    "gauge",
-                    "Age of the oldest mail in the outbox; 0 without one.",
-                ),
-                (("iowarden_mail_oldest_unsent_seconds", (), oldest or 0.0),),
-            ),
-            (
-                Family("iowarden_incidents_open", "gauge", "Incidents that are not closed."),
-                (
-                    (
-                        "iowarden_incidents_open",
-                        (),
-                        float(
-                            sum(i.closed_seconds is None for i in self._incidents.by_key.values())
-                        ),
-                    ),
-                ),
-            ),
-            (
-                Family("iowarden_log_lost_total", "counter", "Log lines the journal did not take."),
-                (("iowarden_log_lost_total", (), float(self._log.lost_total)),),
-            ),
+        open_now = [i for i in self._incidents.by_key.values() if i.closed_seconds is None]
+        single = (
+            (_MAILS_WAITING, float(len(self._outbox))),
+            (_MAIL_OLDEST, oldest or 0.0),
+            (_INCIDENTS_OPEN, float(len(open_now))),
+            (_LOG_LOST, float(self._log.lost_total)),
         )
-        version = int(now)
-        chunks = (*self._engine.chunks(), Chunk("daemon", version, (*mail, *own)))
-        self._parts.exposition.publish(Snapshot(chunks))
+        results = tuple(
+            (_MAILS.name, (("result", result),), float(count))
+            for result, count in self._mails_total.items()
+        )
+        groups = ((family, ((family.name, (), value),)) for family, value in single)
+        own = Chunk("daemon", int(now), ((_MAILS, results), *groups, *self._parts.own_metrics()))
+        self._parts.exposition.publish(Snapshot((*self._engine.chunks(), own)))
 
     def _topology(self) -> Topology | None:
         status = self._engine.status("block")

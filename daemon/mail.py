@@ -5,8 +5,6 @@ Source: RFC 5321 (SMTP), RFC 3207 (STARTTLS), RFC 8314 (TLS at port 465), RFC 49
 
 from __future__ import annotations
 
-# A first name look-up imports this codec: too late on a hung disk.
-import encodings.idna  # noqa: F401 - only to be there
 import ipaddress
 import os
 import queue
@@ -22,7 +20,7 @@ from email.utils import parseaddr
 from typing import TYPE_CHECKING, NamedTuple
 
 from iowarden.daemon.state import Batch, OutboxRow
-from iowarden.daemon.words import one_line
+from iowarden.daemon.words import bug, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
@@ -330,7 +328,10 @@ class Sender:
     def _run(self) -> None:
         while (mail := self._mails.get()) is not None:
             self.working_since = time.monotonic()
-            result = _result(self._deliver(mail))
+            try:
+                result = _result(self._deliver(mail))
+            except Exception as error:  # noqa: BLE001 - without an answer no mail would ever go again
+                result = SendResult(mail.message_id, error=f"mail: {bug(error)}")
             self.working_since = None
             self._post(result)
 

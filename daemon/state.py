@@ -20,6 +20,7 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from iowarden.daemon.words import bug
 from iowarden.rules.notice import Severity
 
 if TYPE_CHECKING:
@@ -187,7 +188,7 @@ class State:
             with self._changed:
                 changes = self._memory.changes()
             file.write(changes)
-        except (sqlite3.Error, OSError) as problem:
+        except Exception as problem:  # noqa: BLE001 - a thread that ends would keep nothing more
             with self._changed:
                 self._memory.keep(changes)
             error = self._trouble(problem)

@@ -23,6 +23,7 @@ from support.smtp import (
     dialogue,
     free_port,
     make_certificate,
+    own_address,
     scripted_server,
     smtp_server,
 )
@@ -211,6 +212,74 @@ def test_nonsense_is_an_error_of_the_server_never_a_verdict_on_the_mail(
     assert not result.refused
 
 
+@pytest.mark.parametrize("said", [(), (HELLO,), (HELLO, OK), (HELLO, OK, OK)])
+def test_a_server_that_goes_down_defers_nobody(said: tuple[str, ...]) -> None:
+    """421 at any step is of the connection (RFC 5321): the server, not the mail, is tried later."""
+    with scripted_server(dialogue(GREETING, *said, "421 going down\r\n")) as port:
+        result = attempt(settings(port))
+    if said:
+        assert "got '421 going down'" in result.error
+    assert result.error
+    assert not result.deferred
+
+
+def test_a_server_that_takes_half_a_message_does_not_hold_the_sender() -> None:
+    """It said '354' and reads no more: the sockets are full, the attempt ends."""
+
+    def script(connection: socket.socket, over: threading.Event) -> None:
+        with connection.makefile("rb") as lines:
+            for answer in (GREETING, HELLO, OK, OK, GO):
+                if answer != GREETING:
+                    lines.readline()
+                connection.sendall(answer.encode())
+            over.wait(DEADLINE_SECONDS)
+
+    with scripted_server(script) as port:
+        large = replace(OUTBOUND, data=DATA + b"x" * 50_000_000)
+        result = attempt(settings(port, timeout_seconds=0.5), large)
+    assert "DATA: expected 354, got nothing before the time was over" in result.error
+
+
+def test_a_remote_server_gets_nothing_in_clear() -> None:
+    """Neither the mail, unless 'none' was asked for, nor ever the password."""
+    address = own_address()
+    script = dialogue(GREETING, "250-mx\r\n250 AUTH PLAIN LOGIN\r\n")
+    with scripted_server(script, address) as port:
+        mailing = attempt(settings(port, server=address))
+        log_in = attempt(
+            settings(port, server=address, tls="none", user="iowarden", password="secret")
+        )
+    assert "STARTTLS: expected the server to offer it" in mailing.error
+    assert "no TLS; the password is not sent in clear" in log_in.error
+
+
+def test_a_server_that_moved_is_found_after_one_failed_attempt(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its old address answers no more: the name is looked up again, not at the next start."""
+    look_up = socket.getaddrinfo
+    nowhere = free_port()
+    answers = [nowhere]
+
+    def moved(host: str, port: int, **options: int) -> object:
+        return look_up(host, answers.pop() if answers else port, **options)
+
+    with smtp_server() as (port, _):
+        monkeypatch.setattr(socket, "getaddrinfo", moved)
+        with sender(settings(port, server="localhost")) as send:
+            assert "connect" in send(OUTBOUND).error
+            assert send(OUTBOUND).delivered == OUTBOUND.recipients
+
+
+def test_a_bug_of_ours_costs_an_attempt_not_the_sender() -> None:
+    """An exception nobody expected is said with its place, and the next mail goes out."""
+    with smtp_server() as (port, _), sender(settings(port)) as send:
+        failed = send(replace(OUTBOUND, data=None))  # type: ignore[arg-type]
+        assert send(OUTBOUND).delivered == OUTBOUND.recipients
+    assert "bug: TypeError at " in failed.error
+    assert not failed.permanent
+
+
 def test_nobody_listening_is_said_with_server_and_port() -> None:
     """Connection refused: the error names server, port and step."""
     port = free_port()
@@ -356,7 +425,7 @@ for thread in threading.enumerate():
         thread.join()
 def hook(event, arguments):
     if event in ("open", "import", "os.listdir", "os.scandir"):
-        sys.stderr.write(f"{event} {arguments}\\n")
+        print(event, arguments, file=sys.stderr)
 sys.addaudithook(hook)
 sender.submit(mail.OutboundMail("<a@x>", ("b@x",), b"Subject: x\\r\\n\\r\\n"))
 print(results.get().delivered)

@@ -120,6 +120,11 @@ def test_a_mail_without_known_consequences_says_so() -> None:
     assert "Not known" in body(replace(NOTICE, affected=()))
 
 
+def test_a_line_of_10000_characters_is_cut_and_says_so() -> None:
+    """A name or a log line without end costs the mail nothing but its end."""
+    assert "x... (8000 more characters)" in body(replace(NOTICE, happened=("x" * 10_000,)))
+
+
 def test_the_headers_make_a_thread_that_no_autoresponder_answers() -> None:
     """Identifier, thread, date, origin: each as its RFC has it."""
     third = replace(
@@ -186,7 +191,7 @@ def test_a_long_subject_loses_its_end_first() -> None:
     assert len(said) <= 78
 
 
-NASTY = st.text(st.characters(), max_size=120) | st.sampled_from(
+NASTY = st.text(st.characters(exclude_categories=()), max_size=120) | st.sampled_from(
     [
         "sda\r\nBcc: victim@example.com",
         "sda\n\nbody",
@@ -249,6 +254,8 @@ def test_nothing_a_machine_is_called_can_make_a_header(
     assert len(wanted) <= 78
     assert wanted.startswith("[CRITICAL] ")
     assert message["Message-ID"] == message_id(notice, host)
+    first = message_id(replace(notice, number=1), host)
+    assert (message["In-Reply-To"], message["References"].strip()) == (first, first)
     assert (message["From"], message["To"]) == (SENDER, ", ".join(TO))
     assert not message.defects
     assert [part.get_content_type() for part in message.walk()] == [
@@ -293,7 +300,7 @@ def test_the_page_says_what_the_text_says_and_nothing_in_it_is_markup(text: str)
         assert line in plain
 
 
-def test_after_the_first_mail_nothing_is_read_from_a_disk() -> None:
+def test_not_even_the_first_mail_reads_anything_from_a_disk() -> None:
     """A module, a codec or the time zone read late from a hung disk would stop the alert."""
     program = """
 import sys
@@ -303,10 +310,10 @@ def notice(text):
     return Notice("8f", 1, ("8f.1",), Reason.OPENED, Severity.CRITICAL, text, text, 1e9, 1e9, 0,
     (text,),
                   (Evidence(1e9, text, text),), (text,), (text,), (text,))
-message.render(notice("sda"), "db1", "a@x", ["b@x"]).as_bytes()
+message.local_zone()
 def hook(event, arguments):
     if event in ("open", "import", "os.listdir", "os.scandir"):
-        sys.stderr.write(f"{event} {arguments}\\n")
+        print(event, arguments, file=sys.stderr)
 sys.addaudithook(hook)
 message.render(notice("\\u00fcml\\u00e4ut \\u4e2d " * 30), "db1", "a@x", ["b@x"]).as_bytes()
 """

@@ -164,14 +164,26 @@ def free_port() -> int:
         return port
 
 
+def own_address() -> str:
+    """Return an address of this machine that is not loopback; skip the test where it has none."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))  # RFC 5737: nobody; nothing is sent
+        except OSError:
+            pytest.skip("this machine has no address but loopback")
+        return str(probe.getsockname()[0])
+
+
 @contextlib.contextmanager
-def scripted_server(script: Callable[[socket.socket, threading.Event], None]) -> Iterator[int]:
+def scripted_server(
+    script: Callable[[socket.socket, threading.Event], None], host: str = "127.0.0.1"
+) -> Iterator[int]:
     """Run a server that does with each connection what `script` says; give its port.
 
     The event is set when the test is over: a script that stalls waits for it.
     """
     over = threading.Event()
-    with socket.create_server(("127.0.0.1", 0)) as listener:
+    with socket.create_server((host, 0)) as listener:
 
         def serve() -> None:
             while True:
@@ -203,6 +215,10 @@ def dialogue(*answers: str) -> Callable[[socket.socket, threading.Event], None]:
                     while answers[number - 1].startswith("354") and line not in (b".\r\n", b""):
                         line = lines.readline()
                 connection.sendall(answer.encode())
-            over.wait(DEADLINE_SECONDS)
+            connection.settimeout(0.05)
+            while not over.is_set():
+                with contextlib.suppress(TimeoutError):
+                    if not connection.recv(4096):
+                        return
 
     return script

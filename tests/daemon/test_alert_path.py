@@ -1,0 +1,68 @@
+"""From sample to mail nothing is imported and no file is opened: the disk with both may hang."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from support.recordings import open_fixture
+
+SCRIPT = """
+import os, sys, pathlib
+sys.path.insert(0, sys.argv[3])
+from support.host import Host, shipped_rules
+from iowarden.collectors import table
+from iowarden.collectors.recording import Player
+from iowarden.daemon import cli
+from iowarden.daemon.clock import PlayedClock, hold_zone
+from iowarden.daemon.message import render
+from iowarden.rules import report
+
+hold_zone()
+directory = pathlib.Path(sys.argv[2])
+directory.mkdir()
+clock = PlayedClock()
+cli.dry_run("host", "iowarden@host", ("ops@example.com",), clock)
+player = Player(sys.argv[1], str(directory))
+host = Host(directory)
+rules = shipped_rules()
+modules = set(sys.modules)
+opened = []
+ours = (str(directory), sys.argv[1])
+
+
+def watch(event, arguments):
+    if event == "open" and not os.fsdecode(arguments[0]).startswith(ours):
+        opened.append(arguments[0])
+
+
+frame = player.advance()
+host.tick(frame.monotonic_seconds, frame.realtime_seconds)
+sys.addaudithook(watch)
+mails = 0
+while (frame := player.advance()) is not None:
+    now = frame.realtime_seconds
+    host.tick(frame.monotonic_seconds, now)
+    while mails < len(host.mails):
+        notice = report.notice(host.mails[mails].due, lambda at: at, now, (), None)
+        zone = clock.zone(now)
+        render(notice, "host", "iowarden@host", ("ops@example.com",), zone=zone).as_bytes()
+        mails += 1
+print(mails, sorted(set(sys.modules) - modules), opened)
+"""
+
+
+def test_the_alert_path_imports_nothing_and_opens_no_file(tmp_path: Path) -> None:
+    """After the dry run at start: a whole stall, judged and rendered, from what is in memory."""
+    recording = open_fixture("write-stall", tmp_path)
+    tests = str(Path(__file__).parents[1])
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, recording, str(tmp_path / "root"), tests],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "1 [] []"
