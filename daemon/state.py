@@ -227,6 +227,8 @@ class State:
         if self._file is not None and not _passing(problem):
             self._file.close()
             self._file = None
+        if not isinstance(problem, sqlite3.Error | OSError):
+            return f"state: {bug(problem)}; working from memory, which a restart forgets"
         hint = (
             "another iowarden may hold it" if _locked(problem) else "mend the disk or the directory"
         )

@@ -364,6 +364,15 @@ def test_nobody_waits_while_the_disk_hangs_and_what_came_is_written_after(
     assert kept(path) == StateLoaded({"alerts": "[50]"}, tuple(rows[1:]))
 
 
+def test_a_bug_of_ours_is_said_and_the_thread_lives(path: Path) -> None:
+    """Something that cannot be kept: said with its place; what comes after it is kept."""
+    with opened(path) as asked:
+        poison = replace(ROW, recipients_pending=(object(),))  # type: ignore[arg-type]
+        assert "bug: TypeError at " in asked.commit(Batch(1, add=(poison,)))
+        assert asked.commit(Batch(2, put={"install": '"x"'}, remove=(ROW.message_id,))) == ""
+    assert kept(path) == StateLoaded({"install": '"x"'}, ())
+
+
 def test_closing_writes_what_waits(path: Path) -> None:
     """A stop right after a commit: it is durable, and said to be."""
     with opened(path) as asked:
