@@ -43,6 +43,8 @@ TICK_SECONDS = 1.0
 STATE_WAIT_SECONDS = 5.0
 """So long the first judgement waits for what state.db knows; then it goes on without."""
 HTTP_RETRY_SECONDS = 30.0
+HEALTHY_SECONDS = 30.0
+"""As the watchdog of the unit: so long the loop may take for a turn."""
 FIRST_ROUND_SECONDS = 30.0
 """READY does not wait longer for a source that may hang."""
 HUNG_SECONDS = 10.0
@@ -115,6 +117,7 @@ class Loop:
         """Nothing happens yet."""
         self._parts = parts
         self._server: Server | None = None
+        self._landing = "Nothing is known yet."
         self._config = parts.config
         self._clock = parts.clock
         self._engine = parts.engine
@@ -150,20 +153,15 @@ class Loop:
     def healthy(self) -> str:
         """Return '' while the loop turns, else how long it has not."""
         behind = self._clock.now() - self._turned
-        limit = self._config.http.channel_timeout_seconds
-        return "" if behind <= limit else f"the loop has not turned for {behind:.0f} s"
+        return "" if behind <= HEALTHY_SECONDS else f"the loop has not turned for {behind:.0f} s"
 
     def ready(self) -> str:
         """Return '' after the first full round, else what is missing."""
         return "" if self._ready else "the first round over all collectors is not over yet"
 
     def landing(self) -> str:
-        """Return a sentence about the alerts of now."""
-        active = [a for a in self._engine.alerts() if a.active]
-        if not active:
-            return "No alert fires."
-        names = ", ".join(sorted({a.name for a in active}))
-        return f"{len(active)} alerts fire or cannot be judged: {names}."
+        """Return a sentence about the alerts of the last turn."""
+        return self._landing
 
     # --- running
 
@@ -520,6 +518,8 @@ class Loop:
     def _tell_manager(self) -> None:
         firing = [a for a in self._engine.alerts() if a.active]
         warnings = sum(a.severity >= Severity.WARNING for a in firing)
+        names = ", ".join(sorted({a.name for a in firing}))
+        self._landing = f"Alerts: {names}." if names else "No alert fires."
         silent = [s.source.name for s in self._engine.statuses() if s.silent()]
         if not self._ready and (
             all(s.reading is not None for s in self._engine.statuses())
@@ -596,3 +596,4 @@ class Loop:
         )
         if self._server is not None:
             self._server.close()
+        self._log.close()
