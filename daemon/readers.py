@@ -110,7 +110,7 @@ def _serve(
 
 
 def _stuck(worker: _Worker, now: float) -> Reading:
-    since = worker.started_seconds or now
+    since = now if worker.started_seconds is None else worker.started_seconds
     return Reading(
         source=worker.source.name,
         outcome=Outcome.STUCK,

@@ -1,0 +1,113 @@
+"""An incident in the words of a mail."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from support.machine import disk, topology
+
+from iowarden.collectors.block import Md
+from iowarden.rules import report
+from iowarden.rules.alerts import State
+from iowarden.rules.incidents import Due, Incident, Member
+from iowarden.rules.notice import Reason, Severity
+from iowarden.rules.quantity import quantity
+
+
+def member(name: str, severity: Severity = Severity.WARNING, **changes: object) -> Member:
+    """Return an alert as an incident remembers it."""
+    values: dict[str, object] = {
+        "labels": (("alertname", name), ("device", "sda")),
+        "name": name,
+        "severity": severity,
+        "state": State.FIRING,
+        "since_seconds": 0.0,
+        "summary": f"{name} happens",
+        "advice": f"cure {name}",
+        "unknown": "",
+    }
+    return Member(**{**values, **changes})  # type: ignore[arg-type]
+
+
+def incident(*members: Member, **changes: object) -> Incident:
+    """Return an open incident of which the first mail is due."""
+    values: dict[str, object] = {
+        "identifier": "abc",
+        "key": "disk x",
+        "object": "sda",
+        "opened_seconds": 0.0,
+        "severity": Severity.CRITICAL,
+        "members": members,
+        "mails": 1,
+        "references": ("abc.1",),
+    }
+    return Incident(**{**values, **changes})  # type: ignore[arg-type]
+
+
+MACHINE = topology(
+    disk("sda", holders=("md0",), serial="S1", model="HDD", vendor="ACME"),
+    disk("md0", slaves=("sda",), holders=("dm-0",), leaf=False, md=Md("raid1", 2, None, 2, None)),
+    disk("dm-0", slaves=("md0",), leaf=False),
+)
+
+
+def test_the_worst_alert_speaks_first() -> None:
+    """The subject is that of the critical one, whatever came before it."""
+    due = Due(Reason.OPENED, incident(member("Slow"), member("Hung", Severity.CRITICAL)))
+    notice = report.notice(due, lambda at: at + 1000, 60.0, (), MACHINE)
+    assert notice.summary == "Hung happens"
+    assert notice.realtime_seconds == 1060.0
+    assert notice.references == ()
+    assert [line.split(",")[0] for line in notice.happened] == ["critical Hung", "warning Slow"]
+
+
+def test_what_is_built_on_the_disk_is_named() -> None:
+    """The mirror and the volume on it are what the administrator knows."""
+    notice = report.notice(Due(Reason.OPENED, incident(member("Hung"))), float, 0.0, (), MACHINE)
+    assert notice.affected == ("md0 (raid1) is built on sda", "dm-0 is built on sda")
+
+
+def test_advice_is_given_once_in_a_thread() -> None:
+    """The second mail repeats nothing of the first, but gives what is new."""
+    first = incident(member("Hung"))
+    again = incident(member("Hung"), member("Slow"), advised=report.advised(first), mails=2)
+    notice = report.notice(Due(Reason.WORSE, again), float, 0.0, (), MACHINE)
+    assert notice.advice == ("cure Slow",)
+    assert notice.references == ("abc.1",)
+
+
+def test_a_silent_source_is_the_subject_of_the_mail_about_it() -> None:
+    """'can no longer be read', and why."""
+    silent = member("Hung", state=State.UNKNOWN, unknown="diskstats failed: gone")
+    notice = report.notice(Due(Reason.UNREADABLE, incident(silent)), float, 9.0, (), MACHINE)
+    assert notice.summary == "can no longer be read: diskstats failed: gone"
+    assert "its source can no longer be read" in notice.happened[0]
+
+
+def test_a_disk_goes_by_its_serial_number() -> None:
+    """sda today, sdb tomorrow: the same disk; without a serial number the name must do."""
+    same = topology(disk("sdb", serial="S1", model="HDD", vendor="ACME"))
+    here, there = report.identity(MACHINE, "sda"), report.identity(same, "sdb")
+    assert here.key == there.key
+    assert here.object == "sda (ACME HDD, serial S1)"
+    assert report.identity(topology(disk("sda")), "sda").object == "sda"
+    assert report.identity(None, "sda").key == "device sda"
+
+
+@pytest.mark.parametrize(
+    ("metric", "value", "expected"),
+    [
+        ("iowarden_x_bytes", 702_869_504.0, "670.3 MiB"),
+        ("iowarden_x_bytes_per_second", 2_106_850.0, "2.0 MiB/s"),
+        ("iowarden_x_seconds", 345.0, "5 min 45 s"),
+        ("iowarden_x_seconds", 93_600.0, "1 d 2 h"),
+        ("iowarden_x_seconds", math.inf, "for ever"),
+        ("iowarden_x_ratio", 0.9901, "99 %"),
+        ("iowarden_x_total", 12.0, "12"),
+        ("iowarden_x", math.nan, "not a number"),
+    ],
+)
+def test_numbers_carry_the_unit_of_their_metric(metric: str, value: float, expected: str) -> None:
+    """A tired person reads '5 min 45 s', not 345."""
+    assert quantity(metric, value) == expected
