@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     from iowarden.collectors.files import Root
 
 DIRECTORY = "/sys/block"
-_NEVER_LEAF = re.compile(r"(loop|ram|zram|sr|fd)\d+|(md|dm-).*")
+_NEVER_LEAF = re.compile(r"(loop|ram|zram|sr|fd|zd|drbd)\d+|(md|dm-).*")
+"""Kept in memory, in a file, removable, or stacked; ZFS volumes (zd) and DRBD name no slaves in sysfs,
+and what is written to them is counted at their disks again (from the drivers' naming, not measured).
+"""
 _NVME_PATH = re.compile(r"nvme(\d+)c\d+n(\d+)")
 _SERIAL_OFFSET = 4
 """Length of a VPD page's header. Source: SPC-4, 7.8.1."""

@@ -110,7 +110,20 @@ def test_an_array_of_partitions_stands_on_their_disks(machine: MachineMaker) -> 
 def test_what_is_no_disk_is_no_leaf(machine: MachineMaker) -> None:
     """Loop, RAM, CD and floppy devices and arrays without members have no slaves either."""
     files: Files = {}
-    for name in ("loop0", "ram1", "zram0", "sr0", "fd0", "md127", "md_d0", "dm-3", "nbd0", "sdaa"):
+    for name in (
+        "loop0",
+        "ram1",
+        "zram0",
+        "sr0",
+        "fd0",
+        "md127",
+        "md_d0",
+        "dm-3",
+        "zd16",
+        "drbd0",
+        "nbd0",
+        "sdaa",
+    ):
         files |= disk(name)
     assert read_block(machine(files)).leaves == ("nbd0", "sdaa")
 
