@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 DIRECTORY = "/sys/block"
 _NEVER_LEAF = re.compile(r"(loop|ram|zram|sr|fd|zd|drbd)\d+|(md|dm-).*")
-"""Kept in memory, in a file, removable, or stacked; ZFS volumes (zd) and DRBD name no slaves in sysfs,
-and what is written to them is counted at their disks again (from the drivers' naming, not measured).
+"""In memory, in a file, removable or stacked. ZFS volumes (zd) and DRBD name no slaves in sysfs, and
+what is written to them counts at their disks again (by the drivers' naming; not measured).
 """
 _NVME_PATH = re.compile(r"nvme(\d+)c\d+n(\d+)")
 _SERIAL_OFFSET = 4
