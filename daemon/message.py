@@ -8,9 +8,8 @@ Source: RFC 5322 (format, threads), RFC 2045 and 2047 (what any server takes), R
 
 from __future__ import annotations
 
-# The library imports these when a first mail is made: too late on a hung disk.
+# The library imports this when a first mail is made: too late on a hung disk.
 import email.generator
-import email.quoprimime  # noqa: F401
 import functools
 import html
 import os

@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from iowarden.daemon import state
@@ -113,6 +113,7 @@ def test_what_was_committed_is_there_after_a_restart(path: Path) -> None:
 
 
 @given(documents=st.dictionaries(st.text(), st.text(st.characters(exclude_categories=()))))
+@example(documents={"alerts": '"sd\udcff \ud800"'})
 def test_any_json_text_survives(
     tmp_path_factory: pytest.TempPathFactory, documents: dict[str, str]
 ) -> None:
