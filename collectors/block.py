@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 DIRECTORY = "/sys/block"
 _NEVER_LEAF = re.compile(r"(loop|ram|zram|sr|fd|zd|drbd)\d+|(md|dm-).*")
-"""In memory, in a file, removable or stacked. ZFS volumes (zd) and DRBD name no slaves in sysfs, and
+"""In memory, in a file, removable or stacked. ZFS volumes (zd) and DRBD name no slaves in sysfs;
 what is written to them counts at their disks again (by the drivers' naming; not measured).
 """
 _NVME_PATH = re.compile(r"nvme(\d+)c\d+n(\d+)")
