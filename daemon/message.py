@@ -9,7 +9,7 @@ Source: RFC 5322 (format, threads), RFC 2045 and 2047 (what any server takes), R
 from __future__ import annotations
 
 # The library imports this when a first mail is made: too late on a hung disk.
-import email.generator
+import email.generator  # noqa: F401 - only to be there
 import functools
 import html
 import os
