@@ -247,4 +247,5 @@ def main() -> None:
             (FIXTURES / "README.md").write_text(describe())
 
 
-main()
+if __name__ == "__main__":
+    main()
