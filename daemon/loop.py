@@ -275,6 +275,14 @@ class Loop:
             " from memory, what changes is written when the disk answers"
         )
         self._trouble("state.db", text if hung else "", journal.STATE_TROUBLE)
+        since = self._parts.sender.working_since
+        limit = 3 * self._config.mail.timeout_seconds
+        hung = since is not None and time.monotonic() - since > limit
+        text = (
+            f"mail: an attempt has not returned for over {limit:.0f} s: a name look-up or the disk"
+            " of a Maildir hangs; no second attempt beside it, the mails wait in the outbox"
+        )
+        self._trouble("mail thread", text if hung else "", journal.MAIL_FAILED)
 
     def _judge_reading(self, reading: Reading) -> None:
         key = f"source {reading.source}"

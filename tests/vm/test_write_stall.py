@@ -95,6 +95,17 @@ def test_the_unit_is_hardened_where_it_runs(watched: Watched) -> None:
     watched.vm.run(command)
 
 
+def test_code_and_data_of_the_service_are_locked_in_memory(watched: Watched) -> None:
+    """mlockall works under the unit's filter and limits: a hung root disk pages nothing."""
+    status = "/proc/$(systemctl show --property=MainPID --value iowarden)/status"
+    locked, resident = (
+        int(watched.vm.run(f"grep ^{field}: {status}").split()[1]) for field in ("VmLck", "VmRSS")
+    )
+    assert locked > 0.5 * resident
+    told = [str(entry["MESSAGE"]) for entry in watched.journal()]
+    assert [text for text in told if text.startswith("memory")] == []
+
+
 def test_the_service_stops_when_it_is_told_to_during_a_stall(stalled: Watched) -> None:
     """It waits for no disk: systemd has neither to time it out nor to kill it."""
     stalled.vm.run("systemctl stop iowarden", timeout_seconds=60)
