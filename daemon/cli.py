@@ -24,7 +24,7 @@ from iowarden.collectors.files import Root
 from iowarden.collectors.recording import Player, RecordingError
 from iowarden.daemon import config as configuration
 from iowarden.daemon import journal, mail, memory
-from iowarden.daemon.clock import PlayedClock, SystemClock, hold_zone
+from iowarden.daemon.clock import PlayedClock, SystemClock
 from iowarden.daemon.exposition import Exposition
 from iowarden.daemon.http import App, Server
 from iowarden.daemon.loop import Loop, Parts, Stop, Trouble
@@ -216,16 +216,14 @@ def test_notice(now: float) -> Notice:
     )
 
 
-def dry_run(host: str, sender: str, recipients: tuple[str, ...], clock: SystemClock) -> None:
-    """Render a mail, so that whatever is imported for the first one is in memory."""
-    now = clock.now()
-    render(test_notice(now), host, sender, recipients, zone=clock.zone(now)).as_bytes()
+def dry_run(host: str, sender: str, recipients: tuple[str, ...], now: float) -> None:
+    """Render a mail, so that whatever is imported or read for the first one is in memory."""
+    render(test_notice(now), host, sender, recipients).as_bytes()
 
 
 def _run(arguments: argparse.Namespace) -> int:
     settings = _settings(arguments)
     groups = load_rules(settings)
-    hold_zone()
     threading.stack_size(memory.THREAD_STACK_BYTES)
     events: queue.SimpleQueue[object] = queue.SimpleQueue()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -258,7 +256,7 @@ def _run(arguments: argparse.Namespace) -> int:
     server = Server(settings.listen, app, settings.http, lambda t: events.put(Trouble("http", t)))
     if not under_systemd:
         print("\n".join(_where(settings)), file=sys.stderr)
-    dry_run(settings.host, settings.mail.sender, recipients, clock)
+    dry_run(settings.host, settings.mail.sender, recipients, clock.now())
     if problem := memory.lock():
         events.put(Trouble("memory", problem))
     return loop.run(server)

@@ -2,18 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import time
-from datetime import timedelta, timezone
-
-
-def hold_zone() -> None:
-    """Read the zone file now and never again: the C library looks at it for each local time.
-
-    Source: tzset(3); with TZ unset, glibc asks the disk whether '/etc/localtime' has changed.
-    """
-    os.environ.setdefault("TZ", ":/etc/localtime")
-    time.tzset()
 
 
 class SystemClock:
@@ -38,10 +27,6 @@ class SystemClock:
     def uptime(self) -> float:
         """Return seconds since boot, without time asleep (CLOCK_MONOTONIC)."""
         return time.monotonic()
-
-    def zone(self, realtime_seconds: float) -> timezone:
-        """Return the offset of local time from UTC at a moment."""
-        return timezone(timedelta(seconds=time.localtime(realtime_seconds).tm_gmtoff))
 
 
 class PlayedClock(SystemClock):

@@ -346,7 +346,6 @@ class Loop:
             self._config.host,
             self._config.mail.sender,
             self._parts.recipients,
-            zone=self._clock.zone(notice.realtime_seconds),
         )
         self._log.send(
             journal.INCIDENT_MAIL,

@@ -15,15 +15,12 @@ from support.host import Host, shipped_rules
 from iowarden.collectors import table
 from iowarden.collectors.recording import Player
 from iowarden.daemon import cli
-from iowarden.daemon.clock import PlayedClock, hold_zone
 from iowarden.daemon.message import render
 from iowarden.rules import report
 
-hold_zone()
 directory = pathlib.Path(sys.argv[2])
 directory.mkdir()
-clock = PlayedClock()
-cli.dry_run("host", "iowarden@host", ("ops@example.com",), clock)
+cli.dry_run("host", "iowarden@host", ("ops@example.com",), 0.0)
 player = Player(sys.argv[1], str(directory))
 host = Host(directory)
 rules = shipped_rules()
@@ -46,8 +43,7 @@ while (frame := player.advance()) is not None:
     host.tick(frame.monotonic_seconds, now)
     while mails < len(host.mails):
         notice = report.notice(host.mails[mails].due, lambda at: at, now, (), None)
-        zone = clock.zone(now)
-        render(notice, "host", "iowarden@host", ("ops@example.com",), zone=zone).as_bytes()
+        render(notice, "host", "iowarden@host", ("ops@example.com",)).as_bytes()
         mails += 1
 print(mails, sorted(set(sys.modules) - modules), opened)
 """
