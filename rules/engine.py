@@ -30,6 +30,7 @@ REFRESH_SECONDS = 15.0
 """Every live series is written anew at least so often, as a scrape would."""
 GONE_SECONDS = 86_400.0
 """An alert on a device that has been away for a day is forgotten."""
+MOST_QUERIES = 1000
 GRACE_SECONDS = 0.5
 """A rule group is due half a second early rather than a whole tick late."""
 
@@ -432,6 +433,8 @@ class Engine:
         """
         expression = self._queries.get(text)
         if expression is None:
+            if len(self._queries) >= MOST_QUERIES:  # templates put device names into them
+                self._queries.clear()
             expression = self._queries[text] = compile_expression(text)
         store = self._store
         if not self._reads_any and not expression.names <= self._wanted:
