@@ -165,7 +165,7 @@ def test_a_server_that_defers_is_asked_again(
     with smtp_server(answers) as (port, _):
         program = started(programs, Program(tmp_path, stall, smtp_port=port))
         stall.give(110)
-        program.until(lambda: "451" in program.text(), "the deferral to be told")
+        program.until(lambda: "451 4.3.0" in program.text(), "the deferral to be told")
         answers.message = "250 OK: queued"
         stall.give(60)
         assert answers.next().recipients == ("ops@example.com",)
