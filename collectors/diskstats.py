@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.vocabulary import SECTOR_BYTES, Family, ParseError, Sample
+from iowarden.collectors.vocabulary import SECTOR_BYTES, AbsentError, Family, ParseError, Sample
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -197,4 +197,7 @@ def node_samples(value: Mapping[str, BlockIo]) -> Iterator[Sample]:
 
 def read_diskstats(root: Root) -> dict[str, BlockIo]:
     """Read and parse '/proc/diskstats'. Errors: AbsentError, ReadError, ParseError."""
-    return parse_diskstats(root.read_kept(PATH))
+    text = root.read_kept(PATH)
+    if not text.strip():
+        raise AbsentError(f"'{PATH}': no block device")
+    return parse_diskstats(text)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import traceback
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ from iowarden.collectors.vocabulary import (
     ReadError,
     Reading,
     Sample,
+    trace,
 )
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def collect(source: Source, root: Root, clock: Callable[[], float]) -> Reading:
         outcome, error = Outcome.FAILED, str(problem)
     except ParseError as problem:
         outcome, error = Outcome.UNPARSED, str(problem)
-    except Exception:  # noqa: BLE001 - the one place that catches everything; the traceback is kept
-        outcome, error = Outcome.BUG, traceback.format_exc()
+    except Exception as problem:  # noqa: BLE001 - the one place that catches everything
+        outcome, error = Outcome.BUG, trace(problem)
     ended = clock()
     return Reading(source.name, outcome, ended, ended - began, value, error)

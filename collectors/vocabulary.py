@@ -107,6 +107,20 @@ class Chunk:
     families: tuple[Group, ...]
 
 
+def trace(error: BaseException) -> str:
+    """Return an exception and every place it passed, outermost first.
+
+    The standard library's text opens the source files for their lines: not with the disk hung.
+    """
+    places = []
+    step = error.__traceback__
+    while step is not None:
+        code = step.tb_frame.f_code
+        places.append(f"{code.co_filename}:{step.tb_lineno} in {code.co_name}")
+        step = step.tb_next
+    return f"{type(error).__name__}: {error} ({'; '.join(places)})"
+
+
 Emitter = Callable[[Any, Labels], list[Sample]]
 
 

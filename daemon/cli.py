@@ -228,7 +228,7 @@ def _run(arguments: argparse.Namespace) -> int:
     events: queue.SimpleQueue[object] = queue.SimpleQueue()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda n, _: events.put(Stop(signal.Signals(n).name)))
-    under_systemd = "JOURNAL_STREAM" in os.environ
+    under_systemd = _is_journal(sys.stderr.fileno())
     log = journal.Log(foreground=not under_systemd, level=settings.log_level)
     clock, player, root = _machine(arguments.play)
     readers = Readers(table.SOURCES, settings.period_seconds, root, clock.now, events.put)
@@ -260,6 +260,12 @@ def _run(arguments: argparse.Namespace) -> int:
     if problem := memory.lock():
         events.put(Trouble("memory", problem))
     return loop.run(server)
+
+
+def _is_journal(descriptor: int) -> bool:
+    """Say whether a descriptor leads to the journal. Source: systemd.exec(5), JOURNAL_STREAM."""
+    status = os.fstat(descriptor)
+    return os.environ.get("JOURNAL_STREAM") == f"{status.st_dev}:{status.st_ino}"
 
 
 def _machine(recording: str | None) -> tuple[SystemClock, Player | None, Callable[[], Root]]:

@@ -6,16 +6,15 @@ say comes back through one queue. Signals enqueue, too.
 
 from __future__ import annotations
 
-import json
 import queue
 import secrets
 import time
-import traceback
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.vocabulary import Chunk, Family, Outcome, Reading
-from iowarden.daemon import codec, journal
+from iowarden.collectors.recording import RecordingError
+from iowarden.collectors.vocabulary import Chunk, Family, Outcome, Reading, trace
+from iowarden.daemon import journal, kept
 from iowarden.daemon.exposition import Snapshot
 from iowarden.daemon.mail import OutboundMail, Outbox, SendResult
 from iowarden.daemon.message import message_id, render
@@ -146,6 +145,9 @@ class Loop:
         self._next_http = float("-inf")
         self._status = ""
         self._kept: dict[str, str] = {}
+        self._loaded: StateLoaded | None = None
+        self._restored = False
+        self._state_asked = 0.0
         self._mails_total = {"delivered": 0, "failed": 0}
 
     # --- what the HTTP threads ask
@@ -175,8 +177,10 @@ class Loop:
         while self._stopping is None:
             try:
                 self._turn()
-            except Exception:  # noqa: BLE001 - the one place that survives our own mistakes, and says so
-                self._trouble("loop", f"loop: bug: {traceback.format_exc().strip()}")
+            except RecordingError:
+                raise
+            except Exception as error:  # noqa: BLE001 - the one place that survives our own mistakes
+                self._trouble("loop", f"loop: bug: {trace(error)}")
         self._stop()
         return 0
 
@@ -240,7 +244,8 @@ class Loop:
                 self._outbox.committed(event)
                 self._trouble("state", event.error, journal.STATE_TROUBLE)
             case StateLoaded():
-                self._restore(event)
+                self._loaded = event
+                self._state_known = True
             case Trouble():
                 self._trouble(event.key, event.text)
             case Stop():
@@ -252,6 +257,9 @@ class Loop:
         """Do what each second asks for: read, judge, tell."""
         if self._started is None:
             self._started = now
+        if self._loaded is not None:  # not before a recording has told the time
+            loaded, self._loaded = self._loaded, None
+            self._restore(loaded)
         readings = [*self._pending, *self._parts.readers.run(now)]
         self._pending = []
         for reading in readings:
@@ -260,6 +268,9 @@ class Loop:
         if self._state_known or now - self._started > STATE_WAIT_SECONDS:
             self._judge(now)
         self._deliver(now)
+        if not self._restored and now - self._state_asked >= STATE_WAIT_SECONDS:
+            self._state_asked = now
+            self._parts.state.retry()
         self._look_at_threads()
         self._serve(now)
         self._publish(now)
@@ -409,15 +420,20 @@ class Loop:
     # --- what survives a restart
 
     def _commit(self, rows: list[OutboxRow]) -> None:
-        documents = {
-            "install": json.dumps(self._install),
-            "alerts": codec.encode(tuple(a for a in self._engine.alerts())),
-            "incidents": codec.encode(self._incidents.by_key),
-            "sequences": codec.encode(self._incidents.sequences),
-            "bandwidths": codec.encode(self._engine.usual_bandwidths()),
-        }
-        changed = {k: v for k, v in documents.items() if self._kept.get(k) != v}
-        self._kept = documents
+        """Ask for everything that changed to be written, with the mails that go with it."""
+        changed: dict[str, str] = {}
+        if self._restored:  # else it would take the place of what the file may yet tell
+            texts = kept.documents(
+                kept.Kept(
+                    install=self._install,
+                    alerts=tuple(self._engine.alerts()),
+                    incidents=dict(self._incidents.by_key),
+                    sequences=dict(self._incidents.sequences),
+                    signals=self._engine.remember(),
+                )
+            )
+            changed = {name: text for name, text in texts.items() if self._kept.get(name) != text}
+            self._kept = texts
         self._commits += 1
         self._parts.state.commit(Batch(self._commits, put=changed, add=tuple(rows)))
 
@@ -428,40 +444,23 @@ class Loop:
             waited += FRAME_WAIT_SECONDS
 
     def _restore(self, loaded: StateLoaded) -> None:
-        """Take back what was kept; each document that cannot be read is said and left out."""
-        self._state_known = True
+        """Take back what was kept, also when it comes late; what cannot be read is said."""
         self._trouble("state", loaded.error, journal.STATE_TROUBLE)
+        if not loaded.readable:
+            return
         now = self._clock.now()
-        documents = loaded.documents
-
-        def read(name: str, cls: object, otherwise: object) -> object:
-            text = documents.get(name)
-            if text is None:
-                return otherwise
-            try:
-                return codec.decode(cls, text)
-            except codec.CodecError as error:
-                self._trouble(
-                    f"state {name}", f"state: document '{name}': {error}; starting without it"
-                )
-                return otherwise
-
-        if not self._install:
-            self._install = str(read("install", str, "")) or secrets.token_hex(6)
-            for alert in self._engine.restore(read("alerts", tuple[Alert, ...], ())):  # type: ignore[arg-type]
-                self._log_transition(Transition(replace(alert, state=State.INACTIVE), alert.state))
-            by_key = read("incidents", dict[str, incidents.Incident], {})
-            self._incidents = incidents.Incidents(
-                {  # what was firing when the program ended was so until now, for all we know
-                    key: replace(i, active_seconds=now) if i.firing else i
-                    for key, i in by_key.items()  # type: ignore[attr-defined]
-                },
-                read("sequences", dict[str, int], {}),  # type: ignore[arg-type]
-            )
-            self._engine.restore_bandwidths(
-                read("bandwidths", dict[str, tuple[float, ...]], {})  # type: ignore[arg-type]
-            )
         self._outbox.restore(loaded.outbox, now)
+        if self._restored:
+            return
+        self._restored = True
+        before, problems = kept.read(loaded.documents, now)
+        for name, text in problems.items():
+            self._trouble(f"state {name}", text, journal.STATE_TROUBLE)
+        self._install = before.install or self._install or secrets.token_hex(6)
+        for alert in self._engine.restore(before.alerts):
+            self._log_transition(Transition(replace(alert, state=State.INACTIVE), alert.state))
+        self._incidents = kept.merged(self._incidents, before, now)
+        self._engine.recall(before.signals)
 
     # --- telling
 
@@ -490,7 +489,8 @@ class Loop:
         self._log.send(
             kind,
             priority,
-            f"{alert.name} {alert.state}{reason}: {alert.annotation('summary')}",
+            f"{' '.join((alert.name, *([device] if device else [])))} {alert.state}{reason}:"
+            f" {alert.annotation('summary')}",
             IOWARDEN_ALERT=alert.name,
             IOWARDEN_DEVICE=device,
             IOWARDEN_SEVERITY=alert.severity.name.lower(),

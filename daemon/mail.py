@@ -713,20 +713,30 @@ def _turned_down(message_id: str, recipients: tuple[str, ...], text: str, code: 
     return SendResult(message_id, deferred=dict.fromkeys(recipients, text))
 
 
+def _hand_over(path: str) -> None:
+    """Give what root made to the owner of the directory it is in: the service is not root."""
+    if os.geteuid() == 0:
+        owner = os.stat(os.path.dirname(path))
+        os.chown(path, owner.st_uid, owner.st_gid)
+
+
 def _to_maildir(directory: str, mail: OutboundMail) -> Generator[Line, None, SendResult]:
     """Put a mail into a Maildir: whole, durable and once, however often it is repeated."""
     name = re.sub(r"[^A-Za-z0-9.@_-]", "_", mail.message_id.strip("<>"))[:200].lstrip(".") or "mail"
     path, draft = (f"{directory}/{folder}/{name}" for folder in ("new", "tmp"))
     try:
+        os.makedirs(os.path.dirname(directory) or ".", 0o750, exist_ok=True)
         for folder in (directory, *(f"{directory}/{folder}" for folder in ("tmp", "new", "cur"))):
             with suppress(FileExistsError):
                 os.mkdir(folder, 0o700)
+                _hand_over(folder)
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         with open(descriptor, "wb") as file:
             # A Maildir holds the lines of this system.
             file.write(mail.data.replace(b"\r\n", b"\n"))
             file.flush()
             os.fsync(descriptor)
+        _hand_over(draft)
         os.rename(draft, path)
         folder_descriptor = os.open(f"{directory}/new", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:

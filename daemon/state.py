@@ -88,15 +88,16 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class StateLoaded:
-    """What the file held. With an `error`, nothing; it comes again if the file can be read later.
+    """What the file held. If it is not `readable`, nothing; it comes again if it can be read later.
 
-    `error` may also name a file that was set aside, with everything in it; then the start is
-    afresh.
+    `error` says why not, or names a file that was set aside, with everything in it; then the start
+    is afresh.
     """
 
     documents: Mapping[str, str]
     outbox: tuple[OutboxRow, ...]
     error: str = ""
+    readable: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +194,7 @@ class State:
                 self._memory.keep(changes)
             error = self._trouble(problem)
             if not self._loaded and not self._told_trouble:
-                self._post(StateLoaded({}, (), error))
+                self._post(StateLoaded({}, (), error, readable=False))
         if untold or error or self._told_trouble:
             self._post(Committed(sequence, error))
         self._told_trouble = bool(error)

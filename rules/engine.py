@@ -20,7 +20,7 @@ from iowarden.rules.signals import table as signals
 from iowarden.rules.signals.writeback import GAP_SECONDS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Container, Iterable, Sequence
 
     from iowarden.collectors.table import Source
     from iowarden.rules.promql import evaluator
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 HELD_PERIODS = 3
 REFRESH_SECONDS = 15.0
 """Every live series is written anew at least so often, as a scrape would."""
+DEVICE_SOURCES = frozenset({"diskstats", "block"})
+"""Rules that read these mean a block device by their label 'device'."""
 GONE_SECONDS = 86_400.0
 """An alert on a device that has been away for a day is forgotten."""
 MOST_QUERIES = 1000
@@ -127,6 +129,8 @@ class Engine:
         self._failures: dict[str, int] = {}
         self._problems: dict[str, str] = {}
         self._queries: dict[str, evaluator.Expression] = {}
+        self._blind: frozenset[str] = frozenset()
+        self._observed = False
         self.load(groups, now)
 
     # --- rules
@@ -152,6 +156,7 @@ class Engine:
         self._live = {}
         self._refreshed = float("-inf")
         self._rule_sources = [self._sources_of(rule.expression) for rule in self._rules]
+        self._rule_signals = [self._signals_of(rule.expression) for rule in self._rules]
         self.restore(kept)
 
     def restore(self, alerts: Iterable[life.Alert]) -> list[life.Alert]:
@@ -160,7 +165,7 @@ class Engine:
         for alert in alerts:
             for index, rule in enumerate(self._rules):
                 if isinstance(rule, Rule) and rule.alert == alert.name and _same_rule(rule, alert):
-                    self._alerts[index][alert.labels] = alert
+                    self._alerts[index].setdefault(alert.labels, alert)
                     break
             else:
                 orphans.append(alert)
@@ -179,8 +184,10 @@ class Engine:
     def observe(self, readings: Iterable[Reading], now: float, uptime_seconds: float) -> None:
         """Take what the sources said in this tick, step the signals, feed the store."""
         fresh: set[str] = set()
-        for status in self._sources.values():
-            if status.since_seconds is None:
+        if not self._observed:
+            self._observed = True
+            self._signal_seconds = dict.fromkeys(self._signal_seconds, now)
+            for status in self._sources.values():
                 status.since_seconds = now
         for reading in readings:
             status = self._sources[reading.source]
@@ -236,6 +243,12 @@ class Engine:
         )
         derived = self._derived if inputs.topology is not None else None
         self._signal_state, result = signals.step(self._signal_state, inputs, derived)
+        # A source that is silent says so itself; this is about signals that need more than sources.
+        self._blind = frozenset(
+            group.name
+            for group in signals.GROUPS
+            if group.name not in result and fresh.issuperset(self._fast_sources(group))
+        )
         for group in signals.GROUPS:
             samples = result.get(group.name)
             if samples is not None:
@@ -245,6 +258,13 @@ class Engine:
             if samples is not None and (samples or self._signal_samples[group.name]):
                 self._signal_samples[group.name] = samples
                 self._publish("signal_" + group.name, group.families, samples, now)
+
+    def _fast_sources(self, group: signals.Group) -> list[str]:
+        return [
+            name
+            for name in group.sources
+            if name in self._sources and self._sources[name].source.period_seconds <= GAP_SECONDS
+        ]
 
     def _pace(self, group: signals.Group) -> float:
         """Return how often a group of signals can be stepped at best."""
@@ -336,10 +356,13 @@ class Engine:
     def _evaluate_rule(self, index: int, now: float) -> list[life.Transition]:
         rule = self._rules[index]
         silent = [s for s in self._rule_sources[index] if self._sources[s].silent()]
-        if silent:
-            if isinstance(rule, Rule):
-                return self._silence(index, silent, now)
-            return []
+        blind = self._rule_signals[index] & self._blind
+        # Without an alert to protect, what cannot be told is just absent.
+        blind = (
+            blind if any(a.active for a in self._alerts.get(index, {}).values()) else frozenset()
+        )
+        if silent or blind:
+            return self._silence(index, silent, blind, now) if isinstance(rule, Rule) else []
         try:
             results = rule.expression.evaluate(self._store, now)
             samples = results if isinstance(results, list) else []
@@ -355,23 +378,32 @@ class Engine:
             return []
         self._solved(rule.alert)
         alerts = self._alerts[index]
-        gone, changes = self._split_gone(alerts, now)
+        gone, changes = self._split_gone(index, found.keys(), now)
         present = {key: alert for key, alert in alerts.items() if key not in gone}
         stepped, more = life.step(rule, present, found, now)
-        self._alerts[index] = {**gone, **stepped}
+        active = {key: alert for key, alert in gone.items() if alert.active}
+        self._alerts[index] = {**active, **stepped}
         return changes + more
 
-    def _silence(self, index: int, silent: Sequence[str], now: float) -> list[life.Transition]:
+    def _silence(
+        self, index: int, silent: Sequence[str], blind: frozenset[str], now: float
+    ) -> list[life.Transition]:
         """Make the rule's firing alerts unknown once their sources were silent for too long."""
         status = [self._sources[name] for name in silent]
-        lost = [s for s in status if not s.held(now)]
-        if not lost:
-            return []
-        reason = "; ".join(
+        lost = [
             f"{s.source.name} {s.outcome() or 'not read yet'}"
             + (f": {s.reading.error}" if s.reading is not None and s.reading.error else "")
-            for s in lost
-        )
+            for s in status
+            if not s.held(now)
+        ]
+        lost += [
+            f"the signals '{name}' cannot be told yet from what was seen since the start"
+            for name in sorted(blind)
+            if not silent and now - self._signal_seconds[name] > HELD_PERIODS
+        ]
+        if not lost:
+            return []
+        reason = "; ".join(lost)
         changes = []
         for key, alert in self._alerts[index].items():
             after = life.silence(alert, reason, now)
@@ -381,23 +413,23 @@ class Engine:
         return changes
 
     def _split_gone(
-        self, alerts: life.Alerts, now: float
+        self, index: int, found: Container[Labels], now: float
     ) -> tuple[life.Alerts, list[life.Transition]]:
         """Return the active alerts of devices no longer listed: nobody can say they are well."""
         blocks = self._sources["diskstats"].value if "diskstats" in self._sources else None
-        if blocks is None:
+        if blocks is None or self._rule_sources[index].isdisjoint(DEVICE_SOURCES):
             return {}, []
         gone: life.Alerts = {}
         changes: list[life.Transition] = []
-        for key, alert in alerts.items():
+        for key, alert in self._alerts[index].items():
             device = alert.label("device")
-            if not alert.active or not device or device in blocks:
+            if not alert.active or not device or device in blocks or key in found:
                 continue
             after = life.silence(alert, f"device '{device}' is no longer listed by the kernel", now)
             if after.unknown_seconds is not None and now - after.unknown_seconds > GONE_SECONDS:
                 ended = replace(after, state=life.State.INACTIVE, resolved_seconds=now)
                 changes.append(life.Transition(ended, after.state))
-                gone[key] = replace(ended, state=life.State.RESOLVED)
+                gone[key] = ended
                 continue
             if after is not alert:
                 changes.append(life.Transition(after, alert.state))
@@ -489,14 +521,13 @@ class Engine:
         """Return what is known of every source."""
         return tuple(self._sources.values())
 
-    def usual_bandwidths(self) -> dict[str, tuple[float, ...]]:
-        """Return the saturated windows of each set of leaves, to be kept over a restart."""
-        return dict(self._signal_state.usual.windows)
+    def remember(self) -> signals.Memory:
+        """Return what the signals keep over a restart."""
+        return signals.remember(self._signal_state)
 
-    def restore_bandwidths(self, windows: dict[str, tuple[float, ...]]) -> None:
-        """Give back what `usual_bandwidths` returned before a restart."""
-        usual = replace(self._signal_state.usual, windows=windows)
-        self._signal_state = replace(self._signal_state, usual=usual)
+    def recall(self, memory: signals.Memory) -> None:
+        """Give back what `remember` returned before a restart."""
+        self._signal_state = signals.recall(self._signal_state, memory)
 
     def current(self, alert: life.Alert) -> list[Sample]:
         """Return what the alert's annotation 'evidence' names, else what its rule reads, now.
@@ -552,6 +583,14 @@ class Engine:
             return next((own for prefix, own in prefixes if name.startswith(prefix)), frozenset())
 
         return sources
+
+    def _signals_of(self, expression: evaluator.Expression) -> frozenset[str]:
+        names = self._plain_names(expression)
+        return frozenset(
+            group.name
+            for group in signals.GROUPS
+            if any(family.name in names for family in group.families)
+        )
 
     def _sources_of(self, expression: evaluator.Expression) -> frozenset[str]:
         return frozenset(

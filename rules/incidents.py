@@ -53,6 +53,8 @@ class Member:
     unknown: str
     evidence: tuple[Evidence, ...] = ()
     """What was measured when it began."""
+    missed_seconds: float | None = None
+    """Since when its condition has not held, while the alert is kept firing."""
     cleared_seconds: float | None = None
 
 
@@ -70,6 +72,8 @@ class Incident:
     references: tuple[str, ...] = ()
     """'identifier.number' of the first mail of this thread and of those folded into it."""
     mailed_severity: Severity = Severity.INFO
+    mailed_object: str = ""
+    """What the last mail was about: a host's incident may become a disk's."""
     mailed_seconds: float | None = None
     last_reason: Reason | None = None
     active_seconds: float = 0.0
@@ -148,7 +152,9 @@ def step(
     what is measured for an alert now; it is asked once, when the alert joins its incident.
     """
     book = _Book(state, install)
-    active = [a for a in alerts if a.active and a.severity >= Severity.WARNING]
+    everything = list(alerts)
+    active = [a for a in everything if a.active and a.severity >= Severity.WARNING]
+    resolved = frozenset(a.labels for a in everything if a.state is State.RESOLVED)
     targets = _targets(book, active, identify)
     by_key: dict[str, list[Alert]] = {}
     for alert in active:
@@ -160,7 +166,7 @@ def step(
         book.open(targets[alert.labels], alert, now, policy)
     dues: list[Due] = []
     for key, incident in list(book.incidents.items()):
-        after = _refresh(incident, by_key.get(key, ()), now, observe)
+        after = _refresh(incident, by_key.get(key, ()), resolved, now, observe)
         if after.firing and not incident.firing and incident.mails:
             book.events.append(Event(Change.AGAIN, after))
         if after.severity > incident.severity and incident.members:
@@ -232,7 +238,10 @@ def _durable(incident: Incident | None) -> Incident | None:
     """Return an incident without what changes each second, which no restart needs."""
     if incident is None or not incident.firing:
         return incident
-    return replace(incident, active_seconds=0.0)
+    members = tuple(
+        replace(m, summary="", advice="", unknown="", missed_seconds=None) for m in incident.members
+    )
+    return replace(incident, active_seconds=0.0, members=members)
 
 
 def _targets(
@@ -296,6 +305,7 @@ def _is_host_stall(member: Member) -> bool:
 def _refresh(
     incident: Incident,
     alerts: Iterable[Alert],
+    resolved: frozenset[Labels],
     now: float,
     observe: Callable[[Alert], tuple[Evidence, ...]],
 ) -> Incident:
@@ -309,7 +319,9 @@ def _refresh(
         if alert is not None:
             members.append(_member(alert, member, now, observe))
         elif member.cleared_seconds is None:
-            members.append(replace(member, state=State.RESOLVED, cleared_seconds=now))
+            lost = member.state is State.UNKNOWN and member.labels not in resolved
+            after = State.UNKNOWN if lost else State.RESOLVED
+            members.append(replace(member, state=after, cleared_seconds=now))
         else:
             members.append(member)
     members += [_member(alert, None, now, observe) for alert in current.values()]
@@ -357,6 +369,7 @@ def _member(
         advice=alert.annotation("advice"),
         unknown=unknown,
         evidence=measured,
+        missed_seconds=alert.missed_seconds,
     )
 
 
@@ -369,10 +382,14 @@ def _due(incident: Incident, now: float, policy: Policy) -> Reason | None:
         return Reason.OPENED if due and incident.closed_seconds is None else None
     if incident.severity > incident.mailed_severity:
         return Reason.WORSE
+    if incident.firing and incident.object != incident.mailed_object:
+        return Reason.WORSE
     if not incident.firing:
-        clear = quiet >= policy.all_clear_seconds
+        clear = quiet >= policy.all_clear_seconds and incident.closed_seconds is None
         told = incident.last_reason is Reason.ALL_CLEAR
-        return Reason.ALL_CLEAR if clear and not told else None
+        # Of what vanished while nobody could read it, nobody can say that it is well.
+        lost = any(m.state is State.UNKNOWN for m in incident.members)
+        return Reason.ALL_CLEAR if clear and not told and not lost else None
     mailed = incident.mailed_seconds if incident.mailed_seconds is not None else now
     if incident.last_reason is Reason.ALL_CLEAR:
         first = incident.recurrences <= 1
@@ -391,17 +408,22 @@ def _due(incident: Incident, now: float, policy: Policy) -> Reason | None:
 
 def _mailed(incident: Incident, reason: Reason, now: float) -> Incident:
     number = incident.mails + 1
-    first = incident.references or (f"{incident.identifier}.1",)
     return replace(
         incident,
         mails=number,
-        references=first,
+        references=first_mail(incident),
+        mailed_object=incident.object,
         mailed_severity=incident.severity,
         mailed_seconds=now,
         last_reason=reason,
         unreadable=incident.unreadable or reason is Reason.UNREADABLE,
         changed_seconds=incident.changed_seconds if reason is Reason.STILL else now,
     )
+
+
+def first_mail(incident: Incident) -> tuple[str, ...]:
+    """Return what names the first mail of an incident's thread, and of those folded into it."""
+    return incident.references or (f"{incident.identifier}.1",)
 
 
 def _close(book: _Book, incident: Incident, now: float, policy: Policy) -> Incident:

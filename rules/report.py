@@ -104,8 +104,9 @@ def _summary(reason: Reason, members: Sequence[Member]) -> str:
         return f"was: {worst.summary}"
     if reason is Reason.UNREADABLE:
         silent = next((m for m in members if m.state is State.UNKNOWN), worst)
-        return f"can no longer be read: {silent.unknown or silent.summary}"
-    return worst.summary
+        return silent.unknown or f"can no longer be read: {silent.summary}"
+    over = all(m.missed_seconds is not None for m in members if m.cleared_seconds is None)
+    return f"is over; was: {worst.summary}" if over else worst.summary
 
 
 def _happened(member: Member, now: float) -> str:
@@ -115,6 +116,8 @@ def _happened(member: Member, now: float) -> str:
         return f"{text} (its source can no longer be read)"
     if member.cleared_seconds is not None:
         return f"{text} (over since {quantity('_seconds', now - member.cleared_seconds)})"
+    if member.missed_seconds is not None:
+        return f"{text} (has not held for {quantity('_seconds', now - member.missed_seconds)})"
     return text
 
 

@@ -53,15 +53,22 @@ EMPTY = LullState({})
 
 def step(
     state: LullState, history: LeafHistory, *, blocked: int, queued_ratio: float
-) -> tuple[LullState, list[Sample]]:
-    """Return the state after the last look of `history`, and the lull in seconds by its kind."""
+) -> tuple[LullState, list[Sample] | None]:
+    """Return the state after the last look of `history`, and the lull in seconds by its kind.
+
+    None where nobody can tell: at the first look, and while writers wait that may have waited since
+    before anything was seen written.
+    """
     last = history.looks[-1]
     now = last.at_seconds
     previous = history.looks[-2] if len(history.looks) > 1 else None
     # During a lull the memory stands still: a freeze of an hour is measured against the time before
     # it.
     best = state.best if state.seconds else _remember(state.best, history)
-    if previous is None or not _lull(previous, last, best, blocked, queued_ratio):
+    waiting = blocked >= 1 and queued_ratio >= QUEUED_RATIO
+    if previous is None or (waiting and not best):
+        return LullState(best, state.seconds, state.moved_seconds), None
+    if not waiting or not _lull(previous, last, best):
         return LullState(best), _samples(0.0, THROTTLE)
     seconds = state.seconds + now - previous.at_seconds
     moved = now if _moved(previous, last, _busy_before(best)) else state.moved_seconds
@@ -120,11 +127,7 @@ def _lull(
     previous: Look,
     last: Look,
     best: Mapping[str, tuple[tuple[int, float], ...]],
-    blocked: int,
-    queued_ratio: float,
 ) -> bool:
-    if blocked < 1 or queued_ratio < QUEUED_RATIO:
-        return False
     before = _busy_before(best)
     elapsed = last.at_seconds - previous.at_seconds
     if not before or elapsed <= 0:

@@ -77,6 +77,28 @@ class State:
 
 
 @dataclass(frozen=True, slots=True)
+class Memory:
+    """What signals keep over a restart: what is usual takes long to learn."""
+
+    bandwidths: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    best_rates: dict[str, tuple[tuple[int, float], ...]] = field(default_factory=dict)
+    lull_seconds: float = 0.0
+
+
+def remember(state: State) -> Memory:
+    """Return what is worth keeping of the states."""
+    return Memory(dict(state.usual.windows), dict(state.lull.best), state.lull.seconds)
+
+
+def recall(state: State, memory: Memory) -> State:
+    """Return the states with what was kept, where nothing newer is known."""
+    usual = replace(state.usual, windows={**memory.bandwidths, **state.usual.windows})
+    known = state.lull.best
+    remembered = lull.LullState({**memory.best_rates, **known}, memory.lull_seconds)
+    return replace(state, usual=usual, lull=state.lull if known else remembered)
+
+
+@dataclass(frozen=True, slots=True)
 class Derived:
     """What follows from the topology alone; made anew when it changes."""
 
@@ -143,14 +165,15 @@ def step(
         *bandwidth.usual_samples(usual, held.threshold_bytes),
     ]
     if inputs.stat is not None:
-        lull_state, samples = lull.step(
+        lull_state, seen = lull.step(
             state.lull,
             history,
             blocked=inputs.stat.procs_blocked,
             queued_ratio=held.threshold_ratio,
         )
         stepped = replace(stepped, lull=lull_state)
-        result["lull"] = samples
+        if seen is not None:
+            result["lull"] = seen
     return stepped, result
 
 

@@ -9,10 +9,11 @@ from pathlib import Path
 from support.recordings import open_fixture
 
 SCRIPT = """
-import os, sys, pathlib
+import dataclasses, os, sys, pathlib
 sys.path.insert(0, sys.argv[3])
 from support.host import Host, shipped_rules
 from iowarden.collectors import table
+from iowarden.collectors.table import collect
 from iowarden.collectors.recording import Player
 from iowarden.daemon import cli
 from iowarden.daemon.message import render
@@ -45,12 +46,15 @@ while (frame := player.advance()) is not None:
         notice = report.notice(host.mails[mails].due, lambda at: at, now, (), None)
         render(notice, "host", "iowarden@host", ("ops@example.com",)).as_bytes()
         mails += 1
+broken = dataclasses.replace(table.SOURCES[0], read=lambda root: 1 / 0)
+reading = collect(broken, host.root, lambda: 0.0)
+assert "ZeroDivisionError" in reading.error, reading
 print(mails, sorted(set(sys.modules) - modules), opened)
 """
 
 
 def test_the_alert_path_imports_nothing_and_opens_no_file(tmp_path: Path) -> None:
-    """After the dry run at start: a whole stall, judged and rendered, from what is in memory."""
+    """After the dry run: a whole stall, and a mistake of our own, from what is in memory."""
     recording = open_fixture("write-stall", tmp_path)
     tests = str(Path(__file__).parents[1])
     done = subprocess.run(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import email
 import email.policy
 import queue
@@ -255,6 +256,54 @@ def test_commands_answer_and_bad_input_is_named(tmp_path: Path) -> None:
     answer = run("run", "--config", str(good), "--play", str(tmp_path))
     assert answer.returncode == 78
     assert "recording.json" in answer.stderr
+
+
+def test_a_state_that_comes_late_is_not_overwritten(
+    stall: Feed, tmp_path: Path, programs: list[Program]
+) -> None:
+    """Another process holds state.db at the start: the incident of before gets its all clear."""
+    with smtp_server() as (port, answers):
+        program = started(programs, Program(tmp_path, stall, smtp_port=port))
+        stall.give(110)
+        first = parsed(answers.next())
+        program.until(lambda: program.metrics().get("iowarden_mails_waiting") == 0, "the mail")
+        assert program.end() == 0
+        with contextlib.closing(sqlite3.connect(program.state / "state.db")) as held:
+            held.execute("BEGIN EXCLUSIVE")
+            program.feed = stall.resumed(tmp_path / "resumed")
+            program.start()
+            program.until(lambda: "working from memory" in program.text(), "the lock to be told")
+        # It is tried again with each commit and every minute: the frames that follow bring one.
+        program.feed.give(60)
+        program.until(lambda: "state: works again" in program.text(), "the state to be read")
+        program.feed.give()
+        last = parsed(answers.next())
+        assert "ALL CLEAR" in last["Subject"]
+        assert last["References"] == first["Message-ID"]
+
+
+def test_a_broken_frame_ends_the_program_with_one_error(
+    stall: Feed, tmp_path: Path, programs: list[Program]
+) -> None:
+    """A recording that cannot be played is bad input, not a thing to try again for ever."""
+    (stall.frames[5] / "clock").write_text("monotonic_seconds soon\n")
+    program = started(programs, Program(tmp_path, stall))
+    stall.give(10)
+    assert program.process is not None
+    assert program.process.wait(60) == 78
+    assert "000005" in program.text()
+    assert "Traceback" not in program.text()
+
+
+def test_an_inherited_journal_stream_hides_nothing(
+    stall: Feed, tmp_path: Path, programs: list[Program]
+) -> None:
+    """Started from a shell in a user session of systemd: its standard error is not the journal."""
+    environment = {"JOURNAL_STREAM": "8:1234"}
+    program = started(programs, Program(tmp_path, stall, environment=environment))
+    stall.give(2)
+    program.until(lambda: "<6>ready" in program.text(), "its lines on standard error")
+    assert "watches this machine" in program.text()
 
 
 def test_a_test_mail_tells_what_the_server_said(tmp_path: Path) -> None:

@@ -146,6 +146,13 @@ def test_a_broken_source_is_not_a_source_without_series() -> None:
     assert host.engine.alerts() == []
 
 
+def test_a_device_label_that_is_no_block_device_is_the_rules_own_business() -> None:
+    """A user calls his pool a device: it is not missing from the kernel's list of disks."""
+    rules = RULES.replace("severity: warning", "severity: warning, device: tank")
+    host = Machine(rules)
+    assert host.seconds(8, {"": 60.0}) == ["pending", "firing"]
+
+
 def test_firings_of_two_hours_are_counted() -> None:
     """Three warnings in two hours are worse than one; what is older is forgotten."""
     host = Machine()

@@ -220,13 +220,39 @@ def test_an_open_host_incident_is_folded_into_the_disk_that_explains_it() -> Non
     host = Machine()
     host.run(90, STALL)
     thread = host.only().identifier
-    assert host.run(60, STALL, replace(HANG, labels=HANG.labels)) == []
+    assert host.run(60, STALL, HANG) == ["worse"]
+    assert host.mails[-1][2] == "sda (serial sda)"
     assert host.only().key == "disk sda"
     assert host.only().identifier == thread
     worse = alert("DeviceStall", "critical", device="sda", condition="B1")
     assert host.run(60, STALL, HANG, worse) == ["worse"]
     assert host.mails[-1][2] == "sda (serial sda)"
     assert host.run(11 * MINUTE) == ["all clear"]
+
+
+def test_what_vanished_unread_gets_no_all_clear() -> None:
+    """The disk is away for a day and its alert forgotten: nobody can say that it is well."""
+    host = Machine()
+    host.run(60, HANG)
+    host.run(DAY, replace(HANG, state=State.UNKNOWN, unknown_reason="not listed"), step=600)
+    assert host.run(2 * DAY, step=600) == []
+    assert host.only().closed_seconds is not None
+
+
+def test_what_was_unreadable_and_is_well_again_gets_its_all_clear() -> None:
+    """Good data came back and ended the alert: that is told."""
+    host = Machine()
+    host.run(120, HANG)
+    host.run(600, replace(HANG, state=State.UNKNOWN, unknown_reason="diskstats failed"))
+    assert host.run(900, replace(HANG, state=State.RESOLVED)) == ["all clear"]
+
+
+def test_a_value_that_changes_is_not_written_to_the_stalled_disk() -> None:
+    """A summary counts seconds; state.db is for what a restart needs."""
+    host = Machine()
+    host.run(120, STALL)
+    host.run(1, replace(STALL, annotations=(("summary", "now 61 s"),)))
+    assert host.state.changed == frozenset()
 
 
 def test_a_host_incident_folded_into_an_open_disk_incident_keeps_both_threads_together() -> None:

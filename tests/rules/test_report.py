@@ -81,8 +81,16 @@ def test_a_silent_source_is_the_subject_of_the_mail_about_it() -> None:
     """'can no longer be read', and why."""
     silent = member("Hung", state=State.UNKNOWN, unknown="diskstats failed: gone")
     notice = report.notice(Due(Reason.UNREADABLE, incident(silent)), float, 9.0, (), MACHINE)
-    assert notice.summary == "can no longer be read: diskstats failed: gone"
+    assert notice.summary == "diskstats failed: gone"
     assert "its source can no longer be read" in notice.happened[0]
+
+
+def test_what_holds_no_longer_is_told_in_the_past() -> None:
+    """A freeze of 29 s is mailed when its minute of grouping is over: it is over, too."""
+    held = member("Hung", missed_seconds=30.0)
+    notice = report.notice(Due(Reason.OPENED, incident(held)), float, 60.0, (), MACHINE)
+    assert notice.summary == "is over; was: Hung happens"
+    assert notice.happened[0].endswith("(has not held for 30 s)")
 
 
 def test_a_disk_goes_by_its_serial_number() -> None:

@@ -16,7 +16,16 @@ from iowarden.collectors.block import Device, Md, Topology
 from iowarden.collectors.meminfo import Meminfo, parse_meminfo
 from iowarden.collectors.vm_sysctl import VmSysctl
 from iowarden.collectors.vmstat import Vmstat, parse_vmstat
-from iowarden.rules.signals import bandwidth, blocked, device, leaves, limits, lull, writeback
+from iowarden.rules.signals import (
+    bandwidth,
+    blocked,
+    device,
+    leaves,
+    limits,
+    lull,
+    table,
+    writeback,
+)
 
 if TYPE_CHECKING:
     from iowarden.collectors.diskstats import BlockIo
@@ -367,7 +376,8 @@ def play_lull(
         blocks = {"sda": block("sda", written=written, writes=writes, in_flight=in_flight)}
         seen = leaves.step(seen, float(now), blocks, ["sda"])
         state, samples = lull.step(state, seen, blocked=tasks, queued_ratio=queued_ratio)
-        result.append({labels[0][1]: value for _, labels, value in samples})
+        told = [] if samples is None else samples
+        result.append({"device": 0.0, **{labels[0][1]: value for _, labels, value in told}})
     return result
 
 
@@ -433,7 +443,27 @@ class TestLull:
             }
             seen = leaves.step(seen, float(now), blocks, list(blocks))
             state, samples = lull.step(state, seen, blocked=2, queued_ratio=0.9)
+        assert samples is not None
         assert all(value == 0.0 for _, _, value in samples)
+
+    def test_waiting_writers_before_anything_was_seen_written_are_no_news(self) -> None:
+        """Started in the middle of a lull: 0 s would say that nobody waits."""
+        state, seen = lull.EMPTY, leaves.LeafHistory()
+        for now in range(5):
+            seen = leaves.step(seen, float(now), {"sda": block("sda", in_flight=3)}, ["sda"])
+            state, samples = lull.step(state, seen, blocked=2, queued_ratio=0.9)
+            assert samples is None
+        _, samples = lull.step(state, seen, blocked=0, queued_ratio=0.9)
+        assert samples is not None
+
+    def test_what_a_lull_is_measured_by_survives_a_restart(self) -> None:
+        """The best rate and the seconds so far: it goes on where it was."""
+        before = table.State(lull=lull.LullState({"sda": ((0, 1e8),)}, 200.0))
+        after = table.recall(table.State(), table.remember(before))
+        assert after.lull == before.lull
+        usual = bandwidth.UsualState({"sda": (1.0, 2.0)})
+        kept = table.remember(table.State(usual=usual))
+        assert table.recall(table.State(), kept).usual.windows == usual.windows
 
 
 def test_history_forgets_what_is_older_than_half_a_minute() -> None:

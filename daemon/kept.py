@@ -1,0 +1,97 @@
+"""What survives a restart: alerts, incidents, and what signals remember. Pure."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from iowarden.daemon import codec
+from iowarden.rules.alerts import Alert
+from iowarden.rules.incidents import Incident, Incidents, first_mail
+from iowarden.rules.signals.table import Memory
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Each field is a document of state.db; `install` is the installation's random identifier."""
+
+    install: str = ""
+    alerts: tuple[Alert, ...] = ()
+    incidents: dict[str, Incident] = field(default_factory=dict)
+    sequences: dict[str, int] = field(default_factory=dict)
+    signals: Memory = field(default_factory=Memory)
+
+
+_TYPES: Mapping[str, Any] = {
+    "install": str,
+    "alerts": tuple[Alert, ...],
+    "incidents": dict[str, Incident],
+    "sequences": dict[str, int],
+    "signals": Memory,
+}
+
+
+def documents(kept: Kept) -> dict[str, str]:
+    """Return each field as JSON text by its name."""
+    return {name: codec.encode(getattr(kept, name)) for name in _TYPES}
+
+
+def read(texts: Mapping[str, str], now: float) -> tuple[Kept, dict[str, str]]:
+    """Return what documents hold, and by name why one of them could not be read.
+
+    A time after `now` is now: the clock was set back since, and what lies in the future would not
+    end before it has come.
+    """
+    values: dict[str, Any] = {}
+    problems: dict[str, str] = {}
+    for name, cls in _TYPES.items():
+        if name in texts:
+            try:
+                values[name] = _not_after(codec.decode(cls, texts[name]), now)
+            except codec.CodecError as error:
+                problems[name] = f"state: document '{name}': {error}; starting without it"
+    return Kept(**values), problems
+
+
+def merged(ours: Incidents, kept: Kept, now: float) -> Incidents:
+    """Return our incidents with those that were kept.
+
+    What was firing when the program ended was so until now, for all we know. Where both know a
+    key, the file was late: ours goes on, in both threads.
+    """
+    by_key = {
+        key: replace(incident, active_seconds=now) if incident.firing else incident
+        for key, incident in kept.incidents.items()
+    }
+    for key, own in ours.by_key.items():
+        before = by_key.get(key)
+        if before is not None and before.mails:
+            references = (*first_mail(own), *first_mail(before))
+            own = replace(own, references=references)  # noqa: PLW2901 - the same, in both threads
+        by_key[key] = own
+    sequences = dict(kept.sequences)
+    for key, number in ours.sequences.items():
+        sequences[key] = max(number, sequences.get(key, 0))
+    return Incidents(by_key, sequences)
+
+
+def _not_after(value: Any, now: float, name: str = "") -> Any:  # noqa: ANN401 - any kept value
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return replace(
+            value,
+            **{
+                f.name: _not_after(getattr(value, f.name), now, f.name)
+                for f in dataclasses.fields(value)
+            },
+        )
+    if isinstance(value, tuple):
+        return tuple(_not_after(item, now, name) for item in value)
+    if isinstance(value, dict):
+        return {key: _not_after(item, now, name) for key, item in value.items()}
+    if isinstance(value, float) and (name.endswith("_seconds") or name == "recent_firings"):
+        return min(value, now)
+    return value

@@ -1,0 +1,72 @@
+"""What is kept over a restart, and what a clock or a late disk may do to it."""
+
+from __future__ import annotations
+
+from iowarden.daemon import kept
+from iowarden.rules.alerts import Alert, State
+from iowarden.rules.incidents import Incident, Incidents
+from iowarden.rules.notice import Severity
+from iowarden.rules.signals.table import Memory
+
+
+def incident(identifier: str, **changes: object) -> Incident:
+    """Return an incident of the host."""
+    values: dict[str, object] = {
+        "identifier": identifier,
+        "key": "host",
+        "object": "host",
+        "opened_seconds": 900.0,
+        "severity": Severity.WARNING,
+    }
+    return Incident(**{**values, **changes})  # type: ignore[arg-type]
+
+
+ALERT = Alert("A", (("alertname", "A"),), State.FIRING, 1.0, (), 950.0, 960.0, missed_seconds=990.0)
+
+
+def test_what_was_kept_comes_back() -> None:
+    """Alerts, incidents, counts and what the signals learnt."""
+    before = kept.Kept(
+        install="abc",
+        alerts=(ALERT,),
+        incidents={"host": incident("i")},
+        sequences={"host": 3},
+        signals=Memory({"sda": (1.0,)}, {"sda": ((15, 2.0),)}, 7.0),
+    )
+    assert kept.read(kept.documents(before), 1000.0) == (before, {})
+
+
+def test_a_clock_that_was_set_back_leaves_nothing_in_the_future() -> None:
+    """A dead battery: what 'ends in an hour' must not end in a year."""
+    before = kept.Kept(alerts=(ALERT,), incidents={"host": incident("i", mailed_seconds=980.0)})
+    after, _ = kept.read(kept.documents(before), 100.0)
+    (alert,) = after.alerts
+    assert (alert.active_seconds, alert.fired_seconds, alert.missed_seconds) == (100.0,) * 3
+    assert after.incidents["host"].mailed_seconds == 100.0
+    assert after.incidents["host"].opened_seconds == 100.0
+
+
+def test_one_document_that_is_rubbish_costs_no_other() -> None:
+    """It is named, and the rest is taken."""
+    texts = kept.documents(kept.Kept(install="abc", sequences={"host": 2}))
+    after, problems = kept.read({**texts, "alerts": "{"}, 0.0)
+    assert after.install == "abc"
+    assert after.sequences == {"host": 2}
+    assert list(problems) == ["alerts"]
+
+
+def test_a_late_state_joins_what_has_happened_since() -> None:
+    """The host's incident of before and the one opened without it become one thread."""
+    before = kept.Kept(
+        incidents={
+            "host": incident("old", mails=2, references=("old.1",)),
+            "disk x": incident("disk", key="disk x", firing=True, active_seconds=0.0),
+        },
+        sequences={"host": 4, "disk x": 1},
+    )
+    ours = Incidents({"host": incident("new", mails=1, references=("new.1",))}, {"host": 1})
+    after = kept.merged(ours, before, 1000.0)
+    assert after.by_key["host"].identifier == "new"
+    assert after.by_key["host"].references == ("new.1", "old.1")
+    assert after.by_key["disk x"].active_seconds == 1000.0
+    assert after.sequences == {"host": 4, "disk x": 1}
