@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar
 
 from iowarden.rules.alerts import State
-from iowarden.rules.incidents import Identity
+from iowarden.rules.incidents import HANGING, Identity
 from iowarden.rules.notice import Evidence, Notice, Reason
 from iowarden.rules.quantity import quantity
 
@@ -105,6 +105,11 @@ def _summary(reason: Reason, members: Sequence[Member]) -> str:
     if reason is Reason.UNREADABLE:
         silent = next((m for m in members if m.state is State.UNKNOWN), worst)
         return silent.unknown or f"can no longer be read: {silent.summary}"
+    if reason is Reason.WORSE:  # the news, and a hanging disk before what it causes
+        active = [m for m in members if m.cleared_seconds is None] or [worst]
+        worst = max(
+            active, key=lambda m: (("condition", HANGING) in m.labels, m.severity, m.since_seconds)
+        )
     over = all(m.missed_seconds is not None for m in members if m.cleared_seconds is None)
     return f"is over; was: {worst.summary}" if over else worst.summary
 

@@ -77,6 +77,13 @@ def test_advice_is_given_once_in_a_thread() -> None:
     assert notice.references == ("abc.1",)
 
 
+def test_the_mail_that_names_a_hanging_disk_speaks_of_it() -> None:
+    """The host's lull was critical before; the news is the disk."""
+    hung = member("DeviceStall", labels=(("condition", "B1"), ("device", "sda")))
+    due = Due(Reason.WORSE, incident(member("WriteLull", Severity.CRITICAL), hung, mails=2))
+    assert report.notice(due, float, 60.0, (), MACHINE).summary == "DeviceStall happens"
+
+
 def test_a_silent_source_is_the_subject_of_the_mail_about_it() -> None:
     """'can no longer be read', and why."""
     silent = member("Hung", state=State.UNKNOWN, unknown="diskstats failed: gone")
