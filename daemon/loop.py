@@ -276,6 +276,7 @@ class Loop:
         self._publish(now)
         self._turned = now
         self._tell_manager()
+        self._trouble("loop", "")
 
     def _look_at_threads(self) -> None:
         """Say when a thread has not come back from the disk; its work goes on without it."""
