@@ -465,6 +465,18 @@ def test_an_identifier_cannot_leave_the_maildir(tmp_path: Path) -> None:
     assert [path.parent.name for path in tmp_path.rglob("*") if path.is_file()] == ["new"]
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+def test_what_root_puts_into_the_services_directory_belongs_to_the_service(tmp_path: Path) -> None:
+    """`iowarden test-mail` as root must not leave a Maildir that the service cannot write."""
+    state = tmp_path / "state"
+    state.mkdir()
+    os.chown(state, 65534, 65534)
+    assert attempt(MaildirSettings(str(state / "Maildir"))).delivered
+    made = [state / "Maildir", *(state / "Maildir").rglob("*")]
+    assert {path.stat().st_uid for path in made} == {65534}
+    assert len(made) == 5
+
+
 def test_a_maildir_that_cannot_be_written_is_an_error_for_now(tmp_path: Path) -> None:
     """A file in its place: the mail waits, the error names the path."""
     (tmp_path / "file").write_text("")
