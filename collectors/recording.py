@@ -325,7 +325,9 @@ def _read_frame(directory: str, number: int) -> Frame | None:
         with open(path, encoding="utf-8", errors="backslashreplace") as file:
             text = file.read()
     except FileNotFoundError:
-        if os.path.exists(os.path.join(_frame_path(directory, number + 1), _CLOCK)):
+        later = os.path.exists(os.path.join(_frame_path(directory, number + 1), _CLOCK))
+        # Both may have come between the two looks, when somebody hands frames out.
+        if later and not os.path.exists(path):
             raise RecordingError(
                 f"'{path}': expected every frame up to the last, got a hole"
             ) from None

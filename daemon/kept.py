@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from iowarden.daemon import codec
 from iowarden.rules.alerts import Alert
 from iowarden.rules.incidents import Incident, Incidents, first_mail
+from iowarden.rules.notice import Reason
 from iowarden.rules.signals.table import Memory
 
 if TYPE_CHECKING:
@@ -60,23 +61,36 @@ def read(texts: Mapping[str, str], now: float) -> tuple[Kept, dict[str, str]]:
 def merged(ours: Incidents, kept: Kept, now: float) -> Incidents:
     """Return our incidents with those that were kept.
 
-    What was firing when the program ended was so until now, for all we know. Where both know a
-    key, the file was late: ours goes on, in both threads.
+    What had not got its all clear when the program ended was as it was until now, for all we know.
+    Where both know a key, the file was late: ours goes on, in both threads.
     """
     by_key = {
-        key: replace(incident, active_seconds=now) if incident.firing else incident
+        key: replace(incident, active_seconds=now) if _awaits_end(incident) else incident
         for key, incident in kept.incidents.items()
     }
     for key, own in ours.by_key.items():
         before = by_key.get(key)
-        if before is not None and before.mails:
-            references = (*first_mail(own), *first_mail(before))
-            own = replace(own, references=references)  # noqa: PLW2901 - the same, in both threads
-        by_key[key] = own
+        if before is not None and before.mails and not own.mails:
+            continue  # nothing was told yet: the thread of before goes on
+        by_key[key] = own if before is None or not before.mails else _in_both_threads(own, before)
     sequences = dict(kept.sequences)
     for key, number in ours.sequences.items():
         sequences[key] = max(number, sequences.get(key, 0))
     return Incidents(by_key, sequences)
+
+
+def _awaits_end(incident: Incident) -> bool:
+    """Whether an incident is firing, or was mailed and has not got its all clear."""
+    told = incident.last_reason is Reason.ALL_CLEAR or incident.closed_seconds is not None
+    return incident.firing or (incident.mails > 0 and not told)
+
+
+def _in_both_threads(own: Incident, before: Incident) -> Incident:
+    return replace(
+        own,
+        references=(*first_mail(own), *first_mail(before)),
+        advised=tuple(dict.fromkeys((*own.advised, *before.advised))),
+    )
 
 
 def _not_after(value: Any, now: float, name: str = "") -> Any:  # noqa: ANN401 - any kept value

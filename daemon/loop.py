@@ -319,6 +319,7 @@ class Loop:
             policy=self._policy,
             identify=lambda name: report.identity(topology, name),
             observe=lambda alert: self._measured([alert], now),
+            judged=self._engine.judged,
         )
         for change in changes:
             self._log_transition(change)
@@ -462,6 +463,7 @@ class Loop:
             self._log_transition(Transition(replace(alert, state=State.INACTIVE), alert.state))
         self._incidents = kept.merged(self._incidents, before, now)
         self._engine.recall(before.signals)
+        self._commit([])  # what was learnt before the file could be read belongs into it
 
     # --- telling
 

@@ -529,6 +529,23 @@ class Engine:
         """Give back what `remember` returned before a restart."""
         self._signal_state = signals.recall(self._signal_state, memory)
 
+    def judged(self, labels: Labels) -> bool:
+        """Say whether an alert of these labels would be seen if it fired now.
+
+        Not while a source of its rule is silent, or its device is not listed.
+        """
+        own = dict(labels)
+        blocks = self._sources["diskstats"].value if "diskstats" in self._sources else None
+        for index, rule in enumerate(self._rules):
+            if isinstance(rule, Rule) and rule.alert == own.get("alertname"):
+                sources = self._rule_sources[index]
+                if any(self._sources[name].silent() for name in sources):
+                    return False
+                device = "" if sources.isdisjoint(DEVICE_SOURCES) else own.get("device", "")
+                if device and blocks is not None and device not in blocks:
+                    return False
+        return True
+
     def current(self, alert: life.Alert) -> list[Sample]:
         """Return what the alert's annotation 'evidence' names, else what its rule reads, now.
 

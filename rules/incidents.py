@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 HOST = "host"
 HANGING = "B1"
+BLIND_SECONDS = 86_400.0
+MOST_CLEARED = 50
+"""Members that are over, of one incident; the newest are kept."""
 HOST_STALLS = frozenset({"A1", "B2"})
 """Conditions of the host that a hanging disk explains."""
 
@@ -144,12 +147,15 @@ def step(
     policy: Policy,
     identify: Callable[[str], Identity],
     observe: Callable[[Alert], tuple[Evidence, ...]],
+    judged: Callable[[Labels], bool],
 ) -> tuple[Incidents, list[Due], list[Event]]:
     """Return the incidents at `now`, given every alert, the mails that are due and what changed.
 
     `install` is the random identifier of this installation: with the key and a count it makes an
     identifier that is the same again when a kill lost the state but not the mail. `observe` says
     what is measured for an alert now; it is asked once, when the alert joins its incident.
+    `judged` says whether an alert that is over would be seen if it fired: an all clear that nobody
+    can vouch for is none.
     """
     book = _Book(state, install)
     everything = list(alerts)
@@ -165,7 +171,11 @@ def step(
     for alert in active:
         book.open(targets[alert.labels], alert, now, policy)
     dues: list[Due] = []
+    stalled = any(alert.label("condition") in HOST_STALLS for alert in active)
     for key, incident in list(book.incidents.items()):
+        if stalled and key == HOST and _awaits_all_clear(incident):
+            incident = replace(incident, active_seconds=now)  # noqa: PLW2901 - told elsewhere, not over
+        incident = _vouched(incident, now, judged)  # noqa: PLW2901 - the same, while nobody looks
         after = _refresh(incident, by_key.get(key, ()), resolved, now, observe)
         if after.firing and not incident.firing and incident.mails:
             book.events.append(Event(Change.AGAIN, after))
@@ -293,6 +303,8 @@ def _fold(book: _Book, disk: Identity) -> None:
             severity=max(there.severity, host.severity),
             mailed_severity=max(there.mailed_severity, host.mailed_severity),
             firing=True,
+            # The host's thread was mailed under another name: that it is this disk is news.
+            mailed_object=host.object if host.mails else there.mailed_object,
         )
     book.incidents[disk.key] = folded
     book.events.append(Event(Change.FOLDED, folded))
@@ -326,12 +338,17 @@ def _refresh(
             members.append(member)
     members += [_member(alert, None, now, observe) for alert in current.values()]
     active = [m for m in members if m.cleared_seconds is None]
+    over = sorted(
+        (m for m in members if m.cleared_seconds is not None),
+        key=lambda m: m.cleared_seconds or 0.0,
+    )
+    members = [*over[-MOST_CLEARED:], *active]
     if not active:
         return replace(incident, members=tuple(members), firing=False)
     begins = not incident.firing
     fresh = max(m.severity for m in active)
     again = begins and incident.mails > 0
-    cleared = incident.last_reason is Reason.ALL_CLEAR
+    cleared = incident.last_reason is Reason.ALL_CLEAR or _lost(incident)
     return replace(
         incident,
         members=tuple(members),
@@ -341,8 +358,38 @@ def _refresh(
         recurrences=incident.recurrences + 1 if again and cleared else incident.recurrences,
         # It only rises while the incident is open; what was said to be over starts from its own.
         severity=fresh if begins and cleared else max(incident.severity, fresh),
+        last_reason=Reason.ALL_CLEAR if begins and _lost(incident) else incident.last_reason,
         unreadable=incident.unreadable and any(m.state is State.UNKNOWN for m in active),
     )
+
+
+def _awaits_all_clear(incident: Incident) -> bool:
+    told = incident.last_reason is Reason.ALL_CLEAR or incident.closed_seconds is not None
+    return bool(incident.mails) and not incident.firing and not told
+
+
+def _vouched(incident: Incident, now: float, judged: Callable[[Labels], bool]) -> Incident:
+    """Return an incident that is over, its quiet time begun anew while nobody can see that it is.
+
+    After a day without sight it is lost: it will be closed without an all clear.
+    """
+    if not _awaits_all_clear(incident):
+        return incident
+    blind = [m for m in incident.members if m.state is State.RESOLVED and not judged(m.labels)]
+    if not blind:
+        return incident
+    last = max(m.cleared_seconds or now for m in incident.members)
+    if now - last < BLIND_SECONDS:
+        return replace(incident, active_seconds=now)
+    members = tuple(replace(m, state=State.UNKNOWN) if m in blind else m for m in incident.members)
+    return replace(incident, members=members)
+
+
+def _lost(incident: Incident) -> bool:
+    """Whether it ended without an all clear: nobody could read it, or it was closed so."""
+    if incident.firing or not incident.mails or incident.last_reason is Reason.ALL_CLEAR:
+        return False
+    return not incident.members or any(m.state is State.UNKNOWN for m in incident.members)
 
 
 def _member(
@@ -376,7 +423,8 @@ def _member(
 def _due(incident: Incident, now: float, policy: Policy) -> Reason | None:
     """Return why a mail is due now, or None. The only place that decides it."""
     quiet = now - incident.active_seconds
-    waited = now - incident.started_seconds >= policy.grouping_seconds
+    # From the opening, not from the last beginning: what flaps must not start its minute anew.
+    waited = now - incident.opened_seconds >= policy.grouping_seconds
     if incident.mails == 0:
         due = incident.severity is Severity.CRITICAL or waited
         return Reason.OPENED if due and incident.closed_seconds is None else None

@@ -75,12 +75,12 @@ def notice(
         reason=due.reason,
         severity=incident.severity,
         object=incident.object,
-        summary=_summary(due.reason, members),
+        summary=_summary(due.reason, members, incident.started_seconds),
         opened_seconds=realtime(incident.opened_seconds),
         realtime_seconds=realtime(now),
         recurrences=incident.recurrences,
         happened=tuple(_happened(m, now) for m in members),
-        evidence=_distinct((*begun, *current))[:MOST_EVIDENCE],
+        evidence=_distinct((*begun[: MOST_EVIDENCE // 2], *current))[:MOST_EVIDENCE],
         affected=_affected(members, topology, busy),
         advice=_distinct(m.advice.strip() for m in fresh),
         unknown=_distinct(
@@ -96,12 +96,13 @@ def _joined(words: Sequence[str]) -> list[str]:
     return [" ".join(plain), *serial] if plain else serial
 
 
-def _summary(reason: Reason, members: Sequence[Member]) -> str:
+def _summary(reason: Reason, members: Sequence[Member], started: float) -> str:
     if not members:
         return "no alert is left"
     worst = members[0]
-    if reason is Reason.ALL_CLEAR:
-        return f"was: {worst.summary}"
+    if reason is Reason.ALL_CLEAR:  # of the last time, where there were several
+        last = [m for m in members if (m.cleared_seconds or 0.0) >= started]
+        return f"was: {(last or [worst])[0].summary}"
     if reason is Reason.UNREADABLE:
         silent = next((m for m in members if m.state is State.UNKNOWN), worst)
         return silent.unknown or f"can no longer be read: {silent.summary}"

@@ -69,7 +69,8 @@ def step(
     if previous is None or (waiting and not best):
         return LullState(best, state.seconds, state.moved_seconds), None
     if not waiting or not _lull(previous, last, best):
-        return LullState(best), _samples(0.0, THROTTLE)
+        aged = _aged(best, state.seconds, int(now // BUCKET_SECONDS)) if state.seconds else best
+        return LullState(aged), _samples(0.0, THROTTLE)
     seconds = state.seconds + now - previous.at_seconds
     moved = now if _moved(previous, last, _busy_before(best)) else state.moved_seconds
     completing = moved is not None and now - moved < BEST_WINDOW_SECONDS
@@ -102,8 +103,8 @@ def _remember(
     result: dict[str, tuple[tuple[int, float], ...]] = {}
     for name, leaf in last.leaves.items():
         minutes = best.get(name, ())
-        if minutes and minutes[0][0] < oldest:
-            minutes = tuple(entry for entry in minutes if entry[0] >= oldest)
+        if minutes and (minutes[0][0] < oldest or minutes[-1][0] > minute):
+            minutes = tuple(entry for entry in minutes if oldest <= entry[0] <= minute)
         before = first.leaves.get(name)
         if before is not None and elapsed > 0 and leaf.written_bytes > before.written_bytes:
             # A burst shorter than 10 s counts with what it wrote over the whole 10 s.
@@ -115,6 +116,17 @@ def _remember(
         if minutes:
             result[name] = minutes
     return result
+
+
+def _aged(
+    best: Mapping[str, tuple[tuple[int, float], ...]], seconds: float, minute: int
+) -> dict[str, tuple[tuple[int, float], ...]]:
+    """Return the best rates as if a lull that has ended had taken no time: it taught nothing."""
+    late = int(seconds // BUCKET_SECONDS)
+    return {
+        name: tuple((min(at + late, minute), rate) for at, rate in minutes)
+        for name, minutes in best.items()
+    }
 
 
 def _busy_before(best: Mapping[str, tuple[tuple[int, float], ...]]) -> dict[str, float]:

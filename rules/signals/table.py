@@ -82,20 +82,22 @@ class Memory:
 
     bandwidths: dict[str, tuple[float, ...]] = field(default_factory=dict)
     best_rates: dict[str, tuple[tuple[int, float], ...]] = field(default_factory=dict)
-    lull_seconds: float = 0.0
 
 
 def remember(state: State) -> Memory:
     """Return what is worth keeping of the states."""
-    return Memory(dict(state.usual.windows), dict(state.lull.best), state.lull.seconds)
+    return Memory(dict(state.usual.windows), dict(state.lull.best))
 
 
 def recall(state: State, memory: Memory) -> State:
-    """Return the states with what was kept, where nothing newer is known."""
+    """Return the states with what was kept added to what is known by now."""
     usual = replace(state.usual, windows={**memory.bandwidths, **state.usual.windows})
     known = state.lull.best
-    remembered = lull.LullState({**memory.best_rates, **known}, memory.lull_seconds)
-    return replace(state, usual=usual, lull=state.lull if known else remembered)
+    best = {
+        name: tuple(sorted({*memory.best_rates.get(name, ()), *known.get(name, ())}))
+        for name in {**memory.best_rates, **known}
+    }
+    return replace(state, usual=usual, lull=replace(state.lull, best=best))
 
 
 @dataclass(frozen=True, slots=True)

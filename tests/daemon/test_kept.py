@@ -31,7 +31,7 @@ def test_what_was_kept_comes_back() -> None:
         alerts=(ALERT,),
         incidents={"host": incident("i")},
         sequences={"host": 3},
-        signals=Memory({"sda": (1.0,)}, {"sda": ((15, 2.0),)}, 7.0),
+        signals=Memory({"sda": (1.0,)}, {"sda": ((15, 2.0),)}),
     )
     assert kept.read(kept.documents(before), 1000.0) == (before, {})
 
@@ -70,3 +70,17 @@ def test_a_late_state_joins_what_has_happened_since() -> None:
     assert after.by_key["host"].references == ("new.1", "old.1")
     assert after.by_key["disk x"].active_seconds == 1000.0
     assert after.sequences == {"host": 4, "disk x": 1}
+
+
+def test_a_stall_not_told_yet_goes_on_in_the_thread_of_before() -> None:
+    """The file came a few seconds late: no second 'opened' for the same stall."""
+    before = kept.Kept(incidents={"host": incident("old", mails=1)})
+    ours = Incidents({"host": incident("new")}, {"host": 1})
+    assert kept.merged(ours, before, 1000.0).by_key["host"].identifier == "old"
+
+
+def test_nobody_watched_while_the_program_was_down() -> None:
+    """Ten quiet minutes before an all clear are those that somebody saw."""
+    before = kept.Kept(incidents={"host": incident("old", mails=1, active_seconds=10.0)})
+    after = kept.merged(Incidents(), before, 5000.0)
+    assert after.by_key["host"].active_seconds == 5000.0

@@ -54,6 +54,7 @@ class Machine:
         self.state = Incidents()
         self.now = 0.0
         self.mails: list[tuple[float, Reason, str, int]] = []
+        self.blind = False
 
     def run(self, seconds: float, *alerts: Alert, step: float = 5.0) -> list[str]:
         """Let `seconds` pass with these alerts; return the reasons of the mails that came."""
@@ -68,6 +69,7 @@ class Machine:
                 policy=Policy(),
                 identify=lambda name: Identity(f"disk {name}", f"{name} (serial {name})"),
                 observe=lambda a: (Evidence(0.0, "x", a.name),),
+                judged=lambda _: not self.blind,
             )
             for due in dues:
                 self.mails.append((self.now, due.reason, due.incident.object, due.incident.mails))
@@ -239,6 +241,59 @@ def test_what_vanished_unread_gets_no_all_clear() -> None:
     assert host.only().closed_seconds is not None
 
 
+def test_a_disk_that_vanished_and_came_back_to_hang_is_told_again() -> None:
+    """Its last mail was 'unreadable'; that must not be the last word."""
+    for quiet in (1, 3):
+        host = Machine()
+        host.run(60, HANG)
+        host.run(DAY, replace(HANG, state=State.UNKNOWN, unknown_reason="not listed"), step=600)
+        host.run(quiet * DAY, step=600)
+        assert host.run(120, HANG) == ["again"]
+
+
+def test_an_all_clear_that_nobody_can_vouch_for_is_none() -> None:
+    """The stall ended, then its source broke: the ten quiet minutes begin when it is back."""
+    host = Machine()
+    host.run(120, STALL)
+    host.run(120, replace(STALL, state=State.RESOLVED))
+    host.blind = True
+    assert host.run(HOUR) == []
+    host.blind = False
+    assert host.run(590) == []
+    assert host.run(20) == ["all clear"]
+
+
+def test_what_flaps_is_told_although_it_never_fires_for_a_minute() -> None:
+    """35 s on, 15 s off: one incident, its minute counts from the first."""
+    host = Machine()
+    assert host.run(35, STALL) + host.run(15) + host.run(35, STALL) == ["opened"]
+
+
+def test_a_host_is_not_clear_while_its_writers_stall_in_a_disks_incident() -> None:
+    """The host's stall ended; the next one is a hung disk's: no all clear in between."""
+    host = Machine()
+    host.run(120, STALL)
+    host.run(300)
+    assert "all clear" not in host.run(1200, HANG, STALL)
+
+
+def test_a_stall_folded_into_a_disks_older_incident_is_news() -> None:
+    """The disk had hung and was quiet; the host was mailed; now the disk hangs: told as worse."""
+    host = Machine()
+    host.run(120, HANG)
+    host.run(200)
+    host.run(120, STALL)
+    assert host.run(60, STALL, HANG) == ["worse"]
+
+
+def test_members_that_are_over_are_not_kept_for_ever() -> None:
+    """A rule whose labels change with each firing must not fill the mail."""
+    host = Machine()
+    for number in range(80):
+        host.run(5, alert(f"Rule{number}"), STALL)
+    assert len(host.only().members) <= incidents.MOST_CLEARED + 2
+
+
 def test_what_was_unreadable_and_is_well_again_gets_its_all_clear() -> None:
     """Good data came back and ended the alert: that is told."""
     host = Machine()
@@ -317,5 +372,6 @@ def test_an_alert_stays_in_the_incident_it_opened(name: str) -> None:
         policy=Policy(),
         identify=lambda _: Identity("disk of another name", "other"),
         observe=lambda _: (),
+        judged=lambda _: True,
     )
     assert list(state.by_key) == [f"disk {name}"]

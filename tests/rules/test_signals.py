@@ -419,6 +419,11 @@ class TestLull:
         assert play_lull(rows)[-1] == {"device": 15.0, "throttle": 0.0}
         assert play_lull(rows, in_flight=0)[-1] == {"device": 0.0, "throttle": 15.0}
 
+    def test_one_good_second_in_a_long_lull_does_not_make_the_trickle_normal(self) -> None:
+        """Twelve minutes of lull, a sample in which nobody waited, and on: it is still a lull."""
+        rows = HEALTHY + [(500, 2)] * 720 + [(500, 0)] + [(500, 2)] * 60
+        assert play_lull(rows)[-1]["throttle"] == 60.0
+
     def test_a_lull_of_an_hour_does_not_become_the_normal_rate(self) -> None:
         """The best rate of the time before stays the measure as long as the lull lasts."""
         assert play_lull(HEALTHY + [(0, 4)] * 3600)[-1]["device"] == 3600.0
@@ -457,10 +462,12 @@ class TestLull:
         assert samples is not None
 
     def test_what_a_lull_is_measured_by_survives_a_restart(self) -> None:
-        """The best rate and the seconds so far: it goes on where it was."""
-        before = table.State(lull=lull.LullState({"sda": ((0, 1e8),)}, 200.0))
+        """The best rate, also when the state comes late and a trickle was seen meanwhile."""
+        before = table.State(lull=lull.LullState({"sda": ((0, 1e8),)}))
         after = table.recall(table.State(), table.remember(before))
         assert after.lull == before.lull
+        late = table.State(lull=lull.LullState({"sda": ((9, 1.0),)}))
+        assert table.recall(late, table.remember(before)).lull.best == {"sda": ((0, 1e8), (9, 1.0))}
         usual = bandwidth.UsualState({"sda": (1.0, 2.0)})
         kept = table.remember(table.State(usual=usual))
         assert table.recall(table.State(), kept).usual.windows == usual.windows

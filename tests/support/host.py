@@ -76,6 +76,7 @@ class Host:
             policy=Policy(),
             identify=lambda name: report.identity(topology, name),
             observe=self._measured,
+            judged=self.engine.judged,
         )
         self.mails += [Mail(uptime, due) for due in dues]
         self.history.append((uptime, self.signals()))
