@@ -232,7 +232,7 @@ def _run(arguments: argparse.Namespace) -> int:
     log = journal.Log(foreground=not under_systemd, level=settings.log_level)
     clock, player, root = _machine(arguments.play)
     readers = Readers(table.SOURCES, settings.period_seconds, root, clock.now, events.put)
-    engine = Engine(groups, readers.sources, clock.now(), settings.rule_interval.slow_seconds)
+    engine = Engine(groups, readers.sources, clock.now(), settings.rule_interval_seconds)
     exposition = Exposition(lambda text: events.put(Trouble("metrics", text)))
     recipients = _recipients(settings)
     loop = Loop(

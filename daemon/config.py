@@ -66,14 +66,6 @@ class Http:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class RuleInterval:
-    """How often rule groups are evaluated."""
-
-    fast_seconds: float
-    slow_seconds: float
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
 class Config:
     """Everything that can be set; `period_seconds` goes by the name of the source."""
 
@@ -85,7 +77,7 @@ class Config:
     mail: Mail
     http: Http
     period_seconds: Mapping[str, float]
-    rule_interval: RuleInterval
+    rule_interval_seconds: float
     warning_grouping_seconds: float
     all_clear_after_seconds: float
     close_after_seconds: float
@@ -307,8 +299,10 @@ KEYS = (
     Key("periods.diskstats", _PACE, "1s", "1s", "How often '/proc/diskstats' is read."),
     Key("periods.vm_sysctl", _PERIOD, "15s", "15s", "How often '/proc/sys/vm' is read."),
     Key("periods.block", _PERIOD, "60s", "60s", "How often the settings in '/sys/block' are read."),
-    Key("rule_interval.fast", _PERIOD, "5s", "5s", "How often urgent rules are evaluated."),
-    Key("rule_interval.slow", _PERIOD, "15s", "15s", "How often all other rules are evaluated."),
+    Key(
+        "rule_interval", _PERIOD, "15s", "15s",
+        "How often rule groups are evaluated that name no interval of their own.",
+    ),
     Key(
         "warning_grouping", _duration("0s", "1h"), "60s", "60s",
         "How long a warning waits for others before it is mailed; critical never waits.",
@@ -607,10 +601,7 @@ def _conflicts(values: dict[str, Any], given: dict[str, Any]) -> list[tuple[str,
     ):
         if one in given and other not in given:
             found.append((one, f"expected '{other}' beside it, because a log-in needs both"))
-    for least, most in (
-        ("rule_interval.fast", "rule_interval.slow"),
-        ("all_clear_after", "close_after"),
-    ):
+    for least, most in (("all_clear_after", "close_after"),):
         if None not in (values[least], values[most]) and values[least] > values[most]:
             path, other = (least, most) if least in given else (most, least)
             found.append((path, f"expected '{least}' to be no longer than '{most}'; set '{other}'"))
@@ -645,7 +636,7 @@ def _config(values: dict[str, Any], machine: str) -> Config:
         period_seconds=MappingProxyType(
             {path[8:]: value for path, value in values.items() if path.startswith("periods.")}
         ),
-        rule_interval=RuleInterval(values["rule_interval.fast"], values["rule_interval.slow"]),
+        rule_interval_seconds=values["rule_interval"],
         warning_grouping_seconds=values["warning_grouping"],
         all_clear_after_seconds=values["all_clear_after"],
         close_after_seconds=values["close_after"],

@@ -19,8 +19,9 @@ from dataclasses import dataclass, field, replace
 from email.utils import parseaddr
 from typing import TYPE_CHECKING, NamedTuple
 
+from iowarden.collectors.vocabulary import trace
 from iowarden.daemon.state import Batch, OutboxRow
-from iowarden.daemon.words import bug, one_line
+from iowarden.daemon.words import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
@@ -331,7 +332,7 @@ class Sender:
             try:
                 result = _result(self._deliver(mail))
             except Exception as error:  # noqa: BLE001 - without an answer no mail would ever go again
-                result = SendResult(mail.message_id, error=f"mail: {bug(error)}")
+                result = SendResult(mail.message_id, error=f"mail: bug: {trace(error)}")
             self.working_since = None
             self._post(result)
 

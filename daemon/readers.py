@@ -96,10 +96,6 @@ class Readers:
             w.started_seconds is not None and not w.told_stuck for w in self._workers.values()
         )
 
-    def hurry(self, source: str) -> None:
-        """Make a source due at once."""
-        self._due[source] = float("-inf")
-
 
 def _serve(
     worker: _Worker, root: Root, clock: Callable[[], float], post: Callable[[Reading], None]

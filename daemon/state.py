@@ -20,7 +20,7 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from iowarden.daemon.words import bug
+from iowarden.collectors.vocabulary import trace
 from iowarden.rules.notice import Severity
 
 if TYPE_CHECKING:
@@ -229,7 +229,7 @@ class State:
             self._file.close()
             self._file = None
         if not isinstance(problem, sqlite3.Error | OSError):
-            return f"state: {bug(problem)}; working from memory, which a restart forgets"
+            return f"state: bug: {trace(problem)}; working from memory, which a restart forgets"
         hint = (
             "another iowarden may hold it" if _locked(problem) else "mend the disk or the directory"
         )

@@ -26,15 +26,6 @@ def shorten(text: str, most_characters: int) -> str:
     return (text[: max(most_characters - len(ELLIPSIS), 0)].rstrip() + ELLIPSIS)[:most_characters]
 
 
-def bug(error: BaseException) -> str:
-    """Return what an unexpected exception is and where it arose, without reading a file."""
-    place = error.__traceback__
-    while place is not None and place.tb_next is not None:
-        place = place.tb_next
-    where = f" at {place.tb_frame.f_code.co_filename}:{place.tb_lineno}" if place else ""
-    return f"bug: {type(error).__name__}{where}: {one_line(str(error), 300)}"
-
-
 def _visible(character: str) -> str:
     if character.isspace():
         return " "

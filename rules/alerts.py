@@ -97,7 +97,6 @@ class DuplicateAlertError(Exception):
 
 
 Alerts = dict["Labels", Alert]
-Query = "Callable[[str], list[Sample]]"
 
 
 def matched(

@@ -276,7 +276,7 @@ def test_a_bug_of_ours_costs_an_attempt_not_the_sender() -> None:
     with smtp_server() as (port, _), sender(settings(port)) as send:
         failed = send(replace(OUTBOUND, data=None))  # type: ignore[arg-type]
         assert send(OUTBOUND).delivered == OUTBOUND.recipients
-    assert "bug: TypeError at " in failed.error
+    assert "bug: TypeError: " in failed.error
     assert not failed.permanent
 
 

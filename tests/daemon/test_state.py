@@ -369,7 +369,7 @@ def test_a_bug_of_ours_is_said_and_the_thread_lives(path: Path) -> None:
     """Something that cannot be kept: said with its place; what comes after it is kept."""
     with opened(path) as asked:
         poison = replace(ROW, recipients_pending=(object(),))  # type: ignore[arg-type]
-        assert "bug: TypeError at " in asked.commit(Batch(1, add=(poison,)))
+        assert "bug: TypeError: " in asked.commit(Batch(1, add=(poison,)))
         assert asked.commit(Batch(2, put={"install": '"x"'}, remove=(ROW.message_id,))) == ""
     assert kept(path) == StateLoaded({"install": '"x"'}, ())
 
