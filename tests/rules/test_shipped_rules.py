@@ -13,6 +13,7 @@ from support.host import Host, played, shipped_rules
 from support.recordings import STALL, corpus, open_fixture, stall_from_corpus, write_tree
 
 from iowarden.collectors.recording import idle_frames
+from iowarden.collectors.vocabulary import Outcome, Reading
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -267,6 +268,44 @@ def test_a_device_that_vanishes_in_a_stall_is_not_well(machine: Simulation) -> N
     shutil.rmtree(machine.directory / "sys/block/sda")
     machine.run(1200)
     assert machine.host.reasons() == ["opened", "unreadable"]
+
+
+def test_nobody_vouches_for_a_disk_that_is_gone_or_a_source_that_is_silent(
+    machine: Simulation,
+) -> None:
+    """An alert that is over counts as seen to be over only while it could be seen to fire."""
+    engine = machine.host.engine
+    assert engine is not None
+    alert = (("alertname", "DeviceStall"), ("device", "sda"), ("severity", "warning"))
+    assert engine.judged(alert)
+    del machine.disks["sda"]
+    machine.run(1)
+    assert not engine.judged(alert)
+    assert engine.judged((("alertname", "DeviceStall"), ("device", "sdb")))
+    broken = Reading("diskstats", Outcome.FAILED, 0.0, 0.0, None, "cable pulled")
+    engine.observe([broken], START + machine.second, UPTIME)
+    assert not engine.judged((("alertname", "DeviceStall"), ("device", "sdb")))
+
+
+def test_a_lull_nobody_can_tell_after_a_restart_is_unknown_and_not_over(tmp_path: Path) -> None:
+    """Restarted in a lull without its memory: the alert waits for good data."""
+    simulation = Simulation(tmp_path)
+    simulation.add_disk("sda")
+    waiting = {"queued": QUEUED, "blocked": 2, "in_flight": {"sda": 4}}
+    simulation.run(20, writes={"sda": 10**8}, in_flight={"sda": 4})
+    simulation.run(15, **waiting)
+    first = simulation.host.engine
+    assert first is not None
+    lulls = [a for a in first.alerts() if a.name == "WriteLull" and a.active]
+    assert lulls
+    simulation.host.engine = None
+    simulation.run(1, **waiting)
+    again = simulation.host.engine
+    assert again is not None
+    again.restore(lulls)
+    simulation.run(60, **waiting)
+    states = {a.labels: a.state.value for a in again.alerts() if a.name == "WriteLull"}
+    assert {states[a.labels] for a in lulls} == {"unknown"}
 
 
 def test_the_recorded_stall_forecasts_its_drain_and_is_one_thread(tmp_path: Path) -> None:
