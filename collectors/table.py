@@ -9,6 +9,7 @@ from iowarden.collectors import block, diskstats, meminfo, pressure, stat, vm_sy
 from iowarden.collectors.vocabulary import (
     AbsentError,
     Family,
+    Labels,
     Outcome,
     ParseError,
     ReadError,
@@ -18,7 +19,7 @@ from iowarden.collectors.vocabulary import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Container, Iterable
 
     from iowarden.collectors.files import Root
 
@@ -29,7 +30,11 @@ class Source:
 
     `may_hang`: to be read in a thread of its own. `emit` takes the value and the names of the whole
     devices (None: not known yet). `node`: the same value as node_exporter's series, whose names
-    begin with one of `node_prefixes`.
+    begin with one of `node_prefixes`. `objects`: labels by which its series name what some source
+    lists. `lists`: such a label and the names of all there are ('device': sda, sda1 ...): an alert
+    on one that is no longer there is unknown, not over.
+    `unread`: parts of the value that could not be read, as labels and a reason ((('mountpoint',
+    '/srv'),), 'silent for 30 s'): alerts with these labels are unknown while that lasts.
     """
 
     name: str
@@ -40,6 +45,9 @@ class Source:
     emit: Callable[[Any, frozenset[str] | None], list[Sample]]
     node: Callable[[Any], Iterable[Sample]] | None = None
     node_prefixes: tuple[str, ...] = ()
+    objects: tuple[str, ...] = ()
+    lists: tuple[str, Callable[[Any], Container[str]]] | None = None
+    unread: Callable[[Any], Iterable[tuple[Labels, str]]] | None = None
 
 
 SOURCES = (
@@ -98,6 +106,8 @@ SOURCES = (
         read=diskstats.read_diskstats,
         families=diskstats.FAMILIES,
         emit=diskstats.emit,
+        objects=("device",),
+        lists=("device", lambda value: value),
         node=diskstats.node_samples,
         node_prefixes=("node_disk_",),
     ),
@@ -116,6 +126,7 @@ SOURCES = (
         read=block.read_block,
         families=block.FAMILIES,
         emit=lambda value, _: block.emit(value),
+        objects=("device",),
     ),
 )
 

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 HELD_PERIODS = 3
 REFRESH_SECONDS = 15.0
 """Every live series is written anew at least so often, as a scrape would."""
-DEVICE_SOURCES = frozenset({"diskstats", "block"})
-"""Rules that read these mean a block device by their label 'device'."""
 GONE_SECONDS = 86_400.0
 """An alert on a device that has been away for a day is forgotten."""
 MOST_QUERIES = 1000
@@ -118,6 +116,16 @@ class Engine:
         """Take the rules and the sources; nothing is known yet at `now`."""
         self._sources = {s.name: SourceStatus(s) for s in sources}
         self._signal_state = signals.State()
+        self._group_sources = {group.name: group.sources for group in signals.GROUPS}
+        self._slow = frozenset(
+            group.name
+            for group in signals.GROUPS
+            if all(
+                self._sources[name].source.period_seconds > GAP_SECONDS
+                for name in group.sources
+                if name in self._sources
+            )
+        )
         self._derived: signals.Derived | None = None
         self._signal_samples: dict[str, list[Sample]] = {g.name: [] for g in signals.GROUPS}
         self._signal_seconds = dict.fromkeys(self._signal_samples, now)
@@ -216,64 +224,48 @@ class Engine:
         self._publish_status(now)
 
     def _step_signals(self, fresh: set[str], now: float, uptime_seconds: float) -> None:
-        def value(name: str) -> Any:  # noqa: ANN401 - each source has its own type
-            status = self._sources.get(name)
-            if status is None or status.value is None:
-                return None
-            if status.source.period_seconds > GAP_SECONDS:
-                return status.value if status.held(now) else None
+        values: dict[str, Any] = {}
+        good: set[str] = set()
+        failed: set[str] = set()
+        for name, status in self._sources.items():
+            slow = status.source.period_seconds > GAP_SECONDS
+            read = name in fresh and status.outcome() is Outcome.OK
+            if read:
+                good.add(name)
             # A second-by-second history is made of what was read in this tick, nothing else.
-            good = name in fresh and status.outcome() is Outcome.OK
-            return status.value if good else None
-
-        inputs = signals.Inputs(
-            now_seconds=now,
-            uptime_seconds=uptime_seconds,
-            meminfo=value("meminfo"),
-            vmstat=value("vmstat"),
-            stat=value("stat"),
-            vm_sysctl=value("vm_sysctl"),
-            blocks=value("diskstats"),
-            topology=value("block"),
-            failed=frozenset(
-                s.source.name
-                for s in self._sources.values()
-                if s.silent() and not (s.source.period_seconds > GAP_SECONDS and s.held(now))
-            ),
-        )
-        derived = self._derived if inputs.topology is not None else None
-        self._signal_state, result = signals.step(self._signal_state, inputs, derived)
+            if status.value is not None and (read or (slow and status.held(now))):
+                values[name] = status.value
+            if status.silent() and not (slow and status.held(now)):
+                failed.add(name)
+        inputs = signals.Inputs(now, uptime_seconds, values, frozenset(good), frozenset(failed))
+        derived = self._derived if "block" in values else None
+        self._signal_state, result = signals.step(self._signal_state, inputs, derived, self._slow)
         # A source that is silent says so itself; this is about signals that need more than sources.
-        self._blind = frozenset(
+        self._blind = (self._blind - result.keys()) | {
             group.name
             for group in signals.GROUPS
-            if group.name not in result and fresh.issuperset(self._fast_sources(group))
-        )
+            if group.name not in result and good.issuperset(self._paced_by(group.name))
+        }
         for group in signals.GROUPS:
             samples = result.get(group.name)
             if samples is not None:
                 self._signal_seconds[group.name] = now
-            elif now - self._signal_seconds[group.name] > HELD_PERIODS * self._pace(group):
+            elif now - self._signal_seconds[group.name] > HELD_PERIODS * self._pace(group.name):
                 samples = []
             if samples is not None and (samples or self._signal_samples[group.name]):
                 self._signal_samples[group.name] = samples
                 self._publish("signal_" + group.name, group.families, samples, now)
 
-    def _fast_sources(self, group: signals.Group) -> list[str]:
-        return [
-            name
-            for name in group.sources
-            if name in self._sources and self._sources[name].source.period_seconds <= GAP_SECONDS
-        ]
+    def _paced_by(self, group: str) -> list[str]:
+        """Return the sources that say when a group can be stepped: the fast ones, if it has any."""
+        present = [name for name in self._group_sources[group] if name in self._sources]
+        fast = [n for n in present if self._sources[n].source.period_seconds <= GAP_SECONDS]
+        return fast or present
 
-    def _pace(self, group: signals.Group) -> float:
-        """Return how often a group of signals can be stepped at best."""
-        periods = [
-            self._sources[name].source.period_seconds
-            for name in group.sources
-            if name in self._sources
-        ]
-        return max((p for p in periods if p <= GAP_SECONDS), default=1.0)
+    def _pace(self, group: str) -> float:
+        """Return how often a group of signals can be stepped at best, in seconds."""
+        periods = [self._sources[name].source.period_seconds for name in self._paced_by(group)]
+        return max(periods, default=1.0)
 
     def _whole_devices(self) -> frozenset[str]:
         topology = self._sources["block"].value
@@ -399,7 +391,7 @@ class Engine:
         lost += [
             f"the signals '{name}' cannot be told yet from what was seen since the start"
             for name in sorted(blind)
-            if not silent and now - self._signal_seconds[name] > HELD_PERIODS
+            if not silent and now - self._signal_seconds[name] > HELD_PERIODS * self._pace(name)
         ]
         if not lost:
             return []
@@ -415,17 +407,19 @@ class Engine:
     def _split_gone(
         self, index: int, found: Container[Labels], now: float
     ) -> tuple[life.Alerts, list[life.Transition]]:
-        """Return the active alerts of devices no longer listed: nobody can say they are well."""
-        blocks = self._sources["diskstats"].value if "diskstats" in self._sources else None
-        if blocks is None or self._rule_sources[index].isdisjoint(DEVICE_SOURCES):
-            return {}, []
+        """Return the active alerts of what is no longer listed or could not be read.
+
+        Nobody can say that it is well.
+        """
         gone: life.Alerts = {}
         changes: list[life.Transition] = []
         for key, alert in self._alerts[index].items():
-            device = alert.label("device")
-            if not alert.active or not device or device in blocks or key in found:
+            if not alert.active or key in found:
                 continue
-            after = life.silence(alert, f"device '{device}' is no longer listed by the kernel", now)
+            reason = self._out_of_sight(self._rule_sources[index], key)
+            if not reason:
+                continue
+            after = life.silence(alert, reason, now)
             if after.unknown_seconds is not None and now - after.unknown_seconds > GONE_SECONDS:
                 ended = replace(after, state=life.State.INACTIVE, resolved_seconds=now)
                 changes.append(life.Transition(ended, after.state))
@@ -435,6 +429,29 @@ class Engine:
                 changes.append(life.Transition(after, alert.state))
             gone[key] = after
         return gone, changes
+
+    def _out_of_sight(self, sources: Iterable[str], labels: Labels) -> str:
+        """Return why nobody can say how the object of these labels is, or ''."""
+        own = dict(labels)
+        for status in self._sources.values():
+            if status.source.lists is None or status.value is None:
+                continue
+            label, listed = status.source.lists
+            known = own.get(label, "")
+            # node_exporter's label 'device' of a file system is a path, and no name of a device.
+            if not known or known.startswith("/") != (label == "mountpoint"):
+                continue
+            named = any(label in self._sources[name].source.objects for name in sources)
+            if named and known not in listed(status.value):
+                return f"{label} '{known}' is no longer listed by the kernel"
+        for name in sources:
+            status = self._sources[name]
+            if status.source.unread is None or status.value is None:
+                continue
+            for part, reason in status.source.unread(status.value):
+                if all(own.get(label) == text for label, text in part):
+                    return reason
+        return ""
 
     def _record(
         self, index: int, rule: RecordingRule, samples: Sequence[evaluator.Sample], now: float
@@ -534,15 +551,12 @@ class Engine:
 
         Not while a source of its rule is silent, or its device is not listed.
         """
-        own = dict(labels)
-        blocks = self._sources["diskstats"].value if "diskstats" in self._sources else None
         for index, rule in enumerate(self._rules):
-            if isinstance(rule, Rule) and rule.alert == own.get("alertname"):
+            if isinstance(rule, Rule) and ("alertname", rule.alert) in labels:
                 sources = self._rule_sources[index]
                 if any(self._sources[name].silent() for name in sources):
                     return False
-                device = "" if sources.isdisjoint(DEVICE_SOURCES) else own.get("device", "")
-                if device and blocks is not None and device not in blocks:
+                if self._out_of_sight(sources, labels):
                     return False
         return True
 

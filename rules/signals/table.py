@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from iowarden.collectors.vocabulary import Family, Sample
 from iowarden.rules.signals import bandwidth, blocked, device, leaves, limits, lull, writeback
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from iowarden.collectors.block import Topology
-    from iowarden.collectors.diskstats import BlockIo
-    from iowarden.collectors.meminfo import Meminfo
-    from iowarden.collectors.stat import Stat
-    from iowarden.collectors.vm_sysctl import VmSysctl
-    from iowarden.collectors.vmstat import Vmstat
 
 HELD_SECONDS = 10.0
 """Bandwidth is told while writers are held: so many of the last 15 s at or above freerun."""
@@ -24,16 +19,59 @@ HELD_SECONDS = 10.0
 UPTIME = Family("iowarden_uptime_seconds", "gauge", "Seconds since the machine booted.")
 
 
+Pairs = tuple[tuple[float, float], ...]
+"""What a group keeps of one object over a restart: pairs of numbers, mostly a time and a value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """What the sources say now.
+
+    Units: seconds; `now_seconds` is the program's clock, `uptime_seconds` that of the machine.
+    Fields: `values` by source: of a fast one only what was read in this second, of a slow one what
+    it last said, while that is held; `fresh` were read well in this second; `failed` should speak
+    and do not. A source that is in neither `values` nor `failed` is absent here.
+    """
+
+    now_seconds: float
+    uptime_seconds: float
+    values: Mapping[str, Any]
+    fresh: frozenset[str] = frozenset()
+    failed: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What a group's step may look at: the sources, and what was concluded before it."""
+
+    inputs: Inputs
+    derived: Derived | None
+    """None while the topology is not known."""
+    history: leaves.LeafHistory
+    """The last looks at the leaf devices' counters, this second's last."""
+    told: Mapping[str, list[Sample]]
+    """What the groups before this one said in this second; a slow one: what it last said."""
+
+
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Signals computed together: they fall silent together when one of their sources does."""
+    """Signals computed together: they fall silent together when one of their sources does.
+
+    `step` returns the state after this second and the samples, or None where nobody can tell. A
+    group all of whose sources are slow is stepped only when one of them was read. `remember` and
+    `recall` carry what takes long to learn over a restart, by object.
+    """
 
     name: str
     sources: tuple[str, ...]
     families: tuple[Family, ...]
+    step: Callable[[Any, View], tuple[Any, list[Sample] | None]] | None = None
+    initial: Any = None
+    remember: Callable[[Any], Mapping[str, Pairs]] | None = None
+    recall: Callable[[Any, Mapping[str, Pairs]], Any] | None = None
 
 
-GROUPS = (
+GROUPS: tuple[Group, ...] = (
     Group("writeback", ("vmstat", "meminfo", "vm_sysctl"), writeback.FAMILIES),
     Group(
         "bandwidth",
@@ -44,24 +82,7 @@ GROUPS = (
     Group("lull", ("vmstat", "meminfo", "vm_sysctl", "diskstats", "block", "stat"), lull.FAMILIES),
     Group("blocked", ("stat",), (*blocked.FAMILIES, UPTIME)),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Inputs:
-    """What the sources say now; None where one is absent or not `ok` (then it is in `failed`).
-
-    Units: seconds; `now_seconds` is the program's clock, `uptime_seconds` that of the machine.
-    """
-
-    now_seconds: float
-    uptime_seconds: float
-    meminfo: Meminfo | None = None
-    vmstat: Vmstat | None = None
-    stat: Stat | None = None
-    vm_sysctl: VmSysctl | None = None
-    blocks: Mapping[str, BlockIo] | None = None
-    topology: Topology | None = None
-    failed: frozenset[str] = frozenset()
+"""In the order they are stepped. The first ones share a history and are stepped together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +95,12 @@ class State:
     usual: bandwidth.UsualState = field(default_factory=lambda: bandwidth.UsualState({}))
     lull: lull.LullState = lull.EMPTY
     blocked: blocked.BlockedState = field(default_factory=blocked.BlockedState)
+    groups: Mapping[str, Any] = field(
+        default_factory=lambda: {g.name: g.initial for g in GROUPS if g.step is not None}
+    )
+    """Of the groups that have a step of their own."""
+    told: Mapping[str, list[Sample]] = field(default_factory=dict)
+    """What the slow groups last said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +109,16 @@ class Memory:
 
     bandwidths: dict[str, tuple[float, ...]] = field(default_factory=dict)
     best_rates: dict[str, tuple[tuple[int, float], ...]] = field(default_factory=dict)
+    groups: dict[str, dict[str, Pairs]] = field(default_factory=dict)
+    """By group and object."""
 
 
 def remember(state: State) -> Memory:
     """Return what is worth keeping of the states."""
-    return Memory(dict(state.usual.windows), dict(state.lull.best))
+    groups = {
+        g.name: dict(g.remember(state.groups[g.name])) for g in GROUPS if g.remember is not None
+    }
+    return Memory(dict(state.usual.windows), dict(state.lull.best), groups)
 
 
 def recall(state: State, memory: Memory) -> State:
@@ -97,7 +129,15 @@ def recall(state: State, memory: Memory) -> State:
         name: tuple(sorted({*memory.best_rates.get(name, ()), *known.get(name, ())}))
         for name in {**memory.best_rates, **known}
     }
-    return replace(state, usual=usual, lull=replace(state.lull, best=best))
+    groups = {
+        **state.groups,
+        **{
+            g.name: g.recall(state.groups[g.name], memory.groups[g.name])
+            for g in GROUPS
+            if g.recall is not None and g.name in memory.groups
+        },
+    }
+    return replace(state, usual=usual, lull=replace(state.lull, best=best), groups=groups)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +147,7 @@ class Derived:
     leaves: tuple[str, ...]
     amplification: Mapping[str, float]
     timeouts_seconds: Mapping[str, float | None]
+    topology: Topology
 
 
 def derive(topology: Topology) -> Derived:
@@ -115,33 +156,57 @@ def derive(topology: Topology) -> Derived:
         topology.leaves,
         leaves.amplifications(topology),
         {name: topology.devices[name].timeout_seconds for name in topology.leaves},
+        topology,
     )
 
 
 def step(
-    state: State, inputs: Inputs, derived: Derived | None
+    state: State, inputs: Inputs, derived: Derived | None, slow: frozenset[str] = frozenset()
 ) -> tuple[State, dict[str, list[Sample]]]:
     """Return the states after this second and the samples of every group that could be computed.
 
-    A group with a failed source is not stepped and not in the result: its last values may be held,
-    and nothing is concluded from a second nobody saw.
+    `slow` are the groups whose sources are all read seldom. A group with a failed source is not
+    stepped and not in the result: its last values may be held, and nothing is concluded from a
+    second nobody saw.
     """
+    state, result = _step_shared(state, inputs, derived)
+    states = dict(state.groups)
+    told = {**state.told, **result}
+    for group in GROUPS:
+        if group.step is None or not inputs.failed.isdisjoint(group.sources):
+            continue
+        if group.name in slow and inputs.fresh.isdisjoint(group.sources):
+            continue
+        view = View(inputs, derived, state.leaves, told)
+        states[group.name], samples = group.step(states[group.name], view)
+        if samples is not None:
+            result[group.name] = told[group.name] = samples
+    kept = {name: samples for name, samples in told.items() if name in slow}
+    return replace(state, groups=states, told=kept), result
+
+
+def _step_shared(
+    state: State, inputs: Inputs, derived: Derived | None
+) -> tuple[State, dict[str, list[Sample]]]:
+    """Step the groups that share the leaves' history and the writeback limits."""
     now = inputs.now_seconds
+    values = inputs.values
+    vmstat, meminfo, stat = values.get("vmstat"), values.get("meminfo"), values.get("stat")
     result: dict[str, list[Sample]] = {}
     held: writeback.Writeback | None = None
     stepped = state
     if _usable("writeback", inputs):
-        level = limits.level_bytes(inputs.vmstat, inputs.meminfo)
-        bounds = limits.dirty_limits(inputs.vmstat, inputs.meminfo, inputs.vm_sysctl)
+        level = limits.level_bytes(vmstat, meminfo)
+        bounds = limits.dirty_limits(vmstat, meminfo, values.get("vm_sysctl"))
         if level is not None and bounds is not None and bounds.threshold_bytes > 0:
             writeback_state, held = writeback.step(state.writeback, now, level, bounds)
             stepped = replace(stepped, writeback=writeback_state)
             result["writeback"] = writeback.emit(held, ())
-    if inputs.stat is not None:
-        blocked_state, samples = blocked.step(state.blocked, now, inputs.stat.procs_blocked)
+    if stat is not None:
+        blocked_state, samples = blocked.step(state.blocked, now, stat.procs_blocked)
         stepped = replace(stepped, blocked=blocked_state)
         result["blocked"] = [*samples, (UPTIME.name, (), inputs.uptime_seconds)]
-    blocks = inputs.blocks
+    blocks = values.get("diskstats")
     if blocks is None or derived is None or not _usable("device", inputs):
         return stepped, result
     device_state, progress = device.step(state.device, now, blocks, derived.leaves)
@@ -166,11 +231,11 @@ def step(
         *bandwidth.samples(rates, held.queued_bytes),
         *bandwidth.usual_samples(usual, held.threshold_bytes),
     ]
-    if inputs.stat is not None:
+    if stat is not None:
         lull_state, seen = lull.step(
             state.lull,
             history,
-            blocked=inputs.stat.procs_blocked,
+            blocked=stat.procs_blocked,
             queued_ratio=held.threshold_ratio,
         )
         stepped = replace(stepped, lull=lull_state)
