@@ -26,8 +26,9 @@ def shipped_rules() -> list[RuleGroup]:
     directory = importlib.resources.files("iowarden.rules")
     return [
         group
-        for name in ("writeback.yaml", "device.yaml")
-        for group in parse_rule_file(directory.joinpath(name).read_text(), name)
+        for entry in sorted(directory.iterdir(), key=lambda e: e.name)
+        if entry.name.endswith(".yaml")
+        for group in parse_rule_file(entry.read_text(), entry.name)
     ]
 
 
