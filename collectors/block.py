@@ -75,6 +75,8 @@ class Device:
     dm_name: str | None
     dm_suspended: bool | None
     md: Md | None
+    diskseq: int | None = None
+    """Number of this coming-up among all disks that ever came up here (5.15+)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,6 +275,7 @@ def _device(
         )
         if "md" in entries
         else None,
+        diskseq=number("diskseq"),
     )
 
 

@@ -310,14 +310,12 @@ class Loop:
         if not self._install:
             self._install = secrets.token_hex(6)
         changes = self._engine.evaluate(now)
-        topology = self._topology()
         self._incidents, dues, events = incidents.step(
             self._incidents,
             self._engine.alerts(),
             now,
             install=self._install,
             policy=self._policy,
-            identify=lambda name: report.identity(topology, name),
             observe=lambda alert: self._measured([alert], now),
             judged=self._engine.judged,
         )
@@ -340,9 +338,7 @@ class Loop:
     def _compose(self, due: incidents.Due, now: float) -> OutboxRow:
         """Return the mail that is due, rendered, for the outbox; count its advice as given."""
         incident = due.incident
-        alerts = [
-            a for a in self._engine.alerts() if any(m.labels == a.labels for m in incident.members)
-        ]
+        alerts = [a for a in self._engine.alerts() if any(m.key == a.key for m in incident.members)]
         notice = report.notice(
             due,
             self._clock.realtime,
@@ -483,7 +479,7 @@ class Loop:
             (
                 i.identifier
                 for i in self._incidents.by_key.values()
-                if any(m.labels == alert.labels for m in i.members)
+                if any(m.key == alert.key for m in i.members)
             ),
             "",
         )

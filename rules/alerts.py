@@ -58,6 +58,15 @@ class Alert:
     resolved_seconds: float | None = None
     recent_firings: tuple[float, ...] = ()
     """When it began to fire, in the last 2 hours."""
+    subject: str = ""
+    """Key of the disk, array or file system it is about; '': the host."""
+    object: str = ""
+    """The same in words."""
+
+    @property
+    def key(self) -> tuple[Labels, str]:
+        """Return what tells it from every other: two disks may have had one name."""
+        return self.labels, self.subject
 
     def label(self, name: str) -> str:
         """Return a label's value, or ''."""

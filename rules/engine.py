@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from iowarden.collectors.vocabulary import Chunk, Family, Labels, Outcome, Reading, Sample
 from iowarden.rules import alerts as life
+from iowarden.rules import devices
 from iowarden.rules.promql.evaluator import EvaluationError, compile_expression
 from iowarden.rules.promql.store import Store
 from iowarden.rules.rulefile import RecordingRule, Rule, RuleGroup
@@ -22,14 +23,15 @@ from iowarden.rules.signals.writeback import GAP_SECONDS
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Sequence
 
+    from iowarden.collectors.block import Topology
     from iowarden.collectors.table import Source
     from iowarden.rules.promql import evaluator
 
 HELD_PERIODS = 3
 REFRESH_SECONDS = 15.0
 """Every live series is written anew at least so often, as a scrape would."""
-GONE_SECONDS = 86_400.0
-"""An alert on a device that has been away for a day is forgotten."""
+FORGOTTEN_SECONDS = 86_400.0
+"""An alert on what has been away for a day is forgotten, without an all clear."""
 MOST_QUERIES = 1000
 GRACE_SECONDS = 0.5
 """A rule group is due half a second early rather than a whole tick late."""
@@ -48,6 +50,11 @@ COLLECTOR_FAMILIES = (
         "gauge",
         "Seconds since the collector last read good data.",
     ),
+    Family(
+        "iowarden_collector_silent_seconds",
+        "gauge",
+        "Seconds a collector that should speak has not, once its last values are given up.",
+    ),
 )
 ALERT_FAMILIES = (
     Family("iowarden_alerts", "gauge", "1 for every alert that is pending, firing or unknown."),
@@ -61,6 +68,9 @@ ALERT_FAMILIES = (
         "iowarden_rule_evaluation_failures_total",
         "counter",
         "Evaluations of the rule that ended in an error.",
+    ),
+    Family(
+        "iowarden_rule_failing", "gauge", "1 while the rule's last evaluation ended in an error."
     ),
 )
 RECENT = "iowarden_alert_recent_firings"
@@ -139,13 +149,17 @@ class Engine:
         self._queries: dict[str, evaluator.Expression] = {}
         self._blind: frozenset[str] = frozenset()
         self._observed = False
+        self._devices = devices.Devices()
+        self._device_events: list[devices.Event] = []
+        self._orphans: dict[tuple[Labels, str], life.Alert] = {}
         self.load(groups, now)
 
     # --- rules
 
     def load(self, groups: Sequence[RuleGroup], now: float) -> None:
         """Take other rules; the alerts of rules that stay keep their state."""
-        kept = [alert for alerts in self._alerts.values() for alert in alerts.values()]
+        kept = self.alerts()
+        self._orphans = {}
         self._groups = tuple(groups)
         self._due = [now] * len(self._groups)
         self._rules: list[Rule | RecordingRule] = [r for g in groups for r in g.rules]
@@ -169,19 +183,31 @@ class Engine:
 
     def restore(self, alerts: Iterable[life.Alert]) -> list[life.Alert]:
         """Give the rules their alerts back; return those whose rule is not loaded any more."""
-        orphans = []
+        left = []
         for alert in alerts:
-            for index, rule in enumerate(self._rules):
-                if isinstance(rule, Rule) and rule.alert == alert.name and _same_rule(rule, alert):
-                    self._alerts[index].setdefault(alert.labels, alert)
-                    break
-            else:
-                orphans.append(alert)
-        return orphans
+            index = self._rule_of(alert)
+            if index is None:
+                left.append(alert)
+                continue
+            own = self._alerts[index].setdefault(alert.labels, alert)
+            if own.subject != alert.subject:  # two disks that had one name
+                self._orphans[alert.key] = alert
+        return left
+
+    def _rule_of(self, alert: life.Alert) -> int | None:
+        return next(
+            (
+                index
+                for index, rule in enumerate(self._rules)
+                if isinstance(rule, Rule) and rule.alert == alert.name and _same_rule(rule, alert)
+            ),
+            None,
+        )
 
     def alerts(self) -> list[life.Alert]:
         """Return every alert that is pending, firing, unknown or lately resolved."""
-        return [alert for alerts in self._alerts.values() for alert in alerts.values()]
+        own = [alert for alerts in self._alerts.values() for alert in alerts.values()]
+        return [*own, *self._orphans.values()]
 
     def active_rules(self) -> int:
         """Return how many rules are loaded."""
@@ -205,7 +231,7 @@ class Engine:
                 status.value = reading.value
                 status.good_seconds = status.since_seconds = now
                 if reading.source == "block":
-                    self._derived = signals.derive(reading.value)
+                    self._look_at_devices(reading.value, now)
         names = None if self._derived is None else self._whole_devices()
         for status in self._sources.values():
             name = status.source.name
@@ -215,6 +241,7 @@ class Engine:
             elif status.samples and not status.held(now):
                 status.samples = []
                 self._publish(name, status.source.families, (), now)
+        self._publish("devices", devices.FAMILIES, devices.samples(self._devices), now)
         self._step_signals(fresh, now, uptime_seconds)
         if now - self._refreshed >= REFRESH_SECONDS:
             self._refreshed = now
@@ -267,9 +294,42 @@ class Engine:
         periods = [self._sources[name].source.period_seconds for name in self._paced_by(group)]
         return max(periods, default=1.0)
 
+    def _look_at_devices(self, topology: Topology, now: float) -> None:
+        """Take a new look at '/sys/block': which disks came and went since the last one."""
+        before = self._derived.topology if self._derived is not None else None
+        if before is not None:
+            mounts = self._sources.get("mounts")
+            mounted = mounts.value.mounts if mounts is not None and mounts.value else ()
+            events = devices.changes(before, topology, mounted)
+            self._device_events += events
+            self._devices = devices.step(self._devices, events, topology, now)
+        else:
+            self._devices = devices.step(self._devices, (), topology, now)
+        self._derived = signals.derive(topology)
+
+    def device_events(self) -> list[devices.Event]:
+        """Return what became of disks since the last call."""
+        events, self._device_events = self._device_events, []
+        return events
+
+    def _present(self, subject: str) -> bool:
+        topology = self._topology()
+        return topology is None or any(
+            devices.identity(topology, name).key == subject for name in topology.leaves
+        )
+
+    def _topology(self) -> Topology | None:
+        return None if self._derived is None else self._derived.topology
+
     def _whole_devices(self) -> frozenset[str]:
         topology = self._sources["block"].value
         return frozenset(topology.devices)
+
+    def publish(
+        self, name: str, families: Sequence[Family], samples: Sequence[Sample], now: float
+    ) -> None:
+        """Take what the program says of itself, for '/metrics' and for the rules."""
+        self._publish(name, families, samples, now)
 
     def _publish(
         self, name: str, families: Sequence[Family], samples: Sequence[Sample], now: float
@@ -322,6 +382,9 @@ class Engine:
             if status.good_seconds is not None:
                 age = now - status.good_seconds
                 samples.append(("iowarden_collector_age_seconds", labels, age))
+            lost = status.silent() and not status.held(now)
+            silent = now - status.since_seconds if lost and status.since_seconds else 0.0
+            samples.append(("iowarden_collector_silent_seconds", labels, silent))
         self._publish("collectors", COLLECTOR_FAMILIES, samples, now)
 
     # --- evaluation
@@ -342,6 +405,7 @@ class Engine:
             for index in indices:
                 changes += self._evaluate_rule(index, now)
         if evaluated:
+            changes += self._settle_orphans(now)
             self._publish_alerts(now)
         return changes
 
@@ -369,13 +433,61 @@ class Engine:
             self._problems[name] = str(error)
             return []
         self._solved(rule.alert)
-        alerts = self._alerts[index]
-        gone, changes = self._split_gone(index, found.keys(), now)
-        present = {key: alert for key, alert in alerts.items() if key not in gone}
-        stepped, more = life.step(rule, present, found, now)
+        changes = self._part_with_others(index, now)
+        gone, more = self._split_gone(index, found.keys(), now)
+        present = {k: alert for k, alert in self._alerts[index].items() if k not in gone}
+        stepped, further = life.step(rule, present, found, now)
         active = {key: alert for key, alert in gone.items() if alert.active}
         self._alerts[index] = {**active, **stepped}
-        return changes + more
+        return [*changes, *more, *self._named(index, further)]
+
+    def _named(self, index: int, changes: Iterable[life.Transition]) -> Iterable[life.Transition]:
+        """Give alerts that begin the subject they keep as long as they live."""
+        for change in changes:
+            alert = change.alert
+            if change.before is not life.State.INACTIVE or alert.subject:
+                yield change
+                continue
+            own = devices.subject(self._topology(), self._devices, alert.labels)
+            alert = replace(alert, subject=own.key, object=own.object)
+            self._alerts[index][alert.labels] = alert
+            yield replace(change, alert=alert)
+
+    def _part_with_others(self, index: int, now: float) -> list[life.Transition]:
+        """Set the active alerts aside that are about a disk whose name another one has now."""
+        changes: list[life.Transition] = []
+        for key, alert in list(self._alerts[index].items()):
+            if not alert.active or not alert.subject.startswith("disk "):
+                continue
+            own = devices.subject(self._topology(), self._devices, key)
+            if own.key == alert.subject or not own.key.startswith("disk "):
+                continue
+            after = life.silence(alert, f"{alert.object} is gone; {own.object} has its name", now)
+            del self._alerts[index][key]
+            self._orphans[after.key] = after
+            if after is not alert:
+                changes.append(life.Transition(after, alert.state))
+        return changes
+
+    def _settle_orphans(self, now: float) -> list[life.Transition]:
+        """End the alerts of disks that came back, under whichever name, or are forgotten."""
+        changes: list[life.Transition] = []
+        topology = self._topology()
+        for key, alert in list(self._orphans.items()):
+            index = self._rule_of(alert)
+            since = alert.unknown_seconds if alert.unknown_seconds is not None else now
+            if index is None or now - since > FORGOTTEN_SECONDS:
+                after = replace(alert, state=life.State.INACTIVE, resolved_seconds=now)
+            elif topology is not None and any(
+                devices.identity(topology, name).key == alert.subject for name in topology.leaves
+            ):
+                # It is judged under its new name from here on.
+                after = replace(alert, state=life.State.RESOLVED, resolved_seconds=now)
+            else:
+                continue
+            del self._orphans[key]
+            changes.append(life.Transition(after, alert.state))
+        return changes
 
     def _silence(
         self, index: int, silent: Sequence[str], blind: frozenset[str], now: float
@@ -420,7 +532,10 @@ class Engine:
             if not reason:
                 continue
             after = life.silence(alert, reason, now)
-            if after.unknown_seconds is not None and now - after.unknown_seconds > GONE_SECONDS:
+            if (
+                after.unknown_seconds is not None
+                and now - after.unknown_seconds > FORGOTTEN_SECONDS
+            ):
                 ended = replace(after, state=life.State.INACTIVE, resolved_seconds=now)
                 changes.append(life.Transition(ended, after.state))
                 gone[key] = ended
@@ -522,6 +637,8 @@ class Engine:
             sample = ("iowarden_rule_evaluation_failures_total", labels, count)
             if sample not in samples:
                 samples.append(sample)
+                failing = float(name in self._problems)
+                samples.append(("iowarden_rule_failing", labels, failing))
         self._publish("alerts", ALERT_FAMILIES, samples, now)
 
     # --- what others ask
@@ -546,11 +663,13 @@ class Engine:
         """Give back what `remember` returned before a restart."""
         self._signal_state = signals.recall(self._signal_state, memory)
 
-    def judged(self, labels: Labels) -> bool:
-        """Say whether an alert of these labels would be seen if it fired now.
+    def judged(self, labels: Labels, subject: str) -> bool:
+        """Say whether an alert of these labels about this subject would be seen if it fired now.
 
-        Not while a source of its rule is silent, or its device is not listed.
+        Not while a source of its rule is silent, or what it is about is not there.
         """
+        if subject.startswith("disk ") and not self._present(subject):
+            return False
         for index, rule in enumerate(self._rules):
             if isinstance(rule, Rule) and ("alertname", rule.alert) in labels:
                 sources = self._rule_sources[index]

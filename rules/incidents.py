@@ -13,8 +13,9 @@ import hashlib
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.vocabulary import Labels  # noqa: TC001 - kept over restarts: read at run time
+from iowarden.collectors.vocabulary import Labels
 from iowarden.rules.alerts import Alert, State
+from iowarden.rules.devices import Identity
 from iowarden.rules.notice import Evidence, Reason, Severity
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 
 HOST = "host"
+Key = tuple[Labels, str]
+"""Labels and subject of an alert."""
 HANGING = "B1"
 BLIND_SECONDS = 86_400.0
 MOST_CLEARED = 50
@@ -59,6 +62,13 @@ class Member:
     missed_seconds: float | None = None
     """Since when its condition has not held, while the alert is kept firing."""
     cleared_seconds: float | None = None
+    subject: str = ""
+    """As that of the alert."""
+
+    @property
+    def key(self) -> tuple[Labels, str]:
+        """Return the key of its alert."""
+        return self.labels, self.subject
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,14 +140,6 @@ class Incidents:
     """Keys whose incident differs from what was last kept durably."""
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """What a device is called: the key of its incidents and the words for people."""
-
-    key: str
-    object: str
-
-
 def step(
     state: Incidents,
     alerts: Iterable[Alert],
@@ -145,31 +147,30 @@ def step(
     *,
     install: str,
     policy: Policy,
-    identify: Callable[[str], Identity],
     observe: Callable[[Alert], tuple[Evidence, ...]],
-    judged: Callable[[Labels], bool],
+    judged: Callable[[Labels, str], bool],
 ) -> tuple[Incidents, list[Due], list[Event]]:
     """Return the incidents at `now`, given every alert, the mails that are due and what changed.
 
     `install` is the random identifier of this installation: with the key and a count it makes an
     identifier that is the same again when a kill lost the state but not the mail. `observe` says
     what is measured for an alert now; it is asked once, when the alert joins its incident.
-    `judged` says whether an alert that is over would be seen if it fired: an all clear that nobody
-    can vouch for is none.
+    `judged` says whether an alert that is over, by labels and subject, would be seen if it fired:
+    an all clear that nobody can vouch for is none.
     """
     book = _Book(state, install)
     everything = list(alerts)
     active = [a for a in everything if a.active and a.severity >= Severity.WARNING]
-    resolved = frozenset(a.labels for a in everything if a.state is State.RESOLVED)
-    targets = _targets(book, active, identify)
+    resolved = frozenset(a.key for a in everything if a.state is State.RESOLVED)
+    targets = _targets(book, active)
     by_key: dict[str, list[Alert]] = {}
     for alert in active:
-        by_key.setdefault(targets[alert.labels].key, []).append(alert)
+        by_key.setdefault(targets[alert.key].key, []).append(alert)
     hanging = [a for a in active if a.label("condition") == HANGING and a.state is State.FIRING]
     if hanging:
-        _fold(book, targets[_earliest(hanging).labels])
+        _fold(book, targets[_earliest(hanging).key])
     for alert in active:
-        book.open(targets[alert.labels], alert, now, policy)
+        book.open(targets[alert.key], alert, now, policy)
     dues: list[Due] = []
     stalled = any(alert.label("condition") in HOST_STALLS for alert in active)
     for key, incident in list(book.incidents.items()):
@@ -254,28 +255,25 @@ def _durable(incident: Incident | None) -> Incident | None:
     return replace(incident, active_seconds=0.0, members=members)
 
 
-def _targets(
-    book: _Book, active: list[Alert], identify: Callable[[str], Identity]
-) -> dict[Labels, Identity]:
+def _targets(book: _Book, active: list[Alert]) -> dict[Key, Identity]:
     """Return where each alert belongs; one that is in an open incident stays there."""
     at_home = {
-        member.labels: Identity(key, incident.object)
+        member.key: Identity(key, incident.object)
         for key, incident in book.incidents.items()
         if incident.closed_seconds is None
         for member in incident.members
         if member.cleared_seconds is None
     }
-    targets: dict[Labels, Identity] = {}
+    targets: dict[Key, Identity] = {}
     for alert in active:
-        device = alert.label("device")
-        own = identify(device) if device else Identity(HOST, HOST)
-        targets[alert.labels] = at_home.get(alert.labels, own)
+        own = Identity(alert.subject or HOST, alert.object or HOST)
+        targets[alert.key] = at_home.get(alert.key, own)
     hanging = [a for a in active if a.label("condition") == HANGING and a.state is State.FIRING]
     if hanging:
-        disk = targets[_earliest(hanging).labels]
+        disk = targets[_earliest(hanging).key]
         for alert in active:
-            if alert.label("condition") in HOST_STALLS and targets[alert.labels].key == HOST:
-                targets[alert.labels] = disk
+            if alert.label("condition") in HOST_STALLS and targets[alert.key].key == HOST:
+                targets[alert.key] = disk
     return targets
 
 
@@ -317,21 +315,21 @@ def _is_host_stall(member: Member) -> bool:
 def _refresh(
     incident: Incident,
     alerts: Iterable[Alert],
-    resolved: frozenset[Labels],
+    resolved: frozenset[Key],
     now: float,
     observe: Callable[[Alert], tuple[Evidence, ...]],
 ) -> Incident:
     """Return the incident with its members as they are now."""
-    current = {alert.labels: alert for alert in alerts}
+    current = {alert.key: alert for alert in alerts}
     if not current and not incident.firing:
         return incident
     members = []
     for member in incident.members:
-        alert = current.pop(member.labels, None)
+        alert = current.pop(member.key, None)
         if alert is not None:
             members.append(_member(alert, member, now, observe))
         elif member.cleared_seconds is None:
-            lost = member.state is State.UNKNOWN and member.labels not in resolved
+            lost = member.state is State.UNKNOWN and member.key not in resolved
             after = State.UNKNOWN if lost else State.RESOLVED
             members.append(replace(member, state=after, cleared_seconds=now))
         else:
@@ -368,14 +366,14 @@ def _awaits_all_clear(incident: Incident) -> bool:
     return bool(incident.mails) and not incident.firing and not told
 
 
-def _vouched(incident: Incident, now: float, judged: Callable[[Labels], bool]) -> Incident:
+def _vouched(incident: Incident, now: float, judged: Callable[[Labels, str], bool]) -> Incident:
     """Return an incident that is over, its quiet time begun anew while nobody can see that it is.
 
     After a day without sight it is lost: it will be closed without an all clear.
     """
     if not _awaits_all_clear(incident):
         return incident
-    blind = [m for m in incident.members if m.state is State.RESOLVED and not judged(m.labels)]
+    blind = [m for m in incident.members if m.state is State.RESOLVED and not judged(*m.key)]
     if not blind:
         return incident
     last = max(m.cleared_seconds or now for m in incident.members)
@@ -417,6 +415,7 @@ def _member(
         unknown=unknown,
         evidence=measured,
         missed_seconds=alert.missed_seconds,
+        subject=alert.subject,
     )
 
 

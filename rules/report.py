@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar
 
 from iowarden.rules.alerts import State
-from iowarden.rules.incidents import HANGING, Identity
+from iowarden.rules.devices import identity
+from iowarden.rules.incidents import HANGING
 from iowarden.rules.notice import Evidence, Notice, Reason
 from iowarden.rules.quantity import quantity
 
@@ -20,20 +21,6 @@ _T = TypeVar("_T")
 
 MOST_EVIDENCE = 24
 """Lines of evidence in one mail; a machine with 480 disks must not bury the first."""
-
-
-def identity(topology: Topology | None, name: str) -> Identity:
-    """Return what a device's incidents go by: its serial number, else its WWN, else its name."""
-    device = None if topology is None else topology.devices.get(name)
-    if device is None:
-        return Identity(f"device {name}", name)
-    words = [word for word in (device.vendor, device.model) if word]
-    if device.serial:
-        words.append(f"serial {device.serial}")
-        key = f"disk {device.vendor or ''} {device.model or ''} {device.serial}"
-    else:
-        key = f"disk {device.wwn}" if device.wwn else f"device {name}"
-    return Identity(key, f"{name} ({', '.join(_joined(words))})" if words else name)
 
 
 def evidence(samples: Iterable[Sample], realtime_seconds: float) -> tuple[Evidence, ...]:
@@ -87,13 +74,6 @@ def notice(
             m.unknown.strip() for m in members if m.unknown and m.cleared_seconds is None
         ),
     )
-
-
-def _joined(words: Sequence[str]) -> list[str]:
-    """Return vendor and model as one word, the serial number apart."""
-    plain = [word for word in words if not word.startswith("serial ")]
-    serial = [word for word in words if word.startswith("serial ")]
-    return [" ".join(plain), *serial] if plain else serial
 
 
 def _summary(reason: Reason, members: Sequence[Member], started: float) -> str:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from iowarden.rules import incidents
 from iowarden.rules.alerts import Alert, State
-from iowarden.rules.incidents import Identity, Incidents, Policy
+from iowarden.rules.incidents import Incidents, Policy
 from iowarden.rules.notice import Evidence, Reason, Severity
 
 HOUR = 3600.0
@@ -39,6 +38,8 @@ def alert(
         annotations=(("summary", f"{name} happens"), ("advice", f"cure {name}")),
         active_seconds=since,
         fired_seconds=since,
+        subject=f"disk {device}" if device else "",
+        object=f"{device} (serial {device})" if device else "",
     )
 
 
@@ -67,9 +68,8 @@ class Machine:
                 self.now,
                 install="test",
                 policy=Policy(),
-                identify=lambda name: Identity(f"disk {name}", f"{name} (serial {name})"),
                 observe=lambda a: (Evidence(0.0, "x", a.name),),
-                judged=lambda _: not self.blind,
+                judged=lambda *_: not self.blind,
             )
             for due in dues:
                 self.mails.append((self.now, due.reason, due.incident.object, due.incident.mails))
@@ -355,23 +355,3 @@ def test_every_thread_opens_first_and_ends_in_an_all_clear(
         assert host.mails[-1][1] is Reason.ALL_CLEAR
         for before, after in zip(host.mails, host.mails[1:], strict=False):
             assert (before[1], after[1]) != (Reason.ALL_CLEAR, Reason.ALL_CLEAR)
-
-
-@pytest.mark.parametrize("name", ["sda", "md0"])
-def test_an_alert_stays_in_the_incident_it_opened(name: str) -> None:
-    """The serial number became known later: no second incident for the same fault."""
-    host = Machine()
-    hang = alert("DeviceStall", device=name, condition="B1")
-    host.run(90, hang)
-    state = host.state
-    state, _, _ = incidents.step(
-        state,
-        [hang],
-        host.now,
-        install="test",
-        policy=Policy(),
-        identify=lambda _: Identity("disk of another name", "other"),
-        observe=lambda _: (),
-        judged=lambda _: True,
-    )
-    assert list(state.by_key) == [f"disk {name}"]

@@ -10,6 +10,7 @@ from support.machine import disk, topology
 from iowarden.collectors.block import Md
 from iowarden.rules import report
 from iowarden.rules.alerts import State
+from iowarden.rules.devices import identity
 from iowarden.rules.incidents import Due, Incident, Member
 from iowarden.rules.notice import Reason, Severity
 from iowarden.rules.quantity import quantity
@@ -103,11 +104,11 @@ def test_what_holds_no_longer_is_told_in_the_past() -> None:
 def test_a_disk_goes_by_its_serial_number() -> None:
     """sda today, sdb tomorrow: the same disk; without a serial number the name must do."""
     same = topology(disk("sdb", serial="S1", model="HDD", vendor="ACME"))
-    here, there = report.identity(MACHINE, "sda"), report.identity(same, "sdb")
+    here, there = identity(MACHINE, "sda"), identity(same, "sdb")
     assert here.key == there.key
     assert here.object == "sda (ACME HDD, serial S1)"
-    assert report.identity(topology(disk("sda")), "sda").object == "sda"
-    assert report.identity(None, "sda").key == "device sda"
+    assert identity(topology(disk("sda")), "sda").object == "sda"
+    assert identity(None, "sda").key == "device sda"
 
 
 @pytest.mark.parametrize(

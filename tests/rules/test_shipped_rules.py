@@ -277,10 +277,10 @@ def test_nobody_vouches_for_a_disk_that_is_gone_or_a_source_that_is_silent(
     engine = machine.host.engine
     assert engine is not None
     alert = (("alertname", "DeviceStall"), ("device", "sda"), ("severity", "warning"))
-    assert engine.judged(alert)
+    assert engine.judged(alert, "")
     del machine.disks["sda"]
     machine.run(1)
-    assert not engine.judged(alert)
+    assert not engine.judged(alert, "")
     assert engine.judged((("alertname", "DeviceStall"), ("device", "sdb")))
     broken = Reading("diskstats", Outcome.FAILED, 0.0, 0.0, None, "cable pulled")
     engine.observe([broken], START + machine.second, UPTIME)

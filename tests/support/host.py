@@ -68,14 +68,12 @@ class Host:
         for change in self.engine.evaluate(now):
             if change.alert.state.value == "firing" and change.before.value != "unknown":
                 self.fired.append((uptime, change.alert.name, change.alert.label("severity")))
-        topology = self.engine.status("block").value
         self.incidents, dues, _ = incidents.step(
             self.incidents,
             self.engine.alerts(),
             now,
             install="test",
             policy=Policy(),
-            identify=lambda name: report.identity(topology, name),
             observe=self._measured,
             judged=self.engine.judged,
         )

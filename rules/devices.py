@@ -1,0 +1,229 @@
+"""Which disk it is, and what became of it: identity, and events of devices coming and going. Pure.
+
+A disk is its serial number, not its name: 'sdb' may be another disk tomorrow. What the kernel and
+udev announce is only a reason to look; events follow from what '/sys/block' says before and after,
+so that a recorded machine gives the same ones.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.vocabulary import Family, Sample
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from iowarden.collectors.block import Device, Topology
+    from iowarden.collectors.mounts import Mount
+    from iowarden.collectors.vocabulary import Labels
+
+GONE_SECONDS = 7 * 86_400.0
+"""So long a disk that vanished is missed."""
+
+FAMILIES = (
+    Family(
+        "iowarden_device_gone",
+        "gauge",
+        "1 for a disk that vanished within 7 days, by its last name and what it carried.",
+    ),
+    Family(
+        "iowarden_device_events_total",
+        "counter",
+        "Block devices that came, went or changed, by event.",
+    ),
+)
+
+
+class Change(enum.StrEnum):
+    """What became of a device."""
+
+    ADDED = "added"
+    REMOVED = "removed"
+    RENAMED = "renamed"
+    REPLACED = "replaced"
+    """Another device has the name of one that is gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What a device is called: the key of its incidents and the words for people."""
+
+    key: str
+    object: str
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that became of a disk. `was` is its name before, or the disk that had its name."""
+
+    change: Change
+    name: str
+    identity: Identity
+    was: str = ""
+    carried: tuple[str, ...] = ()
+    """What stood on a device that is gone: arrays, volumes, mount points."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """A disk that vanished. Units: seconds of the program's clock."""
+
+    name: str
+    object: str
+    at_seconds: float
+    carried: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Devices:
+    """What is known of the disks over time; `gone` by identity. Kept over restarts."""
+
+    gone: Mapping[str, Gone] = field(default_factory=dict)
+    names: Mapping[str, Identity] = field(default_factory=dict)
+    """The last identity of every name."""
+    totals: Mapping[str, int] = field(default_factory=dict)
+    """Events so far, by change."""
+
+
+def identity(topology: Topology | None, name: str) -> Identity:
+    """Return what a device's incidents go by: its serial number, else its WWN, else its name.
+
+    A partition is its disk.
+    """
+    device = None if topology is None else topology.devices.get(name)
+    if device is None and topology is not None:
+        device = next((d for d in topology.devices.values() if name in d.partitions), None)
+    if device is None:
+        return Identity(f"device {name}", name)
+    model = " ".join(word for word in (device.vendor, device.model) if word)
+    words = [word for word in (model, f"serial {device.serial}" if device.serial else "") if word]
+    if device.serial:
+        key = f"disk {device.vendor or ''} {device.model or ''} {device.serial}"
+    else:
+        key = f"disk {device.wwn}" if device.wwn else f"device {device.name}"
+    shown = device.dm_name or ", ".join(words)
+    return Identity(key, f"{device.name} ({shown})" if shown else device.name)
+
+
+def subject(topology: Topology | None, state: Devices, labels: Labels) -> Identity:
+    """Return what an alert of these labels is about; the key is '' for the host.
+
+    A full file system is a cause of its own; one that failed (conditions M) is its disk's matter.
+    """
+    own = dict(labels)
+    device, mount_point = own.get("device", ""), own.get("mountpoint", "")
+    if mount_point and not (device and own.get("condition", "").startswith("M")):
+        return Identity(f"file system {mount_point}", mount_point)
+    if not device:
+        return Identity("", "")
+    for key, gone in state.gone.items():
+        if "disk" in own and gone.object == own["disk"]:
+            return Identity(key, gone.object)
+    name = device.removeprefix("/dev/")
+    found = identity(topology, name)
+    return state.names.get(name, found) if found.key == f"device {name}" else found
+
+
+def changes(before: Topology, after: Topology, mounts: Iterable[Mount] = ()) -> list[Event]:
+    """Return what became of the disks between two looks at '/sys/block'."""
+    mounted = tuple(mounts)
+    old = {name: identity(before, name) for name in before.leaves}
+    new = {name: identity(after, name) for name in after.leaves}
+    fresh = {
+        name for name in new if name not in old or _other(before.devices[name], after.devices[name])
+    }
+    left = {name for name in old if name not in new or name in fresh}
+    events: list[Event] = []
+    moved: set[str] = set()
+    for name in sorted(left):
+        own = old[name]
+        there = sorted(n for n in fresh - moved if n != name and new[n].key == own.key)
+        if there and not own.key.startswith("device "):
+            moved.add(there[0])
+            events.append(Event(Change.RENAMED, there[0], new[there[0]], was=name))
+            continue
+        carried = _carried(before, before.devices[name], mounted)
+        if name in fresh and new[name].key != own.key:
+            events.append(Event(Change.REPLACED, name, own, new[name].object, carried))
+        else:
+            events.append(Event(Change.REMOVED, name, own, carried=carried))
+    replaced = {event.name for event in events if event.change is Change.REPLACED}
+    events += [
+        Event(Change.ADDED, name, new[name])
+        for name in sorted(fresh - moved)
+        if name not in replaced
+    ]
+    return events
+
+
+def step(state: Devices, events: Iterable[Event], after: Topology, now: float) -> Devices:
+    """Return what is known after these events; `after` is all there is now."""
+    names = {**state.names, **{name: identity(after, name) for name in after.leaves}}
+    present = {names[name].key for name in after.leaves}
+    totals = dict(state.totals)
+    gone = {
+        key: missed
+        for key, missed in state.gone.items()
+        if key not in present and now - missed.at_seconds < GONE_SECONDS
+    }
+    for event in events:
+        totals[event.change.value] = totals.get(event.change.value, 0) + 1
+        if event.change in (Change.REMOVED, Change.REPLACED) and event.identity.key not in present:
+            gone[event.identity.key] = Gone(event.name, event.identity.object, now, event.carried)
+    missed = {entry.name for entry in gone.values()}
+    kept = {name: own for name, own in names.items() if name in after.leaves or name in missed}
+    return replace(state, gone=gone, names=kept, totals=totals)
+
+
+def samples(state: Devices) -> list[Sample]:
+    """Return the samples of FAMILIES; the counters of events exist from the start."""
+    result: list[Sample] = [
+        (
+            "iowarden_device_gone",
+            (("carried", ", ".join(entry.carried)), ("device", entry.name), ("disk", entry.object)),
+            1.0,
+        )
+        for entry in state.gone.values()
+    ]
+    result += [
+        (
+            "iowarden_device_events_total",
+            (("event", change.value),),
+            float(state.totals.get(change.value, 0)),
+        )
+        for change in Change
+    ]
+    return result
+
+
+def _other(before: Device, after: Device) -> bool:
+    """Whether two devices of one name are two: DISKSEQ counts every disk that ever came up.
+
+    Source: kernel, ABI/stable/sysfs-block (diskseq, 5.15+). Without it a serial number tells, if
+    both could be read.
+    """
+    if before.diskseq is not None and after.diskseq is not None:
+        return before.diskseq != after.diskseq
+    if before.serial and after.serial:
+        return before.serial != after.serial
+    return bool(before.wwn and after.wwn and before.wwn != after.wwn)
+
+
+def _carried(topology: Topology, device: Device, mounts: tuple[Mount, ...]) -> tuple[str, ...]:
+    """Return what stands on a device: arrays and volumes, and where it or they are mounted."""
+    found: list[str] = []
+    sources = {"/dev/" + name for name in (device.name, *device.partitions)}
+    todo = list(device.holders)
+    while todo:
+        name = todo.pop(0)
+        holder = topology.devices.get(name)
+        shown = holder.dm_name if holder is not None and holder.dm_name else name
+        if shown in found:
+            continue
+        found.append(shown)
+        sources |= {f"/dev/{name}", f"/dev/mapper/{shown}"}
+        todo += [] if holder is None else list(holder.holders)
+    return (*found, *dict.fromkeys(m.mount_point for m in mounts if m.source in sources))
