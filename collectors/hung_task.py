@@ -2,16 +2,61 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+from iowarden.collectors.vocabulary import AbsentError, Metric, ParseError, Sample, describe
+
+if TYPE_CHECKING:
+    from iowarden.collectors.files import Root
+
+PREFIX = "/proc/sys/kernel/hung_task_"
 
 
 @dataclass(frozen=True, slots=True)
 class HungTask:
     """Source: kernel, admin-guide/sysctl/kernel.rst. None: this kernel has no such file."""
 
-    detected_total: int | None
+    detected_total: Annotated[
+        int | None, Metric("counter", "Tasks that hung too long, since boot (6.13+).")
+    ]
     """hung_task_detect_count (6.13+)."""
-    warnings_left: int | None
+    warnings_left: Annotated[
+        int | None, Metric("gauge", "Hung tasks the kernel's log will still name; -1: no limit.")
+    ]
     """Lines the log will still get; -1: no limit."""
-    timeout_seconds: int | None
+    timeout_seconds: Annotated[
+        int | None, Metric("gauge", "How long a task may hang before the kernel tells; 0: never.")
+    ]
     """0: nobody looks."""
+
+
+FAMILIES, emit_fields = describe(HungTask, "iowarden_hung_task_")
+
+
+def parse_setting(text: str, path: str) -> int:
+    """Return the one number of a file; only the limit of warnings may be -1."""
+    number = text.strip()
+    if re.fullmatch(r"\d{1,20}|-1", number, re.ASCII) is None:
+        raise ParseError(f"'{path}': expected a number, got {text[:80]!r}")
+    return int(number)
+
+
+def emit(value: HungTask) -> list[Sample]:
+    """Return the samples of FAMILIES."""
+    return emit_fields(value, ())
+
+
+def read_hung_task(root: Root) -> HungTask:
+    """Read the files. Errors: AbsentError (built without), ReadError, ParseError."""
+    timeout_path = PREFIX + "timeout_secs"  # there in every kernel that has the watch (2.6.30+)
+    timeout_seconds = parse_setting(root.read(timeout_path), timeout_path)
+
+    def setting(name: str) -> int | None:
+        try:
+            return parse_setting(root.read(PREFIX + name), PREFIX + name)
+        except AbsentError:
+            return None
+
+    return HungTask(setting("detect_count"), setting("warnings"), timeout_seconds)

@@ -2,15 +2,61 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+from iowarden.collectors.vocabulary import Metric, ParseError, Sample, describe
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from iowarden.collectors.files import Root
+
+PATH = "/proc/loadavg"
+_LOAD = r"(\d{1,12}\.\d\d)"
+_LINE = re.compile(rf"{_LOAD} {_LOAD} {_LOAD} (\d{{1,10}})/(\d{{1,10}}) \d{{1,10}}\s*", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class Loadavg:
     """Counts tasks that run or wait uninterruptibly. Source: kernel, filesystems/proc.rst."""
 
-    load1: float
-    load5: float
-    load15: float
+    load1: Annotated[float, Metric("gauge", "Tasks that run or hang in I/O, average of 1 min.")]
+    load5: Annotated[float, Metric("gauge", "Tasks that run or hang in I/O, average of 5 min.")]
+    load15: Annotated[float, Metric("gauge", "Tasks that run or hang in I/O, average of 15 min.")]
     running: int
-    threads: int
+    threads: Annotated[int, Metric("gauge", "Threads there are, of programs and of the kernel.")]
+
+
+FAMILIES, _emit = describe(Loadavg, "iowarden_")
+
+
+def parse_loadavg(text: str) -> Loadavg:
+    """Return the text of '/proc/loadavg'."""
+    found = _LINE.fullmatch(text)
+    if found is None:
+        message = (
+            f"'{PATH}': expected three averages, '<running>/<threads>' and a number,"
+            f" got {text[:80]!r}"
+        )
+        raise ParseError(message)
+    load1, load5, load15, running, threads = found.groups()
+    return Loadavg(float(load1), float(load5), float(load15), int(running), int(threads))
+
+
+def emit(value: Loadavg) -> list[Sample]:
+    """Return the samples of FAMILIES."""
+    return _emit(value, ())
+
+
+def node_samples(value: Loadavg) -> Iterator[Sample]:
+    """Yield node_exporter's node_load*."""
+    yield "node_load1", (), value.load1
+    yield "node_load5", (), value.load5
+    yield "node_load15", (), value.load15
+
+
+def read_loadavg(root: Root) -> Loadavg:
+    """Read and parse '/proc/loadavg'. Errors: AbsentError, ReadError, ParseError."""
+    return parse_loadavg(root.read_kept(PATH))

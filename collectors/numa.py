@@ -2,13 +2,77 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+from iowarden.collectors.vocabulary import (
+    KIB,
+    AbsentError,
+    Metric,
+    ParseError,
+    Sample,
+    describe,
+    parse_count,
+)
+
+if TYPE_CHECKING:
+    from iowarden.collectors.files import Root
+
+DIRECTORY = "/sys/devices/system/node"
+_NAME = re.compile(r"node(\d{1,6})", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One node. Source: kernel, drivers/base/node.c."""
+    """One node. Source: kernel, drivers/base/node.c ('kB' there means 1024 bytes)."""
 
     node: int
-    total_bytes: int
-    free_bytes: int
+    total_bytes: Annotated[int, Metric("gauge", "Memory of a NUMA node; 0: it has CPUs only.")]
+    free_bytes: Annotated[int, Metric("gauge", "Unused memory of a NUMA node.")]
+
+
+FAMILIES, _emit = describe(Node, "iowarden_numa_")
+
+
+def parse_node(text: str, node: int) -> Node:
+    """Return the text of a node's 'meminfo', lines 'Node <n> <key>: <n> kB'."""
+    found: dict[str, int] = {}
+    for line in text.split("\n"):
+        match line.split():
+            case ["Node", _, ("MemTotal:" | "MemFree:") as key, digits, "kB"]:
+                try:
+                    found[key] = parse_count(digits) * KIB
+                except ValueError:
+                    continue  # the line is missing below
+    missing = [key for key in ("MemTotal:", "MemFree:") if key not in found]
+    if missing:
+        message = (
+            f"'{DIRECTORY}/node{node}/meminfo': expected a line 'Node {node} {missing[0]} <n> kB',"
+            f" got {text[:80]!r}"
+        )
+        raise ParseError(message)
+    return Node(node, found["MemTotal:"], found["MemFree:"])
+
+
+def emit(value: tuple[Node, ...]) -> list[Sample]:
+    """Return the samples of FAMILIES, labelled by node."""
+    return [sample for node in value for sample in _emit(node, (("node", str(node.node)),))]
+
+
+def read_numa(root: Root) -> tuple[Node, ...]:
+    """Read all nodes, by number; one that is taken out meanwhile is left out.
+
+    Errors: AbsentError (a kernel without NUMA), ReadError, ParseError.
+    """
+    numbers = [int(found[1]) for name in root.names(DIRECTORY) if (found := _NAME.fullmatch(name))]
+    nodes: list[Node] = []
+    for number in sorted(numbers):
+        try:
+            text = root.read(f"{DIRECTORY}/node{number}/meminfo")
+        except AbsentError:
+            continue
+        nodes.append(parse_node(text, number))
+    if not nodes:
+        raise AbsentError(f"'{DIRECTORY}': no memory node")
+    return tuple(nodes)

@@ -5,7 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from iowarden.collectors import block, diskstats, meminfo, pressure, stat, vm_sysctl, vmstat
+from iowarden.collectors import (
+    block,
+    diskstats,
+    hung_task,
+    loadavg,
+    meminfo,
+    numa,
+    pressure,
+    stat,
+    thp,
+    uname,
+    vm_sysctl,
+    vmstat,
+)
 from iowarden.collectors.vocabulary import (
     AbsentError,
     Family,
@@ -118,6 +131,50 @@ SOURCES = (
         read=vm_sysctl.read_vm_sysctl,
         families=vm_sysctl.FAMILIES,
         emit=lambda value, _: vm_sysctl.emit(value),
+    ),
+    Source(
+        name="numa",
+        period_seconds=15,
+        may_hang=False,
+        read=numa.read_numa,
+        families=numa.FAMILIES,
+        emit=lambda value, _: numa.emit(value),
+    ),
+    Source(
+        name="hung_task",
+        period_seconds=15,
+        may_hang=False,
+        read=hung_task.read_hung_task,
+        families=hung_task.FAMILIES,
+        emit=lambda value, _: hung_task.emit(value),
+    ),
+    Source(
+        name="loadavg",
+        period_seconds=15,
+        may_hang=False,
+        read=loadavg.read_loadavg,
+        families=loadavg.FAMILIES,
+        emit=lambda value, _: loadavg.emit(value),
+        node=loadavg.node_samples,
+        node_prefixes=("node_load1", "node_load5"),
+    ),
+    Source(
+        name="thp",
+        period_seconds=60,
+        may_hang=False,
+        read=thp.read_thp,
+        families=thp.FAMILIES,
+        emit=lambda value, _: thp.emit(value),
+    ),
+    Source(
+        name="uname",
+        period_seconds=60,
+        may_hang=False,
+        read=uname.read_uname,
+        families=uname.FAMILIES,
+        emit=lambda value, _: uname.emit(value),
+        node=uname.node_samples,
+        node_prefixes=("node_uname_",),
     ),
     Source(
         name="block",

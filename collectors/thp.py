@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.vocabulary import AbsentError, Family, ParseError, Sample
+
+if TYPE_CHECKING:
+    from iowarden.collectors.files import Root
+
+DIRECTORIES = (
+    "/sys/kernel/mm/transparent_hugepage",
+    "/sys/kernel/mm/redhat_transparent_hugepage",
+)
+_IN_FORCE = re.compile(r"\[([a-z+]{1,30})\]", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,4 +28,45 @@ class TransparentHugepage:
     enabled: str
     """'always', 'madvise' or 'never'."""
     defrag: str | None
-    """'always', 'defer', 'defer+madvise', 'madvise' or 'never'."""
+    """'always', 'defer', 'defer+madvise', 'madvise' or 'never'; None: there is no such file."""
+
+
+FAMILIES = (
+    Family("iowarden_thp_info", "gauge", "Settings of transparent huge pages that are in force."),
+)
+
+
+def parse_choice(text: str, path: str) -> str:
+    """Return the word in brackets: 'madvise' of 'always [madvise] never'."""
+    found = _IN_FORCE.findall(text)
+    if len(found) != 1:
+        message = f"'{path}': expected one of its words in brackets, got {text[:80]!r}"
+        raise ParseError(message)
+    word: str = found[0]
+    return word
+
+
+def emit(value: TransparentHugepage) -> list[Sample]:
+    """Return the sample of FAMILIES."""
+    labels = (("defrag", value.defrag or ""), ("enabled", value.enabled))
+    return [("iowarden_thp_info", labels, 1)]
+
+
+def read_thp(root: Root) -> TransparentHugepage:
+    """Read the settings. Errors: AbsentError (built without), ReadError, ParseError."""
+    absent: AbsentError | None = None
+    for directory in DIRECTORIES:
+        try:
+            enabled = _choice(root, directory + "/enabled")
+        except AbsentError as error:
+            absent = absent or error
+            continue
+        try:
+            return TransparentHugepage(enabled, _choice(root, directory + "/defrag"))
+        except AbsentError:
+            return TransparentHugepage(enabled, None)
+    raise absent or AbsentError(DIRECTORIES[0])
+
+
+def _choice(root: Root, path: str) -> str:
+    return parse_choice(root.read(path), path)

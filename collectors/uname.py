@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.vocabulary import AbsentError, Family, Labels, ParseError, Sample
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from iowarden.collectors.files import Root
+
+DIRECTORY = "/proc/sys/kernel"
+_LIMIT_CHARACTERS = 4 * 65
+"""A name has at most 64 bytes (uname(2)), each escaped at worst."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,3 +29,56 @@ class Uname:
     machine: str | None
     """None: this kernel has no '/proc/sys/kernel/arch' (6.1+) and it is no live machine."""
     domainname: str
+
+
+FAMILIES = (Family("iowarden_uname_info", "gauge", "Kernel and name of this machine."),)
+
+
+def emit(value: Uname) -> list[Sample]:
+    """Return the sample of FAMILIES."""
+    return [("iowarden_uname_info", _labels(value), 1)]
+
+
+def node_samples(value: Uname) -> Iterator[Sample]:
+    """Yield node_exporter's node_uname_info."""
+    yield "node_uname_info", _labels(value), 1
+
+
+def parse_name(text: str, path: str) -> str:
+    """Return the one line of a file of '/proc/sys/kernel'."""
+    line = text.removesuffix("\n")
+    if not line or "\n" in line or not line.isprintable() or len(line) > _LIMIT_CHARACTERS:
+        raise ParseError(f"'{path}': expected one line of text, got {text[:80]!r}")
+    return line
+
+
+def read_uname(root: Root) -> Uname:
+    """Read the files. Errors: AbsentError, ReadError, ParseError."""
+
+    def name(file: str) -> str:
+        path = f"{DIRECTORY}/{file}"
+        return parse_name(root.read(path), path)
+
+    try:
+        machine = name("arch")
+    except AbsentError:
+        machine = os.uname().machine if not root.path else None
+    return Uname(
+        sysname=name("ostype"),
+        nodename=name("hostname"),
+        release=name("osrelease"),
+        version=name("version"),
+        machine=machine,
+        domainname=name("domainname"),
+    )
+
+
+def _labels(value: Uname) -> Labels:
+    return (
+        ("domainname", value.domainname),
+        ("machine", value.machine or ""),
+        ("nodename", value.nodename),
+        ("release", value.release),
+        ("sysname", value.sysname),
+        ("version", value.version),
+    )

@@ -1,4 +1,4 @@
-"""The kernel's release and its settings for dirty memory, from '/proc/sys'."""
+"""The kernel's release and its settings for memory, from '/proc/sys'."""
 
 from __future__ import annotations
 
@@ -6,7 +6,15 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-from iowarden.collectors.vocabulary import AbsentError, Metric, ParseError, Sample, describe
+from iowarden.collectors.vocabulary import (
+    KIB,
+    AbsentError,
+    Metric,
+    ParseError,
+    ReadError,
+    Sample,
+    describe,
+)
 
 if TYPE_CHECKING:
     from iowarden.collectors.files import Root
@@ -19,7 +27,7 @@ _CENTISECONDS_PER_SECOND = 100
 
 @dataclass(frozen=True, slots=True)
 class VmSysctl:
-    """Settings of '/proc/sys/vm' that rule write-back, and the kernel's release.
+    """Settings of '/proc/sys/vm' that rule write-back and reclaim, and the kernel's release.
 
     Source: kernel, admin-guide/sysctl/vm.rst. Ratios are in percent as the kernel has them; of a
     ratio and its bytes only one is in force, the other reads 0. None: this kernel has no such file.
@@ -49,6 +57,27 @@ class VmSysctl:
     kernel_release: str
     kernel: tuple[int, int, int]
     """The release's first three numbers: (6, 1, 0) of '6.1.0-18-amd64'."""
+    zone_reclaim_mode: Annotated[
+        int | None,
+        Metric("gauge", "Setting vm.zone_reclaim_mode, bits: 1 reclaim, 2 write out, 4 swap."),
+    ] = None
+    swappiness: Annotated[int | None, Metric("gauge", "Setting vm.swappiness.")] = None
+    overcommit_memory: Annotated[
+        int | None,
+        Metric("gauge", "Setting vm.overcommit_memory: 0 by estimate, 1 always, 2 up to a limit."),
+    ] = None
+    overcommit_ratio: Annotated[
+        int | None, Metric("gauge", "Setting vm.overcommit_ratio, in percent.")
+    ] = None
+    min_free_bytes: Annotated[
+        int | None, Metric("gauge", "Setting vm.min_free_kbytes: memory that is kept free.")
+    ] = None
+    nr_hugepages: Annotated[
+        int | None, Metric("gauge", "Huge pages of the default size that are set aside.")
+    ] = None
+    bdflush: Annotated[
+        bool, Metric("gauge", "1 if there is vm.bdflush, which rules write-back in 2.4.")
+    ] = False
 
 
 FAMILIES, emit_settings = describe(VmSysctl, "iowarden_vm_")
@@ -94,6 +123,7 @@ def read_vm_sysctl(root: Root) -> VmSysctl:
         centiseconds = setting(name)
         return None if centiseconds is None else centiseconds / _CENTISECONDS_PER_SECOND
 
+    min_free_kib = setting("min_free_kbytes")
     return VmSysctl(
         dirty_ratio=setting("dirty_ratio"),
         dirty_background_ratio=setting("dirty_background_ratio"),
@@ -102,6 +132,23 @@ def read_vm_sysctl(root: Root) -> VmSysctl:
         dirty_expire_seconds=seconds("dirty_expire_centisecs"),
         dirty_writeback_seconds=seconds("dirty_writeback_centisecs"),
         laptop_mode=setting("laptop_mode"),
+        zone_reclaim_mode=setting("zone_reclaim_mode"),
+        swappiness=setting("swappiness"),
+        overcommit_memory=setting("overcommit_memory"),
+        overcommit_ratio=setting("overcommit_ratio"),
+        min_free_bytes=None if min_free_kib is None else min_free_kib * KIB,
+        nr_hugepages=setting("nr_hugepages"),
+        bdflush=_exists(root, DIRECTORY + "/bdflush"),
         kernel_release=release.strip(),
         kernel=parse_release(release),
     )
+
+
+def _exists(root: Root, path: str) -> bool:
+    try:
+        root.read(path)
+    except AbsentError:
+        return False
+    except ReadError:
+        pass  # what it says is of no interest
+    return True

@@ -298,6 +298,17 @@ KEYS = (
     Key("periods.pressure", _PACE, "1s", "1s", "How often '/proc/pressure' is read."),
     Key("periods.diskstats", _PACE, "1s", "1s", "How often '/proc/diskstats' is read."),
     Key("periods.vm_sysctl", _PERIOD, "15s", "15s", "How often '/proc/sys/vm' is read."),
+    Key("periods.numa", _PERIOD, "15s", "15s", "How often the memory of NUMA nodes is read."),
+    Key(
+        "periods.hung_task", _PERIOD, "15s", "15s",
+        "How often the kernel's count of hung tasks is read.",
+    ),
+    Key("periods.loadavg", _PERIOD, "15s", "15s", "How often '/proc/loadavg' is read."),
+    Key(
+        "periods.thp", _PERIOD, "60s", "60s",
+        "How often the settings of transparent huge pages are read.",
+    ),
+    Key("periods.uname", _PERIOD, "60s", "60s", "How often the kernel's names are read."),
     Key("periods.block", _PERIOD, "60s", "60s", "How often the settings in '/sys/block' are read."),
     Key(
         "rule_interval", _PERIOD, "15s", "15s",

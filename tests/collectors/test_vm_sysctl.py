@@ -35,6 +35,30 @@ def test_a_kernel_before_2_6_29_has_no_dirty_bytes(machine: MachineMaker) -> Non
     assert "iowarden_vm_dirty_bytes" not in samples
 
 
+def test_settings_of_memory(machine: MachineMaker) -> None:
+    """KiB become bytes; a kernel built without NUMA or huge pages has no such settings."""
+    files = {
+        "/proc/sys/vm/min_free_kbytes": "67584\n",
+        "/proc/sys/vm/swappiness": "0\n",
+        "/proc/sys/vm/overcommit_memory": "2\n",
+        "/proc/sys/vm/overcommit_ratio": "50\n",
+    }
+    value = read_vm_sysctl(machine(KERNEL_2_6_18 | files))
+    assert (value.min_free_bytes, value.swappiness) == (67_584 * 1024, 0)
+    assert (value.overcommit_memory, value.overcommit_ratio) == (2, 50)
+    assert (value.zone_reclaim_mode, value.nr_hugepages, value.bdflush) == (None, None, False)
+    samples = {name: number for name, _, number in emit(value)}
+    assert samples["iowarden_vm_swappiness"] == 0
+    assert "iowarden_vm_zone_reclaim_mode" not in samples
+
+
+@pytest.mark.parametrize("content", ["100 1200 128 512 500 6000 80 0 0\n", None])
+def test_bdflush_is_seen(content: str | None, machine: MachineMaker) -> None:
+    """The file of 2.4 is there, whatever it says and whether it can be read or not."""
+    files = KERNEL_2_6_18 | {"/proc/sys/vm/bdflush": content}
+    assert read_vm_sysctl(machine(files)).bdflush is True
+
+
 @pytest.mark.parametrize(
     ("release", "expected"),
     [
