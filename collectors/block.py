@@ -7,8 +7,8 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.sysfs import shown
 from iowarden.collectors.vocabulary import (
-    KIB,
     SECTOR_BYTES,
     AbsentError,
     Family,
@@ -68,8 +68,6 @@ class Device:
     serial: str | None
     wwn: str | None
     timeout_seconds: float | None
-    nr_requests: int | None
-    read_ahead_bytes: int | None
     host: str | None
     """SCSI host adapter ('host2')."""
     dm_name: str | None
@@ -77,6 +75,8 @@ class Device:
     md: Md | None
     diskseq: int | None = None
     """Number of this coming-up among all disks that ever came up here (5.15+)."""
+    removable: bool | None = None
+    read_only: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +100,7 @@ FAMILIES = (
         "gauge",
         "Time after which the kernel gives a command up.",
     ),
-    Family(
-        "iowarden_device_queue_requests",
-        "gauge",
-        "Requests the device's queue holds (nr_requests).",
-    ),
-    Family("iowarden_device_read_ahead_bytes", "gauge", "Read-ahead of a device."),
+    Family("iowarden_device_read_only", "gauge", "1 when the kernel refuses to write to a device."),
     Family(
         "iowarden_device_mapper_suspended", "gauge", "1 while a device-mapper device is suspended."
     ),
@@ -135,8 +130,7 @@ def emit(value: Topology) -> list[Sample]:
             ("iowarden_device_size_bytes", device.size_bytes),
             ("iowarden_device_rotational", device.rotational),
             ("iowarden_device_timeout_seconds", device.timeout_seconds),
-            ("iowarden_device_queue_requests", device.nr_requests),
-            ("iowarden_device_read_ahead_bytes", device.read_ahead_bytes),
+            ("iowarden_device_read_only", device.read_only),
             ("iowarden_device_mapper_suspended", device.dm_suspended),
         ):
             if number is not None:
@@ -220,7 +214,7 @@ def read_block(root: Root) -> Topology:
             slaves[head].add(name)
             holders[name].add(head)
     devices = {
-        _shown(name): _device(root, name, entries, partitions[name], slaves[name], holders[name])
+        shown(name): _device(root, name, entries, partitions[name], slaves[name], holders[name])
         for name, entries in listed.items()
     }
     return Topology(devices, tuple(name for name, device in devices.items() if device.leaf))
@@ -245,37 +239,40 @@ def _device(
         value = text(attribute)
         return None if value is None else parse_number(value)
 
-    size, rotational = number("size"), number("queue/rotational")
+    def flag(attribute: str) -> bool | None:
+        value = number(attribute)
+        return None if value is None else value != 0
+
+    size = number("size")
     seconds, milliseconds = number("device/timeout"), number("queue/io_timeout")
     timeout = (
         seconds if seconds is not None else None if milliseconds is None else milliseconds / 1000
     )
-    read_ahead, suspended = number("queue/read_ahead_kb"), number("dm/suspended")
     return Device(
-        name=_shown(name),
+        name=shown(name),
         device_number=text("dev"),
-        slaves=tuple(sorted(map(_shown, slaves))),
-        holders=tuple(sorted(map(_shown, holders))),
-        partitions=tuple(sorted(map(_shown, partitions))),
+        slaves=tuple(sorted(map(shown, slaves))),
+        holders=tuple(sorted(map(shown, holders))),
+        partitions=tuple(sorted(map(shown, partitions))),
         leaf=not slaves and not _NEVER_LEAF.fullmatch(name),
         size_bytes=None if size is None else size * SECTOR_BYTES,
-        rotational=None if rotational is None else rotational != 0,
+        rotational=flag("queue/rotational"),
         model=text("device/model") or text("device/name"),
         vendor=text("device/vendor"),
         serial=text("serial") or text("device/serial") or _serial_page(root, path, entries),
         wwn=_wwn(text("device/wwid") or text("wwid")),
         timeout_seconds=timeout,
-        nr_requests=number("queue/nr_requests"),
-        read_ahead_bytes=None if read_ahead is None else read_ahead * KIB,
         host=_host(root, path, entries),
         dm_name=text("dm/name"),
-        dm_suspended=None if suspended is None else suspended != 0,
+        dm_suspended=flag("dm/suspended"),
         md=_md(
             text("md/level"), number("md/raid_disks"), number("md/layout"), number("md/chunk_size")
         )
         if "md" in entries
         else None,
         diskseq=number("diskseq"),
+        removable=flag("removable"),
+        read_only=flag("ro"),
     )
 
 
@@ -325,7 +322,3 @@ def _names(root: Root, path: str) -> list[str] | None:
 
 def _words(text: str) -> str | None:
     return " ".join(text.replace("\0", " ").split()) or None
-
-
-def _shown(name: str) -> str:
-    return name.encode(errors="surrogateescape").decode(errors="backslashreplace")

@@ -2,7 +2,25 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping  # noqa: TC003 - to be evaluated
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+from iowarden.collectors.sysfs import Attributes, attributes, shown
+from iowarden.collectors.vocabulary import KIB, SECTOR_BYTES, Family, Metric, Sample, describe
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from iowarden.collectors.files import Root
+    from iowarden.collectors.vocabulary import Labels
+
+DIRECTORY = "/sys/block"
+_NO_QUEUE_TO_TUNE = re.compile(r"(loop|ram|zram|sr|fd)\d+")
+"""In a file, in memory or removable."""
+_SCHEDULER = re.compile(r"(\[)?([\w-]+)(?(1)\])", re.ASCII)
+_WRITE_CACHE = {"write back": True, "write through": False}
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,29 +37,193 @@ class Partition:
 class Queue:
     """The queue of one whole device. None: the kernel does not tell.
 
-    Source: kernel, block/queue-sysfs.rst; ABI/stable/sysfs-block.
+    Source: kernel, block/queue-sysfs.rst; ABI/stable/sysfs-block. An alignment offset of -1 says
+    that the device or what it stands on is misaligned (block/blk-settings.c).
     """
 
     device: str
     scheduler: str | None
     """The one in force: 'none', 'mq-deadline', 'bfq', 'cfq' ..."""
     schedulers: tuple[str, ...]
-    read_ahead_bytes: int | None
+    read_ahead_bytes: Annotated[int | None, Metric("gauge", "Read-ahead of a device.")]
     nr_requests: int | None
-    max_sectors_bytes: int | None
+    max_sectors_bytes: Annotated[
+        int | None, Metric("gauge", "Largest request the kernel sends (max_sectors_kb).")
+    ]
     """Largest request the block layer sends (max_sectors_kb)."""
-    max_hw_sectors_bytes: int | None
-    minimum_io_bytes: int | None
-    optimal_io_bytes: int | None
+    max_hw_sectors_bytes: Annotated[
+        int | None, Metric("gauge", "Largest request the driver takes (max_hw_sectors_kb).")
+    ]
+    minimum_io_bytes: Annotated[
+        int | None, Metric("gauge", "Least request without a penalty; of RAID the chunk.")
+    ]
+    optimal_io_bytes: Annotated[
+        int | None,
+        Metric("gauge", "Best request; of RAID the stripe. 0: the device does not say."),
+    ]
     """0: the device does not say."""
-    physical_block_bytes: int | None
-    logical_block_bytes: int | None
-    chunk_bytes: int | None
+    physical_block_bytes: Annotated[
+        int | None, Metric("gauge", "Least that the device writes in one piece.")
+    ]
+    logical_block_bytes: Annotated[
+        int | None, Metric("gauge", "Least that the device can be asked for.")
+    ]
+    chunk_bytes: Annotated[
+        int | None, Metric("gauge", "Boundary that no request may cross (chunk_sectors); 0: none.")
+    ]
     """chunk_sectors: 0 where there is none."""
-    alignment_offset_bytes: int | None
+    alignment_offset_bytes: Annotated[
+        int | None, Metric("gauge", "Offset of the device's blocks from its start; -1: misaligned.")
+    ]
     rotational: bool | None
     write_cache: str | None
     """'write back' or 'write through'."""
     read_only: bool | None
     size_bytes: int | None
     partitions: tuple[Partition, ...]
+    unread: str = ""
+    """The first attribute that is there and could not be read, and why."""
+
+
+_SETTINGS, _emit_settings = describe(Queue, "iowarden_device_")
+FAMILIES = (
+    *_SETTINGS,
+    Family(
+        "iowarden_device_queue_requests",
+        "gauge",
+        "Requests the device's queue holds (nr_requests).",
+    ),
+    Family(
+        "iowarden_device_write_back", "gauge", "1 when the kernel takes its write cache for on."
+    ),
+    Family("iowarden_device_scheduler_info", "gauge", "1; the I/O scheduler in force."),
+    Family("iowarden_partition_start_bytes", "gauge", "Where a partition begins on its device."),
+    Family("iowarden_partition_size_bytes", "gauge", "Size of a partition."),
+    Family(
+        "iowarden_partition_alignment_offset_bytes",
+        "gauge",
+        "Offset of the device's blocks from the partition's start; -1: misaligned.",
+    ),
+)
+
+
+def parse_schedulers(text: str) -> tuple[str, tuple[str, ...]]:
+    """Return the scheduler in force and all there are, of 'none [mq-deadline] kyber'.
+
+    A device without a choice may print one word without brackets. Errors: ValueError.
+    """
+    words = text.split()
+    found = [_SCHEDULER.fullmatch(word) for word in words]
+    names = tuple(match[2] for match in found if match)
+    chosen = [match[2] for match in found if match and match[1]] or list(names)
+    if len(names) != len(words) or len(chosen) != 1:
+        raise ValueError(f"expected '<name> [<name in force>] ...', got {text[:80]!r}")
+    return chosen[0], names
+
+
+def emit(value: Mapping[str, Queue]) -> list[Sample]:
+    """Return the samples of FAMILIES."""
+    samples: list[Sample] = []
+    for device, queue in value.items():
+        labels: Labels = (("device", device),)
+        samples += _emit_settings(queue, labels)
+        if queue.nr_requests is not None:
+            samples.append(("iowarden_device_queue_requests", labels, queue.nr_requests))
+        if queue.write_cache is not None:
+            on = float(_WRITE_CACHE[queue.write_cache])
+            samples.append(("iowarden_device_write_back", labels, on))
+        if queue.scheduler is not None:
+            labels = (("device", device), ("scheduler", queue.scheduler))
+            samples.append(("iowarden_device_scheduler_info", labels, 1.0))
+        for partition in queue.partitions:
+            labels = (("device", device), ("partition", partition.name))
+            for name, number in (
+                ("iowarden_partition_start_bytes", partition.start_bytes),
+                ("iowarden_partition_size_bytes", partition.size_bytes),
+                ("iowarden_partition_alignment_offset_bytes", partition.alignment_offset_bytes),
+            ):
+                if number is not None:
+                    samples.append((name, labels, number))
+    return samples
+
+
+def unread(value: Mapping[str, Queue]) -> Iterator[tuple[Labels, str]]:
+    """Yield the devices of which an attribute could not be read, and why."""
+    for device, queue in value.items():
+        if queue.unread:
+            yield (("device", device),), queue.unread
+
+
+def read_queue(root: Root) -> dict[str, Queue]:
+    """Read the queues of all whole devices but loop, RAM, CD and floppy ones, by name.
+
+    A device that vanishes meanwhile is left out, as is one without a queue.
+    Limits: may hang on a sick disk. Errors: AbsentError, ReadError (of '/sys/block'), ParseError.
+    """
+    queues = {}
+    for name in root.names(DIRECTORY):
+        if _NO_QUEUE_TO_TUNE.fullmatch(name):
+            continue
+        device = attributes(root, f"{DIRECTORY}/{name}")
+        settings = None if device is None else device.below("queue")
+        if device is None or settings is None:
+            continue
+        queue = _queue(name, device, settings)
+        if not (settings.vanished() or device.vanished()):
+            queues[queue.device] = queue
+    return queues
+
+
+def _queue(name: str, device: Attributes, settings: Attributes) -> Queue:
+    scheduler, schedulers = _schedulers(settings)
+    write_cache = settings.text("write_cache")
+    if write_cache is not None and write_cache not in _WRITE_CACHE:
+        raise settings.wrong("write_cache", "'write back' or 'write through'", write_cache)
+    partitions, problem = _partitions(name, device)
+    return Queue(
+        device=shown(name),
+        scheduler=scheduler,
+        schedulers=schedulers,
+        read_ahead_bytes=settings.count("read_ahead_kb", KIB),
+        nr_requests=settings.count("nr_requests"),
+        max_sectors_bytes=settings.count("max_sectors_kb", KIB),
+        max_hw_sectors_bytes=settings.count("max_hw_sectors_kb", KIB),
+        minimum_io_bytes=settings.count("minimum_io_size"),
+        optimal_io_bytes=settings.count("optimal_io_size"),
+        physical_block_bytes=settings.count("physical_block_size"),
+        logical_block_bytes=settings.count("logical_block_size"),
+        chunk_bytes=settings.count("chunk_sectors", SECTOR_BYTES),
+        alignment_offset_bytes=device.signed("alignment_offset"),
+        rotational=settings.flag("rotational"),
+        write_cache=write_cache,
+        read_only=device.flag("ro"),
+        size_bytes=device.count("size", SECTOR_BYTES),
+        partitions=partitions,
+        unread=settings.unread or device.unread or problem,
+    )
+
+
+def _schedulers(settings: Attributes) -> tuple[str | None, tuple[str, ...]]:
+    text = settings.text("scheduler")
+    try:
+        return (None, ()) if text is None else parse_schedulers(text)
+    except ValueError:
+        raise settings.wrong("scheduler", "'<name> [<name in force>] ...'", text or "") from None
+
+
+def _partitions(name: str, device: Attributes) -> tuple[tuple[Partition, ...], str]:
+    found, problem = [], ""
+    for entry in device.entries:
+        part = device.below(entry) if entry.startswith(name) else None
+        if part is None or "partition" not in part.entries:
+            continue
+        partition = Partition(
+            name=shown(entry),
+            start_bytes=part.count("start", SECTOR_BYTES),
+            size_bytes=part.count("size", SECTOR_BYTES),
+            alignment_offset_bytes=part.signed("alignment_offset"),
+        )
+        problem = problem or part.unread
+        if not part.vanished():
+            found.append(partition)
+    return tuple(found), problem

@@ -13,6 +13,7 @@ from iowarden.collectors import (
     meminfo,
     numa,
     pressure,
+    queue,
     stat,
     thp,
     uname,
@@ -184,6 +185,16 @@ SOURCES = (
         families=block.FAMILIES,
         emit=lambda value, _: block.emit(value),
         objects=("device",),
+    ),
+    Source(
+        name="queue",
+        period_seconds=60,
+        may_hang=True,
+        read=queue.read_queue,
+        families=queue.FAMILIES,
+        emit=lambda value, _: queue.emit(value),
+        objects=("device",),
+        unread=queue.unread,
     ),
 )
 

@@ -47,8 +47,9 @@ SCSI = disk(
     "sda",
     dev="8:0\n",
     queue__rotational="1\n",
-    queue__nr_requests="64\n",
-    queue__read_ahead_kb="128\n",
+    diskseq="7\n",
+    removable="0\n",
+    ro="1\n",
     device__timeout="30\n",
     device__vendor="ATA     \n",
     device__model="ST4000NM000A-2HZ\n",
@@ -64,8 +65,9 @@ def test_a_scsi_disk_is_its_serial_number(machine: MachineMaker) -> None:
     assert (device.model, device.vendor) == ("ST4000NM000A-2HZ", "ATA")
     assert (device.serial, device.wwn) == ("WS20ABCD", "0x5000c500a1b2c3d4")
     assert (device.host, device.device_number) == ("host2", "8:0")
-    assert (device.size_bytes, device.read_ahead_bytes) == (2048 * 512, 128 * 1024)
-    assert (device.timeout_seconds, device.nr_requests, device.rotational) == (30.0, 64, True)
+    assert (device.size_bytes, device.diskseq) == (2048 * 512, 7)
+    assert (device.timeout_seconds, device.rotational) == (30.0, True)
+    assert (device.removable, device.read_only) == (False, True)
 
 
 def test_identities_of_nvme_and_virtio(machine: MachineMaker) -> None:
@@ -168,12 +170,12 @@ def test_a_reshaping_array_tells_the_shape_it_will_have(machine: MachineMaker) -
 def test_an_attribute_that_cannot_be_read_is_unknown(machine: MachineMaker) -> None:
     """A sick disk answers some attributes with an error: the others stay."""
     files = SCSI | {
-        "/sys/block/sda/queue/nr_requests/x": None,
+        "/sys/block/sda/queue/rotational/x": None,
         "/sys/block/sda/device/vpd_pg80": b"\0",
     }
-    del files["/sys/block/sda/queue/nr_requests"]
+    del files["/sys/block/sda/queue/rotational"]
     device = read_block(machine(files)).devices["sda"]
-    assert (device.nr_requests, device.serial) == (None, None)
+    assert (device.rotational, device.serial) == (None, None)
     assert device.model == "ST4000NM000A-2HZ"
 
 
@@ -212,6 +214,7 @@ def test_series_name_the_disk(machine: MachineMaker) -> None:
         (("device", "sdb"), ("model", ""), ("serial", ""), ("wwn", "")),
     }
     assert ("iowarden_device_timeout_seconds", (("device", "sda"),), 30.0) in samples
+    assert ("iowarden_device_read_only", (("device", "sda"),), 1.0) in samples
     timeouts = [labels for name, labels, _ in samples if name == "iowarden_device_timeout_seconds"]
     assert timeouts == [(("device", "sda"),)]
 

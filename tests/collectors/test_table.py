@@ -35,8 +35,9 @@ PATHS = {
     "thp": "/sys/kernel/mm/transparent_hugepage/enabled",
     "uname": "/proc/sys/kernel/ostype",
     "block": "/sys/block",
+    "queue": "/sys/block",
 }
-LISTED = frozenset({"block", "numa"})
+LISTED = frozenset({"block", "numa", "queue"})
 """Sources that list a directory first: its path is what PATHS has."""
 TEXTS = [source for source in SOURCES if source.name not in LISTED]
 

@@ -51,8 +51,6 @@ def disk(
         serial=serial,
         wwn=None,
         timeout_seconds=timeout_seconds,
-        nr_requests=64,
-        read_ahead_bytes=131_072,
         host="host0",
         dm_name=None,
         dm_suspended=None,

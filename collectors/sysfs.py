@@ -1,0 +1,100 @@
+"""Attributes of sysfs: one value in a file, in directories that are listed once."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.vocabulary import AbsentError, ParseError, ReadError, parse_count
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from iowarden.collectors.files import Root
+
+_SIGNED = re.compile(r"-?\d{1,19}", re.ASCII)
+
+
+class Attributes:
+    """The attributes of one directory; what its listing does not show is never opened.
+
+    Source: kernel, filesystems/sysfs.rst. `unread`: the first attribute that is there and could not
+    be read, and why; '' when all could.
+    Errors: AbsentError, ReadError (of the directory itself).
+    """
+
+    def __init__(self, root: Root, path: str) -> None:
+        """List the directory."""
+        self.path = path
+        self.entries = tuple(root.names(path))
+        self.unread = ""
+        self._known = frozenset(self.entries)
+        self._root = root
+        self._missed = False
+
+    def text(self, name: str) -> str | None:
+        """Return an attribute on one line; None: there is none, it is empty or cannot be read."""
+        if name not in self._known:
+            return None
+        try:
+            text = self._root.read(f"{self.path}/{name}")
+        except AbsentError:
+            self._missed = True
+            return None
+        except ReadError as error:
+            self.unread = self.unread or str(error)
+            return None
+        return " ".join(text.replace("\0", " ").split()) or None
+
+    def count(self, name: str, unit: int = 1) -> int | None:
+        """Return an unsigned number times `unit`, or None. Errors: ParseError."""
+        number = self._parsed(name, "an unsigned number", parse_count)
+        return None if number is None else number * unit
+
+    def signed(self, name: str) -> int | None:
+        """Return a number that may be negative, or None. Errors: ParseError."""
+        return self._parsed(name, "a number", _parse_signed)
+
+    def flag(self, name: str) -> bool | None:
+        """Return whether a number is not 0, or None. Errors: ParseError."""
+        number = self.count(name)
+        return None if number is None else number != 0
+
+    def wrong(self, name: str, expected: str, text: str) -> ParseError:
+        """Return the error of an attribute that does not say what it should."""
+        return ParseError(f"'{self.path}/{name}': expected {expected}, got {text[:80]!r}")
+
+    def below(self, name: str) -> Attributes | None:
+        """Return the directory of this name, or None when there is none."""
+        directory = name.partition("/")[0]
+        return attributes(self._root, f"{self.path}/{name}") if directory in self._known else None
+
+    def vanished(self) -> bool:
+        """Whether the directory went while it was read: then what was read is no whole."""
+        return self._missed and attributes(self._root, self.path) is None
+
+    def _parsed(self, name: str, expected: str, parse: Callable[[str], int]) -> int | None:
+        text = self.text(name)
+        try:
+            return None if text is None else parse(text)
+        except ValueError:
+            raise self.wrong(name, expected, text or "") from None
+
+
+def attributes(root: Root, path: str) -> Attributes | None:
+    """Return a directory's attributes, None when there is no such directory. Errors: ReadError."""
+    try:
+        return Attributes(root, path)
+    except AbsentError:
+        return None
+
+
+def shown(name: str) -> str:
+    """Return a name as it can be printed: bytes that are no UTF-8 are escaped."""
+    return name.encode(errors="surrogateescape").decode(errors="backslashreplace")
+
+
+def _parse_signed(text: str) -> int:
+    if _SIGNED.fullmatch(text) is None:
+        raise ValueError(text)
+    return int(text)
