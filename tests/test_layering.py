@@ -17,7 +17,7 @@ LAYERS = ("daemon", "rules", "collectors")
 
 IMPURE = frozenset(
     "asyncio concurrent ctypes fcntl glob http io logging mmap multiprocessing os pathlib"
-    " psutil queue random secrets select selectors shutil signal smtplib socket sqlite3 ssl"
+    " psutil pyudev queue random secrets select selectors shutil signal smtplib socket sqlite3 ssl"
     " subprocess sys syslog systemd tempfile threading time urllib waitress".split()
 )
 """A file, a clock, a thread, a log, a process, a net: not in 'rules/'."""
@@ -33,6 +33,7 @@ DOORS = {
     "smtplib": "daemon/mail.py",
     "sqlite3": "daemon/state.py",
     "waitress": "daemon/http.py",
+    "pyudev": "collectors/uevents.py",
     "subprocess": None,
 }
 """Modules that one file only may import; None: whichever, but one."""

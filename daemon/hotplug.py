@@ -1,0 +1,32 @@
+"""A thread that waits for the kernel to announce block devices, and tells the loop."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.uevents import Batch, Uevents
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+RETRY_SECONDS = 60.0
+
+
+def listen(post: Callable[[Batch], object]) -> None:
+    """Start the thread; `post` takes every batch, also one that only says what is wrong."""
+    threading.Thread(target=_run, args=(post,), name="uevents", daemon=True).start()
+
+
+def _run(post: Callable[[Batch], object]) -> None:
+    pause = threading.Event()
+    while True:
+        try:
+            uevents = Uevents()
+            while True:
+                post(uevents.wait())
+        except OSError as error:
+            post(
+                Batch((), f"no socket for uevents: {error}; trying again in {RETRY_SECONDS:.0f} s")
+            )
+        pause.wait(RETRY_SECONDS)
