@@ -66,6 +66,17 @@ class Vmstat:
     compaction_stalls_total: Annotated[
         int | None, Metric("counter", "Allocations that had to compact memory themselves.")
     ]
+    node_reclaims_total: Annotated[
+        int | None,
+        Metric("counter", "Times a task freed memory of its own NUMA node (zone_reclaim_success)."),
+    ]
+    node_reclaims_failed_total: Annotated[
+        int | None,
+        Metric("counter", "Times a task tried to and got too little (zone_reclaim_failed)."),
+    ]
+    ballooned_pages_total: Annotated[
+        int | None, Metric("counter", "Pages the balloon gave back to the hypervisor.")
+    ]
     page_cache_drops_total: Annotated[
         int | None, Metric("counter", "Times somebody emptied the page cache by drop_caches.")
     ]
@@ -132,6 +143,9 @@ def parse_vmstat(text: str, page_size_bytes: int) -> Vmstat:
         direct_reclaims_total=total(_ALLOCATION_STALLS),
         direct_scanned_pages_total=total(_DIRECT_SCANS),
         compaction_stalls_total=maybe("compact_stall"),
+        node_reclaims_total=maybe("zone_reclaim_success"),
+        node_reclaims_failed_total=maybe("zone_reclaim_failed"),
+        ballooned_pages_total=maybe("balloon_inflate"),
         page_cache_drops_total=maybe("drop_pagecache"),
         oom_kills_total=maybe("oom_kill"),
         raw=raw,

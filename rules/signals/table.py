@@ -6,7 +6,20 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from iowarden.collectors.vocabulary import Family, Sample
-from iowarden.rules.signals import bandwidth, blocked, device, leaves, limits, lull, writeback
+from iowarden.rules.signals import (
+    bandwidth,
+    blocked,
+    defaults,
+    device,
+    growth,
+    hung,
+    leaves,
+    limits,
+    lull,
+    reclaim,
+    swap,
+    writeback,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -81,6 +94,42 @@ GROUPS: tuple[Group, ...] = (
     Group("device", ("diskstats", "block"), device.FAMILIES),
     Group("lull", ("vmstat", "meminfo", "vm_sysctl", "diskstats", "block", "stat"), lull.FAMILIES),
     Group("blocked", ("stat",), (*blocked.FAMILIES, UPTIME)),
+    Group(
+        "reclaim_stall",
+        ("vmstat", "meminfo", "stat", "diskstats", "block", "pressure"),
+        reclaim.STALL_FAMILIES,
+        reclaim.stall_step,
+        reclaim.StallState(),
+        reclaim.stall_remember,
+        reclaim.stall_recall,
+    ),
+    Group(
+        "direct_reclaim",
+        ("vmstat",),
+        reclaim.DIRECT_FAMILIES,
+        reclaim.direct_step,
+        reclaim.DirectState(),
+    ),
+    Group("swap", ("vmstat", "meminfo"), swap.FAMILIES, swap.step, swap.SwapState()),
+    Group(
+        "hung_task",
+        ("hung_task",),
+        hung.TASK_FAMILIES,
+        hung.task_step,
+        growth.EMPTY,
+        growth.remember,
+        growth.recall,
+    ),
+    Group(
+        "timeouts",
+        ("scsi",),
+        hung.TIMEOUT_FAMILIES,
+        hung.timeout_step,
+        growth.EMPTY,
+        growth.remember,
+        growth.recall,
+    ),
+    Group("numa", ("numa",), defaults.FAMILIES, defaults.step),
 )
 """In the order they are stepped. The first ones share a history and are stepped together."""
 

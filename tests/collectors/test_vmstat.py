@@ -51,6 +51,16 @@ def test_pages_and_kibibytes_become_bytes() -> None:
     assert value.swapped_out_bytes_total == 3 * PAGE
 
 
+def test_what_empties_the_page_cache_without_a_fault_is_counted() -> None:
+    """A balloon and a NUMA machine that reclaims by node; a machine with neither has no zeros."""
+    text = KERNEL_6_1 + "zone_reclaim_success 5\nzone_reclaim_failed 6\nballoon_inflate 7\n"
+    value = parse_vmstat(text, PAGE)
+    assert (value.node_reclaims_total, value.node_reclaims_failed_total) == (5, 6)
+    assert value.ballooned_pages_total == 7
+    value = parse_vmstat(KERNEL_6_1, PAGE)
+    assert (value.node_reclaims_total, value.ballooned_pages_total) == (None, None)
+
+
 def test_a_machine_with_pages_of_64_kib_is_counted_with_its_own() -> None:
     """The page size is the machine's, not ours: a recording of arm64 or ppc64 plays on a PC."""
     value = parse_vmstat(KERNEL_6_1, 65_536)

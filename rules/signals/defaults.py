@@ -1,0 +1,24 @@
+"""What the settings of memory are judged by (domain condition L2).
+
+Source: kernel, admin-guide/sysctl/vm.rst (zone_reclaim_mode).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.vocabulary import Family, Sample
+
+if TYPE_CHECKING:
+    from iowarden.collectors.numa import Node
+    from iowarden.rules.signals.table import View
+
+FAMILIES = (Family("iowarden_numa_nodes", "gauge", "NUMA nodes that have memory."),)
+
+
+def step(state: None, view: View) -> tuple[None, list[Sample] | None]:
+    """Return how many nodes have memory; one that has processors only borrows it anyway."""
+    nodes: tuple[Node, ...] | None = view.inputs.values.get("numa")
+    if nodes is None:
+        return state, None
+    return state, [("iowarden_numa_nodes", (), sum(node.total_bytes > 0 for node in nodes))]

@@ -1,0 +1,98 @@
+"""Tasks the kernel reports as hung, and SCSI commands that timed out (domain conditions B4, B5).
+
+Source: kernel, kernel/hung_task.c and admin-guide/sysctl/kernel.rst; drivers/scsi/scsi_sysfs.c.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.vocabulary import Family, Sample
+from iowarden.rules.signals.blocked import WINDOW_SECONDS
+from iowarden.rules.signals.growth import Growth, grow
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from iowarden.collectors.hung_task import HungTask
+    from iowarden.collectors.scsi import Scsi
+    from iowarden.rules.signals.table import View
+
+TASK_FAMILIES = (
+    Family(
+        "iowarden_hung_tasks_recent",
+        "gauge",
+        "Reports of hung tasks in the last 10 minutes; one that stays hung counts again and again.",
+    ),
+)
+TIMEOUT_FAMILIES = (
+    Family(
+        "iowarden_device_timeouts_recent",
+        "gauge",
+        "SCSI commands to a device that timed out in the last 10 minutes.",
+    ),
+)
+_TASKS = "tasks"
+
+
+def task_step(
+    state: Mapping[str, Growth], view: View
+) -> tuple[Mapping[str, Growth], list[Sample] | None]:
+    """Return the state after a reading and how many hung tasks the kernel reported lately.
+
+    None where nobody can tell: the kernel does not watch, or (before 6.13) has no line of its log
+    left to say so, while tasks wait for I/O.
+    """
+    value: HungTask | None = view.inputs.values.get("hung_task")
+    reports = None if value is None else _reports(value)
+    if value is None or reports is None or value.timeout_seconds == 0:
+        return state, None
+    now = view.inputs.now_seconds
+    growth = grow(state.get(_TASKS), reports, now)
+    stepped = {_TASKS: growth}
+    recent = growth.recent(now)
+    silent = value.detected_total is None and value.warnings_left == 0
+    if silent and not recent and not _seen_without_waiting(view):
+        return stepped, None
+    return stepped, [("iowarden_hung_tasks_recent", (), recent)]
+
+
+def _reports(value: HungTask) -> int | None:
+    """Return a number that rises with each report.
+
+    Before 6.13 nothing counts them, but each line in the log takes one off hung_task_warnings.
+    """
+    if value.detected_total is not None:
+        return value.detected_total
+    left = value.warnings_left
+    return None if left is None or left < 0 else -left
+
+
+def _seen_without_waiting(view: View) -> bool:
+    """Whether no task waited for I/O at some moment of the last seconds: then none hangs on it."""
+    return any(
+        dict(labels).get("at_least") == "1" and seconds < WINDOW_SECONDS
+        for name, labels, seconds in view.told.get("blocked", ())
+        if name == "iowarden_tasks_blocked_seconds"
+    )
+
+
+def timeout_step(
+    state: Mapping[str, Growth], view: View
+) -> tuple[Mapping[str, Growth], list[Sample] | None]:
+    """Return the state after a reading and the time-outs of every disk that counts them."""
+    value: Scsi | None = view.inputs.values.get("scsi")
+    if value is None:
+        return state, None
+    now = view.inputs.now_seconds
+    stepped: dict[str, Growth] = {}
+    samples: list[Sample] = []
+    for address, device in value.devices.items():
+        if device.device is None or device.timeouts_total is None:
+            continue
+        # The address tells a disk from the next one of its name.
+        key = f"{device.device} {address}"
+        stepped[key] = growth = grow(state.get(key), device.timeouts_total, now)
+        labels = (("device", device.device),)
+        samples.append(("iowarden_device_timeouts_recent", labels, growth.recent(now)))
+    return stepped, samples

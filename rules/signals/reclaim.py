@@ -1,0 +1,282 @@
+"""Memory that tasks must free for themselves, and the stall that may come of it (domain C1 to C3).
+
+The stall: the page cache shrinks, free memory grows, and yet next to nothing is read or written
+while tasks wait.
+Sources of the counters: kernel, filesystems/proc.rst ('meminfo') and mm/vmstat.c (vmstat_text).
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping  # noqa: TC003 - to be evaluated
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from iowarden.collectors.vocabulary import Family, Sample
+from iowarden.rules.signals.writeback import GAP_SECONDS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from iowarden.collectors.diskstats import BlockIo
+    from iowarden.collectors.meminfo import Meminfo
+    from iowarden.collectors.pressure import Pressures
+    from iowarden.collectors.stat import Stat
+    from iowarden.collectors.vmstat import Vmstat
+    from iowarden.rules.signals.table import Pairs, View
+
+SHORTEST_SECONDS = 10.0
+LONGEST_SECONDS = 60.0
+MINUTES = 10
+MOVED_RATIO = 0.02
+"""Of all memory: 2.6 GB of 128 GB, far above jitter."""
+FREED_RATIO = 0.5
+"""So much of what the cache lost must have become free memory."""
+IO_RATIO = 0.1
+LEAST_IO_BYTES_PER_SECOND = 1_000_000.0
+"""What is usually less than that cannot collapse."""
+WAITING_TASKS = 4
+PRESSURE_RATIO = 0.1
+_EARLY_SECONDS = 0.5
+"""A tick that comes a little early must not cost a sample."""
+
+STALL_FAMILIES = (
+    Family(
+        "iowarden_reclaim_stall_ratio",
+        "gauge",
+        "Page cache given up within a minute while I/O nearly stopped, as a share of memory.",
+    ),
+    Family(
+        "iowarden_leaf_io_bytes_per_second",
+        "gauge",
+        "Bytes read and written by all leaf devices, over the last 10 s.",
+    ),
+    Family(
+        "iowarden_leaf_io_usual_bytes_per_second",
+        "gauge",
+        "The same, median of the last 10 minutes.",
+    ),
+)
+DIRECT_FAMILIES = (
+    Family(
+        "iowarden_direct_reclaims_per_second",
+        "gauge",
+        "Allocations a second that had to reclaim memory themselves, over the last minute.",
+    ),
+    Family(
+        "iowarden_page_cache_drops_recent",
+        "gauge",
+        "Times somebody emptied the page cache by drop_caches in the last minute.",
+    ),
+)
+
+
+class Moment(NamedTuple):
+    """What one second showed; counters that this kernel lacks stand still."""
+
+    at_seconds: float
+    total_bytes: int
+    free_bytes: int
+    cache_bytes: int
+    """Cached without Shmem: a process that ends takes its shared memory with it."""
+    programs_bytes: int
+    """AnonPages and Shmem: what falls there becomes free, and is no reclaimed cache."""
+    fixed: tuple[int, ...]
+    """Sizes of memory and of the huge page pool, balloon, drops: none may move in a stall."""
+    reclaims: tuple[int, ...]
+    """Counters of which one rises when tasks reclaim or compact for themselves."""
+    pressed: bool
+    waiting_tasks: int
+    io_bytes: int
+    """Read and written by the leaves since the first moment that is kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class StallState:
+    """The last minute second by second, the last 10 minutes of I/O by the minute."""
+
+    moments: tuple[Moment, ...] = ()
+    devices: Mapping[str, int] = field(default_factory=dict)
+    """Bytes read and written by each leaf at the last moment."""
+    rates: Pairs = ()
+    """(end of a minute, bytes per second in it)."""
+
+
+def stall_step(state: StallState, view: View) -> tuple[StallState, list[Sample] | None]:
+    """Return the state after this second and whether reclaim stalls the machine.
+
+    None where nobody can tell: while a source is missing, in the first 10 s, and until a minute of
+    I/O is known.
+    """
+    values = view.inputs.values
+    if view.derived is None or not {"meminfo", "vmstat", "stat", "diskstats"} <= values.keys():
+        return state, None
+    now = view.inputs.now_seconds
+    devices = _totals(values["diskstats"], view.derived.leaves)
+    moment = _moment(
+        now, values["meminfo"], values["vmstat"], values["stat"], values.get("pressure")
+    )
+    last = state.moments[-1] if state.moments else None
+    if last is None or not 0.0 < now - last.at_seconds <= GAP_SECONDS or _restarted(last, moment):
+        return StallState((moment,), devices, state.rates), None
+    moved = sum(
+        max(0, total - state.devices[name])
+        for name, total in devices.items()
+        if name in state.devices
+    )
+    moment = moment._replace(io_bytes=last.io_bytes + moved)
+    kept = tuple(m for m in state.moments if m.at_seconds > now - LONGEST_SECONDS - _EARLY_SECONDS)
+    moments = (*kept, moment)
+    rates = _with_last_minute(state.rates, moments)
+    stepped = StallState(moments, devices, rates)
+    recent = _before(moments, SHORTEST_SECONDS)
+    if recent is None or not rates:
+        return stepped, None
+    rate = (moment.io_bytes - recent.io_bytes) / (now - recent.at_seconds)
+    usual = statistics.median(r for _, r in rates)
+    ratio = (
+        _lost_ratio(moments)
+        if usual >= LEAST_IO_BYTES_PER_SECOND and rate <= IO_RATIO * usual and _waiting(moments)
+        else 0.0
+    )
+    return stepped, [
+        ("iowarden_reclaim_stall_ratio", (), ratio),
+        ("iowarden_leaf_io_bytes_per_second", (), rate),
+        ("iowarden_leaf_io_usual_bytes_per_second", (), usual),
+    ]
+
+
+def stall_remember(state: StallState) -> dict[str, Pairs]:
+    """Return what is usual: it takes 10 minutes to learn."""
+    return {"leaves": state.rates}
+
+
+def stall_recall(state: StallState, kept: Mapping[str, Pairs]) -> StallState:
+    """Return the state with what was usual before a restart."""
+    rates = tuple(sorted({*kept.get("leaves", ()), *state.rates}))[-MINUTES:]
+    return StallState(state.moments, state.devices, rates)
+
+
+def _moment(
+    now: float, meminfo: Meminfo, vmstat: Vmstat, stat: Stat, pressures: Pressures | None
+) -> Moment:
+    shared = meminfo.shared_bytes or 0
+    memory = None if pressures is None else pressures.memory
+    some = None if memory is None else memory.some_avg10_ratio
+    return Moment(
+        at_seconds=now,
+        total_bytes=meminfo.total_bytes,
+        free_bytes=meminfo.free_bytes,
+        cache_bytes=meminfo.cached_bytes - shared,
+        programs_bytes=(meminfo.anon_bytes or 0) + shared,
+        fixed=(
+            meminfo.total_bytes,
+            meminfo.raw.get("HugePages_Total", 0),
+            vmstat.ballooned_pages_total or 0,
+            vmstat.page_cache_drops_total or 0,
+        ),
+        reclaims=(
+            vmstat.direct_reclaims_total or 0,
+            vmstat.direct_scanned_pages_total or 0,
+            vmstat.compaction_stalls_total or 0,
+        ),
+        pressed=some is not None and some >= PRESSURE_RATIO,
+        waiting_tasks=max(stat.procs_blocked, stat.procs_running),
+        io_bytes=0,
+    )
+
+
+def _totals(blocks: Mapping[str, BlockIo], leaves: Iterable[str]) -> dict[str, int]:
+    return {
+        name: block.read_bytes_total + block.written_bytes_total
+        for name in leaves
+        if (block := blocks.get(name)) is not None
+    }
+
+
+def _restarted(last: Moment, moment: Moment) -> bool:
+    return any(now < then for now, then in zip(moment.reclaims, last.reclaims, strict=True))
+
+
+def _before(moments: tuple[Moment, ...], seconds: float) -> Moment | None:
+    """Return the youngest moment at least `seconds` older than the last one."""
+    limit = moments[-1].at_seconds - seconds + _EARLY_SECONDS
+    return next((m for m in reversed(moments) if m.at_seconds <= limit), None)
+
+
+def _with_last_minute(rates: Pairs, moments: tuple[Moment, ...]) -> Pairs:
+    last = moments[-1]
+    oldest = last.at_seconds - MINUTES * LONGEST_SECONDS - _EARLY_SECONDS
+    rates = tuple(pair for pair in rates if oldest <= pair[0] <= last.at_seconds)
+    first = _before(moments, LONGEST_SECONDS)
+    if first is None:
+        return rates
+    if rates and last.at_seconds - rates[-1][0] < LONGEST_SECONDS - _EARLY_SECONDS:
+        return rates
+    rate = (last.io_bytes - first.io_bytes) / (last.at_seconds - first.at_seconds)
+    return (*rates, (last.at_seconds, rate))[-MINUTES:]
+
+
+def _waiting(moments: tuple[Moment, ...]) -> bool:
+    limit = moments[-1].at_seconds - SHORTEST_SECONDS - _EARLY_SECONDS
+    tasks = [m.waiting_tasks for m in moments if m.at_seconds >= limit]
+    return statistics.median(tasks) >= WAITING_TASKS
+
+
+def _lost_ratio(moments: tuple[Moment, ...]) -> float:
+    """Return the most the cache lost to free memory by reclaim over 10 to 60 s, or 0."""
+    last = moments[-1]
+    limit = last.at_seconds - SHORTEST_SECONDS + _EARLY_SECONDS
+    least = MOVED_RATIO * last.total_bytes
+    most = 0
+    for before in moments:
+        if before.at_seconds > limit:
+            break
+        lost = before.cache_bytes - last.cache_bytes
+        gained = last.free_bytes - before.free_bytes
+        gained -= max(0, before.programs_bytes - last.programs_bytes)
+        if (
+            lost > most
+            and lost >= least
+            and gained >= max(least, FREED_RATIO * lost)
+            and before.fixed == last.fixed
+            and (last.pressed or before.reclaims != last.reclaims)
+        ):
+            most = lost
+    return most / last.total_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class DirectState:
+    """The last minute: (time, direct reclaims, drops of the page cache)."""
+
+    moments: tuple[tuple[float, int, int], ...] = ()
+
+
+def direct_step(state: DirectState, view: View) -> tuple[DirectState, list[Sample] | None]:
+    """Return the state after this second, the rate of direct reclaim and the drops seen.
+
+    None where nobody can tell: in the first 10 s, and on a kernel without such counters.
+    """
+    vmstat: Vmstat | None = view.inputs.values.get("vmstat")
+    if vmstat is None or vmstat.direct_reclaims_total is None:
+        return state, None
+    now = view.inputs.now_seconds
+    moment = (now, vmstat.direct_reclaims_total, vmstat.page_cache_drops_total or 0)
+    moments = state.moments
+    if moments and (
+        not 0.0 < now - moments[-1][0] <= GAP_SECONDS
+        or moment[1] < moments[-1][1]
+        or moment[2] < moments[-1][2]
+    ):
+        moments = ()
+    oldest = now - LONGEST_SECONDS - _EARLY_SECONDS
+    moments = (*(m for m in moments if m[0] >= oldest), moment)
+    first = moments[0]
+    elapsed = now - first[0]
+    if elapsed < SHORTEST_SECONDS - _EARLY_SECONDS:
+        return DirectState(moments), None
+    return DirectState(moments), [
+        ("iowarden_direct_reclaims_per_second", (), (moment[1] - first[1]) / elapsed),
+        ("iowarden_page_cache_drops_recent", (), moment[2] - first[2]),
+    ]

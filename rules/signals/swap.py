@@ -1,0 +1,66 @@
+"""For how long the machine has been swapping out (domain condition L5).
+
+Source: kernel, mm/vmstat.c (pswpout) and filesystems/proc.rst (SwapTotal, SwapFree).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.vocabulary import Family, Sample
+from iowarden.rules.signals.writeback import DIGITS, GAP_SECONDS
+
+if TYPE_CHECKING:
+    from iowarden.collectors.meminfo import Meminfo
+    from iowarden.collectors.vmstat import Vmstat
+    from iowarden.rules.signals.table import View
+
+PAUSE_SECONDS = 10.0
+"""Without anything swapped out for so long it is over: what is merely cold goes out in bursts."""
+
+FAMILIES = (
+    Family(
+        "iowarden_swapping_out_seconds",
+        "gauge",
+        "Seconds in which memory was swapped out, with no pause of 10 s.",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SwapState:
+    """What the next step needs of the steps before."""
+
+    total_bytes: int | None = None
+    last_seconds: float = 0.0
+    since_seconds: float = 0.0
+    """When the present swapping was first seen."""
+    out_seconds: float | None = None
+    """When something was last swapped out; None: not lately."""
+
+
+def step(state: SwapState, view: View) -> tuple[SwapState, list[Sample] | None]:
+    """Return the state after this second, and the time swapped out; None without swap counters."""
+    meminfo: Meminfo | None = view.inputs.values.get("meminfo")
+    vmstat: Vmstat | None = view.inputs.values.get("vmstat")
+    total = None if vmstat is None else vmstat.swapped_out_bytes_total
+    if meminfo is None or total is None or meminfo.swap_total_bytes is None:
+        return state, None
+    now = view.inputs.now_seconds
+    before = state.total_bytes
+    gap = not 0.0 <= now - state.last_seconds <= GAP_SECONDS
+    if before is None or gap or total < before:
+        return SwapState(total, now), [_sample(0.0)]
+    out, since = state.out_seconds, state.since_seconds
+    used = meminfo.swap_total_bytes > (meminfo.swap_free_bytes or 0)
+    if total > before and used:
+        since = now if out is None else since
+        out = now
+    elif out is not None and now - out >= PAUSE_SECONDS:
+        out = None
+    return SwapState(total, now, since, out), [_sample(0.0 if out is None else now - since)]
+
+
+def _sample(seconds: float) -> Sample:
+    return "iowarden_swapping_out_seconds", (), round(seconds, DIGITS)
