@@ -2,8 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping  # noqa: TC003 - to be evaluated
+import re
+from collections.abc import Iterable, Mapping  # noqa: TC003 - to be evaluated
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+from iowarden.collectors.sysfs import Attributes, attributes, shown
+from iowarden.collectors.vocabulary import AbsentError, Family, Metric, ParseError, describe
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from iowarden.collectors.files import Root
+    from iowarden.collectors.vocabulary import Labels, Sample
+
+HOSTS = "/sys/class/scsi_host"
+DEVICES = "/sys/class/scsi_device"
+MULTI_QUEUE = "/sys/module/scsi_mod/parameters/use_blk_mq"
+_COUNTER = re.compile(r"0x[0-9a-f]{1,16}", re.ASCII)
+_SIGN_BITS = 0xFFFFFFFF_80000000
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,10 +33,16 @@ class ScsiHost:
     name: str
     driver: str | None
     """proc_name: 'ahci', 'megaraid_sas', '3w-9xxx', 'arcmsr' ..."""
-    can_queue: int | None
-    commands_per_lun: int | None
-    busy: int | None
+    can_queue: Annotated[
+        int | None, Metric("gauge", "Commands the host adapter takes at once, of all its devices.")
+    ]
+    commands_per_lun: Annotated[
+        int | None, Metric("gauge", "Queue depth the driver gives a device at first (cmd_per_lun).")
+    ]
+    busy: Annotated[int | None, Metric("gauge", "Commands under way at the host adapter.")]
     """Commands under way; kernels from 4.4 on count them only when asked."""
+    unread: str = ""
+    """The first attribute that is there and could not be read, and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +50,7 @@ class ScsiDevice:
     """A device 'host:channel:target:lun'. None: the kernel does not tell.
 
     Source: kernel, drivers/scsi/scsi_sysfs.c; the counters are printed in hexadecimal.
+    Limits: the counters are 32-bit and wrap.
     """
 
     address: str
@@ -39,12 +63,16 @@ class ScsiDevice:
     """'running', 'offline', 'blocked' ..."""
     queue_depth: int | None
     timeout_seconds: float | None
-    requests_total: int | None
-    completions_total: int | None
-    errors_total: int | None
+    requests_total: Annotated[int | None, Metric("counter", "SCSI commands sent to a device.")]
+    completions_total: Annotated[int | None, Metric("counter", "SCSI commands completed.")]
+    errors_total: Annotated[
+        int | None, Metric("counter", "SCSI commands that failed; harmless unsupported ones count.")
+    ]
     """Rises on harmless unsupported commands as well."""
-    timeouts_total: int | None
+    timeouts_total: Annotated[int | None, Metric("counter", "SCSI commands that timed out (6.1+).")]
     """iotmo_cnt."""
+    unread: str = ""
+    """The first attribute that is there and could not be read, and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,3 +83,146 @@ class Scsi:
     devices: Mapping[str, ScsiDevice]
     multi_queue: bool | None
     """Whether SCSI uses the multi-queue block layer; None: nothing says so (always from 5.0 on)."""
+
+
+_HOST_FAMILIES, _emit_host = describe(ScsiHost, "iowarden_scsi_host_")
+_COUNTERS, _emit_counters = describe(ScsiDevice, "iowarden_device_scsi_")
+FAMILIES = (
+    Family("iowarden_scsi_host_info", "gauge", "1; driver of a host adapter."),
+    *_HOST_FAMILIES,
+    Family("iowarden_scsi_multi_queue", "gauge", "1 when SCSI uses the multi-queue block layer."),
+    Family("iowarden_device_scsi_info", "gauge", "1; SCSI address and host adapter of a device."),
+    Family("iowarden_device_scsi_state_info", "gauge", "1; state the kernel has a device in."),
+    Family("iowarden_device_scsi_running", "gauge", "1 when a device's SCSI state is 'running'."),
+    Family("iowarden_device_queue_depth", "gauge", "Commands the kernel sends a device at once."),
+    *_COUNTERS,
+)
+
+
+def parse_counter(text: str) -> int:
+    """Return a counter as the kernel prints it: '0x1a'. Errors: ValueError.
+
+    The kernel extends the sign of its 32-bit counters: half-way round they are printed as
+    '0xffffffff80000000' (drivers/scsi/scsi_sysfs.c, show_sdev_iostat).
+    """
+    if _COUNTER.fullmatch(text) is None:
+        raise ValueError(f"expected '0x<hexadecimal digits>', got {text[:40]!r}")
+    number = int(text, 16)
+    return number & 0xFFFFFFFF if number & _SIGN_BITS == _SIGN_BITS else number
+
+
+def emit(value: Scsi) -> list[Sample]:
+    """Return the samples of FAMILIES; of devices those of block devices."""
+    samples: list[Sample] = []
+    if value.multi_queue is not None:
+        samples.append(("iowarden_scsi_multi_queue", (), float(value.multi_queue)))
+    for name, host in value.hosts.items():
+        labels: Labels = (("driver", host.driver or ""), ("host", name))
+        samples.append(("iowarden_scsi_host_info", labels, 1.0))
+        samples += _emit_host(host, (("host", name),))
+    for address, device in value.devices.items():
+        if device.device is None:
+            continue
+        own = ("device", device.device)
+        labels = (("address", address), own, ("host", device.host))
+        samples.append(("iowarden_device_scsi_info", labels, 1.0))
+        if device.state is not None:
+            running = float(device.state == "running")
+            labels = (own, ("state", device.state))
+            samples.append(("iowarden_device_scsi_state_info", labels, 1.0))
+            samples.append(("iowarden_device_scsi_running", (own,), running))
+        if device.queue_depth is not None:
+            samples.append(("iowarden_device_queue_depth", (own,), device.queue_depth))
+        samples += _emit_counters(device, (own,))
+    return samples
+
+
+def unread(value: Scsi) -> Iterator[tuple[Labels, str]]:
+    """Yield the hosts and block devices of which an attribute could not be read, and why."""
+    for name, host in value.hosts.items():
+        if host.unread:
+            yield (("host", name),), host.unread
+    for device in value.devices.values():
+        if device.unread and device.device is not None:
+            yield (("device", device.device),), device.unread
+
+
+def read_scsi(root: Root) -> Scsi:
+    """Read all host adapters and devices; what vanishes meanwhile is left out.
+
+    Limits: may hang on a sick host adapter.
+    Errors: AbsentError, ReadError (of the two directories of a class), ParseError.
+    """
+    hosts, multi_queue = {}, []
+    for name in root.names(HOSTS):
+        found = attributes(root, f"{HOSTS}/{name}")
+        if found is not None:
+            host, says = _host(name, found), found.flag("use_blk_mq")
+            if not found.vanished():
+                hosts[host.name] = host
+                multi_queue.append(says)
+    devices = {}
+    for address in root.names(DEVICES):
+        found = attributes(root, f"{DEVICES}/{address}/device")
+        if found is not None:
+            device = _device(address, found)
+            if not found.vanished():
+                devices[device.address] = device
+    return Scsi(hosts, devices, _multi_queue(root, multi_queue))
+
+
+def _host(name: str, found: Attributes) -> ScsiHost:
+    driver = found.text("proc_name")
+    return ScsiHost(
+        name=shown(name),
+        # So the kernel prints that a driver gives itself no name.
+        driver=None if driver in {"(null)", "<NULL>"} else driver,
+        can_queue=_not_negative(found.signed("can_queue")),
+        commands_per_lun=_not_negative(found.signed("cmd_per_lun")),
+        busy=_not_negative(found.signed("host_busy")),
+        unread=found.unread,
+    )
+
+
+def _device(address: str, found: Attributes) -> ScsiDevice:
+    block = found.below("block")
+    seconds = found.count("timeout")
+    return ScsiDevice(
+        address=shown(address),
+        host="host" + shown(address.partition(":")[0]),
+        device=shown(block.entries[0]) if block is not None and block.entries else None,
+        kind=found.signed("type"),
+        state=found.text("state"),
+        queue_depth=_not_negative(found.signed("queue_depth")),
+        timeout_seconds=None if seconds is None else float(seconds),
+        requests_total=_counter(found, "iorequest_cnt"),
+        completions_total=_counter(found, "iodone_cnt"),
+        errors_total=_counter(found, "ioerr_cnt"),
+        timeouts_total=_counter(found, "iotmo_cnt"),
+        unread=found.unread,
+    )
+
+
+def _counter(found: Attributes, name: str) -> int | None:
+    text = found.text(name)
+    try:
+        return None if text is None else parse_counter(text)
+    except ValueError:
+        raise found.wrong(name, "'0x<hexadecimal digits>'", text or "") from None
+
+
+def _not_negative(number: int | None) -> int | None:
+    # Printed as signed 16 and 32 bits: a driver that means 'no limit' shows as less than 0.
+    return None if number is not None and number < 0 else number
+
+
+def _multi_queue(root: Root, hosts: Iterable[bool | None]) -> bool | None:
+    """Return what the module says, else what its hosts say, else None."""
+    try:
+        text = root.read(MULTI_QUEUE).strip()
+    except AbsentError:
+        said = [says for says in hosts if says is not None]
+        return all(said) if said else None
+    if text not in {"Y", "N"}:
+        raise ParseError(f"'{MULTI_QUEUE}': expected 'Y' or 'N', got {text[:80]!r}")
+    return text == "Y"

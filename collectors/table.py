@@ -14,6 +14,7 @@ from iowarden.collectors import (
     numa,
     pressure,
     queue,
+    scsi,
     stat,
     thp,
     uname,
@@ -195,6 +196,16 @@ SOURCES = (
         emit=lambda value, _: queue.emit(value),
         objects=("device",),
         unread=queue.unread,
+    ),
+    Source(
+        name="scsi",
+        period_seconds=15,
+        may_hang=True,
+        read=scsi.read_scsi,
+        families=scsi.FAMILIES,
+        emit=lambda value, _: scsi.emit(value),
+        objects=("device",),
+        unread=scsi.unread,
     ),
 )
 

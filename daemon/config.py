@@ -311,6 +311,10 @@ KEYS = (
     Key("periods.uname", _PERIOD, "60s", "60s", "How often the kernel's names are read."),
     Key("periods.block", _PERIOD, "60s", "60s", "How often the settings in '/sys/block' are read."),
     Key(
+        "periods.scsi", _PERIOD, "15s", "15s",
+        "How often SCSI host adapters and devices are read.",
+    ),
+    Key(
         "periods.queue", _PERIOD, "60s", "60s",
         "How often the settings of block devices' queues are read.",
     ),

@@ -35,9 +35,10 @@ PATHS = {
     "thp": "/sys/kernel/mm/transparent_hugepage/enabled",
     "uname": "/proc/sys/kernel/ostype",
     "block": "/sys/block",
+    "scsi": "/sys/class/scsi_host",
     "queue": "/sys/block",
 }
-LISTED = frozenset({"block", "numa", "queue"})
+LISTED = frozenset({"block", "numa", "queue", "scsi"})
 """Sources that list a directory first: its path is what PATHS has."""
 TEXTS = [source for source in SOURCES if source.name not in LISTED]
 
