@@ -2,7 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.block import parse_number
+from iowarden.collectors.vocabulary import (
+    KIB,
+    SECTOR_BYTES,
+    AbsentError,
+    Family,
+    ParseError,
+    ReadError,
+    Sample,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from iowarden.collectors.files import Root
+
+PATH = "/proc/mdstat"
+DIRECTORY = "/sys/block"
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,11 +39,36 @@ class Member:
     """None: none, a spare or faulty."""
     states: tuple[str, ...]
     """'in_sync', 'faulty', 'spare', 'want_replacement', 'write_mostly' ..."""
-    errors_total: int | None
+    errors_total: int | None = None
     """Read errors that were corrected."""
-    bad_blocks: int | None
+    bad_blocks: int | None = None
     """How many ranges are listed; the kernel prints a page at most."""
-    unacknowledged_bad_blocks: int | None
+    unacknowledged_bad_blocks: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MdstatArray:
+    """An array as '/proc/mdstat' tells it. None: not printed for its level or state.
+
+    Source: kernel, drivers/md/md.c, md_seq_show. Units: a block there is 1024 bytes.
+    """
+
+    name: str
+    activity: str
+    """'active', 'inactive', 'broken'."""
+    access: str
+    """'read-only', 'auto-read-only' or ''."""
+    level: str | None
+    members: tuple[Member, ...]
+    size_blocks: int | None
+    disks_wanted: int | None
+    disks_working: int | None
+    sync_action: str | None
+    """As sysfs spells it, except that a repair is 'resync'; None: nothing is synchronised."""
+    sync_done_blocks: int | None
+    """None: nothing is synchronised, or it waits ('DELAYED', 'PENDING', 'REMOTE')."""
+    sync_total_blocks: int | None
+    sync_speed_bytes_per_second: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,3 +95,323 @@ class Array:
     chunk_bytes: int | None
     size_bytes: int | None
     members: tuple[Member, ...]
+    mdstat: MdstatArray | None = field(default=None, repr=False)
+    """None: '/proc/mdstat' does not list it."""
+    in_sysfs: bool = False
+
+
+_STATED = "1; in a label what the kernel says of "
+FAMILIES = (
+    Family("iowarden_md_info", "gauge", "1; the level of an array in a label."),
+    Family("iowarden_md_state", "gauge", _STATED + "the array (array_state)."),
+    Family("iowarden_md_sync_action", "gauge", _STATED + "its synchronisation (sync_action)."),
+    Family("iowarden_md_raid_disks", "gauge", "Members an array has when it is whole."),
+    Family("iowarden_md_degraded", "gauge", "Members an array misses."),
+    Family("iowarden_md_sync_done_ratio", "gauge", "Done part of what is synchronised now."),
+    Family("iowarden_md_sync_speed_bytes_per_second", "gauge", "Pace of the synchronisation."),
+    Family("iowarden_md_mismatches_bytes", "gauge", "Found to differ by the last check."),
+    Family("iowarden_md_chunk_bytes", "gauge", "Chunk of an array."),
+    Family("iowarden_md_size_bytes", "gauge", "Size of an array."),
+    Family("iowarden_md_member_state", "gauge", _STATED + "a member, a series for each word."),
+    Family("iowarden_md_member_slot", "gauge", "Place of a member that has one."),
+    Family("iowarden_md_member_errors_total", "counter", "Read errors of a member, corrected."),
+    Family("iowarden_md_member_bad_blocks", "gauge", "Ranges listed as bad on a member."),
+    Family(
+        "iowarden_md_member_unacknowledged_bad_blocks",
+        "gauge",
+        "Bad ranges of a member that are not recorded on disk yet.",
+    ),
+)
+
+_HEADING = re.compile(r"Personalities :|read_ahead |Event:|unused devices:")
+_ARRAY = re.compile(r"(\S+) : ([a-z]+)((?: \([\w-]+\))?)(.*)")
+_MEMBER = re.compile(r"(\S+)\[\d+\]((?:\([A-Z]\))*)")
+_BLOCKS = re.compile(r"\s+(\d{1,20}) blocks\b")
+_WORKING = re.compile(r"\[(\d{1,9})/(\d{1,9})\] \[[U_]+\]")
+_SYNC = re.compile(
+    r"\b(resync|recovery|reshape|check)\s*="
+    r"\s*(?:[A-Z]+|[\d.]+%\s*\((\d{1,20})/(\d{1,20})\)(?:.*\bspeed=(\d{1,12})K/sec)?)"
+)
+_ACTIONS = {"recovery": "recover"}
+_FLAGS = {
+    "F": "faulty",
+    "J": "journal",
+    "R": "replacement",
+    "S": "spare",
+    "W": "write_mostly",
+}
+_ACCESS = {"read-only": "readonly", "auto-read-only": "read-auto", "": "active"}
+_COMPLETED = re.compile(r"(\d{1,20}) / (\d{1,20})")
+
+
+def parse_mdstat(text: str) -> dict[str, MdstatArray]:
+    """Return the arrays of '/proc/mdstat' by name.
+
+    Lines of an array that are not known (bitmap, consistency policy) are ignored.
+    """
+    # An array's own line begins at the margin, what belongs to it is indented.
+    sections: list[tuple[re.Match[str], list[str]]] = []
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip() or _HEADING.match(line):
+            continue
+        if line[0] in " \t":
+            if sections:
+                sections[-1][1].append(line)
+            continue
+        found = _ARRAY.fullmatch(line)
+        if found is None:
+            raise ParseError(
+                f"'{PATH}' line {number}: expected '<array> : <state> ...', got {line[:120]!r}"
+            )
+        sections.append((found, []))
+    if not sections and not _HEADING.search(text):
+        raise ParseError(f"'{PATH}': expected 'Personalities :', got {text[:80]!r}")
+    return {found[1]: _mdstat_array(found, lines) for found, lines in sections}
+
+
+def _mdstat_array(found: re.Match[str], lines: list[str]) -> MdstatArray:
+    words = found[4].split()
+    members = [m for m in map(_MEMBER.fullmatch, words) if m is not None]
+    below = "\n".join(lines)
+    blocks, working, sync = _BLOCKS.match(below), _WORKING.search(below), _SYNC.search(below)
+    done, total, speed = sync.groups()[1:] if sync is not None else (None, None, None)
+    return MdstatArray(
+        name=found[1],
+        activity=found[2],
+        access=found[3].strip(" ()"),
+        level=words[0] if words and _MEMBER.fullmatch(words[0]) is None else None,
+        members=tuple(
+            Member(m[1], None, tuple(_FLAGS.get(f, f) for f in m[2][1::3])) for m in members
+        ),
+        size_blocks=int(blocks[1]) if blocks else None,
+        disks_wanted=int(working[1]) if working else None,
+        disks_working=int(working[2]) if working else None,
+        sync_action=_ACTIONS.get(sync[1], sync[1]) if sync else None,
+        sync_done_blocks=int(done) if done else None,
+        sync_total_blocks=int(total) if total else None,
+        sync_speed_bytes_per_second=float(int(speed) * KIB) if speed else None,
+    )
+
+
+def from_mdstat(stat: MdstatArray) -> Array:
+    """Return an array of which only '/proc/mdstat' tells."""
+    active = stat.activity == "active"
+    missing = None
+    if stat.disks_wanted is not None and stat.disks_working is not None:
+        missing = stat.disks_wanted - stat.disks_working
+    ratio = None
+    if stat.sync_done_blocks is not None and stat.sync_total_blocks:
+        ratio = stat.sync_done_blocks / stat.sync_total_blocks
+    return Array(
+        name=stat.name,
+        level=stat.level,
+        state=_ACCESS.get(stat.access, stat.access) if active else stat.activity,
+        raid_disks=stat.disks_wanted,
+        degraded=missing,
+        # Without redundancy nothing can be synchronised: no action, not even 'idle'.
+        sync_action=stat.sync_action or ("idle" if missing is not None else None),
+        sync_done_ratio=ratio,
+        sync_speed_bytes_per_second=stat.sync_speed_bytes_per_second,
+        mismatches_bytes=None,
+        chunk_bytes=None,
+        size_bytes=None if stat.size_blocks is None else stat.size_blocks * KIB,
+        members=stat.members,
+        mdstat=stat,
+    )
+
+
+def parse_completed(text: str) -> float | None:
+    """Return sync_completed ('none', 'delayed', '<sectors> / <sectors>') as a ratio."""
+    found = _COMPLETED.match(text)
+    return int(found[1]) / int(found[2]) if found and int(found[2]) else None
+
+
+def read_md(root: Root) -> dict[str, Array]:
+    """Read '/proc/mdstat' and sysfs of every array; sysfs wins, as the one that says more.
+
+    An attribute that cannot be read is None. Limits: may hang on a sick array.
+    Errors: AbsentError (there is no array and no driver), ReadError, ParseError.
+    """
+    listed = _names(root, DIRECTORY)
+    names = [name for name in listed if name.startswith("md")]
+    try:
+        stats = parse_mdstat(root.read(PATH))
+    except AbsentError:
+        if not names:
+            raise
+        stats = {}
+    arrays = {name: from_mdstat(stat) for name, stat in stats.items()}
+    for name in names:
+        entries = _names(root, f"{DIRECTORY}/{name}/md")
+        if entries:
+            arrays[name] = _from_sysfs(root, name, entries, arrays.get(name))
+    return arrays
+
+
+def _from_sysfs(root: Root, name: str, entries: list[str], known: Array | None) -> Array:
+    path = f"{DIRECTORY}/{name}/md/"
+
+    def text(attribute: str) -> str | None:
+        return _text(root, path + attribute) if attribute in entries else None
+
+    def number(attribute: str, unit: int = 1) -> int | None:
+        value = parse_number(text(attribute) or "")
+        return None if value is None else value * unit
+
+    if known is None:
+        known = Array(name, *(None,) * 10, ())
+    action = text("sync_action")
+    completed, speed = text("sync_completed"), number("sync_speed", KIB)
+    size = parse_number(_text(root, f"{DIRECTORY}/{name}/size") or "")
+    members = tuple(
+        _member(root, path + entry, known.members) for entry in entries if entry.startswith("dev-")
+    )
+    return Array(
+        name=name,
+        level=text("level") or known.level,
+        state=text("array_state") or known.state,
+        raid_disks=_first(number("raid_disks"), known.raid_disks),
+        degraded=_first(number("degraded"), known.degraded),
+        sync_action=action or known.sync_action,
+        sync_done_ratio=parse_completed(completed) if completed else known.sync_done_ratio,
+        sync_speed_bytes_per_second=speed if action else known.sync_speed_bytes_per_second,
+        mismatches_bytes=number("mismatch_cnt", SECTOR_BYTES),
+        chunk_bytes=number("chunk_size"),
+        size_bytes=size * SECTOR_BYTES if size else known.size_bytes,
+        members=members or known.members,
+        mdstat=known.mdstat,
+        in_sysfs=True,
+    )
+
+
+def _member(root: Root, path: str, known: tuple[Member, ...]) -> Member:
+    # sysfs writes '!' where the kernel's own name has '/': 'cciss!c0d0p1'.
+    device = path.rpartition("/dev-")[2].replace("!", "/")
+    before = next((m for m in known if m.device == device), None)
+    state, errors = _text(root, path + "/state"), _text(root, path + "/errors")
+    return Member(
+        device=device,
+        slot=parse_number(_text(root, path + "/slot") or ""),
+        states=tuple(word for word in state.split(",") if word)
+        if state is not None
+        else (before.states if before else ()),
+        errors_total=None if errors is None else parse_number(errors),
+        bad_blocks=_lines(_text(root, path + "/bad_blocks")),
+        unacknowledged_bad_blocks=_lines(_text(root, path + "/unacknowledged_bad_blocks")),
+    )
+
+
+def emit(value: Mapping[str, Array]) -> list[Sample]:
+    """Return the samples of FAMILIES."""
+    samples: list[Sample] = []
+    for name, array in value.items():
+        labels = (("device", name),)
+        samples.append(("iowarden_md_info", (("device", name), ("level", array.level or "")), 1))
+        if array.state is not None:
+            samples.append(("iowarden_md_state", (("device", name), ("state", array.state)), 1))
+        if array.sync_action is not None:
+            pair = ("action", array.sync_action)
+            samples.append(("iowarden_md_sync_action", (pair, ("device", name)), 1))
+        samples += [
+            ("iowarden_md_" + metric, labels, number)
+            for metric, number in (
+                ("raid_disks", array.raid_disks),
+                ("degraded", array.degraded),
+                ("sync_done_ratio", array.sync_done_ratio),
+                ("sync_speed_bytes_per_second", array.sync_speed_bytes_per_second),
+                ("mismatches_bytes", array.mismatches_bytes),
+                ("chunk_bytes", array.chunk_bytes),
+                ("size_bytes", array.size_bytes),
+            )
+            if number is not None
+        ]
+        for member in array.members:
+            both = (("device", name), ("member", member.device))
+            samples += [
+                ("iowarden_md_member_state", (*both, ("state", state)), 1)
+                for state in dict.fromkeys(member.states)
+            ]
+            samples += [
+                ("iowarden_md_member_" + metric, both, number)
+                for metric, number in (
+                    ("slot", member.slot),
+                    ("errors_total", member.errors_total),
+                    ("bad_blocks", member.bad_blocks),
+                    ("unacknowledged_bad_blocks", member.unacknowledged_bad_blocks),
+                )
+                if number is not None
+            ]
+    return samples
+
+
+_NODE_STATES = {
+    "active": "active",
+    "inactive": "inactive",
+    "recovering": "recover",
+    "resync": "resync",
+    "check": "check",
+}
+
+
+def node_samples(value: Mapping[str, Array]) -> Iterator[Sample]:
+    """Yield node_exporter's node_md_* of 1.12.
+
+    It takes most from '/proc/mdstat', raid_disks and degraded from sysfs. Of an array that is
+    reshaped or broken no state is 1, of one without redundancy it says degraded 0.
+    """
+    for name, array in value.items():
+        labels = (("device", name),)
+        if array.mdstat is not None:
+            yield from _node_mdstat(array.mdstat, labels)
+        if array.in_sysfs:
+            if array.raid_disks is not None:
+                yield "node_md_raid_disks", labels, array.raid_disks
+            yield "node_md_degraded", labels, array.degraded or 0
+
+
+def _node_mdstat(stat: MdstatArray, labels: tuple[tuple[str, str]]) -> Iterator[Sample]:
+    wanted, working = stat.disks_wanted, stat.disks_working
+    if stat.level in {"raid0", "linear"}:
+        wanted = working = len(stat.members)
+    elif stat.activity == "inactive":
+        wanted = working = 0
+    flags = [state for member in stat.members for state in member.states]
+    now = stat.sync_action or stat.activity
+    for state, action in _NODE_STATES.items():
+        yield "node_md_state", (*labels, ("state", state)), float(now == action)
+    disks = (
+        ("active", working),
+        ("failed", flags.count("faulty")),
+        ("spare", flags.count("spare")),
+    )
+    for state, number in disks:
+        if number is not None:
+            yield "node_md_disks", (*labels, ("state", state)), number
+    if wanted is not None:
+        yield "node_md_disks_required", labels, wanted
+    if stat.size_blocks is not None:
+        synced = stat.size_blocks if stat.sync_action is None else stat.sync_done_blocks or 0
+        yield "node_md_blocks", labels, stat.size_blocks
+        yield "node_md_blocks_synced", labels, synced
+
+
+def _first(value: int | None, otherwise: int | None) -> int | None:
+    return otherwise if value is None else value
+
+
+def _lines(text: str | None) -> int | None:
+    return None if text is None else len(text.splitlines())
+
+
+def _text(root: Root, path: str) -> str | None:
+    try:
+        return root.read(path).strip()
+    except (AbsentError, ReadError):
+        return None
+
+
+def _names(root: Root, path: str) -> list[str]:
+    try:
+        return root.names(path)
+    except (AbsentError, ReadError):
+        return []

@@ -53,6 +53,9 @@ class Mail:
     to: tuple[str, ...]
     timeout_seconds: float
     hello: str
+    arrival: bool
+    digest_seconds: float
+    heartbeat: bool
     password: str | None = dataclasses.field(default=None, repr=False)
 
 
@@ -276,6 +279,18 @@ KEYS = (
         "Who is mailed, one address or a list; required with a server.", "nobody",
     ),
     Key(
+        "mail.arrival", _BOOLEAN, "true", "false",
+        "One mail about what was found when iowarden first met this machine.",
+    ),
+    Key(
+        "mail.digest", _duration("0s", "365d"), "7d", "7d",
+        "How often notices and information are mailed together; 0s: never.",
+    ),
+    Key(
+        "mail.heartbeat", _BOOLEAN, "false", "true",
+        "Mail the digest also when there is nothing to tell, as a sign of life.",
+    ),
+    Key(
         "mail.timeout", _duration("1s", "10m"), "30s", "30s",
         "How long one step of a delivery may take.",
     ),
@@ -297,6 +312,7 @@ KEYS = (
     Key("periods.stat", _PACE, "1s", "1s", "How often '/proc/stat' is read."),
     Key("periods.pressure", _PACE, "1s", "1s", "How often '/proc/pressure' is read."),
     Key("periods.diskstats", _PACE, "1s", "1s", "How often '/proc/diskstats' is read."),
+    Key("periods.clock", _PACE, "1s", "1s", "How often '/proc/uptime' is read."),
     Key("periods.vm_sysctl", _PERIOD, "15s", "15s", "How often '/proc/sys/vm' is read."),
     Key("periods.numa", _PERIOD, "15s", "15s", "How often the memory of NUMA nodes is read."),
     Key(
@@ -309,6 +325,7 @@ KEYS = (
         "How often the settings of transparent huge pages are read.",
     ),
     Key("periods.uname", _PERIOD, "60s", "60s", "How often the kernel's names are read."),
+    Key("periods.udev", _PERIOD, "60s", "60s", "How often udev's database is read."),
     Key("periods.block", _PERIOD, "60s", "60s", "How often the settings in '/sys/block' are read."),
     Key(
         "periods.scsi", _PERIOD, "15s", "15s",
@@ -317,6 +334,10 @@ KEYS = (
     Key(
         "periods.queue", _PERIOD, "60s", "60s",
         "How often the settings of block devices' queues are read.",
+    ),
+    Key(
+        "periods.md", _PERIOD, "15s", "15s",
+        "How often software RAID arrays are read.",
     ),
     Key(
         "rule_interval", _PERIOD, "15s", "15s",
@@ -646,6 +667,9 @@ def _config(values: dict[str, Any], machine: str) -> Config:
             to=mail["to"],
             timeout_seconds=mail["timeout"],
             hello=mail["hello"] or host,
+            arrival=mail["arrival"],
+            digest_seconds=mail["digest"],
+            heartbeat=mail["heartbeat"],
         ),
         http=Http(
             channel_timeout_seconds=values["http.channel_timeout"],
