@@ -26,7 +26,7 @@ from iowarden.rules.notice import Severity
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """Kept as SQLite's user_version. Raise it with the tables, and convert the version before."""
 RETRY_SECONDS = 60.0
 _LOCK_SECONDS = 0.5
@@ -44,9 +44,23 @@ CREATE TABLE outbox (
     recipients_refused TEXT NOT NULL,
     data BLOB NOT NULL,
     attempts INTEGER NOT NULL,
-    last_error TEXT NOT NULL
+    last_error TEXT NOT NULL,
+    maybe_taken INTEGER NOT NULL,
+    parts TEXT NOT NULL
 );
 """
+_FROM_VERSION_1 = (
+    "ALTER TABLE outbox ADD COLUMN maybe_taken INTEGER NOT NULL DEFAULT 1",
+    "ALTER TABLE outbox ADD COLUMN parts TEXT NOT NULL DEFAULT '[]'",
+    f"PRAGMA user_version = {SCHEMA_VERSION}",
+)
+"""Version 1 did not know whether a mail may have been taken: so it may."""
+_ROWS_VERSION_1 = (
+    "SELECT message_id, incident, number, severity, created_realtime_seconds, recipients_pending,"
+    " data, attempts, last_error, recipients_refused, 1, '[]'"
+    " FROM outbox ORDER BY created_realtime_seconds, number"
+)
+_ROWS = _ROWS_VERSION_1.replace("1, '[]'", "maybe_taken, parts")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +68,10 @@ class OutboxRow:
     """A mail that somebody has not got yet.
 
     Fields: `data` is the whole message, always the same for a `message_id`; `recipients_pending`
-    are still to be served, `recipients_refused` were refused for good (5xx). Units: Unix seconds.
+    are still to be served, `recipients_refused` were refused for good (5xx). `maybe_taken`: an
+    attempt is under way, or broke off where the server may have taken it all the same. `parts` are
+    the message ids of what a digest holds; its `data` is empty and follows from theirs, and as long
+    as its row is there, they go in no other way. Units: Unix seconds.
     """
 
     message_id: str
@@ -67,6 +84,8 @@ class OutboxRow:
     attempts: int = 0
     last_error: str = ""
     recipients_refused: tuple[str, ...] = ()
+    maybe_taken: bool = False
+    parts: tuple[str, ...] = ()
 
     @property
     def kept(self) -> bool:
@@ -113,8 +132,8 @@ class State:
 
     While a disk hangs or refuses, what changed is remembered - of a document the newest text, of
     the outbox every row - and written in one transaction once it can be. It is tried with each
-    commit and every minute. `working_since` is when the thread turned to the disk and has not come
-    back, by the monotonic clock.
+    commit and every minute. By the monotonic clock: `working_since` is when the thread turned to
+    the disk and has not come back, `unwritten_since` since when something is not durable.
     """
 
     def __init__(
@@ -122,6 +141,7 @@ class State:
     ) -> None:
         """Start the thread; it touches nothing before it is asked. `post` takes its answers."""
         self.working_since: float | None = None
+        self.unwritten_since: float | None = None
         self._path = path
         self._post = post
         self._retry_seconds = retry_seconds
@@ -143,6 +163,8 @@ class State:
         """Ask for a batch to be written; the answer is a Committed of its or a later sequence."""
         with self._changed:
             self._memory.take(batch)
+            if self.unwritten_since is None:
+                self.unwritten_since = time.monotonic()
             self._wanted = True
             self._changed.notify()
 
@@ -168,10 +190,15 @@ class State:
                     if not self._changed.wait(self._retry_seconds if failed else None):
                         break
                 self._wanted, closing = False, self._closing
-                self.working_since = time.monotonic()
+                self.working_since = started = time.monotonic()
             error = self._work()
             failed = bool(error)
-            self.working_since = None
+            with self._changed:
+                if failed:
+                    self.unwritten_since = self.unwritten_since or started
+                else:  # what is left came meanwhile
+                    self.unwritten_since = started if self._memory.dirty else None
+                self.working_since = None
             if closing:
                 if self._file is not None:
                     self._file.close()
@@ -218,9 +245,10 @@ class State:
             self._memory.learn(documents, rows)
         if not self._loaded:
             self._loaded = True
-            self._post(StateLoaded(documents, rows, set_aside))
+            lost = "; mails in it that were not delivered are not sent"
+            self._post(StateLoaded(documents, rows, set_aside and set_aside + lost))
         elif set_aside:
-            self._post(Committed(0, set_aside))
+            self._post(Committed(0, f"{set_aside} with all that is known"))
         return file
 
     def _trouble(self, problem: Exception) -> str:
@@ -312,6 +340,7 @@ class _File:
         self._connection = sqlite3.connect(path, timeout=_LOCK_SECONDS, isolation_level=None)
         status = os.stat(path)
         self._identity = (status.st_dev, status.st_ino)
+        self._version = SCHEMA_VERSION
 
     def check(self) -> int:
         """Return the schema version of a sound file, 0 for an empty one. Errors: sqlite3.Error."""
@@ -325,7 +354,11 @@ class _File:
         return int(self._connection.execute("PRAGMA user_version").fetchone()[0])
 
     def prepare(self, version: int) -> None:
-        """Make the tables of an empty file; be durable from the end of each transaction on."""
+        """Make the tables of an empty file; be durable from the end of each transaction on.
+
+        A file of an earlier version is converted with the first change: it may be read-only.
+        """
+        self._version = version or SCHEMA_VERSION
         if version == 0:
             self._connection.executescript(
                 f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;"
@@ -349,11 +382,7 @@ class _File:
     def read(self) -> tuple[dict[str, str], tuple[OutboxRow, ...]]:
         """Return all documents and rows, the rows by age."""
         documents = dict(self._connection.execute("SELECT name, text FROM document"))
-        rows = self._connection.execute(
-            "SELECT message_id, incident, number, severity, created_realtime_seconds,"
-            " recipients_pending, data, attempts, last_error, recipients_refused"
-            " FROM outbox ORDER BY created_realtime_seconds, number"
-        )
+        rows = self._connection.execute(_ROWS_VERSION_1 if self._version == 1 else _ROWS)
         return documents, tuple(_row(values) for values in rows)
 
     def write(self, changes: list[_Change]) -> None:
@@ -363,6 +392,9 @@ class _File:
         run = self._connection.execute
         run("BEGIN IMMEDIATE")
         try:
+            if self._version < SCHEMA_VERSION:
+                for statement in _FROM_VERSION_1:
+                    run(statement)
             for change in changes:
                 match change.value:
                     case str() as text:
@@ -370,7 +402,7 @@ class _File:
                         run("INSERT OR REPLACE INTO document VALUES (?, ?)", values)
                     case OutboxRow() as row:
                         run(
-                            "INSERT OR REPLACE INTO outbox VALUES (?,?,?,?,?,?,?,?,?,?)",
+                            "INSERT OR REPLACE INTO outbox VALUES (?,?,?,?,?,?,?,?,?,?,?,?)",
                             _values(row),
                         )
                     case None if change.is_row:
@@ -378,6 +410,7 @@ class _File:
                     case None:
                         run("DELETE FROM document WHERE name = ?", (_encodable(change.name),))
             run("COMMIT")
+            self._version = SCHEMA_VERSION
         except BaseException:
             if self._connection.in_transaction:
                 run("ROLLBACK")
@@ -416,7 +449,7 @@ def open_file(path: str) -> tuple[_File, str]:
     file.prepare(file.check())
     return file, (
         f"state: '{path}': expected the state of iowarden, got '{reason}'; set aside as '{aside}',"
-        " starting afresh; mails in it that were not delivered are not sent"
+        " starting afresh"
     )
 
 
@@ -428,6 +461,8 @@ def _row(values: tuple[Any, ...]) -> OutboxRow:
         severity=Severity(row.severity),
         recipients_pending=tuple(json.loads(values[5])),
         recipients_refused=tuple(json.loads(values[9])),
+        maybe_taken=bool(row.maybe_taken),
+        parts=tuple(json.loads(values[11])),
     )
 
 
@@ -443,6 +478,8 @@ def _values(row: OutboxRow) -> tuple[object, ...]:
         row.data,
         row.attempts,
         _encodable(row.last_error),
+        row.maybe_taken,
+        json.dumps(row.parts),
     )
 
 

@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -380,3 +381,107 @@ def test_closing_writes_what_waits(path: Path) -> None:
         asked.state.commit(Batch(1, put={"install": '"x"'}))
         assert asked.state.close(DEADLINE_SECONDS)
     assert kept(path).documents == {"install": '"x"'}
+
+
+_VERSION_1 = """
+CREATE TABLE document (name TEXT PRIMARY KEY, text TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE outbox (
+    message_id TEXT PRIMARY KEY,
+    incident TEXT NOT NULL,
+    number INTEGER NOT NULL,
+    severity INTEGER NOT NULL,
+    created_realtime_seconds REAL NOT NULL,
+    recipients_pending TEXT NOT NULL,
+    recipients_refused TEXT NOT NULL,
+    data BLOB NOT NULL,
+    attempts INTEGER NOT NULL,
+    last_error TEXT NOT NULL
+);
+PRAGMA user_version = 1;
+INSERT INTO document VALUES ('install', '"x"');
+INSERT INTO outbox VALUES (
+    '<iowarden.a.1@db1>', 'a', 1, 3, 1795266034.25, '["root@example.com", "ops@example.com"]',
+    '["gone@example.com"]', x'5375626a6563743a20780d0a0d0a00ff', 2,
+    'mail: ''mx1:25'': connect: expected a connection, got ''Connection refused'''
+);
+"""
+OLD_ROW = replace(ROW, maybe_taken=True)
+
+
+def write_version_1(path: Path) -> None:
+    """Leave what the version before wrote."""
+    path.parent.mkdir(exist_ok=True)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(_VERSION_1)
+
+
+def user_version(path: Path) -> int:
+    """Return the version of the tables."""
+    with closing(sqlite3.connect(path)) as connection:
+        return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def test_the_file_of_the_version_before_is_taken_over(path: Path) -> None:
+    """An upgrade with mails waiting: nobody knows whether they were taken, so they may be."""
+    write_version_1(path)
+    assert kept(path) == StateLoaded({"install": '"x"'}, (OLD_ROW,))
+    assert user_version(path) == 1, "what nobody changes is not converted"
+    digest = replace(ROW, message_id="<d>", number=0, data=b"", parts=("<a>", "<b>"))
+    with opened(path) as asked:
+        asked.load()
+        assert asked.commit(Batch(1, put={"alerts": "[]"}, add=(digest,))) == ""
+    assert user_version(path) == 2
+    assert kept(path) == StateLoaded({"alerts": "[]", "install": '"x"'}, (digest, OLD_ROW))
+
+
+def test_an_old_file_on_a_disk_that_became_read_only_still_gives_its_mails(tmp_path: Path) -> None:
+    """It cannot be converted now: read as it is, and converted when the disk is writable again."""
+    with small_disk(tmp_path) as mount:
+        path = mount / "state.db"
+        write_version_1(path)
+        subprocess.run(["mount", "-o", "remount,ro", str(mount)], check=True)
+        with opened(path) as asked:
+            assert asked.load() == StateLoaded({"install": '"x"'}, (OLD_ROW,))
+            assert "readonly" in asked.commit(Batch(1, add=(ROW,)))
+            subprocess.run(["mount", "-o", "remount,rw", str(mount)], check=True)
+            assert asked.commit(Batch(2)) == ""
+        assert kept(path).outbox == (ROW,)
+        assert user_version(path) == 2
+
+
+def test_what_is_not_durable_is_known_until_it_is(tmp_path: Path) -> None:
+    """The disk refuses: since when is told, through all failed attempts, until one succeeds."""
+    blocked = tmp_path / "state"
+    blocked.write_text("")
+    with opened(blocked / "state.db") as asked:
+        assert asked.state.unwritten_since is None
+        before = time.monotonic()
+        assert asked.commit(Batch(1, put={"install": '"x"'})) != ""
+        since = asked.state.unwritten_since
+        assert since is not None
+        assert before <= since <= time.monotonic()
+        assert asked.commit(Batch(2)) != ""
+        assert asked.state.unwritten_since == since
+        blocked.unlink()
+        asked.state.retry()
+        assert asked.next() == StateLoaded({}, ())
+        assert asked.next() == Committed(2)
+        assert asked.state.close(DEADLINE_SECONDS)
+        assert asked.state.unwritten_since is None
+
+
+def test_a_file_that_rots_under_a_running_daemon_is_replaced_by_what_is_known(path: Path) -> None:
+    """A bad sector under state.db: set aside, and all that was in it is in the next one."""
+    with opened(path) as asked:
+        asked.load()
+        assert asked.commit(Batch(1, put={"install": '"x"'}, add=(ROW,))) == ""
+        rotten = path.with_name("rotten")
+        rotten.write_bytes(b"\xa5" * path.stat().st_size)
+        os.replace(rotten, path)
+        asked.state.commit(Batch(2, put={"alerts": "[]"}))
+        told = asked.next()
+        assert isinstance(told, Committed)
+        assert "set aside as" in told.error
+        assert "with all that is known" in told.error
+        assert asked.committed(2) == ""
+    assert kept(path) == StateLoaded({"alerts": "[]", "install": '"x"'}, (ROW,))
