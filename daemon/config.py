@@ -328,6 +328,10 @@ KEYS = (
     Key("periods.udev", _PERIOD, "60s", "60s", "How often udev's database is read."),
     Key("periods.block", _PERIOD, "60s", "60s", "How often the settings in '/sys/block' are read."),
     Key(
+        "periods.bdi", _PERIOD, "15s", "15s",
+        "How often write-back limits of backing devices are read.",
+    ),
+    Key(
         "periods.scsi", _PERIOD, "15s", "15s",
         "How often SCSI host adapters and devices are read.",
     ),

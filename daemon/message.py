@@ -47,6 +47,8 @@ _STATES = {
     Reason.UNREADABLE: "UNREADABLE",
     Reason.ALL_CLEAR: "ALL CLEAR",
     Reason.STILL: "STILL",
+    Reason.ARRIVAL: "ARRIVAL",
+    Reason.DIGEST: "DIGEST",
 }
 
 
@@ -255,7 +257,7 @@ def _page(notice: Notice, host: str, zone: tzinfo) -> _Page:
 
     add("What happened", _prose(notice.happened))
     add("Evidence", [_evidence(line, opened, zone) for line in notice.evidence])
-    if notice.reason is not Reason.ALL_CLEAR:
+    if notice.reason not in (Reason.ALL_CLEAR, Reason.ARRIVAL, Reason.DIGEST):
         nothing = "Not known: no array, volume or mount above it is known."
         add("What it hits", _prose(notice.affected), nothing)
     add("What to do", _advice(notice.advice))

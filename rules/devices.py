@@ -112,13 +112,18 @@ def subject(topology: Topology | None, state: Devices, labels: Labels) -> Identi
     """Return what an alert of these labels is about; the key is '' for the host.
 
     A full file system is a cause of its own; one that failed (conditions M) is its disk's matter.
+    So is each setting of the host (L), and iowarden itself (S).
     """
     own = dict(labels)
     device, mount_point = own.get("device", ""), own.get("mountpoint", "")
-    if mount_point and not (device and own.get("condition", "").startswith("M")):
+    condition = own.get("condition", "")
+    if mount_point and not (device and condition.startswith("M")):
         return Identity(f"file system {mount_point}", mount_point)
+    if condition.startswith("S"):
+        return Identity("iowarden", "iowarden itself")
     if not device:
-        return Identity("", "")
+        setting = condition.startswith("L")
+        return Identity(f"setting {own.get('alertname')}", "host") if setting else Identity("", "")
     for key, gone in state.gone.items():
         if "disk" in own and gone.object == own["disk"]:
             return Identity(key, gone.object)

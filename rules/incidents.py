@@ -31,6 +31,8 @@ MOST_CLEARED = 50
 """Members that are over, of one incident; the newest are kept."""
 HOST_STALLS = frozenset({"A1", "B2"})
 """Conditions of the host that a hanging disk explains."""
+LASTING = ("D2", "E", "F1", "L", "M")
+"""Conditions that may have been so for years when iowarden first sees them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +151,7 @@ def step(
     policy: Policy,
     observe: Callable[[Alert], tuple[Evidence, ...]],
     judged: Callable[[Labels, str], bool],
+    arrival: str = "",
 ) -> tuple[Incidents, list[Due], list[Event]]:
     """Return the incidents at `now`, given every alert, the mails that are due and what changed.
 
@@ -156,7 +159,8 @@ def step(
     identifier that is the same again when a kill lost the state but not the mail. `observe` says
     what is measured for an alert now; it is asked once, when the alert joins its incident.
     `judged` says whether an alert that is over, by labels and subject, would be seen if it fired:
-    an all clear that nobody can vouch for is none.
+    an all clear that nobody can vouch for is none. `arrival`, while this machine is seen for the
+    first time, identifies the mail that will tell what lasts: an incident of nothing else is told.
     """
     book = _Book(state, install)
     everything = list(alerts)
@@ -171,6 +175,10 @@ def step(
         _fold(book, targets[_earliest(hanging).key])
     for alert in active:
         book.open(targets[alert.key], alert, now, policy)
+    if arrival:
+        for key, own in by_key.items():
+            if all(alert.label("condition").startswith(LASTING) for alert in own):
+                book.told(key, own, arrival, now)
     dues: list[Due] = []
     stalled = any(alert.label("condition") in HOST_STALLS for alert in active)
     for key, incident in list(book.incidents.items()):
@@ -227,6 +235,24 @@ class _Book:
         )
         self.incidents[identity.key] = opened
         self.events.append(Event(Change.OPENED, opened))
+
+    def told(self, key: str, alerts: list[Alert], arrival: str, now: float) -> None:
+        """Count an incident as mailed: the arrival mail tells it."""
+        incident, reference = self.incidents[key], f"{arrival}.1"
+        if incident.mails and incident.references != (reference,):
+            return
+        worst = max(alert.severity for alert in alerts)
+        self.incidents[key] = replace(
+            incident,
+            severity=max(incident.severity, worst),
+            mails=1,
+            references=(reference,),
+            mailed_object=incident.object,
+            mailed_severity=max(incident.mailed_severity, worst),
+            mailed_seconds=now,
+            last_reason=Reason.OPENED,
+            advised=tuple(dict.fromkeys((*incident.advised, *(a.name for a in alerts)))),
+        )
 
     def put(self, key: str, incident: Incident, now: float, policy: Policy) -> None:
         closed = incident.closed_seconds

@@ -25,6 +25,10 @@ class Reason(enum.StrEnum):
     AGAIN = "again"
     STILL = "still"
     """Once, when nothing changed for 7 days."""
+    ARRIVAL = "arrival"
+    """Once: what was found at first sight."""
+    DIGEST = "digest"
+    """Weekly: notices and information."""
 
 
 @dataclass(frozen=True, slots=True)

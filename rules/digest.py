@@ -1,0 +1,299 @@
+"""What is told together: the arrival mail, and once a week notices and information. Pure.
+
+First sight is baseline: what was already so when iowarden first met this machine is one mail, never
+an alarm each. Later notices and information wait for the digest. Advice is given once.
+Units: seconds of the program's clock.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from iowarden.rules.alerts import Alert, State, Transition
+from iowarden.rules.notice import Notice, Reason, Severity
+from iowarden.rules.quantity import duration
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from iowarden.collectors.block import Topology
+    from iowarden.rules.devices import Event
+
+ARRIVAL_SECONDS = 60.0
+"""So long the first look takes: every source has been read by then, and most rules evaluated."""
+MOST_ENTRIES = 500
+MOST_EVENTS = 50
+MOST_OBJECTS = 12
+"""Objects named of one alert; the rest is counted."""
+MOST_TOLD = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An alert of this week that is no mail of its own."""
+
+    name: str
+    severity: Severity
+    object: str
+    summary: str
+    advice: str
+    first_seconds: float
+    times: int
+    firing: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Digest:
+    """What the next digest will say. Kept over restarts."""
+
+    begun_seconds: float | None = None
+    arrived: bool = False
+    number: int = 0
+    """Digests mailed so far."""
+    entries: dict[str, Entry] = field(default_factory=dict)
+    events: tuple[str, ...] = ()
+    events_total: int = 0
+    told: tuple[str, ...] = ()
+    """Findings whose advice has been given."""
+
+
+def step(
+    state: Digest,
+    transitions: Iterable[Transition],
+    events: Iterable[Event],
+    now: float,
+    date: Callable[[float], str],
+) -> Digest:
+    """Return the digest with what happened now; `date` writes a moment for people."""
+    entries = dict(state.entries)
+    for change in transitions:
+        alert = change.alert
+        key = _key(alert)
+        if alert.severity >= Severity.WARNING:
+            continue
+        known = entries.get(key)
+        if alert.state is State.FIRING and change.before is not State.UNKNOWN:
+            entries[key] = Entry(
+                name=alert.name,
+                severity=alert.severity,
+                object=alert.object or "host",
+                summary=alert.annotation("summary"),
+                advice=alert.annotation("advice"),
+                first_seconds=now if known is None else known.first_seconds,
+                times=1 if known is None else known.times + 1,
+                firing=True,
+            )
+        elif known is not None and alert.state in (State.RESOLVED, State.INACTIVE):
+            entries[key] = replace(known, firing=False)
+    fresh = [f"{date(now)}: {said(event)}" for event in events]
+    return replace(
+        state,
+        begun_seconds=now if state.begun_seconds is None else state.begun_seconds,
+        entries=dict(list(entries.items())[-MOST_ENTRIES:]),
+        events=(*state.events, *fresh)[-MOST_EVENTS:],
+        events_total=state.events_total + len(fresh),
+    )
+
+
+def said(event: Event) -> str:
+    """Return a sentence about a disk that came, went or changed."""
+    disk = event.identity.object
+    carried = f"; on it: {', '.join(event.carried)}" if event.carried else ""
+    return {
+        "added": f"{disk} is new",
+        "removed": f"{disk} is gone{carried}",
+        "renamed": f"{disk} was {event.was} before",
+        "replaced": f"{disk} is gone{carried}; {event.was} has its name now",
+    }[event.change.value]
+
+
+def arrival(
+    state: Digest,
+    alerts: Iterable[Alert],
+    inventory: Sequence[str],
+    *,
+    install: str,
+    now: float,
+    realtime_seconds: float,
+) -> tuple[Digest, Notice]:
+    """Return the mail about what was found at first sight, and the digest without it."""
+    found = sorted(
+        (a for a in alerts if a.active), key=lambda a: (-a.severity, a.name, a.object, a.labels)
+    )
+    worst = max((a.severity for a in found), default=Severity.INFO)
+    entries = [_entry(alert, now) for alert in found]
+    settled = replace(
+        state,
+        arrived=True,
+        begun_seconds=now,
+        entries={},
+        events=(),
+        events_total=0,
+        told=_told(state, (_key(alert) for alert in found)),
+    )
+    findings = "no finding" if not found else f"{len(found)} finding{'s'[: len(found) > 1]}"
+    first = next((e.summary for e in entries if e.severity >= Severity.WARNING), "")
+    return settled, Notice(
+        incident=arrival_identifier(install),
+        number=1,
+        references=(),
+        reason=Reason.ARRIVAL,
+        severity=worst,
+        object="host",
+        summary=f"{findings}: {first}" if first else f"{findings} of note at first sight",
+        opened_seconds=realtime_seconds,
+        realtime_seconds=realtime_seconds,
+        recurrences=0,
+        happened=(*inventory, *_lines(entries, now)),
+        evidence=(),
+        affected=(),
+        advice=_advice(entries),
+        unknown=(),
+    )
+
+
+def arrival_identifier(install: str) -> str:
+    """Return the identifier of the arrival mail: what was so at first sight answers it."""
+    return f"arrival{install}"
+
+
+def due(state: Digest, now: float, period_seconds: float) -> bool:
+    """Whether a week is over; a period of 0 is none."""
+    begun = state.begun_seconds
+    return bool(period_seconds) and begun is not None and now - begun >= period_seconds
+
+
+def weekly(
+    state: Digest,
+    now: float,
+    realtime: Callable[[float], float],
+    *,
+    install: str,
+    heartbeat: str = "",
+) -> tuple[Digest, Notice | None]:
+    """Return the digest that begins another week, and the mail if there is anything to tell.
+
+    `heartbeat` is a line that makes a mail of a week without news.
+    """
+    began = now if state.begun_seconds is None else state.begun_seconds
+    entries = sorted(state.entries.items(), key=lambda e: (-e[1].severity, e[1].name, e[1].object))
+    # What goes on as it was told once is no news.
+    news = [(key, entry) for key, entry in entries if key not in state.told or entry.times]
+    kept = {key: replace(entry, times=0) for key, entry in state.entries.items() if entry.firing}
+    after = replace(
+        state,
+        begun_seconds=now,
+        entries=kept,
+        events=(),
+        events_total=0,
+        told=_told(state, (key for key, _ in news)),
+    )
+    if not news and not state.events and not heartbeat:
+        return after, None
+    after = replace(after, number=state.number + 1)
+    left_out = state.events_total - len(state.events)
+    lines = [heartbeat] if heartbeat else []
+    lines += _lines([entry for _, entry in news], now)
+    lines += [f"{left_out} more disks came or went before these"] if left_out else []
+    parts = [
+        f"{len(news)} finding{'s'[: len(news) != 1]}" if news else "",
+        f"{state.events_total} change{'s'[: state.events_total != 1]} of disks"
+        if state.events_total
+        else "",
+    ]
+    summary = ", ".join(part for part in parts if part) or "nothing happened"
+    return after, Notice(
+        incident=f"digest{install}",
+        number=after.number,
+        references=(),
+        reason=Reason.DIGEST,
+        severity=max((entry.severity for _, entry in news), default=Severity.INFO),
+        object="host",
+        summary=f"{summary} in {duration(now - began)}",
+        opened_seconds=realtime(began),
+        realtime_seconds=realtime(now),
+        recurrences=0,
+        happened=(*lines, *state.events),
+        evidence=(),
+        affected=(),
+        advice=_advice([entry for key, entry in news if key not in state.told]),
+        unknown=(),
+    )
+
+
+def inventory(topology: Topology | None, mounted: int | None, silent: Sequence[str]) -> list[str]:
+    """Return what this machine has, a line each, for the arrival mail."""
+    if topology is None:
+        return ["the block devices of this machine could not be read yet"]
+    disks = [topology.devices[name] for name in topology.leaves]
+    arrays = [device.name for device in topology.devices.values() if device.md is not None]
+    named = [f"{d.name} ({d.model})" if d.model else d.name for d in disks]
+    lines = [f"{len(disks)} disks: {_some(named)}" if disks else "no disk"]
+    lines += [f"{len(arrays)} software RAID arrays: {_some(arrays)}"] if arrays else []
+    lines += [f"{mounted} mounted file systems"] if mounted else []
+    lines += [f"not readable: {', '.join(silent)}"] if silent else []
+    return lines
+
+
+def _some(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:MOST_OBJECTS])
+    left = len(names) - MOST_OBJECTS
+    return f"{shown} and {left} more" if left > 0 else shown
+
+
+def _lines(entries: Sequence[Entry], now: float) -> list[str]:
+    """Return a line for each alert name: what it says, and of what else it says so."""
+    lines = []
+    for same in _by_name(entries).values():
+        first = same[0]
+        where = "" if first.object == "host" else f" {first.object}"
+        times = sum(entry.times for entry in same)
+        often = f" ({times} times)" if times > len(same) else ""
+        since = f", since {duration(now - first.first_seconds)}" if first.firing else ", over"
+        others = list(dict.fromkeys(entry.object for entry in same[1:]))
+        also = f"; also {_some(others)}" if others else ""
+        lines.append(
+            f"{first.severity.name.lower()} {first.name}{where}: {first.summary}{often}{since}{also}"
+        )
+    return lines
+
+
+def _advice(entries: Sequence[Entry]) -> tuple[str, ...]:
+    texts = []
+    for same in _by_name(entries).values():
+        if not same[0].advice:
+            continue
+        others = list(dict.fromkeys(entry.object for entry in same[1:]))
+        also = f"\nThe same for {_some(others)}." if others else ""
+        texts.append(f"{same[0].name}:\n{same[0].advice.strip()}{also}")
+    return tuple(texts)
+
+
+def _by_name(entries: Sequence[Entry]) -> Mapping[str, list[Entry]]:
+    found: dict[str, list[Entry]] = {}
+    for entry in entries:
+        found.setdefault(entry.name, []).append(entry)
+    return found
+
+
+def _entry(alert: Alert, now: float) -> Entry:
+    since = now if alert.fired_seconds is None else alert.fired_seconds
+    return Entry(
+        name=alert.name,
+        severity=alert.severity,
+        object=alert.object or "host",
+        summary=alert.annotation("summary") or alert.name,
+        advice=alert.annotation("advice"),
+        first_seconds=since,
+        times=1,
+        firing=True,
+    )
+
+
+def _key(alert: Alert) -> str:
+    return " ".join((alert.subject, *(f"{name}={value}" for name, value in alert.labels)))
+
+
+def _told(state: Digest, keys: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*state.told, *keys)))[-MOST_TOLD:]
