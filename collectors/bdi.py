@@ -2,19 +2,90 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping  # noqa: TC003 - to be evaluated
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+from iowarden.collectors.sysfs import attributes, shown
+from iowarden.collectors.vocabulary import KIB, Metric, Sample, describe
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from iowarden.collectors.files import Root
+    from iowarden.collectors.vocabulary import Labels
+
+DIRECTORY = "/sys/class/bdi"
+_MEMORY_BACKED = ("1:", "7:")
+"""Major numbers of RAM and loop devices. Source: kernel, admin-guide/devices.txt."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bdi:
     """One backing device. None: this kernel has no such file.
 
-    Source: kernel, ABI/testing/sysfs-class-bdi. `name` is 'major:minor' for a block device.
+    Source: kernel, ABI/testing/sysfs-class-bdi. `name` is 'major:minor' for a block device; others
+    are '0:40' (NFS, FUSE), '8:1-fuseblk', 'mtd-0', 'btrfs-1'. Ratios are in percent as the kernel
+    has them.
     """
 
     name: str
-    read_ahead_bytes: int | None
-    min_ratio: int | None
-    max_ratio: int | None
-    max_bytes: int | None
-    strict_limit: bool | None
+    read_ahead_bytes: Annotated[int | None, Metric("gauge", "Read-ahead of a backing device.")]
+    min_ratio: Annotated[
+        int | None, Metric("gauge", "Least share of the write-back cache, in percent.")
+    ]
+    max_ratio: Annotated[
+        int | None, Metric("gauge", "Largest share of the write-back cache, in percent.")
+    ]
+    max_bytes: Annotated[
+        int | None, Metric("gauge", "Largest part of the write-back cache (6.2+).")
+    ]
+    strict_limit: Annotated[
+        bool | None, Metric("gauge", "1 when the largest share always holds (6.2+).")
+    ]
+    unread: str = ""
+    """The first attribute that is there and could not be read, and why."""
+
+
+FAMILIES, _emit = describe(Bdi, "iowarden_bdi_")
+
+
+def emit(value: Mapping[str, Bdi]) -> list[Sample]:
+    """Return the samples of FAMILIES."""
+    return [
+        (metric, labels, float(number))
+        for name, bdi in value.items()
+        for metric, labels, number in _emit(bdi, (("bdi", name),))
+    ]
+
+
+def unread(value: Mapping[str, Bdi]) -> Iterator[tuple[Labels, str]]:
+    """Yield the backing devices of which an attribute could not be read, and why."""
+    for name, bdi in value.items():
+        if bdi.unread:
+            yield (("bdi", name),), bdi.unread
+
+
+def read_bdi(root: Root) -> dict[str, Bdi]:
+    """Read all backing devices but those of loop and RAM devices, by name.
+
+    One that vanishes meanwhile is left out.
+    Errors: AbsentError, ReadError (of '/sys/class/bdi'), ParseError.
+    """
+    devices = {}
+    for name in root.names(DIRECTORY):
+        found = None if name.startswith(_MEMORY_BACKED) else attributes(root, f"{DIRECTORY}/{name}")
+        if found is None:
+            continue
+        bdi = Bdi(
+            name=shown(name),
+            read_ahead_bytes=found.count("read_ahead_kb", KIB),
+            min_ratio=found.count("min_ratio"),
+            max_ratio=found.count("max_ratio"),
+            max_bytes=found.count("max_bytes"),
+            strict_limit=found.flag("strict_limit"),
+            unread=found.unread,
+        )
+        if not found.vanished():
+            devices[bdi.name] = bdi
+    return devices

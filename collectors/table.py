@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from iowarden.collectors import (
+    bdi,
     block,
     clock,
     diskstats,
@@ -252,6 +253,15 @@ SOURCES = (
         objects=("device",),
         node=md.node_samples,
         node_prefixes=("node_md_",),
+    ),
+    Source(
+        name="bdi",
+        period_seconds=15,
+        may_hang=False,
+        read=bdi.read_bdi,
+        families=bdi.FAMILIES,
+        emit=lambda value, _: bdi.emit(value),
+        unread=bdi.unread,
     ),
 )
 

@@ -38,10 +38,11 @@ PATHS = {
     "clock": "/proc/uptime",
     "udev": "/proc/diskstats",
     "block": "/sys/block",
+    "bdi": "/sys/class/bdi",
     "scsi": "/sys/class/scsi_host",
     "queue": "/sys/block",
 }
-LISTED = frozenset({"block", "numa", "queue", "scsi"})
+LISTED = frozenset({"bdi", "block", "numa", "queue", "scsi"})
 """Sources that list a directory first: its path is what PATHS has."""
 TEXTS = [source for source in SOURCES if source.name not in LISTED]
 

@@ -1,0 +1,109 @@
+"""Backing devices of disks, of network file systems, and of kernels old and new."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from iowarden.collectors.bdi import Bdi, emit, read_bdi, unread
+from iowarden.collectors.files import Root
+from iowarden.collectors.vocabulary import AbsentError, ParseError
+
+if TYPE_CHECKING:
+    from conftest import MachineMaker
+
+Files = dict[str, str | bytes | None]
+
+
+def bdi(name: str, **attributes: str) -> Files:
+    """Files of a backing device."""
+    path = f"/sys/class/bdi/{name}"
+    old = {"read_ahead_kb": "128\n", "min_ratio": "0\n", "max_ratio": "100\n"}
+    return {f"{path}/{key}": text for key, text in (old | attributes).items()}
+
+
+DISK = bdi("8:0", read_ahead_kb="8192\n", max_bytes="4194304\n", strict_limit="1\n")
+
+
+def test_a_disk_that_may_hold_little_of_the_cache(machine: MachineMaker) -> None:
+    """Someone has set a strict limit of 4 MiB for it; kB of read-ahead become bytes."""
+    assert read_bdi(machine(DISK)) == {"8:0": Bdi("8:0", 8192 * 1024, 0, 100, 4_194_304, True)}
+
+
+def test_an_old_kernel_has_no_strict_limit(machine: MachineMaker) -> None:
+    """Before 6.2 neither that file nor max_bytes is there: no series, not 0."""
+    devices = read_bdi(machine(bdi("8:0", max_ratio="5\n")))
+    assert (devices["8:0"].max_bytes, devices["8:0"].strict_limit) == (None, None)
+    assert {name: number for name, _, number in emit(devices)} == {
+        "iowarden_bdi_read_ahead_bytes": 131_072.0,
+        "iowarden_bdi_min_ratio": 0.0,
+        "iowarden_bdi_max_ratio": 5.0,
+    }
+
+
+def test_series_of_a_backing_device(machine: MachineMaker) -> None:
+    """The name is the label; a yes is a number, not a word."""
+    samples = emit(read_bdi(machine(DISK)))
+    strict = [s for s in samples if s[0] == "iowarden_bdi_strict_limit"]
+    assert strict == [("iowarden_bdi_strict_limit", (("bdi", "8:0"),), 1.0)]
+    assert not any(isinstance(number, bool) for _, _, number in samples)
+
+
+def test_names_that_are_no_device_numbers(machine: MachineMaker) -> None:
+    """NFS, FUSE on a block device, flash, btrfs and the kernel's default; loop and RAM not."""
+    names = ["0:40", "11:0", "17:0", "8:1-fuseblk", "btrfs-1", "default", "mtd-0"]
+    files: Files = {}
+    for name in [*names, "7:0", "7:13", "1:0"]:
+        files |= bdi(name)
+    assert sorted(read_bdi(machine(files))) == names
+
+
+@pytest.mark.parametrize("attribute", ["max_ratio", "read_ahead_kb", "strict_limit"])
+def test_an_attribute_that_makes_no_sense_is_named(attribute: str, machine: MachineMaker) -> None:
+    """Path, what was expected, what was there."""
+    path = f"/sys/class/bdi/8:0/{attribute}"
+    with pytest.raises(ParseError, match=f"'{path}': expected .* number, got 'half'"):
+        read_bdi(machine(DISK | {path: "half\n"}))
+
+
+def test_an_attribute_that_cannot_be_read_is_in_doubt(machine: MachineMaker) -> None:
+    """A directory in its place: unknown, with the reason, and the rest stays."""
+    files = DISK | {"/sys/class/bdi/8:0/max_ratio/x": None}
+    del files["/sys/class/bdi/8:0/max_ratio"]
+    devices = read_bdi(machine(files))
+    assert (devices["8:0"].max_ratio, devices["8:0"].min_ratio) == (None, 0)
+    [(labels, reason)] = unread(devices)
+    assert labels == (("bdi", "8:0"),)
+    assert "/sys/class/bdi/8:0/max_ratio" in reason
+
+
+def test_a_mount_that_ends_while_it_is_read_is_left_out(machine: MachineMaker) -> None:
+    """Its backing device went after the directory was listed: no half of it."""
+    path = machine(DISK | bdi("0:40")).path
+
+    def unmount(seen: str, content: bytes) -> None:
+        if seen == "/sys/class/bdi/0:40/" and os.path.isdir(path + seen):
+            shutil.rmtree(path + seen)
+
+    assert list(read_bdi(Root(path, seen=unmount))) == ["8:0"]
+
+
+def test_a_machine_without_sysfs_is_absent(machine: MachineMaker) -> None:
+    """No '/sys/class/bdi'."""
+    with pytest.raises(AbsentError, match="/sys/class/bdi"):
+        read_bdi(machine({"/proc/stat": ""}))
+
+
+def test_the_backing_devices_of_this_machine() -> None:
+    """What the kernel says here is what we say."""
+    if not os.path.isdir("/sys/class/bdi"):
+        pytest.skip("no backing devices here")
+    root = Root("/")
+    for name, device in read_bdi(root).items():
+        text = Path(f"/sys/class/bdi/{name}/max_ratio").read_text(encoding="ascii")
+        assert device.max_ratio == int(text)
+    root.close()
