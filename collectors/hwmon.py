@@ -1,8 +1,32 @@
-"""Temperatures, from '/sys/class/hwmon'."""
+"""Temperatures, from '/sys/class/hwmon'.
+
+Read through Root, not by psutil: its paths begin with a fixed '/sys', so that it cannot read a
+recorded machine, and it does not tell which disk a chip belongs to.
+"""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+from iowarden.collectors.sysfs import Attributes, attributes, shown
+from iowarden.collectors.vocabulary import Metric, describe
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from iowarden.collectors.files import Root
+    from iowarden.collectors.vocabulary import Labels, Sample
+
+DIRECTORY = "/sys/class/hwmon"
+_INPUT = re.compile(r"(temp\d+)_input", re.ASCII)
+_NAMESPACE = re.compile(r"nvme(\d+)(?:c\d+)?n(\d+)", re.ASCII)
+_MILLI = 1000
+_NO_LIMIT_MILLICELSIUS = 65_535 * _MILLI - 273_150
+"""NVMe's threshold of FFFFh kelvin: no limit is set. Source: NVMe base specification, feature 04h,
+'over temperature threshold'; kernel, drivers/nvme/host/hwmon.c for the conversion.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +41,98 @@ class Temperature:
     label: str
     device: str | None
     """The block device it measures ('sda', 'nvme0n1'), where the chip belongs to one."""
-    celsius: float | None
-    maximum_celsius: float | None
-    critical_celsius: float | None
+    celsius: Annotated[float | None, Metric("gauge", "Temperature of a sensor.")]
+    maximum_celsius: Annotated[
+        float | None, Metric("gauge", "Temperature a sensor's maker calls too high.")
+    ]
+    critical_celsius: Annotated[
+        float | None, Metric("gauge", "Temperature a sensor's maker calls critical.")
+    ]
+    unread: str = ""
+    """Why the sensor has not told all it should: the first attribute that could not be read."""
+
+
+FAMILIES, _emit = describe(Temperature, "iowarden_temperature_")
+
+
+def emit(value: Iterable[Temperature]) -> list[Sample]:
+    """Return the samples of FAMILIES; 'device' is empty where the chip belongs to no disk."""
+    samples: list[Sample] = []
+    for temperature in value:
+        labels = (
+            ("chip", temperature.chip),
+            ("device", temperature.device or ""),
+            ("hwmon", temperature.hwmon),
+            ("label", temperature.label),
+            ("sensor", temperature.sensor),
+        )
+        samples += _emit(temperature, labels)
+    return samples
+
+
+def unread(value: Iterable[Temperature]) -> Iterator[tuple[Labels, str]]:
+    """Yield the sensors that could not be read, and why."""
+    for temperature in value:
+        if temperature.unread:
+            labels = (("hwmon", temperature.hwmon), ("sensor", temperature.sensor))
+            yield labels, temperature.unread
+
+
+def read_hwmon(root: Root) -> tuple[Temperature, ...]:
+    """Read all temperature sensors; a chip that vanishes meanwhile is left out.
+
+    Limits: asks the disk itself, so it may hang on a sick one, and keeps some disks from spinning
+    down (kernel, hwmon/drivetemp.rst).
+    Errors: AbsentError, ReadError (of '/sys/class/hwmon'), ParseError.
+    """
+    temperatures: list[Temperature] = []
+    for name in root.names(DIRECTORY):
+        chip = attributes(root, f"{DIRECTORY}/{name}")
+        if chip is None:
+            continue
+        sensors = [found[1] for entry in chip.entries if (found := _INPUT.fullmatch(entry))]
+        device = _block_device(chip) if sensors else None
+        of_chip = [_temperature(chip, shown(name), sensor, device) for sensor in sensors]
+        if not chip.vanished():
+            temperatures += of_chip
+    return tuple(temperatures)
+
+
+def _temperature(chip: Attributes, hwmon: str, sensor: str, device: str | None) -> Temperature:
+    name = chip.text("name") or ""
+    label = chip.text(sensor + "_label") or ""
+    chip.unread = ""  # of each sensor its own
+    celsius = _celsius(chip, sensor + "_input")
+    maximum = _celsius(chip, sensor + "_max")
+    critical = _celsius(chip, sensor + "_crit")
+    problem = chip.unread
+    if chip.flag(sensor + "_fault"):
+        celsius = None
+        problem = f"'{chip.path}/{sensor}_fault': the chip reports that this sensor is faulty"
+    return Temperature(name, sensor, hwmon, label, device, celsius, maximum, critical, problem)
+
+
+def _celsius(chip: Attributes, name: str) -> float | None:
+    number = chip.signed(name)
+    return None if number in {None, _NO_LIMIT_MILLICELSIUS} else number / _MILLI
+
+
+def _block_device(chip: Attributes) -> str | None:
+    """Return the block device a chip belongs to.
+
+    The chip's parent is a SCSI device, an NVMe controller or, on older kernels, the PCI device above
+    the controller. A path of a multipath namespace counts as the namespace.
+    """
+    parent = chip.below("device")
+    if parent is None:
+        return None
+    block = parent.below("block")
+    if block is not None and block.entries:
+        return shown(block.entries[0])
+    above = parent.below("nvme")
+    controllers = [] if above is None else [above.below(name) for name in above.entries]
+    for controller in (parent, *controllers):
+        for entry in controller.entries if controller is not None else ():
+            if found := _NAMESPACE.fullmatch(entry):
+                return f"nvme{found[1]}n{found[2]}"
+    return None

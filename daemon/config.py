@@ -327,6 +327,7 @@ KEYS = (
     Key("periods.uname", _PERIOD, "60s", "60s", "How often the kernel's names are read."),
     Key("periods.udev", _PERIOD, "60s", "60s", "How often udev's database is read."),
     Key("periods.block", _PERIOD, "60s", "60s", "How often the settings in '/sys/block' are read."),
+    Key("periods.hwmon", _PERIOD, "60s", "60s", "How often temperatures are read."),
     Key(
         "periods.bdi", _PERIOD, "15s", "15s",
         "How often write-back limits of backing devices are read.",
@@ -342,6 +343,10 @@ KEYS = (
     Key(
         "periods.md", _PERIOD, "15s", "15s",
         "How often software RAID arrays are read.",
+    ),
+    Key(
+        "periods.mounts", _PERIOD, "15s", "15s",
+        "How often the mounts are read.",
     ),
     Key(
         "rule_interval", _PERIOD, "15s", "15s",

@@ -1,0 +1,199 @@
+"""Thermometers of disks and processors, and those that do not answer."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import TYPE_CHECKING
+
+import psutil
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from iowarden.collectors.files import Root
+from iowarden.collectors.hwmon import Temperature, emit, read_hwmon, unread
+from iowarden.collectors.vocabulary import AbsentError, ParseError
+
+if TYPE_CHECKING:
+    from conftest import MachineMaker
+
+Files = dict[str, str | bytes | None]
+
+
+def chip(number: int, name: str, **attributes: str) -> Files:
+    """Files of a chip."""
+    path = f"/sys/class/hwmon/hwmon{number}"
+    files: Files = {f"{path}/{key}": text for key, text in attributes.items()}
+    return files | {f"{path}/name": name + "\n"}
+
+
+DRIVE = chip(2, "drivetemp", temp1_input="41000\n", temp1_max="60000\n", temp1_crit="70000\n") | {
+    "/sys/class/hwmon/hwmon2/device/block/sdb/size": "1\n"
+}
+NVME = chip(
+    0,
+    "nvme",
+    temp1_input="49850\n",
+    temp1_label="Composite\n",
+    temp1_max="69850\n",
+    temp1_min="-273150\n",
+    temp1_crit="99850\n",
+    temp2_input="38850\n",
+    temp2_label="Sensor 1\n",
+    temp2_max="65261850\n",
+)
+
+
+def test_a_disk_by_its_driver(machine: MachineMaker) -> None:
+    """Thousandths of a degree become degrees; the block device is below the SCSI device."""
+    [temperature] = read_hwmon(machine(DRIVE))
+    assert temperature == Temperature(
+        "drivetemp", "temp1", "hwmon2", "", "sdb", celsius=41.0, maximum_celsius=60.0,
+        critical_celsius=70.0,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "nvme0n1/size",  # the controller is the parent
+        "nvme/nvme0/nvme0n1/size",  # the PCI device above it is
+        "nvme0c1n1/size",  # a path of a multipath namespace
+    ],
+)
+def test_an_nvme_drive_has_several_sensors(place: str, machine: MachineMaker) -> None:
+    """All belong to the namespace; the threshold FFFFh kelvin is no limit of 65,262 degrees."""
+    files = NVME | {f"/sys/class/hwmon/hwmon0/device/{place}": "1\n"}
+    composite, inner = read_hwmon(machine(files))
+    assert (composite.device, inner.device) == ("nvme0n1", "nvme0n1")
+    assert (composite.label, composite.celsius) == ("Composite", 49.85)
+    assert (composite.maximum_celsius, composite.critical_celsius) == (69.85, 99.85)
+    assert (inner.sensor, inner.label, inner.celsius) == ("temp2", "Sensor 1", 38.85)
+    assert (inner.maximum_celsius, inner.critical_celsius) == (None, None)
+
+
+def test_series_of_a_disk_and_a_processor(machine: MachineMaker) -> None:
+    """A processor's chip belongs to no disk, and a limit that is not there has no series."""
+    files = DRIVE | chip(3, "coretemp", temp1_input="55000\n", temp1_label="Package id 0\n")
+    files |= {"/sys/class/hwmon/hwmon3/device/uevent": "\n"}
+    samples = emit(read_hwmon(machine(files)))
+    disk = (
+        ("chip", "drivetemp"),
+        ("device", "sdb"),
+        ("hwmon", "hwmon2"),
+        ("label", ""),
+        ("sensor", "temp1"),
+    )
+    processor = (
+        ("chip", "coretemp"),
+        ("device", ""),
+        ("hwmon", "hwmon3"),
+        ("label", "Package id 0"),
+        ("sensor", "temp1"),
+    )
+    assert sorted(samples) == [
+        ("iowarden_temperature_celsius", processor, 55.0),
+        ("iowarden_temperature_celsius", disk, 41.0),
+        ("iowarden_temperature_critical_celsius", disk, 70.0),
+        ("iowarden_temperature_maximum_celsius", disk, 60.0),
+    ]
+
+
+def test_a_chip_without_thermometer_is_none(machine: MachineMaker) -> None:
+    """A fan, a voltage: nothing of it."""
+    files = chip(0, "acpi", fan1_input="1200\n", in0_input="1000\n", temperature_input="1\n")
+    assert read_hwmon(machine(files)) == ()
+
+
+def test_frost_is_below_zero(machine: MachineMaker) -> None:
+    """A sensor outside, or in a cold store."""
+    [temperature] = read_hwmon(machine(chip(0, "lm75", temp1_input="-12500\n")))
+    assert temperature.celsius == -12.5
+
+
+def test_a_faulty_sensor_is_not_believed(machine: MachineMaker) -> None:
+    """The chip says of it that its number means nothing: unknown, with the reason."""
+    files = chip(0, "nct6775", temp7_input="-128000\n", temp7_fault="1\n", temp8_input="30000\n")
+    values = read_hwmon(machine(files | {"/sys/class/hwmon/hwmon0/temp8_fault": "0\n"}))
+    assert [temperature.celsius for temperature in values] == [None, 30.0]
+    [(labels, reason)] = unread(values)
+    assert labels == (("hwmon", "hwmon0"), ("sensor", "temp7"))
+    assert "temp7_fault" in reason
+
+
+def test_a_drive_that_does_not_answer_is_in_doubt(machine: MachineMaker) -> None:
+    """The kernel answers EIO; a directory in its place cannot be read. The other sensor stays."""
+    path = "/sys/class/hwmon/hwmon0/temp1_input"
+    files = NVME | {path + "/x": None}
+    del files[path]
+    composite, inner = read_hwmon(machine(files))
+    assert (composite.celsius, composite.critical_celsius) == (None, 99.85)
+    assert (inner.celsius, inner.unread) == (38.85, "")
+    assert [labels for labels, _ in unread((composite, inner))] == [
+        (("hwmon", "hwmon0"), ("sensor", "temp1"))
+    ]
+    assert path in composite.unread
+
+
+def test_a_temperature_that_is_no_number_is_named(machine: MachineMaker) -> None:
+    """Path, what was expected, what was there."""
+    path = "/sys/class/hwmon/hwmon2/temp1_input"
+    with pytest.raises(ParseError, match=f"'{path}': expected a number, got 'warm'"):
+        read_hwmon(machine(DRIVE | {path: "warm\n"}))
+
+
+def test_a_disk_that_is_pulled_while_it_is_read_is_left_out(machine: MachineMaker) -> None:
+    """Its chip goes with it: no sensor without a number."""
+    path = machine(DRIVE | NVME).path
+
+    def pull(seen: str, content: bytes) -> None:
+        if seen == "/sys/class/hwmon/hwmon2/" and os.path.isdir(path + seen):
+            shutil.rmtree(path + seen)
+
+    chips = [temperature.chip for temperature in read_hwmon(Root(path, seen=pull))]
+    assert chips == ["nvme", "nvme"]
+
+
+def test_a_machine_without_hwmon_is_absent(machine: MachineMaker) -> None:
+    """A virtual machine, a container: no such class."""
+    with pytest.raises(AbsentError, match="/sys/class/hwmon"):
+        read_hwmon(machine({"/sys/block": None}))
+
+
+def test_psutil_sees_the_same_sensors_here() -> None:
+    """Chips, labels and limits are the same; the temperature itself has moved on meanwhile."""
+    root = Root("/")
+    try:
+        ours = read_hwmon(root)
+    except AbsentError:
+        pytest.skip("this machine has no sensors")
+    finally:
+        root.close()
+    if not ours:
+        pytest.skip("this machine has no thermometers")
+    theirs = {
+        (name, entry.label, entry.critical)
+        for name, entries in psutil.sensors_temperatures().items()
+        for entry in entries
+    }
+    names = {(chip, label) for chip, label, _ in theirs}
+    # It leaves out what it cannot read, and takes one limit for another that is missing.
+    assert {(t.chip, t.label) for t in ours if t.celsius is not None} <= names
+    assert names <= {(t.chip, t.label) for t in ours}
+    whole = [t for t in ours if None not in {t.celsius, t.maximum_celsius, t.critical_celsius}]
+    assert {(t.chip, t.label, t.critical_celsius) for t in whole} <= theirs
+
+
+@given(st.integers(-(10**6), 10**6))
+def test_any_temperature_is_told_as_it_is(
+    tmp_path_factory: pytest.TempPathFactory, millicelsius: int
+) -> None:
+    """To the thousandth of a degree."""
+    directory = tmp_path_factory.mktemp("machine")
+    place = directory / "sys/class/hwmon/hwmon0"
+    place.mkdir(parents=True)
+    (place / "temp1_input").write_text(f"{millicelsius}\n")
+    [temperature] = read_hwmon(Root(str(directory)))
+    assert temperature.celsius is not None
+    assert round(temperature.celsius * 1000) == millicelsius
