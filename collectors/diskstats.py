@@ -126,7 +126,7 @@ FAMILIES = tuple(
 _OURS = tuple(zip((family.name for family in FAMILIES), _UNITS, strict=True))
 _NODE = tuple(zip(("node_disk_" + name for name in _NODE_NAMES), _NODE_UNITS, strict=True))
 _MEMORY_BACKED = ("loop", "ram", "zram")
-_NODE_IGNORED = re.compile(r"(z?ram|loop|fd|(h|s|v|xv)d[a-z]|nvme\d+n\d+p)\d+")
+NODE_IGNORED = re.compile(r"(z?ram|loop|fd|(h|s|v|xv)d[a-z]|nvme\d+n\d+p)\d+")
 """Source: node_exporter, default of --collector.diskstats.device-exclude."""
 
 _OLD_PARTITION = 7
@@ -186,10 +186,10 @@ def emit(value: Mapping[str, BlockIo], whole_devices: frozenset[str] | None = No
 def node_samples(value: Mapping[str, BlockIo]) -> Iterator[Sample]:
     """Yield node_exporter's node_disk_* of the devices that it does not ignore by default.
 
-    Limits: what it takes from udev's database (node_disk_info and the like) is not here.
+    What it takes from udev's database is in collectors/udev.py.
     """
     for name, block in value.items():
-        if not _NODE_IGNORED.fullmatch(name):
+        if not NODE_IGNORED.fullmatch(name):
             labels = (("device", name),)
             for (metric, unit), counter in zip(_NODE, block.counters, strict=False):
                 yield metric, labels, counter * unit

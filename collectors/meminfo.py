@@ -77,6 +77,22 @@ _KEYS = {
     "SwapTotal_bytes": "swap_total_bytes",
     "SwapFree_bytes": "swap_free_bytes",
 }
+_NODE_NAMES = (
+    *(
+        name + "_bytes"
+        for name in (
+            "Active Active_anon Active_file AnonHugePages AnonPages Bounce Buffers Cached CmaFree"
+            " CmaTotal CommitLimit Committed_AS DirectMap1G DirectMap2M DirectMap4k Dirty"
+            " HardwareCorrupted Hugepagesize Inactive Inactive_anon Inactive_file KernelStack"
+            " Mapped MemAvailable MemFree MemTotal Mlocked NFS_Unstable PageTables Percpu"
+            " SReclaimable SUnreclaim Shmem ShmemHugePages ShmemPmdMapped Slab SwapCached SwapFree"
+            " SwapTotal Unevictable VmallocChunk VmallocTotal VmallocUsed Writeback WritebackTmp"
+            " Zswap Zswapped"
+        ).split()
+    ),
+    *("HugePages_" + name for name in ("Free", "Rsvd", "Surp", "Total")),
+)
+"""Source: node_exporter, collector/meminfo_linux.go since 1.9 (Zswap since 1.10.2)."""
 _REQUIRED = ("MemTotal", "MemFree", "Buffers", "Cached", "Dirty", "Writeback")
 
 FAMILIES, emit = describe(Meminfo, "iowarden_memory_")
@@ -114,9 +130,10 @@ def parse_meminfo(text: str) -> Meminfo:
 
 
 def node_samples(value: Meminfo) -> Iterator[Sample]:
-    """Yield node_exporter's node_memory_* of every line."""
-    for name, number in value.raw.items():
-        if name.isascii() and name.isidentifier():
+    """Yield node_exporter's node_memory_*: of the lines it knows, not of every one."""
+    for name in _NODE_NAMES:
+        number = value.raw.get(name)
+        if number is not None:
             yield "node_memory_" + name, (), number
 
 

@@ -82,8 +82,8 @@ def emit(value: Stat) -> list[Sample]:
 def node_samples(value: Stat) -> Iterator[Sample]:
     """Yield node_exporter's series of its collectors 'stat' and 'cpu' that come from '/proc/stat'.
 
-    Limits: where a value of one CPU falls node_exporter holds its last one; here it falls.
-    Errors: ParseError, on the line of a single CPU.
+    Limits: where a value of one CPU falls node_exporter holds its last one; here it falls. A CPU
+    whose line is none of the kernel's has no series; what we rely on is the line of all CPUs.
     """
     yield "node_procs_running", (), value.procs_running
     yield "node_procs_blocked", (), value.procs_blocked
@@ -96,7 +96,10 @@ def node_samples(value: Stat) -> Iterator[Sample]:
             continue
         name, _, _ = line.partition(" ")
         cpu = ("cpu", name.removeprefix("cpu"))
-        seconds = _ticks(line, name)
+        try:
+            seconds = _ticks(line, name)
+        except ParseError:
+            continue
         for mode, number in zip(MODES, seconds, strict=False):
             yield "node_cpu_seconds_total", (cpu, ("mode", mode)), number
         for mode, number in zip(_GUEST_MODES, seconds[len(MODES) :], strict=False):

@@ -21,7 +21,8 @@ Labels = tuple[tuple[str, str], ...]
 Sample = tuple[str, Labels, float]
 """Metric name, labels, value."""
 
-Kind = Literal["counter", "gauge"]
+Kind = Literal["counter", "gauge", "untyped"]
+"""Ours are counters and gauges; 'untyped' are some of node_exporter's."""
 
 
 class Outcome(enum.StrEnum):

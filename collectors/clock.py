@@ -1,0 +1,110 @@
+"""The machine's clocks: uptime, time of day, and what the kernel counts time with."""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from iowarden.collectors import stat
+from iowarden.collectors.vocabulary import AbsentError, Family, ParseError, ReadError, Sample
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from iowarden.collectors.files import Root
+
+PATH = "/proc/uptime"
+CLOCKSOURCE = "/sys/devices/system/clocksource/clocksource0"
+"""There is one only. Source: kernel, kernel/time/clocksource.c (device_clocksource)."""
+_UPTIME = re.compile(r"(\d{1,12}\.\d\d) \d{1,15}\.\d\d\s*", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """Source: kernel, filesystems/proc.rst (uptime counts time asleep).
+
+    Limits: the time of day stands in no file. Of a recorded machine it is boot time plus uptime, up
+    to a second behind; its time zone is unknown.
+    """
+
+    uptime_seconds: float
+    realtime_seconds: float | None
+    """Unix time; None: a recorded machine without '/proc/stat'."""
+    zone: tuple[str, int] | None
+    """Name and seconds east of UTC; None: unknown."""
+    clocksource: str | None
+    clocksources: tuple[str, ...]
+    """Those the kernel could use."""
+
+
+FAMILIES = (
+    Family("iowarden_uptime_seconds", "gauge", "Time since the machine booted."),
+    Family("iowarden_clocksource_info", "gauge", "What the kernel counts time with."),
+)
+
+
+def parse_uptime(text: str) -> float:
+    """Return the first number of '/proc/uptime'."""
+    found = _UPTIME.fullmatch(text)
+    if found is None:
+        raise ParseError(f"'{PATH}': expected '<seconds> <seconds>', got {text[:80]!r}")
+    return float(found[1])
+
+
+def emit(value: Clock) -> list[Sample]:
+    """Return the samples of FAMILIES."""
+    samples: list[Sample] = [("iowarden_uptime_seconds", (), value.uptime_seconds)]
+    if value.clocksource is not None:
+        labels = (("clocksource", value.clocksource),)
+        samples.append(("iowarden_clocksource_info", labels, 1))
+    return samples
+
+
+def node_samples(value: Clock) -> Iterator[Sample]:
+    """Yield node_exporter's series of its collector 'time'."""
+    if value.realtime_seconds is not None:
+        yield "node_time_seconds", (), value.realtime_seconds
+    if value.zone is not None:
+        name, offset_seconds = value.zone
+        yield "node_time_zone_offset_seconds", (("time_zone", name),), offset_seconds
+    for name in value.clocksources:
+        labels = (("clocksource", name), ("device", "0"))
+        yield "node_time_clocksource_available_info", labels, 1
+    if value.clocksource is not None:
+        labels = (("clocksource", value.clocksource), ("device", "0"))
+        yield "node_time_clocksource_current_info", labels, 1
+
+
+def read_clock(root: Root) -> Clock:
+    """Read the clocks. Errors: AbsentError (no '/proc/uptime'), ReadError, ParseError."""
+    uptime_seconds = parse_uptime(root.read_kept(PATH))
+    current = _words(root, "current_clocksource")
+    if root.path:
+        realtime_seconds, zone = _played(root, uptime_seconds), None
+    else:
+        realtime_seconds = time.time()
+        local = time.localtime(realtime_seconds)
+        zone = (local.tm_zone, local.tm_gmtoff)
+    return Clock(
+        uptime_seconds=uptime_seconds,
+        realtime_seconds=realtime_seconds,
+        zone=zone,
+        clocksource=current[0] if current else None,
+        clocksources=_words(root, "available_clocksource"),
+    )
+
+
+def _played(root: Root, uptime_seconds: float) -> float | None:
+    try:
+        return stat.read_stat(root).boot_time_seconds + uptime_seconds
+    except (AbsentError, ReadError, ParseError):
+        return None  # the source of that file says why
+
+
+def _words(root: Root, name: str) -> tuple[str, ...]:
+    try:
+        return tuple(root.read_kept(f"{CLOCKSOURCE}/{name}").split())
+    except AbsentError:
+        return ()

@@ -1,0 +1,59 @@
+"""Families of the series that a source also gives under node_exporter's names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.vocabulary import Chunk, Family, Group, Kind, Sample
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_HELP = (
+    ("node_boot_time_seconds", "When the machine booted, as Unix time."),
+    ("node_context_switches_total", "Times a CPU went from one task to another."),
+    ("node_cpu_guest_seconds_total", "Time a CPU spent on virtual machines, by mode."),
+    ("node_cpu_seconds_total", "Time of a CPU, by mode."),
+    ("node_disk_ata_", "A property of an ATA disk, as udev knows it."),
+    ("node_disk_device_mapper_info", "Names of a device-mapper device, as udev knows them."),
+    ("node_disk_filesystem_info", "The file system on a device, as udev knows it."),
+    ("node_disk_info", "Identity of a block device, as udev knows it."),
+    ("node_disk_", "I/O of a block device, from '/proc/diskstats'."),
+    ("node_filesystem_device_error", "1 if the file system could not be asked."),
+    ("node_filesystem_files", "Inodes of a file system."),
+    ("node_filesystem_readonly", "1 if the file system is mounted read-only."),
+    ("node_filesystem_", "Space of a file system."),
+    ("node_forks_total", "Tasks started since boot."),
+    ("node_intr_total", "Interrupts since boot."),
+    ("node_load", "Tasks that run or hang in I/O, average of so many minutes."),
+    ("node_md_", "A software RAID array."),
+    ("node_memory_", "A line of '/proc/meminfo'."),
+    ("node_pressure_", "Time in which tasks waited for a resource, from '/proc/pressure'."),
+    ("node_procs_", "Tasks in this state."),
+    ("node_time_clocksource_", "What the kernel counts time with, or could."),
+    ("node_time_seconds", "The machine's time of day, as Unix time."),
+    ("node_time_zone_offset_seconds", "How far the local time is ahead of UTC."),
+    ("node_uname_info", "Kernel and name of this machine."),
+    ("node_vmstat_", "A line of '/proc/vmstat'."),
+)
+"""By the beginning of the name; the first that fits."""
+
+
+def family(name: str) -> Family:
+    """Return the family of a name, of the kind that node_exporter gives it."""
+    kind: Kind = "gauge"
+    if name.startswith("node_vmstat_"):
+        kind = "untyped"
+    elif name.endswith("_total"):
+        kind = "counter"
+    text = next((text for start, text in _HELP if name.startswith(start)), "As node_exporter's.")
+    return Family(name, kind, text)
+
+
+def chunk(source: str, samples: Iterable[Sample], version: int) -> Chunk:
+    """Return the samples of a source's `node` as a chunk of '/metrics', by family."""
+    by_name: dict[str, list[Sample]] = {}
+    for sample in samples:
+        by_name.setdefault(sample[0], []).append(sample)
+    groups: list[Group] = [(family(name), tuple(found)) for name, found in by_name.items()]
+    return Chunk("node_" + source, version, tuple(groups))

@@ -1,0 +1,137 @@
+"""What udev knows of block devices, from its database in '/run/udev/data'."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping  # noqa: TC003 - a public annotation
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from iowarden.collectors import diskstats
+from iowarden.collectors.vocabulary import AbsentError, Family, Labels, ReadError, Sample
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from iowarden.collectors.files import Root
+
+DIRECTORY = "/run/udev/data"
+_NUMBER = re.compile(r"\d{1,15}(\.\d{1,15})?", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class UdevDevice:
+    """One block device: its numbers and udev's properties. Source: udev(7), systemd's sd-device.
+
+    Properties are as udev found them when it last looked; none: udev does not run, or not here.
+    """
+
+    major: int
+    minor: int
+    rotational: bool
+    """False also where the kernel does not say, as node_exporter has it."""
+    properties: Mapping[str, str]
+
+
+FAMILIES = (
+    Family("iowarden_device_path_info", "gauge", "Where a device is attached, by udev's ID_PATH."),
+)
+
+_INFO = (
+    ("model", "ID_MODEL"),
+    ("path", "ID_PATH"),
+    ("revision", "ID_REVISION"),
+    ("wwn", "ID_WWN"),
+)
+_FILESYSTEM = (
+    ("type", "ID_FS_TYPE"),
+    ("usage", "ID_FS_USAGE"),
+    ("uuid", "ID_FS_UUID"),
+    ("version", "ID_FS_VERSION"),
+)
+_DEVICE_MAPPER = (
+    ("lv_layer", "DM_LV_LAYER"),
+    ("lv_name", "DM_LV_NAME"),
+    ("name", "DM_NAME"),
+    ("uuid", "DM_UUID"),
+    ("vg_name", "DM_VG_NAME"),
+)
+_ATA = (
+    ("node_disk_ata_rotation_rate_rpm", "ID_ATA_ROTATION_RATE_RPM"),
+    ("node_disk_ata_write_cache", "ID_ATA_WRITE_CACHE"),
+    ("node_disk_ata_write_cache_enabled", "ID_ATA_WRITE_CACHE_ENABLED"),
+)
+_SERIALS = ("SCSI_IDENT_SERIAL", "ID_SERIAL_SHORT", "ID_SERIAL")
+"""In this order: the first is what the label of the disk says, the last is all that virtio has."""
+
+
+def parse_properties(text: str) -> dict[str, str]:
+    """Return the properties ('E:KEY=value') of a file of the database; other lines are ignored."""
+    properties = {}
+    for line in text.split("\n"):
+        key, equals, value = line.removeprefix("E:").partition("=")
+        if equals and line.startswith("E:"):
+            properties[key] = value
+    return properties
+
+
+def emit(value: Mapping[str, UdevDevice]) -> list[Sample]:
+    """Return the samples of FAMILIES."""
+    return [
+        (
+            "iowarden_device_path_info",
+            (("device", name), ("path", device.properties.get("ID_PATH", ""))),
+            1,
+        )
+        for name, device in value.items()
+    ]
+
+
+def node_samples(value: Mapping[str, UdevDevice]) -> Iterator[Sample]:
+    """Yield what node_exporter's collector 'diskstats' takes from udev."""
+    for name, device in value.items():
+        properties = device.properties
+        serial = next((properties[key] for key in _SERIALS if properties.get(key)), "")
+        numbers = (("major", str(device.major)), ("minor", str(device.minor)))
+        rotational = ("rotational", str(int(device.rotational)))
+        info = (*_labels(_INFO, name, properties), *numbers, rotational, ("serial", serial))
+        yield "node_disk_info", tuple(sorted(info)), 1
+        if properties.get("ID_FS_TYPE"):
+            yield "node_disk_filesystem_info", _labels(_FILESYSTEM, name, properties), 1
+        if properties.get("DM_NAME"):
+            yield "node_disk_device_mapper_info", _labels(_DEVICE_MAPPER, name, properties), 1
+        if properties.get("ID_ATA"):
+            for metric, key in _ATA:
+                if _NUMBER.fullmatch(properties.get(key, "")):
+                    yield metric, (("device", name),), float(properties[key])
+
+
+def read_udev(root: Root) -> dict[str, UdevDevice]:
+    """Read what udev knows of every device that node_exporter shows.
+
+    Limits: may hang on a sick disk. Errors: AbsentError (no block device), ReadError, ParseError.
+    """
+    return {
+        name: UdevDevice(
+            block.major,
+            block.minor,
+            _text(root, f"/sys/block/{name}/queue/rotational").strip() == "1",
+            parse_properties(_text(root, f"{DIRECTORY}/b{block.major}:{block.minor}")),
+        )
+        for name, block in diskstats.read_diskstats(root).items()
+        if not diskstats.NODE_IGNORED.fullmatch(name)
+    }
+
+
+def _labels(
+    names: tuple[tuple[str, str], ...], device: str, properties: Mapping[str, str]
+) -> Labels:
+    values = [(label, properties.get(key, "")) for label, key in names]
+    return tuple(sorted([("device", device), *values]))
+
+
+def _text(root: Root, path: str) -> str:
+    try:
+        return root.read(path)
+    except (AbsentError, ReadError):
+        return ""  # the device went, or udev does not run: it is shown without
