@@ -2,8 +2,29 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping  # noqa: TC003 - to be evaluated
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.vocabulary import AbsentError, Family, ParseError, ReadError, Sample
+
+if TYPE_CHECKING:
+    from iowarden.collectors.files import Root
+    from iowarden.collectors.vocabulary import Labels
+
+PATH = "/proc/1/mountinfo"
+"""The host's, not our own: a service's namespace shows its mounts read-only, '/home' as a tmpfs."""
+FSTAB = "/etc/fstab"
+
+_NETWORK = frozenset(
+    "9p afs beegfs ceph cifs coda glusterfs gpfs lustre ncpfs nfs nfs4 ocfs2 orangefs panfs smb3"
+    " smbfs virtiofs fuse.ceph fuse.cephfs fuse.glusterfs fuse.juicefs fuse.mfs fuse.moosefs"
+    " fuse.s3fs fuse.sshfs".split()
+)
+_ANONYMOUS = frozenset({"bcachefs", "btrfs", "fuse.zfs", "zfs"})
+"""On block devices, with a device number of their own: several devices, or subvolumes."""
+_NEVER_WRITTEN = frozenset({"cramfs", "erofs", "iso9660", "romfs", "squashfs"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +47,28 @@ class Mount:
     super_options: tuple[str, ...]
     """Of the file system: 'rw', 'emergency_ro', 'shutdown' ..."""
 
+    @property
+    def labels(self) -> Labels:
+        """Labels of every series about this mount."""
+        return (
+            ("device", self.source),
+            ("fstype", self.kind),
+            ("mountpoint", self.mount_point),
+        )
+
+    @property
+    def read_only(self) -> bool:
+        """Whether the mount or the file system was made read-only."""
+        return "ro" in self.options or "ro" in self.super_options
+
+    @property
+    def storage(self) -> bool:
+        """Whether it keeps data: a writable kind, on block devices or beyond the network."""
+        if self.kind in _NEVER_WRITTEN:
+            return False
+        block_device = not self.device_number.startswith("0:")
+        return block_device or self.kind in _NETWORK or self.kind in _ANONYMOUS
+
 
 @dataclass(frozen=True, slots=True)
 class Mounts:
@@ -33,4 +76,151 @@ class Mounts:
 
     mounts: tuple[Mount, ...]
     wanted: Mapping[str, tuple[str, ...]] | None
-    """Options by mount point; None: no such file."""
+    """Options by mount point; None: no such file, or it cannot be read."""
+
+
+FAMILIES = (
+    Family("iowarden_mount_read_only", "gauge", "1 when a mount or its file system is read-only."),
+    Family(
+        "iowarden_mount_wanted_read_only",
+        "gauge",
+        "1 when '/etc/fstab' has the mount as read-only, 0 when as writable.",
+    ),
+    Family(
+        "iowarden_mount_emergency",
+        "gauge",
+        "1 when the file system has shut itself down after an error (emergency_ro, shutdown).",
+    ),
+    Family(
+        "iowarden_mount_strict_access_time",
+        "gauge",
+        "1 when every read of a file writes its access time (neither noatime nor relatime).",
+    ),
+)
+_EMERGENCY = frozenset({"emergency_ro", "shutdown"})
+_ESCAPE = re.compile(r"\\([0-7]{3})")
+
+
+def _unescaped(text: str) -> str:
+    return _ESCAPE.sub(lambda found: chr(int(found[1], 8)), text) if "\\" in text else text
+
+
+def parse_mountinfo(text: str, path: str = PATH) -> tuple[Mount, ...]:
+    """Return the mounts in the order of the text."""
+    mounts = []
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line:
+            continue
+        # One blank parts two fields: a source may be an empty text.
+        words = line.split(" ")
+        try:
+            dash = words.index("-", 6)
+            kind, source, super_options = words[dash + 1 : dash + 4]
+            if ":" not in words[2]:
+                raise ValueError  # one message for every way to be wrong
+        except ValueError:
+            raise ParseError(
+                f"'{path}' line {number}: expected '<id> <parent> <major>:<minor> <root>"
+                f" <mount point> <options> ... - <kind> <source> <options>', got {line[:120]!r}"
+            ) from None
+        mounts.append(
+            Mount(
+                device_number=words[2],
+                source=_unescaped(source),
+                root=_unescaped(words[3]),
+                mount_point=_unescaped(words[4]),
+                kind=_unescaped(kind),
+                options=tuple(words[5].split(",")),
+                super_options=tuple(super_options.split(",")),
+            )
+        )
+    return tuple(mounts)
+
+
+def parse_fstab(text: str) -> dict[str, tuple[str, ...]]:
+    """Return the options '/etc/fstab' has for each mount point.
+
+    Source: fstab(5). As mount(8) does, a line it cannot use is skipped; swap has no mount point.
+    """
+    wanted: dict[str, tuple[str, ...]] = {}
+    for line in text.splitlines():
+        words = line.split()
+        if len(words) < 3 or words[0].startswith("#") or not words[1].startswith("/"):
+            continue
+        mount_point = _unescaped(words[1]).rstrip("/") or "/"
+        options = words[3] if len(words) > 3 else "defaults"
+        wanted[mount_point] = tuple(options.split(","))
+    return wanted
+
+
+def storage(mounts: tuple[Mount, ...]) -> list[Mount]:
+    """Return one mount of each file system that keeps data, as df shows them.
+
+    Of several mounts on one point the last is seen. Of several of one file system that of its root
+    with the shortest path; btrfs mounts subvolumes, so there any root will do. Exports of one
+    server share a device number and are told apart by their source.
+    """
+    chosen: dict[tuple[str, str], Mount] = {}
+    for mount in {mount.mount_point: mount for mount in mounts}.values():
+        if not mount.storage:
+            continue
+        key = (mount.device_number, mount.source if mount.kind in _NETWORK else "")
+        if key not in chosen or _rank(mount) < _rank(chosen[key]):
+            chosen[key] = mount
+    return list(chosen.values())
+
+
+def _rank(mount: Mount) -> tuple[bool, int, str]:
+    part = mount.root != "/" and mount.kind != "btrfs"
+    return part, len(mount.mount_point), mount.mount_point
+
+
+def read_mounts(root: Root) -> Mounts:
+    """Read what is mounted and what is wanted.
+
+    Limits: may hang, because '/etc/fstab' is a file on a disk. Errors: AbsentError, ReadError,
+    ParseError.
+    """
+    mounts = read_mountinfo(root)
+    try:
+        wanted = parse_fstab(root.read(FSTAB))
+    except (AbsentError, ReadError):
+        # What is mounted is worth more than what somebody wanted.
+        wanted = None
+    return Mounts(mounts, wanted)
+
+
+def read_mountinfo(root: Root) -> tuple[Mount, ...]:
+    """Read the mounts of process 1. Errors: AbsentError, ReadError, ParseError."""
+    # With hidepid 1 it is EPERM, with 2 ENOENT; without, every user may read it.
+    hint = "; '/proc' mounted with hidepid hides it from all but root"
+    try:
+        text = root.read(PATH)
+    except AbsentError as error:
+        raise AbsentError(f"{error}{hint}") from error
+    except ReadError as error:
+        raise ReadError(f"{error}{hint}") from error
+    if not text.strip():
+        raise ParseError(f"'{PATH}': expected at least one mount, got none")
+    return parse_mountinfo(text)
+
+
+def emit(value: Mounts) -> list[Sample]:
+    """Return the samples of FAMILIES for every file system that keeps data."""
+    samples: list[Sample] = []
+    for mount in storage(value.mounts):
+        labels = mount.labels
+        wanted = None if value.wanted is None else value.wanted.get(mount.mount_point)
+        strict = not mount.read_only and {"noatime", "relatime"}.isdisjoint(mount.options)
+        emergency = not _EMERGENCY.isdisjoint(mount.super_options)
+        samples.append(("iowarden_mount_read_only", labels, float(mount.read_only)))
+        if wanted is not None:
+            samples.append(("iowarden_mount_wanted_read_only", labels, float("ro" in wanted)))
+        samples.append(("iowarden_mount_emergency", labels, float(emergency)))
+        samples.append(("iowarden_mount_strict_access_time", labels, float(strict)))
+    return samples
+
+
+def mount_points(value: Mounts) -> frozenset[str]:
+    """Return every place where something is mounted."""
+    return frozenset(mount.mount_point for mount in value.mounts)
