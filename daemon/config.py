@@ -327,6 +327,7 @@ KEYS = (
     Key("periods.uname", _PERIOD, "60s", "60s", "How often the kernel's names are read."),
     Key("periods.udev", _PERIOD, "60s", "60s", "How often udev's database is read."),
     Key("periods.block", _PERIOD, "60s", "60s", "How often the settings in '/sys/block' are read."),
+    Key("periods.enclosure", _PERIOD, "60s", "60s", "How often slots of enclosures are read."),
     Key("periods.hwmon", _PERIOD, "60s", "60s", "How often temperatures are read."),
     Key(
         "periods.bdi", _PERIOD, "15s", "15s",
@@ -347,6 +348,14 @@ KEYS = (
     Key(
         "periods.mounts", _PERIOD, "15s", "15s",
         "How often the mounts are read.",
+    ),
+    Key(
+        "periods.ext4", _PERIOD, "15s", "15s",
+        "How often the error counts of ext4 are read.",
+    ),
+    Key(
+        "periods.btrfs", _PERIOD, "15s", "15s",
+        "How often the error counts of btrfs are read.",
     ),
     Key(
         "rule_interval", _PERIOD, "15s", "15s",

@@ -39,13 +39,16 @@ PATHS = {
     "clock": "/proc/uptime",
     "udev": "/proc/diskstats",
     "mounts": "/proc/1/mountinfo",
+    "ext4": "/sys/fs/ext4",
+    "btrfs": "/sys/fs/btrfs",
     "block": "/sys/block",
+    "enclosure": "/sys/class/enclosure",
     "hwmon": "/sys/class/hwmon",
     "bdi": "/sys/class/bdi",
     "scsi": "/sys/class/scsi_host",
     "queue": "/sys/block",
 }
-LISTED = frozenset({"bdi", "block", "hwmon", "numa", "queue", "scsi"})
+LISTED = frozenset({"bdi", "block", "btrfs", "enclosure", "ext4", "hwmon", "numa", "queue", "scsi"})
 """Sources that list a directory first: its path is what PATHS has."""
 TEXTS = [source for source in SOURCES if source.name not in LISTED]
 
