@@ -3,6 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.sysfs import Attributes, attributes, shown
+from iowarden.collectors.vocabulary import Family, Sample
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from iowarden.collectors.files import Root
+    from iowarden.collectors.vocabulary import Labels
+
+DIRECTORY = "/sys/class/enclosure"
+_NO_SLOT = frozenset({"device", "power", "subsystem"})
+_OK = {"OK": 1.0, "critical": 0.0, "non-critical": 0.0, "unrecoverable": 0.0}
+"""Other states ('unsupported', 'not installed', 'unknown', 'unavailable') are neither."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,3 +33,86 @@ class Slot:
     locate: bool | None
     device: str | None
     """The block device in it."""
+    unread: str = ""
+    """The first attribute that is there and could not be read, and why."""
+
+
+FAMILIES = (
+    Family("iowarden_enclosure_slot_info", "gauge", "1; state and block device of a slot."),
+    Family(
+        "iowarden_enclosure_slot_ok",
+        "gauge",
+        "1 when a slot's state is OK, 0 when it is critical, non-critical or unrecoverable.",
+    ),
+    Family("iowarden_enclosure_slot_fault", "gauge", "1 when a slot has or shows a fault."),
+    Family("iowarden_enclosure_slot_active", "gauge", "1 when a slot is in use."),
+    Family("iowarden_enclosure_slot_locate", "gauge", "1 when a slot's lamp is to be found."),
+)
+
+
+def emit(value: Iterable[Slot]) -> list[Sample]:
+    """Return the samples of FAMILIES; 'device' is empty where a slot holds no block device."""
+    samples: list[Sample] = []
+    for slot in value:
+        enclosure, name = ("enclosure", slot.enclosure), ("slot", slot.slot)
+        device = ("device", slot.device or "")
+        labels: Labels = (device, enclosure, name, ("status", slot.status or ""))
+        samples.append(("iowarden_enclosure_slot_info", labels, 1.0))
+        for metric, number in (
+            ("iowarden_enclosure_slot_ok", _OK.get(slot.status or "")),
+            ("iowarden_enclosure_slot_fault", slot.fault),
+            ("iowarden_enclosure_slot_active", slot.active),
+            ("iowarden_enclosure_slot_locate", slot.locate),
+        ):
+            if number is not None:
+                samples.append((metric, (device, enclosure, name), float(number)))
+    return samples
+
+
+def unread(value: Iterable[Slot]) -> Iterator[tuple[Labels, str]]:
+    """Yield the slots of which an attribute could not be read, and why."""
+    for slot in value:
+        if slot.unread:
+            yield (("enclosure", slot.enclosure), ("slot", slot.slot)), slot.unread
+
+
+def read_enclosure(root: Root) -> tuple[Slot, ...]:
+    """Read all slots of all enclosures; what vanishes meanwhile is left out.
+
+    Limits: the kernel asks the enclosure's processor for each attribute, so it may hang on a sick
+    one. Errors: AbsentError, ReadError (of '/sys/class/enclosure'), ParseError.
+    """
+    slots = []
+    for name in root.names(DIRECTORY):
+        enclosure = attributes(root, f"{DIRECTORY}/{name}")
+        for entry in enclosure.entries if enclosure is not None else ():
+            found = None if entry in _NO_SLOT else attributes(root, f"{DIRECTORY}/{name}/{entry}")
+            if found is None or "status" not in found.entries:
+                continue
+            slot = _slot(shown(name), shown(entry), found)
+            if not found.vanished():
+                slots.append(slot)
+    return tuple(slots)
+
+
+def _slot(enclosure: str, name: str, found: Attributes) -> Slot:
+    status = found.text("status")
+    block = found.below("device/block")
+    return Slot(
+        enclosure=enclosure,
+        slot=name,
+        # So the kernel prints a state it has no word for.
+        status=None if status == "(null)" else status,
+        fault=_flag(found, "fault"),
+        active=_flag(found, "active"),
+        locate=_flag(found, "locate"),
+        device=shown(block.entries[0]) if block is not None and block.entries else None,
+        unread=found.unread,
+    )
+
+
+def _flag(found: Attributes, name: str) -> bool | None:
+    # A fault is 2 when the enclosure senses it, 4 when someone asks for the lamp, 6 for both
+    # (drivers/scsi/ses.c, ses_get_fault); -1: nobody has asked yet.
+    number = found.signed(name)
+    return None if number is None or number < 0 else number != 0

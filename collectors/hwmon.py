@@ -120,8 +120,8 @@ def _celsius(chip: Attributes, name: str) -> float | None:
 def _block_device(chip: Attributes) -> str | None:
     """Return the block device a chip belongs to.
 
-    The chip's parent is a SCSI device, an NVMe controller or, on older kernels, the PCI device above
-    the controller. A path of a multipath namespace counts as the namespace.
+    The chip's parent is a SCSI device, an NVMe controller or, on older kernels, the PCI device
+    above the controller. A path of a multipath namespace counts as the namespace.
     """
     parent = chip.below("device")
     if parent is None:
