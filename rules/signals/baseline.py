@@ -1,0 +1,95 @@
+"""Error counts against the count there was at first sight, kept over restarts.
+
+First sight is baseline: what was counted before is not news. A count that fell was cleared (e2fsck,
+'btrfs device stats -z') or began anew with its array: all it says now is new.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from iowarden.rules.signals.table import Pairs
+
+RECENT_SECONDS = 86_400.0
+"""Errors of which each came within a day of the one before are one matter."""
+STAMP_SECONDS = 3600.0
+"""When something was last seen is kept this coarsely: what is kept is written to disk."""
+MOST_KEPT = 2000
+"""Objects remembered; the ones seen last stay."""
+
+Kept = dict[str, "Pairs"]
+"""What a group remembers, by object: its whole state, so that a restart loses nothing."""
+EMPTY: Mapping[str, Pairs] = {}
+
+
+class Count(NamedTuple):
+    """One error count. Units: seconds of the program's clock."""
+
+    at_seconds: float
+    """When it was last read, at most STAMP_SECONDS ago."""
+    last: float
+    grew_seconds: float
+    """When it last grew; before that, the first sight."""
+    baseline: float
+
+    @property
+    def new(self) -> float:
+        """Errors since the baseline."""
+        return self.last - self.baseline
+
+
+def stamp(at_seconds: float, now: float) -> float:
+    """Return `now`, or when something was seen before, if that is recent."""
+    return at_seconds if 0.0 <= now - at_seconds < STAMP_SECONDS else now
+
+
+def seen(kept: Kept, key: str, value: float, now: float) -> None:
+    """Keep that something was `value` now."""
+    at = kept[key][0][0] if key in kept and kept[key][0][1] == value else now
+    kept[key] = ((stamp(at, now), value),)
+
+
+def count(pairs: Pairs | None, value: float, now: float) -> Count:
+    """Return a count after it was read as `value`."""
+    match pairs:
+        case ((at, last), (grew, baseline)):
+            if value < last:
+                return Count(now, value, now, 0.0)
+            if value > last:
+                return Count(now, value, now, baseline)
+            return Count(stamp(at, now), value, min(grew, now), baseline)
+        case _:
+            return Count(now, value, now, value)
+
+
+def recent(pairs: Pairs | None, value: float, now: float) -> Count:
+    """Return the same with the baseline set to `value` once nothing was added for a day."""
+    counted = count(pairs, value, now)
+    over = now - counted.grew_seconds > RECENT_SECONDS
+    return counted._replace(baseline=value) if over else counted
+
+
+def pairs(counted: Count) -> Pairs:
+    """Return a count as it is kept."""
+    return (counted.at_seconds, counted.last), (counted.grew_seconds, counted.baseline)
+
+
+def bounded(state: Kept) -> Kept:
+    """Return the state without what was longest not seen, where there is too much of it."""
+    if len(state) <= MOST_KEPT:
+        return state
+    latest = sorted(state.items(), key=lambda item: item[1][0][0] if item[1] else 0.0)
+    return dict(latest[-MOST_KEPT:])
+
+
+def remember(state: Mapping[str, Pairs]) -> Mapping[str, Pairs]:
+    """Return what a state consists of."""
+    return state
+
+
+def recall(state: Mapping[str, Pairs], kept: Mapping[str, Pairs]) -> Kept:
+    """Return the state of before a restart: its baselines are the older ones."""
+    return {**state, **kept}

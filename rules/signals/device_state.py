@@ -1,0 +1,115 @@
+"""Disks that changed under the system, or no longer take commands (domain condition M7)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.vocabulary import Family, Sample
+from iowarden.rules.signals import baseline
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from iowarden.collectors.block import Device, Topology
+    from iowarden.collectors.scsi import Scsi
+    from iowarden.rules.signals.baseline import Kept
+    from iowarden.rules.signals.table import Pairs, View
+
+CHANGE_FAMILIES = (
+    Family(
+        "iowarden_device_size_change_bytes",
+        "gauge",
+        "Size of a disk less what it was at first sight; a larger one is taken after a day.",
+    ),
+    Family(
+        "iowarden_device_turned_read_only",
+        "gauge",
+        "1 while a disk refuses writes that took them before.",
+    ),
+)
+SCSI_FAMILIES = (
+    Family(
+        "iowarden_device_offline",
+        "gauge",
+        "1 while the kernel has given a SCSI device up (offline, transport-offline).",
+    ),
+    Family(
+        "iowarden_device_not_running_seconds",
+        "gauge",
+        "Seconds a SCSI device has been in another state than running.",
+    ),
+)
+_OFFLINE = frozenset({"offline", "transport-offline"})
+
+
+def change_step(state: Mapping[str, Pairs], view: View) -> tuple[Kept, list[Sample] | None]:
+    """Return what became of every disk's size and of its being writable.
+
+    The state is by name and serial number: (when the size was last as it was, that size), (when it
+    was last seen, whether it was read-only at first). Removable disks come and go; not told.
+    """
+    topology: Topology | None = view.inputs.values.get("block")
+    if topology is None:
+        return dict(state), None
+    now = view.inputs.now_seconds
+    kept = dict(state)
+    samples: list[Sample] = []
+    for name in topology.leaves:
+        device = topology.devices[name]
+        if device.removable:
+            continue
+        labels = (("device", name),)
+        key = _key(device)
+        (same, size), (at, was_read_only) = _known(state.get(key), device, now)
+        if device.size_bytes is not None:
+            change = device.size_bytes - size
+            if change == 0:
+                same = baseline.stamp(same, now)
+            elif change > 0 and (size == 0 or now - same > baseline.RECENT_SECONDS):
+                same, size, change = now, float(device.size_bytes), 0.0
+            samples.append(("iowarden_device_size_change_bytes", labels, change))
+        if device.read_only is not None:
+            was_read_only = min(was_read_only, float(device.read_only))
+            turned = float(device.read_only) - was_read_only
+            samples.append(("iowarden_device_turned_read_only", labels, turned))
+        kept[key] = ((same, size), (baseline.stamp(at, now), was_read_only))
+    return baseline.bounded(kept), samples
+
+
+def _key(device: Device) -> str:
+    # Without a name of its own, at least another disk that comes while we look is another one.
+    own = device.serial or device.wwn or f"#{device.diskseq}"
+    return f"{device.name} {device.model or ''} {own}"
+
+
+def _known(pairs: Pairs | None, device: Device, now: float) -> Pairs:
+    match pairs:
+        case ((same, size), (at, was_read_only)):
+            return (min(same, now), size), (at, was_read_only)
+        case _:
+            return (now, float(device.size_bytes or 0)), (now, float(device.read_only or 0))
+
+
+def scsi_step(
+    state: Mapping[str, float], view: View
+) -> tuple[Mapping[str, float], list[Sample] | None]:
+    """Return the state of every SCSI disk; the group's state is since when it is not running."""
+    value: Scsi | None = view.inputs.values.get("scsi")
+    if value is None:
+        return state, None
+    now = view.inputs.now_seconds
+    since: dict[str, float] = {}
+    samples: list[Sample] = []
+    for device in value.devices.values():
+        if device.device is None or device.state is None:
+            continue
+        name, seconds = device.device, 0.0
+        if device.state != "running":
+            since[name] = state.get(name, now)
+            seconds = now - since[name]
+        labels = (("device", name),)
+        samples += [
+            ("iowarden_device_offline", labels, float(device.state in _OFFLINE)),
+            ("iowarden_device_not_running_seconds", labels, seconds),
+        ]
+    return since, samples

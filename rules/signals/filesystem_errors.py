@@ -1,0 +1,132 @@
+"""Errors that file systems met themselves (domain conditions M1, M4).
+
+ext4 counts in its superblock until e2fsck clears it, btrfs in its device items until 'btrfs device
+stats -z'. Neither count falls by itself, so an increase stays told until somebody has cleared it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.vocabulary import Family, Sample
+from iowarden.rules.signals import baseline
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from iowarden.collectors.btrfs import BtrfsDevice
+    from iowarden.collectors.ext4 import Ext4
+    from iowarden.rules.signals.baseline import Kept
+    from iowarden.rules.signals.table import Pairs, View
+
+CLOCK_SLACK_SECONDS = 60.0
+
+EXT4_FAMILIES = (
+    Family(
+        "iowarden_ext4_new_errors",
+        "gauge",
+        "Errors an ext4 file system met since iowarden first saw it, until e2fsck clears them.",
+    ),
+    Family(
+        "iowarden_ext4_old_errors",
+        "gauge",
+        "Errors it had met before, until e2fsck clears them.",
+    ),
+)
+BTRFS_FAMILIES = (
+    Family(
+        "iowarden_btrfs_new_errors",
+        "gauge",
+        "Write, flush, corruption and generation errors of a btrfs device since iowarden first"
+        " saw it, until they are reset.",
+    ),
+    Family(
+        "iowarden_btrfs_old_errors",
+        "gauge",
+        "The same from before, with read errors.",
+    ),
+    Family(
+        "iowarden_btrfs_recent_read_errors",
+        "gauge",
+        "Read errors of a btrfs device, each within a day of the one before.",
+    ),
+)
+
+
+def ext4_step(state: Mapping[str, Pairs], view: View) -> tuple[Kept, list[Sample] | None]:
+    """Return the counts of every ext4 file system, by its block device.
+
+    One that is not mounted any more keeps what it last said while its device is there: unmounting
+    it for e2fsck must not look like a repair.
+    """
+    value: Mapping[str, Ext4] | None = view.inputs.values.get("ext4")
+    if value is None:
+        return dict(state), None
+    now = view.inputs.now_seconds
+    kept = dict(state)
+    samples: list[Sample] = []
+    for name, filesystem in value.items():
+        if filesystem.errors_total is None:
+            continue
+        counted = baseline.count(state.get(name), filesystem.errors_total, now)
+        if counted.new and _before(state.get(name), filesystem):
+            counted = counted._replace(baseline=counted.last)
+        kept[name] = baseline.pairs(counted)
+        samples += _ext4_samples(name, counted)
+    present = view.inputs.values.get("diskstats") or ()
+    for name in state.keys() - value.keys():
+        (at, last), (grew, old) = state[name]
+        if last and name in present:
+            samples += _ext4_samples(name, baseline.Count(at, last, grew, old))
+    return baseline.bounded(kept), samples
+
+
+def _before(pairs: Pairs | None, filesystem: Ext4) -> bool:
+    """Whether the errors are older than our last look: another file system has the name now."""
+    at = None if filesystem.last is None else filesystem.last.at_seconds
+    return bool(pairs and at and at < pairs[0][0] - CLOCK_SLACK_SECONDS)
+
+
+def _ext4_samples(name: str, counted: baseline.Count) -> list[Sample]:
+    labels = (("device", name),)
+    return [
+        ("iowarden_ext4_new_errors", labels, counted.new),
+        ("iowarden_ext4_old_errors", labels, counted.baseline),
+    ]
+
+
+def btrfs_step(state: Mapping[str, Pairs], view: View) -> tuple[Kept, list[Sample] | None]:
+    """Return the counts of every device of every btrfs file system."""
+    value: tuple[BtrfsDevice, ...] | None = view.inputs.values.get("btrfs")
+    if value is None:
+        return dict(state), None
+    now = view.inputs.now_seconds
+    kept = dict(state)
+    samples: list[Sample] = []
+    for device in value:
+        labels = (
+            ("filesystem", device.filesystem),
+            ("identifier", str(device.identifier)),
+            ("label", device.label),
+        )
+        key = f"{device.filesystem} {device.identifier}"
+        lost = [
+            device.write_errors_total,
+            device.flush_errors_total,
+            device.corruption_errors_total,
+            device.generation_errors_total,
+        ]
+        told = [number for number in lost if number is not None]
+        old = 0.0
+        if told:
+            counted = baseline.count(state.get(key), sum(told), now)
+            kept[key] = baseline.pairs(counted)
+            samples.append(("iowarden_btrfs_new_errors", labels, counted.new))
+            old += counted.baseline
+        if device.read_errors_total is not None:
+            counted = baseline.recent(state.get(key + " read"), device.read_errors_total, now)
+            kept[key + " read"] = baseline.pairs(counted)
+            samples.append(("iowarden_btrfs_recent_read_errors", labels, counted.new))
+            old += counted.baseline
+        samples.append(("iowarden_btrfs_old_errors", labels, old))
+    return baseline.bounded(kept), samples

@@ -1,0 +1,244 @@
+"""How full file systems are and when they will be (domain condition L7).
+
+When: the median growth of many equal stretches of time, so that one copy, one deletion or one log
+rotation is an outlier and nothing else; looked at over 6 hours, a day and a week. A look tells
+only as far ahead as growth that went on for so long may be trusted to go on. What has freed its
+space by itself before (log rotation, scratch data) counts as filling only beyond where it then was.
+Limits: space freed by hand is taken for the same until a tenth less is left than before, for as
+long as it is remembered (a week).
+"""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from iowarden.collectors.vocabulary import Family, Sample
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from iowarden.collectors.filesystem import Filesystems, Usage
+    from iowarden.rules.signals.table import Pairs, View
+
+HELD_RATIO = 0.02
+"""A held share follows a falling one only at this distance: 80.0 % must not flap."""
+NEW_LOW_RATIO = 0.9
+"""Space freed since: filling is told once less than this share of what was least is left."""
+GREW_RATIO = 1.01
+"""A file system that is larger by this was resized: what was learnt of it is void."""
+DAY_SECONDS = 86_400.0
+MOST_KEPT = 2000
+
+FAMILIES = (
+    Family(
+        "iowarden_filesystem_used_ratio",
+        "gauge",
+        "Used share of what programs without privilege may use, as df tells it.",
+    ),
+    Family(
+        "iowarden_filesystem_held_used_ratio",
+        "gauge",
+        "The same, followed down only by more than 0.02, for thresholds; none while read-only.",
+    ),
+    Family(
+        "iowarden_filesystem_full_in_seconds",
+        "gauge",
+        "Time until no space is left at the growth of the last hours or days; none: not filling.",
+    ),
+    Family("iowarden_filesystem_inodes_used_ratio", "gauge", "Used share of the inodes."),
+    Family(
+        "iowarden_filesystem_held_inodes_used_ratio",
+        "gauge",
+        "The same, followed down only by more than 0.02, for thresholds; none while read-only.",
+    ),
+    Family(
+        "iowarden_filesystem_inodes_full_in_seconds",
+        "gauge",
+        "Time until no inode is left; none: not filling.",
+    ),
+)
+
+
+class Horizon(NamedTuple):
+    """One way to look back: stretches of time, how many, how many at least, how far it tells."""
+
+    stretch_seconds: float
+    stretches: int
+    fewest: int
+    farthest_seconds: float
+
+
+HORIZONS = (
+    Horizon(1800.0, 12, 12, DAY_SECONDS),
+    Horizon(7200.0, 12, 12, 4 * DAY_SECONDS),
+    Horizon(DAY_SECONDS, 7, 3, 60 * DAY_SECONDS),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What one horizon knows: at the end of each stretch, the least that was left in it."""
+
+    points: Pairs
+    least: float
+    rate: float | None = None
+    """What is lost a second; None: too early to tell, or nothing."""
+    low: float | None = None
+    """What was least left before the space in use now was freed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Track:
+    """What is known of one file system, of its bytes or of its inodes."""
+
+    pasts: tuple[Past, ...]
+    capacity: float
+    held_ratio: float
+
+
+@dataclass(frozen=True, slots=True)
+class FullnessState:
+    """Tracks by file system ('bytes /dev/sda1 /srv'), and what was kept of those not yet seen."""
+
+    tracks: Mapping[str, Track] = field(default_factory=dict)
+    kept: Mapping[str, Pairs] = field(default_factory=dict)
+
+
+def step(state: FullnessState, view: View) -> tuple[FullnessState, list[Sample] | None]:
+    """Return the state and the series of every mounted file system that could be read."""
+    value: Filesystems | None = view.inputs.values.get("filesystem")
+    if value is None:
+        return state, None
+    now = view.inputs.now_seconds
+    tracks = dict(state.tracks)
+    samples: list[Sample] = []
+    for usage in value.usage.values():
+        labels = (
+            ("device", usage.device),
+            ("fstype", usage.kind),
+            ("mountpoint", usage.mount_point),
+        )
+        for what, names, used, left in _quantities(usage):
+            key = f"{what} {usage.device} {usage.mount_point}"
+            before = tracks.get(key) or _recalled(state.kept, key, used + left)
+            track = tracks[key] = follow(before, used, left, now)
+            samples.append((names[0], labels, used / (used + left)))
+            if usage.read_only:
+                continue
+            samples.append((names[1], labels, track.held_ratio))
+            seconds = full_in_seconds(track, left)
+            if seconds is not None:
+                samples.append((names[2], labels, seconds))
+    latest = sorted(tracks.items(), key=lambda item: item[1].pasts[0].points[-1][0])
+    return FullnessState(dict(latest[-MOST_KEPT:]), state.kept), samples
+
+
+_BYTES = tuple(family.name for family in FAMILIES[:3])
+_INODES = tuple(family.name for family in FAMILIES[3:])
+
+
+def _quantities(usage: Usage) -> list[tuple[str, tuple[str, ...], float, float]]:
+    """Return what can run out: its word, its series, how much is used, how much is left.
+
+    Left is what a program without privilege can have: ext4 keeps 5 % back for root.
+    """
+    found = []
+    used, left = usage.size_bytes - usage.free_bytes, usage.available_bytes
+    if used + left > 0:
+        found.append(("bytes", _BYTES, float(used), float(left)))
+    if usage.files > 0:
+        used, left = usage.files - usage.files_free, usage.files_free
+        found.append(("inodes", _INODES, float(used), float(left)))
+    return found
+
+
+def follow(before: Track | None, used: float, left: float, now: float) -> Track:
+    """Return the track after a look at `now`."""
+    capacity, ratio = used + left, used / (used + left)
+    if before is None or capacity > before.capacity * GREW_RATIO:
+        return Track(tuple(Past(((now, left),), left) for _ in HORIZONS), capacity, ratio)
+    held = before.held_ratio
+    if not ratio <= held <= ratio + HELD_RATIO:
+        held = ratio if ratio > held else ratio + HELD_RATIO
+    pasts = tuple(
+        _extended(past, horizon, left, now)
+        for past, horizon in zip(before.pasts, HORIZONS, strict=True)
+    )
+    if any(new.points != old.points for new, old in zip(pasts, before.pasts, strict=True)):
+        pasts = _judged(pasts)
+    return Track(pasts, capacity, held)
+
+
+def full_in_seconds(track: Track, left: float) -> float | None:
+    """Return when nothing is left, or None when it is not filling as far as anybody can tell."""
+    found = [
+        left / past.rate
+        for past, horizon in zip(track.pasts, HORIZONS, strict=True)
+        if past.rate is not None
+        and left / past.rate <= horizon.farthest_seconds
+        and (past.low is None or left < past.low * NEW_LOW_RATIO)
+    ]
+    return min(found, default=None)
+
+
+def _extended(past: Past, horizon: Horizon, left: float, now: float) -> Past:
+    """Return the past with `left` in it; a stretch ends with the first look after its time."""
+    # Half a stretch of slack: the stretches of a slow source are a little longer than asked for.
+    oldest = now - (horizon.stretches + 0.5) * horizon.stretch_seconds
+    points = past.points
+    if not oldest <= points[0][0] <= points[-1][0] <= now:
+        points = tuple(point for point in points if oldest <= point[0] <= now)
+    least = min(past.least, left)
+    if not points:
+        return Past(((now, left),), left)
+    if now - points[-1][0] >= horizon.stretch_seconds:
+        return Past((*points, (now, least))[-horizon.stretches - 1 :], left)
+    return replace(past, points=points, least=least)
+
+
+def _judged(pasts: tuple[Past, ...]) -> tuple[Past, ...]:
+    return tuple(
+        replace(past, rate=_rate(past, horizon), low=_low(past, pasts))
+        for past, horizon in zip(pasts, HORIZONS, strict=True)
+    )
+
+
+def _rate(past: Past, horizon: Horizon) -> float | None:
+    """Return what is lost a second: more than half of the stretches lost at least as much."""
+    lost = [
+        (before - after) / (ended - began)
+        for (began, before), (ended, after) in zip(past.points, past.points[1:], strict=False)
+        if ended > began
+    ]
+    rate = statistics.median_low(lost) if len(lost) >= horizon.fewest else 0.0
+    return rate if rate > 0 else None
+
+
+def _low(past: Past, pasts: tuple[Past, ...]) -> float | None:
+    """Return the least that was left before the climb that goes on now, as far as remembered."""
+    began, _ = max(past.points, key=lambda point: (point[1], point[0]))
+    return min((left for p in pasts for at, left in p.points if at < began), default=None)
+
+
+def remember(state: FullnessState) -> Mapping[str, Pairs]:
+    """Return the points of every file system, those not seen since the start as they were kept."""
+    own = {
+        f"{number} {key}": past.points
+        for key, track in state.tracks.items()
+        for number, past in enumerate(track.pasts)
+    }
+    return {**{key: kept for key, kept in state.kept.items() if key not in own}, **own}
+
+
+def recall(state: FullnessState, kept: Mapping[str, Pairs]) -> FullnessState:
+    """Return the state with what was kept; what was seen since the start is seconds old."""
+    return FullnessState({}, {**state.kept, **kept})
+
+
+def _recalled(kept: Mapping[str, Pairs], key: str, capacity: float) -> Track | None:
+    found = [kept.get(f"{number} {key}", ()) for number in range(len(HORIZONS))]
+    if not all(found):
+        return None
+    return Track(_judged(tuple(Past(points, points[-1][1]) for points in found)), capacity, 0.0)
