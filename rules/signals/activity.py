@@ -1,0 +1,180 @@
+"""What every device did in the last minute, as means: how busy, how much, in what sizes.
+
+Reducers that judge a load look at these means, because second by second a healthy device shows
+anything. Source of the counters: kernel, admin-guide/iostats.rst.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Annotated
+
+from iowarden.collectors.vocabulary import Metric, Sample, describe
+from iowarden.rules.signals.writeback import GAP_SECONDS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from iowarden.collectors.block import Device, Topology
+    from iowarden.collectors.diskstats import BlockIo
+    from iowarden.rules.signals.table import View
+
+STEP_SECONDS = 10.0
+WINDOW_SECONDS = 60.0
+SLACK_SECONDS = 0.5
+"""A tick that comes early must not cost a whole step."""
+_MILLISECOND = 0.001
+_IO_MILLISECONDS, _WEIGHTED_MILLISECONDS = 9, 10
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """Means of one device over the last minute; of a device that had no request there is none.
+
+    Limits: io_ticks of a stacked device were 0 before 5.14 (md): its disks' are taken then.
+    """
+
+    utilization_ratio: Annotated[
+        float, Metric("gauge", "Share of the last minute with a request in flight.")
+    ]
+    mean_in_flight: Annotated[
+        float, Metric("gauge", "Requests in flight, mean of the last minute.")
+    ]
+    reads_per_second: Annotated[float, Metric("gauge", "Reads completed, mean of the last minute.")]
+    read_bytes_per_second: Annotated[float, Metric("gauge", "Bytes read, mean of the last minute.")]
+    writes_per_second: Annotated[
+        float, Metric("gauge", "Writes completed, mean of the last minute.")
+    ]
+    written_bytes_per_second: Annotated[
+        float, Metric("gauge", "Bytes written, mean of the last minute.")
+    ]
+
+    @property
+    def read_size_bytes(self) -> float | None:
+        """Mean size of a read; None where there was none."""
+        reads = self.reads_per_second
+        return self.read_bytes_per_second / reads if reads else None
+
+    @property
+    def write_size_bytes(self) -> float | None:
+        """Mean size of a write; None where there was none."""
+        writes = self.writes_per_second
+        return self.written_bytes_per_second / writes if writes else None
+
+
+FAMILIES, _emit = describe(Activity, "iowarden_device_")
+_EACH = len(fields(Activity))
+
+Look = tuple[float, "Mapping[str, BlockIo]"]
+"""The counters of all devices at one moment."""
+
+
+@dataclass(frozen=True, slots=True)
+class ActivityState:
+    """Looks ten seconds apart, a minute of them, and what they showed."""
+
+    looks: tuple[Look, ...] = ()
+    last_seconds: float | None = None
+    samples: list[Sample] | None = None
+
+
+def step(state: ActivityState, view: View) -> tuple[ActivityState, list[Sample] | None]:
+    """Return the state after a second and the means; None until a minute has been seen."""
+    now = view.inputs.now_seconds
+    blocks = view.inputs.values.get("diskstats")
+    if blocks is None or view.derived is None:
+        return state, None
+    if state.last_seconds is None or not 0.0 <= now - state.last_seconds <= GAP_SECONDS:
+        state = ActivityState()
+    looks = state.looks
+    if looks and now - looks[-1][0] < STEP_SECONDS - SLACK_SECONDS:
+        return ActivityState(looks, now, state.samples), state.samples
+    devices = view.derived.topology.devices
+    look = {name: blocks[name] for name, d in devices.items() if is_real(d) and name in blocks}
+    least = now - WINDOW_SECONDS - SLACK_SECONDS
+    looks = (*(entry for entry in looks if entry[0] >= least), (now, look))
+    samples = None
+    if now - looks[0][0] >= WINDOW_SECONDS - SLACK_SECONDS:
+        found = _activities(looks, view.derived.topology)
+        samples = [s for name, each in found.items() for s in _emit(each, (("device", name),))]
+    return ActivityState(looks, now, samples), samples
+
+
+def told(samples: Sequence[Sample]) -> dict[str, Activity]:
+    """Return what `step` told, by device."""
+    return {
+        samples[at][1][0][1]: Activity(*(value for _, _, value in samples[at : at + _EACH]))
+        for at in range(0, len(samples), _EACH)
+    }
+
+
+def is_real(device: Device) -> bool:
+    """Whether a device holds data: a disk, or what is stacked on disks."""
+    return device.leaf or bool(device.slaves)
+
+
+def leaves_below(topology: Topology, name: str) -> frozenset[str]:
+    """Return the leaves a device stands on; a leaf stands on itself."""
+    return frozenset(n for n in members(topology, name) if topology.devices[n].leaf)
+
+
+def members(topology: Topology, name: str) -> frozenset[str]:
+    """Return a device and all it stands on."""
+    found: set[str] = set()
+    todo = [name]
+    while todo:
+        name = todo.pop()
+        device = topology.devices.get(name)
+        if device is not None and name not in found:
+            found.add(name)
+            todo += device.slaves
+    return frozenset(found)
+
+
+def _activities(looks: tuple[Look, ...], topology: Topology) -> dict[str, Activity]:
+    (began, first), (ended, last) = looks[0], looks[-1]
+    result: dict[str, Activity] = {}
+    for name, after in last.items():
+        before = first.get(name)
+        if before is None:
+            continue
+        if before.counters == after.counters and not after.in_flight:
+            continue
+        seen = [entry[1][name].in_flight for entry in looks if name in entry[1]]
+        found = between(before, after, ended - began, sum(seen) / len(seen))
+        if found is not None:
+            result[name] = found
+    for name, own in result.items():
+        if own.utilization_ratio == 0 and not topology.devices[name].leaf:
+            below = [result[n] for n in leaves_below(topology, name) if n in result]
+            result[name] = Activity(
+                max((each.utilization_ratio for each in below), default=0.0),
+                max(own.mean_in_flight, math.fsum(each.mean_in_flight for each in below)),
+                own.reads_per_second,
+                own.read_bytes_per_second,
+                own.writes_per_second,
+                own.written_bytes_per_second,
+            )
+    return result
+
+
+def between(before: BlockIo, after: BlockIo, elapsed: float, in_flight: float) -> Activity | None:
+    """Return the means between two looks; None when a counter fell.
+
+    `in_flight`: mean of what the looks saw. Weighted time is better where it counts, but it stands
+    still for a stacked device before 5.14, and from 5.0 on while nothing completes.
+    """
+    deltas = [a - b for a, b in zip(after.counters, before.counters, strict=False)]
+    deltas[8] = 0
+    if elapsed <= 0 or min(deltas) < 0:
+        return None
+    weighted = deltas[_WEIGHTED_MILLISECONDS] * _MILLISECOND / elapsed
+    return Activity(
+        min(deltas[_IO_MILLISECONDS] * _MILLISECOND / elapsed, 1.0),
+        max(weighted, in_flight),
+        (after.reads_completed_total - before.reads_completed_total) / elapsed,
+        (after.read_bytes_total - before.read_bytes_total) / elapsed,
+        (after.writes_completed_total - before.writes_completed_total) / elapsed,
+        (after.written_bytes_total - before.written_bytes_total) / elapsed,
+    )

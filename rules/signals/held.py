@@ -1,0 +1,56 @@
+"""For how long a condition has held, by object: the common end of the reducers over a minute."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from iowarden.rules.signals.writeback import DIGITS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from iowarden.collectors.vocabulary import Sample
+    from iowarden.rules.signals.table import Pairs
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """When a condition began to hold without a break, by identity of a device or by name."""
+
+    since: Mapping[str, float]
+
+    def step(self, keys: Iterable[str], now: float, window_seconds: float) -> Held:
+        """Return what holds after a window in which the condition held for these."""
+        return Held({key: self.since.get(key, now - window_seconds) for key in keys})
+
+    def lasting(self, now: float, seconds: float) -> Held:
+        """Return what has held so long that an alert may stand on it.
+
+        While nobody can tell, it is told to hold on: neither over nor anything new.
+        """
+        return Held({key: since for key, since in self.since.items() if now - since >= seconds})
+
+    def samples(
+        self, metric: str, now: float, names: Mapping[str, str], label: str = "device"
+    ) -> list[Sample]:
+        """Return the seconds of every object for which it holds; `names`: identity by name."""
+        if not self.since:
+            return []
+        return [
+            (metric, ((label, name),), max(round(now - self.since[key], DIGITS), 0.0))
+            for name, key in names.items()
+            if key in self.since
+        ]
+
+    def remember(self) -> dict[str, Pairs]:
+        """Return the beginnings as pairs of a time and 0."""
+        return {key: ((since, 0.0),) for key, since in self.since.items()}
+
+    def recall(self, kept: Mapping[str, Pairs]) -> Held:
+        """Return what was remembered with what is known by now."""
+        before = {key: pairs[0][0] for key, pairs in kept.items() if pairs and pairs[0][0] > 0}
+        return Held({**before, **self.since})
+
+
+NOTHING = Held({})

@@ -1,0 +1,190 @@
+"""A device that is written to and reads as if it were not (domain condition G1, incident R4).
+
+A program that only writes, into mapped files or parts of pages, makes the kernel read what it is
+about to overwrite, and read-ahead multiplies it. Source: kernel, mm/filemap.c (filemap_fault,
+do_sync_mmap_readahead).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.vocabulary import Family, Sample
+from iowarden.rules.signals import activity, volume
+from iowarden.rules.signals.activity import SLACK_SECONDS, STEP_SECONDS, WINDOW_SECONDS
+from iowarden.rules.signals.held import NOTHING, Held
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from iowarden.collectors.block import Topology
+    from iowarden.collectors.meminfo import Meminfo
+    from iowarden.collectors.vmstat import Vmstat
+    from iowarden.rules.signals.activity import Activity
+    from iowarden.rules.signals.table import Pairs, View
+
+WRITTEN_BYTES_PER_SECOND = 5e6
+READ_RATIO = 0.25
+USUAL_READ_RATIO = 0.05
+"""Write-mostly: what it reads is usually less than this share of what it writes."""
+LEARNED_SECONDS = 24 * 3600.0
+ACTIVE_SECONDS = 300.0
+FAULTS_PER_SECOND = 50.0
+AVAILABLE_RATIO = 0.15
+KEPT_DEVICES = 1024
+_ROUNDED_SECONDS = 600.0
+"""What is kept over a restart is rounded, so that it need not be written every ten seconds."""
+
+SECONDS = "iowarden_device_phantom_reads_seconds"
+SOURCES = ("diskstats", "block", "vmstat", "meminfo", "md")
+FAMILIES = (
+    Family(
+        SECONDS,
+        "gauge",
+        "Seconds for which a device that is written to has read at least a quarter as much, while"
+        " pages were faulted in, read again or scarce.",
+    ),
+    Family(
+        "iowarden_device_write_mostly",
+        "gauge",
+        "1 when a device was seen to be written for 24 hours with next to no reads.",
+    ),
+    Family(
+        "iowarden_device_read_write_ratio",
+        "gauge",
+        "Bytes read as a share of bytes written in the last minute; of devices written to.",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PhantomState:
+    """What the next step needs; devices by their identity."""
+
+    held: Held = NOTHING
+    usual: Mapping[str, float] = field(default_factory=dict)
+    """Seconds of work as a write-mostly device."""
+    memory: tuple[tuple[float, int | None, int | None], ...] = ()
+    """(time, major faults, refaults) of the last minute."""
+    means: list[Sample] | None = None
+    """The means last judged: the same list is not judged twice."""
+    topology: Topology | None = None
+    identities: Mapping[str, str] = field(default_factory=dict)
+    samples: list[Sample] | None = None
+
+
+EMPTY = PhantomState()
+
+
+def step(state: PhantomState, view: View) -> tuple[PhantomState, list[Sample] | None]:
+    """Return the state after a second and what it shows; None until a minute has been seen."""
+    now = view.inputs.now_seconds
+    vmstat, meminfo = view.inputs.values.get("vmstat"), view.inputs.values.get("meminfo")
+    if vmstat is None or meminfo is None or view.derived is None:
+        return state, None
+    topology = view.derived.topology
+    if topology is not state.topology:
+        state = replace(state, topology=topology, identities=volume.identities(topology))
+    if not state.memory or now - state.memory[-1][0] >= STEP_SECONDS - SLACK_SECONDS:
+        least = now - WINDOW_SECONDS - SLACK_SECONDS
+        entry = (now, vmstat.major_faults_total, vmstat.refaulted_file_pages_total)
+        memory = (*(e for e in state.memory if e[0] >= least), entry)
+        state = replace(state, memory=memory)
+    means = view.told.get("activity")
+    if means is None:
+        held = state.held.lasting(now, ACTIVE_SECONDS)
+        samples = held.samples(SECONDS, now, state.identities) or None
+        return replace(state, held=held, means=None, samples=None), samples
+    if means is state.means:
+        return state, state.samples
+    checked = volume.checked(topology, view.inputs.values.get("md") or {})
+    devices = activity.told(means)
+    judged = {
+        name: devices[name] for name in state.identities if name in devices and name not in checked
+    }
+    scarce = _scarce_pages(state.memory, vmstat, meminfo)
+    reading = [state.identities[n] for n, each in judged.items() if scarce and _reads(each)]
+    held = state.held.step(reading, now, WINDOW_SECONDS)
+    usual = _usual(state, judged)
+    samples = held.samples(SECONDS, now, state.identities)
+    samples += (
+        (
+            "iowarden_device_read_write_ratio",
+            (("device", name),),
+            each.read_bytes_per_second / each.written_bytes_per_second,
+        )
+        for name, each in judged.items()
+        if each.written_bytes_per_second >= WRITTEN_BYTES_PER_SECOND
+    )
+    if usual:
+        samples += (
+            ("iowarden_device_write_mostly", (("device", name),), 1.0)
+            for name, key in state.identities.items()
+            if usual.get(key, 0.0) >= LEARNED_SECONDS
+        )
+    return replace(state, held=held, usual=usual, means=means, samples=samples), samples
+
+
+def remember(state: PhantomState) -> dict[str, Pairs]:
+    """Return since when each device has read phantoms (or 0), and for how long it was as usual."""
+    now = state.memory[-1][0] if state.memory else 0.0
+    since = state.held.lasting(now, ACTIVE_SECONDS).since
+    usual = {key: s // _ROUNDED_SECONDS * _ROUNDED_SECONDS for key, s in state.usual.items()}
+    keys = since.keys() | {key for key, seconds in usual.items() if seconds}
+    return {key: ((since.get(key, 0.0), usual.get(key, 0.0)),) for key in sorted(keys)}
+
+
+def recall(state: PhantomState, kept: Mapping[str, Pairs]) -> PhantomState:
+    """Return the state with what was remembered added to what is known by now."""
+    usual = dict(state.usual)
+    for key, pairs in kept.items():
+        for _, seconds in pairs[:1]:
+            usual[key] = max(usual.get(key, 0.0), seconds)
+    return replace(state, held=state.held.recall(kept), usual=usual)
+
+
+def _reads(means: Activity) -> bool:
+    written = means.written_bytes_per_second
+    return (
+        written >= WRITTEN_BYTES_PER_SECOND and means.read_bytes_per_second >= READ_RATIO * written
+    )
+
+
+def _usual(state: PhantomState, judged: Mapping[str, Activity]) -> dict[str, float]:
+    """Return the seconds of write-mostly work of each device; what has been learnt stays."""
+    usual = dict(state.usual)
+    for name, means in judged.items():
+        key = state.identities[name]
+        seconds = usual.get(key, 0.0)
+        if seconds >= LEARNED_SECONDS:
+            continue
+        written, read = means.written_bytes_per_second, means.read_bytes_per_second
+        if read < USUAL_READ_RATIO * written:
+            if written >= WRITTEN_BYTES_PER_SECOND:
+                usual[key] = seconds + STEP_SECONDS
+        elif read >= USUAL_READ_RATIO * WRITTEN_BYTES_PER_SECOND:
+            usual.pop(key, None)
+    while len(usual) > KEPT_DEVICES:
+        del usual[next(iter(usual))]
+    return usual
+
+
+def _scarce_pages(
+    memory: tuple[tuple[float, int | None, int | None], ...], vmstat: Vmstat, meminfo: Meminfo
+) -> bool:
+    """Whether pages were faulted in from disks, read again soon after eviction, or are short."""
+    began, faults, refaults = memory[0]
+    elapsed = memory[-1][0] - began
+    now_faults, now_refaults = vmstat.major_faults_total, vmstat.refaulted_file_pages_total
+    available = meminfo.available_bytes
+    return (
+        (
+            elapsed > 0
+            and faults is not None
+            and now_faults is not None
+            and now_faults - faults >= FAULTS_PER_SECOND * elapsed
+        )
+        or (refaults is not None and now_refaults is not None and now_refaults > refaults)
+        or (available is not None and available < AVAILABLE_RATIO * meminfo.total_bytes)
+    )

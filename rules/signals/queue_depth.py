@@ -1,0 +1,269 @@
+"""One disk's commands that fill the queue of the adapter it shares (domain F, incident R2).
+
+Source: kernel, scsi/scsi_mid_low_api.rst (can_queue, cmd_per_lun); block/blk-mq.h (hctx_may_queue
+shares tags fairly among the disks that are active).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from iowarden.collectors.vocabulary import Family, Sample
+from iowarden.rules.signals import activity
+from iowarden.rules.signals.activity import SLACK_SECONDS, STEP_SECONDS
+from iowarden.rules.signals.held import NOTHING, Held
+from iowarden.rules.signals.writeback import GAP_SECONDS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from iowarden.collectors.diskstats import BlockIo
+    from iowarden.collectors.scsi import Scsi
+    from iowarden.rules.signals.table import Pairs, View
+
+DISK = 0
+FAIR_KERNEL = (5, 0)
+"""From here on SCSI knows the multi-queue block layer alone. Source: commit f664a3cc17b7."""
+MOST_ADVISED, LEAST_ADVISED = 32, 4
+"""32 cured the reference incident, and is all that a SATA disk queues itself."""
+ACTIVE_SECONDS = 60.0
+
+UTILIZATION_RATIO = 0.9
+WAIT_SECONDS = 0.2
+VICTIM_PER_SECOND = 20.0
+SHARE_RATIO = 0.5
+FACTOR = 10.0
+FILLED_RATIO = 0.9
+_WAITED_MILLISECONDS = (3, 7, 14, 16)
+"""Reads, writes, discards, flushes among the counters of a device."""
+
+HOST_SOURCES = ("scsi", "vm_sysctl")
+HOST_FAMILIES = (
+    Family(
+        "iowarden_scsi_host_disk_queue_ratio",
+        "gauge",
+        "Largest queue depth of a disk as a share of the adapter's queue; of shared adapters.",
+    ),
+    Family(
+        "iowarden_scsi_host_advised_queue_depth",
+        "gauge",
+        "Queue depth with which no disk can fill the queue of an adapter.",
+    ),
+    Family(
+        "iowarden_scsi_host_fair",
+        "gauge",
+        "1 when the kernel shares the adapter's queue fairly (multi-queue), 0 when it does not.",
+    ),
+)
+SECONDS = "iowarden_scsi_host_starved_seconds"
+STARVED_SOURCES = ("diskstats", "scsi")
+STARVED_FAMILIES = (
+    Family(SECONDS, "gauge", "Seconds for which a disk of an adapter has starved beside another."),
+    Family("iowarden_device_starved", "gauge", "1 for a disk that starves; by adapter."),
+    Family("iowarden_device_starving", "gauge", "1 for a disk beside which others starve."),
+)
+
+
+class Disk(NamedTuple):
+    """A disk of a shared adapter."""
+
+    name: str
+    depth: int | None
+
+
+class Served(NamedTuple):
+    """How a disk was served for ten seconds."""
+
+    per_second: float
+    utilization_ratio: float
+    wait_seconds: float | None
+    """Mean time of a request; None when none completed."""
+    in_flight: float
+
+    @property
+    def badly(self) -> bool:
+        """Whether it looks like a victim: busy or slow, and hardly anything comes through."""
+        slow = self.wait_seconds is not None and self.wait_seconds >= WAIT_SECONDS
+        busy = self.utilization_ratio >= UTILIZATION_RATIO
+        return (busy or slow) and self.per_second <= VICTIM_PER_SECOND
+
+
+@dataclass(frozen=True, slots=True)
+class StarvedState:
+    """What the next step needs; adapters by name."""
+
+    held: Held = NOTHING
+    scsi: Scsi | None = None
+    hosts: Mapping[str, tuple[Disk, ...]] = field(default_factory=dict)
+    """Adapters whose queue some of their disks can fill."""
+    look: tuple[float, Mapping[str, BlockIo]] | None = None
+    last_seconds: float | None = None
+    samples: list[Sample] | None = None
+
+
+EMPTY = StarvedState()
+
+
+def host_step(state: None, view: View) -> tuple[None, list[Sample] | None]:
+    """Return what share of each shared adapter's queue one disk may take (F1)."""
+    scsi: Scsi | None = view.inputs.values.get("scsi")
+    if scsi is None:
+        return state, None
+    sysctl = view.inputs.values.get("vm_sysctl")
+    kernel = None if sysctl is None else sysctl.kernel
+    fair = scsi.multi_queue
+    if fair is None and kernel is not None:
+        fair = kernel[:2] >= FAIR_KERNEL
+    samples: list[Sample] = []
+    for name, disks in _shared(scsi).items():
+        most = scsi.hosts[name].can_queue
+        depths = [disk.depth for disk in disks if disk.depth is not None]
+        if not most or not depths:
+            continue
+        labels = (("host", name),)
+        advised = max(LEAST_ADVISED, min(MOST_ADVISED, most // len(disks)))
+        samples += (
+            ("iowarden_scsi_host_disk_queue_ratio", labels, max(depths) / most),
+            ("iowarden_scsi_host_advised_queue_depth", labels, float(advised)),
+        )
+        if fair is not None:
+            samples.append(("iowarden_scsi_host_fair", labels, float(fair)))
+    return state, samples
+
+
+def starved_step(state: StarvedState, view: View) -> tuple[StarvedState, list[Sample] | None]:
+    """Return the state after a second and for how long each adapter's disks have starved (F2)."""
+    now = view.inputs.now_seconds
+    blocks: Mapping[str, BlockIo] | None = view.inputs.values.get("diskstats")
+    scsi: Scsi | None = view.inputs.values.get("scsi")
+    if blocks is None or scsi is None:
+        return state, None
+    hosts = state.hosts if scsi is state.scsi else _fillable(scsi)
+    held, look, samples = state.held, state.look, state.samples
+    if state.last_seconds is None or not 0.0 <= now - state.last_seconds <= GAP_SECONDS:
+        held, look, samples = held.lasting(now, ACTIVE_SECONDS), None, None
+    if look is None or now - look[0] >= STEP_SECONDS - SLACK_SECONDS:
+        disks = [disk.name for members in hosts.values() for disk in members]
+        after = {name: blocks[name] for name in disks if name in blocks}
+        if look is not None:
+            held, samples = _judge(held, hosts, scsi, look, (now, after))
+        look = (now, after)
+    if samples is None:
+        waiting = held.samples(SECONDS, now, {name: name for name in held.since}, "host")
+        return StarvedState(held, scsi, hosts, look, now, None), waiting or None
+    return StarvedState(held, scsi, hosts, look, now, samples), samples
+
+
+def remember(state: StarvedState) -> dict[str, Pairs]:
+    """Return since when each adapter's disks have starved."""
+    now = state.last_seconds or 0.0
+    return state.held.lasting(now, ACTIVE_SECONDS).remember()
+
+
+def recall(state: StarvedState, kept: Mapping[str, Pairs]) -> StarvedState:
+    """Return the state with what was remembered."""
+    held = state.held.recall(kept)
+    return StarvedState(held, state.scsi, state.hosts, state.look, state.last_seconds, None)
+
+
+def _shared(scsi: Scsi) -> dict[str, tuple[Disk, ...]]:
+    """Return the disks of every adapter that has several."""
+    found: dict[str, list[Disk]] = {}
+    for each in scsi.devices.values():
+        if each.kind in {DISK, None} and each.device is not None and each.host in scsi.hosts:
+            found.setdefault(each.host, []).append(Disk(each.device, each.queue_depth))
+    return {host: tuple(disks) for host, disks in found.items() if len(disks) > 1}
+
+
+def _fillable(scsi: Scsi) -> dict[str, tuple[Disk, ...]]:
+    """Return the shared adapters whose queue all disks but one can fill: nobody starves else."""
+    result = {}
+    for host, disks in _shared(scsi).items():
+        most = scsi.hosts[host].can_queue
+        depths = [disk.depth for disk in disks if disk.depth is not None]
+        if most and len(depths) > 1 and sum(depths) - min(depths) >= FILLED_RATIO * most:
+            result[host] = disks
+    return result
+
+
+def _judge(
+    held: Held,
+    hosts: Mapping[str, tuple[Disk, ...]],
+    scsi: Scsi,
+    before: tuple[float, Mapping[str, BlockIo]],
+    after: tuple[float, Mapping[str, BlockIo]],
+) -> tuple[Held, list[Sample]]:
+    now = after[0]
+    starved: dict[str, tuple[list[str], list[str]]] = {}
+    for host, disks in hosts.items():
+        served = {
+            disk.name: found
+            for disk in disks
+            if (found := _served(disk.name, before, after)) is not None
+        }
+        victims, neighbours = _starved(served, scsi.hosts[host].can_queue or 0)
+        if victims:
+            starved[host] = victims, neighbours
+    held = held.step(starved, now, STEP_SECONDS)
+    samples = held.samples(SECONDS, now, {host: host for host in starved}, "host")
+    for host, (victims, neighbours) in starved.items():
+        for metric, names in (
+            ("iowarden_device_starved", victims),
+            ("iowarden_device_starving", neighbours),
+        ):
+            samples += ((metric, (("device", name), ("host", host)), 1.0) for name in names)
+    return held, samples
+
+
+def _served(
+    name: str,
+    before: tuple[float, Mapping[str, BlockIo]],
+    after: tuple[float, Mapping[str, BlockIo]],
+) -> Served | None:
+    first, last = before[1].get(name), after[1].get(name)
+    if first is None or last is None or (first.counters == last.counters and not last.in_flight):
+        return None
+    elapsed = after[0] - before[0]
+    means = activity.between(first, last, elapsed, (first.in_flight + last.in_flight) / 2)
+    if means is None:
+        return None
+    completed = last.completed_total - first.completed_total
+    waited = sum(
+        (last.counters[at] - first.counters[at]) / 1000
+        for at in _WAITED_MILLISECONDS
+        if at < len(last.counters)
+    )
+    wait = waited / completed if completed else None
+    per_second = completed / elapsed
+    return Served(per_second, means.utilization_ratio, wait, means.mean_in_flight)
+
+
+def _starved(served: Mapping[str, Served], can_queue: int) -> tuple[list[str], list[str]]:
+    """Return the disks that starve and those beside which they do.
+
+    A disk that completes nothing at all hangs (B1), and is no evidence either way. A disk slow by
+    itself is no victim: then others, neither busy nor slow, are served well, or most are busy.
+    """
+    victims = [n for n, each in served.items() if each.badly and each.per_second > 0]
+    if not victims:
+        return [], []
+    slowest = max(served[name].per_second for name in victims)
+    neighbours = [
+        name
+        for name, each in served.items()
+        if not each.badly
+        and (
+            each.in_flight >= SHARE_RATIO * can_queue
+            or each.per_second >= max(FACTOR * slowest, VICTIM_PER_SECOND)
+        )
+    ]
+    well = [
+        name
+        for name, each in served.items()
+        if name not in neighbours and not each.badly
+        if each.wait_seconds is not None and each.wait_seconds < WAIT_SECONDS
+    ]
+    if not neighbours or well or len(neighbours) > len(victims):
+        return [], []
+    return victims, neighbours

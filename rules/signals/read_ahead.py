@@ -1,0 +1,219 @@
+"""Read-ahead that is too small for several spindles (domain conditions D1 and D2, incident R1).
+
+A sequential reader of an array keeps as many disks busy as its read-ahead spans. D1 is seen at
+work, D2 follows from the settings. Source: kernel, mm/readahead.c; block/blk-settings.c
+(blk_apply_bdi_limits: by default twice the optimal I/O size, at least 128 KiB).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.vocabulary import KIB, Family, Sample
+from iowarden.rules.signals import activity, phantom_reads, volume
+from iowarden.rules.signals.activity import WINDOW_SECONDS
+from iowarden.rules.signals.held import NOTHING, Held
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from iowarden.collectors.meminfo import Meminfo
+    from iowarden.rules.signals.activity import Activity
+    from iowarden.rules.signals.table import Pairs, View
+    from iowarden.rules.signals.volume import Volume
+
+UTILIZATION_RATIO = 0.9
+READ_SIZE_RATIOS = (0.5, 1.1)
+"""A mean read between these shares of the read-ahead is held down by it."""
+IN_FLIGHT = 4.0
+OF_BEST_RATIO = 0.5
+LEAST_BEST_BYTES_PER_SECOND = 200e6
+"""What several spindles read at least, until a volume has shown more: one that has been set too
+small from its first day never shows its own best."""
+ACTIVE_SECONDS = 300.0
+SMALL_BYTES = 128 * KIB
+"""The kernel's default, for a volume that does not say how it is made."""
+START_BYTES, MOST_BYTES = 4096 * KIB, 8192 * KIB
+MEMORY_RATIO = 0.05
+"""Of the available memory, for two windows of read-ahead per reader."""
+AFTER_PHANTOMS_SECONDS = 24 * 3600.0
+"""A device that has read phantoms is advised nothing larger for a day: it would read more."""
+
+SECONDS = "iowarden_device_read_ahead_capped_seconds"
+SOURCES = (*phantom_reads.SOURCES, "queue", "scsi")
+FAMILIES = (
+    Family(
+        SECONDS,
+        "gauge",
+        "Seconds for which a busy array has read slowly, in pieces as small as its read-ahead.",
+    ),
+    Family(
+        "iowarden_device_read_ahead_recommended_bytes",
+        "gauge",
+        "Read-ahead to try, where the present one is too small and memory allows more.",
+    ),
+    Family(
+        "iowarden_device_read_ahead_short",
+        "gauge",
+        "1 when the read-ahead of an array does not span its disks twice.",
+    ),
+    Family(
+        "iowarden_device_best_read_bytes_per_second",
+        "gauge",
+        "Most that an array was seen to read in a minute.",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadAheadState:
+    """What the next step needs; devices by their identity."""
+
+    held: Held = NOTHING
+    best: Mapping[str, float] = field(default_factory=dict)
+    """Most bytes read per second in a minute."""
+    phantoms: Mapping[str, float] = field(default_factory=dict)
+    """When a device last read phantoms."""
+    means: list[Sample] | None = None
+    made_of: tuple[object, ...] = ()
+    volumes: tuple[Volume, ...] = ()
+    """Those that consist of several spindles; made anew when topology, queues or drivers change."""
+    identities: Mapping[str, str] = field(default_factory=dict)
+    samples: list[Sample] | None = None
+    at_seconds: float = 0.0
+
+
+EMPTY = ReadAheadState()
+
+
+def step(state: ReadAheadState, view: View) -> tuple[ReadAheadState, list[Sample] | None]:
+    """Return the state after a second and what it shows.
+
+    None while nobody can tell whether a device reads phantoms: then nothing larger is advised.
+    """
+    now = view.inputs.now_seconds
+    queues, meminfo = view.inputs.values.get("queue"), view.inputs.values.get("meminfo")
+    if queues is None or meminfo is None or view.derived is None:
+        return state, None
+    topology = view.derived.topology
+    drivers = volume.drivers(view.inputs.values.get("scsi"))
+    made_of = (topology, queues, drivers)
+    same = bool(state.made_of) and state.made_of[0] is topology and state.made_of[1] is queues
+    if not same or state.made_of[2] != drivers:
+        found = volume.volumes(topology, queues, drivers)
+        state = replace(
+            state,
+            made_of=made_of,
+            volumes=tuple(v for v in found if v.raid and v.rotational and v.read_ahead_bytes),
+            identities=volume.identities(topology),
+            means=None,
+        )
+    means, phantoms = view.told.get("activity"), view.told.get("phantom_reads")
+    if means is None or phantoms is None:
+        held = state.held.lasting(now, ACTIVE_SECONDS)
+        samples = held.samples(SECONDS, now, state.identities) or None
+        return replace(state, held=held, means=None, samples=None), samples
+    if means is state.means:
+        return state, state.samples
+    keys = state.identities
+    reading = {
+        **{k: at for k, at in state.phantoms.items() if now - at < AFTER_PHANTOMS_SECONDS},
+        **{keys[s[1][0][1]]: now for s in phantoms if s[0] == phantom_reads.SECONDS},
+    }
+    state = replace(state, phantoms=reading)
+    devices = activity.told(means) if state.volumes else {}
+    best = dict(state.best)
+    capped = set()
+    for each in state.volumes:
+        seen = devices.get(each.name)
+        if seen is None:
+            continue
+        key = keys[each.name]
+        if key not in reading and _capped(each, seen, best.get(key, 0.0)):
+            capped.add(key)
+        best[key] = max(best.get(key, 0.0), seen.read_bytes_per_second)
+    held = state.held.step(capped, now, WINDOW_SECONDS)
+    state = replace(state, held=held, best=best, means=means, at_seconds=now)
+    samples = held.samples(SECONDS, now, keys)
+    for each in state.volumes:
+        samples += _advice(state, each, devices.get(each.name), meminfo)
+    return replace(state, samples=samples), samples
+
+
+def remember(state: ReadAheadState) -> dict[str, Pairs]:
+    """Return since when each device has been held down (or 0), the best it has read, phantoms."""
+    # Hours do, for what is kept for a day: it need not be written every ten seconds.
+    seen = {key: at // 3600 * 3600 for key, at in state.phantoms.items()}
+    since = state.held.lasting(state.at_seconds, ACTIVE_SECONDS).since
+    return {
+        key: ((since.get(key, 0.0), state.best.get(key, 0.0)), (seen.get(key, 0.0), 0.0))
+        for key in sorted(since.keys() | state.best.keys() | seen.keys())
+    }
+
+
+def recall(state: ReadAheadState, kept: Mapping[str, Pairs]) -> ReadAheadState:
+    """Return the state with what was remembered added to what is known by now."""
+    best, phantoms = dict(state.best), dict(state.phantoms)
+    for key, pairs in kept.items():
+        for _, rate in pairs[:1]:
+            best[key] = max(best.get(key, 0.0), rate)
+        for at, _ in pairs[1:2]:
+            if at > phantoms.get(key, 0.0):
+                phantoms[key] = at
+    return replace(state, held=state.held.recall(kept), best=best, phantoms=phantoms)
+
+
+def _capped(each: Volume, seen: Activity, best: float) -> bool:
+    ahead, size = each.read_ahead_bytes, seen.read_size_bytes
+    if ahead is None or size is None or ahead >= _most(each):
+        return False
+    low, high = READ_SIZE_RATIOS
+    yardstick = max(best, LEAST_BEST_BYTES_PER_SECOND)
+    return (
+        seen.utilization_ratio >= UTILIZATION_RATIO
+        and low * ahead <= size <= high * ahead
+        and seen.mean_in_flight >= IN_FLIGHT
+        and seen.read_bytes_per_second < OF_BEST_RATIO * yardstick
+    )
+
+
+def _most(each: Volume) -> int:
+    return max(MOST_BYTES, 2 * (each.stripe_bytes or 0))
+
+
+def _advice(
+    state: ReadAheadState, each: Volume, seen: Activity | None, meminfo: Meminfo
+) -> list[Sample]:
+    labels = (("device", each.name),)
+    key, ahead = state.identities[each.name], each.read_ahead_bytes or 0
+    samples: list[Sample] = []
+    if key in state.best:
+        samples.append(("iowarden_device_best_read_bytes_per_second", labels, state.best[key]))
+    if key in state.phantoms:
+        return samples
+    capped = key in state.held.since
+    short = ahead < 2 * each.stripe_bytes if each.stripe_bytes else ahead <= SMALL_BYTES
+    if short:
+        samples.append(("iowarden_device_read_ahead_short", labels, 1.0))
+    wanted = 2 * each.stripe_bytes if each.stripe_bytes else START_BYTES
+    if capped:
+        wanted = max(wanted, START_BYTES if ahead < START_BYTES else MOST_BYTES)
+    allowed = _allowed_bytes(wanted, ahead, 1.0 if seen is None else seen.mean_in_flight, meminfo)
+    if (short or capped) and allowed is not None:
+        name = "iowarden_device_read_ahead_recommended_bytes"
+        samples.append((name, labels, float(allowed)))
+    return samples
+
+
+def _allowed_bytes(wanted: int, present: int, readers: float, meminfo: Meminfo) -> int | None:
+    """Return what memory allows of the read-ahead wanted: halves of it; None: no more than now."""
+    available = meminfo.available_bytes
+    if available is None:  # before 3.14: what is free or cached and not shared memory
+        cached = meminfo.cached_bytes - (meminfo.shared_bytes or 0)
+        available = meminfo.free_bytes + meminfo.buffers_bytes + cached
+    budget = MEMORY_RATIO * available / (2 * max(math.ceil(readers), 1))
+    while wanted > budget and wanted > present:
+        wanted //= 2
+    return wanted if wanted > present else None

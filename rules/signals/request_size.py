@@ -1,0 +1,161 @@
+"""Requests that are cut: by a limit set by hand, by chunks, by partitions beside them (domain E).
+
+Source: kernel, block/queue-sysfs.rst (max_sectors_kb), ABI/stable/sysfs-block (minimum_io_size,
+alignment_offset).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.vocabulary import KIB, Family, Sample
+from iowarden.rules.signals import activity, read_ahead, volume
+from iowarden.rules.signals.activity import WINDOW_SECONDS
+from iowarden.rules.signals.held import NOTHING, Held
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from iowarden.collectors.queue import Partition, Queue
+    from iowarden.rules.signals.activity import Activity
+    from iowarden.rules.signals.table import View
+
+USUAL_BYTES = 512 * KIB
+"""The least default of max_sectors_kb there has been (2.6 to 4.2)."""
+FULL_RATIO = 0.9
+BYTES_PER_SECOND = 5e6
+LEAST_PARTITION_BYTES = 1 << 20
+"""What is smaller is a boot loader's or an extended partition's record, and holds no files."""
+
+SPLIT = "iowarden_device_requests_split_seconds"
+SPLIT_SOURCES = ("diskstats", "block", "queue")
+SPLIT_FAMILIES = (
+    Family(
+        SPLIT,
+        "gauge",
+        "Seconds for which a device has been sent requests as large as a limit below the usual.",
+    ),
+)
+CHUNK_SOURCES = read_ahead.SOURCES
+CHUNK_FAMILIES = (
+    Family(
+        "iowarden_device_requests_above_chunk_seconds",
+        "gauge",
+        "Seconds for which a RAID volume has been held down, with requests larger than its chunk.",
+    ),
+    Family("iowarden_device_raid_chunk_bytes", "gauge", "Chunk of a RAID adapter's volume."),
+)
+ALIGNMENT_SOURCES = ("queue",)
+ALIGNMENT_FAMILIES = (
+    Family(
+        "iowarden_partition_misaligned_bytes",
+        "gauge",
+        "By how much a partition begins beside a block or chunk of its device.",
+    ),
+    Family(
+        "iowarden_device_misaligned",
+        "gauge",
+        "1 when a device's own blocks do not begin where it does (alignment_offset).",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SplitState:
+    """What the next step needs; devices by name."""
+
+    held: Held = NOTHING
+    means: list[Sample] | None = None
+    samples: list[Sample] | None = None
+
+
+EMPTY = SplitState()
+
+
+def split_step(state: SplitState, view: View) -> tuple[SplitState, list[Sample] | None]:
+    """Return the state after a second and for how long each device's requests were split (E3)."""
+    means, queues = view.told.get("activity"), view.inputs.values.get("queue")
+    if means is None or queues is None:
+        return EMPTY, None
+    if means is state.means:
+        return state, state.samples
+    now = view.inputs.now_seconds
+    limited = {name: queue for name, queue in queues.items() if _limited(queue)}
+    devices = activity.told(means) if limited else {}
+    names = {n for n, q in limited.items() if n in devices and _full(devices[n], q)}
+    held = state.held.step(names, now, WINDOW_SECONDS)
+    samples = held.samples(SPLIT, now, {name: name for name in names})
+    return SplitState(held, means, samples), samples
+
+
+def chunk_step(state: None, view: View) -> tuple[None, list[Sample] | None]:
+    """Return which RAID volumes are sent requests above their chunk while held down (E2)."""
+    told, queues = view.told.get("read_ahead"), view.inputs.values.get("queue")
+    if told is None or queues is None or view.derived is None:
+        return state, None
+    capped = [sample for sample in told if sample[0] == read_ahead.SECONDS]
+    if not capped:
+        return state, []
+    topology = view.derived.topology
+    drivers = volume.drivers(view.inputs.values.get("scsi"))
+    samples: list[Sample] = []
+    for _, labels, seconds in capped:
+        for name in sorted(activity.leaves_below(topology, labels[0][1])):
+            queue = queues.get(name)
+            chunk = None if queue is None else volume.chunk_bytes(queue)
+            if queue is None or chunk is None or (queue.max_sectors_bytes or 0) <= chunk:
+                continue
+            if volume.is_raid_volume(topology.devices[name], drivers):
+                own = (("device", name),)
+                samples += (
+                    ("iowarden_device_requests_above_chunk_seconds", own, seconds),
+                    ("iowarden_device_raid_chunk_bytes", own, float(chunk)),
+                )
+    return state, samples
+
+
+def alignment_step(state: None, view: View) -> tuple[None, list[Sample] | None]:
+    """Return which devices and partitions are misaligned (E1)."""
+    queues: Mapping[str, Queue] | None = view.inputs.values.get("queue")
+    if queues is None:
+        return state, None
+    samples: list[Sample] = []
+    for name, queue in queues.items():
+        if queue.alignment_offset_bytes:
+            samples.append(("iowarden_device_misaligned", (("device", name),), 1.0))
+        for partition in queue.partitions:
+            beside = _beside_bytes(queue, partition)
+            if beside:
+                labels = (("device", name), ("partition", partition.name))
+                samples.append(("iowarden_partition_misaligned_bytes", labels, float(beside)))
+    return state, samples
+
+
+def _beside_bytes(queue: Queue, partition: Partition) -> int:
+    if partition.start_bytes is None or (partition.size_bytes or 0) < LEAST_PARTITION_BYTES:
+        return 0
+    unit = max(queue.physical_block_bytes or 0, queue.minimum_io_bytes or 0)
+    return partition.start_bytes % unit if unit else 0
+
+
+def _limited(queue: Queue) -> bool:
+    """Whether somebody set the largest request below what any kernel sets by itself.
+
+    The kernel takes a device's optimal size by itself, and the chunk is what E2 advises.
+    """
+    most, hardware = queue.max_sectors_bytes, queue.max_hw_sectors_bytes
+    if most is None or hardware is None or most >= min(hardware, USUAL_BYTES):
+        return False
+    return most not in {queue.optimal_io_bytes, volume.chunk_bytes(queue)}
+
+
+def _full(seen: Activity, queue: Queue) -> bool:
+    full = FULL_RATIO * (queue.max_sectors_bytes or 0)
+    return any(
+        size is not None and size >= full and rate >= BYTES_PER_SECOND
+        for size, rate in (
+            (seen.read_size_bytes, seen.read_bytes_per_second),
+            (seen.write_size_bytes, seen.written_bytes_per_second),
+        )
+    )

@@ -1,0 +1,49 @@
+"""I/O schedulers that hold requests back where there is no disk arm to save (domain L3).
+
+Source: kernel, block/switching-sched.rst, block/bfq-iosched.rst.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.vocabulary import Family, Sample
+from iowarden.rules.signals import volume
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from iowarden.collectors.queue import Queue
+    from iowarden.rules.signals.table import View
+
+FOR_ONE_ARM = frozenset({"anticipatory", "bfq", "cfq"})
+ADVISED = ("none", "noop", "mq-deadline", "deadline")
+"""In this order; what the kernel has."""
+
+SOURCES = ("queue", "block", "scsi")
+FAMILIES = (
+    Family(
+        "iowarden_device_scheduler_unsuited",
+        "gauge",
+        "1 for a RAID volume or SSD whose scheduler waits for a disk arm; with one to try.",
+    ),
+)
+
+
+def step(state: None, view: View) -> tuple[None, list[Sample] | None]:
+    """Return the devices at the bottom whose scheduler does not suit them."""
+    queues: Mapping[str, Queue] | None = view.inputs.values.get("queue")
+    if queues is None or view.derived is None:
+        return state, None
+    topology = view.derived.topology
+    drivers = volume.drivers(view.inputs.values.get("scsi"))
+    samples: list[Sample] = []
+    for name in topology.leaves:
+        queue, device = queues.get(name), topology.devices[name]
+        if queue is None or queue.scheduler not in FOR_ONE_ARM:
+            continue
+        if device.rotational is False or volume.is_raid_volume(device, drivers):
+            advised = next((each for each in ADVISED if each in queue.schedulers), "none")
+            labels = (("advised", advised), ("device", name), ("scheduler", queue.scheduler))
+            samples.append(("iowarden_device_scheduler_unsuited", labels, 1.0))
+    return state, samples

@@ -1,0 +1,155 @@
+"""What holds the file systems: devices at the top of the stack, and which of them are RAID."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from iowarden.rules.signals.activity import is_real, members
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from iowarden.collectors.block import Device, Md, Topology
+    from iowarden.collectors.md import Array
+    from iowarden.collectors.queue import Queue
+    from iowarden.collectors.scsi import Scsi
+
+RAID_DRIVERS = frozenset(
+    (
+        "3w-xxxx 3w-9xxx 3w-sas aacraid arcmsr cciss dpt_i2o gdth hpsa hptiop ipr ips megaraid"
+        " megaraid_legacy megaraid_mbox megaraid_sas mvumi pmcraid smartpqi stex"
+    ).split()
+)
+"""Drivers (proc_name) whose disks are volumes of the adapter's RAID, unless they say otherwise."""
+DISK_VENDORS = frozenset(
+    (
+        "ATA FUJITSU HGST HITACHI IBM-ESXS KIOXIA MAXTOR MICRON SAMSUNG SEAGATE TOSHIBA WD WDC"
+    ).split()
+)
+"""INQUIRY vendors of single disks, as such an adapter shows those it passes through.
+
+'ATA' is every disk behind SCSI/ATA translation. Source: SAT-4, 8.1.2.
+"""
+MOST_STRIPE_BYTES = 16 << 20
+"""Disks behind USB and some adapters report an optimal size that is only their largest transfer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Volume:
+    """A device that holds a file system, and what it stands on. None: the kernel does not tell."""
+
+    name: str
+    leaves: frozenset[str]
+    rotational: bool
+    raid: bool
+    """Several spindles that a read can keep busy at once, as far as anybody says."""
+    stripe_bytes: int | None
+    """One chunk of every data disk."""
+    read_ahead_bytes: int | None
+
+
+def checked(topology: Topology, arrays: Mapping[str, Array]) -> frozenset[str]:
+    """Return the devices that share disks with an array that is checked, rebuilt or reshaped."""
+    busy = {name for name, array in arrays.items() if array.sync_action not in {None, "idle"}}
+    if not busy:
+        return frozenset()
+    touched = busy.union(*(members(topology, name) for name in busy))
+    return frozenset(n for n in topology.devices if not touched.isdisjoint(members(topology, n)))
+
+
+def tops(topology: Topology) -> tuple[str, ...]:
+    """Return the devices nothing is stacked on."""
+    return tuple(n for n, d in topology.devices.items() if is_real(d) and not d.holders)
+
+
+def identities(topology: Topology) -> dict[str, str]:
+    """Return under which name each device at the top is remembered: a disk is its serial number."""
+    result: dict[str, str] = {}
+    taken: set[str] = set()
+    for name in tops(topology):
+        device = topology.devices[name]
+        key = device.wwn or device.serial or device.dm_name or name
+        key = f"{key} {name}" if key in taken else key  # paths to one disk that nothing unites
+        taken.add(key)
+        result[name] = key
+    return result
+
+
+def drivers(scsi: Scsi | None) -> dict[str, str]:
+    """Return the driver of every SCSI host adapter that says it."""
+    hosts = {} if scsi is None else scsi.hosts
+    return {name: host.driver for name, host in hosts.items() if host.driver is not None}
+
+
+def is_raid_volume(device: Device, host_drivers: Mapping[str, str]) -> bool:
+    """Whether a leaf is a volume of a RAID adapter.
+
+    Limits: a single disk that the adapter shows as a volume of its own cannot be told from one.
+    """
+    if device.name.startswith("cciss/"):
+        return True
+    driver = host_drivers.get(device.host or "")
+    return driver in RAID_DRIVERS and (device.vendor or "").upper() not in DISK_VENDORS
+
+
+def chunk_bytes(queue: Queue) -> int | None:
+    """Return the chunk a RAID volume reports as its least request without a penalty.
+
+    Source: kernel, ABI/stable/sysfs-block, minimum_io_size. None where it is only a block.
+    """
+    least = queue.minimum_io_bytes
+    return least if least and least > max(queue.physical_block_bytes or 512, 4096) else None
+
+
+def volumes(
+    topology: Topology, queues: Mapping[str, Queue], host_drivers: Mapping[str, str]
+) -> tuple[Volume, ...]:
+    """Return the volumes of a machine whose queues are known."""
+    result = []
+    for name in tops(topology):
+        queue = queues.get(name)
+        if queue is None:
+            continue
+        below = [topology.devices[n] for n in members(topology, name)]
+        arrays = [d.md for d in below if d.md is not None]
+        striped = [size for md in arrays if (size := _stripe_bytes(md)) is not None]
+        leaves = [d for d in below if d.leaf]
+        reported = _reported_stripe(queue)
+        result.append(
+            Volume(
+                name=name,
+                leaves=frozenset(d.name for d in leaves),
+                rotational=any(d.rotational for d in leaves),
+                raid=bool(striped or reported)
+                or any(is_raid_volume(d, host_drivers) for d in leaves),
+                stripe_bytes=max(striped) if striped else reported,
+                read_ahead_bytes=queue.read_ahead_bytes,
+            )
+        )
+    return tuple(result)
+
+
+def _reported_stripe(queue: Queue) -> int | None:
+    best, block = queue.optimal_io_bytes, queue.physical_block_bytes or 512
+    if not best or best > MOST_STRIPE_BYTES or best % max(queue.minimum_io_bytes or block, 4096):
+        return None
+    return best
+
+
+def _stripe_bytes(md: Md) -> int | None:
+    """Return chunk times data disks of a striped array. Source: kernel, admin-guide/md.rst."""
+    if not md.chunk_size_bytes or not md.raid_disks:
+        return None
+    match md.level:
+        case "raid0":
+            data = md.raid_disks
+        case "raid4" | "raid5":
+            data = md.raid_disks - 1
+        case "raid6":
+            data = md.raid_disks - 2
+        case "raid10":
+            data = md.raid_disks // (md.copies or 2)
+        case _:
+            return None
+    return data * md.chunk_size_bytes if data > 1 else None
