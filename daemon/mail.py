@@ -1,4 +1,4 @@
-"""Mail out: what is sent when (the outbox, pure), and the one thread that sends it.
+"""Mail out: the one thread that hands mails to a server, or puts them into a Maildir.
 
 Source: RFC 5321 (SMTP), RFC 3207 (STARTTLS), RFC 8314 (TLS at port 465), RFC 4954 (AUTH).
 """
@@ -20,21 +20,15 @@ from email.utils import parseaddr
 from typing import TYPE_CHECKING, NamedTuple
 
 from iowarden.collectors.vocabulary import trace
-from iowarden.daemon.state import Batch, OutboxRow
+from iowarden.daemon.outbox import Outbox as Outbox  # noqa: PLC0414 - the loop looks for it here
+from iowarden.daemon.outbox import SendResult as SendResult  # noqa: PLC0414 - as above
 from iowarden.daemon.words import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-
-    from iowarden.daemon.state import Committed
+    from collections.abc import Callable, Generator, Iterator
 
 AUTHORITIES = "/etc/ssl/certs/ca-certificates.crt"
 """Debian's bundle, read at start; in the directory beside it OpenSSL looks at each handshake."""
-COMMIT_WAIT_SECONDS = 2.0
-"""So long a mail waits for state.db before it goes out without."""
-_BACKOFF_SECONDS = (5.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 900.0)
-_PATIENCE = 3
-"""So many failed attempts a mail holds back the others of its incident."""
 _LOOK_UP_SECONDS = 5.0
 _REFRESH_SECONDS = 1.0
 """How long a look-up is awaited without and with an earlier answer to fall back on."""
@@ -82,216 +76,11 @@ class OutboundMail:
 
 
 @dataclass(frozen=True, slots=True)
-class SendResult:
-    """What became of an attempt.
-
-    Fields: `refused` for good (5xx) and `deferred` (4xx) by recipient, with the server's words;
-    `error` is a fault that hit all that are in neither nor in `delivered`: of the connection, or -
-    `permanent` - the server's refusal of the message; `answer` is what it said when it took the
-    message.
-    """
-
-    message_id: str
-    delivered: tuple[str, ...] = ()
-    refused: Mapping[str, str] = field(default_factory=dict)
-    deferred: Mapping[str, str] = field(default_factory=dict)
-    error: str = ""
-    permanent: bool = False
-    answer: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Line:
     """A line of `iowarden test-mail`."""
 
     text: str
     good: bool = True
-
-
-# --- the outbox
-
-
-def backoff_seconds(attempt: int) -> float:
-    """Return how long to wait after the n-th failed attempt, counted from 1."""
-    return _BACKOFF_SECONDS[min(max(attempt, 1), len(_BACKOFF_SECONDS)) - 1]
-
-
-@dataclass(slots=True)
-class _Entry:
-    row: OutboxRow
-    due_seconds: float
-    """Not before this."""
-    sequence: int | None
-    """The batch that makes it durable, while that is awaited."""
-    told: bool = False
-    """Whether the server has answered about this very mail; then it holds back no other."""
-
-
-class Outbox:
-    """The mails somebody has not got yet, and which goes next. Pure: `now` is given, in seconds.
-
-    Critical ones first, then the oldest; those of one incident in order; one at a time. While the
-    server fails, it is asked at growing intervals, for one mail. A mail goes out once state.db has
-    it, or 2 s later; and after each one state.db gets the same time to learn what became of it, so
-    that a kill repeats at most one.
-    """
-
-    def __init__(self) -> None:
-        """Nothing waits."""
-        self._entries: dict[str, _Entry] = {}
-        self._flying: str | None = None
-        self._failures = 0
-        self._server_due_seconds = float("-inf")
-        self._settling: tuple[int, float] | None = None
-
-    def __len__(self) -> int:
-        """Return how many mails somebody has not got, those only kept among them."""
-        return len(self._entries)
-
-    def kept(self) -> int:
-        """Return how many are only kept, because everybody left refused them for good."""
-        return sum(entry.row.kept for entry in self._entries.values())
-
-    def row(self, message_id: str) -> OutboxRow | None:
-        """Return a mail of the outbox."""
-        entry = self._entries.get(message_id)
-        return None if entry is None else entry.row
-
-    def add(self, row: OutboxRow, now: float, sequence: int) -> None:
-        """Take a mail that the batch `sequence` makes durable."""
-        self._entries[row.message_id] = _Entry(row, now + COMMIT_WAIT_SECONDS, sequence)
-
-    def restore(self, rows: Iterable[OutboxRow], now: float) -> None:
-        """Take what state.db kept; what is known here is newer."""
-        for row in rows:
-            self._entries.setdefault(row.message_id, _Entry(row, now, None))
-
-    def committed(self, committed: Committed) -> None:
-        """Stop waiting for a batch: it is durable, or cannot be."""
-        for entry in self._entries.values():
-            if entry.sequence is not None and entry.sequence <= committed.sequence:
-                entry.sequence, entry.due_seconds = None, float("-inf")
-        if self._settling is not None and self._settling[0] <= committed.sequence:
-            self._settling = None
-
-    def next(self, now: float) -> OutboxRow | None:
-        """Return the mail to send now, under way then until `sent`; None if none is due."""
-        if self._flying is not None or now < self._not_before():
-            return None
-        ready = [e for e in self._heads() if e.due_seconds <= now]
-        if not ready:
-            return None
-        first = min(ready, key=self._urgency)
-        self._flying = first.row.message_id
-        return first.row
-
-    def next_due(self) -> float | None:
-        """Return when `next` has something, or None while nothing waits or one is under way."""
-        heads = self._heads()
-        if self._flying is not None or not heads:
-            return None
-        return max(self._not_before(), min(e.due_seconds for e in heads))
-
-    def sent(self, result: SendResult, now: float, sequence: int = 0) -> tuple[Batch, str]:
-        """Return what to write down of an attempt, as batch `sequence`, and what went wrong, or ''.
-
-        The text is the same as long as the fault is, so that it can be said once.
-        """
-        entry = self._entries.get(result.message_id)
-        if self._flying == result.message_id:
-            self._flying = None
-        if entry is None:
-            return Batch(sequence), ""
-        if sequence:
-            self._settling = sequence, now + COMMIT_WAIT_SECONDS
-        attempts = entry.row.attempts + 1
-        if result.error and not result.permanent:
-            self._failures += 1
-            self._server_due_seconds = now + backoff_seconds(self._failures)
-            entry.row = replace(entry.row, attempts=attempts, last_error=result.error)
-            entry.told = attempts >= _PATIENCE
-            return Batch(sequence, add=(entry.row,)), f"{result.error}; {_TRIED_AGAIN}"
-        self._failures, self._server_due_seconds = 0, float("-inf")
-        refused = dict(result.refused)
-        if result.permanent:
-            left = entry.row.recipients_pending
-            refused |= dict.fromkeys((r for r in left if r not in result.delivered), result.error)
-        pending = tuple(
-            r
-            for r in entry.row.recipients_pending
-            if r not in result.delivered and r not in refused
-        )
-        words = {**result.deferred, **refused}
-        row = replace(
-            entry.row,
-            recipients_pending=pending,
-            recipients_refused=(*entry.row.recipients_refused, *refused),
-            attempts=attempts,
-            last_error="; ".join(dict.fromkeys(words.values())),
-        )
-        if not pending and not row.recipients_refused:
-            del self._entries[result.message_id]
-            return Batch(sequence, remove=(result.message_id,)), ""
-        entry.row, entry.told = row, True
-        entry.due_seconds = now + backoff_seconds(attempts)
-        return Batch(sequence, add=(row,)), _problem(refused, result.deferred)
-
-    def oldest_unsent_seconds(self, now: float) -> float | None:
-        """Return the age of the oldest mail that is still tried; `now` is Unix time."""
-        waiting = [e.row.created_realtime_seconds for e in self._entries.values() if not e.row.kept]
-        return now - min(waiting) if waiting else None
-
-    def _not_before(self) -> float:
-        settled = self._settling[1] if self._settling is not None else float("-inf")
-        return max(settled, self._server_due_seconds)
-
-    def _heads(self) -> list[_Entry]:
-        """Return the first mail of each incident, and those that hold back no other."""
-        heads: dict[str, _Entry] = {}
-        found = []
-        for entry in self._entries.values():
-            if entry.row.kept:
-                continue
-            if entry.told:
-                found.append(entry)
-                continue
-            head = heads.setdefault(entry.row.incident, entry)
-            if entry.row.number < head.row.number:
-                heads[entry.row.incident] = entry
-        return [*heads.values(), *found]
-
-    def _urgency(self, entry: _Entry) -> tuple[int, int, float, int]:
-        """Return the order; the worst mail of the incident counts, for it waits behind this one.
-
-        While the server fails, one that has been tried often lets others try: it may be what it
-        fails at.
-        """
-        row = entry.row
-        tried = row.attempts // _PATIENCE if self._failures else 0
-        worst = max(
-            e.row.severity
-            for e in self._entries.values()
-            if e is entry
-            or (not entry.told and not e.row.kept and e.row.incident == entry.row.incident)
-        )
-        return tried, -worst, row.created_realtime_seconds, row.number
-
-
-_TRIED_AGAIN = "the mails wait in the outbox and are tried again, at least every 15 min"
-
-
-def _problem(refused: Mapping[str, str], deferred: Mapping[str, str]) -> str:
-    parts = []
-    if refused:
-        said = "; ".join(dict.fromkeys(refused.values()))
-        who = ", ".join(refused)
-        parts.append(
-            f"{said}; not delivered to {who}, kept in state.db and not tried again: mend 'mail.to'"
-        )
-    if deferred:
-        said = "; ".join(dict.fromkeys(deferred.values()))
-        parts.append(f"{said}; not yet delivered to {', '.join(deferred)}, tried again")
-    return "; ".join(parts)
 
 
 # --- the thread
@@ -332,7 +121,8 @@ class Sender:
             try:
                 result = _result(self._deliver(mail))
             except Exception as error:  # noqa: BLE001 - without an answer no mail would ever go again
-                result = SendResult(mail.message_id, error=f"mail: bug: {trace(error)}")
+                error_text = f"mail: bug: {trace(error)}"
+                result = SendResult(mail.message_id, error=error_text, maybe_taken=True)
             self.working_since = None
             self._post(result)
 
@@ -640,7 +430,7 @@ def _to_server(
         names.mistrust()
         error = f"{place}: {talk.step}: expected {talk.expected}, got {talk.got(problem)}"
         yield Line(error, good=False)
-        return SendResult(mail.message_id, error=error)
+        return SendResult(mail.message_id, error=error, maybe_taken=talk.step == "DATA")
     finally:
         talk.close()
 
@@ -702,8 +492,10 @@ def _handing_over(
         else:
             # The fault is of the message: all who would have got it share it.
             said = f"{place}: end of data: expected 250, got '{text}'"
-            kind = refused if code >= 500 else deferred
-            kind.update(dict.fromkeys(accepted, said))
+            if code >= 500:
+                result = replace(result, error=said, permanent=True)
+            else:
+                deferred.update(dict.fromkeys(accepted, said))
     talk.goodbye()
     return result
 
@@ -725,6 +517,7 @@ def _to_maildir(directory: str, mail: OutboundMail) -> Generator[Line, None, Sen
     """Put a mail into a Maildir: whole, durable and once, however often it is repeated."""
     name = re.sub(r"[^A-Za-z0-9.@_-]", "_", mail.message_id.strip("<>"))[:200].lstrip(".") or "mail"
     path, draft = (f"{directory}/{folder}/{name}" for folder in ("new", "tmp"))
+    maybe_there = False
     try:
         os.makedirs(os.path.dirname(directory) or ".", 0o750, exist_ok=True)
         for folder in (directory, *(f"{directory}/{folder}" for folder in ("tmp", "new", "cur"))):
@@ -738,6 +531,7 @@ def _to_maildir(directory: str, mail: OutboundMail) -> Generator[Line, None, Sen
             file.flush()
             os.fsync(descriptor)
         _hand_over(draft)
+        maybe_there = True
         os.rename(draft, path)
         folder_descriptor = os.open(f"{directory}/new", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
@@ -747,6 +541,6 @@ def _to_maildir(directory: str, mail: OutboundMail) -> Generator[Line, None, Sen
     except OSError as problem:
         error = f"mail: '{directory}': expected a Maildir to write to, got '{problem}'"
         yield Line(f"{error}; mend the directory or set 'mail.server'", good=False)
-        return SendResult(mail.message_id, error=error)
+        return SendResult(mail.message_id, error=error, maybe_taken=maybe_there)
     yield Line(f"written to '{path}'; nobody is mailed: set 'mail.server'")
     return SendResult(mail.message_id, delivered=mail.recipients, answer=f"written to '{path}'")

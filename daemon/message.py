@@ -2,7 +2,7 @@
 
 Pure, but for `local_zone`.
 
-Source: RFC 5322 (format, threads), RFC 2045 and 2047 (what any server takes), RFC 3834
+Source: RFC 5322 (format, threads), RFC 2045 to 2047 (what any server takes), RFC 3834
 (Auto-Submitted).
 """
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 # The library imports this when a first mail is made: too late on a hung disk.
 import email.generator  # noqa: F401 - only to be there
 import functools
+import hashlib
 import html
 import os
 import re
@@ -19,8 +20,10 @@ import zoneinfo
 from datetime import UTC, datetime, tzinfo
 from email.header import Header
 from email.headerregistry import BaseHeader, HeaderRegistry
-from email.message import EmailMessage
+from email.message import EmailMessage, MIMEPart
+from email.parser import BytesHeaderParser
 from email.policy import SMTP, EmailPolicy
+from email.utils import getaddresses
 from typing import TYPE_CHECKING
 
 from iowarden.daemon.words import ELLIPSIS, one_line, shorten
@@ -29,8 +32,10 @@ from iowarden.rules.quantity import duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from email.message import Message
     from email.policy import Policy
 
+    from iowarden.daemon.state import OutboxRow
     from iowarden.rules.notice import Evidence, Notice
 
 WIDTH = 78
@@ -210,6 +215,123 @@ def _referred(reference: str, host: str) -> str:
 def _token(text: str) -> str:
     """Return what may stand in an identifier. Source: RFC 5322, dot-atom."""
     return re.sub(r"[^A-Za-z0-9-]+", "-", text)[:_MOST_IDENTIFIER].strip("-")
+
+
+# --- what waited too long to go alone
+
+
+_CUT = b"X-Iowarden-Cut: yes"
+_CUT_TEXT = b"Only this is left of the mail: no room was left to keep it while no server took it."
+
+
+def cut(data: bytes) -> bytes:
+    """Return a mail of ours without its text: what its line in a digest needs stays."""
+    head = data.partition(b"\r\n\r\n")[0]
+    fields = re.split(rb"\r\n(?![ \t])", head)
+    kept = [f for f in fields if not f.lower().startswith(b"content-") and f != _CUT]
+    return b"\r\n".join((*kept, _CUT, b"Content-Type: text/plain", b"", _CUT_TEXT, b""))
+
+
+def is_cut(data: bytes) -> bool:
+    """Say whether only its line is left of a mail."""
+    return _CUT in data.partition(b"\r\n\r\n")[0].split(b"\r\n")
+
+
+def addressees(data: bytes) -> tuple[str, ...]:
+    """Return whom a mail of ours was written to."""
+    return tuple(address for _, address in getaddresses([_fields(data)["To"] or ""]))
+
+
+def digest_id(rows: Sequence[OutboxRow]) -> str:
+    """Return the Message-ID of a digest, which follows from what it holds."""
+    held = hashlib.sha256("\n".join(r.message_id for r in rows).encode()).hexdigest()[:24]
+    return _identifier("digest", held, _host(rows))
+
+
+def digest(
+    rows: Sequence[OutboxRow], recipients: Sequence[str], zone: tzinfo | None = None
+) -> bytes:
+    """Return one mail that lists others, oldest first, and holds each as it was written.
+
+    The same rows give the same bytes. A mail that was `cut` is in the list only.
+    Source: RFC 2046, 5.1.5 (multipart/digest).
+    """
+    zone = zone or local_zone()
+    newest, worst = rows[-1], max(row.severity for row in rows)
+    since = datetime.fromtimestamp(rows[0].created_realtime_seconds, zone)
+    message = EmailMessage(policy=_POLICY)
+    message["Subject"] = (
+        f"[{worst.name}] {_middle(_host(rows), 30)}: {len(rows)} mails held back"
+        f" since {since:%Y-%m-%d %H:%M}"
+    )
+    message["From"] = str(_fields(newest.data)["From"] or "iowarden")
+    message["To"] = ", ".join(recipients)
+    message["Date"] = datetime.fromtimestamp(newest.created_realtime_seconds, zone)
+    message["Message-ID"] = name = digest_id(rows)
+    message["Auto-Submitted"] = "auto-generated"
+    message["X-Iowarden-Severity"] = worst.name.lower()
+    listed = MIMEPart(policy=_POLICY)
+    listed.set_content(_listed(rows, zone), cte="quoted-printable")
+    whole = [row.data for row in rows if not is_cut(row.data)]
+    # '=_' cannot occur in quoted-printable text, nor in the boundaries of `render`.
+    outer, inner = (
+        f"=_{kind}-{name.split('.')[2].partition('@')[0]}" for kind in ("mixed", "digest")
+    )
+    parts = [listed.as_bytes()]
+    if whole:  # each part's own header is empty: in a digest it is message/rfc822 then
+        parts.append(_multipart("digest", inner, [b"\r\n" + data for data in whole]))
+    return message.as_bytes().removesuffix(b"\r\n") + _multipart(
+        "mixed", outer, parts, b"MIME-Version: 1.0\r\n"
+    )
+
+
+def _multipart(kind: str, boundary: str, parts: Iterable[bytes], head: bytes = b"") -> bytes:
+    line = boundary.encode()
+    body = b"".join(b"\r\n--%b\r\n%b" % (line, part) for part in parts)
+    form = f'Content-Type: multipart/{kind}; boundary="{boundary}"\r\n'.encode()
+    return b"%b%b%b\r\n--%b--\r\n" % (head, form, body, line)
+
+
+def _listed(rows: Sequence[OutboxRow], zone: tzinfo) -> str:
+    first, last = (
+        _moment(datetime.fromtimestamp(row.created_realtime_seconds, zone))
+        for row in (rows[0], rows[-1])
+    )
+    gone = sum(is_cut(row.data) for row in rows)
+    lines = [
+        _wrapped(f"{len(rows)} mails could not be sent when they were written."),
+        _wrapped(f"The first is of {first},"),
+        _wrapped(f"the last of {last}."),
+        _wrapped(
+            "They are attached as they were written, oldest first."
+            + (
+                f" Of {gone} only the line here is left: there was no room for more."
+                if gone
+                else ""
+            )
+        ),
+    ]
+    for row in rows:
+        moment = datetime.fromtimestamp(row.created_realtime_seconds, zone)
+        lines += [
+            "",
+            _wrapped(
+                f"{moment:%Y-%m-%d %H:%M:%S}  {row.severity.name}  incident"
+                f" {_token(row.incident)}, mail {row.number}"
+                + ("  (only this line)" if is_cut(row.data) else "")
+            ),
+            _wrapped(one_line(str(_fields(row.data)["Subject"] or "no subject")), "  ", "    "),
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _fields(data: bytes) -> Message:
+    return BytesHeaderParser(policy=SMTP).parsebytes(data.partition(b"\r\n\r\n")[0] + b"\r\n\r\n")
+
+
+def _host(rows: Sequence[OutboxRow]) -> str:
+    """Return the host of the newest mail, as its Message-ID names it."""
+    return rows[-1].message_id.rpartition("@")[2].rstrip(">")
 
 
 # --- the body: sections of lines, then as text and as HTML
