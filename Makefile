@@ -60,7 +60,7 @@ format: env
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-test: env build/tools/promtool
+test: env build/tools/promtool build/tools/prometheus-node-exporter
 	@packaging/install-system-packages test
 	PATH="$(CURDIR)/build/tools:$$PATH" $(BIN)/python -m pytest --ignore=tests/vm tests
 
@@ -71,9 +71,12 @@ test-vm: env
 	@packaging/install-system-packages vm
 	$(BIN)/python -m pytest tests/vm
 
-# Only the program: the package would leave a Prometheus server running on this machine.
+# Only the programs: their packages would leave servers running on this machine.
 build/tools/promtool:
 	@packaging/fetch-promtool $@
+
+build/tools/prometheus-node-exporter:
+	@packaging/fetch-node-exporter $@
 
 # Together with packaging/, systemd/, LICENSE and README.md they are all that 'install' needs: copy
 # them to a machine of the same distribution and run packaging/install there.

@@ -40,7 +40,7 @@ class Clock:
 
 
 FAMILIES = (
-    Family("iowarden_uptime_seconds", "gauge", "Time since the machine booted."),
+    Family("iowarden_clock_uptime_seconds", "gauge", "Time since boot, time asleep included."),
     Family("iowarden_clocksource_info", "gauge", "What the kernel counts time with."),
 )
 
@@ -55,7 +55,7 @@ def parse_uptime(text: str) -> float:
 
 def emit(value: Clock) -> list[Sample]:
     """Return the samples of FAMILIES."""
-    samples: list[Sample] = [("iowarden_uptime_seconds", (), value.uptime_seconds)]
+    samples: list[Sample] = [("iowarden_clock_uptime_seconds", (), value.uptime_seconds)]
     if value.clocksource is not None:
         labels = (("clocksource", value.clocksource),)
         samples.append(("iowarden_clocksource_info", labels, 1))

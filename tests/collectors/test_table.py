@@ -41,6 +41,7 @@ PATHS = {
     "mounts": "/proc/1/mountinfo",
     "ext4": "/sys/fs/ext4",
     "btrfs": "/sys/fs/btrfs",
+    "filesystem": "/proc/1/mountinfo",
     "block": "/sys/block",
     "enclosure": "/sys/class/enclosure",
     "hwmon": "/sys/class/hwmon",
@@ -131,7 +132,7 @@ def test_no_two_sources_claim_a_name() -> None:
 def test_node_exporters_series_on_the_same_kind_of_machine(tmp_path: Path) -> None:
     """It ran on the machine of the recorded stall: the names it gave are the names we give."""
     _, reference = node_exporter.parse(corpus("vm/inventory/node_exporter.metrics").read_text())
-    theirs = node_exporter.without(reference, "gone")
+    theirs = node_exporter.theirs(reference)
     player = Player(
         stall_from_corpus(corpus(STALL), tmp_path / "recording"), str(tmp_path / "machine")
     )
@@ -146,7 +147,7 @@ def test_node_exporters_series_on_the_same_kind_of_machine(tmp_path: Path) -> No
             continue
         compared.add(source.name)
         series = {(name, labels): value for name, labels, value in source.node(reading.value)}
-        assert _names(node_exporter.without(series, "new")) == {
+        assert _names(node_exporter.ours(series)) == {
             found for found in _names(theirs) if found[0].startswith(source.node_prefixes)
         }
     assert compared >= {"meminfo", "vmstat", "stat", "pressure", "diskstats"}

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from prometheus_client.parser import text_string_to_metric_families
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 Series = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
@@ -64,16 +60,22 @@ def parse(text: str) -> tuple[dict[str, str], Series]:
     return types, series
 
 
-def without(series: Mapping[tuple[str, tuple[tuple[str, str], ...]], float], what: str) -> Series:
-    """Return the series that both versions have: without those GONE, or without those NEW."""
-    patterns = [pattern for pattern, _ in (GONE if what == "gone" else NEW)]
+def theirs(series: Series) -> Series:
+    """Return what an older or newer node_exporter says, as far as 1.5 and 1.12 agree."""
+    return _without(series, (*GONE, *NEW))
+
+
+def ours(series: Series) -> Series:
+    """Return what we say, as far as 1.5 can say it; of what is GONE we must say nothing."""
+    return _without(series, NEW)
+
+
+def _without(series: Series, differences: tuple[tuple[re.Pattern[str], str], ...]) -> Series:
     result: Series = {}
     for (name, labels), value in series.items():
-        shown = name
-        if labels:
-            shown += "{" + ",".join(f"{key}={text}" for key, text in labels) + "}"
-        if any(pattern.fullmatch(shown) for pattern in patterns):
-            continue
-        new = {label for start, label, _ in NEW_LABELS if name.startswith(start)}
-        result[name, tuple(pair for pair in labels if pair[0] not in new)] = value
+        inside = ",".join(f"{key}={text}" for key, text in labels)
+        shown = f"{name}{{{inside}}}" if labels else name
+        if not any(pattern.fullmatch(shown) for pattern, _ in differences):
+            new = {label for start, label, _ in NEW_LABELS if name.startswith(start)}
+            result[name, tuple(pair for pair in labels if pair[0] not in new)] = value
     return result

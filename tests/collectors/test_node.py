@@ -1,0 +1,46 @@
+"""Families of node_exporter's series."""
+
+from __future__ import annotations
+
+import pytest
+
+from iowarden.collectors.node import chunk, family
+from iowarden.daemon.exposition import Exposition, Snapshot
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("node_memory_MemTotal_bytes", "gauge"),
+        ("node_cpu_seconds_total", "counter"),
+        ("node_vmstat_pgpgin", "untyped"),
+        ("node_md_blocks_synced", "gauge"),
+    ],
+)
+def test_kinds(name: str, kind: str) -> None:
+    """Counters end in '_total'; of vmstat's lines node_exporter does not say."""
+    assert family(name).kind == kind
+    assert family(name).help.endswith(".")
+
+
+def test_a_chunk_is_valid_on_metrics() -> None:
+    """Each family once, with its samples behind it, whatever the order they come in."""
+    cpu0, cpu1 = (("cpu", "0"),), (("cpu", "1"),)
+    samples = [
+        ("node_cpu_seconds_total", cpu0, 1.5),
+        ("node_vmstat_pgpgin", (), 7),
+        ("node_cpu_seconds_total", cpu1, 2.5),
+    ]
+    problems: list[str] = []
+    exposition = Exposition(problems.append)
+    exposition.publish(Snapshot((chunk("stat", samples, 1),)))
+    lines = exposition.render().decode().splitlines()
+    assert problems == []
+    assert lines[:6] == [
+        "# HELP node_cpu_seconds_total Time of a CPU, by mode.",
+        "# TYPE node_cpu_seconds_total counter",
+        'node_cpu_seconds_total{cpu="0"} 1.5',
+        'node_cpu_seconds_total{cpu="1"} 2.5',
+        "# HELP node_vmstat_pgpgin A line of '/proc/vmstat'.",
+        "# TYPE node_vmstat_pgpgin untyped",
+    ]
