@@ -23,11 +23,11 @@ from iowarden.collectors import table
 from iowarden.collectors.files import Root
 from iowarden.collectors.recording import Player, RecordingError
 from iowarden.daemon import config as configuration
-from iowarden.daemon import journal, mail, memory
+from iowarden.daemon import hotplug, journal, mail, memory
 from iowarden.daemon.clock import PlayedClock, SystemClock
 from iowarden.daemon.exposition import Exposition
 from iowarden.daemon.http import App, Server
-from iowarden.daemon.loop import Loop, Parts, Stop, Trouble
+from iowarden.daemon.loop import Loop, Parts, Reload, Stop, Trouble, recipients
 from iowarden.daemon.message import render
 from iowarden.daemon.process import ProcessMetrics
 from iowarden.daemon.readers import Readers
@@ -121,11 +121,11 @@ def _config_check(arguments: argparse.Namespace) -> int:
 
 def _test_mail(arguments: argparse.Namespace) -> int:
     settings = _settings(arguments)
-    recipients = _recipients(settings)
+    receivers = recipients(settings)
     notice = test_notice(SystemClock().now())
-    message = render(notice, settings.host, settings.mail.sender, recipients)
+    message = render(notice, settings.host, settings.mail.sender, receivers)
     delivered = True
-    for line in mail.test_mail(_mail_settings(settings), message.as_bytes(), recipients):
+    for line in mail.test_mail(_mail_settings(settings), message.as_bytes(), receivers):
         print(line.text)
         delivered = delivered and line.good
     return 0 if delivered else EXIT_FAILED
@@ -175,10 +175,6 @@ def _rule_text(path: Path) -> str:
         raise RuleFileError(message) from error
 
 
-def _recipients(settings: configuration.Config) -> tuple[str, ...]:
-    return settings.mail.to or (f"root@{settings.host}",)
-
-
 def _mail_settings(settings: configuration.Config) -> mail.MailSettings | mail.MaildirSettings:
     chosen = settings.mail
     if chosen.server is None:
@@ -226,15 +222,23 @@ def _run(arguments: argparse.Namespace) -> int:
     groups = load_rules(settings)
     threading.stack_size(memory.THREAD_STACK_BYTES)
     events: queue.SimpleQueue[object] = queue.SimpleQueue()
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda n, _: events.put(Stop(signal.Signals(n).name)))
+    signal.signal(signal.SIGHUP, lambda *_: events.put(Reload()))
     under_systemd = _is_journal(sys.stderr.fileno())
     log = journal.Log(foreground=not under_systemd, level=settings.log_level)
     clock, player, root = _machine(arguments.play)
     readers = Readers(table.SOURCES, settings.period_seconds, root, clock.now, events.put)
     engine = Engine(groups, readers.sources, clock.now(), settings.rule_interval_seconds)
     exposition = Exposition(lambda text: events.put(Trouble("metrics", text)))
-    recipients = _recipients(settings)
+
+    def load() -> tuple[configuration.Config, list[RuleGroup]]:
+        fresh = _settings(arguments)
+        return fresh, load_rules(fresh)
+
+    def sender(config: configuration.Config) -> mail.Sender:
+        return mail.Sender(_mail_settings(config), events.put)
+
     loop = Loop(
         Parts(
             config=settings,
@@ -244,19 +248,23 @@ def _run(arguments: argparse.Namespace) -> int:
             events=events,
             log=log,
             state=State(str(Path(settings.state_directory) / "state.db"), events.put),
-            sender=mail.Sender(_mail_settings(settings), events.put),
-            recipients=recipients,
+            sender=sender(settings),
+            recipients=recipients(settings),
             exposition=exposition,
             notify=notify,
             player=player,
             own_metrics=ProcessMetrics(),
+            load=load,
+            sender_for=sender,
         )
     )
     app = App(_version_text(), exposition.render, loop.healthy, loop.ready, loop.landing)
     server = Server(settings.listen, app, settings.http, lambda t: events.put(Trouble("http", t)))
     if not under_systemd:
         print("\n".join(_where(settings)), file=sys.stderr)
-    dry_run(settings.host, settings.mail.sender, recipients, clock.now())
+    dry_run(settings.host, settings.mail.sender, recipients(settings), clock.now())
+    if player is None:
+        hotplug.listen(events.put)
     if problem := memory.lock():
         events.put(Trouble("memory", problem))
     return loop.run(server)

@@ -62,6 +62,7 @@ SOURCE_FAILED = Kind("source failed", "fbac3d05480249e08876ab1ae73aa44f")
 SOURCE_RECOVERED = Kind("source recovered", "a3dccb6c28ce4eb6b0a02595fa8a5c9b")
 STATE_TROUBLE = Kind("state trouble", "58e5ff873f3c4e4fa04ce727ef580a6b")
 MESSAGES_LOST = Kind("messages lost", "1d56aae707da46ec9e265e155a3969b0")
+DEVICE_CHANGED = Kind("device changed", "5d9a3c1be4c1472a8f0e6b7a2d48c3f1")
 TROUBLE = Kind("trouble", "e8e50498565241ed8b2ec1ad08c59cc3")
 
 
@@ -108,6 +109,10 @@ class Log:
         if not self._take(kind, priority, message, fields):
             self._lost_untold += 1
             self.lost_total += 1
+
+    def set_level(self, level: str) -> None:
+        """Say less or more from now on."""
+        self._level = LEVELS[level]
 
     def close(self, timeout_seconds: float = 1.0) -> None:
         """Give standard error a moment to take what waits; the journal has it already."""

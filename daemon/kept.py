@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from iowarden.daemon import codec
 from iowarden.rules.alerts import Alert
+from iowarden.rules.devices import Devices
+from iowarden.rules.digest import Digest
 from iowarden.rules.incidents import Incident, Incidents, first_mail
 from iowarden.rules.notice import Reason
 from iowarden.rules.signals.table import Memory
@@ -25,6 +27,8 @@ class Kept:
     incidents: dict[str, Incident] = field(default_factory=dict)
     sequences: dict[str, int] = field(default_factory=dict)
     signals: Memory = field(default_factory=Memory)
+    devices: Devices = field(default_factory=Devices)
+    digest: Digest = field(default_factory=Digest)
 
 
 _TYPES: Mapping[str, Any] = {
@@ -33,6 +37,8 @@ _TYPES: Mapping[str, Any] = {
     "incidents": dict[str, Incident],
     "sequences": dict[str, int],
     "signals": Memory,
+    "devices": Devices,
+    "digest": Digest,
 }
 
 

@@ -10,21 +10,23 @@ import queue
 import secrets
 import time
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import TYPE_CHECKING
 
+from iowarden.collectors import uevents
 from iowarden.collectors.recording import RecordingError
-from iowarden.collectors.vocabulary import Chunk, Family, Outcome, Reading, trace
-from iowarden.daemon import journal, kept
+from iowarden.collectors.vocabulary import Chunk, Family, Outcome, Reading, Sample, trace
+from iowarden.daemon import journal, kept, reload
 from iowarden.daemon.exposition import Snapshot
 from iowarden.daemon.mail import OutboundMail, Outbox, SendResult
-from iowarden.daemon.message import message_id, render
+from iowarden.daemon.message import local_zone, message_id, render
 from iowarden.daemon.state import Batch, Committed, OutboxRow, StateLoaded
-from iowarden.rules import incidents, report
+from iowarden.rules import devices, digest, incidents, report
 from iowarden.rules.alerts import Alert, State, Transition
 from iowarden.rules.notice import Evidence, Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from iowarden.collectors.block import Topology
     from iowarden.collectors.recording import Player
@@ -37,11 +39,17 @@ if TYPE_CHECKING:
     from iowarden.daemon.readers import Readers
     from iowarden.daemon.state import State as StateStore
     from iowarden.rules.engine import Engine
+    from iowarden.rules.notice import Notice
+    from iowarden.rules.rulefile import RuleGroup
 
 TICK_SECONDS = 1.0
 STATE_WAIT_SECONDS = 5.0
 """So long the first judgement waits for what state.db knows; then it goes on without."""
 HTTP_RETRY_SECONDS = 30.0
+HOTPLUG_SOURCES = ("block", "queue", "scsi", "md", "mounts")
+"""What is read anew when the kernel announces a block device."""
+NEEDS_RESTART = ("state_directory", "listen", "http")
+"""Settings that a reload does not change."""
 HEALTHY_SECONDS = 30.0
 """As the watchdog of the unit: so long the loop may take for a turn."""
 FIRST_ROUND_SECONDS = 30.0
@@ -50,6 +58,8 @@ HUNG_SECONDS = 10.0
 STOP_SECONDS = 5.0
 """What a stop gives the last commit and the mail under way."""
 FRAME_WAIT_SECONDS = 0.02
+MOST_PROBLEMS = 10
+"""Of a refused configuration, in the log."""
 SETTLE_SECONDS = 2.0
 """How long a recording waits, in real time, for threads at work on the last frame."""
 
@@ -71,6 +81,40 @@ _MAIL_OLDEST = Family(
 )
 _INCIDENTS_OPEN = Family("iowarden_incidents_open", "gauge", "Incidents that are not closed.")
 _LOG_LOST = Family("iowarden_log_lost_total", "counter", "Log lines that nobody took.")
+_UNWRITTEN = Family(
+    "iowarden_state_unwritten_seconds",
+    "gauge",
+    "Seconds that something has waited to be written to state.db, or 0.",
+)
+_RELOADED = Family(
+    "iowarden_config_last_reload_successful",
+    "gauge",
+    "1 when the last attempt to read the configuration succeeded.",
+)
+_RELOADED_AT = Family(
+    "iowarden_config_last_reload_success_timestamp_seconds",
+    "gauge",
+    "Unix time at which the configuration in force was read.",
+)
+_UEVENTS = Family("iowarden_uevents_total", "counter", "Announcements of block devices.")
+_UEVENTS_LOST = Family(
+    "iowarden_uevent_losses_total",
+    "counter",
+    "Times that announcements of block devices were lost; the devices are then listed anew.",
+)
+_OWN = (
+    _MAILS,
+    _MAILS_WAITING,
+    _MAIL_OLDEST,
+    _INCIDENTS_OPEN,
+    _LOG_LOST,
+    _UNWRITTEN,
+    _RELOADED,
+    _RELOADED_AT,
+    _UEVENTS,
+    _UEVENTS_LOST,
+)
+"""What the program says of itself; rules/iowarden.yaml judges it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +122,11 @@ class Stop:
     """A signal asks the program to end."""
 
     signal: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reload:
+    """A signal asks for configuration and rules to be read anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +156,10 @@ class Parts:
     player: Player | None = None
     own_metrics: Callable[[], Content] = tuple
     """Metrics of the process itself."""
+    load: Callable[[], tuple[Config, Sequence[RuleGroup]]] | None = None
+    """Reads configuration and rules anew; may hang."""
+    sender_for: Callable[[Config], Sender] | None = None
+    """Makes what sends mail by another configuration."""
 
 
 class Loop:
@@ -125,13 +178,7 @@ class Loop:
         self._outbox = Outbox()
         self._incidents = incidents.Incidents()
         self._install = ""
-        self._policy = incidents.Policy(
-            grouping_seconds=parts.config.warning_grouping_seconds,
-            all_clear_seconds=parts.config.all_clear_after_seconds,
-            close_seconds=parts.config.close_after_seconds,
-            reopen_seconds=parts.config.reopen_within_seconds,
-            remind_seconds=parts.config.remind_after_seconds,
-        )
+        self._policy = _policy(parts.config)
         self._pending: list[Reading] = []
         self._state_known = False
         self._started: float | None = None
@@ -149,6 +196,17 @@ class Loop:
         self._restored = False
         self._state_asked = 0.0
         self._mails_total = {"delivered": 0, "failed": 0}
+        self._sender = parts.sender
+        self._recipients = parts.recipients
+        self._digest = digest.Digest()
+        self._unwritten_since: float | None = None
+        self._loading = False
+        self._load_again = False
+        self._reload_good = True
+        self._reloaded_at = parts.clock.realtime(parts.clock.now())
+        self._refusal = ""
+        self._uevents_total = 0
+        self._uevent_losses_total = 0
 
     # --- what the HTTP threads ask
 
@@ -242,12 +300,22 @@ class Loop:
             case Committed():
                 self._confirmed = max(self._confirmed, event.sequence)
                 self._outbox.committed(event)
+                if not event.error and self._confirmed == self._commits:
+                    self._unwritten_since = None
                 self._trouble("state", event.error, journal.STATE_TROUBLE)
             case StateLoaded():
                 self._loaded = event
                 self._state_known = True
             case Trouble():
                 self._trouble(event.key, event.text)
+            case uevents.Batch():
+                self._announced(event)
+            case Reload():
+                self._reload()
+            case reload.Loaded():
+                self._apply(event)
+            case reload.Refused():
+                self._refuse(event.problems)
             case Stop():
                 self._stopping = event
             case _:
@@ -265,6 +333,7 @@ class Loop:
         for reading in readings:
             self._judge_reading(reading)
         self._engine.observe(readings, now, self._clock.uptime())
+        self._engine.publish("daemon", _OWN, self._own_samples(now), now)
         if self._state_known or now - self._started > STATE_WAIT_SECONDS:
             self._judge(now)
         self._deliver(now)
@@ -287,7 +356,7 @@ class Loop:
             " from memory, what changes is written when the disk answers"
         )
         self._trouble("state.db", text if hung else "", journal.STATE_TROUBLE)
-        since = self._parts.sender.working_since
+        since = self._sender.working_since
         limit = 3 * self._config.mail.timeout_seconds
         hung = since is not None and time.monotonic() - since > limit
         text = (
@@ -318,19 +387,26 @@ class Loop:
             policy=self._policy,
             observe=lambda alert: self._measured([alert], now),
             judged=self._engine.judged,
+            arrival="" if self._arrived() else digest.arrival_identifier(self._install),
         )
         for change in changes:
             self._log_transition(change)
         for event in events:
             self._log_incident(event)
+        seen = self._engine.device_events()
+        for seen_event in seen:
+            self._log_device(seen_event)
+        before = self._digest
+        self._digest = digest.step(self._digest, changes, seen, now, self._date)
         rows = [self._compose(due, now) for due in dues]
+        rows += [self._row(notice) for notice in self._summaries(now)]
         problems = {f"rule {p.rule}": p.text for p in self._engine.problems()}
         for key, text in problems.items():
             self._trouble(key, text)
         for key in set(self._once.keys()) - problems.keys():
             if key.startswith("rule "):
                 self._trouble(key, "")
-        if changes or rows or self._incidents.changed:
+        if changes or rows or self._incidents.changed or self._digest != before:
             self._commit(rows)
         for row in rows:
             self._outbox.add(row, now, self._commits)
@@ -350,28 +426,71 @@ class Loop:
         advised = replace(incident, advised=report.advised(incident))
         by_key = {**self._incidents.by_key, incident.key: advised}
         self._incidents = replace(self._incidents, by_key=by_key)
-        message = render(
-            notice,
-            self._config.host,
-            self._config.mail.sender,
-            self._parts.recipients,
-        )
+        return self._row(notice)
+
+    def _row(self, notice: Notice) -> OutboxRow:
+        """Return a mail rendered, for the outbox."""
+        message = render(notice, self._config.host, self._config.mail.sender, self._recipients)
         self._log.send(
             journal.INCIDENT_MAIL,
             _PRIORITY[notice.severity],
-            f"incident {incident.identifier}: mail {notice.number}: {message['Subject']}",
-            IOWARDEN_INCIDENT=incident.identifier,
+            f"incident {notice.incident}: mail {notice.number}: {message['Subject']}",
+            IOWARDEN_INCIDENT=notice.incident,
             IOWARDEN_SEVERITY=notice.severity.name.lower(),
         )
         return OutboxRow(
             message_id=message_id(notice, self._config.host),
-            incident=incident.identifier,
+            incident=notice.incident,
             number=notice.number,
             severity=notice.severity,
             created_realtime_seconds=notice.realtime_seconds,
-            recipients_pending=self._parts.recipients,
+            recipients_pending=self._recipients,
             data=message.as_bytes(),
         )
+
+    def _arrived(self) -> bool:
+        """Whether this machine is known; what is not restored yet might say so."""
+        return self._digest.arrived or not self._restored or not self._config.mail.arrival
+
+    def _summaries(self, now: float) -> list[Notice]:
+        """Return the arrival mail or the weekly digest, when one is due."""
+        started = now if self._started is None else self._started
+        if not self._arrived():
+            if now - started < digest.ARRIVAL_SECONDS:
+                return []
+            mounts = self._engine.status("filesystem")
+            silent = [s.source.name for s in self._engine.statuses() if s.silent()]
+            self._digest, notice = digest.arrival(
+                self._digest,
+                self._engine.alerts(),
+                digest.inventory(
+                    self._topology(),
+                    None if mounts is None or mounts.value is None else len(mounts.value.usage),
+                    silent,
+                ),
+                install=self._install,
+                now=now,
+                realtime_seconds=self._clock.realtime(now),
+            )
+            return [notice]
+        if not digest.due(self._digest, now, self._config.mail.digest_seconds):
+            return []
+        good = sum(s.outcome() is Outcome.OK for s in self._engine.statuses())
+        heartbeat = (
+            f"iowarden watches: {good} sources read, {self._mails_total['delivered']} mails"
+            " delivered since its start"
+        )
+        self._digest, weekly = digest.weekly(
+            self._digest,
+            now,
+            self._clock.realtime,
+            install=self._install,
+            heartbeat=heartbeat if self._config.mail.heartbeat else "",
+        )
+        return [] if weekly is None else [weekly]
+
+    def _date(self, at: float) -> str:
+        return f"{datetime.fromtimestamp(self._clock.realtime(at), local_zone()):%a %d %b %H:%M}"
 
     def _measured(self, alerts: list[Alert], now: float) -> tuple[Evidence, ...]:
         samples = dict.fromkeys(s for alert in alerts for s in self._engine.current(alert))
@@ -391,9 +510,7 @@ class Loop:
         row = self._outbox.next(now)
         if row is not None:
             self._sending = True
-            self._parts.sender.submit(
-                OutboundMail(row.message_id, row.recipients_pending, row.data)
-            )
+            self._sender.submit(OutboundMail(row.message_id, row.recipients_pending, row.data))
 
     def _sent(self, result: SendResult) -> None:
         self._sending = False
@@ -401,7 +518,7 @@ class Loop:
         row = self._outbox.row(result.message_id)
         self._commits += 1
         batch, problem = self._outbox.sent(result, now, self._commits)
-        self._parts.state.commit(batch)
+        self._write(batch)
         incident = "" if row is None else row.incident
         if result.delivered:
             self._mails_total["delivered"] += 1
@@ -428,12 +545,19 @@ class Loop:
                     incidents=dict(self._incidents.by_key),
                     sequences=dict(self._incidents.sequences),
                     signals=self._engine.remember(),
+                    devices=self._engine.known_devices(),
+                    digest=self._digest,
                 )
             )
             changed = {name: text for name, text in texts.items() if self._kept.get(name) != text}
             self._kept = texts
         self._commits += 1
-        self._parts.state.commit(Batch(self._commits, put=changed, add=tuple(rows)))
+        self._write(Batch(self._commits, put=changed, add=tuple(rows)))
+
+    def _write(self, batch: Batch) -> None:
+        if self._unwritten_since is None:
+            self._unwritten_since = self._clock.now()
+        self._parts.state.commit(batch)
 
     def _await_state(self) -> None:
         waited = 0.0
@@ -458,8 +582,82 @@ class Loop:
         for alert in self._engine.restore(before.alerts):
             self._log_transition(Transition(replace(alert, state=State.INACTIVE), alert.state))
         self._incidents = kept.merged(self._incidents, before, now)
-        self._engine.recall(before.signals)
+        self._engine.recall(before.signals, before.devices)
+        self._digest = before.digest
         self._commit([])  # what was learnt before the file could be read belongs into it
+
+    # --- devices and configuration that change
+
+    def _announced(self, batch: uevents.Batch) -> None:
+        """Look at the devices now; when announcements were lost, the look finds what they said."""
+        self._uevents_total += len(batch.events)
+        self._uevent_losses_total += bool(batch.lost)
+        text = f"uevents: announcements of devices were lost: {batch.lost}; listing them anew"
+        self._trouble("uevents", text if batch.lost else "")
+        self._parts.readers.ask(HOTPLUG_SOURCES)
+
+    def _log_device(self, event: devices.Event) -> None:
+        self._log.send(
+            journal.DEVICE_CHANGED,
+            4 if event.carried else 5,
+            f"device {event.name} {event.change}: {digest.said(event)}",
+            IOWARDEN_DEVICE=event.name,
+            IOWARDEN_STATE=event.change.value,
+        )
+
+    def _reload(self) -> None:
+        """Begin to read configuration and rules; what is asked for meanwhile comes after."""
+        if self._parts.load is None:
+            return
+        if self._loading:
+            self._load_again = True
+            return
+        self._loading = True
+        self._parts.notify(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
+        reload.begin(self._parts.load, self._parts.events.put)
+
+    def _apply(self, loaded: reload.Loaded) -> None:
+        """Put a configuration that is good in force."""
+        before, config = self._config, loaded.config
+        now = self._clock.now()
+        kept_back = [key for key in NEEDS_RESTART if getattr(before, key) != getattr(config, key)]
+        config = replace(config, **{key: getattr(before, key) for key in NEEDS_RESTART})
+        self._config = config
+        self._policy = _policy(config)
+        self._recipients = recipients(config)
+        if config.mail != before.mail and self._parts.sender_for is not None:
+            self._sender.close(0.0)  # it ends after the mail under way
+            self._sender = self._parts.sender_for(config)
+        self._parts.readers.set_periods(config.period_seconds)
+        self._log.set_level(config.log_level)
+        for alert in self._engine.load(loaded.groups, now, config.rule_interval_seconds):
+            self._log_transition(Transition(replace(alert, state=State.INACTIVE), alert.state))
+        self._reload_good, self._refusal = True, ""
+        self._reloaded_at = self._clock.realtime(now)
+        self._log.send(
+            journal.CONFIGURATION,
+            5,
+            f"configuration reloaded: {self._engine.active_rules()} rules"
+            + (f"; needs a restart: {', '.join(kept_back)}" if kept_back else ""),
+        )
+        self._loaded_one()
+
+    def _refuse(self, problems: Sequence[str]) -> None:
+        """Keep what is in force and say why."""
+        self._reload_good = False
+        self._refusal = problems[0]
+        for problem in problems[:MOST_PROBLEMS]:
+            self._log.send(
+                journal.CONFIGURATION, 3, f"{problem}; still running the previous configuration"
+            )
+        self._loaded_one()
+
+    def _loaded_one(self) -> None:
+        self._loading = False
+        self._parts.notify("READY=1")
+        if self._load_again:
+            self._load_again = False
+            self._reload()
 
     # --- telling
 
@@ -538,6 +736,7 @@ class Loop:
             f"{warnings} warning or critical, {len(firing) - warnings} informative alerts;"
             f" {len(self._outbox)} mails waiting"
             + (f"; not readable: {', '.join(silent)}" if silent else "")
+            + (f"; configuration refused: {self._refusal}" if self._refusal else "")
         )
         text = "WATCHDOG=1"
         if status != self._status:
@@ -565,21 +764,28 @@ class Loop:
 
     def _publish(self, now: float) -> None:
         """Show what is known now; rendering is left to whoever scrapes."""
+        own = Chunk("process", int(now), tuple(self._parts.own_metrics()))
+        self._parts.exposition.publish(Snapshot((*self._engine.chunks(), own)))
+
+    def _own_samples(self, now: float) -> list[Sample]:
         oldest = self._outbox.oldest_unsent_seconds(self._clock.realtime(now))
         open_now = [i for i in self._incidents.by_key.values() if i.closed_seconds is None]
-        single = (
-            (_MAILS_WAITING, float(len(self._outbox))),
-            (_MAIL_OLDEST, oldest or 0.0),
-            (_INCIDENTS_OPEN, float(len(open_now))),
-            (_LOG_LOST, float(self._log.lost_total)),
-        )
-        results = tuple(
-            (_MAILS.name, (("result", result),), float(count))
-            for result, count in self._mails_total.items()
-        )
-        groups = ((family, ((family.name, (), value),)) for family, value in single)
-        own = Chunk("daemon", int(now), ((_MAILS, results), *groups, *self._parts.own_metrics()))
-        self._parts.exposition.publish(Snapshot((*self._engine.chunks(), own)))
+        waited = 0.0 if self._unwritten_since is None else now - self._unwritten_since
+        return [
+            *(
+                (_MAILS.name, (("result", result),), float(count))
+                for result, count in self._mails_total.items()
+            ),
+            (_MAILS_WAITING.name, (), float(len(self._outbox))),
+            (_MAIL_OLDEST.name, (), oldest or 0.0),
+            (_INCIDENTS_OPEN.name, (), float(len(open_now))),
+            (_LOG_LOST.name, (), float(self._log.lost_total)),
+            (_UNWRITTEN.name, (), round(waited, 3)),
+            (_RELOADED.name, (), float(self._reload_good)),
+            (_RELOADED_AT.name, (), self._reloaded_at),
+            (_UEVENTS.name, (), float(self._uevents_total)),
+            (_UEVENTS_LOST.name, (), float(self._uevent_losses_total)),
+        ]
 
     def _topology(self) -> Topology | None:
         status = self._engine.status("block")
@@ -603,3 +809,18 @@ class Loop:
         if self._server is not None:
             self._server.close()
         self._log.close()
+
+
+def recipients(config: Config) -> tuple[str, ...]:
+    """Return who is mailed."""
+    return config.mail.to or (f"root@{config.host}",)
+
+
+def _policy(config: Config) -> incidents.Policy:
+    return incidents.Policy(
+        grouping_seconds=config.warning_grouping_seconds,
+        all_clear_seconds=config.all_clear_after_seconds,
+        close_seconds=config.close_after_seconds,
+        reopen_seconds=config.reopen_within_seconds,
+        remind_seconds=config.remind_after_seconds,
+    )

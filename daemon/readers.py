@@ -11,13 +11,17 @@ from iowarden.collectors.table import collect
 from iowarden.collectors.vocabulary import Outcome, Reading
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Hashable, Iterable, Mapping
 
     from iowarden.collectors.files import Root
     from iowarden.collectors.table import Source
 
 STUCK_SECONDS = 10.0
-"""A run is called stuck after so long; sysfs answers in milliseconds."""
+"""A run, or a part of one, is called stuck after so long; sysfs answers in milliseconds."""
+NEXT_STUCK_SECONDS = 1.0
+"""As STUCK_SECONDS, in a run that has met a stuck part: mounts of a dead server come in numbers."""
+MOST_STUCK_PARTS = 32
+"""Each keeps a thread; beyond, the whole source is stuck."""
 EARLY_SECONDS = 0.05
 """The loop's tick may come a little before a source's period is over."""
 
@@ -28,8 +32,54 @@ class _Worker:
 
     source: Source
     requests: SimpleQueue[None]
+    parts: _Parts
     started_seconds: float | None = None
     told_stuck: bool = False
+    patience_seconds: float = STUCK_SECONDS
+    at: tuple[Hashable, float] | None = None
+    """The part that is read now, and since when. Written under the lock of `parts`, as `left`."""
+    left: bool = False
+    """It is stuck at its part; another thread has taken its place."""
+
+
+class _Parts:
+    """At which parts of a source a thread is stuck. For all threads, hence the lock."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._stuck: dict[Hashable, float] = {}
+
+    def enter(self, worker: _Worker, part: Hashable) -> str:
+        """Note that the worker's thread goes to a part; return why it must not, or ''."""
+        with self._lock:
+            if worker.left:
+                return "left to another thread"
+            since = self._stuck.get(part)
+            if since is not None:
+                return f"silent for {self._clock() - since:.0f} s"
+            worker.at = (part, self._clock())
+            return ""
+
+    def give_up(self, worker: _Worker, now: float) -> bool:
+        """Leave the worker with its part when it has been there for too long."""
+        with self._lock:
+            if worker.at is None or len(self._stuck) >= MOST_STUCK_PARTS:
+                return False
+            part, since = worker.at
+            if now - since <= worker.patience_seconds:
+                return False
+            self._stuck[part] = since
+            worker.left = True
+            return True
+
+    def end(self, worker: _Worker) -> bool:
+        """Note that the run is over; return whether the worker's place is taken."""
+        with self._lock:
+            if worker.left and worker.at is not None:
+                del self._stuck[worker.at[0]]
+            worker.at = None
+            return worker.left
 
 
 class Readers:
@@ -49,19 +99,14 @@ class Readers:
             for s in sources
         )
         self._clock = clock
+        self._make_root = root
+        self._post = post
         self._root = root()
         self._due = {source.name: float("-inf") for source in self.sources}
         self._workers: dict[str, _Worker] = {}
         for source in self.sources:
             if source.may_hang:
-                worker = _Worker(source, SimpleQueue())
-                self._workers[source.name] = worker
-                threading.Thread(
-                    target=_serve,
-                    args=(worker, root(), clock, post),
-                    name=f"read {source.name}",
-                    daemon=True,
-                ).start()
+                self._workers[source.name] = self._started(source, _Parts(clock))
 
     def run(self, now: float) -> list[Reading]:
         """Read what is due and cannot hang, ask for the rest, say what is stuck."""
@@ -69,9 +114,7 @@ class Readers:
         for source in self.sources:
             worker = self._workers.get(source.name)
             if worker is not None and worker.started_seconds is not None:
-                if now - worker.started_seconds > STUCK_SECONDS and not worker.told_stuck:
-                    worker.told_stuck = True
-                    readings.append(_stuck(worker, now))
+                readings += self._watch(worker, now)
                 continue  # never a second call beside one that has not returned
             if now < self._due[source.name] - EARLY_SECONDS:
                 continue
@@ -81,8 +124,46 @@ class Readers:
                 readings.append(collect(source, self._root, self._clock))
             else:
                 worker.started_seconds = now
+                worker.patience_seconds = STUCK_SECONDS
                 worker.requests.put(None)
         return readings
+
+    def _watch(self, worker: _Worker, now: float) -> list[Reading]:
+        """Say that a run is stuck; one that is stuck at a part is begun anew without that."""
+        if worker.parts.give_up(worker, now):
+            another = self._started(worker.source, worker.parts)
+            another.started_seconds = now
+            another.patience_seconds = NEXT_STUCK_SECONDS
+            self._workers[worker.source.name] = another
+            another.requests.put(None)
+            return []
+        since = worker.started_seconds if worker.at is None else worker.at[1]
+        if since is None or now - since <= STUCK_SECONDS or worker.told_stuck:
+            return []
+        worker.told_stuck = True
+        return [_stuck(worker.source.name, since, now)]
+
+    def _started(self, source: Source, parts: _Parts) -> _Worker:
+        worker = _Worker(source, SimpleQueue(), parts)
+        threading.Thread(
+            target=_serve,
+            args=(worker, self._make_root(), self._clock, self._post),
+            name=f"read {source.name}",
+            daemon=True,
+        ).start()
+        return worker
+
+    def ask(self, names: Iterable[str]) -> None:
+        """Have these sources read at the next run, whenever they are due."""
+        self._due.update((name, float("-inf")) for name in names if name in self._due)
+
+    def set_periods(self, periods_seconds: Mapping[str, float]) -> None:
+        """Take other periods; each holds from the source's next run on."""
+        self.sources = tuple(
+            replace(s, period_seconds=periods_seconds.get(s.name, s.period_seconds))
+            for s in self.sources
+        )
+        self.ask(self._due)
 
     def finished(self, reading: Reading) -> None:
         """Take note that a thread has answered."""
@@ -100,15 +181,24 @@ class Readers:
 def _serve(
     worker: _Worker, root: Root, clock: Callable[[], float], post: Callable[[Reading], None]
 ) -> None:
+    source, read_parts = worker.source, worker.source.parts
+    if read_parts is not None:
+        source = replace(
+            source,
+            read=lambda root: read_parts(root, lambda part: worker.parts.enter(worker, part)),
+        )
     while True:
         worker.requests.get()
-        post(collect(worker.source, root, clock))
+        reading = collect(source, root, clock)
+        if worker.parts.end(worker):
+            root.close()
+            return
+        post(reading)
 
 
-def _stuck(worker: _Worker, now: float) -> Reading:
-    since = now if worker.started_seconds is None else worker.started_seconds
+def _stuck(source: str, since: float, now: float) -> Reading:
     return Reading(
-        source=worker.source.name,
+        source=source,
         outcome=Outcome.STUCK,
         monotonic_seconds=now,
         duration_seconds=now - since,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.vocabulary import Family, Sample
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from iowarden.collectors.block import Device, Topology
     from iowarden.collectors.mounts import Mount
@@ -81,10 +81,10 @@ class Gone:
 class Devices:
     """What is known of the disks over time; `gone` by identity. Kept over restarts."""
 
-    gone: Mapping[str, Gone] = field(default_factory=dict)
-    names: Mapping[str, Identity] = field(default_factory=dict)
+    gone: dict[str, Gone] = field(default_factory=dict)
+    names: dict[str, Identity] = field(default_factory=dict)
     """The last identity of every name."""
-    totals: Mapping[str, int] = field(default_factory=dict)
+    totals: dict[str, int] = field(default_factory=dict)
     """Events so far, by change."""
 
 

@@ -253,9 +253,8 @@ def _lines(entries: Sequence[Entry], now: float) -> list[str]:
         since = f", since {duration(now - first.first_seconds)}" if first.firing else ", over"
         others = list(dict.fromkeys(entry.object for entry in same[1:]))
         also = f"; also {_some(others)}" if others else ""
-        lines.append(
-            f"{first.severity.name.lower()} {first.name}{where}: {first.summary}{often}{since}{also}"
-        )
+        head = f"{first.severity.name.lower()} {first.name}{where}"
+        lines.append(f"{head}: {first.summary}{often}{since}{also}")
     return lines
 
 

@@ -142,7 +142,6 @@ class Engine:
         self._chunks: dict[str, Chunk] = {}
         self._live: dict[str, set[tuple[str, Labels]]] = {}
         self._refreshed = now
-        self._default_interval = default_interval_seconds
         self._alerts: dict[int, life.Alerts] = {}
         self._failures: dict[str, int] = {}
         self._problems: dict[str, str] = {}
@@ -152,13 +151,19 @@ class Engine:
         self._devices = devices.Devices()
         self._device_events: list[devices.Event] = []
         self._orphans: dict[tuple[Labels, str], life.Alert] = {}
-        self.load(groups, now)
+        self.load(groups, now, default_interval_seconds)
 
     # --- rules
 
-    def load(self, groups: Sequence[RuleGroup], now: float) -> None:
-        """Take other rules; the alerts of rules that stay keep their state."""
+    def load(
+        self, groups: Sequence[RuleGroup], now: float, default_interval_seconds: float
+    ) -> list[life.Alert]:
+        """Take other rules; the alerts of rules that stay keep their state.
+
+        Returned are those whose rule is gone.
+        """
         kept = self.alerts()
+        self._default_interval = default_interval_seconds
         self._orphans = {}
         self._groups = tuple(groups)
         self._due = [now] * len(self._groups)
@@ -179,7 +184,8 @@ class Engine:
         self._refreshed = float("-inf")
         self._rule_sources = [self._sources_of(rule.expression) for rule in self._rules]
         self._rule_signals = [self._signals_of(rule.expression) for rule in self._rules]
-        self.restore(kept)
+        self._problems = {}
+        return self.restore(kept)
 
     def restore(self, alerts: Iterable[life.Alert]) -> list[life.Alert]:
         """Give the rules their alerts back; return those whose rule is not loaded any more."""
@@ -659,9 +665,15 @@ class Engine:
         """Return what the signals keep over a restart."""
         return signals.remember(self._signal_state)
 
-    def recall(self, memory: signals.Memory) -> None:
-        """Give back what `remember` returned before a restart."""
+    def known_devices(self) -> devices.Devices:
+        """Return what is known of the disks over time, to be kept over a restart."""
+        return self._devices
+
+    def recall(self, memory: signals.Memory, known: devices.Devices) -> None:
+        """Give back what `remember` and `known_devices` returned before a restart."""
         self._signal_state = signals.recall(self._signal_state, memory)
+        topology = self._topology()
+        self._devices = known if topology is None else devices.step(known, (), topology, 0.0)
 
     def judged(self, labels: Labels, subject: str) -> bool:
         """Say whether an alert of these labels about this subject would be seen if it fired now.
@@ -670,14 +682,16 @@ class Engine:
         """
         if subject.startswith("disk ") and not self._present(subject):
             return False
+        known = False
         for index, rule in enumerate(self._rules):
             if isinstance(rule, Rule) and ("alertname", rule.alert) in labels:
+                known = True
                 sources = self._rule_sources[index]
                 if any(self._sources[name].silent() for name in sources):
                     return False
                 if self._out_of_sight(sources, labels):
                     return False
-        return True
+        return known  # of a rule that is loaded no more, nobody can say
 
     def current(self, alert: life.Alert) -> list[Sample]:
         """Return what the alert's annotation 'evidence' names, else what its rule reads, now.

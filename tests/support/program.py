@@ -71,20 +71,21 @@ class Program:
         *,
         smtp_port: int | None = None,
         settings: str = "",
+        arrival: bool = False,
         prefix: Sequence[str] = (),
         environment: dict[str, str] | None = None,
     ) -> None:
-        """Write the configuration; `prefix` is a command that runs the program."""
+        """Write the configuration; `prefix` is a command that runs the program.
+
+        `arrival`: whether it mails what it finds at first sight.
+        """
         self.directory = directory
         self.port = free_port()
         self.state = directory / "state"
         self.log = directory / "log"
         self.feed = feed
-        mail = (
-            f"mail: {{server: 127.0.0.1, port: {smtp_port}, to: ops@example.com, timeout: 5s}}\n"
-            if smtp_port
-            else ""
-        )
+        server = f"server: 127.0.0.1, port: {smtp_port}, to: ops@example.com, " if smtp_port else ""
+        mail = f"mail: {{{server}timeout: 5s, arrival: {str(arrival).lower()}}}\n"
         self.config = directory / "iowarden.yaml"
         self.config.write_text(
             f"host: db1.example.com\nlisten: 127.0.0.1:{self.port}\nstate_directory: {self.state}\n"
