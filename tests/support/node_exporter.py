@@ -20,6 +20,10 @@ GONE = (
         re.compile(r"node_disk_\w+\{device=zram\d+\b.*"),
         "1.5 leaves out ram0 but not zram0, which later ones take for memory, too",
     ),
+    (
+        re.compile(r"node_filesystem_\w+\{.*\bfstype=erofs,.*"),
+        "1.10 and later leave out this kind, which is always full and read-only",
+    ),
 )
 """What 1.5 has and 1.12 has not: series as 'name{label=value}', and why."""
 
@@ -31,6 +35,10 @@ NEW = (
     (
         re.compile(r"node_filesystem_mount_info\{.*"),
         "the numbers of a mount's device are shown since 1.9",
+    ),
+    (
+        re.compile(r"node_filesystem_purgeable_bytes\{.*"),
+        "since 1.9, made for another system, 0 on this one",
     ),
     (
         re.compile(r"node_md_(degraded|raid_disks)\{.*"),
