@@ -79,6 +79,8 @@ class Config:
     shipped_rules: bool
     mail: Mail
     http: Http
+    expose_node: bool
+    """Whether '/metrics' has node_exporter's series, too."""
     period_seconds: Mapping[str, float]
     rule_interval_seconds: float
     warning_grouping_seconds: float
@@ -307,6 +309,11 @@ KEYS = (
         "http.threads", _integer("a number", 1, 16), "2", "2",
         "Threads that answer requests.",
     ),
+    Key(
+        "expose.node", _BOOLEAN, "false", "true",
+        "Show what we know under node_exporter's names on '/metrics', too. Only where none runs on"
+        " this host: two of them break rules that join by node_uname_info.",
+    ),
     Key("periods.meminfo", _PACE, "1s", "1s", "How often '/proc/meminfo' is read."),
     Key("periods.vmstat", _PACE, "1s", "1s", "How often '/proc/vmstat' is read."),
     Key("periods.stat", _PACE, "1s", "1s", "How often '/proc/stat' is read."),
@@ -356,6 +363,10 @@ KEYS = (
     Key(
         "periods.btrfs", _PERIOD, "15s", "15s",
         "How often the error counts of btrfs are read.",
+    ),
+    Key(
+        "periods.filesystem", _PERIOD, "15s", "15s",
+        "How often mounted file systems are asked how full they are.",
     ),
     Key(
         "rule_interval", _PERIOD, "15s", "15s",
@@ -694,6 +705,7 @@ def _config(values: dict[str, Any], machine: str) -> Config:
             connection_limit=values["http.connection_limit"],
             threads=values["http.threads"],
         ),
+        expose_node=values["expose.node"],
         period_seconds=MappingProxyType(
             {path[8:]: value for path, value in values.items() if path.startswith("periods.")}
         ),

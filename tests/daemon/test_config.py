@@ -39,6 +39,13 @@ def set_in_example(key: config.Key) -> str:
     return before + head + changed
 
 
+def test_node_exporters_series_are_shown_only_when_asked() -> None:
+    """A second node_uname_info on a host breaks public rules: never by default."""
+    assert config.parse("", FILE).expose_node is False
+    assert config.parse("expose: {node: true}\n", FILE).expose_node is True
+    assert "did you mean 'expose.node'?" in problem("expose: {nodes: true}")
+
+
 # --- The example file.
 
 
