@@ -112,7 +112,7 @@ def _slot(enclosure: str, name: str, found: Attributes) -> Slot:
 
 
 def _flag(found: Attributes, name: str) -> bool | None:
-    # A fault is 2 when the enclosure senses it, 4 when someone asks for the lamp, 6 for both
+    # A fault is 4 when the enclosure senses it, 2 when someone asks for the lamp, 6 for both
     # (drivers/scsi/ses.c, ses_get_fault); -1: nobody has asked yet.
     number = found.signed(name)
     return None if number is None or number < 0 else number != 0

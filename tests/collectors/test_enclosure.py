@@ -29,13 +29,13 @@ def slot(name: str, block: str = "", **attributes: str) -> Files:
 
 TWO = (
     slot("Slot 01", "sda")
-    | slot("Slot 02", "sdb", status="critical\n", fault="2\n", locate="1\n")
-    | {f"{SHELF}/components": "26\n", f"{SHELF}/id": "0x500\n", f"{SHELF}/device/state": "running"}
+    | slot("Slot 02", "sdb", status="critical\n", fault="4\n", locate="1\n")
+    | {f"{SHELF}/components": "26\n", f"{SHELF}/id": "0x500\n", f"{SHELF}/device/status": "well"}
 )
 
 
 def test_a_shelf_with_a_disk_that_is_failing(machine: MachineMaker) -> None:
-    """A fault that is sensed is printed as 2; what is no slot is left out."""
+    """A fault that is sensed is printed as 4; what is no slot is left out."""
     assert read_enclosure(machine(TWO)) == (
         Slot("6:0:8:0", "Slot 01", "OK", fault=False, active=True, locate=False, device="sda"),
         Slot("6:0:8:0", "Slot 02", "critical", fault=True, active=True, locate=True, device="sdb"),
@@ -43,10 +43,10 @@ def test_a_shelf_with_a_disk_that_is_failing(machine: MachineMaker) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fault", "expected"), [("0\n", False), ("4\n", True), ("6\n", True), ("-1\n", None)]
+    ("fault", "expected"), [("0\n", False), ("2\n", True), ("6\n", True), ("-1\n", None)]
 )
 def test_what_a_fault_is(fault: str, expected: bool | None, machine: MachineMaker) -> None:
-    """Sensed, asked for, both; or nobody has asked the enclosure yet."""
+    """Asked for, asked for and sensed; or nobody has asked the enclosure yet."""
     [found] = read_enclosure(machine(slot("0", fault=fault)))
     assert found.fault is expected
 

@@ -129,17 +129,24 @@ def test_an_attribute_that_cannot_be_read_leaves_the_device_in_doubt(machine: Ma
     assert "/sys/block/sda/queue/nr_requests" in reason
 
 
-@pytest.mark.parametrize("gone", ["sda", "sda/queue", "sda/sda1"])
+@pytest.mark.parametrize(
+    ("moment", "gone"),
+    [
+        ("/sys/block/sda/", "sda"),
+        ("/sys/block/sda/queue/", "sda/queue"),
+        ("/sys/block/sda/queue/rotational", "sda"),
+        ("/sys/block/sda/sda1/", "sda/sda1"),
+    ],
+)
 def test_a_device_that_vanishes_while_it_is_read_is_left_out(
-    gone: str, machine: MachineMaker
+    moment: str, gone: str, machine: MachineMaker
 ) -> None:
-    """Pulled after its directory was listed: no half of a device, and the other disk stays."""
+    """Pulled after this was seen of it: no half of a device, and the other disk stays."""
     path = machine(VOLUME | disk("sdb")).path
-    listing = f"/sys/block/{gone}/"
 
     def pull(seen: str, content: bytes) -> None:
-        if seen == listing and os.path.isdir(path + listing):
-            shutil.rmtree(path + listing)
+        if seen == moment:
+            shutil.rmtree(f"{path}/sys/block/{gone}", ignore_errors=True)
 
     queues = read_queue(Root(path, seen=pull))
     assert "sdb" in queues
