@@ -27,7 +27,10 @@ fi
 
 packages=dbus,iproute2,kmod,procps,systemd,systemd-sysv,udev
 packages=$packages,initramfs-tools,linux-image-amd64
-packages=$packages,curl,e2fsprogs,make,python3
+packages=$packages,curl,e2fsprogs,lvm2,make,mdadm,python3,xfsprogs
+
+# What the recorded day upgrades: each is installed already, so nothing changes but the disk.
+upgraded='coreutils e2fsprogs libpython3.11-stdlib perl-base'
 
 # Of the kernel's 4,000 modules the guest needs a hundred; without the rest udev has less to load
 # under emulation. net_failover is what virtio_net needs, t10-pi (block) what sd_mod needs.
@@ -35,8 +38,8 @@ modules='/lib/modules/*/kernel'
 set -- --dpkgopt="path-exclude=$modules/*"
 for kept in arch/x86/crypto block crypto drivers/ata drivers/block drivers/char/hw_random \
     drivers/char/virtio_console.ko drivers/md drivers/net/net_failover.ko \
-    drivers/net/virtio_net.ko drivers/nvme drivers/scsi drivers/virtio fs/ext4 fs/jbd2 \
-    fs/mbcache.ko lib net/core; do
+    drivers/net/virtio_net.ko drivers/nvme drivers/scsi drivers/virtio fs/ext4 fs/fuse fs/jbd2 \
+    fs/mbcache.ko fs/xfs lib net/core; do
     set -- "$@" --dpkgopt="path-include=$modules/$kept*"
 done
 
@@ -47,7 +50,7 @@ pack='awk -v below="$0/" "index(\$2, below) == 1 { print \$2 }" /proc/self/mount
     mke2fs -q -F -t ext4 -L root -d "$0" "$OUT/root.ext4" 3G'
 
 # shellcheck disable=SC2016 # "$1" is the guest's directory, expanded by the hook's own shell
-printf '%s\n' "$sources" | OUT=$out GUEST=$here/guest PACK=$pack mmdebstrap \
+printf '%s\n' "$sources" | OUT=$out GUEST=$here/guest PACK=$pack UPGRADED=$upgraded mmdebstrap \
     --variant=minbase --include="$packages" \
     --aptopt='Acquire::Languages "none"' --aptopt='APT::Install-Recommends "false"' \
     --dpkgopt=force-unsafe-io --dpkgopt='path-exclude=/usr/share/doc/*' \
@@ -58,6 +61,8 @@ printf '%s\n' "$sources" | OUT=$out GUEST=$here/guest PACK=$pack mmdebstrap \
     --customize-hook='chroot "$1" systemctl --quiet mask apt-daily.timer \
         apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub_all.timer e2scrub_reap.service fstrim.timer \
         serial-getty@ttyS0.service getty@tty1.service' \
+    --customize-hook='mkdir "$1/var/cache/packages" && cd "$1/var/cache/packages" &&
+        APT_CONFIG=$MMDEBSTRAP_APT_CONFIG apt-get -q download $UPGRADED' \
     --customize-hook='echo guest > "$1/etc/hostname"; : > "$1/etc/machine-id"' \
     --customize-hook='cp "$1"/boot/vmlinuz-* "$OUT/vmlinuz"; cp "$1"/boot/initrd.img-* "$OUT/initrd"' \
     --customize-hook='rm -rf "$1"/boot/* "$1"/var/cache/apt/* "$1"/var/lib/apt/lists/*' \

@@ -36,10 +36,14 @@ def guest() -> Iterator[VM]:
 
 
 @pytest.fixture(scope="module")
-def watched(guest: VM) -> Iterator[Watched]:
-    """Start iowarden as a service without a past; it mails to a server outside the guest."""
+def watched(guest: VM, request: pytest.FixtureRequest) -> Iterator[Watched]:
+    """Start iowarden as a service without a past; it mails to a server outside the guest.
+
+    A module's SETTINGS are added to the configuration.
+    """
+    settings = getattr(request.module, "SETTINGS", "")
     with smtp_server() as (port, answers):
-        guest.run("cat > /etc/iowarden/iowarden.yaml", _configuration(port).encode())
+        guest.run("cat > /etc/iowarden/iowarden.yaml", (_configuration(port) + settings).encode())
         guest.run("rm -rf /var/lib/iowarden")
         try:
             guest.run("systemctl start iowarden", timeout_seconds=180)
@@ -58,4 +62,5 @@ mail:
   port: {port}
   tls: none
   to: storage@example.net
+  arrival: false
 """

@@ -161,6 +161,9 @@ class VM:
     def __enter__(self) -> Self:
         """Boot, and return when systemd has finished starting."""
         with contextlib.ExitStack() as stack:
+            # Two emulated machines on one pair of processors: neither would end in its time.
+            turn = stack.enter_context((IMAGES / "running").open("w"))
+            fcntl.flock(turn, fcntl.LOCK_EX)
             self._directory = Path(
                 stack.enter_context(tempfile.TemporaryDirectory(prefix="iowarden-vm-"))
             )
@@ -228,8 +231,8 @@ class VM:
         self.run(f"mkdir -p {quoted} && tar -C {quoted} -x --no-same-owner", data)
 
     def pull(self, directory: str) -> bytes:
-        """Return a directory of the guest as a tar archive."""
-        command = f"tar -C {shlex.quote(directory)} -c . | base64 -w0"
+        """Return a directory of the guest as a tar archive, compressed by gzip."""
+        command = f"tar -C {shlex.quote(directory)} -cz . | base64 -w0"
         return base64.b64decode(self.run(command, timeout_seconds=300))
 
     def uptime_seconds(self) -> float:
@@ -238,8 +241,23 @@ class VM:
 
     def device(self, name: str) -> str:
         """Return the kernel's name of a disk: it differs from boot to boot."""
+        return self._devices()[name]
+
+    def _devices(self) -> dict[str, str]:
         lines = self.run("lsblk --nodeps --noheadings --output NAME,SERIAL").splitlines()
-        return next(device for device, *serial in map(str.split, lines) if serial == [name])
+        return {serial[0]: device for device, *serial in map(str.split, lines) if serial}
+
+    def plug(self, disk: Disk) -> None:
+        """Add a disk to the running guest; return when it has a device."""
+        self._make(disk)
+        self.control("blockdev-add", **self._image_of(disk))
+        self.control("device_add", **self._device_of(disk))
+        wait_for(lambda: disk.name in self._devices(), f"the disk '{disk.name}'", 60)
+
+    def unplug(self, name: str) -> None:
+        """Pull a disk out, whatever it is at; return when its device is gone."""
+        self.control("device_del", id=name)
+        wait_for(lambda: name not in self._devices(), f"the end of the disk '{name}'", 60)
 
     def throttle(
         self, name: str, *, write: int = 0, total: int = 0, request_bytes: int | None = None
@@ -288,17 +306,40 @@ class VM:
         line += ["-drive", f"{drive},snapshot=on,cache=unsafe"]
         line += ["-device", "virtio-blk-pci,drive=root-image,id=root"]
         line += ["-device", "virtio-scsi-pci,id=adapter"]
-        for number, disk in enumerate(self._disks):
-            path = self._directory / disk.name
-            with path.open("wb") as file:
-                file.truncate(disk.size_bytes)
-            drive = f"if=none,id={disk.name}-image,format=raw,file={path},cache=unsafe"
-            # Zeros cost the host no space: the tests write little else.
-            line += ["-drive", f"{drive},discard=unmap,detect-zeroes=unmap"]
-            device = f"scsi-hd,bus=adapter.0,scsi-id={number},drive={disk.name}-image"
-            names = f"id={disk.name},serial={disk.name},vendor=ACME,product=VIRTUAL-DISK"
-            line += ["-device", f"{device},{names},rotation_rate={disk.rotation_rate}"]
+        for disk in self._disks:
+            self._make(disk)
+            line += ["-blockdev", json.dumps(self._image_of(disk))]
+            line += ["-device", json.dumps(self._device_of(disk))]
         return line
+
+    def _make(self, disk: Disk) -> None:
+        with (self._directory / disk.name).open("wb") as file:
+            file.truncate(disk.size_bytes)
+
+    def _image_of(self, disk: Disk) -> dict[str, Any]:
+        """Return a disk's contents as QEMU's block layer knows them."""
+        return {
+            "driver": "raw",
+            "node-name": f"{disk.name}-image",
+            "file": {"driver": "file", "filename": str(self._directory / disk.name)},
+            "cache": {"no-flush": True},
+            # Zeros cost the host no space: the tests write little else.
+            "discard": "unmap",
+            "detect-zeroes": "unmap",
+        }
+
+    def _device_of(self, disk: Disk) -> dict[str, Any]:
+        """Return a disk as the guest sees it; the adapter chooses its address."""
+        return {
+            "driver": "scsi-hd",
+            "bus": "adapter.0",
+            "drive": f"{disk.name}-image",
+            "id": disk.name,
+            "serial": disk.name,
+            "vendor": "ACME",
+            "product": "VIRTUAL-DISK",
+            "rotation_rate": disk.rotation_rate,
+        }
 
     def _boot(self, greeting: Command) -> None:
         self._answer()  # QEMU's own greeting

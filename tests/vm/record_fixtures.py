@@ -12,6 +12,7 @@ import tarfile
 import time
 from typing import TYPE_CHECKING
 
+import record_day
 from harness import MEBIBYTE, REPOSITORY, VM, Command, Disk
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ class Session:
 
     def record(self, frames: int, note: str) -> None:
         """Start the recorder; it writes to memory, so that no disk under test holds it up."""
+        time.sleep(max(0.0, BOOTED_SECONDS - self.vm.uptime_seconds()))
         self.recorder = self.vm.start(
             f"cd /run && PYTHONPATH=/run exec python3 -m iowarden.collectors.recording"
             f" {self.directory} --frames {frames} --note '{note}'"
@@ -57,6 +59,14 @@ class Session:
         """Note what happens now, by the guest's clock."""
         self.events.append(f"{self.vm.uptime_seconds():.1f} {event}")
         print(f"{self.name}: {self.events[-1]}", flush=True)
+
+    def stop(self) -> None:
+        """End the recorder; a frame under way is left out."""
+        self.vm.run("pkill --full '[i]owarden.collectors.recording'")
+        self.recorder.wait(60)
+        self.vm.run(
+            f"for frame in {self.directory}/[0-9]*; do [ -e $frame/clock ] || rm -r $frame; done"
+        )
 
     def end(self, command: Command, event: str) -> None:
         """Wait for a command to end well and note it."""
@@ -95,6 +105,7 @@ def write_stall(session: Session) -> None:
     session.end(small, "dd with fsync ended")
     session.end(big, "dd of 1500 MiB ended")
     session.end(sync, "sync ended")
+    session.end(session.recorder, "recorder ended")
 
 
 def healthy_copy(session: Session) -> None:
@@ -130,11 +141,13 @@ def healthy_copy(session: Session) -> None:
     )
     for writer in writers:
         session.end(writer, "one dd of the two ended")
+    session.end(session.recorder, "recorder ended")
 
 
 def idle(session: Session) -> None:
     """A machine of which nobody wants anything."""
     session.record(120, "idle")
+    session.end(session.recorder, "recorder ended")
 
 
 def hung_disk(session: Session) -> None:
@@ -160,14 +173,18 @@ def hung_disk(session: Session) -> None:
     session.at(110)
     vm.run("rm /run/writing")
     session.mark("writers stop")
+    session.end(session.recorder, "recorder ended")
 
 
-RECORDINGS: dict[str, Callable[[Session], None]] = {
+Recordings = dict[str, "Callable[[Session], None]"]
+SICK_DISKS: Recordings = {
     "write-stall": write_stall,
     "healthy-copy": healthy_copy,
     "idle": idle,
     "hung-disk": hung_disk,
 }
+BUSY_DAY: Recordings = {"busy-day": record_day.busy_day}
+RECORDINGS: Recordings = SICK_DISKS | BUSY_DAY
 
 
 def format_disks(vm: VM, *names: str) -> None:
@@ -235,16 +252,18 @@ def main() -> None:
     parser.add_argument("names", nargs="*", choices=[*RECORDINGS, []], metavar="NAME")
     names = parser.parse_args().names or list(RECORDINGS)
     FIXTURES.mkdir(exist_ok=True)
-    with VM(DISKS, MEMORY_MEBIBYTES) as vm:
-        vm.push("/run/iowarden", [(REPOSITORY / "collectors", "collectors")])
-        for name in names:
-            time.sleep(max(0.0, BOOTED_SECONDS - vm.uptime_seconds()))
-            session = Session(vm, name)
-            RECORDINGS[name](session)
-            session.end(session.recorder, "recorder ended")
-            archive(session)
-            vm.run(f"sync; rm -r {session.directory} /mnt/*/* || true")
-            (FIXTURES / "README.md").write_text(describe())
+    for disks, recordings in ((DISKS, SICK_DISKS), (record_day.DISKS, BUSY_DAY)):
+        wanted = [name for name in names if name in recordings]
+        if not wanted:
+            continue
+        with VM(disks, MEMORY_MEBIBYTES) as vm:
+            vm.push("/run/iowarden", [(REPOSITORY / "collectors", "collectors")])
+            for name in wanted:
+                session = Session(vm, name)
+                recordings[name](session)
+                archive(session)
+                vm.run(f"sync; rm -r {session.directory} /mnt/*/* || true")
+                (FIXTURES / "README.md").write_text(describe())
 
 
 if __name__ == "__main__":

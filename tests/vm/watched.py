@@ -35,6 +35,10 @@ class Mailbox:
         """Return the incidents that the mails are about."""
         return {mail["X-Iowarden-Incident"] for mail in self.mails}
 
+    def saying(self, state: str) -> list[EmailMessage]:
+        """Return the mails whose Subject has this state of the incident ('ALL CLEAR')."""
+        return [mail for mail in self.mails if f": {state}" in mail["Subject"]]
+
     def naming(self, *words: str) -> list[EmailMessage]:
         """Return the mails in whose text all these words are."""
         return [mail for mail in self.mails if all(word in text_of(mail) for word in words)]
