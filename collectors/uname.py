@@ -59,6 +59,7 @@ def read_uname(root: Root) -> Uname:
         path = f"{DIRECTORY}/{file}"
         return parse_name(root.read(path), path)
 
+    machine: str | None
     try:
         machine = name("arch")
     except AbsentError:

@@ -1,0 +1,111 @@
+"""Exporters that run beside us on a host."""
+
+from __future__ import annotations
+
+import http.server
+import socket
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+from support.smtp import free_port
+
+from iowarden.daemon import exporters
+from iowarden.daemon.exporters import Exporter, found
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+NODE = b'# TYPE node_uname_info gauge\nnode_uname_info{nodename="db1"} 1\n'
+SMARTCTL = b'# TYPE smartctl_device gauge\nsmartctl_device{device="sda"} 1\n'
+
+
+@contextmanager
+def serving(status: int, body: bytes, length: int | None = None) -> Iterator[int]:
+    """A real HTTP server that says one thing on '/metrics'; yields its port."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status if self.path == "/metrics" else 404)
+            self.send_header("Content-Length", str(len(body) if length is None else length))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield server.server_address[1]
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.mark.parametrize(
+    ("body", "program"),
+    [(NODE, "node_exporter"), (SMARTCTL, "smartctl_exporter"), (b"iowarden_rules 3\n", None)],
+)
+def test_an_exporter_is_known_by_what_it_shows(body: bytes, program: str | None) -> None:
+    """Not by its port: another program may listen there."""
+    with serving(200, body) as port:
+        assert found([port]) == (Exporter(port, program, "200 OK"),)
+
+
+def test_one_that_wants_a_password_is_told() -> None:
+    """Who it is cannot be said; that somebody answers can."""
+    with serving(401, b"no\n") as port:
+        assert found([port]) == (Exporter(port, None, "401 Unauthorized"),)
+
+
+def test_one_that_ends_early_is_told_with_what_it_said() -> None:
+    """It promised more than it sent."""
+    with serving(200, NODE, length=len(NODE) + 100) as port:
+        (exporter,) = found([port])
+    assert exporter.program == "node_exporter"
+
+
+def test_a_port_without_an_exporter_is_none() -> None:
+    """Nobody listens, beside one where somebody does."""
+    with serving(200, NODE) as port:
+        assert [exporter.port for exporter in found([free_port(), port])] == [port]
+
+
+def test_a_program_that_says_nothing_does_not_hold_us_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes the connection and never answers: not HTTP, as far as we wait."""
+    monkeypatch.setattr(exporters, "TIMEOUT_SECONDS", 0.05)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        assert found([silent.getsockname()[1]]) == ()
+
+
+def test_a_program_of_another_protocol_is_none() -> None:
+    """An SMTP greeting is no answer."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def greet() -> None:
+            client, _ = server.accept()
+            with client:
+                client.sendall(b"220 mail.example.com ESMTP\r\n")
+                client.recv(4096)
+
+        thread = threading.Thread(target=greet)
+        thread.start()
+        assert found([server.getsockname()[1]]) == ()
+        thread.join()
+
+
+def test_a_proxy_in_the_environment_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would answer for every address, or for none."""
+    monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{free_port()}")
+    with serving(200, NODE) as port:
+        assert found([port]) == (Exporter(port, "node_exporter", "200 OK"),)
+
+
+def test_more_than_any_exporter_says_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An endless answer ends with us."""
+    monkeypatch.setattr(exporters, "LIMIT_BYTES", 1000)
+    with serving(200, NODE + b"x 1\n" * 100_000) as port:
+        assert found([port]) == (Exporter(port, "node_exporter", "200 OK, cut short"),)
