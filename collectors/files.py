@@ -1,4 +1,4 @@
-"""The one door to files of the kernel: '/proc' and '/sys' below a root that may be a recording."""
+"""The one door to what the kernel tells: '/proc', '/sys' and statvfs, perhaps of a recording."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ LIMIT_BYTES = 4 * 1024 * 1024
 
 _CHUNK_BYTES = 65_536
 """Beyond 128 KiB each read maps and unmaps its buffer: thrice the cost of '/proc/stat'."""
+
+STATVFS = "/.statvfs"
+"""Below a root that is not this machine: the file, in a mount point, with the text of statvfs."""
 
 _ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENODEV, errno.ENXIO, errno.EOPNOTSUPP})
 # EOPNOTSUPP: pressure stall information compiled in and off (kernel, accounting/psi.rst).
@@ -97,6 +100,39 @@ class Root:
         if self._seen is not None:
             self._seen(path + "/", "\n".join(names).encode(errors="surrogateescape"))
         return names
+
+    def statvfs(self, path: str) -> str:
+        """Return how full the file system mounted at `path` is, as lines '<name> <number>'.
+
+        'device_number' is that of the directory that was found there. Source: statvfs(3), stat(2).
+        Limits: hangs for as long as a network file system does not answer. Below another root the
+        text is a file: `path` and STATVFS. Errors: AbsentError, ReadError.
+        """
+        name = path.rstrip("/") + STATVFS
+        if self.path:
+            return self.read(name)
+        try:
+            # One look-up for both questions; O_PATH asks for no permission on the directory itself.
+            descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+            try:
+                found, device = os.fstatvfs(descriptor), os.fstat(descriptor).st_dev
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise _translated(path, error) from error
+        text = (
+            f"device_number {os.major(device)}:{os.minor(device)}\n"
+            f"block_bytes {found.f_bsize}\n"
+            f"fragment_bytes {found.f_frsize}\n"
+            f"blocks {found.f_blocks}\n"
+            f"blocks_free {found.f_bfree}\n"
+            f"blocks_available {found.f_bavail}\n"
+            f"files {found.f_files}\n"
+            f"files_free {found.f_ffree}\n"
+        )
+        if self._seen is not None:
+            self._seen(name, text.encode())
+        return text
 
     def close(self) -> None:
         """Close the kept descriptors."""

@@ -2,13 +2,40 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping  # noqa: TC003 - to be evaluated
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.mounts import (
+    identity,
+    parse_mountinfo,
+    read_mountinfo,
+    storage,
+    visible,
+)
+from iowarden.collectors.vocabulary import (
+    AbsentError,
+    Family,
+    Labels,
+    ParseError,
+    ReadError,
+    Sample,
+    parse_count,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterator
+
+    from iowarden.collectors.files import Root
+    from iowarden.collectors.mounts import Mount
+
+OWN = "/proc/self/mountinfo"
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """One mounted file system. Source: statvfs(3).
+    """One mounted file system. Source: statvfs(3); `read_only` is the host's mount table's.
 
     `available_bytes` is what a program without privilege can still write. `files` is 0 where the
     file system has no fixed number of inodes.
@@ -24,6 +51,9 @@ class Usage:
     files: int
     files_free: int
     read_only: bool
+    device_number: str = "0:0"
+    node_factor: float = 1.0
+    """f_bsize / f_frsize: node_exporter multiplies by the former, POSIX and df by the latter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +64,8 @@ class Unread:
     device: str
     kind: str
     reason: str
+    read_only: bool = False
+    device_number: str = "0:0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,3 +74,198 @@ class Filesystems:
 
     usage: Mapping[str, Usage]
     unread: Mapping[str, Unread]
+    others: Mapping[str, Usage | Unread] = field(default_factory=dict)
+    """Not watched: in memory, or a file system's second mount. node_exporter's series have them."""
+
+
+FAMILIES = (
+    Family("iowarden_filesystem_size_bytes", "gauge", "Size of a file system."),
+    Family("iowarden_filesystem_free_bytes", "gauge", "Free space, root's reserve included."),
+    Family("iowarden_filesystem_available_bytes", "gauge", "Free space that anybody can use."),
+    Family("iowarden_filesystem_files", "gauge", "Inodes; none where their number is not fixed."),
+    Family("iowarden_filesystem_files_free", "gauge", "Free inodes."),
+    Family("iowarden_filesystem_readonly", "gauge", "1 when the host has it mounted read-only."),
+    Family(
+        "iowarden_filesystem_unread",
+        "gauge",
+        "1 when nobody can tell how full a file system is: an error, no answer, not visible.",
+    ),
+)
+
+_FIELDS = frozenset(
+    "block_bytes fragment_bytes blocks blocks_free blocks_available files files_free".split()
+)
+
+# Source: node_exporter 1.12, the defaults of --collector.filesystem.mount-points-exclude and
+# --collector.filesystem.fs-types-exclude.
+_NODE_POINTS = re.compile(
+    r"/(dev|proc|run/credentials/.+|sys|var/lib/docker/.+|var/lib/containers/storage/.+)($|/)"
+)
+_NODE_KINDS = frozenset(
+    "autofs binfmt_misc bpf cgroup cgroup2 configfs debugfs devpts devtmpfs erofs fusectl hugetlbfs"
+    " iso9660 mqueue nsfs overlay proc procfs pstore rpc_pipefs securityfs selinuxfs squashfs sysfs"
+    " tracefs".split()
+)
+
+
+def parse_statvfs(text: str, mount: Mount, foreign: frozenset[str] = frozenset()) -> Usage | Unread:
+    """Return what Root.statvfs says of a mount, or that it says it of another one.
+
+    `foreign`: device numbers of our own mounts. A subvolume of btrfs has a number of its own that
+    no mount table shows, so of btrfs any number is taken that is no other file system's.
+    Errors: ParseError.
+    """
+    values = dict(line.partition(" ")[::2] for line in text.splitlines())
+    try:
+        counts = {name: parse_count(values[name]) for name in _FIELDS}
+        number, fragment_bytes = values["device_number"], counts["fragment_bytes"] or 1
+    except (KeyError, ValueError) as error:
+        raise ParseError(
+            f"statvfs of '{mount.mount_point}': expected lines 'device_number <n>:<n>' and"
+            f" '<name> <number>' for {', '.join(sorted(_FIELDS))}, got {text[:80]!r} ({error})"
+        ) from error
+    subvolume = mount.kind == "btrfs" and number not in foreign
+    if number != mount.device_number and not subvolume:
+        return unread(
+            mount,
+            f"this service sees device {number} there, the host {mount.device_number}",
+        )
+    return Usage(
+        mount_point=mount.mount_point,
+        device=mount.source,
+        kind=mount.kind,
+        size_bytes=counts["blocks"] * fragment_bytes,
+        free_bytes=counts["blocks_free"] * fragment_bytes,
+        available_bytes=counts["blocks_available"] * fragment_bytes,
+        files=counts["files"],
+        files_free=counts["files_free"],
+        read_only=mount.read_only,
+        device_number=mount.device_number,
+        node_factor=counts["block_bytes"] / fragment_bytes,
+    )
+
+
+def unread(mount: Mount, reason: str) -> Unread:
+    """Return that a mount could not be read."""
+    return Unread(
+        mount.mount_point,
+        mount.source,
+        mount.kind,
+        reason,
+        mount.read_only,
+        mount.device_number,
+    )
+
+
+def read_filesystems(root: Root, enter: Callable[[Hashable], str] = lambda _: "") -> Filesystems:
+    """Ask each mount of the host how full it is.
+
+    `enter` is told of each file system before it is asked; it returns '', or why it is not to be.
+    Limits: hangs with the first that does not answer. Errors: those of read_mountinfo.
+    """
+    mounts = read_mountinfo(root)
+    watched = {mount.mount_point for mount in storage(mounts)}
+    foreign: frozenset[str] | None = None
+    found: dict[str, Usage | Unread] = {}
+    for mount in visible(mounts):
+        if mount.mount_point not in watched and _ignored(mount.mount_point, mount.kind):
+            continue
+        if mount.kind == "btrfs" and foreign is None:
+            foreign = _own_numbers(root)
+        reason = enter(identity(mount))
+        try:
+            found[mount.mount_point] = (
+                unread(mount, reason)
+                if reason
+                else parse_statvfs(root.statvfs(mount.mount_point), mount, foreign or frozenset())
+            )
+        except (AbsentError, ReadError) as error:
+            found[mount.mount_point] = unread(mount, str(error))
+    return Filesystems(
+        usage={p: u for p, u in found.items() if p in watched and isinstance(u, Usage)},
+        unread={p: u for p, u in found.items() if p in watched and isinstance(u, Unread)},
+        others={p: u for p, u in found.items() if p not in watched},
+    )
+
+
+def _own_numbers(root: Root) -> frozenset[str]:
+    try:
+        return frozenset(m.device_number for m in parse_mountinfo(root.read(OWN), OWN))
+    except AbsentError:  # a recording of another program
+        return frozenset()
+
+
+def _ignored(mount_point: str, kind: str) -> bool:
+    return kind in _NODE_KINDS or _NODE_POINTS.match(mount_point) is not None
+
+
+def emit(value: Filesystems) -> list[Sample]:
+    """Return the samples of FAMILIES for file systems that keep data."""
+    samples: list[Sample] = []
+    for usage in value.usage.values():
+        labels = _labels(usage)
+        samples += [
+            ("iowarden_filesystem_size_bytes", labels, usage.size_bytes),
+            ("iowarden_filesystem_free_bytes", labels, usage.free_bytes),
+            ("iowarden_filesystem_available_bytes", labels, usage.available_bytes),
+            ("iowarden_filesystem_readonly", labels, float(usage.read_only)),
+            ("iowarden_filesystem_unread", labels, 0.0),
+        ]
+        if usage.files:
+            samples.append(("iowarden_filesystem_files", labels, usage.files))
+            samples.append(("iowarden_filesystem_files_free", labels, usage.files_free))
+    samples += [
+        ("iowarden_filesystem_unread", _labels(mount), 1.0) for mount in value.unread.values()
+    ]
+    return samples
+
+
+def unread_parts(value: Filesystems) -> Iterator[tuple[Labels, str]]:
+    """Yield the mount points of which nobody can tell, and why."""
+    for mount in value.unread.values():
+        yield (("mountpoint", mount.mount_point),), mount.reason
+
+
+def node_samples(value: Filesystems) -> Iterator[Sample]:
+    """Yield node_exporter's node_filesystem_* of 1.12, with what it excludes by default left out.
+
+    Limits: where several mounts lie on one point, of the last only.
+    """
+    for mount in (*value.usage.values(), *value.unread.values(), *value.others.values()):
+        if _ignored(mount.mount_point, mount.kind):
+            continue
+        major, _, minor = mount.device_number.partition(":")
+        yield (
+            "node_filesystem_mount_info",
+            (
+                ("device", mount.device),
+                ("major", major),
+                ("minor", minor),
+                ("mountpoint", mount.mount_point),
+            ),
+            1,
+        )
+        error = _node_error(mount.reason) if isinstance(mount, Unread) else ""
+        device, *rest = _labels(mount)
+        labels = (device, ("device_error", error), *rest)
+        yield "node_filesystem_device_error", labels, float(bool(error))
+        yield "node_filesystem_readonly", labels, float(mount.read_only)
+        if isinstance(mount, Usage):
+            factor = mount.node_factor
+            yield "node_filesystem_size_bytes", labels, mount.size_bytes * factor
+            yield "node_filesystem_free_bytes", labels, mount.free_bytes * factor
+            yield "node_filesystem_avail_bytes", labels, mount.available_bytes * factor
+            yield "node_filesystem_files", labels, mount.files
+            yield "node_filesystem_files_free", labels, mount.files_free
+            yield "node_filesystem_purgeable_bytes", labels, 0
+
+
+def _node_error(reason: str) -> str:
+    if reason.startswith("silent "):
+        return "mountpoint timeout"
+    # "'/srv': Permission denied": Go writes the same words without a capital.
+    return reason.rpartition("': ")[2].lower()
+
+
+def _labels(mount: Usage | Unread) -> Labels:
+    return (("device", mount.device), ("fstype", mount.kind), ("mountpoint", mount.mount_point))

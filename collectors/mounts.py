@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.vocabulary import AbsentError, Family, ParseError, ReadError, Sample
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from iowarden.collectors.files import Root
     from iowarden.collectors.vocabulary import Labels
 
@@ -153,19 +155,29 @@ def parse_fstab(text: str) -> dict[str, tuple[str, ...]]:
     return wanted
 
 
-def storage(mounts: tuple[Mount, ...]) -> list[Mount]:
+def visible(mounts: Iterable[Mount]) -> list[Mount]:
+    """Return the mounts without those that a later one on the same point hides."""
+    return list({mount.mount_point: mount for mount in mounts}.values())
+
+
+def identity(mount: Mount) -> tuple[str, str]:
+    """Return what all mounts of one file system share.
+
+    Exports of one server share a device number and are told apart by their source.
+    """
+    return mount.device_number, mount.source if mount.kind in _NETWORK else ""
+
+
+def storage(mounts: Iterable[Mount]) -> list[Mount]:
     """Return one mount of each file system that keeps data, as df shows them.
 
-    Of several mounts on one point the last is seen. Of several of one file system that of its root
-    with the shortest path; btrfs mounts subvolumes, so there any root will do. Exports of one
-    server share a device number and are told apart by their source.
+    Of several mounts of one file system that of its root with the shortest path; btrfs mounts
+    subvolumes, so there any root will do.
     """
     chosen: dict[tuple[str, str], Mount] = {}
-    for mount in {mount.mount_point: mount for mount in mounts}.values():
-        if not mount.storage:
-            continue
-        key = (mount.device_number, mount.source if mount.kind in _NETWORK else "")
-        if key not in chosen or _rank(mount) < _rank(chosen[key]):
+    for mount in visible(mounts):
+        key = identity(mount)
+        if mount.storage and (key not in chosen or _rank(mount) < _rank(chosen[key])):
             chosen[key] = mount
     return list(chosen.values())
 

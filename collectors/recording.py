@@ -3,9 +3,9 @@
 A recording holds 'recording.json' (format, version, page size, note) and one directory per frame,
 '000000' and on without holes. In a frame: 'root/' with the files whose text changed since the frame
 before (in frame 0 all), as read; directories that were listed; what was listed and never read as an
-empty directory. 'gone': paths that vanished, one a line. 'clock': 'monotonic_seconds <n>' and
-'realtime_seconds <n>'; it comes last, by rename, so a frame that has one is complete. All of it may
-be written by hand.
+empty directory; in a mount point that was asked how full it is, '.statvfs' with the answer. 'gone':
+paths that vanished, one a line. 'clock': 'monotonic_seconds <n>' and 'realtime_seconds <n>'; it
+comes last, by rename, so a frame that has one is complete. All of it may be written by hand.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from iowarden.collectors import (
     diskstats,
     enclosure,
     ext4,
+    filesystem,
     hung_task,
     hwmon,
     loadavg,
@@ -43,7 +44,7 @@ from iowarden.collectors.vocabulary import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable
+    from collections.abc import Callable, Container, Hashable, Iterable
 
     from iowarden.collectors.files import Root
 
@@ -59,6 +60,8 @@ class Source:
     on one that is no longer there is unknown, not over.
     `unread`: parts of the value that could not be read, as labels and a reason ((('mountpoint',
     '/srv'),), 'silent for 30 s'): alerts with these labels are unknown while that lasts.
+    `parts`: as `read`, of a source with parts any of which may hang while the others answer; it
+    calls its second argument ahead of each and leaves it out when that returns a reason.
     """
 
     name: str
@@ -72,6 +75,7 @@ class Source:
     objects: tuple[str, ...] = ()
     lists: tuple[str, Callable[[Any], Container[str]]] | None = None
     unread: Callable[[Any], Iterable[tuple[Labels, str]]] | None = None
+    parts: Callable[[Root, Callable[[Hashable], str]], Any] | None = None
 
 
 SOURCES = (
@@ -316,6 +320,19 @@ SOURCES = (
         emit=lambda value, _: enclosure.emit(value),
         objects=("device",),
         unread=enclosure.unread,
+    ),
+    Source(
+        name="filesystem",
+        period_seconds=15,
+        may_hang=True,
+        read=filesystem.read_filesystems,
+        families=filesystem.FAMILIES,
+        emit=lambda value, _: filesystem.emit(value),
+        node=filesystem.node_samples,
+        node_prefixes=("node_filesystem_",),
+        objects=("mountpoint",),
+        unread=filesystem.unread_parts,
+        parts=filesystem.read_filesystems,
     ),
 )
 

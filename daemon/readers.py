@@ -137,7 +137,8 @@ class Readers:
             self._workers[worker.source.name] = another
             another.requests.put(None)
             return []
-        since = worker.started_seconds if worker.at is None else worker.at[1]
+        at = worker.at  # its thread may go on meanwhile
+        since = worker.started_seconds if at is None else at[1]
         if since is None or now - since <= STUCK_SECONDS or worker.told_stuck:
             return []
         worker.told_stuck = True

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from iowarden.collectors.files import LIMIT_BYTES
+from iowarden.collectors.files import LIMIT_BYTES, Root
 from iowarden.collectors.vocabulary import AbsentError, ReadError
 
 if TYPE_CHECKING:
@@ -63,3 +63,21 @@ def test_a_pipe_in_place_of_a_file_does_not_block(machine: MachineMaker) -> None
 def test_bytes_that_are_no_utf_8_are_escaped(machine: MachineMaker) -> None:
     """A text is always a text."""
     assert machine({"/x": b"a\xff\n"}).read("/x") == "a\\xff\n"
+
+
+def test_statvfs_of_this_machine_plays_again(machine: MachineMaker) -> None:
+    """What is told to a recorder, below another root, is the answer there."""
+    seen: dict[str, bytes] = {}
+    root = Root("/", seen=seen.__setitem__)
+    text = root.statvfs("/proc")
+    assert seen == {"/proc/.statvfs": text.encode()}
+    device = os.stat("/proc").st_dev
+    assert text.startswith(f"device_number {os.major(device)}:{os.minor(device)}\nblock_bytes ")
+    assert machine(dict(seen)).statvfs("/proc") == text
+    assert machine({"/.statvfs": "of the root"}).statvfs("/") == "of the root"
+
+
+def test_statvfs_of_what_is_not_there() -> None:
+    """The error names the path."""
+    with pytest.raises(AbsentError, match="'/proc/none': No such file"):
+        Root("/").statvfs("/proc/none")

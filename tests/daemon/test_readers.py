@@ -7,13 +7,23 @@ import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from support.recordings import write_tree
+
 from iowarden.collectors import table
 from iowarden.collectors.files import Root
-from iowarden.collectors.vocabulary import Outcome, Reading
-from iowarden.daemon.readers import STUCK_SECONDS, Readers
+from iowarden.collectors.vocabulary import AbsentError, Outcome, Reading
+from iowarden.daemon.readers import (
+    MOST_STUCK_PARTS,
+    NEXT_STUCK_SECONDS,
+    STUCK_SECONDS,
+    Readers,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
+
+    from iowarden.collectors.filesystem import Filesystems
 
 DEADLINE_SECONDS = 20.0
 
@@ -83,3 +93,171 @@ def test_a_mistake_of_ours_in_a_collector_is_an_outcome_with_its_traceback(tmp_p
     (reading,) = readers.run(0.0)
     assert reading.outcome is Outcome.BUG
     assert "KeyError: 'sda'" in reading.error
+
+
+STATVFS = (
+    "device_number {}\nblock_bytes 4096\nfragment_bytes 4096\nblocks 1000\nblocks_free 500\n"
+    "blocks_available 400\nfiles 100\nfiles_free 90\n"
+)
+
+
+class DeadServers(Root):
+    """A machine on which statvfs of some mounts does not return before they are released."""
+
+    def __init__(self, path: str, faults: Faults) -> None:
+        """Share the faults with the Roots of the other threads."""
+        super().__init__(path)
+        self.faults = faults
+
+    def statvfs(self, path: str) -> str:
+        """Wait where the fault is."""
+        self.faults.calls.put(path)
+        release = self.faults.dead.get(path)
+        if release is not None:
+            release.wait(DEADLINE_SECONDS)
+        return super().statvfs(path)
+
+
+class Faults:
+    """NFS mounts of which some are dead, the clock, and what the readers say of them."""
+
+    def __init__(self, directory: Path, mounts: int, dead: range) -> None:
+        """Mount '/n/0' and on; those in `dead` do not answer."""
+        self.now = 0.0
+        self.calls: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self.answers: queue.SimpleQueue[Reading] = queue.SimpleQueue()
+        self.dead = {f"/n/{n}": threading.Event() for n in dead}
+        lines = [f"{n} 1 0:{n} / /n/{n} rw - nfs4 server:/{n} rw\n" for n in range(mounts)]
+        files = {f"/n/{n}/.statvfs": STATVFS.format(f"0:{n}") for n in range(mounts)}
+        write_tree(directory, {"/proc/1/mountinfo": "".join(lines), **files})
+        self.readers = Readers(
+            (source("filesystem"),),
+            {},
+            lambda: DeadServers(str(directory), self),
+            lambda: self.now,
+            self.answers.put,
+        )
+
+    def run_to(self, now: float) -> list[Reading]:
+        """Turn the loop once at this time."""
+        self.now = now
+        return self.readers.run(now)
+
+    def called(self, path: str) -> None:
+        """Wait until statvfs of this path is under way."""
+        while self.calls.get(timeout=DEADLINE_SECONDS) != path:
+            pass
+
+    def answer(self) -> Filesystems:
+        """Wait for the reading and return its value."""
+        reading = self.answers.get(timeout=DEADLINE_SECONDS)
+        self.readers.finished(reading)
+        assert reading.outcome is Outcome.OK, reading.error
+        value: Filesystems = reading.value
+        return value
+
+
+def threads() -> int:
+    """How many threads read file systems in this process."""
+    return sum(thread.name == "read filesystem" for thread in threading.enumerate())
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    """Wait until other threads have brought this about."""
+    deadline = threading.Event()
+    for _ in range(int(DEADLINE_SECONDS / 0.01)):
+        if condition():
+            return
+        deadline.wait(0.01)
+    raise AssertionError("not in time")
+
+
+def test_a_dead_mount_does_not_keep_the_others_from_being_read(tmp_path: Path) -> None:
+    """It is left out with a reason, never asked twice at a time, and read again once it answers."""
+    before = threads()
+    faults = Faults(tmp_path / "m", 3, range(1, 2))
+    assert faults.run_to(0.0) == []
+    faults.called("/n/1")
+    assert faults.run_to(STUCK_SECONDS) == []
+    assert faults.run_to(STUCK_SECONDS + 1) == []
+    value = faults.answer()
+    assert set(value.usage) == {"/n/0", "/n/2"}
+    assert value.unread["/n/1"].reason == f"silent for {STUCK_SECONDS + 1:.0f} s"
+    assert value.usage["/n/2"].available_bytes == 400 * 4096
+    faults.run_to(30.0)
+    assert faults.answer().unread["/n/1"].reason == "silent for 30 s"
+    while not faults.calls.empty():
+        assert faults.calls.get() != "/n/1"
+    assert threads() == before + 2
+    faults.dead["/n/1"].set()
+    wait_for(lambda: threads() == before + 1)
+    faults.run_to(45.0)
+    value = faults.answer()
+    assert (set(value.usage), value.unread) == ({"/n/0", "/n/1", "/n/2"}, {})
+    assert faults.answers.empty()
+
+
+def test_mounts_of_a_dead_server_are_found_out_quickly(tmp_path: Path) -> None:
+    """After the first each gets a second: the sick ones do not use up the time of the well."""
+    faults = Faults(tmp_path / "m", 6, range(1, 5))
+    faults.run_to(0.0)
+    faults.called("/n/1")
+    now = STUCK_SECONDS + 0.5
+    for path in ("/n/2", "/n/3", "/n/4"):
+        assert faults.run_to(now) == []
+        faults.called(path)
+        now += NEXT_STUCK_SECONDS + 0.5
+    faults.run_to(now)
+    value = faults.answer()
+    assert (set(value.usage), len(value.unread)) == ({"/n/0", "/n/5"}, 4)
+    for event in faults.dead.values():
+        event.set()
+
+
+def test_a_slow_mount_is_waited_for(tmp_path: Path) -> None:
+    """Below the limit nothing is told; the next run is as patient as the first."""
+    faults = Faults(tmp_path / "m", 2, range(1))
+    faults.run_to(0.0)
+    faults.called("/n/0")
+    assert faults.run_to(STUCK_SECONDS) == []
+    faults.dead["/n/0"].set()
+    assert set(faults.answer().usage) == {"/n/0", "/n/1"}
+
+
+def test_threads_that_wait_for_dead_mounts_are_counted(tmp_path: Path) -> None:
+    """A machine with more of them than that has lost the source, and says so once."""
+    faults = Faults(tmp_path / "m", MOST_STUCK_PARTS + 2, range(MOST_STUCK_PARTS + 1))
+    before = threads()
+    now, told = 0.0, faults.run_to(0.0)
+    for number in range(MOST_STUCK_PARTS + 1):
+        faults.called(f"/n/{number}")
+        now += STUCK_SECONDS + 0.5
+        told += faults.run_to(now)
+    told += faults.run_to(now + 60.0)
+    assert [reading.outcome for reading in told] == [Outcome.STUCK]
+    assert threads() == before + MOST_STUCK_PARTS
+    for event in faults.dead.values():
+        event.set()
+    wait_for(lambda: threads() <= before)
+    # The last one was not given up: its run goes on to the end.
+    assert len(faults.answer().unread) == MOST_STUCK_PARTS
+
+
+def test_a_source_of_parts_that_hangs_ahead_of_them_is_stuck(tmp_path: Path) -> None:
+    """Reading the list of parts hangs: no part is to blame, and no thread is added."""
+    release = threading.Event()
+    called = threading.Event()
+
+    def hang(_: Root, __: object) -> None:
+        called.set()
+        release.wait(DEADLINE_SECONDS)
+        raise AbsentError("gone")
+
+    answers: queue.SimpleQueue[Reading] = queue.SimpleQueue()
+    hanging = source("filesystem", parts=hang)
+    readers = Readers((hanging,), {}, lambda: Root(str(tmp_path)), lambda: 0.0, answers.put)
+    readers.run(0.0)
+    assert called.wait(DEADLINE_SECONDS)
+    assert [r.outcome for s in range(1, 40) for r in readers.run(float(s))] == [Outcome.STUCK]
+    release.set()
+    assert answers.get(timeout=DEADLINE_SECONDS).outcome is Outcome.ABSENT

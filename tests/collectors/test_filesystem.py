@@ -1,0 +1,218 @@
+"""How full file systems are, and those of which nobody can tell."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from iowarden.collectors.files import Root
+from iowarden.collectors.filesystem import (
+    Unread,
+    Usage,
+    emit,
+    node_samples,
+    parse_statvfs,
+    read_filesystems,
+    unread_parts,
+)
+from iowarden.collectors.mounts import Mount, parse_mountinfo
+from iowarden.collectors.vocabulary import AbsentError, ParseError
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from conftest import MachineMaker
+
+PATH = "/proc/1/mountinfo"
+MOUNTS = (
+    "27 1 8:2 / / rw,relatime - ext4 /dev/sda2 rw,errors=remount-ro\n"
+    "28 27 0:40 / /mnt/nas rw - nfs4 nas:/data rw\n"
+    "29 27 0:23 / /run rw,nosuid - tmpfs tmpfs rw\n"
+    "30 27 0:24 / /proc rw - proc proc rw\n"
+    "31 27 8:2 /srv/export /export ro - ext4 /dev/sda2 rw\n"
+    "32 27 0:25 / /var/lib/docker/overlay2/x/merged rw - overlay overlay rw\n"
+)
+EXT4 = parse_mountinfo(MOUNTS)[0]
+
+
+def statvfs(number: str, blocks: int = 1000, files: int = 100, block_bytes: int = 4096) -> str:
+    """Return what Root.statvfs says of a file system half full."""
+    return (
+        f"device_number {number}\nblock_bytes {block_bytes}\nfragment_bytes 4096\n"
+        f"blocks {blocks}\nblocks_free {blocks // 2}\nblocks_available {blocks // 4}\n"
+        f"files {files}\nfiles_free {files // 2}\n"
+    )
+
+
+FILES: dict[str, str | bytes | None] = {
+    PATH: MOUNTS,
+    "/.statvfs": statvfs("8:2"),
+    "/export/.statvfs": statvfs("8:2"),
+    "/run/.statvfs": statvfs("0:23", 10),
+}
+
+
+def test_each_file_system_that_keeps_data_is_told_once(machine: MachineMaker) -> None:
+    """The bind mount and the tmpfs are read for node_exporter's names only; NFS gave no answer."""
+    value = read_filesystems(machine(FILES))
+    assert value.usage == {
+        "/": Usage(
+            mount_point="/",
+            device="/dev/sda2",
+            kind="ext4",
+            size_bytes=4_096_000,
+            free_bytes=2_048_000,
+            available_bytes=1_024_000,
+            files=100,
+            files_free=50,
+            read_only=False,
+            device_number="8:2",
+        )
+    }
+    assert set(value.others) == {"/run", "/export"}
+    (nas,) = value.unread.values()
+    assert (nas.mount_point, nas.device, nas.kind) == ("/mnt/nas", "nas:/data", "nfs4")
+    assert list(unread_parts(value)) == [((("mountpoint", "/mnt/nas"),), nas.reason)]
+    assert "No such file" in nas.reason
+
+
+def test_samples_of_what_is_watched(machine: MachineMaker) -> None:
+    """One that cannot be read has no size, and says that it is unread."""
+    labels = (("device", "/dev/sda2"), ("fstype", "ext4"), ("mountpoint", "/"))
+    nas = (("device", "nas:/data"), ("fstype", "nfs4"), ("mountpoint", "/mnt/nas"))
+    assert emit(read_filesystems(machine(FILES))) == [
+        ("iowarden_filesystem_size_bytes", labels, 4_096_000),
+        ("iowarden_filesystem_free_bytes", labels, 2_048_000),
+        ("iowarden_filesystem_available_bytes", labels, 1_024_000),
+        ("iowarden_filesystem_readonly", labels, 0.0),
+        ("iowarden_filesystem_unread", labels, 0.0),
+        ("iowarden_filesystem_files", labels, 100),
+        ("iowarden_filesystem_files_free", labels, 50),
+        ("iowarden_filesystem_unread", nas, 1.0),
+    ]
+
+
+def test_without_a_fixed_number_of_inodes_none_can_run_out(machine: MachineMaker) -> None:
+    """btrfs says 0 of 0: that is not 'full'."""
+    names = {
+        n
+        for n, _, _ in emit(
+            read_filesystems(machine({**FILES, "/.statvfs": statvfs("8:2", files=0)}))
+        )
+    }
+    assert "iowarden_filesystem_size_bytes" in names
+    assert "iowarden_filesystem_files" not in names
+
+
+def test_another_mount_at_that_place_is_not_taken_for_it() -> None:
+    """ProtectHome shows a tmpfs at '/home': its size is not the disk's."""
+    found = parse_statvfs(statvfs("0:77"), EXT4)
+    assert isinstance(found, Unread)
+    assert found.reason == "this service sees device 0:77 there, the host 8:2"
+
+
+def test_a_subvolume_has_a_number_of_its_own(machine: MachineMaker) -> None:
+    """btrfs numbers each subvolume; but a number that our own mounts have is another's."""
+    mounts = "30 1 0:25 /@home /home rw - btrfs /dev/sda2 rw\n"
+    own = "30 1 0:25 /@home /home rw - btrfs /dev/sda2 rw\n31 30 0:77 / /home rw - tmpfs tmpfs rw\n"
+    files: dict[str, str | bytes | None] = {PATH: mounts, "/proc/self/mountinfo": own}
+    value = read_filesystems(machine({**files, "/home/.statvfs": statvfs("0:26")}))
+    assert set(value.usage) == {"/home"}
+    value = read_filesystems(machine({**files, "/home/.statvfs": statvfs("0:77")}))
+    assert set(value.unread) == {"/home"}
+
+
+def test_read_only_is_what_the_host_says() -> None:
+    """In a sandbox statvfs says it of every mount, and 'emergency_ro' is no flag of it."""
+    assert parse_statvfs(statvfs("8:2"), EXT4) != parse_statvfs(
+        statvfs("8:2"), replace(EXT4, options=("ro",))
+    )
+
+
+def test_what_is_not_to_be_asked_is_not(machine: MachineMaker) -> None:
+    """The reader is told of each file system first, the same for two mounts of one."""
+    asked: list[Hashable] = []
+
+    def enter(part: Hashable) -> str:
+        asked.append(part)
+        return "silent for 12 s" if part == ("8:2", "") else ""
+
+    value = read_filesystems(machine(FILES), enter)
+    assert asked == [("8:2", ""), ("0:40", "nas:/data"), ("0:23", ""), ("8:2", "")]
+    assert value.unread["/"].reason == "silent for 12 s"
+    other = value.others["/export"]
+    assert isinstance(other, Unread)
+
+
+def test_node_exporters_series(machine: MachineMaker) -> None:
+    """Every mount but those it excludes; an error is a label, and leaves no size."""
+    value = read_filesystems(
+        machine({**FILES, "/.statvfs": statvfs("8:2", block_bytes=65_536)}),
+        lambda part: "silent for 12 s" if part == ("0:40", "nas:/data") else "",
+    )
+    found = {
+        (name.removeprefix("node_filesystem_"), *(text for _, text in labels)): number
+        for name, labels, number in node_samples(value)
+    }
+    root = ("/dev/sda2", "", "ext4", "/")
+    assert found["size_bytes", *root] == 1000 * 65_536
+    assert found["avail_bytes", *root] == 250 * 65_536
+    assert (found["files", *root], found["files_free", *root]) == (100, 50)
+    assert (found["device_error", *root], found["purgeable_bytes", *root]) == (0, 0)
+    assert found["mount_info", "/dev/sda2", "8", "2", "/"] == 1
+    assert found["readonly", "/dev/sda2", "", "ext4", "/export"] == 1
+    assert found["size_bytes", "tmpfs", "", "tmpfs", "/run"] == 10 * 4096
+    dead = ("nas:/data", "mountpoint timeout", "nfs4", "/mnt/nas")
+    assert (found["device_error", *dead], found["readonly", *dead]) == (1, 0)
+    assert ("size_bytes", *dead) not in found
+    assert not [key for key in found if "/proc" in key or "overlay" in key]
+
+
+def test_an_error_is_spelled_as_node_exporter_does(machine: MachineMaker) -> None:
+    """The label of public rules: Go writes the kernel's words without a capital."""
+    errors = {
+        dict(labels)["device_error"]
+        for name, labels, _ in node_samples(read_filesystems(machine({PATH: MOUNTS})))
+        if name == "node_filesystem_device_error"
+    }
+    assert errors == {"no such file or directory"}
+
+
+def test_this_machine() -> None:
+    """What the kernel says here is what os.statvfs says, less what changed in between."""
+    root = Root("/")
+    try:
+        value = read_filesystems(root)
+    except AbsentError:
+        pytest.skip("'/proc/1/mountinfo' is hidden here")
+    for usage in value.usage.values():
+        found = os.statvfs(usage.mount_point)
+        assert usage.size_bytes == found.f_blocks * found.f_frsize
+    assert not [u.reason for u in value.unread.values() if "the host" in u.reason]
+
+
+def test_no_mount_table_no_answer(machine: MachineMaker) -> None:
+    """Nobody knows what there is to ask."""
+    with pytest.raises(AbsentError, match=PATH):
+        read_filesystems(machine({"/.statvfs": statvfs("8:2")}))
+
+
+@pytest.mark.parametrize("text", ["", "blocks 1\n", statvfs("8:2").replace("1000", "-1")])
+def test_a_text_that_is_no_answer_is_refused(text: str) -> None:
+    """A recording that was cut short or written wrongly by hand."""
+    with pytest.raises(ParseError, match="statvfs of '/': expected lines"):
+        parse_statvfs(text, EXT4)
+
+
+@given(st.text(max_size=200), st.sampled_from(["ext4", "btrfs"]))
+def test_any_text_is_an_answer_or_refused(text: str, kind: str) -> None:
+    """No text ends in another error."""
+    mount = Mount("8:2", "/dev/sda2", "/", "/", kind, ("rw",), ("rw",))
+    with contextlib.suppress(ParseError):
+        parse_statvfs(text, mount)
