@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.vocabulary import Family, Sample
-from iowarden.rules.signals.blocked import WINDOW_SECONDS
 from iowarden.rules.signals.growth import Growth, grow
 
 if TYPE_CHECKING:
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.hung_task import HungTask
     from iowarden.collectors.scsi import Scsi
+    from iowarden.collectors.stat import Stat
     from iowarden.rules.signals.table import View
 
 TASK_FAMILIES = (
@@ -51,9 +51,10 @@ def task_step(
     growth = grow(state.get(_TASKS), reports, now)
     stepped = {_TASKS: growth}
     recent = growth.recent(now)
-    silent = value.detected_total is None and value.warnings_left == 0
-    if silent and not recent and not _seen_without_waiting(view):
-        return stepped, None
+    if value.detected_total is None and value.warnings_left == 0 and not recent:
+        stat: Stat | None = view.inputs.values.get("stat")
+        if stat is None or stat.procs_blocked > 0:
+            return stepped, None
     return stepped, [("iowarden_hung_tasks_recent", (), recent)]
 
 
@@ -66,15 +67,6 @@ def _reports(value: HungTask) -> int | None:
         return value.detected_total
     left = value.warnings_left
     return None if left is None or left < 0 else -left
-
-
-def _seen_without_waiting(view: View) -> bool:
-    """Whether no task waited for I/O at some moment of the last seconds: then none hangs on it."""
-    return any(
-        dict(labels).get("at_least") == "1" and seconds < WINDOW_SECONDS
-        for name, labels, seconds in view.told.get("blocked", ())
-        if name == "iowarden_tasks_blocked_seconds"
-    )
 
 
 def timeout_step(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping  # noqa: TC003 - to be evaluated
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from iowarden.collectors.vocabulary import Family, Sample
@@ -36,6 +36,8 @@ IO_RATIO = 0.1
 LEAST_IO_BYTES_PER_SECOND = 1_000_000.0
 """What is usually less than that cannot collapse."""
 WAITING_TASKS = 4
+SETTLED_SECONDS = 120.0
+"""After memory was moved on purpose: a minute for that to end, one for it to leave the window."""
 PRESSURE_RATIO = 0.1
 _EARLY_SECONDS = 0.5
 """A tick that comes a little early must not cost a sample."""
@@ -82,7 +84,7 @@ class Moment(NamedTuple):
     programs_bytes: int
     """AnonPages and Shmem: what falls there becomes free, and is no reclaimed cache."""
     fixed: tuple[int, ...]
-    """Sizes of memory and of the huge page pool, balloon, drops: none may move in a stall."""
+    """Sizes of memory and of the huge page pool, balloon, drops: what moves memory otherwise."""
     reclaims: tuple[int, ...]
     """Counters of which one rises when tasks reclaim or compact for themselves."""
     pressed: bool
@@ -100,6 +102,8 @@ class StallState:
     """Bytes read and written by each leaf at the last moment."""
     rates: Pairs = ()
     """(end of a minute, bytes per second in it)."""
+    moved_seconds: float | None = None
+    """When one of `fixed` last changed; None: not seen to."""
 
 
 def stall_step(state: StallState, view: View) -> tuple[StallState, list[Sample] | None]:
@@ -118,7 +122,7 @@ def stall_step(state: StallState, view: View) -> tuple[StallState, list[Sample] 
     )
     last = state.moments[-1] if state.moments else None
     if last is None or not 0.0 < now - last.at_seconds <= GAP_SECONDS or _restarted(last, moment):
-        return StallState((moment,), devices, state.rates), None
+        return replace(state, moments=(moment,), devices=devices), None
     moved = sum(
         max(0, total - state.devices[name])
         for name, total in devices.items()
@@ -128,7 +132,8 @@ def stall_step(state: StallState, view: View) -> tuple[StallState, list[Sample] 
     kept = tuple(m for m in state.moments if m.at_seconds > now - LONGEST_SECONDS - _EARLY_SECONDS)
     moments = (*kept, moment)
     rates = _with_last_minute(state.rates, moments)
-    stepped = StallState(moments, devices, rates)
+    elsewhere = now if moment.fixed != last.fixed else state.moved_seconds
+    stepped = StallState(moments, devices, rates, elsewhere)
     recent = _before(moments, SHORTEST_SECONDS)
     if recent is None or not rates:
         return stepped, None
@@ -136,7 +141,10 @@ def stall_step(state: StallState, view: View) -> tuple[StallState, list[Sample] 
     usual = statistics.median(r for _, r in rates)
     ratio = (
         _lost_ratio(moments)
-        if usual >= LEAST_IO_BYTES_PER_SECOND and rate <= IO_RATIO * usual and _waiting(moments)
+        if usual >= LEAST_IO_BYTES_PER_SECOND
+        and rate <= IO_RATIO * usual
+        and (elsewhere is None or now - elsewhere >= SETTLED_SECONDS)
+        and _waiting(moments)
         else 0.0
     )
     return stepped, [
@@ -154,7 +162,7 @@ def stall_remember(state: StallState) -> dict[str, Pairs]:
 def stall_recall(state: StallState, kept: Mapping[str, Pairs]) -> StallState:
     """Return the state with what was usual before a restart."""
     rates = tuple(sorted({*kept.get("leaves", ()), *state.rates}))[-MINUTES:]
-    return StallState(state.moments, state.devices, rates)
+    return replace(state, rates=rates)
 
 
 def _moment(
@@ -239,7 +247,6 @@ def _lost_ratio(moments: tuple[Moment, ...]) -> float:
             lost > most
             and lost >= least
             and gained >= max(least, FREED_RATIO * lost)
-            and before.fixed == last.fixed
             and (last.pressed or before.reclaims != last.reclaims)
         ):
             most = lost

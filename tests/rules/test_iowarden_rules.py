@@ -1,0 +1,80 @@
+"""What iowarden tells about itself, so that nothing of its own falls silent unnoticed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from support.host import shipped_rules
+
+from iowarden.collectors import table
+from iowarden.collectors.vocabulary import Family, Outcome, Reading
+from iowarden.rules.engine import Engine
+
+if TYPE_CHECKING:
+    from iowarden.collectors.vocabulary import Labels
+    from iowarden.rules.alerts import Alert
+
+START = 1_800_000_000.0
+RULE = (("rule", "MyRule"),)
+CASES: tuple[tuple[str, Labels, float, float, str, str], ...] = (
+    ("iowarden_state_unwritten_seconds", (), 59, 60, "StateNotDurable", "warning"),
+    ("iowarden_mail_oldest_unsent_seconds", (), 3599, 3600, "MailUnsent", "critical"),
+    ("iowarden_rule_failing", RULE, 0, 1, "RuleFails", "warning"),
+    ("iowarden_config_last_reload_successful", (), 1, 0, "ConfigReloadFailed", "warning"),
+    ("iowarden_log_lost_total", (), 0, 1, "LogLost", "info"),
+    ("iowarden_uevents_lost_total", (), 0, 1, "UeventsLost", "notice"),
+)
+
+
+class Program:
+    """The shipped rules over what the program says of itself."""
+
+    def __init__(self, *sources: table.Source) -> None:
+        self.now = START
+        self.engine = Engine(shipped_rules(), sources, self.now)
+
+    def say(self, metric: str, labels: Labels, value: float) -> dict[str, Alert]:
+        """Publish one series, let the rules be due, and return the alerts by name."""
+        family = Family(metric, "gauge", "Said in a test.")
+        self.engine.publish("program", (family,), [(metric, labels, value)], self.now)
+        return self.wait(15.0)
+
+    def wait(self, seconds: float) -> dict[str, Alert]:
+        """Evaluate what is due now, and return the active alerts by name."""
+        self.now += seconds
+        self.engine.evaluate(self.now)
+        return {alert.name: alert for alert in self.engine.alerts() if alert.active}
+
+
+@pytest.mark.parametrize(
+    ("metric", "labels", "well", "ill", "name", "severity"), CASES, ids=lambda case: str(case)[:40]
+)
+def test_what_goes_wrong_in_the_program_is_an_alert_until_it_is_over(
+    metric: str, labels: Labels, well: float, ill: float, name: str, severity: str
+) -> None:
+    """Each of its own troubles, a step below the threshold, at it, and over."""
+    program = Program()
+    assert program.say(metric, labels, well) == {}
+    alerts = program.say(metric, labels, ill)
+    assert {alert.name: alert.label("severity") for alert in alerts.values()} == {name: severity}
+    assert alerts[name].label("condition").startswith("S")
+    assert "{{" not in alerts[name].annotation("summary") + alerts[name].annotation("advice")
+    assert program.say(metric, labels, well) == {}
+
+
+def test_a_collector_that_falls_silent_is_told_with_what_became_of_it() -> None:
+    """meminfo cannot be read from the start: told after three of its periods, not before."""
+    meminfo = next(source for source in table.SOURCES if source.name == "meminfo")
+    program = Program(meminfo)
+    told = []
+    for second in range(10):
+        failed = Reading("meminfo", Outcome.FAILED, program.now, 0.0, None, "I/O error")
+        program.engine.observe([failed], program.now, 1000.0 + second)
+        told.append(program.wait(1.0))
+    assert told[3] == {}
+    alert = told[-1]["CollectorSilent"]
+    assert (alert.label("collector"), alert.label("severity")) == ("meminfo", "warning")
+    summary = alert.annotation("summary")
+    assert summary.startswith("iowarden cannot read 'meminfo' for ")
+    assert summary.endswith(" (failed)")

@@ -1,0 +1,563 @@
+"""Memory rules on whole machines: stalls of reclaim and what only looks like one; settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.host import Host
+from support.machine import disk, topology
+from support.recordings import write_tree
+
+from iowarden.collectors.diskstats import parse_diskstats
+from iowarden.collectors.hung_task import HungTask
+from iowarden.collectors.meminfo import parse_meminfo
+from iowarden.collectors.pressure import Pressures, parse_pressure
+from iowarden.collectors.scsi import Scsi, ScsiDevice
+from iowarden.collectors.stat import parse_stat
+from iowarden.collectors.vmstat import parse_vmstat
+from iowarden.rules.signals import growth, hung, leaves, reclaim, swap
+from iowarden.rules.signals.table import Inputs, View, derive
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from iowarden.rules.alerts import Alert
+    from iowarden.rules.signals.growth import Growth
+
+START = 1_800_000_000.0
+GIB_KB = 1024 * 1024
+MB = 1_000_000
+SETTINGS = {
+    "zone_reclaim_mode": 0,
+    "swappiness": 60,
+    "overcommit_memory": 0,
+    "min_free_kbytes": 67_584,
+    "dirty_ratio": 20,
+    "dirty_background_ratio": 10,
+    "dirty_bytes": 0,
+    "dirty_background_bytes": 0,
+    "laptop_mode": 0,
+}
+AT_ONCE = ("io_bytes", "blocked", "running", "huge", "drops", "total")
+
+
+@dataclass
+class Memory:
+    """What a second of the machine of incident R3 shows: 128 GiB. Units: kB, pages, counts."""
+
+    total: float = 128 * GIB_KB
+    free: float = GIB_KB
+    cached: float = 100 * GIB_KB
+    shared: float = 2 * GIB_KB
+    anonymous: float = 20 * GIB_KB
+    swap_total: float = 8 * GIB_KB
+    swap_free: float = 8 * GIB_KB
+    huge: int = 0
+    allocstall: float = 5000
+    scanned: float = 90_000
+    compactions: float = 10
+    drops: int = 0
+    ballooned: float = 0
+    swapped_out: float = 0
+    pressure_some: float = 0.0
+    pressure_full: float = 0.0
+    blocked: int = 0
+    running: int = 2
+    io_bytes: float = 400 * MB
+    """Read and written in this second."""
+    sectors: float = 0.0
+
+    def towards(self, begin: Mapping[str, float], ends: Mapping[str, float], share: float) -> None:
+        """Go a share of the way; rates, numbers of tasks and of events are there at once."""
+        for name, end in ends.items():
+            value = end if name in AT_ONCE else begin[name] + (end - begin[name]) * share
+            setattr(self, name, value)
+        self.sectors += self.io_bytes / 512 / 2
+
+    def files(self) -> dict[str, str]:
+        """The texts of the kernel."""
+        done = int(self.sectors)
+        return {
+            "/proc/diskstats": f"8 0 sda {done} 0 {done} 0 {done} 0 {done} 0 0 0 0\n",
+            "/proc/meminfo": (
+                f"MemTotal: {self.total:.0f} kB\nMemFree: {self.free:.0f} kB\nBuffers: 0 kB\n"
+                f"Cached: {self.cached:.0f} kB\nShmem: {self.shared:.0f} kB\n"
+                f"AnonPages: {self.anonymous:.0f} kB\nDirty: 0 kB\nWriteback: 0 kB\n"
+                f"SwapTotal: {self.swap_total:.0f} kB\nSwapFree: {self.swap_free:.0f} kB\n"
+                f"HugePages_Total: {self.huge}\nHugepagesize: 2048 kB\n"
+            ),
+            "/proc/vmstat": (
+                "nr_dirty 0\nnr_writeback 0\nnr_dirty_threshold 1000000\n"
+                "nr_dirty_background_threshold 500000\npgpgin 0\npgpgout 0\n"
+                f"pswpin 0\npswpout {self.swapped_out:.0f}\n"
+                f"allocstall_normal {self.allocstall:.0f}\npgscan_direct {self.scanned:.0f}\n"
+                f"compact_stall {self.compactions:.0f}\ndrop_pagecache {self.drops}\n"
+                f"balloon_inflate {self.ballooned:.0f}\n"
+            ),
+            "/proc/pressure/memory": (
+                f"some avg10={self.pressure_some:.2f} avg60=0.00 avg300=0.00 total=1\n"
+                f"full avg10=0.00 avg60={self.pressure_full:.2f} avg300=0.00 total=1\n"
+            ),
+            "/proc/stat": (
+                "cpu  1 0 1 1 1 0 0 0 0 0\nintr 0\nctxt 0\nbtime 1799999000\nprocesses 1\n"
+                f"procs_running {self.running}\nprocs_blocked {self.blocked}\n"
+            ),
+        }
+
+    def collapse(self) -> dict[str, float]:
+        """What R3 looks like: 8 GiB of cache become free, I/O all but stops, tasks wait."""
+        return {
+            "cached": self.cached - 8 * GIB_KB,
+            "free": self.free + 8 * GIB_KB,
+            "allocstall": self.allocstall + 2000,
+            "blocked": 40,
+            "io_bytes": 5 * MB,
+        }
+
+
+def view(now: float, values: Mapping[str, Any]) -> View:
+    """What a group sees at `now` of these sources."""
+    inputs = Inputs(now, now, values, frozenset(values), frozenset())
+    return View(inputs, derive(topology(disk("sda"))), leaves.LeafHistory(), {})
+
+
+class Signals:
+    """The signals of memory alone, second by second."""
+
+    def __init__(self) -> None:
+        self.now = Memory()
+        self.second = 0.0
+        self.stall, self.direct, self.swap = (
+            reclaim.StallState(),
+            reclaim.DirectState(),
+            swap.SwapState(),
+        )
+        self.history: list[dict[str, float]] = []
+
+    def run(self, seconds: int, **ends: float) -> list[dict[str, float]]:
+        """Let seconds pass in which these fields go to these values; return what was told."""
+        begin = vars(self.now).copy()
+        for number in range(1, seconds + 1):
+            self.now.towards(begin, ends, number / seconds)
+            self.second += 1
+            seen = view(self.second, values(self.now.files()))
+            self.stall, stalled = reclaim.stall_step(self.stall, seen)
+            self.direct, direct = reclaim.direct_step(self.direct, seen)
+            self.swap, swapped = swap.step(self.swap, seen)
+            told = [*(stalled or ()), *(direct or ()), *(swapped or ())]
+            self.history.append({name.removeprefix("iowarden_"): v for name, _, v in told})
+        return self.history[-seconds:]
+
+    def longest_stall(self) -> int:
+        """Return for how many seconds on end the rule's expression held."""
+        longest = current = 0
+        for told in self.history:
+            current = current + 1 if told.get("reclaim_stall_ratio", 0.0) >= 0.02 else 0
+            longest = max(longest, current)
+        return longest
+
+
+def values(files: Mapping[str, str]) -> dict[str, Any]:
+    """Parse the texts."""
+    pressure = parse_pressure(files["/proc/pressure/memory"], "/proc/pressure/memory")
+    return {
+        "meminfo": parse_meminfo(files["/proc/meminfo"]),
+        "vmstat": parse_vmstat(files["/proc/vmstat"], 4096),
+        "stat": parse_stat(files["/proc/stat"]),
+        "diskstats": parse_diskstats(files["/proc/diskstats"]),
+        "pressure": Pressures(None, None, pressure, None),
+    }
+
+
+@pytest.fixture
+def signals() -> Signals:
+    """Two ordinary minutes."""
+    machine = Signals()
+    machine.run(120)
+    return machine
+
+
+FOR_SECONDS = 10
+"""The rule's 'for'."""
+
+
+@pytest.mark.parametrize(
+    "how",
+    [{}, {"allocstall": 5000, "compactions": 400}, {"allocstall": 5000, "pressure_some": 35.0}],
+    ids=["allocstall", "compaction", "pressure"],
+)
+def test_each_sign_of_reclaim_alone_makes_a_stall(signals: Signals, how: dict[str, float]) -> None:
+    """RHEL 6 counts compact_stall; a machine with pressure information needs no counter."""
+    signals.run(30, **{**signals.now.collapse(), **how})
+    signals.run(20)
+    assert signals.longest_stall() > FOR_SECONDS
+    assert signals.history[-1]["reclaim_stall_ratio"] == 8 / 128
+
+
+@pytest.mark.parametrize(
+    ("also", "why"),
+    [
+        ({"allocstall": 5000}, "a large file was deleted: no task reclaims"),
+        ({"drops": 1}, "somebody wrote to drop_caches"),
+        ({"anonymous": 12.5 * GIB_KB}, "a process ended and took its mapped files with it"),
+        ({"shared": GIB_KB, "cached": 91 * GIB_KB}, "a server ended, its shared memory too"),
+        ({"huge": 100}, "the pool of huge pages was resized"),
+        ({"ballooned": 2 * 1024 * 1024}, "the hypervisor took memory"),
+        ({"total": 127 * GIB_KB}, "memory was taken out"),
+        ({"blocked": 3}, "nobody waits"),
+        ({"io_bytes": 60 * MB}, "the disks still work"),
+        ({"free": 2 * GIB_KB}, "programs took what the cache gave"),
+        ({"cached": 97.5 * GIB_KB}, "less than 2 % of memory"),
+    ],
+    ids=lambda value: value.replace(" ", "-") if isinstance(value, str) else "",
+)
+def test_what_only_looks_like_a_stall_is_none(
+    signals: Signals, also: dict[str, float], why: str
+) -> None:
+    """The same collapse with the one thing changed that tells it from a stall."""
+    if "shared" in also:
+        signals.now.shared = 8.5 * GIB_KB
+        signals.run(70)
+    signals.run(30, **{**signals.now.collapse(), **also})
+    signals.run(180)
+    assert signals.longest_stall() == 0, why
+
+
+def test_a_drop_is_counted_only_when_it_is_done(signals: Signals) -> None:
+    """40 GiB take 9 s to drop while tasks wait, and drop_pagecache rises at the end."""
+    signals.run(12, blocked=40, io_bytes=5 * MB, allocstall=6000)
+    signals.run(9, cached=60 * GIB_KB, free=41 * GIB_KB)
+    signals.run(180, drops=1)
+    assert 0 < signals.longest_stall() <= FOR_SECONDS
+
+
+def test_an_idle_machine_has_nothing_that_could_stop() -> None:
+    """Hardly any I/O before, none now: no collapse."""
+    machine = Signals()
+    machine.run(120, io_bytes=50_000)
+    machine.run(30, **{**machine.now.collapse(), "io_bytes": 0})
+    assert machine.longest_stall() == 0
+
+
+def test_seconds_nobody_saw_are_no_window(signals: Signals) -> None:
+    """Asleep for an hour, and the cache is smaller than before: no stall."""
+    signals.run(15, blocked=40, io_bytes=0)
+    signals.second += 3600
+    signals.now.cached, signals.now.free, signals.now.allocstall = 92 * GIB_KB, 9 * GIB_KB, 9000
+    told = signals.run(20)
+    assert signals.longest_stall() == 0
+    assert "reclaim_stall_ratio" not in told[0]
+
+
+def test_until_usual_io_is_known_nobody_can_tell_a_collapse(signals: Signals) -> None:
+    """The first minute after the first start; what was usual is kept over a restart."""
+    told = Signals().run(65)
+    assert "reclaim_stall_ratio" not in told[58]
+    assert "reclaim_stall_ratio" in told[64]
+    kept = reclaim.stall_remember(signals.stall)
+    again = Signals()
+    again.second = signals.second
+    again.stall = reclaim.stall_recall(again.stall, kept)
+    assert "reclaim_stall_ratio" in again.run(12)[-1]
+
+
+def test_direct_reclaims_are_counted_over_a_minute(signals: Signals) -> None:
+    """C2: 120 a second; in the first 10 s after the start, and after a reboot, nobody can tell."""
+    assert "direct_reclaims_per_second" not in signals.history[5]
+    told = signals.run(60, allocstall=5000 + 60 * 120)
+    assert told[-1]["direct_reclaims_per_second"] == pytest.approx(120, rel=0.02)
+    signals.now.allocstall = 0
+    assert "direct_reclaims_per_second" not in signals.run(1)[0]
+
+
+def test_swapping_is_timed_while_it_never_pauses_for_ten_seconds(signals: Signals) -> None:
+    """L5: 100 pages a second; then every half minute a burst, as of memory that is merely cold."""
+    signals.run(600, swap_free=4 * GIB_KB, swapped_out=60_000)
+    assert signals.history[-1]["swapping_out_seconds"] == 599.0
+    for _ in range(4):
+        signals.run(25)
+        assert signals.history[-1]["swapping_out_seconds"] == 0.0
+        told = signals.run(5, swapped_out=signals.now.swapped_out + 500)
+        assert told[-1]["swapping_out_seconds"] == 4.0
+
+
+def hung_task(
+    *, detected: int | None = None, left: int | None = 10, timeout: int = 120
+) -> HungTask:
+    """What '/proc/sys/kernel/hung_task_*' say."""
+    return HungTask(detected, left, timeout)
+
+
+def reports(*readings: HungTask, blocked: int = 3, pause: float = 15.0) -> list[float | None]:
+    """Return what was told of hung tasks after each reading; None: nobody can tell."""
+    stat = parse_stat(Memory(blocked=blocked).files()["/proc/stat"])
+    state: Mapping[str, Growth] = growth.EMPTY
+    told: list[float | None] = []
+    for number, reading in enumerate(readings):
+        seen = view(number * pause, {"hung_task": reading, "stat": stat})
+        state, samples = hung.task_step(state, seen)
+        told.append(None if samples is None else samples[0][2])
+    return told
+
+
+def test_hung_tasks_are_those_that_were_seen_to_be_reported() -> None:
+    """B4 on 6.13 and later: 7 before the first look are no news, nor is a reboot."""
+    counts = (7, 7, 8, 10, 10, 0, 1)
+    assert reports(*(hung_task(detected=n) for n in counts)) == [0, 0, 1, 3, 3, 0, 1]
+
+
+def test_before_6_13_each_line_of_the_log_counts_down() -> None:
+    """B4 on 6.1: hung_task_warnings; raised by the administrator it is no report."""
+    assert reports(*(hung_task(left=n) for n in (5, 10, 8, 8))) == [0, 0, 2, 2]
+    assert reports(hung_task(left=-1)) == [None]
+    assert reports(hung_task(left=None)) == [None]
+
+
+def test_a_watch_that_is_off_or_has_no_line_left_tells_nothing() -> None:
+    """Unless no task waits for I/O at all: then none hangs on it."""
+    assert reports(hung_task(detected=3, timeout=0)) == [None]
+    last, out = hung_task(left=1), hung_task(left=0)
+    assert reports(last, out, out, pause=700) == [0, 1, None]
+    assert reports(last, out, out, pause=700, blocked=0) == [0, 1, 0]
+
+
+def scsi(address: str, name: str | None, timeouts: int | None) -> Scsi:
+    """One device."""
+    device = ScsiDevice(
+        address, "host0", name, 0, "running", 32, 30.0, 100, 100, 5, timeouts_total=timeouts
+    )
+    return Scsi({}, {address: device}, None)
+
+
+def test_commands_that_time_out_are_told_of_their_disk_for_ten_minutes() -> None:
+    """B5: first sight, two time-outs, then another disk of that name with more of its own."""
+    steps = (
+        (0.0, scsi("0:0:1:0", "sda", 4), 0.0),
+        (15.0, scsi("0:0:1:0", "sda", 6), 2.0),
+        (600.0, scsi("0:0:1:0", "sda", 6), 2.0),
+        (630.0, scsi("0:0:1:0", "sda", 6), 0.0),
+        (645.0, scsi("0:0:2:0", "sda", 9), 0.0),
+    )
+    state: Mapping[str, Growth] = growth.EMPTY
+    for now, value, expected in steps:
+        state, samples = hung.timeout_step(state, view(now, {"scsi": value}))
+        assert samples == [("iowarden_device_timeouts_recent", (("device", "sda"),), expected)]
+    assert len(state) == 1
+    for value in (scsi("0:0:3:0", None, 4), scsi("0:0:3:0", "sdb", None)):
+        assert hung.timeout_step(state, view(660.0, {"scsi": value}))[1] == []
+
+
+@given(st.lists(st.integers(0, 50), min_size=1, max_size=30), st.integers(0, 29))
+def test_a_restart_changes_nothing_of_what_a_counter_showed(totals: list[int], cut: int) -> None:
+    """Kept, read again, and joined by what was seen before it could be read."""
+    straight: Growth | None = None
+    for number, total in enumerate(totals):
+        straight = growth.grow(straight, total, number * 15.0)
+    before: Growth | None = None
+    for number, total in enumerate(totals[:cut]):
+        before = growth.grow(before, total, number * 15.0)
+    kept = growth.remember({} if before is None else {"a": before})
+    state: dict[str, Growth] = {}
+    for number, total in enumerate(totals):
+        if number >= cut:
+            state["a"] = growth.grow(state.get("a"), total, number * 15.0)
+        if number == cut:
+            state = growth.recall(state, kept)
+    if cut < len(totals):
+        assert straight is not None
+        assert state["a"].recent(len(totals) * 15.0) == straight.recent(len(totals) * 15.0)
+
+
+class Server:
+    """A database server with one array and the whole program over it, second by second."""
+
+    def __init__(self, tmp_path: Path) -> None:
+        self.directory = tmp_path / "root"
+        self.host = Host(self.directory)
+        self.now = Memory()
+        self.second = 0.0
+        base = "/sys/block/sda"
+        write_tree(
+            self.directory,
+            {
+                "/proc/sys/kernel/osrelease": "6.1.0-28-amd64\n",
+                f"{base}/slaves": None,
+                f"{base}/holders": None,
+                f"{base}/size": "1953525168\n",
+                f"{base}/device/timeout": "30\n",
+            },
+        )
+        self.set("vm/", **SETTINGS)
+
+    def set(self, prefix: str, **settings: int) -> None:
+        """Write settings of '/proc/sys'."""
+        write_tree(
+            self.directory, {f"/proc/sys/{prefix}{name}": f"{n}\n" for name, n in settings.items()}
+        )
+
+    def run(self, seconds: int, *, step: float = 1.0, **ends: float) -> None:
+        """Let seconds pass in which these fields go to these values."""
+        begin = vars(self.now).copy()
+        ticks = round(seconds / step)
+        for number in range(1, ticks + 1):
+            self.now.towards(begin, ends, number / ticks)
+            write_tree(self.directory, self.now.files())
+            self.host.tick(1000.0 + self.second, START + self.second)
+            self.second += step
+
+    def alert(self, name: str) -> Alert:
+        """Return the alert of this name."""
+        assert self.host.engine is not None
+        return next(a for a in self.host.engine.alerts() if a.name == name)
+
+
+def test_cache_that_becomes_free_while_nothing_is_read_is_a_stall(tmp_path: Path) -> None:
+    """GC1: cache 100 to 92 GiB, free 1 to 9 in 30 s, 400 to 5 MB/s, allocstall +2000, 40 wait.
+
+    R3: that again and again is critical the third time.
+    """
+    server = Server(tmp_path)
+    server.run(70)
+    for number in range(3):
+        began = server.second
+        server.run(30, **server.now.collapse())
+        assert server.host.fired[0][0] <= 1000.0 + began + 25 or number
+        server.run(5)
+        server.run(1, cached=100 * GIB_KB, free=GIB_KB, blocked=0, io_bytes=400 * MB)
+        server.run(70)
+    assert server.host.names("warning") == {"ReclaimStall"}
+    assert server.host.names("critical") == {"ReclaimStallRepeats"}
+    assert server.host.names() == {"ReclaimStall", "ReclaimStallRepeats"}
+    opened = server.host.mails[0].due.incident.members[0]
+    assert opened.name == "ReclaimStall"
+    assert "sysctl -w vm.min_free_kbytes=1342177" in opened.advice
+    assert "echo 1 > /proc/sys/vm/drop_caches" in opened.advice
+    assert "zone_reclaim" not in opened.advice
+    assert "not proven" in opened.unknown
+
+
+def test_emptying_the_cache_is_information(tmp_path: Path) -> None:
+    """GC1 with drop_pagecache +1: condition C3 and nothing else."""
+    server = Server(tmp_path)
+    server.run(70)
+    server.run(30, **{**server.now.collapse(), "drops": 1})
+    server.run(20)
+    assert server.host.names() == server.host.names("info") == {"DropCaches"}
+
+
+def test_the_settings_that_likely_cause_a_stall_are_named_with_their_cure(tmp_path: Path) -> None:
+    """A NUMA machine with zone_reclaim_mode 1 and defrag=always, as RHEL 6 shipped it."""
+    server = Server(tmp_path)
+    server.set("vm/", zone_reclaim_mode=1)
+    node = "/sys/devices/system/node/node"
+    huge = "/sys/kernel/mm/redhat_transparent_hugepage"
+    write_tree(
+        server.directory,
+        {
+            f"{node}0/meminfo": "Node 0 MemTotal: 67108864 kB\nNode 0 MemFree: 524288 kB\n",
+            f"{node}1/meminfo": "Node 1 MemTotal: 67108864 kB\nNode 1 MemFree: 524288 kB\n",
+            f"{huge}/enabled": "[always] madvise never\n",
+            f"{huge}/defrag": "[always] madvise never\n",
+        },
+    )
+    server.run(70)
+    assert server.host.names("warning") == {"ZoneReclaim"}
+    assert server.host.names("info") == {"HugepageDefrag"}
+    server.run(30, **server.now.collapse())
+    advice = server.alert("ReclaimStall").annotation("advice")
+    assert "likely cause is that a NUMA node" in advice
+    assert "sysctl -w vm.zone_reclaim_mode=0" in advice
+    assert "likely cause is that tasks compact" in advice
+
+
+def test_allocations_that_wait_for_memory_are_information(tmp_path: Path) -> None:
+    """C2: 120 direct reclaims a second; all tasks waited for 12 % of the last minute."""
+    for name, ends in (("count", {"allocstall": 7400}), ("pressure", {"pressure_full": 12.0})):
+        (tmp_path / name).mkdir()
+        server = Server(tmp_path / name)
+        server.run(20, **ends)
+        assert server.host.names() == server.host.names("info") == {"DirectReclaim"}
+
+
+def test_swapping_for_ten_minutes_without_a_break_is_a_warning(tmp_path: Path) -> None:
+    """L5: some pages every second, swap used."""
+    server = Server(tmp_path)
+    server.run(595, step=5.0, swap_free=5 * GIB_KB, swapped_out=50_000)
+    assert server.host.names() == set()
+    server.run(15, step=5.0, swap_free=4 * GIB_KB, swapped_out=60_000)
+    assert server.host.names() == server.host.names("warning") == {"Swapping"}
+
+
+def test_a_machine_without_swap_is_told_so_and_a_small_one_is_not(tmp_path: Path) -> None:
+    """L5: 128 GiB and no swap; 4 GiB and none."""
+    for name, kilobytes in (("large", 128 * GIB_KB), ("small", 4 * GIB_KB)):
+        (tmp_path / name).mkdir()
+        server = Server(tmp_path / name)
+        server.now.swap_total = server.now.swap_free = 0
+        server.run(2, total=kilobytes)
+        assert server.host.names("info") == ({"NoSwap"} if name == "large" else set())
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"zone_reclaim_mode": 1}, set()),
+        ({"bdflush": 0}, {"Bdflush"}),
+        ({"swappiness": 0}, {"SwappinessZero"}),
+        ({"swappiness": 0, "overcommit_memory": 2}, set()),
+        ({"dirty_ratio": 40}, {"DirtyRatioLarge"}),
+        ({"dirty_ratio": 39}, set()),
+    ],
+)
+def test_risky_settings_are_information(
+    tmp_path: Path, settings: dict[str, int], expected: set[str]
+) -> None:
+    """L1, L2, L6, L9 on a machine with one memory node whose disks nobody has measured."""
+    server = Server(tmp_path)
+    server.set("vm/", **settings)
+    server.run(2)
+    assert server.host.names() == server.host.names("info") == expected
+
+
+def test_a_task_the_kernel_reports_as_hung_is_critical_until_it_is_seen_to_be_over(
+    tmp_path: Path,
+) -> None:
+    """B4 on 6.1: the last line of the log is out and tasks wait, so nobody can tell; then none."""
+    server = Server(tmp_path)
+    server.set("kernel/hung_task_", timeout_secs=120, warnings=1)
+    server.run(20, blocked=3)
+    assert server.host.names() == set()
+    server.set("kernel/hung_task_", warnings=0)
+    server.run(20)
+    assert server.host.names("notice") == {"HungTaskLogSilent"}
+    assert server.host.names("critical") == {"HungTask"}
+    assert server.alert("HungTask").annotation("summary") == (
+        "the kernel reported hung tasks 1 times in 10 minutes: blocked for over 2m 0s"
+    )
+    assert "kernel.hung_task_warnings=10" in server.alert("HungTask").annotation("advice")
+    server.run(700, step=5.0)
+    assert server.alert("HungTask").state.value == "unknown"
+    server.run(40, step=5.0, blocked=0)
+    assert server.alert("HungTask").state.value == "resolved"
+
+
+def test_a_disk_whose_commands_time_out_is_a_warning(tmp_path: Path) -> None:
+    """B5: iotmo_cnt 0x1 to 0x3."""
+    server = Server(tmp_path)
+    base = "/sys/class/scsi_device/0:0:1:0/device"
+    files: dict[str, str | None] = {f"{base}/block/sda": None, f"{base}/state": "running\n"}
+    files["/sys/class/scsi_host"] = None
+    write_tree(server.directory, {**files, f"{base}/iotmo_cnt": "0x1\n"})
+    server.run(20)
+    assert server.host.names() == set()
+    write_tree(server.directory, {f"{base}/iotmo_cnt": "0x3\n"})
+    server.run(20)
+    assert server.host.names() == server.host.names("warning") == {"ScsiTimeouts"}
+    assert server.alert("ScsiTimeouts").annotation("summary") == (
+        "2 SCSI commands timed out in 10 minutes"
+    )
