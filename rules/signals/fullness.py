@@ -10,6 +10,7 @@ long as it is remembered (a week).
 
 from __future__ import annotations
 
+import itertools
 import statistics
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
@@ -62,18 +63,22 @@ FAMILIES = (
 
 
 class Horizon(NamedTuple):
-    """One way to look back: stretches of time, how many, how many at least, how far it tells."""
+    """One way to look back: stretches of time, how many, how many at least, how far it tells.
+
+    `kept`: how many are remembered, for what was least left in them.
+    """
 
     stretch_seconds: float
     stretches: int
     fewest: int
     farthest_seconds: float
+    kept: int
 
 
 HORIZONS = (
-    Horizon(1800.0, 12, 12, DAY_SECONDS),
-    Horizon(7200.0, 12, 12, 4 * DAY_SECONDS),
-    Horizon(DAY_SECONDS, 7, 3, 60 * DAY_SECONDS),
+    Horizon(1800.0, 12, 12, DAY_SECONDS, 12),
+    Horizon(7200.0, 12, 12, 4 * DAY_SECONDS, 12),
+    Horizon(DAY_SECONDS, 7, 3, 60 * DAY_SECONDS, 15),
 )
 
 
@@ -186,7 +191,7 @@ def full_in_seconds(track: Track, left: float) -> float | None:
 def _extended(past: Past, horizon: Horizon, left: float, now: float) -> Past:
     """Return the past with `left` in it; a stretch ends with the first look after its time."""
     # Half a stretch of slack: the stretches of a slow source are a little longer than asked for.
-    oldest = now - (horizon.stretches + 0.5) * horizon.stretch_seconds
+    oldest = now - (horizon.kept + 0.5) * horizon.stretch_seconds
     points = past.points
     if not oldest <= points[0][0] <= points[-1][0] <= now:
         points = tuple(point for point in points if oldest <= point[0] <= now)
@@ -194,31 +199,33 @@ def _extended(past: Past, horizon: Horizon, left: float, now: float) -> Past:
     if not points:
         return Past(((now, left),), left)
     if now - points[-1][0] >= horizon.stretch_seconds:
-        return Past((*points, (now, least))[-horizon.stretches - 1 :], left)
+        return Past((*points, (now, least))[-horizon.kept - 1 :], left)
     return replace(past, points=points, least=least)
 
 
 def _judged(pasts: tuple[Past, ...]) -> tuple[Past, ...]:
     return tuple(
-        replace(past, rate=_rate(past, horizon), low=_low(past, pasts))
+        replace(past, rate=_rate(past, horizon), low=_low(past, horizon, pasts))
         for past, horizon in zip(pasts, HORIZONS, strict=True)
     )
 
 
 def _rate(past: Past, horizon: Horizon) -> float | None:
     """Return what is lost a second: more than half of the stretches lost at least as much."""
+    points = past.points[-horizon.stretches - 1 :]
     lost = [
         (before - after) / (ended - began)
-        for (began, before), (ended, after) in zip(past.points, past.points[1:], strict=False)
+        for (began, before), (ended, after) in itertools.pairwise(points)
         if ended > began
     ]
     rate = statistics.median_low(lost) if len(lost) >= horizon.fewest else 0.0
     return rate if rate > 0 else None
 
 
-def _low(past: Past, pasts: tuple[Past, ...]) -> float | None:
+def _low(past: Past, horizon: Horizon, pasts: tuple[Past, ...]) -> float | None:
     """Return the least that was left before the climb that goes on now, as far as remembered."""
-    began, _ = max(past.points, key=lambda point: (point[1], point[0]))
+    points = past.points[-horizon.stretches - 1 :]
+    began, _ = max(points, key=lambda point: (point[1], point[0]))
     return min((left for p in pasts for at, left in p.points if at < began), default=None)
 
 
