@@ -10,6 +10,7 @@ from iowarden.collectors import table
 from iowarden.collectors.files import Root
 from iowarden.collectors.recording import Player
 from iowarden.collectors.table import collect
+from iowarden.daemon.loop import HOTPLUG_SOURCES
 from iowarden.rules import incidents, report
 from iowarden.rules.engine import Engine
 from iowarden.rules.incidents import Due, Incidents, Policy
@@ -79,6 +80,10 @@ class Host:
         )
         self.mails += [Mail(uptime, due) for due in dues]
         self.history.append((uptime, self.signals()))
+
+    def announced(self) -> None:
+        """Have the devices looked at with the next tick, as after an announcement of the kernel."""
+        self._due.update(dict.fromkeys(HOTPLUG_SOURCES, 0.0))
 
     def _measured(self, alert: Alert) -> tuple[report.Evidence, ...]:
         assert self.engine is not None

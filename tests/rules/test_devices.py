@@ -1,0 +1,169 @@
+"""Disks that come, go, change their names or are replaced."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import pytest
+from support.machine import disk, topology
+from support.recordings import write_tree
+from support.simulation import Simulation
+
+from iowarden.collectors.mounts import Mount
+from iowarden.rules import devices
+from iowarden.rules.devices import Change, Devices, identity
+from iowarden.rules.notice import Reason, Severity
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from iowarden.collectors.block import Device
+
+HUNG = {"sda": 3}
+
+
+def numbered(device: Device, diskseq: int) -> Device:
+    """A disk that came up as the n-th of all that ever did."""
+    return dataclasses.replace(device, diskseq=diskseq)
+
+
+def mounted(source: str, mount_point: str) -> Mount:
+    """A mount."""
+    return Mount("8:1", source, "/", mount_point, "ext4", ("rw",), ("rw",))
+
+
+def test_a_disk_that_came_and_one_that_went_are_events() -> None:
+    """sda stays, sdb goes, sdc comes: each is told by its serial number."""
+    before = topology(disk("sda", serial="A"), disk("sdb", serial="B"))
+    after = topology(disk("sda", serial="A"), disk("sdc", serial="C"))
+    events = devices.changes(before, after)
+    assert [(e.change, e.name, e.identity.object) for e in events] == [
+        (Change.REMOVED, "sdb", "sdb (serial B)"),
+        (Change.ADDED, "sdc", "sdc (serial C)"),
+    ]
+
+
+def test_a_disk_under_another_name_is_renamed() -> None:
+    """A cable was replugged: the same serial number comes up as sdc."""
+    before = topology(disk("sda", serial="A"), disk("sdb", serial="B"))
+    after = topology(disk("sda", serial="A"), disk("sdc", serial="B"))
+    (event,) = devices.changes(before, after)
+    assert (event.change, event.name, event.was) == (Change.RENAMED, "sdc", "sdb")
+
+
+def test_another_disk_under_the_same_name_is_a_replacement() -> None:
+    """sdb was swapped: what stood on the old one is told, and which one has its name now."""
+    before = topology(
+        disk("sdb", serial="B", holders=("md0",)), disk("md0", slaves=("sdb",), leaf=False)
+    )
+    after = topology(disk("sdb", serial="X"))
+    (event,) = devices.changes(
+        before, after, [mounted("/dev/md0", "/srv"), mounted("/dev/sda1", "/")]
+    )
+    assert (event.change, event.identity.object, event.was) == (
+        Change.REPLACED,
+        "sdb (serial B)",
+        "sdb (serial X)",
+    )
+    assert event.carried == ("md0", "/srv")
+
+
+def test_diskseq_tells_a_disk_without_serial_number_from_the_next_of_its_name() -> None:
+    """Two sticks without a number in one slot: the second is another one, and so is told."""
+    before = topology(numbered(disk("sdb"), 7))
+    assert devices.changes(before, topology(numbered(disk("sdb"), 7))) == []
+    events = devices.changes(before, topology(numbered(disk("sdb"), 9)))
+    assert [event.change for event in events] == [Change.REMOVED, Change.ADDED]
+
+
+def test_a_serial_number_that_cannot_be_read_for_once_is_no_other_disk() -> None:
+    """A sick disk does not answer for its VPD page: it is still the same disk."""
+    before = topology(disk("sda", serial="A"))
+    assert devices.changes(before, topology(disk("sda"))) == []
+
+
+def test_two_names_of_a_disk_may_be_swapped() -> None:
+    """sda and sdb come up the other way round: both are renamed, nothing is gone."""
+    before = topology(numbered(disk("sda", serial="A"), 1), numbered(disk("sdb", serial="B"), 2))
+    after = topology(numbered(disk("sda", serial="B"), 3), numbered(disk("sdb", serial="A"), 4))
+    events = devices.changes(before, after)
+    assert [(e.change, e.was, e.name) for e in events] == [
+        (Change.RENAMED, "sda", "sdb"),
+        (Change.RENAMED, "sdb", "sda"),
+    ]
+    state = devices.step(Devices(), events, after, 10.0)
+    assert state.gone == {}
+
+
+def test_a_partition_is_its_disk() -> None:
+    """An error on sda1 belongs to the incident of sda."""
+    whole = dataclasses.replace(disk("sda", serial="A"), partitions=("sda1",))
+    assert identity(topology(whole), "sda1") == identity(topology(whole), "sda")
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Simulation:
+    """A host with two disks; a file system of sda is mounted."""
+    simulation = Simulation(tmp_path)
+    simulation.add_disk("sda", "S1")
+    simulation.add_disk("sdb", "S2")
+    write_tree(
+        simulation.directory,
+        {
+            "/sys/block/sda/sda1/partition": "1\n",
+            "/proc/1/mountinfo": "25 1 8:1 / /srv rw,noatime - ext4 /dev/sda1 rw\n",
+        },
+    )
+    simulation.run(20, writes={"sda": 1_000_000})
+    return simulation
+
+
+def test_a_disk_that_vanishes_with_a_file_system_on_it_is_critical(machine: Simulation) -> None:
+    """It is told at once with what stood on it; it is over when the disk is back as sdc."""
+    machine.pull_disk("sda")
+    machine.run(5)
+    (mail,) = machine.host.mails
+    assert (mail.due.reason, mail.due.incident.severity) == (Reason.OPENED, Severity.CRITICAL)
+    assert mail.due.incident.object == "sda (SIMULATED HDD, serial S1)"
+    assert "/srv" in mail.due.incident.members[0].summary
+    machine.run(600)
+    assert len(machine.host.mails) == 1
+    machine.add_disk("sdc", "S1")
+    machine.host.announced()
+    machine.run(610)
+    assert machine.host.reasons() == ["opened", "all clear"]
+
+
+def test_a_disk_that_carried_nothing_may_be_pulled(machine: Simulation) -> None:
+    """A spare disk goes: an event, no mail."""
+    machine.pull_disk("sdb")
+    machine.run(70)
+    assert machine.host.mails == []
+    assert machine.host.signals()['iowarden_device_events_total{event="removed"}'] == 1
+
+
+def test_a_disk_that_vanishes_while_it_hangs_is_not_well(machine: Simulation) -> None:
+    """The stalled disk is gone and another one has its name: no all clear for the old one."""
+    machine.run(20, in_flight=HUNG)
+    machine.run(60, in_flight=HUNG)
+    assert machine.host.reasons() == ["opened"]
+    machine.pull_disk("sda")
+    machine.add_disk("sda", "S9")
+    machine.run(700)
+    assert "all clear" not in machine.host.reasons()
+    stalls = [a for a in machine.host.engine.alerts() if a.name == "DeviceStall" and a.active]
+    assert {(a.state.value, a.object) for a in stalls} == {
+        ("unknown", "sda (SIMULATED HDD, serial S1)")
+    }
+
+
+def test_the_next_disk_of_a_name_has_an_incident_of_its_own(machine: Simulation) -> None:
+    """The new sda hangs as well: a second disk is a second incident, the first stays open."""
+    machine.run(60, in_flight=HUNG)
+    machine.pull_disk("sda")
+    machine.add_disk("sda", "S9")
+    machine.run(20, writes={"sda": 1_000_000})
+    machine.run(60, in_flight=HUNG)
+    objects = {i.object for i in machine.host.incidents.by_key.values() if i.firing}
+    assert objects == {"sda (SIMULATED HDD, serial S1)", "sda (SIMULATED HDD, serial S9)"}

@@ -1,0 +1,117 @@
+"""A host whose counters are set second by second, with everything the program concludes."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+from support.host import Host
+from support.recordings import write_tree
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+PAGE = 4096
+START = 1_800_000_000.0
+UPTIME = 1000.0
+"""Long after boot: the guard of the first two minutes plays no part unless a test wants it."""
+
+
+class Simulation:
+    """A host with disks whose counters are set second by second."""
+
+    def __init__(self, tmp_path: Path, *, uptime: float = UPTIME, laptop_mode: int = 0) -> None:
+        self.directory = tmp_path / "root"
+        self.host = Host(self.directory)
+        self.second = 0
+        self.uptime = uptime
+        self.disks: dict[str, list[int]] = {}
+        self._written: dict[str, str] = {}
+        write_tree(
+            self.directory,
+            {
+                "/proc/sys/vm/dirty_ratio": "20\n",
+                "/proc/sys/vm/dirty_background_ratio": "10\n",
+                "/proc/sys/vm/dirty_bytes": "0\n",
+                "/proc/sys/vm/dirty_background_bytes": "0\n",
+                "/proc/sys/vm/dirty_expire_centisecs": "3000\n",
+                "/proc/sys/vm/dirty_writeback_centisecs": "500\n",
+                "/proc/sys/vm/laptop_mode": f"{laptop_mode}\n",
+                "/proc/sys/kernel/osrelease": "6.1.0-28-amd64\n",
+            },
+        )
+
+    def add_disk(self, name: str, serial: str = "") -> None:
+        """Plug a disk in."""
+        base = f"/sys/block/{name}"
+        files: dict[str, str | bytes | None] = {
+            f"{base}/slaves": None,
+            f"{base}/holders": None,
+            f"{base}/size": "1953525168\n",
+            f"{base}/device/timeout": "30\n",
+            f"{base}/device/model": "SIMULATED HDD\n",
+        }
+        if serial:
+            files[f"{base}/device/vpd_pg80"] = b"\0\x80\0" + bytes([len(serial)]) + serial.encode()
+        write_tree(self.directory, files)
+        self.disks[name] = [0, 0, 0]
+
+    def pull_disk(self, name: str) -> None:
+        """Take a disk away; the kernel announces it, as it announces one that was plugged in."""
+        shutil.rmtree(self.directory / f"sys/block/{name}")
+        del self.disks[name]
+        self.host.announced()
+
+    def run(
+        self,
+        seconds: int,
+        *,
+        queued: int = 0,
+        threshold: int = 1_000_000_000,
+        background: int = 500_000_000,
+        blocked: int = 0,
+        writes: Mapping[str, int] | None = None,
+        in_flight: Mapping[str, int] | None = None,
+    ) -> None:
+        """Let seconds pass: bytes queued, the kernel's limits, tasks blocked, bytes per second."""
+        for _ in range(seconds):
+            lines = []
+            for number, (name, counters) in enumerate(self.disks.items()):
+                written = (writes or {}).get(name, 0)
+                counters[0] += written
+                counters[1] += -(-written // 1_000_000)
+                counters[2] = (in_flight or {}).get(name, 0)
+                sectors, completed = counters[0] // 512, counters[1]
+                lines.append(
+                    f"8 {number * 16} {name} 0 0 0 0 {completed} 0 {sectors} 0 {counters[2]} 0 0"
+                    " 0 0 0 0 0 0\n"
+                )
+            self._write(
+                {
+                    "/proc/diskstats": "".join(lines),
+                    "/proc/meminfo": (
+                        "MemTotal: 8000000 kB\nMemFree: 500000 kB\nBuffers: 1 kB\nCached: 1 kB\n"
+                        f"Dirty: {queued // 1024} kB\nWriteback: 0 kB\n"
+                    ),
+                    "/proc/vmstat": (
+                        f"nr_dirty {queued // PAGE}\nnr_writeback 0\nnr_dirtied 0\nnr_written 0\n"
+                        f"nr_dirty_threshold {threshold // PAGE}\n"
+                        f"nr_dirty_background_threshold {background // PAGE}\n"
+                        "pgpgin 0\npgpgout 0\n"
+                    ),
+                    "/proc/stat": (
+                        "cpu  1 0 1 1 1 0 0 0 0 0\nintr 0\nctxt 0\nbtime 1799999000\nprocesses 1\n"
+                        f"procs_running 1\nprocs_blocked {blocked}\n"
+                    ),
+                },
+            )
+            self.host.tick(self.uptime + self.second, START + self.second)
+            self.second += 1
+
+    def _write(self, files: Mapping[str, str]) -> None:
+        """Write what differs from the second before."""
+        write_tree(
+            self.directory, {p: text for p, text in files.items() if self._written.get(p) != text}
+        )
+        self._written.update(files)
