@@ -105,7 +105,8 @@ def step(state: PhantomState, view: View) -> tuple[PhantomState, list[Sample] | 
     }
     scarce = _scarce_pages(state.memory, vmstat, meminfo)
     reading = [state.identities[n] for n, each in judged.items() if scarce and _reads(each)]
-    held = state.held.step(reading, now, WINDOW_SECONDS)
+    # A quarter of the writes is soon the mean of a minute: it began in the last step at the latest.
+    held = state.held.step(reading, now, STEP_SECONDS)
     usual = _usual(state, judged)
     samples = held.samples(SECONDS, now, state.identities)
     samples += (

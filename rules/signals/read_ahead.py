@@ -134,6 +134,7 @@ def step(state: ReadAheadState, view: View) -> tuple[ReadAheadState, list[Sample
         if key not in reading and _capped(each, seen, best.get(key, 0.0)):
             capped.add(key)
         best[key] = max(best.get(key, 0.0), seen.read_bytes_per_second)
+    # Nine tenths of a minute busy: it held for the whole minute.
     held = state.held.step(capped, now, WINDOW_SECONDS)
     state = replace(state, held=held, best=best, means=means, at_seconds=now)
     samples = held.samples(SECONDS, now, keys)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.vocabulary import KIB, Family, Sample
 from iowarden.rules.signals import activity, read_ahead, volume
-from iowarden.rules.signals.activity import WINDOW_SECONDS
+from iowarden.rules.signals.activity import STEP_SECONDS
 from iowarden.rules.signals.held import NOTHING, Held
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def split_step(state: SplitState, view: View) -> tuple[SplitState, list[Sample] 
     limited = {name: queue for name, queue in queues.items() if _limited(queue)}
     devices = activity.told(means) if limited else {}
     names = {n for n, q in limited.items() if n in devices and _full(devices[n], q)}
-    held = state.held.step(names, now, WINDOW_SECONDS)
+    held = state.held.step(names, now, STEP_SECONDS)
     samples = held.samples(SPLIT, now, {name: name for name in names})
     return SplitState(held, means, samples), samples
 

@@ -1,0 +1,280 @@
+"""Incidents R1, R2 and R4 as recordings, made of the numbers in which they were told.
+
+What was not told (counts of requests, sizes of memory) is chosen to agree with what was.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from support.recordings import write_recording
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+KIB, MB = 1024, 1_000_000
+FRAME_SECONDS = 4
+"""Between two looks further apart than 5 s nobody looked."""
+UPTIME = 10_000.0
+Files = dict[str, str | bytes | None]
+
+
+class Load(NamedTuple):
+    """What a device does in a second."""
+
+    reads: float = 0.0
+    read_bytes: float = 0.0
+    writes: float = 0.0
+    written_bytes: float = 0.0
+    busy: float = 0.0
+    """Share of the second with a request in flight."""
+    in_flight: int = 0
+    wait_seconds: float = 0.0
+    """Mean time of a request."""
+
+
+def reading(bytes_per_second: float, size_bytes: float, in_flight: int) -> Load:
+    """Return a device kept busy by readers: requests of a size, so many in flight."""
+    reads = bytes_per_second / size_bytes
+    return Load(reads, bytes_per_second, 0, 0, 1.0, in_flight, in_flight / reads)
+
+
+class Story:
+    """A machine whose files change as time passes; `frames` make a recording."""
+
+    def __init__(self, *, kernel: str = "6.1.0-28-amd64", memory_bytes: int = 32 << 30) -> None:
+        """Begin with a machine without disks, long after boot."""
+        self.frames: list[tuple[float, Files]] = []
+        self.now = UPTIME
+        self._pending: Files = {
+            f"/proc/sys/{key}": f"{value}\n"
+            for key, value in {
+                "vm/dirty_ratio": 10,
+                "vm/dirty_background_ratio": 5,
+                "vm/dirty_bytes": 0,
+                "vm/dirty_background_bytes": 0,
+                "vm/dirty_expire_centisecs": 3000,
+                "vm/dirty_writeback_centisecs": 500,
+                "vm/laptop_mode": 0,
+                "vm/swappiness": 60,
+                "vm/overcommit_memory": 0,
+                "vm/zone_reclaim_mode": 0,
+                "kernel/osrelease": kernel,
+            }.items()
+        }
+        self._memory = memory_bytes
+        self._counters: dict[str, list[float]] = {}
+        self._faults = self._refaults = self._iowait = 0.0
+
+    def change(self, files: Mapping[str, str | bytes | None]) -> None:
+        """Let files differ from the next frame on."""
+        self._pending |= files
+
+    def add_disk(
+        self,
+        name: str,
+        *,
+        address: str = "",
+        read_ahead_kb: int = 128,
+        max_sectors_kb: int = 512,
+        chunk_bytes: int = 512,
+        rotational: int = 1,
+        depth: int = 64,
+        scheduler: str = "[none] mq-deadline",
+        vendor: str = "ATA",
+        model: str = "DISK",
+        optimal_bytes: int = 0,
+        start_sector: int = 2048,
+    ) -> None:
+        """Add a disk with one partition; `address` makes it a SCSI device."""
+        base, queue = f"/sys/block/{name}", f"/sys/block/{name}/queue"
+        partition = f"{name}p1" if name[-1].isdigit() else f"{name}1"
+        self.change(
+            {
+                f"{base}/slaves": None,
+                f"{base}/holders": None,
+                f"{base}/size": "1953525168\n",
+                f"{base}/ro": "0\n",
+                f"{base}/alignment_offset": "0\n",
+                f"{base}/device/vendor": f"{vendor}\n",
+                f"{base}/device/model": f"{model}\n",
+                f"{base}/device/vpd_pg80": b"\0\x80\0\x05SN-" + name[-2:].encode(),
+                f"{queue}/rotational": f"{rotational}\n",
+                f"{queue}/read_ahead_kb": f"{read_ahead_kb}\n",
+                f"{queue}/max_sectors_kb": f"{max_sectors_kb}\n",
+                f"{queue}/max_hw_sectors_kb": "1024\n",
+                f"{queue}/minimum_io_size": f"{chunk_bytes}\n",
+                f"{queue}/optimal_io_size": f"{optimal_bytes}\n",
+                f"{queue}/physical_block_size": "512\n",
+                f"{queue}/logical_block_size": "512\n",
+                f"{queue}/chunk_sectors": "0\n",
+                f"{queue}/nr_requests": f"{2 * depth}\n",
+                f"{queue}/scheduler": f"{scheduler}\n",
+                f"{base}/{partition}/partition": "1\n",
+                f"{base}/{partition}/start": f"{start_sector}\n",
+                f"{base}/{partition}/size": "1953000000\n",
+                f"{base}/{partition}/alignment_offset": "0\n",
+            }
+        )
+        if address:
+            device = f"/sys/class/scsi_device/{address}/device"
+            self.change(
+                {
+                    f"{base}/device/scsi_device/{address}": None,
+                    f"{device}/type": "0\n",
+                    f"{device}/state": "running\n",
+                    f"{device}/queue_depth": f"{depth}\n",
+                    f"{device}/timeout": "60\n",
+                    f"{device}/block/{name}": None,
+                }
+            )
+        self._counters[name] = [0.0] * 11
+
+    def add_host(self, number: int, driver: str, can_queue: int) -> None:
+        """Add a SCSI host adapter."""
+        base = f"/sys/class/scsi_host/host{number}"
+        self.change(
+            {
+                f"{base}/proc_name": f"{driver}\n",
+                f"{base}/can_queue": f"{can_queue}\n",
+                f"{base}/cmd_per_lun": f"{can_queue}\n",
+                f"{base}/host_busy": "0\n",
+            }
+        )
+
+    def run(
+        self,
+        seconds: int,
+        loads: Mapping[str, Load] | None = None,
+        *,
+        faults: float = 0.0,
+        refaults: float = 0.0,
+        available: float = 0.6,
+        blocked: int = 0,
+        load_average: float = 0.1,
+    ) -> None:
+        """Let time pass; `faults` and `refaults` a second, `available` as a share of memory."""
+        for _ in range(0, seconds, FRAME_SECONDS):
+            lines = []
+            for number, (name, counters) in enumerate(self._counters.items()):
+                load = (loads or {}).get(name, Load())
+                for at, rate in (
+                    (0, load.reads),
+                    (2, load.read_bytes / 512),
+                    (3, load.reads * load.wait_seconds * 1000),
+                    (4, load.writes),
+                    (6, load.written_bytes / 512),
+                    (7, load.writes * load.wait_seconds * 1000),
+                    (9, load.busy * 1000),
+                    (10, (load.reads + load.writes) * load.wait_seconds * 1000),
+                ):
+                    counters[at] += rate * FRAME_SECONDS
+                counters[8] = load.in_flight
+                lines.append(f"8 {number * 16} {name} {' '.join(str(int(c)) for c in counters)}\n")
+            self._faults += faults * FRAME_SECONDS
+            self._refaults += refaults * FRAME_SECONDS
+            self._iowait += 100 * FRAME_SECONDS if blocked else 0
+            kib = self._memory // KIB
+            files: Files = {
+                "/proc/diskstats": "".join(lines),
+                "/proc/meminfo": (
+                    f"MemTotal: {kib} kB\nMemFree: {kib // 50} kB\n"
+                    f"MemAvailable: {int(kib * available)} kB\nBuffers: 1000 kB\n"
+                    f"Cached: {kib // 2} kB\nShmem: 0 kB\nActive: {kib // 4} kB\n"
+                    f"Inactive: {kib // 4} kB\nMapped: 1000 kB\nAnonPages: {kib // 8} kB\n"
+                    f"Dirty: 1000 kB\nWriteback: 0 kB\nSwapTotal: 8000000 kB\n"
+                    "SwapFree: 8000000 kB\n"
+                ),
+                "/proc/vmstat": (
+                    f"nr_dirty 250\nnr_writeback 0\nnr_dirtied 0\nnr_written 0\n"
+                    f"nr_dirty_threshold {kib // 40}\nnr_dirty_background_threshold {kib // 80}\n"
+                    f"pgpgin 0\npgpgout 0\npswpin 0\npswpout 0\npgmajfault {int(self._faults)}\n"
+                    f"workingset_refault_file {int(self._refaults)}\n"
+                ),
+                "/proc/stat": (
+                    f"cpu  1 0 1 1 {int(self._iowait)} 0 0 0 0 0\nintr 0\nctxt 0\n"
+                    "btime 1799990000\nprocesses 1\nprocs_running 1\n"
+                    f"procs_blocked {blocked}\n"
+                ),
+                "/proc/loadavg": f"{load_average:.2f} {load_average:.2f} 0.10 1/500 12345\n",
+            }
+            self.frames.append((self.now, {**self._pending, **files}))
+            self._pending = {}
+            self.now += FRAME_SECONDS
+
+    def record(self, directory: Path) -> str:
+        """Write all of it as a recording and return its path."""
+        return write_recording(directory, self.frames)
+
+
+PARALLEL_READERS = Load(640, 40.96 * MB, 0, 0, 1.0, 5, 5 / 640)
+"""R1: five readers in pieces of 64 kB, the disks seeking from one to the next."""
+
+
+def r1(directory: Path) -> str:
+    """R1 (2010): an Areca 1280ML volume reads ahead 64 kB; load in the hundreds; 8 MB cures it."""
+    story = Story(kernel="2.6.32-5-amd64")
+    story.add_host(0, "arcmsr", 128)
+    story.add_disk(
+        "sda",
+        address="0:0:0:0",
+        read_ahead_kb=64,
+        chunk_bytes=64 * KIB,
+        depth=32,
+        scheduler="noop [deadline] cfq",
+        vendor="Areca",
+        model="ARC-1280-VOL#00",
+    )
+    story.run(60)
+    story.run(600, {"sda": PARALLEL_READERS}, blocked=5, load_average=240.0)
+    story.change(
+        {
+            "/sys/block/sda/queue/read_ahead_kb": "8192\n",
+            "/sys/block/sda/queue/max_sectors_kb": "64\n",
+        }
+    )
+    story.run(1000, {"sda": reading(450 * MB, 64 * KIB, 30)}, blocked=1, load_average=5.0)
+    return story.record(directory)
+
+
+HOG = Load(0, 0, 400, 50 * MB, 1.0, 254, 0.5)
+STARVED = Load(2, 16 * KIB, 2, 16 * KIB, 1.0, 3, 0.75)
+
+
+def r2(directory: Path) -> str:
+    """R2 (2006): two 3ware 8506-4; a busy disk takes all 254 commands of one; 32 each cure it."""
+    story = Story(kernel="2.6.16-2-686", memory_bytes=2 << 30)
+    names = iter("abcdefgh")
+    for host in (0, 1):
+        story.add_host(host, "3w-xxxx", 254)
+        for target in range(4):
+            story.add_disk(
+                f"sd{next(names)}",
+                address=f"{host}:0:{target}:0",
+                depth=254 if host == 0 else 32,
+                read_ahead_kb=1024,
+                scheduler="noop anticipatory [deadline] cfq",
+                vendor="3ware",
+                model="Logical Disk",
+            )
+    story.run(20)
+    victims = {f"sd{letter}": STARVED for letter in "bcd"}
+    story.run(300, {"sda": HOG, **victims}, blocked=4, load_average=40.0)
+    story.change({f"/sys/class/scsi_device/0:0:{n}:0/device/queue_depth": "32\n" for n in range(4)})
+    served = {f"sd{letter}": Load(30, 500_000, 10, 100_000, 0.4, 1, 0.01) for letter in "bcd"}
+    story.run(800, {"sda": HOG._replace(in_flight=32, wait_seconds=0.08), **served}, blocked=1)
+    return story.record(directory)
+
+
+def r4(directory: Path) -> str:
+    """R4 (2023): a database that only writes makes its SSD read 45 MB/s; MADV_RANDOM cures it."""
+    story = Story(memory_bytes=64 << 30)
+    story.add_disk("nvme0n1", rotational=0, model="NVME SSD")
+    writes = Load(0, 0, 600, 40 * MB, 0.3, 2, 0.001)
+    reads = 45 * MB / (98 * KIB)
+    phantom = writes._replace(reads=reads, read_bytes=45 * MB, busy=0.6)
+    story.run(180, {"nvme0n1": writes._replace(reads=20, read_bytes=1 * MB)}, available=0.05)
+    story.run(600, {"nvme0n1": phantom}, faults=3000, refaults=5000, available=0.05)
+    story.run(1300, {"nvme0n1": writes._replace(reads=10, read_bytes=500_000)}, available=0.05)
+    return story.record(directory)
