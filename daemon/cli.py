@@ -229,7 +229,13 @@ def _run(arguments: argparse.Namespace) -> int:
     log = journal.Log(foreground=not under_systemd, level=settings.log_level)
     clock, player, root = _machine(arguments.play)
     readers = Readers(table.SOURCES, settings.period_seconds, root, clock.now, events.put)
-    engine = Engine(groups, readers.sources, clock.now(), settings.rule_interval_seconds)
+    engine = Engine(
+        groups,
+        readers.sources,
+        clock.now(),
+        settings.rule_interval_seconds,
+        expose_node=settings.expose_node,
+    )
     exposition = Exposition(lambda text: events.put(Trouble("metrics", text)))
 
     def load() -> tuple[configuration.Config, list[RuleGroup]]:

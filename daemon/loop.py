@@ -48,7 +48,7 @@ STATE_WAIT_SECONDS = 5.0
 HTTP_RETRY_SECONDS = 30.0
 HOTPLUG_SOURCES = ("block", "queue", "scsi", "md", "mounts")
 """What is read anew when the kernel announces a block device."""
-NEEDS_RESTART = ("state_directory", "listen", "http")
+NEEDS_RESTART = ("state_directory", "listen", "http", "expose_node")
 """Settings that a reload does not change."""
 HEALTHY_SECONDS = 30.0
 """As the watchdog of the unit: so long the loop may take for a turn."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from iowarden.collectors import node
 from iowarden.collectors.vocabulary import Chunk, Family, Labels, Outcome, Reading, Sample
 from iowarden.rules import alerts as life
 from iowarden.rules import devices
@@ -122,8 +123,14 @@ class Engine:
         sources: Sequence[Source],
         now: float,
         default_interval_seconds: float = 15.0,
+        *,
+        expose_node: bool = False,
     ) -> None:
-        """Take the rules and the sources; nothing is known yet at `now`."""
+        """Take the rules and the sources; nothing is known yet at `now`.
+
+        `expose_node`: whether `chunks` has node_exporter's series as well.
+        """
+        self._expose_node = expose_node
         self._sources = {s.name: SourceStatus(s) for s in sources}
         self._signal_state = signals.State()
         self._group_sources = {group.name: group.sources for group in signals.GROUPS}
@@ -244,9 +251,11 @@ class Engine:
             if name in fresh and status.outcome() is Outcome.OK:
                 status.samples = status.source.emit(status.value, names)
                 self._publish(name, status.source.families, status.samples, now)
+                self._expose(status)
             elif status.samples and not status.held(now):
                 status.samples = []
                 self._publish(name, status.source.families, (), now)
+                self._chunks.pop("node_" + name, None)
         self._publish("devices", devices.FAMILIES, devices.samples(self._devices), now)
         self._step_signals(fresh, now, uptime_seconds)
         if now - self._refreshed >= REFRESH_SECONDS:
@@ -369,6 +378,16 @@ class Engine:
             self._store.mark_stale(metric, labels, now)
         self._live[name] = live
         self._store.append_many(now, wanted)
+
+    def _expose(self, status: SourceStatus) -> None:
+        """Show a value as node_exporter's series, if that is asked for."""
+        if not self._expose_node or status.source.node is None:
+            return
+        key = "node_" + status.source.name
+        before = self._chunks.get(key)
+        version = 1 if before is None else before.version + 1
+        samples = status.source.node(status.value)
+        self._chunks[key] = node.chunk(status.source.name, samples, version)
 
     def _publish_status(self, now: float) -> None:
         samples: list[Sample] = []
