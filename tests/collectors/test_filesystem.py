@@ -22,10 +22,12 @@ from iowarden.collectors.filesystem import (
     unread_parts,
 )
 from iowarden.collectors.mounts import Mount, parse_mountinfo
+from iowarden.collectors.recording import Player, Recorder
 from iowarden.collectors.vocabulary import AbsentError, ParseError
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
+    from pathlib import Path
 
     from conftest import MachineMaker
 
@@ -195,6 +197,22 @@ def test_this_machine() -> None:
         found = os.statvfs(usage.mount_point)
         assert usage.size_bytes == found.f_blocks * found.f_frsize
     assert not [u.reason for u in value.unread.values() if "the host" in u.reason]
+
+
+def test_a_recording_of_this_machine_plays_again(tmp_path: Path) -> None:
+    """What was asked of the kernel is a text in the recording, read as any other."""
+    recorder = Recorder(str(tmp_path / "recording"), 4096)
+    root = Root("/", seen=recorder.root_seen)
+    try:
+        value = read_filesystems(root)
+    except AbsentError:
+        pytest.skip("'/proc/1/mountinfo' is hidden here")
+    recorder.frame(1.0, 2.0)
+    player = Player(str(tmp_path / "recording"), str(tmp_path / "played"))
+    player.advance()
+    again = read_filesystems(Root(str(tmp_path / "played")))
+    assert again.usage == value.usage
+    assert again.unread.keys() == value.unread.keys()
 
 
 def test_no_mount_table_no_answer(machine: MachineMaker) -> None:
