@@ -54,6 +54,7 @@ def seen(kept: Kept, key: str, value: float, now: float) -> None:
 
 def count(pairs: Pairs | None, value: float, now: float) -> Count:
     """Return a count after it was read as `value`."""
+    value = float(value)
     match pairs:
         case ((at, last), (grew, baseline)):
             if value < last:
@@ -69,7 +70,7 @@ def recent(pairs: Pairs | None, value: float, now: float) -> Count:
     """Return the same with the baseline set to `value` once nothing was added for a day."""
     counted = count(pairs, value, now)
     over = now - counted.grew_seconds > RECENT_SECONDS
-    return counted._replace(baseline=value) if over else counted
+    return counted._replace(baseline=counted.last) if over else counted
 
 
 def pairs(counted: Count) -> Pairs:

@@ -1,0 +1,389 @@
+"""File systems that fill, fail or turn read-only, on whole machines: who is told what, and when."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+from support.host import Host
+from support.recordings import write_tree
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from iowarden.rules.engine import Engine
+
+START = 1_800_000_000.0
+HOUR = 3600.0
+BLOCK = 4096
+GIB = 2**30
+ROOT = "25 1 8:1 / / {mount},relatime shared:1 - ext4 /dev/sda1 {super}\n"
+DISKSTATS = "".join(
+    f"8 {minor} {name} 0 0 0 0 0 0 0 0 0 0 0\n"
+    for minor, name in enumerate(["sda", "sda1", "sda2"])
+)
+HEALTHY = "rw,errors=remount-ro"
+UUID = "0b1c2d3e-0000-4000-8000-000000000001"
+
+
+class Machine:
+    """A host with '/' on sda1 (ext4), as files; time passes in looks."""
+
+    def __init__(self, tmp_path: Path) -> None:
+        self.directory = tmp_path / "root"
+        self.host = Host(self.directory)
+        self.now = START
+        self.write({"/proc/diskstats": DISKSTATS, "/etc/fstab": "UUID=1 / ext4 defaults 0 1\n"})
+        self.mount()
+        self.used(0.5)
+        self.errors(0)
+
+    def write(self, files: dict[str, str | bytes | None]) -> None:
+        """Write files of the kernel."""
+        write_tree(self.directory, files)
+
+    def mount(self, mount: str = "rw", superblock: str = HEALTHY, more: str = "") -> None:
+        """Mount '/' with these options of the mount and of the file system."""
+        text = ROOT.replace("{mount}", mount).replace("{super}", superblock)
+        self.write({"/proc/1/mountinfo": text + more})
+
+    def used(
+        self, ratio: float, *, size: int = 100 * GIB, where: str = "", inodes: float = 0.1
+    ) -> None:
+        """Fill a file system."""
+        blocks = size // BLOCK
+        free = blocks - int(blocks * ratio)
+        number = "8:2" if where else "8:1"
+        self.write(
+            {
+                f"{where}/.statvfs": (
+                    f"device_number {number}\nblock_bytes {BLOCK}\nfragment_bytes {BLOCK}\n"
+                    f"blocks {blocks}\nblocks_free {free}\nblocks_available {free}\n"
+                    f"files 1000000\nfiles_free {int(1_000_000 * (1 - inodes))}\n"
+                )
+            }
+        )
+
+    def errors(self, count: int, device: str = "sda1") -> None:
+        """Let ext4 have counted so many errors, the last now."""
+        path = f"/sys/fs/ext4/{device}"
+        files: dict[str, str | bytes | None] = {
+            f"{path}/errors_count": f"{count}\n",
+            f"{path}/warning_count": "0\n",
+        }
+        for which in ("first", "last") if count else ():
+            files |= {
+                f"{path}/{which}_error_time": f"{int(self.now)}\n",
+                f"{path}/{which}_error_func": "ext4_lookup\n",
+                f"{path}/{which}_error_line": "1858\n",
+                f"{path}/{which}_error_ino": "131074\n",
+                f"{path}/{which}_error_block": "0\n",
+            }
+        self.write(files)
+
+    def look(self, times: int = 1, every: float = 15.0) -> None:
+        """Let time pass."""
+        for _ in range(times):
+            self.host.tick(self.now - START + 1000.0, self.now)
+            self.now += every
+
+    def restart(self) -> None:
+        """Start the program anew, with what it keeps."""
+        before = self.host.engine
+        assert before is not None
+        memory, devices, alerts = before.remember(), before.known_devices(), before.alerts()
+        self.host.engine = None
+        self.host._due.clear()
+        self.look()
+        after: Engine | None = self.host.engine
+        assert after is not None
+        after.recall(memory, devices)
+        after.restore(alerts)
+
+    @property
+    def fired(self) -> list[tuple[str, str]]:
+        """Name and severity of every alert of a file system, in order."""
+        return [
+            (name, level)
+            for _, name, level in self.host.fired
+            if "FileSystem" in name or "Btrfs" in name
+        ]
+
+    def summary(self, name: str) -> str:
+        """Return what the first alert of this name says."""
+        assert self.host.engine is not None
+        return next(
+            a.annotation("summary")
+            for a in self.host.engine.alerts()
+            if a.name == name and a.active
+        )
+
+    def states(self, name: str) -> set[str]:
+        """Return the states of all alerts of this name."""
+        assert self.host.engine is not None
+        return {a.state.value for a in self.host.engine.alerts() if a.name == name}
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    """A healthy machine that was looked at for a minute."""
+    machine = Machine(tmp_path)
+    machine.look(4)
+    assert machine.fired == []
+    return machine
+
+
+def test_a_healthy_day_is_silent(machine: Machine) -> None:
+    """Half full, breathing, no errors: nothing fires and nobody is mailed."""
+    for number in range(24 * 4):
+        machine.used(0.5 + 0.01 * (number % 3))
+        machine.look(every=900.0)
+    assert machine.fired == []
+    assert machine.host.mails == []
+
+
+def test_an_error_of_ext4_is_critical_until_e2fsck_has_cleared_it(machine: Machine) -> None:
+    """The VM's case: one error, the count is kept over unmounting, e2fsck brings 0."""
+    machine.errors(1)
+    machine.look(2)
+    assert machine.fired == [("FileSystemErrors", "critical")]
+    assert (
+        machine.summary("FileSystemErrors") == "ext4 on sda1 met 1 new error, last in ext4_lookup"
+    )
+    assert machine.host.reasons() == ["opened"]
+    shutil.rmtree(machine.directory / "sys/fs/ext4/sda1")
+    (machine.directory / "sys/fs/ext4").mkdir(exist_ok=True)
+    machine.look(8)
+    assert machine.states("FileSystemErrors") == {"firing"}
+    machine.errors(0)
+    machine.look(2)
+    assert machine.states("FileSystemErrors") == {"resolved"}
+    machine.look(45)
+    assert machine.host.reasons() == ["opened", "all clear"]
+
+
+def test_errors_from_before_are_a_warning(tmp_path: Path) -> None:
+    """First sight is baseline: what was counted before is told, but as what it is."""
+    machine = Machine(tmp_path)
+    machine.errors(3)
+    machine.look(3)
+    assert machine.fired == [("FileSystemHadErrors", "warning")]
+    machine.errors(4)
+    machine.look(2)
+    assert machine.fired[-1] == ("FileSystemErrors", "critical")
+
+
+def test_an_error_in_a_crash_is_new_after_the_restart(machine: Machine) -> None:
+    """The count was 0 when the program was stopped; the machine came up with 1."""
+    machine.now += 2 * HOUR
+    machine.errors(1)
+    machine.now += 60.0
+    machine.restart()
+    machine.look(2)
+    assert ("FileSystemErrors", "critical") in machine.fired
+
+
+def test_another_disk_under_the_name_brings_old_errors(machine: Machine) -> None:
+    """Names are dealt anew at boot: errors of last year are not new ones."""
+    machine.now -= 3e7
+    machine.errors(5)
+    machine.now += 3e7 + 60.0
+    machine.restart()
+    machine.look(2)
+    assert machine.fired == [("FileSystemHadErrors", "warning")]
+
+
+@pytest.mark.parametrize(
+    "superblock",
+    ["rw,errors=remount-ro,emergency_ro", "ro,errors=remount-ro", "rw,shutdown"],
+    ids=["6.15 and later", "up to 6.11", "shut down"],
+)
+def test_a_file_system_the_kernel_turned_read_only_is_critical(
+    machine: Machine, superblock: str
+) -> None:
+    """The mount still says rw; what the file system says differs from kernel to kernel."""
+    machine.mount(superblock=superblock)
+    machine.look(2)
+    assert machine.fired == [("FileSystemReadOnly", "critical")]
+    assert machine.summary("FileSystemReadOnly") == "the kernel has made / read-only"
+    machine.mount()
+    machine.look(45)
+    assert machine.host.reasons() == ["opened", "all clear"]
+
+
+def test_errors_and_read_only_are_one_incident(machine: Machine) -> None:
+    """One cause, one thread: the disk's."""
+    machine.errors(1)
+    machine.mount(superblock="rw,emergency_ro")
+    machine.look(8)
+    assert {name for name, _ in machine.fired} == {"FileSystemErrors", "FileSystemReadOnly"}
+    assert len({mail.due.incident.identifier for mail in machine.host.mails}) == 1
+
+
+def test_a_remount_by_the_administrator_is_a_warning_after_five_minutes(machine: Machine) -> None:
+    """A command turns the mount and the file system; '/etc/fstab' wants it writable."""
+    machine.mount("ro", "ro")
+    machine.look(19)
+    assert machine.fired == []
+    machine.look(3)
+    assert machine.fired == [("FileSystemMountedReadOnly", "warning")]
+    machine.mount()
+    machine.look(2)
+    assert machine.states("FileSystemMountedReadOnly") == {"resolved"}
+
+
+def test_what_fstab_has_as_read_only_is_left_alone(tmp_path: Path) -> None:
+    """An intended read-only root, a bind mount of a container and an image."""
+    machine = Machine(tmp_path)
+    machine.write({"/etc/fstab": "UUID=1 / ext4 ro,noatime 0 1\n"})
+    machine.mount(
+        "ro",
+        "ro",
+        "30 25 8:1 /etc /srv/container/etc ro - ext4 /dev/sda1 ro\n"
+        "31 25 7:0 / /snap/core/1 rw - squashfs /dev/loop0 ro\n",
+    )
+    machine.look(30)
+    assert machine.fired == []
+
+
+def test_a_mount_without_fstab_that_turns_read_only_by_command_is_a_notice(
+    tmp_path: Path,
+) -> None:
+    """Nothing says how it should be: no mail."""
+    machine = Machine(tmp_path)
+    extra = "30 25 8:2 / /mnt {},relatime - ext4 /dev/sda2 {}\n"
+    machine.used(0.1, where="/mnt")
+    machine.mount(more=extra.format("rw", "rw"))
+    machine.look(2)
+    machine.mount(more=extra.format("ro", "ro"))
+    machine.look(25)
+    assert machine.fired == [("FileSystemTurnedReadOnly", "notice")]
+    assert machine.host.mails == []
+
+
+def test_an_unmounted_file_system_is_unknown_and_not_well(machine: Machine) -> None:
+    """It was forced read-only and then unmounted: only a writable mount says that it is over."""
+    extra = "30 25 8:2 / /mnt rw,relatime - ext4 /dev/sda2 {}\n"
+    machine.used(0.1, where="/mnt")
+    machine.mount(more=extra.format("rw"))
+    machine.look(2)
+    machine.mount(more=extra.format("rw,emergency_ro"))
+    machine.look(2)
+    machine.mount()
+    machine.look(50)
+    assert machine.states("FileSystemReadOnly") == {"unknown"}
+    assert machine.host.reasons() == ["opened", "unreadable"]
+    machine.mount(more=extra.format("rw"))
+    machine.look(45)
+    assert machine.host.reasons()[-1] == "all clear"
+
+
+def test_a_file_system_that_fills_in_ten_hours(machine: Machine) -> None:
+    """10 GiB an hour: the forecast comes first, then 80 and 90 %; one incident of its own."""
+    for number in range(10 * 12 + 1):
+        machine.used(min(number / 120, 1.0))
+        machine.look(every=300.0)
+    assert machine.fired == [
+        ("FileSystemFills", "warning"),
+        ("FileSystemFills", "critical"),
+        ("FileSystemFull", "warning"),
+        ("FileSystemFull", "critical"),
+    ]
+    incidents = {mail.due.incident.object for mail in machine.host.mails}
+    assert incidents == {"/"}
+    hours = [
+        (uptime - 1000.0) / HOUR
+        for uptime, name, level in machine.host.fired
+        if level == "critical"
+    ]
+    assert 6 <= hours[0] <= 6.5
+
+
+def test_eighty_per_cent_does_not_flap(machine: Machine) -> None:
+    """79.9, 80.1, 79.9 ...: one mail; below 78 % it is over."""
+    for number in range(40):
+        machine.used(0.801 if number % 2 else 0.799)
+        machine.look(every=60.0)
+    assert machine.fired == [("FileSystemFull", "warning")]
+    machine.used(0.77)
+    machine.look(60, every=60.0)
+    assert machine.host.reasons() == ["opened", "all clear"]
+    assert machine.fired == [("FileSystemFull", "warning")]
+
+
+@pytest.mark.parametrize(("tebibytes", "fires"), [(1, False), (0.4, True)])
+def test_a_large_file_system_has_a_floor(machine: Machine, tebibytes: float, fires: bool) -> None:
+    """85 % of 1 TiB leaves 165 GB that nobody uses up: silent. 64 GB left: told."""
+    machine.used(0.85, size=int(tebibytes * 2**40))
+    machine.look(30)
+    assert bool(machine.fired) is fires
+
+
+def test_the_floor_does_not_hold_where_it_fills(machine: Machine) -> None:
+    """165 GB are left at 85 %, and 10 GB go every day: that is no month."""
+    size = 2**40
+    for number in range(5 * 24):
+        machine.used(0.80 + 0.01 * number / 24, size=size)
+        machine.look(every=HOUR)
+    assert ("FileSystemFull", "warning") in machine.fired
+    assert ("FileSystemFull", "critical") not in machine.fired
+
+
+def test_inodes_run_out_as_space_does(machine: Machine) -> None:
+    """A mail queue of a million files on a disk that is half empty."""
+    machine.used(0.5, inodes=0.85)
+    machine.look(2)
+    assert machine.fired == [("FileSystemInodesFull", "warning")]
+    machine.used(0.5, inodes=0.95)
+    machine.look(2)
+    assert machine.fired[-1] == ("FileSystemInodesFull", "critical")
+
+
+def test_btrfs_errors_stay_until_they_are_reset(machine: Machine) -> None:
+    """Read errors are a warning for a day, corruption is critical until the count is 0 again."""
+    path = f"/sys/fs/btrfs/{UUID}"
+
+    def stats(read: int, corruption: int, missing: int = 0) -> None:
+        machine.write(
+            {
+                f"{path}/label": "pool\n",
+                f"{path}/devinfo/1/missing": f"{missing}\n",
+                f"{path}/devinfo/1/error_stats": (
+                    f"write_errs 0\nread_errs {read}\nflush_errs 0\n"
+                    f"corruption_errs {corruption}\ngeneration_errs 0\n"
+                ),
+            }
+        )
+
+    stats(2, 1)
+    machine.look(4)
+    assert machine.fired == [("BtrfsHadErrors", "notice")]
+    stats(3, 1)
+    machine.look(2)
+    assert machine.fired[-1] == ("BtrfsReadErrors", "warning")
+    stats(3, 4)
+    machine.look(2)
+    assert machine.fired[-1] == ("BtrfsErrors", "critical")
+    assert machine.summary("BtrfsErrors") == (
+        "btrfs 'pool': device 1 has 3 new write, flush, corruption or generation errors"
+    )
+    machine.look(8 * 4, every=HOUR)
+    assert machine.states("BtrfsReadErrors") <= {"resolved"}
+    assert machine.states("BtrfsErrors") == {"firing"}
+    stats(0, 0)
+    machine.look(2)
+    assert machine.states("BtrfsErrors") == {"resolved"}
+    stats(0, 0, missing=1)
+    machine.look(2)
+    assert machine.fired[-1] == ("BtrfsDeviceMissing", "critical")
+
+
+def test_access_times_are_information(machine: Machine) -> None:
+    """Mounted with strictatime: the weekly digest says so, no mail does."""
+    machine.write(
+        {"/proc/1/mountinfo": "25 1 8:1 / / rw shared:1 - ext4 /dev/sda1 rw,errors=remount-ro\n"}
+    )
+    machine.look(6)
+    assert "AccessTimesWritten" in machine.host.names("info")
+    assert machine.host.mails == []
