@@ -1,0 +1,420 @@
+"""Arrays that lose members and disks that change, on whole machines: who is told what."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+from support.host import Host
+from support.recordings import write_tree
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+START = 1_800_000_000.0
+DAY = 86_400.0
+DISKS = ("sda", "sdb", "sdc", "sdd")
+SECTORS = 1_953_525_168
+
+
+class Machine:
+    """A host with disks and an array 'md0' on their first partitions, as files."""
+
+    def __init__(self, tmp_path: Path, level: str = "raid5", members: int = 3) -> None:
+        self.directory = tmp_path / "root"
+        self.host = Host(self.directory)
+        self.now = START
+        self.level = level
+        self.raid_disks = members
+        self.members = [f"{name}1" for name in DISKS[:members]]
+        for name in DISKS:
+            self.disk(name)
+        names = [*DISKS, *(f"{name}1" for name in DISKS), "md0", "md1"]
+        lines = [f"8 {n} {name} 0 0 0 0 0 0 0 0 0 0 0\n" for n, name in enumerate(names)]
+        self.write({"/proc/diskstats": "".join(lines)})
+        self.array()
+        for member in self.members:
+            self.member(member)
+
+    def write(self, files: dict[str, str | bytes | None]) -> None:
+        """Write files of the kernel."""
+        write_tree(self.directory, files)
+
+    def disk(
+        self, name: str, *, sectors: int = SECTORS, read_only: int = 0, state: str = "running"
+    ) -> None:
+        """Set what the kernel says of a disk."""
+        base, address = f"/sys/block/{name}", f"{DISKS.index(name)}:0:0:0"
+        serial = f"S-{name}".encode()
+        self.write(
+            {
+                f"{base}/slaves": None,
+                f"{base}/holders": None,
+                f"{base}/size": f"{sectors}\n",
+                f"{base}/ro": f"{read_only}\n",
+                f"{base}/removable": "0\n",
+                f"{base}/device/model": "SIMULATED HDD\n",
+                f"{base}/device/vpd_pg80": b"\0\x80\0" + bytes([len(serial)]) + serial,
+                f"/sys/class/scsi_device/{address}/device/state": f"{state}\n",
+                f"/sys/class/scsi_device/{address}/device/type": "0\n",
+                f"/sys/class/scsi_device/{address}/device/block/{name}": None,
+                f"/sys/class/scsi_host/host{DISKS.index(name)}/proc_name": "ahci\n",
+            }
+        )
+
+    def array(
+        self,
+        *,
+        state: str = "clean",
+        degraded: int = 0,
+        action: str = "idle",
+        done: str = "none",
+        mismatches: int = 0,
+        name: str = "md0",
+    ) -> None:
+        """Set what the kernel says of an array."""
+        path = f"/sys/block/{name}/md"
+        self.write(
+            {
+                "/proc/mdstat": "Personalities : [raid1] [raid6] [raid5]\nunused devices: <none>\n",
+                f"/sys/block/{name}/size": "3906525184\n",
+                f"/sys/block/{name}/slaves": None,
+                f"{path}/array_state": f"{state}\n",
+                f"{path}/level": f"{self.level}\n",
+                f"{path}/raid_disks": f"{self.raid_disks}\n",
+                f"{path}/degraded": f"{degraded}\n",
+                f"{path}/sync_action": f"{action}\n",
+                f"{path}/sync_completed": f"{done}\n",
+                f"{path}/mismatch_cnt": f"{mismatches}\n",
+                f"{path}/chunk_size": "524288\n",
+            }
+        )
+
+    def member(
+        self, name: str, state: str = "in_sync", *, errors: int = 0, bad: str = "", fresh: str = ""
+    ) -> None:
+        """Set what the kernel says of a member of md0."""
+        path = f"/sys/block/md0/md/dev-{name}"
+        slot = f"{self.members.index(name)}\n" if state == "in_sync" else "none\n"
+        self.write(
+            {
+                f"{path}/state": f"{state}\n",
+                f"{path}/slot": slot,
+                f"{path}/errors": f"{errors}\n",
+                f"{path}/bad_blocks": bad,
+                f"{path}/unacknowledged_bad_blocks": fresh,
+            }
+        )
+
+    def look(self, times: int = 1, every: float = 15.0) -> None:
+        """Let time pass."""
+        for _ in range(times):
+            self.host.tick(self.now - START + 1000.0, self.now)
+            self.now += every
+
+    def restart(self) -> None:
+        """Start the program anew, with what it keeps."""
+        before = self.host.engine
+        assert before is not None
+        memory, devices, alerts = before.remember(), before.known_devices(), before.alerts()
+        self.host.engine = None
+        self.host._due.clear()
+        self.look()
+        after = self.host.engine
+        after.recall(memory, devices)
+        after.restore(alerts)
+
+    @property
+    def fired(self) -> list[tuple[str, str]]:
+        """Name and severity of every alert of an array or a disk's state that mails, in order."""
+        own = ("Array", "DiskOffline", "DiskReadOnly", "DiskSizeChanged", "DiskGrew")
+        return [
+            (name, level)
+            for _, name, level in self.host.fired
+            if name.startswith(own) and level != "info"
+        ]
+
+    def summary(self, name: str) -> str:
+        """Return what the first active alert of this name says."""
+        assert self.host.engine is not None
+        return next(
+            a.annotation("summary")
+            for a in self.host.engine.alerts()
+            if a.name == name and a.active
+        )
+
+    def states(self, name: str) -> set[str]:
+        """Return the states of all alerts of this name."""
+        assert self.host.engine is not None
+        return {a.state.value for a in self.host.engine.alerts() if a.name == name}
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    """A healthy raid5 of three that was looked at for two minutes."""
+    machine = Machine(tmp_path)
+    machine.look(8)
+    assert machine.fired == []
+    return machine
+
+
+def test_an_array_that_loses_a_member_is_rebuilt_and_is_well_again(machine: Machine) -> None:
+    """One incident of the array: critical at once, the rebuild is said, then the all clear."""
+    machine.member("sdb1", "faulty")
+    machine.array(state="active", degraded=1)
+    machine.look(2)
+    assert ("ArrayDegraded", "critical") in machine.fired
+    assert machine.summary("ArrayDegraded") == "array md0 runs with 1 member missing"
+    assert machine.host.reasons() == ["opened"]
+    shutil.rmtree(machine.directory / "sys/block/md0/md/dev-sdb1")
+    machine.members[1] = "sdd1"
+    machine.member("sdd1", "spare")
+    machine.array(state="active", degraded=1, action="recover", done="195 / 1000")
+    machine.look(2)
+    assert machine.summary("ArrayDegraded") == (
+        "array md0 runs with 1 member missing, being rebuilt: 19.5%"
+    )
+    machine.member("sdd1")
+    machine.array()
+    machine.look(50)
+    assert machine.host.reasons() == ["opened", "all clear"]
+    assert len({mail.due.incident.identifier for mail in machine.host.mails}) == 1
+
+
+def test_a_new_array_that_is_built_is_no_failure(tmp_path: Path) -> None:
+    """mdadm makes a raid5 one member short and recovers onto it: information."""
+    machine = Machine(tmp_path)
+    machine.member("sdc1", "spare")
+    machine.array(state="active", degraded=1, action="recover", done="10 / 1000")
+    machine.look(20)
+    assert machine.fired == []
+    assert "ArraySynchronises" in machine.host.names("info")
+    machine.member("sdc1")
+    machine.array()
+    machine.look(4)
+    machine.member("sdc1", "spare")
+    machine.array(state="active", degraded=1, action="recover", done="10 / 1000")
+    machine.look(2)
+    assert machine.fired == [("ArrayDegraded", "critical")]
+
+
+def test_a_member_missing_at_first_sight_is_told(tmp_path: Path) -> None:
+    """Nothing rebuilds it: that is no creation."""
+    machine = Machine(tmp_path)
+    shutil.rmtree(machine.directory / "sys/block/md0/md/dev-sdc1")
+    machine.array(degraded=1)
+    machine.look(3)
+    assert machine.fired == [("ArrayDegraded", "critical")]
+
+
+@pytest.mark.parametrize("state", ["clean", "active", "active-idle", "write-pending", "read-auto"])
+def test_the_states_of_a_healthy_array_are_silent(machine: Machine, state: str) -> None:
+    """Auto-read-only is what an array is until somebody writes."""
+    machine.array(state=state)
+    machine.look(30)
+    assert machine.fired == []
+
+
+def test_an_array_that_could_not_be_started_is_critical_after_a_minute(machine: Machine) -> None:
+    """Assembly takes seconds; inactive for a minute is a failure."""
+    machine.array(state="inactive")
+    machine.look(3)
+    assert machine.fired == []
+    machine.look(4)
+    assert machine.fired == [("ArrayStopped", "critical")]
+    assert machine.summary("ArrayStopped") == "array md0 does not run (inactive)"
+
+
+def test_the_container_of_a_firmware_raid_is_always_inactive(machine: Machine) -> None:
+    """IMSM: md1 only holds the disks that md0 is made of."""
+    machine.array(state="inactive", name="md1")
+    for member in machine.members:
+        machine.write({f"/sys/block/md1/md/dev-{member}/state": "spare\n"})
+    machine.look(30)
+    assert machine.fired == []
+
+
+def test_an_array_that_turns_read_only_is_a_warning(machine: Machine) -> None:
+    """It was written a moment ago."""
+    machine.array(state="readonly")
+    machine.look(25)
+    assert machine.fired == [("ArrayReadOnly", "warning")]
+
+
+def test_corrected_read_errors_are_a_warning_for_a_day(machine: Machine) -> None:
+    """What the counter said at first sight is no news; what is added is, until a day is quiet."""
+    machine.member("sdb1", errors=3)
+    machine.look(2)
+    assert machine.fired == [("ArrayMemberErrors", "warning")]
+    assert machine.summary("ArrayMemberErrors") == (
+        "sdb1 in array md0 had 3 read errors that were corrected"
+    )
+    machine.look(25, every=3600.0)
+    assert machine.states("ArrayMemberErrors") <= {"resolved"}
+
+
+def test_errors_from_before_the_first_sight_are_silent(tmp_path: Path) -> None:
+    """The array has run for a year."""
+    machine = Machine(tmp_path)
+    machine.member("sdb1", errors=20)
+    machine.look(20)
+    assert machine.fired == []
+
+
+def test_bad_blocks_are_a_warning_and_critical_when_they_cannot_be_recorded(
+    machine: Machine,
+) -> None:
+    """Unacknowledged for a minute: the superblock could not be written."""
+    machine.member("sdb1", bad="1024 8\n4096 16\n")
+    machine.look(2)
+    assert machine.fired == [("ArrayMemberBadBlocks", "warning")]
+    machine.member("sdb1", bad="1024 8\n4096 16\n", fresh="9000 8\n")
+    machine.look(3)
+    assert len(machine.fired) == 1
+    machine.look(4)
+    assert machine.fired[-1] == ("ArrayMemberBadBlocks", "critical")
+
+
+def test_a_member_that_wants_to_be_replaced_is_a_warning(machine: Machine) -> None:
+    """The array is whole and goes on with it."""
+    machine.member("sdb1", "in_sync,write_error,want_replacement")
+    machine.look(2)
+    assert machine.fired == [("ArrayMemberFailing", "warning")]
+
+
+def check(machine: Machine, mismatches: int, action: str = "check") -> None:
+    """Let a check run and find so many sectors."""
+    machine.array(state="active", action=action, done="10 / 1000", mismatches=0)
+    machine.look(2)
+    machine.array(state="active", action=action, done="950 / 1000", mismatches=mismatches)
+    machine.look(2)
+    machine.array(mismatches=mismatches)
+    machine.look(2)
+
+
+def test_parity_that_does_not_fit_is_critical_once_the_check_is_done(machine: Machine) -> None:
+    """raid5: 128 sectors. Repaired: over. The count a repair leaves is what it put right."""
+    machine.array(state="active", action="check", done="500 / 1000", mismatches=128)
+    machine.look(4)
+    assert machine.fired == []
+    check(machine, 128)
+    assert machine.fired == [("ArrayMismatches", "critical")]
+    assert machine.summary("ArrayMismatches") == (
+        "data and redundancy of array md0 differ in 64kiB"
+    )
+    check(machine, 128, "repair")
+    assert machine.states("ArrayMismatches") == {"resolved"}
+
+
+def test_copies_that_differ_are_a_warning_after_the_second_check(tmp_path: Path) -> None:
+    """raid1 with swap: a few sectors are harmless, many in two checks are not."""
+    machine = Machine(tmp_path, "raid1", 2)
+    machine.look(2)
+    check(machine, 1024)
+    check(machine, 1024)
+    check(machine, 4096)
+    assert machine.fired == []
+    check(machine, 2048)
+    assert machine.fired == [("ArrayMismatches", "warning")]
+    check(machine, 0)
+    assert machine.states("ArrayMismatches") == {"resolved"}
+
+
+def test_an_interrupted_check_clears_nothing(machine: Machine) -> None:
+    """It stopped at a tenth, before the place that differs."""
+    check(machine, 128)
+    machine.array(state="active", action="check", done="100 / 1000", mismatches=0)
+    machine.look(2)
+    machine.array(mismatches=0)
+    machine.look(4)
+    assert machine.states("ArrayMismatches") == {"firing"}
+
+
+def test_five_weeks_without_a_check_are_information(machine: Machine) -> None:
+    """The clock starts at first sight, goes on over a restart, and a check sets it back."""
+    machine.look(34, every=DAY)
+    machine.restart()
+    assert "ArrayUnchecked" not in machine.host.names()
+    machine.look(3, every=DAY)
+    assert "ArrayUnchecked" in machine.host.names("info")
+    check(machine, 0)
+    assert machine.states("ArrayUnchecked") == {"resolved"}
+    assert machine.fired == []
+
+
+def test_a_degraded_array_that_is_stopped_is_unknown_and_not_well(machine: Machine) -> None:
+    """mdadm --stop: the kernel no longer lists it."""
+    machine.array(degraded=1)
+    machine.look(2)
+    shutil.rmtree(machine.directory / "sys/block/md0")
+    path = machine.directory / "proc/diskstats"
+    path.write_text(
+        "".join(x for x in path.read_text().splitlines(keepends=True) if "md0" not in x)
+    )
+    machine.look(60)
+    assert machine.states("ArrayDegraded") == {"unknown"}
+    assert machine.host.reasons() == ["opened", "unreadable"]
+
+
+def test_an_offline_disk_is_critical_at_once(machine: Machine) -> None:
+    """Error recovery failed and the kernel gave it up."""
+    machine.disk("sdb", state="offline")
+    machine.look(2)
+    assert machine.fired == [("DiskOffline", "critical")]
+    assert machine.summary("DiskOffline") == "sdb takes no commands (offline)"
+    machine.disk("sdb")
+    machine.look(2)
+    assert machine.states("DiskOffline") == {"resolved"}
+
+
+def test_a_disk_in_error_recovery_has_a_minute(machine: Machine) -> None:
+    """Blocked for 30 s is what a reset takes."""
+    machine.disk("sdb", state="blocked")
+    machine.look(3)
+    machine.disk("sdb")
+    machine.look(2)
+    assert machine.fired == []
+    machine.disk("sdb", state="blocked")
+    machine.look(6)
+    assert machine.fired == [("DiskOffline", "critical")]
+
+
+def test_a_disk_that_turns_read_only_is_critical(machine: Machine) -> None:
+    """An SSD at its end; one that was read-only at first sight is as somebody wanted it."""
+    machine.disk("sdb", read_only=1)
+    machine.look(6)
+    assert machine.fired == [("DiskReadOnly", "critical")]
+    machine.restart()
+    machine.look(6)
+    assert machine.states("DiskReadOnly") == {"firing"}
+
+
+def test_a_write_protected_disk_at_first_sight_is_silent(tmp_path: Path) -> None:
+    """First sight is baseline."""
+    machine = Machine(tmp_path)
+    machine.disk("sdb", read_only=1)
+    machine.look(20)
+    assert machine.fired == []
+
+
+def test_a_disk_that_shrinks_is_critical_and_one_that_grows_a_notice(machine: Machine) -> None:
+    """A failing disk shows 4 MB; a volume enlarged on purpose is as usual after a day."""
+    machine.disk("sdb", sectors=8192)
+    machine.look(6)
+    assert machine.fired == [("DiskSizeChanged", "critical")]
+    machine.disk("sdb")
+    machine.disk("sdc", sectors=2 * SECTORS)
+    machine.look(6)
+    assert machine.fired[-1] == ("DiskGrew", "notice")
+    assert machine.states("DiskSizeChanged") == {"resolved"}
+    machine.look(27, every=3600.0)
+    assert machine.states("DiskGrew") <= {"resolved"}
+
+
+def test_another_disk_of_the_name_has_its_own_size(machine: Machine) -> None:
+    """Replaced by a smaller one: its serial number says that it is another."""
+    machine.disk("sdb", sectors=8192)
+    machine.write({"/sys/block/sdb/device/vpd_pg80": b"\0\x80\0\x03NEW"})
+    machine.look(20)
+    assert machine.fired == []
