@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import queue
+import subprocess
+import sys
 import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import pytest
 from support.recordings import write_tree
 
 from iowarden.collectors import table
@@ -270,3 +274,68 @@ def test_a_source_of_parts_that_hangs_ahead_of_them_is_stuck(tmp_path: Path) -> 
     assert [r.outcome for s in range(1, 40) for r in readers.run(float(s))] == [Outcome.STUCK]
     release.set()
     assert answers.get(timeout=DEADLINE_SECONDS).outcome is Outcome.ABSENT
+
+
+@pytest.mark.skipif(
+    os.geteuid() != 0 or not os.path.exists("/dev/fuse"), reason="needs root and FUSE"
+)
+def test_a_mount_whose_server_never_answers(tmp_path: Path) -> None:
+    """A real statvfs that hangs, in a namespace where this is the only sick mount."""
+    answer = subprocess.run(
+        [
+            "unshare",
+            "-mpf",
+            "--mount-proc",
+            "--kill-child",
+            sys.executable,
+            __file__,
+            str(tmp_path),
+        ],
+        env=os.environ | {"PYTHONPATH": os.path.dirname(os.path.dirname(__file__))},
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_SECONDS * 3,
+        check=False,
+    )
+    if "Operation not permitted" in answer.stderr:
+        pytest.skip("a container may not mount")
+    assert answer.stdout.splitlines() == [
+        "True silent",
+        f"'{tmp_path}': Transport endpoint is not connected",
+    ], answer.stderr
+
+
+def _mount_dead_server(mount_point: str) -> None:
+    """Mount a FUSE file system nobody serves; print what is said of it, now and after its end."""
+    server = os.open("/dev/fuse", os.O_RDWR)
+    options = f"fd={server},rootmode=40000,user_id=0,group_id=0"
+    subprocess.run(
+        ["mount", "-i", "-t", "fuse.sshfs", "-o", options, "server:/x", mount_point],
+        pass_fds=(server,),
+        check=True,
+    )
+    answers: queue.SimpleQueue[Reading] = queue.SimpleQueue()
+    times = iter(range(10**6))
+    now = 0.0
+    readers = Readers((source("filesystem"),), {}, Root, lambda: now, answers.put)
+
+    def reading() -> Filesystems:
+        nonlocal now
+        while answers.empty():
+            now = float(next(times))
+            readers.run(now)
+            threading.Event().wait(0.01)
+        found = answers.get()
+        readers.finished(found)
+        value: Filesystems = found.value
+        return value
+
+    value = reading()
+    print("/" in value.usage, value.unread[mount_point].reason.split()[0])
+    os.close(server)
+    wait_for(lambda: threads() == 1)
+    print(reading().unread[mount_point].reason)
+
+
+if __name__ == "__main__":
+    _mount_dead_server(sys.argv[1])
