@@ -57,7 +57,7 @@ def recall(state: Mapping[str, Growth], kept: Mapping[str, Pairs]) -> dict[str, 
         since = state.get(name)
         if since is None:
             result[name] = before
-        elif since.total >= before.total:
+        else:
             grown = grow(before, since.total, since.at_seconds)
             result[name] = grown._replace(rose=max(grown.rose, since.rose))
     return result
