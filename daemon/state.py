@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sqlite3
 import threading
 import time
@@ -259,7 +260,9 @@ class State:
         if not isinstance(problem, sqlite3.Error | OSError):
             return f"state: bug: {trace(problem)}; working from memory, which a restart forgets"
         hint = (
-            "another iowarden may hold it" if _locked(problem) else "mend the disk or the directory"
+            "another iowarden may hold it"
+            if _locked(problem)
+            else "mend the disk or the directory, or move the file away"
         )
         return (
             f"state: '{self._path}': expected to keep mails and alerts there, got '{problem}';"
@@ -349,7 +352,9 @@ class _File:
         found = self._connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
         if found != "ok":
             problem = sqlite3.DatabaseError(found)
-            problem.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+            # A page that the disk did not give, this time, is no reason to give up all others.
+            code = re.search(r"error code=(\d+)", found)
+            problem.sqlite_errorcode = int(code[1]) if code else sqlite3.SQLITE_CORRUPT
             raise problem
         return int(self._connection.execute("PRAGMA user_version").fetchone()[0])
 
