@@ -64,6 +64,8 @@ ALERT_FAMILIES = (
         "gauge",
         "Times the alert began to fire in the last 2 hours.",
     ),
+)
+RULE_FAMILIES = (
     Family("iowarden_rules", "gauge", "Alerting and recording rules that are loaded."),
     Family(
         "iowarden_rule_evaluation_failures_total",
@@ -154,6 +156,7 @@ class Engine:
         self._problems: dict[str, str] = {}
         self._queries: dict[str, evaluator.Expression] = {}
         self._blind: frozenset[str] = frozenset()
+        self._outcomes: dict[str, list[Sample]] = {}
         self._observed = False
         self._devices = devices.Devices()
         self._device_events: list[devices.Event] = []
@@ -176,6 +179,9 @@ class Engine:
         self._due = [now] * len(self._groups)
         self._rules: list[Rule | RecordingRule] = [r for g in groups for r in g.rules]
         self._alerts = {i: {} for i, r in enumerate(self._rules) if isinstance(r, Rule)}
+        self._rule_names = tuple(
+            dict.fromkeys(r.alert if isinstance(r, Rule) else r.record for r in self._rules)
+        )
         self._owners = self._owned()
         wanted: set[str] = set()
         retention: dict[str, float] = {}
@@ -263,7 +269,7 @@ class Engine:
             for name, status in self._sources.items():
                 if name not in fresh and status.samples:
                     self._feed(name, status.samples, now)
-        self._publish_status(now)
+        self._publish_status(fresh, now)
 
     def _step_signals(self, fresh: set[str], now: float, uptime_seconds: float) -> None:
         values: dict[str, Any] = {}
@@ -389,21 +395,14 @@ class Engine:
         samples = status.source.node(status.value)
         self._chunks[key] = node.chunk(status.source.name, samples, version)
 
-    def _publish_status(self, now: float) -> None:
+    def _publish_status(self, fresh: Container[str], now: float) -> None:
         samples: list[Sample] = []
         for name, status in self._sources.items():
             labels = (("collector", name),)
             if status.reading is not None:
-                duration = status.reading.duration_seconds
-                samples.append(("iowarden_collector_duration_seconds", labels, duration))
-                samples.extend(
-                    (
-                        "iowarden_collector_outcome",
-                        (("collector", name), ("outcome", outcome.value)),
-                        float(status.reading.outcome is outcome),
-                    )
-                    for outcome in Outcome
-                )
+                if name in fresh:
+                    self._outcomes[name] = _outcome_samples(status.reading)
+                samples += self._outcomes[name]
             if status.good_seconds is not None:
                 age = now - status.good_seconds
                 samples.append(("iowarden_collector_age_seconds", labels, age))
@@ -647,24 +646,32 @@ class Engine:
     def _publish_alerts(self, now: float) -> None:
         samples: list[Sample] = []
         recent: dict[Labels, float] = {}
+        states: dict[Labels, None] = {}  # two disks that had one name may have equal labels
         for alert in self.alerts():
             if alert.state is not life.State.RESOLVED:
-                labels = tuple(sorted((*alert.labels, ("alertstate", alert.state.value))))
-                samples.append(("iowarden_alerts", labels, 1.0))
+                states[tuple(sorted((*alert.labels, ("alertstate", alert.state.value))))] = None
             if alert.recent_firings:
                 recent[alert.labels] = float(len(alert.recent_firings))
+        samples += [("iowarden_alerts", labels, 1.0) for labels in states]
         samples += [(RECENT, labels, count) for labels, count in recent.items()]
-        samples.append(("iowarden_rules", (), float(len(self._rules))))
-        for rule in self._rules:
-            name = rule.alert if isinstance(rule, Rule) else rule.record
-            labels = (("rule", name),)
-            count = float(self._failures.get(name, 0))
-            sample = ("iowarden_rule_evaluation_failures_total", labels, count)
-            if sample not in samples:
-                samples.append(sample)
-                failing = float(name in self._problems)
-                samples.append(("iowarden_rule_failing", labels, failing))
         self._publish("alerts", ALERT_FAMILIES, samples, now)
+        failures = [(name, float(self._failures.get(name, 0))) for name in self._rule_names]
+        self._publish(
+            "rules",
+            RULE_FAMILIES,
+            [
+                ("iowarden_rules", (), float(len(self._rules))),
+                *(
+                    ("iowarden_rule_evaluation_failures_total", (("rule", name),), count)
+                    for name, count in failures
+                ),
+                *(
+                    ("iowarden_rule_failing", (("rule", name),), float(name in self._problems))
+                    for name, _ in failures
+                ),
+            ],
+            now,
+        )
 
     # --- what others ask
 
@@ -785,3 +792,18 @@ def _same_rule(rule: Rule, alert: life.Alert) -> bool:
     """Whether an alert belongs to this rule of its name: their severities tell two apart."""
     severity = next((t for name, t in rule.labels if name == "severity"), None)
     return severity is None or severity.render({}, 0.0, None) == alert.label("severity")
+
+
+def _outcome_samples(reading: Reading) -> list[Sample]:
+    own = ("collector", reading.source)
+    return [
+        ("iowarden_collector_duration_seconds", (own,), reading.duration_seconds),
+        *(
+            (
+                "iowarden_collector_outcome",
+                (own, ("outcome", outcome.value)),
+                float(reading.outcome is outcome),
+            )
+            for outcome in Outcome
+        ),
+    ]
