@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import dataclasses
 import gc
 import http.client
 import math
@@ -35,7 +36,6 @@ from support.smtp import smtp_server
 from iowarden.collectors import table
 from iowarden.collectors.files import Root
 from iowarden.collectors.recording import read_frames
-from iowarden.collectors.table import collect
 from iowarden.collectors.vocabulary import Chunk, Family
 from iowarden.daemon import cli, config, journal, mail
 from iowarden.daemon.clock import PlayedClock
@@ -93,9 +93,10 @@ class Machine:
         self.clock = PlayedClock()
         self.clock.set(1000.0, 1_800_000_000.0)
         events: queue.SimpleQueue[object] = queue.SimpleQueue()
-        self.root = Root(str(self.root_directory))
+        # In the loop's own thread, all of them: then their processor time is the turn's.
+        sources = [dataclasses.replace(s, may_hang=False) for s in table.SOURCES]
         self.readers = Readers(
-            table.SOURCES,
+            sources,
             self.settings.period_seconds,
             lambda: Root(str(self.root_directory)),
             self.clock.now,
@@ -121,9 +122,6 @@ class Machine:
                 own_metrics=ProcessMetrics(),
             )
         )
-        self.fast = [s for s in self.readers.sources if not s.may_hang]
-        block = next(s for s in self.readers.sources if s.may_hang)
-        self.engine.observe([collect(block, self.root, self.clock.now)], self.clock.now(), 1000.0)
 
     def next_second(self) -> None:
         """Let a second pass: every disk has done something."""
@@ -132,10 +130,9 @@ class Machine:
         self.clock.set(1000.0 + self.second, 1_800_000_000.0 + self.second)
 
     def sample(self) -> None:
-        """Read and step the signals, as the loop does each second."""
+        """Read what is due and step the signals, as the loop does each second."""
         now = self.clock.now()
-        readings = [collect(s, self.root, self.clock.now) for s in self.fast]
-        self.engine.observe(readings, now, 1000.0 + self.second)
+        self.engine.observe(self.readers.run(now), now, 1000.0 + self.second)
 
     def timed(self, work: Callable[[], object], seconds: int) -> list[float]:
         """Return the processor milliseconds of `work` for each of some seconds."""

@@ -90,19 +90,45 @@ def write_root(directory: Path, disks: int, second: int, *, only_counters: bool 
         return
     for key, value in SYSCTLS.items():
         _put(directory, f"/proc/sys/{key}", f"{value}\n")
+    _put(directory, "/proc/loadavg", "1.50 1.20 0.90 2/400 12345\n")
+    _put(directory, "/proc/mdstat", "Personalities : [raid1]\nunused devices: <none>\n")
+    _put(directory, "/etc/fstab", "")
+    mounts = []
+    for host in range(-(-disks // 8)):
+        for key, text in {"can_queue": "256", "cmd_per_lun": "32", "proc_name": "mpt3sas"}.items():
+            _put(directory, f"/sys/class/scsi_host/host{host}/{key}", f"{text}\n")
     for number in range(disks):
-        base = f"/sys/block/{disk_name(number)}"
-        for path in ("slaves", "holders"):
+        name, major_minor = disk_name(number), f"{8 + number // 16}:{number * 16 % 256}"
+        base, address = f"/sys/block/{name}", f"{number // 8}:0:{number % 8}:0"
+        for path in ("slaves", "holders", "queue", "device"):
             (directory / (base + "/" + path).lstrip("/")).mkdir(parents=True)
         _put(directory, f"{base}/size", "1953525168\n")
-        _put(directory, f"{base}/dev", f"8:{number * 16 % 256}\n")
-        _put(directory, f"{base}/queue/rotational", "1\n")
-        _put(directory, f"{base}/queue/nr_requests", "64\n")
-        _put(directory, f"{base}/queue/read_ahead_kb", "128\n")
-        _put(directory, f"{base}/device/timeout", "30\n")
-        _put(directory, f"{base}/device/model", "SIMULATED HDD   \n")
-        _put(directory, f"{base}/device/vendor", "ACME    \n")
-        _put(directory, f"{base}/{disk_name(number)}1/partition", "1\n")
+        _put(directory, f"{base}/dev", f"{major_minor}\n")
+        _put(directory, f"{base}/diskseq", f"{number + 1}\n")
+        for key, text in QUEUE.items():
+            _put(directory, f"{base}/queue/{key}", f"{text}\n")
+        partition = {
+            "partition": "1",
+            "start": "2048",
+            "size": "1953521664",
+            "alignment_offset": "0",
+        }
+        for key, text in partition.items():
+            _put(directory, f"{base}/{name}1/{key}", f"{text}\n")
+        scsi = f"/sys/class/scsi_device/{address}/device"
+        for key, text in SCSI.items():
+            _put(directory, f"{base}/device/{key}", f"{text}\n")
+            _put(directory, f"{scsi}/{key}", f"{text}\n")
+        (directory / f"{scsi}/block/{name}".lstrip("/")).mkdir(parents=True)
+        for key, text in BDI.items():
+            _put(directory, f"/sys/class/bdi/{major_minor}/{key}", f"{text}\n")
+        for key in ("errors_count", "warning_count", "first_error_time", "last_error_time"):
+            _put(directory, f"/sys/fs/ext4/{name}1/{key}", "0\n")
+        mounts.append(
+            f"{100 + number} 1 {major_minor} / /srv/{name} rw,noatime - ext4 /dev/{name}1 rw"
+        )
+        _put(directory, f"/srv/{name}/.statvfs", STATVFS.format(device_number=major_minor))
+    _put(directory, "/proc/1/mountinfo", "\n".join(mounts) + "\n")
 
 
 def disk_name(number: int) -> str:
@@ -132,6 +158,37 @@ SYSCTLS = {
     "vm/laptop_mode": 0,
     "kernel/osrelease": "6.1.0-28-amd64",
 }
+QUEUE = {
+    "rotational": "1",
+    "nr_requests": "64",
+    "read_ahead_kb": "128",
+    "scheduler": "[mq-deadline] none",
+    "max_sectors_kb": "1280",
+    "max_hw_sectors_kb": "4096",
+    "minimum_io_size": "4096",
+    "optimal_io_size": "0",
+    "physical_block_size": "4096",
+    "logical_block_size": "512",
+    "chunk_sectors": "0",
+    "write_cache": "write back",
+}
+SCSI = {
+    "timeout": "30",
+    "model": "SIMULATED HDD   ",
+    "vendor": "ACME    ",
+    "type": "0",
+    "state": "running",
+    "queue_depth": "32",
+    "iorequest_cnt": "0x1a00",
+    "iodone_cnt": "0x1a00",
+    "ioerr_cnt": "0x2",
+    "iotmo_cnt": "0x0",
+}
+BDI = {"read_ahead_kb": "128", "min_ratio": "0", "max_ratio": "100"}
+STATVFS = (
+    "device_number {device_number}\nblock_bytes 4096\nfragment_bytes 4096\nblocks 244190208\n"
+    "blocks_free 144190208\nblocks_available 134190208\nfiles 61054976\nfiles_free 61000000\n"
+)
 _PADDING = "".join(f"Simulated{n}: {n * 1000} kB\n" for n in range(40))
 MEMINFO = (
     "MemTotal: 8000000 kB\nMemFree: 500000 kB\nMemAvailable: 6000000 kB\nBuffers: 20000 kB\n"
