@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.host import Host
+from support.host import Host, shipped_rules
 from support.machine import disk, topology
 from support.recordings import write_tree
 
@@ -19,6 +19,8 @@ from iowarden.collectors.pressure import Pressures, parse_pressure
 from iowarden.collectors.scsi import Scsi, ScsiDevice
 from iowarden.collectors.stat import parse_stat
 from iowarden.collectors.vmstat import parse_vmstat
+from iowarden.collectors.vocabulary import Family, Sample
+from iowarden.rules.engine import Engine
 from iowarden.rules.signals import growth, hung, leaves, reclaim, swap
 from iowarden.rules.signals.table import Inputs, View, derive
 
@@ -548,6 +550,28 @@ def test_risky_settings_are_information(
     server.set("vm/", **settings)
     server.run(2)
     assert server.host.names() == server.host.names("info") == expected
+
+
+def test_a_large_dirty_ratio_is_a_warning_once_the_disks_are_known_to_be_too_slow() -> None:
+    """L1: 40 % and 21 s to write it for an hour, not for a copy; 19 s stay information."""
+    families = tuple(
+        Family(f"iowarden_{name}", "gauge", "Said in a test.")
+        for name in ("vm_dirty_ratio", "writeback_full_drain_seconds")
+    )
+    for drain, expected in ((21.0, {"info", "warning"}), (19.0, {"info"})):
+        engine = Engine(shipped_rules(), (), START)
+        samples: list[Sample] = [
+            (families[0].name, (), 40.0),
+            (families[1].name, (("devices", "sda"),), drain),
+        ]
+        for minute in range(64):
+            now = START + 60.0 * minute
+            engine.publish("test", families, samples, now)
+            engine.evaluate(now)
+            own = [a for a in engine.alerts() if a.name == "DirtyRatioLarge" and a.active]
+            if minute < 59:
+                assert {alert.label("severity") for alert in own} == {"info"}
+        assert {alert.label("severity") for alert in own} == expected
 
 
 def test_a_task_the_kernel_reports_as_hung_is_critical_until_it_is_seen_to_be_over(
