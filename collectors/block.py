@@ -7,7 +7,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.sysfs import shown
+from iowarden.collectors.sysfs import device_name
 from iowarden.collectors.vocabulary import (
     SECTOR_BYTES,
     AbsentError,
@@ -214,7 +214,9 @@ def read_block(root: Root) -> Topology:
             slaves[head].add(name)
             holders[name].add(head)
     devices = {
-        shown(name): _device(root, name, entries, partitions[name], slaves[name], holders[name])
+        device_name(name): _device(
+            root, name, entries, partitions[name], slaves[name], holders[name]
+        )
         for name, entries in listed.items()
     }
     return Topology(devices, tuple(name for name, device in devices.items() if device.leaf))
@@ -249,11 +251,11 @@ def _device(
         seconds if seconds is not None else None if milliseconds is None else milliseconds / 1000
     )
     return Device(
-        name=shown(name),
+        name=device_name(name),
         device_number=text("dev"),
-        slaves=tuple(sorted(map(shown, slaves))),
-        holders=tuple(sorted(map(shown, holders))),
-        partitions=tuple(sorted(map(shown, partitions))),
+        slaves=tuple(sorted(map(device_name, slaves))),
+        holders=tuple(sorted(map(device_name, holders))),
+        partitions=tuple(sorted(map(device_name, partitions))),
         leaf=not slaves and not _NEVER_LEAF.fullmatch(name),
         size_bytes=None if size is None else size * SECTOR_BYTES,
         rotational=flag("queue/rotational"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.sysfs import Attributes, attributes, shown
+from iowarden.collectors.sysfs import Attributes, attributes, device_name, shown
 from iowarden.collectors.vocabulary import Family, Sample
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def _slot(enclosure: str, name: str, found: Attributes) -> Slot:
         fault=_flag(found, "fault"),
         active=_flag(found, "active"),
         locate=_flag(found, "locate"),
-        device=shown(block.entries[0]) if block is not None and block.entries else None,
+        device=device_name(block.entries[0]) if block is not None and block.entries else None,
         unread=found.unread,
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.sysfs import device_name
 from iowarden.collectors.vocabulary import (
     AbsentError,
     Family,
@@ -75,8 +76,7 @@ def read_ext4(root: Root) -> dict[str, Ext4]:
     found = {}
     for name in root.names(DIRECTORY):
         if name != _FEATURES:
-            # sysfs writes '!' where the kernel's own name has '/': 'cciss!c0d0p1'.
-            device = name.replace("!", "/")
+            device = device_name(name)
             errors = _number(root, name, "errors_count")
             warnings = _number(root, name, "warning_count")
             if errors is not None or warnings is not None:

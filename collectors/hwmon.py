@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-from iowarden.collectors.sysfs import Attributes, attributes, shown
+from iowarden.collectors.sysfs import Attributes, attributes, device_name, shown
 from iowarden.collectors.vocabulary import Metric, describe
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def _block_device(chip: Attributes) -> str | None:
         return None
     block = parent.below("block")
     if block is not None and block.entries:
-        return shown(block.entries[0])
+        return device_name(block.entries[0])
     above = parent.below("nvme")
     controllers = [] if above is None else [above.below(name) for name in above.entries]
     for controller in (parent, *controllers):

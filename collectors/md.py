@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.block import parse_number
+from iowarden.collectors.sysfs import device_name
 from iowarden.collectors.vocabulary import (
     KIB,
     SECTOR_BYTES,
@@ -285,8 +286,7 @@ def _from_sysfs(root: Root, name: str, entries: list[str], known: Array | None) 
 
 
 def _member(root: Root, path: str, known: tuple[Member, ...]) -> Member:
-    # sysfs writes '!' where the kernel's own name has '/': 'cciss!c0d0p1'.
-    device = path.rpartition("/dev-")[2].replace("!", "/")
+    device = device_name(path.rpartition("/dev-")[2])
     before = next((m for m in known if m.device == device), None)
     state, errors = _text(root, path + "/state"), _text(root, path + "/errors")
     return Member(

@@ -7,7 +7,7 @@ from collections.abc import Mapping  # noqa: TC003 - to be evaluated
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-from iowarden.collectors.sysfs import Attributes, attributes, shown
+from iowarden.collectors.sysfs import Attributes, attributes, device_name
 from iowarden.collectors.vocabulary import KIB, SECTOR_BYTES, Family, Metric, Sample, describe
 
 if TYPE_CHECKING:
@@ -181,7 +181,7 @@ def _queue(name: str, device: Attributes, settings: Attributes) -> Queue:
         raise settings.wrong("write_cache", "'write back' or 'write through'", write_cache)
     partitions, problem = _partitions(name, device)
     return Queue(
-        device=shown(name),
+        device=device_name(name),
         scheduler=scheduler,
         schedulers=schedulers,
         read_ahead_bytes=settings.count("read_ahead_kb", KIB),
@@ -218,7 +218,7 @@ def _partitions(name: str, device: Attributes) -> tuple[tuple[Partition, ...], s
         if part is None or "partition" not in part.entries:
             continue
         partition = Partition(
-            name=shown(entry),
+            name=device_name(entry),
             start_bytes=part.count("start", SECTOR_BYTES),
             size_bytes=part.count("size", SECTOR_BYTES),
             alignment_offset_bytes=part.signed("alignment_offset"),

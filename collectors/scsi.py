@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping  # noqa: TC003 - to be evaluated
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-from iowarden.collectors.sysfs import Attributes, attributes, shown
+from iowarden.collectors.sysfs import Attributes, attributes, device_name, shown
 from iowarden.collectors.vocabulary import AbsentError, Family, Metric, ParseError, describe
 
 if TYPE_CHECKING:
@@ -190,7 +190,7 @@ def _device(address: str, found: Attributes) -> ScsiDevice:
     return ScsiDevice(
         address=shown(address),
         host="host" + shown(address.partition(":")[0]),
-        device=shown(block.entries[0]) if block is not None and block.entries else None,
+        device=device_name(block.entries[0]) if block is not None and block.entries else None,
         kind=found.signed("type"),
         state=found.text("state"),
         queue_depth=_not_negative(found.signed("queue_depth")),

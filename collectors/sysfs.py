@@ -94,6 +94,19 @@ def shown(name: str) -> str:
     return name.encode(errors="surrogateescape").decode(errors="backslashreplace")
 
 
+def device_name(entry: str) -> str:
+    """Return the name a block device has in '/proc/diskstats', given its name in sysfs.
+
+    sysfs writes '!' for '/': 'cciss!c0d0'. Source: kernel, lib/kobject.c, kobject_set_name_vargs.
+    """
+    return shown(entry).replace("!", "/")
+
+
+def entry_name(device: str) -> str:
+    """Return the name in sysfs of a device in '/proc/diskstats'."""
+    return device.replace("/", "!")
+
+
 def _parse_signed(text: str) -> int:
     if _SIGNED.fullmatch(text) is None:
         raise ValueError(text)

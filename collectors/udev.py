@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from iowarden.collectors import diskstats
+from iowarden.collectors.sysfs import entry_name
 from iowarden.collectors.vocabulary import AbsentError, Family, Labels, ReadError, Sample
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ def read_udev(root: Root) -> dict[str, UdevDevice]:
         name: UdevDevice(
             block.major,
             block.minor,
-            _text(root, f"/sys/block/{name}/queue/rotational").strip() == "1",
+            _text(root, f"/sys/block/{entry_name(name)}/queue/rotational").strip() == "1",
             parse_properties(_text(root, f"{DIRECTORY}/b{block.major}:{block.minor}")),
         )
         for name, block in diskstats.read_diskstats(root).items()

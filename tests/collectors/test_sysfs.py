@@ -10,8 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from iowarden.collectors.block import read_block
+from iowarden.collectors.diskstats import read_diskstats
+from iowarden.collectors.enclosure import read_enclosure
+from iowarden.collectors.ext4 import read_ext4
 from iowarden.collectors.files import Root
+from iowarden.collectors.hwmon import read_hwmon
+from iowarden.collectors.md import read_md
+from iowarden.collectors.queue import read_queue
+from iowarden.collectors.scsi import read_scsi
 from iowarden.collectors.sysfs import Attributes, attributes
+from iowarden.collectors.udev import read_udev
 from iowarden.collectors.vocabulary import AbsentError, ParseError
 
 if TYPE_CHECKING:
@@ -41,6 +50,47 @@ def test_one_attribute_that_is_withdrawn_is_no_device_that_is_gone(machine: Mach
     found = Attributes(root, PLACE)
     Path(f"{root.path}{PLACE}/mode").unlink()
     assert (found.text("mode"), found.vanished(), found.unread) == (None, False, "")
+
+
+def test_a_device_has_one_name_in_every_source(machine: MachineMaker) -> None:
+    """sysfs writes '!' for '/' in a name: no label has it, so that alerts of one disk meet."""
+    disk, block = "/sys/block/cciss!c0d0", "device/block/cciss!c0d0"
+    counters = " 1 2 3 4 5 6 7 8 9 10 11\n"
+    files: dict[str, str | bytes | None] = {
+        "/proc/diskstats": f" 104 0 cciss/c0d0{counters} 104 1 cciss/c0d0p1{counters}",
+        "/proc/mdstat": "Personalities : [raid1]\n",
+        f"{disk}/size": "2048\n",
+        f"{disk}/queue/rotational": "1\n",
+        f"{disk}/slaves": None,
+        f"{disk}/holders": None,
+        f"{disk}/cciss!c0d0p1/partition": "1\n",
+        f"{disk}/cciss!c0d0p1/holders/dm-0": None,
+        "/sys/block/dm-0/slaves/cciss!c0d0p1": None,
+        "/sys/block/md0/md/dev-cciss!c0d0p1/state": "in_sync\n",
+        "/sys/class/scsi_host": None,
+        f"/sys/class/scsi_device/0:0:0:0/{block}": None,
+        f"/sys/class/enclosure/0:0:9:0/Slot 1/{block}": None,
+        "/sys/class/enclosure/0:0:9:0/Slot 1/status": "OK\n",
+        "/sys/class/hwmon/hwmon0/temp1_input": "30000\n",
+        f"/sys/class/hwmon/hwmon0/{block}": None,
+        "/sys/fs/ext4/cciss!c0d0p1/errors_count": "0\n",
+    }
+    root = machine(files)
+    names = set(read_diskstats(root))
+    assert names == {"cciss/c0d0", "cciss/c0d0p1"}
+    topology = read_block(root)
+    assert topology.leaves == ("cciss/c0d0",)
+    device = topology.devices["cciss/c0d0"]
+    assert (device.name, device.partitions) == ("cciss/c0d0", ("cciss/c0d0p1",))
+    assert topology.devices["dm-0"].slaves == ("cciss/c0d0",)
+    found = {queue.device: queue for queue in read_queue(root).values()}["cciss/c0d0"]
+    assert [partition.name for partition in found.partitions] == ["cciss/c0d0p1"]
+    assert [device.device for device in read_scsi(root).devices.values()] == ["cciss/c0d0"]
+    assert [slot.device for slot in read_enclosure(root)] == ["cciss/c0d0"]
+    assert [sensor.device for sensor in read_hwmon(root)] == ["cciss/c0d0"]
+    assert [member.device for member in read_md(root)["md0"].members] == ["cciss/c0d0p1"]
+    assert list(read_ext4(root)) == ["cciss/c0d0p1"]
+    assert read_udev(root)["cciss/c0d0"].rotational
 
 
 def test_a_directory_that_is_not_there(machine: MachineMaker) -> None:
