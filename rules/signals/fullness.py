@@ -41,7 +41,7 @@ FAMILIES = (
     Family(
         "iowarden_filesystem_held_used_ratio",
         "gauge",
-        "The same, followed down only by more than 0.02, for thresholds; none while read-only.",
+        "The same, followed down only by more than 0.02, for thresholds; not of images.",
     ),
     Family(
         "iowarden_filesystem_full_in_seconds",
@@ -52,7 +52,7 @@ FAMILIES = (
     Family(
         "iowarden_filesystem_held_inodes_used_ratio",
         "gauge",
-        "The same, followed down only by more than 0.02, for thresholds; none while read-only.",
+        "The same, followed down only by more than 0.02, for thresholds; not of images.",
     ),
     Family(
         "iowarden_filesystem_inodes_full_in_seconds",
@@ -101,6 +101,8 @@ class Track:
     pasts: tuple[Past, ...]
     capacity: float
     held_ratio: float
+    writable: bool = False
+    """Whether it was ever seen so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,16 +130,22 @@ def step(state: FullnessState, view: View) -> tuple[FullnessState, list[Sample] 
         for what, names, used, left in _quantities(usage):
             key = f"{what} {usage.device} {usage.mount_point}"
             before = tracks.get(key) or _recalled(state.kept, key, used + left)
-            track = tracks[key] = follow(before, used, left, now)
+            track = follow(before, used, left, now)
+            if not (usage.read_only or track.writable):
+                track = replace(track, writable=True)
+            tracks[key] = track
             samples.append((names[0], labels, used / (used + left)))
-            if usage.read_only:
+            # An image is full by nature. What was turned read-only while full is so still.
+            if not track.writable:
                 continue
             samples.append((names[1], labels, track.held_ratio))
             seconds = full_in_seconds(track, left)
             if seconds is not None:
                 samples.append((names[2], labels, seconds))
-    latest = sorted(tracks.items(), key=lambda item: item[1].pasts[0].points[-1][0])
-    return FullnessState(dict(latest[-MOST_KEPT:]), state.kept), samples
+    if len(tracks) > MOST_KEPT:
+        latest = sorted(tracks.items(), key=lambda item: item[1].pasts[0].points[-1][0])
+        tracks = dict(latest[-MOST_KEPT:])
+    return FullnessState(tracks, state.kept), samples
 
 
 _BYTES = tuple(family.name for family in FAMILIES[:3])
@@ -171,9 +179,9 @@ def follow(before: Track | None, used: float, left: float, now: float) -> Track:
         _extended(past, horizon, left, now)
         for past, horizon in zip(before.pasts, HORIZONS, strict=True)
     )
-    if any(new.points != old.points for new, old in zip(pasts, before.pasts, strict=True)):
-        pasts = _judged(pasts)
-    return Track(pasts, capacity, held)
+    if any(new.points is not old.points for new, old in zip(pasts, before.pasts, strict=True)):
+        pasts = _judged(pasts, before.pasts)
+    return Track(pasts, capacity, held, before.writable)
 
 
 def full_in_seconds(track: Track, left: float) -> float | None:
@@ -200,13 +208,18 @@ def _extended(past: Past, horizon: Horizon, left: float, now: float) -> Past:
         return Past(((now, left),), left)
     if now - points[-1][0] >= horizon.stretch_seconds:
         return Past((*points, (now, least))[-horizon.kept - 1 :], left)
-    return replace(past, points=points, least=least)
+    if points is past.points and least == past.least:
+        return past
+    return Past(points, least, past.rate, past.low)
 
 
-def _judged(pasts: tuple[Past, ...]) -> tuple[Past, ...]:
+def _judged(pasts: tuple[Past, ...], before: tuple[Past, ...] = ()) -> tuple[Past, ...]:
+    """Return the pasts with what their points say, those that got none as they were."""
     return tuple(
-        replace(past, rate=_rate(past, horizon), low=_low(past, horizon, pasts))
-        for past, horizon in zip(pasts, HORIZONS, strict=True)
+        past
+        if old is not None and past.points is old.points
+        else Past(past.points, past.least, _rate(past, horizon), _low(past, horizon, pasts))
+        for past, horizon, old in itertools.zip_longest(pasts, HORIZONS, before)
     )
 
 

@@ -247,6 +247,31 @@ def test_what_fstab_has_as_read_only_is_left_alone(tmp_path: Path) -> None:
     assert machine.fired == []
 
 
+def test_a_root_that_was_writable_only_for_an_upgrade_is_left_alone(tmp_path: Path) -> None:
+    """'/etc/fstab' has it read-only; somebody mounted it writable for an hour and back."""
+    machine = Machine(tmp_path)
+    machine.write({"/etc/fstab": "UUID=1 / ext4 ro,noatime 0 1\n"})
+    machine.look(2)
+    machine.mount("ro", "ro")
+    machine.look(30)
+    assert machine.fired == []
+
+
+def test_a_mount_without_fstab_is_judged_by_what_it_was(tmp_path: Path) -> None:
+    """Read-only from the start, as a snapshot: silent. Writable and then not: the kernel did it."""
+    machine = Machine(tmp_path)
+    extra = "30 25 8:2 / /mnt rw,relatime - ext4 /dev/sda2 {}\n"
+    machine.used(0.1, where="/mnt")
+    machine.mount(more=extra.format("ro"))
+    machine.look(30)
+    assert machine.fired == []
+    machine.mount(more=extra.format("rw"))
+    machine.look(2)
+    machine.mount(more=extra.format("ro"))
+    machine.look(2)
+    assert machine.fired == [("FileSystemReadOnly", "critical")]
+
+
 def test_a_mount_without_fstab_that_turns_read_only_by_command_is_a_notice(
     tmp_path: Path,
 ) -> None:
@@ -277,6 +302,22 @@ def test_an_unmounted_file_system_is_unknown_and_not_well(machine: Machine) -> N
     machine.mount(more=extra.format("rw"))
     machine.look(45)
     assert machine.host.reasons()[-1] == "all clear"
+
+
+def test_a_full_file_system_that_is_unmounted_or_turned_read_only_is_not_well(
+    machine: Machine,
+) -> None:
+    """Neither frees anything: unmounted nobody can tell, read-only it is as full as before."""
+    extra = "30 25 8:2 / /mnt rw,relatime - ext4 /dev/sda2 {}\n"
+    machine.used(0.85, where="/mnt")
+    machine.mount(more=extra.format("rw"))
+    machine.look(6)
+    machine.mount(more=extra.format("ro"))
+    machine.look(60)
+    assert machine.states("FileSystemFull") == {"firing"}
+    machine.mount()
+    machine.look(60)
+    assert machine.states("FileSystemFull") == {"unknown"}
 
 
 def test_a_file_system_that_fills_in_ten_hours(machine: Machine) -> None:

@@ -12,6 +12,8 @@ from support.recordings import write_tree
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from iowarden.rules.engine import Engine
+
 START = 1_800_000_000.0
 DAY = 86_400.0
 DISKS = ("sda", "sdb", "sdc", "sdd")
@@ -121,7 +123,8 @@ class Machine:
         self.host.engine = None
         self.host._due.clear()
         self.look()
-        after = self.host.engine
+        after: Engine | None = self.host.engine
+        assert after is not None
         after.recall(memory, devices)
         after.restore(alerts)
 
@@ -260,6 +263,18 @@ def test_errors_from_before_the_first_sight_are_silent(tmp_path: Path) -> None:
     machine.member("sdb1", errors=20)
     machine.look(20)
     assert machine.fired == []
+
+
+def test_a_counter_that_began_anew_with_its_array_counts_in_full(tmp_path: Path) -> None:
+    """20 errors before a reboot, 2 after it: the kernel counts from assembly on."""
+    machine = Machine(tmp_path)
+    machine.member("sdb1", errors=20)
+    machine.look(4)
+    machine.member("sdb1", errors=2)
+    machine.restart()
+    machine.look(2)
+    assert machine.fired == [("ArrayMemberErrors", "warning")]
+    assert "2 read errors" in machine.summary("ArrayMemberErrors")
 
 
 def test_bad_blocks_are_a_warning_and_critical_when_they_cannot_be_recorded(
