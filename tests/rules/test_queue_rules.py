@@ -118,6 +118,7 @@ def array(**settings: object) -> Story:
     return story
 
 
+WIDE_READERS = PARALLEL_READERS._replace(reads=5, wait_seconds=1.0)
 TOO_SMALL = {"ReadAheadTooSmall warning", "ReadAheadShort info"}
 
 
@@ -133,7 +134,7 @@ def test_gd1_readers_held_down_by_64_kb_are_told(tmp_path: Path) -> None:
     [
         ("an SSD has no arm to move", {"rotational": 0}, PARALLEL_READERS, 400),
         ("a single disk has one arm", {"vendor": "ATA"}, PARALLEL_READERS, 400),
-        ("8 MB is as large as it gets", {"read_ahead_kb": 8192}, PARALLEL_READERS, 400),
+        ("8 MB is as large as it gets", {"read_ahead_kb": 8192}, WIDE_READERS, 400),
         ("four minutes are not five", {"read_ahead_kb": 256}, None, 236),
         ("a lone reader waits for nobody", {}, PARALLEL_READERS._replace(in_flight=1), 400),
         ("half of the time idle", {}, PARALLEL_READERS._replace(busy=0.5), 400),
@@ -203,10 +204,13 @@ def test_read_ahead_has_to_span_the_disks_twice(
     assert told(story, tmp_path) == alerts
 
 
-def test_a_largest_transfer_given_as_the_best_makes_no_array_of_a_disk(tmp_path: Path) -> None:
-    """Disks behind USB report 65,535 sectors as their optimal size."""
+@pytest.mark.parametrize("block", [512, 4096])
+def test_a_largest_transfer_given_as_the_best_makes_no_array_of_a_disk(
+    block: int, tmp_path: Path
+) -> None:
+    """Disks behind USB report 65,535 blocks as their optimal size."""
     story = Story()
-    story.add_disk("sda", optimal_bytes=65_535 * 512)
+    story.add_disk("sda", optimal_bytes=65_535 * block)
     story.run(80)
     assert told(story, tmp_path) == set()
 
@@ -263,6 +267,13 @@ def test_ge1_requests_above_the_chunk_are_told_only_while_readers_are_held_down(
     story.run(200, {"sda": Load(1000, 450 * MB, 0, 0, 1.0, 5, 5 / 1000)})
     story.run(400, {"sda": PARALLEL_READERS})
     assert told(story, tmp_path) == {*TOO_SMALL, "RequestsAboveChunk info"}
+
+
+def test_requests_no_larger_than_the_chunk_are_as_advised(tmp_path: Path) -> None:
+    """What the advice says is told neither as too large nor, later, as split."""
+    story = array(chunk_bytes=64 * KIB, max_sectors_kb=64)
+    story.run(400, {"sda": PARALLEL_READERS})
+    assert told(story, tmp_path) == TOO_SMALL
 
 
 def test_a_request_limit_set_by_hand_splits_a_sequential_load(tmp_path: Path) -> None:
@@ -323,7 +334,7 @@ def test_a_kernel_told_not_to_share_fairly_does_not(tmp_path: Path) -> None:
     assert told(story, tmp_path) == {"QueueDepthShared info", "QueueDepthShared warning"}
 
 
-SERVED = Load(100, 800_000, 0, 0, 0.5, 1, 0.005)
+SERVED = Load(30, 240_000, 0, 0, 0.2, 0, 0.005)
 STARVES = "AdapterStarvesDisks warning"
 VICTIMS = {"sdb": STARVED, "sdc": STARVED, "sdd": STARVED}
 
@@ -343,8 +354,11 @@ VICTIMS = {"sdb": STARVED, "sdc": STARVED, "sdd": STARVED}
             False,
         ),
         (
-            "a neighbour of two requests a second takes nothing",
-            {"sda": Load(2, 20_000, 0, 0, 0.1, 0, 0.01), "sdb": STARVED._replace(reads=0.1)},
+            "a neighbour of four requests a second takes nothing",
+            {
+                "sda": Load(4, 40_000, 0, 0, 0.1, 0, 0.01),
+                "sdb": STARVED._replace(reads=0.3, writes=0),
+            },
             100,
             False,
         ),
