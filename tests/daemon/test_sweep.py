@@ -1,0 +1,230 @@
+"""Every operation on state.db fails once or for good, or the program dies in it: nothing is lost.
+
+The program's own mail path runs above a C library that lets the n-th operation fail, for each n
+until a run meets no fault any more.
+Source: sqlite.org, 'How SQLite Is Tested', I/O error testing and crash testing.
+"""
+
+import errno
+import json
+import os
+import re
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+import pytest
+from support import mail_path
+from support.smtp import Answers, smtp_server
+
+from iowarden.daemon.state import Batch, OutboxRow, State, StateLoaded
+
+SUPPORT = Path(mail_path.__file__).parent
+MOST_OPERATIONS = 2000
+"""Far above anything counted: it ends a sweep that would not."""
+
+
+@dataclass
+class Program:
+    """A process that lives as often as asked, and the server that takes its mails."""
+
+    process: subprocess.Popen[str]
+    port: int
+    answers: Answers
+    taken: list[tuple[str, ...]] = field(default_factory=list)
+    """Of each mail that the server took: its id, then of a digest the ids of what it holds."""
+
+    def live(
+        self,
+        path: Path,
+        at: int = 0,
+        error: int = 0,
+        *,
+        for_good: bool = False,
+        newcomer: bool = False,
+    ) -> tuple[int, str, int]:
+        """Return the exit status of a life, how it ended, and how many operations it made."""
+        case = {"path": str(path), "port": self.port, "at": at, "error": error}
+        stdin, stdout = pipes(self.process)
+        stdin.write(json.dumps({**case, "for_good": for_good, "newcomer": newcomer}) + "\n")
+        stdin.flush()
+        status, text = json.loads(stdout.readline())
+        while not self.answers.mails.empty():
+            data = self.answers.mails.get().data
+            self.taken.append(tuple(re.findall(r"(?m)^Message-ID: (<\S+>)", data.decode())))
+        ended, _, count = text.partition("|")
+        return status, ended, int(count or 0)
+
+
+def pipes(process: subprocess.Popen[str]) -> tuple[IO[str], IO[str]]:
+    """Return the ways to and from a process."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    return process.stdin, process.stdout
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
+    """Return the program, above what lets it fail."""
+    library = tmp_path_factory.mktemp("faults") / "faults.so"
+    source = SUPPORT / "faults.c"
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", str(library), str(source)], check=True)
+    environment = {
+        **os.environ,
+        "LD_PRELOAD": str(library),
+        "PYTHONPATH": os.pathsep.join(p for p in sys.path if p),
+    }
+    answers = Answers(recipients={mail_path.GONE: "550 5.1.1 no such user"})
+    with (
+        smtp_server(answers) as (port, _),
+        subprocess.Popen(
+            [sys.executable, mail_path.__file__],
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as process,
+    ):
+        yield Program(process, port, answers)
+        pipes(process)[0].close()
+
+
+@pytest.fixture(scope="module")
+def before(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a state directory after an outage, with two mails in it that were not handed over."""
+    path = tmp_path_factory.mktemp("before") / "state" / "state.db"
+    state = State(str(path), lambda _: None)
+    state.commit(Batch(1, put={"alerts": "0", "incidents": "0"}, add=mail_path.OLD))
+    assert state.close(20.0)
+    return path
+
+
+def kept(path: Path) -> StateLoaded:
+    """Return what a start would find."""
+    answers: list[object] = []
+    state = State(str(path), answers.append)
+    state.load()
+    state.close(20.0)
+    (loaded,) = (answer for answer in answers if isinstance(answer, StateLoaded))
+    assert loaded.readable, loaded.error
+    return loaded
+
+
+def ids(rows: tuple[OutboxRow, ...]) -> set[str]:
+    """Return the message ids of mails."""
+    return {row.message_id for row in rows}
+
+
+ALL = ids((*mail_path.OLD, *(row for rows in mail_path.STEPS for row in rows)))
+
+
+def judge(program: Program, path: Path, *, repeats: int) -> None:
+    """Check that each mail came, in one way only, and at most so many of them again."""
+    ways: dict[str, set[str]] = {}
+    for name, *held in program.taken:
+        for each in held or [name]:
+            ways.setdefault(each, set()).add(name)
+    assert ways.keys() >= ALL, "a mail is lost"
+    assert all(len(names) == 1 for names in ways.values()), "a mail came under two Message-IDs"
+    counts = Counter(name for name, *_ in program.taken)
+    assert sum(counts.values()) - len(counts) <= repeats, "mails came again"
+    loaded = kept(path)
+    last = str(len(mail_path.STEPS))
+    assert loaded.documents == {"alerts": last, "incidents": last}
+    assert [row.recipients_refused for row in loaded.outbox] == [(mail_path.GONE,)]
+
+
+def half_done(path: Path, taken: list[tuple[str, ...]]) -> None:
+    """Check that what is durable is the state before or after a change, with all its mails."""
+    loaded = kept(path)
+    assert loaded.documents["alerts"] == loaded.documents["incidents"], "half of a batch"
+    delivered = {name for names in taken for name in names}
+    due = [*mail_path.OLD]
+    for rows in mail_path.STEPS[: int(loaded.documents["alerts"])]:
+        due += rows
+    assert delivered | ids(loaded.outbox) >= ids(tuple(due)), "a mail is lost"
+
+
+def cases(program: Program, before: Path, tmp_path: Path) -> Iterator[tuple[int, Path]]:
+    """Return a number and a copy of the state for each case; the last case meets no fault."""
+    for at in range(1, MOST_OPERATIONS):
+        directory = tmp_path / "state"
+        shutil.copytree(before.parent, directory)
+        program.taken.clear()
+        yield at, directory / "state.db"
+        shutil.rmtree(directory)
+    pytest.fail("the sweep does not end")
+
+
+def test_a_life_without_faults_delivers_and_ends(
+    program: Program, before: Path, tmp_path: Path
+) -> None:
+    """What the sweep sweeps over: a digest of what waited, two mails, and one refusal kept."""
+    _, path = next(cases(program, before, tmp_path))
+    status, ended, count = program.live(path)
+    assert (status, ended) == (0, "")
+    assert count > 50, "the library does not see what SQLite does"
+    assert sorted(len(names) for names in program.taken) == [1, 1, 3]
+    judge(program, path, repeats=0)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_kill_in_any_operation_loses_nothing(
+    program: Program, before: Path, tmp_path: Path, version: int
+) -> None:
+    """A write is half done then: the next start delivers the rest, at most one mail again.
+
+    And if a mail came meanwhile, it is no reason to send what may have been taken in another way.
+    The same for a file of the version before, which is converted on the way.
+    """
+    if version == 1:
+        before = shutil.copytree(before.parent, tmp_path / "before") / before.name
+        with closing(sqlite3.connect(before)) as connection:
+            connection.executescript(
+                "ALTER TABLE outbox DROP COLUMN parts; ALTER TABLE outbox DROP COLUMN maybe_taken;"
+                " PRAGMA user_version = 1"
+            )
+    for at, path in cases(program, before, tmp_path):
+        status, _, _ = program.live(path, at, 0)
+        if status == 0:
+            break
+        assert status == -signal.SIGKILL
+        half_done(path, program.taken)
+        assert program.live(path, newcomer=True)[:2] == (0, ""), at
+        judge(program, path, repeats=1)
+
+
+@pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC, errno.EROFS], ids=errno.errorcode.get)
+def test_an_operation_that_fails_once_costs_nothing(
+    program: Program, before: Path, tmp_path: Path, error: int
+) -> None:
+    """Whichever it is: all is delivered once, and all is durable in the end."""
+    for at, path in cases(program, before, tmp_path):
+        status, ended, count = program.live(path, at, error)
+        assert (status, ended) == (0, ""), at
+        judge(program, path, repeats=0)
+        if count < at:
+            break
+
+
+@pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC, errno.EROFS], ids=errno.errorcode.get)
+def test_a_disk_that_fails_for_good_costs_nothing_but_memory(
+    program: Program, before: Path, tmp_path: Path, error: int
+) -> None:
+    """Mails go on without it; a start on the mended disk repeats only what it cannot know of."""
+    for at, path in cases(program, before, tmp_path):
+        status, _, count = program.live(path, at, error, for_good=True)
+        assert status == 0, at
+        half_done(path, program.taken)
+        assert program.live(path)[:2] == (0, ""), at
+        judge(program, path, repeats=len(ALL))
+        if count < at:
+            break
