@@ -22,6 +22,7 @@ from systemd.daemon import notify
 from iowarden.collectors import table
 from iowarden.collectors.files import Root
 from iowarden.collectors.recording import Player, RecordingError
+from iowarden.daemon import check as checking
 from iowarden.daemon import config as configuration
 from iowarden.daemon import hotplug, journal, mail, memory
 from iowarden.daemon.clock import PlayedClock, SystemClock
@@ -43,6 +44,8 @@ DEFAULT_CONFIG = "/etc/iowarden/iowarden.yaml"
 EXIT_CONFIG = 78
 """sysexits.h EX_CONFIG: the unit does not restart on it."""
 EXIT_FAILED = 1
+EXIT_INTERRUPTED = 130
+"""As a shell says of a program that Ctrl-C ended."""
 RULE_SUFFIXES = (".yaml", ".yml")
 
 
@@ -80,8 +83,11 @@ def _parser() -> argparse.ArgumentParser:
     action = actions.add_parser("check", help="read the configuration and every rule file")
     action.set_defaults(command=_config_check)
     action.add_argument("file", nargs="?", default=None, help=f"default: {DEFAULT_CONFIG}")
+    look = add("check", _check, "look at this machine once and say what is wrong")
+    look.add_argument("--play", metavar="RECORDING", help="look at a recording's end instead")
+    look.add_argument("--json", action="store_true", help="the report as data")
     test = add("test-mail", _test_mail, "send a test mail and say what the server answered")
-    for command in (run, test):
+    for command in (run, look, test):
         command.add_argument(
             "--config", metavar="FILE", help=f"default: {DEFAULT_CONFIG}, if there"
         )
@@ -107,16 +113,56 @@ def _config_check(arguments: argparse.Namespace) -> int:
     groups = load_rules(settings)
     rules = sum(len(group.rules) for group in groups)
     print(f"'{path}' is good; {rules} rules in {len(groups)} groups")
-    if settings.mail.server is None:
-        print(
-            "nobody is mailed: no 'mail.server' is set; mails go to the state directory's Maildir"
-        )
-    elif configuration.is_loopback(settings.mail.server):
-        print(
-            f"mail goes to this machine's own server '{settings.mail.server}':"
-            " with the root disk hung it may not leave; a remote server keeps that promise"
-        )
+    if said := checking.mail_path(settings):
+        print(said)
     return 0
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    def examine(step: Callable[[str], None]) -> checking.Report:
+        step("reading the configuration and the rules")
+        settings, groups, problems = _whatever_is_good(arguments)
+        try:
+            clock, player, root = _machine(arguments.play)
+            report = checking.examine(settings, groups, clock, root, player=player, step=step)
+        except RecordingError as error:
+            report = checking.Report((_unusable("recording", str(error)),))
+        return dataclasses.replace(report, findings=(*problems, *report.findings))
+
+    try:
+        if arguments.play is None:
+            report = checking.guarded(examine)
+        else:
+            report = checking.answered(examine, lambda _: None)
+        print(report.json() if arguments.json else "\n".join(report.lines()), flush=True)
+    except BrokenPipeError:  # 'iowarden check | head': what is left to say must not fail, too
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    return report.status
+
+
+def _whatever_is_good(
+    arguments: argparse.Namespace,
+) -> tuple[configuration.Config, list[RuleGroup], list[checking.Finding]]:
+    """Return configuration and rules, defaults and shipped rules instead of what is bad."""
+    problems: list[checking.Finding] = []
+    try:
+        settings = _settings(arguments)
+    except configuration.ConfigError as error:
+        problems += [_unusable("configuration", text) for text in error.problems]
+        machine = configuration.machine_name()
+        settings = configuration.parse("", DEFAULT_CONFIG, machine)
+    try:
+        return settings, load_rules(settings), problems
+    except RuleFileError as error:
+        problems += [_unusable("rules", text) for text in error.errors]
+        shipped = dataclasses.replace(settings, shipped_rules=True, rules_directory=os.devnull)
+        return settings, load_rules(shipped), problems
+
+
+def _unusable(topic: str, text: str) -> checking.Finding:
+    return checking.Finding(checking.Level.UNKNOWN, topic, "", text)
 
 
 def _test_mail(arguments: argparse.Namespace) -> int:

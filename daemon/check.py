@@ -1,0 +1,729 @@
+"""One look at everything for `iowarden check`: what the rules say now, and what they stand on.
+
+The daemon's own readers, engine and rules look for a few seconds; nothing is written or mailed.
+`guarded` does it in a process of its own, because one with a thread in a hung system call cannot
+end, and whoever asks at three in the morning must get an answer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import enum
+import http.client
+import io
+import json
+import os
+import pickle
+import queue
+import re
+import select
+import signal
+import textwrap
+import time
+from collections import Counter, defaultdict
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from iowarden.collectors import table
+from iowarden.collectors.block import Topology
+from iowarden.collectors.vocabulary import Outcome, Reading, trace
+from iowarden.daemon import config as configuration
+from iowarden.daemon import exporters
+from iowarden.daemon.message import local_zone
+from iowarden.daemon.readers import Readers
+from iowarden.daemon.words import one_line, shorten
+from iowarden.rules import devices
+from iowarden.rules.alerts import State
+from iowarden.rules.engine import Engine
+from iowarden.rules.notice import Severity
+from iowarden.rules.quantity import duration, size
+from iowarden.rules.rulefile import RecordingRule, Rule
+from iowarden.rules.signals import table as signals
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from iowarden.collectors.files import Root
+    from iowarden.collectors.filesystem import Filesystems
+    from iowarden.collectors.md import Array
+    from iowarden.collectors.mounts import Mounts
+    from iowarden.collectors.queue import Queue
+    from iowarden.collectors.recording import Player
+    from iowarden.daemon.clock import PlayedClock, SystemClock
+    from iowarden.daemon.config import Config
+    from iowarden.rules.alerts import Alert
+    from iowarden.rules.rulefile import RuleGroup
+
+LOOK_SECONDS = 4.0
+"""How long a look takes at least: signals of a second need a few."""
+MOST_LOOK_SECONDS = 45.0
+"""And at most, while a source has not answered or a device completes nothing."""
+STANDING_SECONDS = 2.0
+"""A device without completions for so long is looked at until it is judged."""
+DEADLINE_SECONDS = 75.0
+"""After that the whole check is given up, whatever it hangs in."""
+SERVICE_TIMEOUT_SECONDS = 2.0
+LIMIT_BYTES = 32 * 1024 * 1024
+"""Of the service's '/metrics'; 480 disks need 3 MB."""
+SETTLE_SECONDS = 2.0
+"""How long a frame of a recording waits for threads, in real time."""
+WIDTH = 100
+MOST_OBJECTS = 5
+"""Of one alert, each in a line of its own; the others are named in one."""
+MOST_DISKS = 24
+"""Each in a line of its own; beyond, equal ones share a line."""
+MOST_FILE_SYSTEMS = 24
+
+LONGER_LOOK = frozenset(
+    "bandwidth lull reclaim_stall swap activity phantom_reads read_ahead request_split"
+    " request_chunk starvation timeouts hung_task".split()
+)
+"""Groups of signals that tell something only after minutes, or by what changes in them."""
+
+
+class Level(enum.StrEnum):
+    """How bad a line is. `status` is the exit status it asks for; the order is the report's."""
+
+    CRITICAL = "CRITICAL"
+    WARNING = "WARNING"
+    UNKNOWN = "UNKNOWN"
+    INFO = "INFO"
+    OK = "OK"
+
+    @property
+    def status(self) -> int:
+        """Return the exit status. Source: Monitoring Plugins guidelines, return codes."""
+        return {"CRITICAL": 2, "WARNING": 1, "UNKNOWN": 3}.get(self.value, 0)
+
+
+_LEVELS = tuple(Level)
+_LEVEL = {
+    Severity.CRITICAL: Level.CRITICAL,
+    Severity.WARNING: Level.WARNING,
+    Severity.NOTICE: Level.INFO,
+    Severity.INFO: Level.INFO,
+}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Finding:
+    """One line; `topic` is an alert's name or what of iowarden it is about."""
+
+    level: Level
+    topic: str
+    object: str
+    text: str
+    advice: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Item:
+    """Something that was looked at: a disk, an array, a file system."""
+
+    kind: str
+    name: str
+    text: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Report:
+    """What one look came to."""
+
+    findings: tuple[Finding, ...]
+    items: tuple[Item, ...] = ()
+
+    @property
+    def status(self) -> int:
+        """Return the exit status: the worst of critical, warning, could not tell, ok."""
+        worst = min((f.level for f in self.findings), key=_LEVELS.index, default=Level.OK)
+        return worst.status
+
+    def summary(self) -> str:
+        """Return the last line."""
+        counts = Counter(f.level for f in self.findings)
+        sources = sum(f.level is Level.UNKNOWN and f.topic == "source" for f in self.findings)
+        words = [
+            _count(counts[Level.CRITICAL], "critical", ""),
+            _count(counts[Level.WARNING], "warning"),
+            _count(sources, "source", "s", " could not be read"),
+            _count(counts[Level.UNKNOWN] - sources, "unknown", ""),
+            _count(counts[Level.INFO], "info"),
+        ]
+        return f"check: {', '.join(word for word in words if word) or 'all is well'}"
+
+    def lines(self) -> Iterator[str]:
+        """Return the report as text, worst first."""
+        told: set[str] = set()
+        for finding in sorted(self.findings, key=lambda f: _LEVELS.index(f.level)):
+            place = f" {finding.object}" if finding.object else ""
+            yield from _wrapped(finding.level, f"{finding.topic}{place}: {finding.text}")
+            if finding.advice and finding.level is not Level.INFO and finding.topic not in told:
+                told.add(finding.topic)
+                for line in finding.advice.strip().splitlines():
+                    yield from _advice(line)
+        for item in self.items:
+            yield from _wrapped(Level.INFO, f"{item.kind} {item.name}: {item.text}")
+        yield self.summary()
+
+    def json(self) -> str:
+        """Return the same as data."""
+        found = sorted(self.findings, key=lambda f: _LEVELS.index(f.level))
+        return json.dumps(
+            {
+                "status": self.status,
+                "summary": self.summary(),
+                "findings": [dataclasses.asdict(f) for f in found],
+                "items": [dataclasses.asdict(i) for i in self.items],
+            },
+            indent=1,
+        )
+
+
+def _count(number: int, word: str, plural: str = "s", more: str = "") -> str:
+    return f"{number} {word}{plural if number != 1 else ''}{more}" if number else ""
+
+
+def _wrapped(level: Level, text: str) -> list[str]:
+    return textwrap.wrap(
+        one_line(text),
+        WIDTH,
+        initial_indent=f"{level.value:<9}",
+        subsequent_indent=" " * 9,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _advice(line: str) -> list[str]:
+    shown = one_line(line)
+    if line.startswith(" "):  # a command: to be copied as it is
+        return [" " * 13 + shown]
+    return textwrap.wrap(
+        shown, WIDTH, initial_indent=" " * 11, subsequent_indent=" " * 11, break_on_hyphens=False
+    )
+
+
+# --- a process of its own
+
+
+def guarded(
+    examine: Callable[[Callable[[str], None]], Report],
+    deadline_seconds: float = DEADLINE_SECONDS,
+) -> Report:
+    """Return what `examine` returns in a child process, or that it gave no answer in time.
+
+    `examine` says by its argument what it is about to do. The child is left alone when it hangs:
+    not even SIGKILL ends a process in uninterruptible sleep, and nobody waits for it.
+    Errors: OSError when no process can be made.
+    """
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        _serve(examine, reading, writing)
+    os.close(writing)
+    try:
+        return _awaited(reading, time.monotonic() + deadline_seconds)
+    finally:
+        os.close(reading)
+        os.kill(child, signal.SIGKILL)  # not reaped yet, so the number is still its own
+        os.waitpid(child, os.WNOHANG)
+
+
+def answered(
+    examine: Callable[[Callable[[str], None]], Report], step: Callable[[str], None]
+) -> Report:
+    """Return what `examine` returns, or the mistake of ours that ended it."""
+    try:
+        return examine(step)
+    except Exception as error:  # noqa: BLE001 - whoever asks gets an answer, not a traceback
+        return Report((Finding(Level.UNKNOWN, "check", "", f"bug: {trace(error)}"),))
+
+
+def _serve(examine: Callable[[Callable[[str], None]], Report], reading: int, writing: int) -> None:
+    """Do the child's work and end without the parent's clean-up."""
+    try:
+        # Silent with the terminal's Ctrl-C, and with the parent's end at the next step.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+        os.close(reading)
+        with os.fdopen(writing, "wb") as pipe:
+
+            def step(text: str) -> None:
+                pickle.dump(text, pipe)
+                pipe.flush()
+
+            pickle.dump(answered(examine, step), pipe)
+    finally:
+        os._exit(0)
+
+
+def _awaited(reading: int, end: float) -> Report:
+    received = b""
+    while (left := end - time.monotonic()) > 0 and select.select([reading], [], [], left)[0]:
+        chunk = os.read(reading, 1 << 16)
+        if not chunk:
+            break
+        received += chunk
+    last = (_unpickled(received) or ["starting"])[-1]
+    if isinstance(last, Report):
+        return last
+    text = (
+        "ended without an answer" if left > 0 else "gave no answer in time; the root disk may hang"
+    )
+    found = Finding(Level.UNKNOWN, "check", "", f"{text}; its last step: {last}")
+    return Report((found,))
+
+
+def _unpickled(received: bytes) -> list[object]:
+    stream = io.BytesIO(received)
+    found: list[object] = []
+    with contextlib.suppress(EOFError, pickle.UnpicklingError):  # the rest has not come
+        while True:
+            found.append(pickle.load(stream))  # noqa: S301 - from our own child
+    return found
+
+
+# --- the look
+
+
+def look(
+    engine: Engine,
+    readers: Readers,
+    events: queue.SimpleQueue[object],
+    clock: SystemClock,
+    look_seconds: float,
+    step: Callable[[str], None] = lambda _: None,
+) -> None:
+    """Let the engine see and judge this machine for a few seconds."""
+    began = clock.now()
+    tick = began
+    pending: list[Reading] = []
+    while True:
+        step(f"looking at the machine, for {tick - began:.0f} s now")
+        now = clock.now()
+        engine.observe([*pending, *readers.run(now)], now, clock.uptime())
+        engine.evaluate(now)
+        busy = readers.waiting() or _standing(engine)
+        if now - began >= (MOST_LOOK_SECONDS if busy else look_seconds):
+            return
+        tick += 1.0
+        pending = _answers(readers, events, clock.now, tick)
+
+
+def play(
+    engine: Engine,
+    readers: Readers,
+    events: queue.SimpleQueue[object],
+    clock: PlayedClock,
+    player: Player,
+) -> None:
+    """Let the engine see and judge a whole recording. Errors: RecordingError."""
+    while (frame := player.advance()) is not None:
+        clock.set(frame.monotonic_seconds, frame.realtime_seconds)
+        now = clock.now()
+        readings = readers.run(now)
+        end = time.monotonic() + SETTLE_SECONDS
+
+        if readers.waiting():
+            readings += _answers(readers, events, time.monotonic, end, while_waiting=True)
+        engine.observe(readings, now, clock.uptime())
+        engine.evaluate(now)
+
+
+def _answers(
+    readers: Readers,
+    events: queue.SimpleQueue[object],
+    clock: Callable[[], float],
+    end: float,
+    *,
+    while_waiting: bool = False,
+) -> list[Reading]:
+    """Return what the threads answer until the clock says `end`."""
+    found = []
+    while (left := end - clock()) > 0 and (readers.waiting() or not while_waiting):
+        try:
+            event = events.get(timeout=left)
+        except queue.Empty:
+            break
+        if isinstance(event, Reading):
+            readers.finished(event)
+            found.append(event)
+    return found
+
+
+def _standing(engine: Engine) -> bool:
+    """Whether a device completes nothing and nobody can say yet what that is."""
+    firing = {a.label("device") for a in engine.alerts() if a.active}
+    return any(
+        metric == "iowarden_device_stalled_seconds"
+        and value >= STANDING_SECONDS
+        and dict(labels)["device"] not in firing
+        for chunk in engine.chunks()
+        for _, samples in chunk.families
+        for metric, labels, value in samples
+    )
+
+
+def examine(
+    settings: Config,
+    groups: Sequence[RuleGroup],
+    clock: SystemClock,
+    root: Callable[[], Root],
+    *,
+    player: Player | None = None,
+    look_seconds: float = LOOK_SECONDS,
+    step: Callable[[str], None] = lambda _: None,
+) -> Report:
+    """Return the report on this machine, or on what a recording has at its end.
+
+    Errors: RecordingError.
+    """
+    events: queue.SimpleQueue[object] = queue.SimpleQueue()
+    readers = Readers(table.SOURCES, settings.period_seconds, root, clock.now, events.put)
+    each_tick = [dataclasses.replace(group, interval_seconds=1.0) for group in groups]
+    engine = Engine(each_tick, readers.sources, clock.now())
+    if player is None:
+        look(engine, readers, events, clock, look_seconds, step)
+    else:
+        play(engine, readers, events, clock, player)  # type: ignore[arg-type]  # comes with it
+    own = [a for a in engine.alerts() if a.state in _TOLD and not _about_iowarden(a)]
+    findings = [
+        *_mail(settings),
+        *_alerts(own, groups),
+        *_problems(engine),
+        *_sources(engine, clock.now()),
+    ]
+    if player is None:  # a recording is of another machine
+        step("asking the service and other exporters")
+        findings += service(settings.listen[0], {a.labels for a in own if a.active})
+        findings += others(exporters.found(), expose_node=settings.expose_node)
+        step(f"looking at '{settings.state_directory}'")
+        findings += _state_directory(settings.state_directory)
+    findings += _longer(groups)
+    return Report(tuple(findings), tuple(inventory(engine)))
+
+
+# --- findings
+
+_TOLD = (State.FIRING, State.PENDING, State.UNKNOWN)
+
+
+def _about_iowarden(alert: Alert) -> bool:
+    """Whether it judges the running service, which is not what looks here."""
+    return alert.label("condition").startswith("S")
+
+
+def _alerts(alerts: Sequence[Alert], groups: Sequence[RuleGroup]) -> Iterator[Finding]:
+    """Return the alerts, worst first; of many of one name most are only named."""
+    waits = {r.alert: r.for_seconds for g in groups for r in g.rules if isinstance(r, Rule)}
+    firing = {(a.name, a.label("device"), a.label("mountpoint")) for a in alerts if a.active}
+    by_name: dict[tuple[Level, str], list[Finding]] = defaultdict(list)
+    for alert in sorted(alerts, key=lambda a: (-a.severity, a.name, a.labels)):
+        level, text = _LEVEL[alert.severity], alert.annotation("summary")
+        if alert.state is State.PENDING:
+            if (alert.name, alert.label("device"), alert.label("mountpoint")) in firing:
+                continue  # a second rule of its name, of a worse severity
+            level = Level.WARNING if level is Level.CRITICAL else Level.INFO
+            text += (
+                f" - seen just now; {alert.severity.name.lower()} once it has held for"
+                f" {duration(waits.get(alert.name, 0.0))}"
+            )
+        elif alert.state is State.UNKNOWN:
+            level, text = Level.UNKNOWN, f"{text} - can no longer be told: {alert.unknown_reason}"
+        place = _place(alert)
+        by_name[level, alert.name].append(
+            Finding(level, alert.name, place, text, alert.annotation("advice"))
+        )
+    for (level, name), found in by_name.items():
+        yield from found[:MOST_OBJECTS]
+        if rest := [f.object for f in found[MOST_OBJECTS:]]:
+            yield Finding(level, name, f"and {len(rest)} more", shorten(", ".join(rest), 300))
+
+
+def _place(alert: Alert) -> str:
+    shown = alert.label("mountpoint") or alert.object
+    device = alert.label("device")
+    return shown or device or "host"
+
+
+def _problems(engine: Engine) -> Iterator[Finding]:
+    for problem in engine.problems():
+        yield Finding(Level.UNKNOWN, "rule", problem.rule, problem.text)
+
+
+def _sources(engine: Engine, now: float) -> Iterator[Finding]:
+    absent = []
+    good = 0
+    for status in engine.statuses():
+        name, outcome = status.source.name, status.outcome()
+        if outcome is Outcome.OK:
+            good += 1
+            unread = status.source.unread
+            parts = list(unread(status.value)) if unread is not None else []
+            for labels, reason in parts[:MOST_OBJECTS]:
+                place = ", ".join(value for _, value in labels)
+                yield Finding(Level.UNKNOWN, "source", f"{name} {place}", reason)
+            if len(parts) > MOST_OBJECTS:
+                text = f"{len(parts) - MOST_OBJECTS} more parts could not be read"
+                yield Finding(Level.UNKNOWN, "source", name, text)
+        elif outcome is Outcome.ABSENT:
+            absent.append(name)
+        elif status.reading is None:
+            yield Finding(Level.UNKNOWN, "source", name, "not answered while this check looked")
+        else:
+            since = status.reading.monotonic_seconds - status.reading.duration_seconds
+            stuck = outcome is Outcome.STUCK
+            text = f"silent for {now - since:.0f} s" if stuck else status.reading.error
+            yield Finding(Level.UNKNOWN, "source", name, f"{outcome}: {text}")
+    there = f"; not offered here: {', '.join(absent)}" if absent else ""
+    yield Finding(Level.OK, "sources", "", f"{good} of {len(engine.statuses())} read{there}")
+
+
+def _longer(groups: Sequence[RuleGroup]) -> Iterator[Finding]:
+    """Say once which conditions only the running service can tell."""
+    slow = {f.name for g in signals.GROUPS if g.name in LONGER_LOOK for f in g.families}
+    rules = [rule for group in groups for rule in group.rules]
+    records = {r.record for r in rules if isinstance(r, RecordingRule)}
+    slow |= {
+        r.record for r in rules if isinstance(r, RecordingRule) and r.expression.names & slow
+    } & records
+    conditions = {
+        template.render({}, 0.0, None)
+        for rule in rules
+        if isinstance(rule, Rule) and rule.expression.names & slow
+        for name, template in rule.labels
+        if name == "condition"
+    }
+    if conditions:
+        text = f"{', '.join(sorted(conditions))}: told by the running service, in minutes or hours"
+        yield Finding(Level.OK, "needs a longer look", "", text)
+
+
+def mail_path(settings: Config) -> str:
+    """Return what is to be said about where mail goes, or ''."""
+    server = settings.mail.server
+    if server is None:
+        return (
+            "nobody is mailed: no 'mail.server' is set; mails go to the state directory's Maildir"
+        )
+    if configuration.is_loopback(server):
+        return (
+            f"mail goes to this machine's own server '{server}':"
+            " with the root disk hung it may not leave; a remote server keeps that promise"
+        )
+    return ""
+
+
+def _mail(settings: Config) -> Iterator[Finding]:
+    if said := mail_path(settings):
+        yield Finding(Level.INFO, "mail", "", said)
+    if settings.mail.server is not None:
+        text = f"{', '.join(settings.mail.to)} by '{settings.mail.server}':{settings.mail.port}"
+        yield Finding(Level.OK, "mail", "", f"{text}; 'iowarden test-mail' tries it")
+
+
+def others(found: Iterable[exporters.Exporter], *, expose_node: bool) -> Iterator[Finding]:
+    """Return what is to be said about other exporters on this host."""
+    for exporter in found:
+        text = f"port {exporter.port} answers {exporter.answer}"
+        if expose_node and exporter.program == "node_exporter":
+            text += "; two 'node_uname_info' of one host break rules: set 'expose.node: false'"
+            yield Finding(Level.WARNING, "exporter", "node_exporter", text)
+        else:
+            clash = "; leave 'expose.node' off" if exporter.program == "node_exporter" else ""
+            yield Finding(Level.INFO, "exporter", exporter.program or "unknown", text + clash)
+
+
+def _state_directory(directory: str) -> Iterator[Finding]:
+    topic, place = "state", f"'{directory}'"
+    if not os.path.isdir(directory):
+        text = "is not there yet: the service makes it when it first starts"
+        yield Finding(Level.INFO, topic, place, text)
+    elif os.geteuid() == 0 and not os.access(directory, os.W_OK | os.X_OK):
+        text = "cannot be written, not even by root: see 'findmnt -T' and the kernel's log"
+        yield Finding(Level.WARNING, topic, place, text)
+
+
+# --- the running service
+
+_SAMPLE = re.compile(r"(iowarden_\w+)(?:\{(.*)\})? (\S+)")
+_LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+_ESCAPES = {"\\\\": "\\", '\\"': '"', "\\n": "\n"}
+
+_Metrics = list[tuple[str, dict[str, str], float]]
+
+
+def service(address: tuple[str, int], known: set[tuple[tuple[str, str], ...]]) -> list[Finding]:
+    """Return what the running service says; `known` are alerts that need not be said again."""
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(address[0], address[0])  # noqa: S104
+    shown = f"[{host}]:{address[1]}" if ":" in host else f"{host}:{address[1]}"
+    status, text = _get(host, address[1], "/metrics")
+    samples = parse_metrics(text) if status == 200 else []
+    if not any(name == "iowarden_rules" for name, _, _ in samples):
+        answer = f"something else answers ({status})" if status else "nobody answers"
+        return [
+            Finding(
+                Level.INFO,
+                "service",
+                "",
+                f"no iowarden answers at {shown}: {answer}; see 'systemctl status iowarden'",
+            )
+        ]
+    findings = list(_service_alerts(samples, known))
+    status, text = _get(host, address[1], "/-/healthy")
+    if status != 200:
+        said = text.strip() or "no answer"
+        findings.append(Finding(Level.WARNING, "service", "", f"not healthy: {said}"))
+    findings.append(
+        Finding(Level.OK, "service", "", f"answers at {shown}; {_standing_of(samples)}")
+    )
+    return findings
+
+
+def _service_alerts(
+    samples: _Metrics, known: set[tuple[tuple[str, str], ...]]
+) -> Iterator[Finding]:
+    levels = {"critical": Level.CRITICAL, "warning": Level.WARNING}
+    for name, labels, _ in samples:
+        state = labels.pop("alertstate", "") if name == "iowarden_alerts" else ""
+        if state not in {"firing", "unknown"} or tuple(sorted(labels.items())) in known:
+            continue
+        alert = labels.pop("alertname", "?")
+        severity, condition = labels.pop("severity", "warning"), labels.pop("condition", "")
+        quiet = {"notice": Level.INFO, "info": Level.INFO, "none": Level.INFO}
+        level = {**levels, **quiet}.get(severity.lower(), Level.WARNING)
+        place = labels.get("mountpoint") or labels.get("device") or "host"
+        text = (
+            f"{state} in the running service ({', '.join(w for w in (severity, condition) if w)})"
+        )
+        text += "; its mail and 'journalctl -t iowarden' say more"
+        yield Finding(Level.UNKNOWN if state == "unknown" else level, alert, place, text)
+
+
+def _standing_of(samples: _Metrics) -> str:
+    values = {name: value for name, labels, value in samples if not labels}
+    ages = [v for name, _, v in samples if name == "iowarden_collector_age_seconds"]
+    firing = sum(
+        n == "iowarden_alerts" and labels.get("alertstate") == "firing" for n, labels, _ in samples
+    )
+    words = [f"{firing} alerts fire"]
+    if ages:
+        words.append(f"data from {duration(min(ages))} to {duration(max(ages))} old")
+    words.append(f"{values.get('iowarden_mails_waiting', 0.0):.0f} mails waiting")
+    if unwritten := values.get("iowarden_state_unwritten_seconds"):
+        words.append(f"state not written for {duration(unwritten)}")
+    if at := values.get("iowarden_config_last_reload_success_timestamp_seconds"):
+        when = datetime.fromtimestamp(at, local_zone())
+        words.append(f"configuration of {when:%Y-%m-%d %H:%M}")
+    return ", ".join(words)
+
+
+def parse_metrics(text: str) -> _Metrics:
+    """Return the samples of iowarden's own metrics. Source: Prometheus text format 0.0.4."""
+    found = []
+    for line in text.splitlines():
+        match = _SAMPLE.fullmatch(line)
+        if match is None:
+            continue
+        labels = {
+            name: re.sub(r"\\.", lambda m: _ESCAPES.get(m[0], m[0]), value)
+            for name, value in _LABEL.findall(match[2] or "")
+        }
+        with contextlib.suppress(ValueError):  # of another program under our names
+            found.append((match[1], labels, float(match[3])))
+    return found
+
+
+def _get(host: str, port: int, path: str) -> tuple[int, str]:
+    """Return status and text of an answer; 0 is none."""
+    end = time.monotonic() + 2 * SERVICE_TIMEOUT_SECONDS
+    connection = http.client.HTTPConnection(host, port, timeout=SERVICE_TIMEOUT_SECONDS)
+    content = b""
+    try:
+        connection.request("GET", path)
+        response = connection.getresponse()
+        while chunk := response.read1(1 << 16):
+            content += chunk
+            if len(content) > LIMIT_BYTES or time.monotonic() > end:
+                return 0, ""
+        return response.status, content.decode(errors="replace")
+    except (OSError, http.client.HTTPException):
+        return 0, ""
+    finally:
+        connection.close()
+
+
+# --- what is there
+
+
+def inventory(engine: Engine) -> Iterator[Item]:
+    """Return disks, arrays and file systems, with what an administrator asks about them first."""
+    values = {s.source.name: s.value for s in engine.statuses() if s.value is not None}
+    if "block" in values:
+        yield from _disks(values["block"], values.get("queue", {}), values.get("mounts"))
+    yield from _arrays(values.get("md", {}))
+    if "filesystem" in values:
+        yield from _file_systems(values["filesystem"])
+
+
+def _disks(
+    topology: Topology, queues: Mapping[str, Queue], mounts: Mounts | None
+) -> Iterator[Item]:
+    mounted = () if mounts is None else mounts.mounts
+    # What would be carried away if every disk vanished is what each is used for.
+    gone = devices.changes(topology, Topology({}), mounted)
+    carried = {event.name: event.carried for event in gone}
+    disks = [topology.devices[name] for name in topology.leaves]
+    known = [d for d in disks if d.size_bytes]
+    alike: dict[str, list[str]] = defaultdict(list)
+    for disk in known:
+        own = queues.get(disk.name)
+        kind = {True: "rotating", False: "solid state", None: ""}[disk.rotational]
+        words = [size(disk.size_bytes or 0), kind]
+        if own is not None:
+            words.append(own.scheduler or "")
+            if own.read_ahead_bytes is not None:
+                words.append(f"read-ahead {size(own.read_ahead_bytes)}")
+        text = ", ".join(word for word in words if word)
+        use = ", ".join(carried.get(disk.name, ())) or "nothing mounted or built on it"
+        if len(known) <= MOST_DISKS:
+            yield Item("disk", devices.identity(topology, disk.name).object, f"{text}; {use}")
+        else:
+            alike[f"{disk.model or 'unnamed'}, {text}"].append(disk.name)
+    for text, names in alike.items():
+        yield Item("disks", f"({len(names)})", f"{text}: {shorten(', '.join(names), 300)}")
+
+
+def _arrays(arrays: Mapping[str, Array]) -> Iterator[Item]:
+    for name, array in arrays.items():
+        words = [array.level or "unknown level"]
+        if array.raid_disks is not None:
+            words.append(f"{array.raid_disks} disks")
+        if array.size_bytes:
+            words.append(size(array.size_bytes))
+        words.append(array.state or "unknown state")
+        if array.degraded:
+            words.append(f"{array.degraded} missing")
+        if array.sync_action not in {None, "idle"}:
+            done = array.sync_done_ratio
+            words.append(f"{array.sync_action}" + ("" if done is None else f" {done * 100:.0f} %"))
+        yield Item("array", name, ", ".join(words))
+
+
+def _file_systems(value: Filesystems) -> Iterator[Item]:
+    def used(size_bytes: int, free: int, available: int) -> float:
+        """As df: of what programs without privilege may use."""
+        taken = size_bytes - free
+        return taken / (taken + available) if taken + available > 0 else 0.0
+
+    usage = [(used(u.size_bytes, u.free_bytes, u.available_bytes), u) for u in value.usage.values()]
+    usage.sort(key=lambda pair: -pair[0])
+    for ratio, own in usage[:MOST_FILE_SYSTEMS]:
+        text = (
+            f"{ratio * 100:.0f} % of {size(own.size_bytes)} used, {size(own.available_bytes)} left"
+            f" ({own.kind} on {own.device})"
+        )
+        yield Item("file system", own.mount_point, text)
+    if rest := usage[MOST_FILE_SYSTEMS:]:
+        yield Item("file systems", f"({len(rest)} more)", f"at most {rest[0][0] * 100:.0f} % used")
