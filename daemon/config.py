@@ -52,6 +52,7 @@ class Mail:
     sender: str
     to: tuple[str, ...]
     timeout_seconds: float
+    unsent_critical_seconds: float
     hello: str
     arrival: bool
     digest_seconds: float
@@ -295,6 +296,10 @@ KEYS = (
     Key(
         "mail.timeout", _duration("1s", "10m"), "30s", "30s",
         "How long one step of a delivery may take.",
+    ),
+    Key(
+        "mail.unsent_critical", _duration("1m", "1y"), "1h", "1h",
+        "A mail that waits for so long is told in the journal as critical, again each day.",
     ),
     Key("mail.hello", _HOST, "", "db1.example.com", "Name in the SMTP greeting.", "the host"),
     Key(
@@ -695,6 +700,7 @@ def _config(values: dict[str, Any], machine: str) -> Config:
             sender=mail["from"] or f"iowarden@{host}",
             to=mail["to"],
             timeout_seconds=mail["timeout"],
+            unsent_critical_seconds=mail["unsent_critical"],
             hello=mail["hello"] or host,
             arrival=mail["arrival"],
             digest_seconds=mail["digest"],

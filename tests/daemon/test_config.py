@@ -128,6 +128,7 @@ mail:
   tls: starttls
   to: [root, storage+db@example.com]
   timeout: 1m30s
+  unsent_critical: 4h
 periods: {meminfo: 2s}
 close_after: 1d
 """,
@@ -139,6 +140,7 @@ close_after: 1d
     assert got.state_directory == "/srv/iowarden"
     assert got.mail.to == ("root", "storage+db@example.com")
     assert (got.mail.port, got.mail.timeout_seconds) == (587, 90)
+    assert got.mail.unsent_critical_seconds == 4 * 3600
     assert got.period_seconds["meminfo"] == 2.0
 
 
