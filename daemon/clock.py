@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import time
 
+PLAUSIBLE_SECONDS = 1_577_836_800.0
+"""2020-01-01: a clock that is before that has not been set yet, as after a boot without one."""
+
 
 class SystemClock:
     """The machine's own clock.

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from iowarden.daemon import codec
+from iowarden.daemon.clock import PLAUSIBLE_SECONDS
 from iowarden.rules.alerts import Alert
 from iowarden.rules.devices import Devices
 from iowarden.rules.digest import Digest
@@ -17,10 +18,16 @@ from iowarden.rules.signals.table import Memory
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from iowarden.rules.signals.table import Pairs
+
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """Each field is a document of state.db; `install` is the installation's random identifier."""
+    """Each field is a document of state.db; `install` is the installation's random identifier.
+
+    `wall_ahead_seconds`: by how much the wall clock was ahead of the program's, in which all times
+    here are: it was stepped, or the machine slept.
+    """
 
     install: str = ""
     alerts: tuple[Alert, ...] = ()
@@ -29,6 +36,7 @@ class Kept:
     signals: Memory = field(default_factory=Memory)
     devices: Devices = field(default_factory=Devices)
     digest: Digest = field(default_factory=Digest)
+    wall_ahead_seconds: float = 0.0
 
 
 _TYPES: Mapping[str, Any] = {
@@ -39,6 +47,7 @@ _TYPES: Mapping[str, Any] = {
     "signals": Memory,
     "devices": Devices,
     "digest": Digest,
+    "wall_ahead_seconds": float,
 }
 
 
@@ -50,17 +59,20 @@ def documents(kept: Kept) -> dict[str, str]:
 def read(texts: Mapping[str, str], now: float) -> tuple[Kept, dict[str, str]]:
     """Return what documents hold, and by name why one of them could not be read.
 
-    A time after `now` is now: the clock was set back since, and what lies in the future would not
-    end before it has come.
+    Times are moved to what the wall clock said last, which this start's program's clock follows. A
+    time after `now` is now: the clock was set back since, and what lies in the future would not end
+    before it has come. So is one of a clock that nobody had set: how long it is ago is not known.
     """
     values: dict[str, Any] = {}
     problems: dict[str, str] = {}
     for name, cls in _TYPES.items():
         if name in texts:
             try:
-                values[name] = _not_after(codec.decode(cls, texts[name]), now)
+                values[name] = codec.decode(cls, texts[name])
             except codec.CodecError as error:
                 problems[name] = f"state: document '{name}': {error}; starting without it"
+    ahead = values.get("wall_ahead_seconds", 0.0)
+    values = {name: _moved(value, ahead, now) for name, value in values.items()}
     return Kept(**values), problems
 
 
@@ -99,19 +111,36 @@ def _in_both_threads(own: Incident, before: Incident) -> Incident:
     )
 
 
-def _not_after(value: Any, now: float, name: str = "") -> Any:  # noqa: ANN401 - any kept value
+def _moved(value: Any, ahead: float, now: float, name: str = "") -> Any:  # noqa: ANN401 - any kept value
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return replace(
             value,
             **{
-                f.name: _not_after(getattr(value, f.name), now, f.name)
+                f.name: _moved(getattr(value, f.name), ahead, now, f.name)
                 for f in dataclasses.fields(value)
             },
         )
+    if name == "groups" and isinstance(value, tuple):
+        return _moved_pairs(value, ahead, now)
     if isinstance(value, tuple):
-        return tuple(_not_after(item, now, name) for item in value)
+        return tuple(_moved(item, ahead, now, name) for item in value)
     if isinstance(value, dict):
-        return {key: _not_after(item, now, name) for key, item in value.items()}
+        return {key: _moved(item, ahead, now, name) for key, item in value.items()}
     if isinstance(value, float) and (name.endswith("_seconds") or name == "recent_firings"):
-        return min(value, now)
+        return _moment(value, ahead, now)
     return value
+
+
+def _moment(at: float, ahead: float, now: float) -> float:
+    moved = at + ahead
+    return now if moved > now or moved < PLAUSIBLE_SECONDS <= now else moved
+
+
+def _moved_pairs(pairs: Pairs, ahead: float, now: float) -> Pairs:
+    """Return what a signal kept: the first of a pair is a time when it is as large as one.
+
+    All are moved alike: what lies between them is what was learnt.
+    """
+    latest = max((at for at, _ in pairs if at > PLAUSIBLE_SECONDS), default=now) + ahead
+    by = ahead - max(latest - now, 0.0)
+    return tuple((at + by if at > PLAUSIBLE_SECONDS else at, value) for at, value in pairs)

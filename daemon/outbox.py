@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from iowarden.daemon import message
+from iowarden.daemon.clock import PLAUSIBLE_SECONDS
 from iowarden.daemon.state import Batch, OutboxRow
 from iowarden.rules.notice import Severity
 from iowarden.rules.quantity import duration
@@ -30,8 +31,6 @@ _OVERDUE_AGAIN_SECONDS = 86400.0
 _BACKOFF_SECONDS = (5.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 900.0)
 _PATIENCE = 3
 """So many failed attempts a mail holds back the others of its incident."""
-_PLAUSIBLE_SECONDS = 1577836800.0
-"""2020-01-01: a mail from before was written under a clock that nobody had set yet."""
 _CRITICAL, _NOTICE = 2, 5
 """Journal priorities. Source: syslog(3)."""
 
@@ -154,7 +153,7 @@ class Outbox:
         """Take what state.db kept; what is known here is newer."""
         for row in rows:
             created = row.created_realtime_seconds
-            since = min(created, now) if created > _PLAUSIBLE_SECONDS else now
+            since = min(created, now) if created > PLAUSIBLE_SECONDS else now
             entry = _Entry(row, since, now, maybe_taken=row.maybe_taken)
             self._entries.setdefault(row.message_id, entry)
         for entry in list(self._entries.values()):
@@ -332,8 +331,8 @@ class Outbox:
     # --- how long it takes
 
     def oldest_unsent_seconds(self, now: float) -> float | None:
-        """Return the age of the oldest mail that is still tried; `now` is Unix time."""
-        waiting = [e.row.created_realtime_seconds for e in self._unsent()]
+        """Return for how long the oldest mail that is still tried has waited."""
+        waiting = [entry.since_seconds for entry in self._unsent()]
         return now - min(waiting) if waiting else None
 
     def overdue(self, now: float, limit_seconds: float) -> tuple[int, str] | None:

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from iowarden.daemon import kept
 from iowarden.rules.alerts import Alert, State
+from iowarden.rules.digest import Digest
 from iowarden.rules.incidents import Incident, Incidents
 from iowarden.rules.notice import Severity
 from iowarden.rules.signals.table import Memory
@@ -44,6 +51,43 @@ def test_a_clock_that_was_set_back_leaves_nothing_in_the_future() -> None:
     assert (alert.active_seconds, alert.fired_seconds, alert.missed_seconds) == (100.0,) * 3
     assert after.incidents["host"].mailed_seconds == 100.0
     assert after.incidents["host"].opened_seconds == 100.0
+
+
+def test_a_clock_that_was_stepped_or_slept_moves_what_was_kept() -> None:
+    """Booted in 1970, set an hour later, restarted: an hour ago is not fifty years ago."""
+    started, now = 60.0, 1_800_003_600.0
+    before = kept.Kept(
+        alerts=(replace(ALERT, active_seconds=started, fired_seconds=started + 600.0),),
+        digest=Digest(begun_seconds=started),
+        wall_ahead_seconds=1_800_000_000.0 - started,
+    )
+    after, problems = kept.read(kept.documents(before), now)
+    assert problems == {}
+    assert after.digest.begun_seconds == now - 3600.0
+    assert after.alerts[0].active_seconds == now - 3600.0
+    assert after.alerts[0].fired_seconds == now - 3000.0
+
+
+def test_a_clock_that_nobody_had_set_tells_no_age() -> None:
+    """Written in 1970, read in 2027: it began before now, and no more is known."""
+    before = kept.Kept(alerts=(ALERT,), digest=Digest(begun_seconds=60.0))
+    after, _ = kept.read(kept.documents(before), 1_800_000_000.0)
+    assert after.digest.begun_seconds == 1_800_000_000.0
+    assert after.alerts[0].fired_seconds == 1_800_000_000.0
+
+
+@given(st.lists(st.floats(1.6e9, 2.0e9), min_size=1), st.floats(-1e8, 1e8), st.floats(1.7e9, 1.8e9))
+def test_what_signals_learnt_keeps_its_distances(
+    times: list[float], ahead: float, now: float
+) -> None:
+    """A rate over a day is one over a day, whatever the clock did; nothing is in the future."""
+    pairs = tuple((at, 5.0) for at in times)
+    before = kept.Kept(signals=Memory(groups={"fullness": {"/": pairs}}), wall_ahead_seconds=ahead)
+    after = kept.read(kept.documents(before), now)[0].signals.groups["fullness"]["/"]
+    assert all(at <= now + 1e-3 for at, _ in after)
+    assert [a - after[0][0] for a, _ in after] == pytest.approx(
+        [at - times[0] for at in times], abs=1e-3
+    )
 
 
 def test_one_document_that_is_rubbish_costs_no_other() -> None:
