@@ -7,10 +7,10 @@ anything. Source of the counters: kernel, admin-guide/iostats.rst.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Annotated
 
-from iowarden.collectors.vocabulary import Metric, Sample, describe
+from iowarden.collectors.vocabulary import SECTOR_BYTES, Metric, Sample, describe
 from iowarden.rules.signals.writeback import GAP_SECONDS
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ WINDOW_SECONDS = 60.0
 SLACK_SECONDS = 0.5
 """A tick that comes early must not cost a whole step."""
 _MILLISECOND = 0.001
-_IO_MILLISECONDS, _WEIGHTED_MILLISECONDS = 9, 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +76,9 @@ class ActivityState:
     looks: tuple[Look, ...] = ()
     last_seconds: float | None = None
     samples: list[Sample] | None = None
+    topology: Topology | None = None
+    names: tuple[str, ...] = ()
+    """The devices that hold data."""
 
 
 def step(state: ActivityState, view: View) -> tuple[ActivityState, list[Sample] | None]:
@@ -87,18 +89,19 @@ def step(state: ActivityState, view: View) -> tuple[ActivityState, list[Sample] 
         return state, None
     if state.last_seconds is None or not 0.0 <= now - state.last_seconds <= GAP_SECONDS:
         state = ActivityState()
-    looks = state.looks
+    topology, names, looks = view.derived.topology, state.names, state.looks
     if looks and now - looks[-1][0] < STEP_SECONDS - SLACK_SECONDS:
-        return ActivityState(looks, now, state.samples), state.samples
-    devices = view.derived.topology.devices
-    look = {name: blocks[name] for name, d in devices.items() if is_real(d) and name in blocks}
+        return ActivityState(looks, now, state.samples, state.topology, names), state.samples
+    if topology is not state.topology:
+        names = tuple(name for name, device in topology.devices.items() if is_real(device))
+    look = {name: blocks[name] for name in names if name in blocks}
     least = now - WINDOW_SECONDS - SLACK_SECONDS
     looks = (*(entry for entry in looks if entry[0] >= least), (now, look))
     samples = None
     if now - looks[0][0] >= WINDOW_SECONDS - SLACK_SECONDS:
-        found = _activities(looks, view.derived.topology)
+        found = _activities(looks, topology)
         samples = [s for name, each in found.items() for s in _emit(each, (("device", name),))]
-    return ActivityState(looks, now, samples), samples
+    return ActivityState(looks, now, samples, topology, names), samples
 
 
 def told(samples: Sequence[Sample]) -> dict[str, Activity]:
@@ -141,40 +144,43 @@ def _activities(looks: tuple[Look, ...], topology: Topology) -> dict[str, Activi
             continue
         if before.counters == after.counters and not after.in_flight:
             continue
-        seen = [entry[1][name].in_flight for entry in looks if name in entry[1]]
-        found = between(before, after, ended - began, sum(seen) / len(seen))
-        if found is not None:
-            result[name] = found
+        means = between(before, after, ended - began)
+        if means is None:
+            continue
+        if not means.mean_in_flight:
+            seen = [entry[1][name].in_flight for entry in looks if name in entry[1]]
+            means = replace(means, mean_in_flight=sum(seen) / len(seen))
+        result[name] = means
     for name, own in result.items():
         if own.utilization_ratio == 0 and not topology.devices[name].leaf:
             below = [result[n] for n in leaves_below(topology, name) if n in result]
-            result[name] = Activity(
-                max((each.utilization_ratio for each in below), default=0.0),
-                max(own.mean_in_flight, math.fsum(each.mean_in_flight for each in below)),
-                own.reads_per_second,
-                own.read_bytes_per_second,
-                own.writes_per_second,
-                own.written_bytes_per_second,
+            result[name] = replace(
+                own,
+                utilization_ratio=max((each.utilization_ratio for each in below), default=0.0),
+                mean_in_flight=max(
+                    own.mean_in_flight, math.fsum(each.mean_in_flight for each in below)
+                ),
             )
     return result
 
 
-def between(before: BlockIo, after: BlockIo, elapsed: float, in_flight: float) -> Activity | None:
+def between(before: BlockIo, after: BlockIo, elapsed: float) -> Activity | None:
     """Return the means between two looks; None when a counter fell.
 
-    `in_flight`: mean of what the looks saw. Weighted time is better where it counts, but it stands
-    still for a stacked device before 5.14, and from 5.0 on while nothing completes.
+    Limits: weighted time stands still for a stacked device before 5.14, and from 5.0 on while
+    nothing completes: then 0 are in flight.
     """
-    deltas = [a - b for a, b in zip(after.counters, before.counters, strict=False)]
-    deltas[8] = 0
-    if elapsed <= 0 or min(deltas) < 0:
+    first, last = before.counters, after.counters
+    reads, read_sectors = last[0] - first[0], last[2] - first[2]
+    writes, written_sectors = last[4] - first[4], last[6] - first[6]
+    busy, weighted = last[9] - first[9], last[10] - first[10]
+    if elapsed <= 0 or min(reads, read_sectors, writes, written_sectors, busy, weighted) < 0:
         return None
-    weighted = deltas[_WEIGHTED_MILLISECONDS] * _MILLISECOND / elapsed
     return Activity(
-        min(deltas[_IO_MILLISECONDS] * _MILLISECOND / elapsed, 1.0),
-        max(weighted, in_flight),
-        (after.reads_completed_total - before.reads_completed_total) / elapsed,
-        (after.read_bytes_total - before.read_bytes_total) / elapsed,
-        (after.writes_completed_total - before.writes_completed_total) / elapsed,
-        (after.written_bytes_total - before.written_bytes_total) / elapsed,
+        min(busy * _MILLISECOND / elapsed, 1.0),
+        weighted * _MILLISECOND / elapsed,
+        reads / elapsed,
+        read_sectors * SECTOR_BYTES / elapsed,
+        writes / elapsed,
+        written_sectors * SECTOR_BYTES / elapsed,
     )

@@ -225,7 +225,7 @@ def _served(
     if first is None or last is None or (first.counters == last.counters and not last.in_flight):
         return None
     elapsed = after[0] - before[0]
-    means = activity.between(first, last, elapsed, (first.in_flight + last.in_flight) / 2)
+    means = activity.between(first, last, elapsed)
     if means is None:
         return None
     completed = last.completed_total - first.completed_total
@@ -236,7 +236,8 @@ def _served(
     )
     wait = waited / completed if completed else None
     per_second = completed / elapsed
-    return Served(per_second, means.utilization_ratio, wait, means.mean_in_flight)
+    in_flight = max(means.mean_in_flight, (first.in_flight + last.in_flight) / 2)
+    return Served(per_second, means.utilization_ratio, wait, in_flight)
 
 
 def _starved(served: Mapping[str, Served], can_queue: int) -> tuple[list[str], list[str]]:

@@ -89,14 +89,22 @@ def split_step(state: SplitState, view: View) -> tuple[SplitState, list[Sample] 
     return SplitState(held, means, samples), samples
 
 
-def chunk_step(state: None, view: View) -> tuple[None, list[Sample] | None]:
+@dataclass(frozen=True, slots=True)
+class ChunkState:
+    """What read-ahead last told, and what followed: the same list is not judged twice."""
+
+    told: list[Sample] | None = None
+    samples: list[Sample] | None = None
+
+
+def chunk_step(state: ChunkState, view: View) -> tuple[ChunkState, list[Sample] | None]:
     """Return which RAID volumes are sent requests above their chunk while held down (E2)."""
     told, queues = view.told.get("read_ahead"), view.inputs.values.get("queue")
     if told is None or queues is None or view.derived is None:
-        return state, None
+        return ChunkState(), None
+    if told is state.told:
+        return state, state.samples
     capped = [sample for sample in told if sample[0] == read_ahead.SECONDS]
-    if not capped:
-        return state, []
     topology = view.derived.topology
     drivers = volume.drivers(view.inputs.values.get("scsi"))
     samples: list[Sample] = []
@@ -112,7 +120,7 @@ def chunk_step(state: None, view: View) -> tuple[None, list[Sample] | None]:
                     ("iowarden_device_requests_above_chunk_seconds", own, seconds),
                     ("iowarden_device_raid_chunk_bytes", own, float(chunk)),
                 )
-    return state, samples
+    return ChunkState(told, samples), samples
 
 
 def alignment_step(state: None, view: View) -> tuple[None, list[Sample] | None]:

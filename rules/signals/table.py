@@ -179,6 +179,7 @@ GROUPS: tuple[Group, ...] = (
         request_size.CHUNK_SOURCES,
         request_size.CHUNK_FAMILIES,
         request_size.chunk_step,
+        request_size.ChunkState(),
     ),
     Group(
         "alignment",
