@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from iowarden.rules.signals.baseline import Kept
     from iowarden.rules.signals.table import Pairs, View
 
-CLOCK_SLACK_SECONDS = 60.0
+CLOCK_SLACK_SECONDS = 86_400.0
+"""The kernel dates errors by a clock that may have been hours off when ours was set."""
 
 EXT4_FAMILIES = (
     Family(

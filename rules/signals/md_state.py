@@ -100,10 +100,13 @@ def step(state: Mapping[str, Pairs], view: View) -> tuple[Kept, list[Sample] | N
 
 
 def _is_container(array: Array, arrays: Iterable[Array]) -> bool:
-    """Whether an inactive array only holds the disks of others (IMSM, DDF): it always is so."""
+    """Whether an inactive array only holds the disks of one that runs (IMSM, DDF): it always is so.
+
+    Limits: one that holds nothing but spares is taken for an array that does not run.
+    """
     own = {member.device for member in array.members}
     return any(
-        other.name != array.name and not own.isdisjoint(m.device for m in other.members)
+        other.state != "inactive" and not own.isdisjoint(m.device for m in other.members)
         for other in arrays
     )
 

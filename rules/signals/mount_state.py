@@ -73,7 +73,7 @@ def step(state: MountState, view: View) -> tuple[MountState, list[Sample] | None
         if not mount.source.startswith("/dev/") and not mount.kind.endswith("zfs"):
             continue  # beyond the network: nothing this kernel decides
         # The kernel's name ('sda1', 'dm-0'), as ext4 has it.
-        device = names.get(mount.device_number) or mount.source
+        device = names.get(mount.device_number) or mount.source.removeprefix("/dev/")
         labels = (("device", device), ("fstype", mount.kind), ("mountpoint", mount.mount_point))
         key = f"{device} {mount.mount_point}"
         emergency = not EMERGENCY.isdisjoint(mount.super_options)
