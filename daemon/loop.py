@@ -17,6 +17,7 @@ from iowarden.collectors import uevents
 from iowarden.collectors.recording import RecordingError
 from iowarden.collectors.vocabulary import Chunk, Family, Outcome, Reading, Sample, trace
 from iowarden.daemon import journal, kept, reload
+from iowarden.daemon.clock import PLAUSIBLE_SECONDS
 from iowarden.daemon.exposition import Snapshot
 from iowarden.daemon.mail import OutboundMail, Outbox, SendResult
 from iowarden.daemon.message import local_zone, message_id, render
@@ -24,6 +25,7 @@ from iowarden.daemon.state import Batch, Committed, OutboxRow, StateLoaded
 from iowarden.rules import devices, digest, incidents, report
 from iowarden.rules.alerts import Alert, State, Transition
 from iowarden.rules.notice import Evidence, Severity
+from iowarden.rules.quantity import duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -48,13 +50,13 @@ STATE_WAIT_SECONDS = 5.0
 HTTP_RETRY_SECONDS = 30.0
 HOTPLUG_SOURCES = ("block", "queue", "scsi", "md", "mounts")
 """What is read anew when the kernel announces a block device."""
-NEEDS_RESTART = ("state_directory", "listen", "http", "expose_node")
-"""Settings that a reload does not change."""
 HEALTHY_SECONDS = 30.0
 """As the watchdog of the unit: so long the loop may take for a turn."""
 FIRST_ROUND_SECONDS = 30.0
 """READY does not wait longer for a source that may hang."""
 HUNG_SECONDS = 10.0
+STEP_SECONDS = 2.0
+"""The wall clock was set, or the machine slept, when the two clocks part by so much at once."""
 STOP_SECONDS = 5.0
 """What a stop gives the last commit and the mail under way."""
 FRAME_WAIT_SECONDS = 0.02
@@ -98,7 +100,7 @@ _RELOADED_AT = Family(
 )
 _UEVENTS = Family("iowarden_uevents_total", "counter", "Announcements of block devices.")
 _UEVENTS_LOST = Family(
-    "iowarden_uevent_losses_total",
+    "iowarden_uevents_lost_total",
     "counter",
     "Times that announcements of block devices were lost; the devices are then listed anew.",
 )
@@ -200,10 +202,11 @@ class Loop:
         self._recipients = parts.recipients
         self._digest = digest.Digest()
         self._unwritten_since: float | None = None
-        self._loading = False
+        self._loading_since: float | None = None
         self._load_again = False
         self._reload_good = True
-        self._reloaded_at = parts.clock.realtime(parts.clock.now())
+        self._reloaded_at: float | None = None
+        self._wall_ahead = 0.0
         self._refusal = ""
         self._uevents_total = 0
         self._uevent_losses_total = 0
@@ -261,7 +264,9 @@ class Loop:
         """Let the threads settle, then take the next frame of the recording, if it is there."""
         waited = 0.0
         while waited < SETTLE_SECONDS and (
-            self._parts.readers.waiting() or self._confirmed < self._commits
+            self._parts.readers.waiting()
+            or self._confirmed < self._commits
+            or self._loading_since is not None
         ):
             self._take(FRAME_WAIT_SECONDS)
             waited += FRAME_WAIT_SECONDS
@@ -324,7 +329,8 @@ class Loop:
     def turn_once(self, now: float) -> None:
         """Do what each second asks for: read, judge, tell."""
         if self._started is None:
-            self._started = now
+            self._started = self._reloaded_at = now
+        self._compare_clocks(now)
         if self._loaded is not None:  # not before a recording has told the time
             loaded, self._loaded = self._loaded, None
             self._restore(loaded)
@@ -340,15 +346,36 @@ class Loop:
         if not self._restored and now - self._state_asked >= STATE_WAIT_SECONDS:
             self._state_asked = now
             self._parts.state.retry()
-        self._look_at_threads()
+        self._look_at_threads(now)
         self._serve(now)
         self._publish(now)
         self._turned = now
         self._tell_manager()
         self._trouble("loop", "")
 
-    def _look_at_threads(self) -> None:
+    def _compare_clocks(self, now: float) -> None:
+        """Keep by how much the wall clock is ahead of the program's: people are told its time."""
+        ahead = self._clock.realtime(now) - now
+        by = ahead - self._wall_ahead
+        if abs(by) <= STEP_SECONDS:
+            return
+        self._wall_ahead = ahead
+        way = "forward" if by > 0 else "back"
+        self._log.send(
+            journal.TROUBLE,
+            5,
+            f"clock: the wall clock went {way} by {duration(abs(by))} at once: it was set, or the"
+            " machine slept; alerts go on by the time that passed",
+        )
+        self._commit([])
+
+    def _look_at_threads(self, now: float) -> None:
         """Say when a thread has not come back from the disk; its work goes on without it."""
+        since = self._loading_since
+        if since is not None and now - since > HUNG_SECONDS and not self._refusal:
+            text = f"reading it has not returned for over {HUNG_SECONDS:.0f} s: a disk hangs"
+            self._keep_running((f"reload: {text}",))
+            self._parts.notify("READY=1")
         since = self._parts.state.working_since
         hung = since is not None and time.monotonic() - since > HUNG_SECONDS
         text = (
@@ -422,6 +449,7 @@ class Loop:
             self._measured(alerts, now),
             self._topology(),
             self._busy(),
+            self._engine.mounts(),
         )
         advised = replace(incident, advised=report.advised(incident))
         by_key = {**self._incidents.by_key, incident.key: advised}
@@ -430,6 +458,9 @@ class Loop:
 
     def _row(self, notice: Notice) -> OutboxRow:
         """Return a mail rendered, for the outbox."""
+        if notice.realtime_seconds < PLAUSIBLE_SECONDS:
+            unset = "the time: this machine's clock had not been set, the dates here are wrong"
+            notice = replace(notice, unknown=(*notice.unknown, unset))
         message = render(notice, self._config.host, self._config.mail.sender, self._recipients)
         self._log.send(
             journal.INCIDENT_MAIL,
@@ -547,6 +578,7 @@ class Loop:
                     signals=self._engine.remember(),
                     devices=self._engine.known_devices(),
                     digest=self._digest,
+                    wall_ahead_seconds=self._wall_ahead,
                 )
             )
             changed = {name: text for name, text in texts.items() if self._kept.get(name) != text}
@@ -579,11 +611,11 @@ class Loop:
         for name, text in problems.items():
             self._trouble(f"state {name}", text, journal.STATE_TROUBLE)
         self._install = before.install or self._install or secrets.token_hex(6)
-        for alert in self._engine.restore(before.alerts):
-            self._log_transition(Transition(replace(alert, state=State.INACTIVE), alert.state))
+        gone = self._engine.restore(before.alerts)
         self._incidents = kept.merged(self._incidents, before, now)
         self._engine.recall(before.signals, before.devices)
-        self._digest = before.digest
+        self._digest = digest.merged(self._digest, before.digest)
+        self._part_with(gone, now)
         self._commit([])  # what was learnt before the file could be read belongs into it
 
     # --- devices and configuration that change
@@ -609,51 +641,63 @@ class Loop:
         """Begin to read configuration and rules; what is asked for meanwhile comes after."""
         if self._parts.load is None:
             return
-        if self._loading:
+        if self._loading_since is not None:
             self._load_again = True
             return
-        self._loading = True
+        self._loading_since = self._clock.now()
+        self._refusal = ""
         self._parts.notify(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
-        reload.begin(self._parts.load, self._parts.events.put)
+        reload.begin(self._parts.load, self._parts.sender_for, self._config, self._parts.events.put)
 
     def _apply(self, loaded: reload.Loaded) -> None:
         """Put a configuration that is good in force."""
-        before, config = self._config, loaded.config
-        now = self._clock.now()
-        kept_back = [key for key in NEEDS_RESTART if getattr(before, key) != getattr(config, key)]
-        config = replace(config, **{key: getattr(before, key) for key in NEEDS_RESTART})
+        config, now = loaded.config, self._clock.now()
         self._config = config
         self._policy = _policy(config)
         self._recipients = recipients(config)
-        if config.mail != before.mail and self._parts.sender_for is not None:
+        if loaded.sender is not None:
             self._sender.close(0.0)  # it ends after the mail under way
-            self._sender = self._parts.sender_for(config)
+            self._sender = loaded.sender
         self._parts.readers.set_periods(config.period_seconds)
         self._log.set_level(config.log_level)
-        for alert in self._engine.load(loaded.groups, now, config.rule_interval_seconds):
-            self._log_transition(Transition(replace(alert, state=State.INACTIVE), alert.state))
+        gone = self._engine.load(loaded.groups, now, config.rule_interval_seconds)
+        self._part_with(gone, now)
         self._reload_good, self._refusal = True, ""
-        self._reloaded_at = self._clock.realtime(now)
+        self._reloaded_at = now
+        kept_back = ", ".join(loaded.kept_back)
         self._log.send(
             journal.CONFIGURATION,
             5,
             f"configuration reloaded: {self._engine.active_rules()} rules"
-            + (f"; needs a restart: {', '.join(kept_back)}" if kept_back else ""),
+            + (f"; needs a restart, the old value stays: {kept_back}" if kept_back else ""),
         )
         self._loaded_one()
 
+    def _part_with(self, alerts: Sequence[Alert], now: float) -> None:
+        """Say which alerts are none any more because no rule is there to judge them."""
+        changes = [
+            Transition(replace(a, state=State.INACTIVE, unknown_reason=""), a.state) for a in alerts
+        ]
+        self._digest = digest.step(self._digest, changes, (), now, self._date)
+        for change in changes:
+            if change.before in (State.FIRING, State.UNKNOWN):
+                self._log_transition(change, "its rule is gone, nobody knows how it is")
+
     def _refuse(self, problems: Sequence[str]) -> None:
         """Keep what is in force and say why."""
+        self._keep_running(problems)
+        self._loaded_one()
+
+    def _keep_running(self, problems: Sequence[str]) -> None:
         self._reload_good = False
         self._refusal = problems[0]
         for problem in problems[:MOST_PROBLEMS]:
             self._log.send(
                 journal.CONFIGURATION, 3, f"{problem}; still running the previous configuration"
             )
-        self._loaded_one()
 
     def _loaded_one(self) -> None:
-        self._loading = False
+        self._loading_since = None
         self._parts.notify("READY=1")
         if self._load_again:
             self._load_again = False
@@ -661,7 +705,7 @@ class Loop:
 
     # --- telling
 
-    def _log_transition(self, change: Transition) -> None:
+    def _log_transition(self, change: Transition, why: str = "") -> None:
         alert = change.alert
         device = alert.label("device")
         kinds = {
@@ -682,7 +726,7 @@ class Loop:
             "",
         )
         priority = _PRIORITY[alert.severity] if alert.state is not State.RESOLVED else 5
-        reason = f": {alert.unknown_reason}" if alert.state is State.UNKNOWN else ""
+        reason = f": {why or alert.unknown_reason}" if why or alert.unknown_reason else ""
         self._log.send(
             kind,
             priority,
@@ -768,7 +812,7 @@ class Loop:
         self._parts.exposition.publish(Snapshot((*self._engine.chunks(), own)))
 
     def _own_samples(self, now: float) -> list[Sample]:
-        oldest = self._outbox.oldest_unsent_seconds(self._clock.realtime(now))
+        oldest = self._outbox.oldest_unsent_seconds(now)
         open_now = [i for i in self._incidents.by_key.values() if i.closed_seconds is None]
         waited = 0.0 if self._unwritten_since is None else now - self._unwritten_since
         return [
@@ -782,7 +826,7 @@ class Loop:
             (_LOG_LOST.name, (), float(self._log.lost_total)),
             (_UNWRITTEN.name, (), round(waited, 3)),
             (_RELOADED.name, (), float(self._reload_good)),
-            (_RELOADED_AT.name, (), self._reloaded_at),
+            (_RELOADED_AT.name, (), (self._reloaded_at or now) + self._wall_ahead),
             (_UEVENTS.name, (), float(self._uevents_total)),
             (_UEVENTS_LOST.name, (), float(self._uevent_losses_total)),
         ]

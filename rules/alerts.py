@@ -78,19 +78,24 @@ class Alert:
 
     @property
     def severity(self) -> Severity:
-        """Return the severity its label says; what is not one of ours counts as a warning."""
-        return {
-            "critical": Severity.CRITICAL,
-            "warning": Severity.WARNING,
-            "notice": Severity.NOTICE,
-            "info": Severity.INFO,
-            "none": Severity.INFO,
-        }.get(self.label("severity").lower(), Severity.WARNING)
+        """Return the severity its label says."""
+        return severity(self.label("severity"))
 
     @property
     def active(self) -> bool:
         """Whether it is firing, or was when its source fell silent."""
         return self.state in (State.FIRING, State.UNKNOWN)
+
+
+def severity(label: str) -> Severity:
+    """Return what a label 'severity' says; what is not one of ours counts as a warning."""
+    return {
+        "critical": Severity.CRITICAL,
+        "warning": Severity.WARNING,
+        "notice": Severity.NOTICE,
+        "info": Severity.INFO,
+        "none": Severity.INFO,
+    }.get(label.lower(), Severity.WARNING)
 
 
 @dataclass(frozen=True, slots=True)

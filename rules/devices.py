@@ -150,7 +150,7 @@ def changes(before: Topology, after: Topology, mounts: Iterable[Mount] = ()) -> 
             moved.add(there[0])
             events.append(Event(Change.RENAMED, there[0], new[there[0]], was=name))
             continue
-        carried = _carried(before, before.devices[name], mounted)
+        carried = tuple(shown for shown, _ in carried_by(before, before.devices[name], mounted))
         if name in fresh and new[name].key != own.key:
             events.append(Event(Change.REPLACED, name, own, new[name].object, carried))
         else:
@@ -217,18 +217,25 @@ def _other(before: Device, after: Device) -> bool:
     return bool(before.wwn and after.wwn and before.wwn != after.wwn)
 
 
-def _carried(topology: Topology, device: Device, mounts: tuple[Mount, ...]) -> tuple[str, ...]:
-    """Return what stands on a device: arrays and volumes, and where it or they are mounted."""
-    found: list[str] = []
+def carried_by(
+    topology: Topology, device: Device, mounts: Iterable[Mount]
+) -> list[tuple[str, Device | Mount | None]]:
+    """Return what stands on a device: arrays and volumes, then where it or they are mounted."""
+    found: list[tuple[str, Device | Mount | None]] = []
     sources = {"/dev/" + name for name in (device.name, *device.partitions)}
+    seen: set[str] = set()
     todo = list(device.holders)
     while todo:
         name = todo.pop(0)
+        if name in seen:
+            continue
+        seen.add(name)
         holder = topology.devices.get(name)
         shown = holder.dm_name if holder is not None and holder.dm_name else name
-        if shown in found:
-            continue
-        found.append(shown)
+        found.append((shown, holder))
         sources |= {f"/dev/{name}", f"/dev/mapper/{shown}"}
-        todo += [] if holder is None else list(holder.holders)
-    return (*found, *dict.fromkeys(m.mount_point for m in mounts if m.source in sources))
+        if holder is not None:
+            sources |= {"/dev/" + part for part in holder.partitions}
+            todo += holder.holders
+    points = {mount.mount_point: mount for mount in mounts if mount.source in sources}
+    return [*found, *points.items()]

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Sequence
 
     from iowarden.collectors.block import Topology
+    from iowarden.collectors.mounts import Mount
     from iowarden.collectors.table import Source
     from iowarden.rules.promql import evaluator
 
@@ -157,7 +158,7 @@ class Engine:
         self._queries: dict[str, evaluator.Expression] = {}
         self._blind: frozenset[str] = frozenset()
         self._outcomes: dict[str, list[Sample]] = {}
-        self._observed = False
+        self._observed_seconds: float | None = None
         self._devices = devices.Devices()
         self._device_events: list[devices.Event] = []
         self._orphans: dict[tuple[Labels, str], life.Alert] = {}
@@ -194,7 +195,11 @@ class Engine:
         self._wanted = frozenset(wanted)
         self._store = Store(retention)
         self._live = {}
-        self._refreshed = float("-inf")
+        for chunk in self._chunks.values():  # what is stepped seldom is not told again soon
+            if chunk.name in self._sources:
+                self._feed(chunk.name, self._sources[chunk.name].samples, now)
+            elif not chunk.name.startswith("node_"):
+                self._feed(chunk.name, [s for _, found in chunk.families for s in found], now)
         self._rule_sources = [self._sources_of(rule.expression) for rule in self._rules]
         self._rule_signals = [self._signals_of(rule.expression) for rule in self._rules]
         self._problems = {}
@@ -237,11 +242,12 @@ class Engine:
     def observe(self, readings: Iterable[Reading], now: float, uptime_seconds: float) -> None:
         """Take what the sources said in this tick, step the signals, feed the store."""
         fresh: set[str] = set()
-        if not self._observed:
-            self._observed = True
+        last, self._observed_seconds = self._observed_seconds, now
+        if last is None or now - last > GAP_SECONDS:  # stopped meanwhile: nobody was asked
             self._signal_seconds = dict.fromkeys(self._signal_seconds, now)
             for status in self._sources.values():
-                status.since_seconds = now
+                if last is None or status.outcome() is Outcome.OK:
+                    status.since_seconds = now
         for reading in readings:
             status = self._sources[reading.source]
             status.reading = reading
@@ -319,14 +325,17 @@ class Engine:
         """Take a new look at '/sys/block': which disks came and went since the last one."""
         before = self._derived.topology if self._derived is not None else None
         if before is not None:
-            mounts = self._sources.get("mounts")
-            mounted = mounts.value.mounts if mounts is not None and mounts.value else ()
-            events = devices.changes(before, topology, mounted)
+            events = devices.changes(before, topology, self.mounts())
             self._device_events += events
             self._devices = devices.step(self._devices, events, topology, now)
         else:
             self._devices = devices.step(self._devices, (), topology, now)
         self._derived = signals.derive(topology)
+
+    def mounts(self) -> tuple[Mount, ...]:
+        """Return what was last seen mounted."""
+        status = self._sources.get("mounts")
+        return () if status is None or status.value is None else tuple(status.value.mounts)
 
     def device_events(self) -> list[devices.Event]:
         """Return what became of disks since the last call."""
@@ -709,9 +718,12 @@ class Engine:
         if subject.startswith("disk ") and not self._present(subject):
             return False
         known = False
+        before = life.severity(dict(labels).get("severity", ""))
         for index, rule in enumerate(self._rules):
             if isinstance(rule, Rule) and ("alertname", rule.alert) in labels:
-                known = True
+                own = _severity(rule)
+                # One that was made less severe would not be told if it fired.
+                known = known or own is None or life.severity(own) >= before
                 sources = self._rule_sources[index]
                 if any(self._sources[name].silent() for name in sources):
                     return False
@@ -790,8 +802,14 @@ class Engine:
 
 def _same_rule(rule: Rule, alert: life.Alert) -> bool:
     """Whether an alert belongs to this rule of its name: their severities tell two apart."""
+    severity = _severity(rule)
+    return severity is None or severity == alert.label("severity")
+
+
+def _severity(rule: Rule) -> str | None:
+    """Return the severity that a rule gives its alerts; None: their series bring one, or none."""
     severity = next((t for name, t in rule.labels if name == "severity"), None)
-    return severity is None or severity.render({}, 0.0, None) == alert.label("severity")
+    return None if severity is None else severity.render({}, 0.0, None)
 
 
 def _outcome_samples(reading: Reading) -> list[Sample]:

@@ -29,8 +29,14 @@ HANGING = "B1"
 BLIND_SECONDS = 86_400.0
 MOST_CLEARED = 50
 """Members that are over, of one incident; the newest are kept."""
-HOST_STALLS = frozenset({"A1", "B2"})
+HOST_STALLS = frozenset({"A1", "B2", "B4"})
 """Conditions of the host that a hanging disk explains."""
+EXPLAINED = {
+    **dict.fromkeys(("A1", "B2", "C1"), ("B3", "D", "F", "G")),
+    HANGING: ("S1",),
+}
+"""What a condition explains: while the whole host stalls, or a disk hangs and with it reads of its
+attributes, these begin no incident."""
 LASTING = ("D2", "E", "F1", "L", "M")
 """Conditions that may have been so for years when iowarden first sees them."""
 
@@ -165,6 +171,7 @@ def step(
     book = _Book(state, install)
     everything = list(alerts)
     active = [a for a in everything if a.active and a.severity >= Severity.WARNING]
+    active = _not_explained(book, active)
     resolved = frozenset(a.key for a in everything if a.state is State.RESOLVED)
     targets = _targets(book, active)
     by_key: dict[str, list[Alert]] = {}
@@ -175,10 +182,6 @@ def step(
         _fold(book, targets[_earliest(hanging).key])
     for alert in active:
         book.open(targets[alert.key], alert, now, policy)
-    if arrival:
-        for key, own in by_key.items():
-            if all(alert.label("condition").startswith(LASTING) for alert in own):
-                book.told(key, own, arrival, now)
     dues: list[Due] = []
     stalled = any(alert.label("condition") in HOST_STALLS for alert in active)
     for key, incident in list(book.incidents.items()):
@@ -190,6 +193,8 @@ def step(
             book.events.append(Event(Change.AGAIN, after))
         if after.severity > incident.severity and incident.members:
             book.events.append(Event(Change.WORSE, after))
+        if arrival and all(_lasting(alert) for alert in by_key.get(key, ())):
+            after = _told(after, by_key.get(key, ()), arrival, now)
         reason = _due(after, now, policy)
         if reason is not None:
             after = _mailed(after, reason, now)
@@ -236,24 +241,6 @@ class _Book:
         self.incidents[identity.key] = opened
         self.events.append(Event(Change.OPENED, opened))
 
-    def told(self, key: str, alerts: list[Alert], arrival: str, now: float) -> None:
-        """Count an incident as mailed: the arrival mail tells it."""
-        incident, reference = self.incidents[key], f"{arrival}.1"
-        if incident.mails and incident.references != (reference,):
-            return
-        worst = max(alert.severity for alert in alerts)
-        self.incidents[key] = replace(
-            incident,
-            severity=max(incident.severity, worst),
-            mails=1,
-            references=(reference,),
-            mailed_object=incident.object,
-            mailed_severity=max(incident.mailed_severity, worst),
-            mailed_seconds=now,
-            last_reason=Reason.OPENED,
-            advised=tuple(dict.fromkeys((*incident.advised, *(a.name for a in alerts)))),
-        )
-
     def put(self, key: str, incident: Incident, now: float, policy: Policy) -> None:
         closed = incident.closed_seconds
         if closed is not None and now - closed > policy.reopen_seconds:
@@ -279,6 +266,33 @@ def _durable(incident: Incident | None) -> Incident | None:
         replace(m, summary="", advice="", unknown="", missed_seconds=None) for m in incident.members
     )
     return replace(incident, active_seconds=0.0, members=members)
+
+
+def _not_explained(book: _Book, active: list[Alert]) -> list[Alert]:
+    """Return the alerts without those that another one explains; what is told already stays.
+
+    That a source cannot be read is told with the incident that it leaves unknown.
+    """
+    firing = {a.label("condition") for a in active if a.state is State.FIRING}
+    explained = tuple(name for condition in firing for name in EXPLAINED.get(condition, ()))
+    reasons = [a.unknown_reason for a in active if a.state is State.UNKNOWN]
+    if not explained and not reasons:
+        return active
+    told = {
+        member.key
+        for incident in book.incidents.values()
+        if incident.closed_seconds is None
+        for member in incident.members
+        if member.cleared_seconds is None
+    }
+
+    def is_explained(alert: Alert) -> bool:
+        collector = alert.label("collector")
+        return alert.label("condition").startswith(explained) or bool(
+            collector and any(f"; {reason}".find(f"; {collector} ") >= 0 for reason in reasons)
+        )
+
+    return [a for a in active if a.key in told or not is_explained(a)]
 
 
 def _targets(book: _Book, active: list[Alert]) -> dict[Key, Identity]:
@@ -491,6 +505,27 @@ def _mailed(incident: Incident, reason: Reason, now: float) -> Incident:
         last_reason=reason,
         unreadable=incident.unreadable or reason is Reason.UNREADABLE,
         changed_seconds=incident.changed_seconds if reason is Reason.STILL else now,
+    )
+
+
+def _lasting(alert: Alert) -> bool:
+    return alert.label("condition").startswith(LASTING)
+
+
+def _told(incident: Incident, alerts: Iterable[Alert], arrival: str, now: float) -> Incident:
+    """Return an incident counted as mailed, for the arrival mail tells it."""
+    reference, names = f"{arrival}.1", [alert.name for alert in alerts]
+    if not names or (incident.mails and incident.references != (reference,)):
+        return incident
+    return replace(
+        incident,
+        mails=1,
+        references=(reference,),
+        mailed_object=incident.object,
+        mailed_severity=incident.severity,
+        mailed_seconds=now,
+        last_reason=Reason.OPENED,
+        advised=tuple(dict.fromkeys((*incident.advised, *names))),
     )
 
 

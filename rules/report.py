@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
+from iowarden.collectors.mounts import Mount
 from iowarden.rules.alerts import State
-from iowarden.rules.devices import identity
+from iowarden.rules.devices import carried_by, identity
 from iowarden.rules.incidents import HANGING
 from iowarden.rules.notice import Evidence, Notice, Reason
 from iowarden.rules.quantity import quantity
@@ -38,11 +39,12 @@ def notice(
     current: Sequence[Evidence],
     topology: Topology | None,
     busy: Sequence[str] = (),
+    mounts: Sequence[Mount] = (),
 ) -> Notice:
     """Return the mail that is due.
 
     `realtime` turns the program's clock into Unix time; `busy` are the disks with requests in
-    flight.
+    flight, `mounts` what is mounted.
     """
     incident = due.incident
     members = sorted(
@@ -68,7 +70,7 @@ def notice(
         recurrences=incident.recurrences,
         happened=tuple(_happened(m, now) for m in members),
         evidence=_distinct((*begun[: MOST_EVIDENCE // 2], *current))[:MOST_EVIDENCE],
-        affected=_affected(members, topology, busy),
+        affected=_affected(members, topology, busy, mounts),
         advice=_distinct(m.advice.strip() for m in fresh),
         unknown=_distinct(
             m.unknown.strip() for m in members if m.unknown and m.cleared_seconds is None
@@ -108,40 +110,32 @@ def _happened(member: Member, now: float) -> str:
 
 
 def _affected(
-    members: Sequence[Member], topology: Topology | None, busy: Sequence[str]
+    members: Sequence[Member],
+    topology: Topology | None,
+    busy: Sequence[str],
+    mounts: Sequence[Mount],
 ) -> tuple[str, ...]:
     if topology is None or all(m.cleared_seconds is not None for m in members):
         return ()
     named = _distinct(dict(m.labels).get("device", "") for m in members)
     lines = [f"{identity(topology, name).object} has requests in flight" for name in busy]
     for name in named or busy:
-        device = topology.devices.get(name)
-        if device is not None:
-            lines += [
-                f"{_words(topology.devices.get(holder), holder)} is built on {name}"
-                for holder in _above(topology, device)
-            ]
+        device = _whole(topology, name)
+        if device is None:
+            continue
+        for shown, there in carried_by(topology, device, mounts):
+            if isinstance(there, Mount):
+                lines.append(f"{shown} ({there.kind}) is on {device.name}")
+            else:
+                level = f" ({there.md.level})" if there is not None and there.md else ""
+                lines.append(f"{shown}{level} is built on {device.name}")
     return _distinct(lines)
 
 
-def _above(topology: Topology, device: Device) -> list[str]:
-    found: list[str] = []
-    todo = list(device.holders)
-    while todo:
-        name = todo.pop(0)
-        if name not in found:
-            found.append(name)
-            holder = topology.devices.get(name)
-            todo += [] if holder is None else list(holder.holders)
-    return found
-
-
-def _words(device: Device | None, name: str) -> str:
-    if device is not None and device.md is not None:
-        return f"{name} ({device.md.level})"
-    if device is not None and device.dm_name:
-        return f"{name} ({device.dm_name})"
-    return name
+def _whole(topology: Topology, name: str) -> Device | None:
+    """Return a device, also of one of its partitions."""
+    own = topology.devices.get(name)
+    return own or next((d for d in topology.devices.values() if name in d.partitions), None)
 
 
 def _labelled(labels: Iterable[tuple[str, str]]) -> str:

@@ -56,6 +56,7 @@ class Machine:
         self.now = 0.0
         self.mails: list[tuple[float, Reason, str, int]] = []
         self.blind = False
+        self.arrival = ""
 
     def run(self, seconds: float, *alerts: Alert, step: float = 5.0) -> list[str]:
         """Let `seconds` pass with these alerts; return the reasons of the mails that came."""
@@ -70,6 +71,7 @@ class Machine:
                 policy=Policy(),
                 observe=lambda a: (Evidence(0.0, "x", a.name),),
                 judged=lambda *_: not self.blind,
+                arrival=self.arrival,
             )
             for due in dues:
                 self.mails.append((self.now, due.reason, due.incident.object, due.incident.mails))
@@ -355,3 +357,68 @@ def test_every_thread_opens_first_and_ends_in_an_all_clear(
         assert host.mails[-1][1] is Reason.ALL_CLEAR
         for before, after in zip(host.mails, host.mails[1:], strict=False):
             assert (before[1], after[1]) != (Reason.ALL_CLEAR, Reason.ALL_CLEAR)
+
+
+def test_a_stall_of_the_host_explains_what_single_disks_seem_to_suffer_from() -> None:
+    """While all writers are held, a starved disk is no news; it is once the host is well."""
+    host = Machine()
+    starved = alert("AdapterStarvesDisks", device="sdb", condition="F2")
+    host.run(300, STALL, starved)
+    assert list(host.state.by_key) == ["host"]
+    host.run(90, starved)
+    assert list(host.state.by_key) == ["host", "disk sdb"]
+
+
+def test_what_was_told_before_the_host_stalled_is_not_over() -> None:
+    """A disk starved first: its incident goes on through the stall of the host."""
+    host = Machine()
+    starved = alert("AdapterStarvesDisks", device="sdb", condition="F2")
+    host.run(90, starved)
+    host.run(1000, starved, STALL)
+    assert [reason for _, reason, name, _ in host.mails if "sdb" in name] == [Reason.OPENED]
+
+
+def test_a_hanging_disk_explains_that_its_attributes_cannot_be_read() -> None:
+    """One mail about the disk, none about the collector that is stuck with it."""
+    host = Machine()
+    silent = replace(alert("CollectorSilent", condition="S1"), subject="iowarden")
+    host.run(300, HANG, silent)
+    assert list(host.state.by_key) == ["disk sda"]
+
+
+def test_what_was_so_at_first_sight_is_told_by_the_arrival_mail() -> None:
+    """A degraded array at installation: no mail of its own, and its all clear answers that one."""
+    host = Machine()
+    host.arrival = "arrivalx"
+    degraded = alert("ArrayDegraded", "critical", device="md0", condition="M5")
+    host.run(60, degraded)
+    assert host.mails == []
+    host.arrival = ""
+    host.run(60, degraded)
+    host.run(700)
+    assert [reason for _, reason, *_ in host.mails] == [Reason.ALL_CLEAR]
+    assert host.state.by_key["disk md0"].references == ("arrivalx.1",)
+
+
+def test_a_disk_that_hangs_at_first_sight_is_told_at_once() -> None:
+    """The first minute is no excuse: what happens now is no baseline."""
+    host = Machine()
+    host.arrival = "arrivalx"
+    host.run(5, alert("DeviceStall", "critical", device="sda", condition="B1"))
+    assert [reason for _, reason, *_ in host.mails] == [Reason.OPENED]
+
+
+def test_a_source_whose_silence_leaves_an_incident_unknown_is_told_with_it() -> None:
+    """One mail 'unreadable', none about the collector; another collector's silence is news."""
+    host = Machine()
+    host.run(90, STALL)
+    reason = "vmstat unparsed: expected lines"
+    unknown = replace(STALL, state=State.UNKNOWN, unknown_seconds=90.0, unknown_reason=reason)
+
+    def silent(collector: str) -> Alert:
+        own = alert("CollectorSilent", condition="S1")
+        labels = tuple(sorted((*own.labels, ("collector", collector))))
+        return replace(own, labels=labels, subject="iowarden")
+
+    assert host.run(300, unknown, silent("vmstat")) == ["unreadable"]
+    assert host.run(300, unknown, silent("vmstat"), silent("stat")) == ["opened"]
