@@ -211,6 +211,16 @@ def test_a_member_missing_at_first_sight_is_told(tmp_path: Path) -> None:
     assert machine.fired == [("ArrayDegraded", "critical")]
 
 
+def test_a_rebuild_at_first_sight_that_leaves_one_missing_is_told(tmp_path: Path) -> None:
+    """raid6 of four: one is rebuilt, another one is not there. No array is made so."""
+    machine = Machine(tmp_path, "raid6", 4)
+    shutil.rmtree(machine.directory / "sys/block/md0/md/dev-sdc1")
+    machine.member("sdd1", "spare")
+    machine.array(state="active", degraded=2, action="recover", done="10 / 1000")
+    machine.look(3)
+    assert machine.fired == [("ArrayDegraded", "critical")]
+
+
 @pytest.mark.parametrize("state", ["clean", "active", "active-idle", "write-pending", "read-auto"])
 def test_the_states_of_a_healthy_array_are_silent(machine: Machine, state: str) -> None:
     """Auto-read-only is what an array is until somebody writes."""
@@ -236,6 +246,9 @@ def test_the_container_of_a_firmware_raid_is_always_inactive(machine: Machine) -
         machine.write({f"/sys/block/md1/md/dev-{member}/state": "spare\n"})
     machine.look(30)
     assert machine.fired == []
+    machine.array(state="inactive")
+    machine.look(8)
+    assert ("ArrayStopped", "critical") in machine.fired
 
 
 def test_an_array_that_turns_read_only_is_a_warning(machine: Machine) -> None:
