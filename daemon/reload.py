@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.vocabulary import trace
@@ -13,13 +13,24 @@ from iowarden.rules.rulefile import RuleFileError, RuleGroup
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from iowarden.daemon.mail import Sender
+
+NEEDS_RESTART = ("state_directory", "listen", "http", "expose_node")
+"""Settings that a reload does not change."""
+
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A configuration and rules that are good."""
+    """A configuration and rules that are good.
+
+    Fields: `config` has the old values of what needs a restart, `kept_back` names those that would
+    have changed; `sender` sends by it, None where the one before does.
+    """
 
     config: Config
     groups: tuple[RuleGroup, ...]
+    kept_back: tuple[str, ...]
+    sender: Sender | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,23 +42,35 @@ class Refused:
 
 def begin(
     load: Callable[[], tuple[Config, Sequence[RuleGroup]]],
+    sender_for: Callable[[Config], Sender] | None,
+    before: Config,
     post: Callable[[Loaded | Refused], object],
 ) -> None:
-    """Start reading; `post` takes what came of it."""
-    threading.Thread(target=_run, args=(load, post), name="reload", daemon=True).start()
+    """Start reading, to take the place of `before`; `post` takes what came of it."""
+    threading.Thread(
+        target=lambda: post(_loaded(load, sender_for, before)), name="reload", daemon=True
+    ).start()
 
 
-def _run(
+def _loaded(
     load: Callable[[], tuple[Config, Sequence[RuleGroup]]],
-    post: Callable[[Loaded | Refused], object],
-) -> None:
+    sender_for: Callable[[Config], Sender] | None,
+    before: Config,
+) -> Loaded | Refused:
     try:
         config, groups = load()
+        kept = {key: getattr(before, key) for key in NEEDS_RESTART}
+        kept_back = tuple(key for key in NEEDS_RESTART if getattr(config, key) != kept[key])
+        config = replace(config, **kept)
+        other = sender_for is not None and config.mail != before.mail
+        # It reads certificates, so it is made here.
+        sender = sender_for(config) if sender_for is not None and other else None
     except ConfigError as error:
-        post(Refused(error.problems))
+        return Refused(error.problems)
     except RuleFileError as error:
-        post(Refused(error.errors))
+        return Refused(error.errors)
+    except OSError as error:
+        return Refused((f"reload: expected readable files, got '{error}'",))
     except Exception as error:  # noqa: BLE001 - whatever it is, the running configuration stays
-        post(Refused((f"reload: bug: {trace(error)}",)))
-    else:
-        post(Loaded(config, tuple(groups)))
+        return Refused((f"reload: bug: {trace(error)}",))
+    return Loaded(config, tuple(groups), kept_back, sender)

@@ -96,6 +96,18 @@ def step(
     )
 
 
+def merged(ours: Digest, kept: Digest) -> Digest:
+    """Return the digest of before a restart with what happened until it could be read."""
+    begun = ours.begun_seconds if kept.begun_seconds is None else kept.begun_seconds
+    return replace(
+        kept,
+        begun_seconds=begun,
+        entries={**kept.entries, **ours.entries},
+        events=(*kept.events, *ours.events)[-MOST_EVENTS:],
+        events_total=kept.events_total + ours.events_total,
+    )
+
+
 def said(event: Event) -> str:
     """Return a sentence about a disk that came, went or changed."""
     disk = event.identity.object
