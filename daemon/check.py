@@ -218,11 +218,14 @@ def guarded(
     Errors: OSError when no process can be made.
     """
     reading, writing = os.pipe()
+    # Amid a fork, Python's own hooks would swallow Ctrl-C.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     child = os.fork()
     if child == 0:
         _serve(examine, reading, writing)
-    os.close(writing)
     try:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        os.close(writing)
         return _awaited(reading, time.monotonic() + deadline_seconds)
     finally:
         os.close(reading)
@@ -246,6 +249,7 @@ def _serve(examine: Callable[[Callable[[str], None]], Report], reading: int, wri
         # Silent with the terminal's Ctrl-C, and with the parent's end at the next step.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         os.close(reading)
         with os.fdopen(writing, "wb") as pipe:
 
@@ -259,18 +263,16 @@ def _serve(examine: Callable[[Callable[[str], None]], Report], reading: int, wri
 
 
 def _awaited(reading: int, end: float) -> Report:
-    received = b""
+    received, text = b"", "gave no answer in time; the root disk may hang"
     while (left := end - time.monotonic()) > 0 and select.select([reading], [], [], left)[0]:
         chunk = os.read(reading, 1 << 16)
         if not chunk:
+            text = "ended without an answer"
             break
         received += chunk
     last = (_unpickled(received) or ["starting"])[-1]
     if isinstance(last, Report):
         return last
-    text = (
-        "ended without an answer" if left > 0 else "gave no answer in time; the root disk may hang"
-    )
     found = Finding(Level.UNKNOWN, "check", "", f"{text}; its last step: {last}")
     return Report((found,))
 
@@ -392,7 +394,7 @@ def examine(
         *_mail(settings),
         *_alerts(own, groups),
         *_problems(engine),
-        *_sources(engine, clock.now()),
+        *source_findings(engine, clock.now()),
     ]
     if player is None:  # a recording is of another machine
         step("asking the service and other exporters")
@@ -417,13 +419,16 @@ def _about_iowarden(alert: Alert) -> bool:
 def _alerts(alerts: Sequence[Alert], groups: Sequence[RuleGroup]) -> Iterator[Finding]:
     """Return the alerts, worst first; of many of one name most are only named."""
     waits = {r.alert: r.for_seconds for g in groups for r in g.rules if isinstance(r, Rule)}
-    firing = {(a.name, a.label("device"), a.label("mountpoint")) for a in alerts if a.active}
+    told: set[tuple[tuple[str, str], ...]] = set()
     by_name: dict[tuple[Level, str], list[Finding]] = defaultdict(list)
-    for alert in sorted(alerts, key=lambda a: (-a.severity, a.name, a.labels)):
+    ranked = sorted(alerts, key=lambda a: (not a.active, -a.severity, a.name, a.labels))
+    for alert in ranked:
+        same = tuple(pair for pair in alert.labels if pair[0] != "severity")
+        if same in told:  # by a rule of a worse severity
+            continue
+        told.add(same)
         level, text = _LEVEL[alert.severity], alert.annotation("summary")
         if alert.state is State.PENDING:
-            if (alert.name, alert.label("device"), alert.label("mountpoint")) in firing:
-                continue  # a second rule of its name, of a worse severity
             level = Level.WARNING if level is Level.CRITICAL else Level.INFO
             text += (
                 f" - seen just now; {alert.severity.name.lower()} once it has held for"
@@ -431,10 +436,8 @@ def _alerts(alerts: Sequence[Alert], groups: Sequence[RuleGroup]) -> Iterator[Fi
             )
         elif alert.state is State.UNKNOWN:
             level, text = Level.UNKNOWN, f"{text} - can no longer be told: {alert.unknown_reason}"
-        place = _place(alert)
-        by_name[level, alert.name].append(
-            Finding(level, alert.name, place, text, alert.annotation("advice"))
-        )
+        finding = Finding(level, alert.name, _place(alert), text, alert.annotation("advice"))
+        by_name[level, alert.name].append(finding)
     for (level, name), found in by_name.items():
         yield from found[:MOST_OBJECTS]
         if rest := [f.object for f in found[MOST_OBJECTS:]]:
@@ -452,7 +455,8 @@ def _problems(engine: Engine) -> Iterator[Finding]:
         yield Finding(Level.UNKNOWN, "rule", problem.rule, problem.text)
 
 
-def _sources(engine: Engine, now: float) -> Iterator[Finding]:
+def source_findings(engine: Engine, now: float) -> Iterator[Finding]:
+    """Return which sources could not be read and why, and how many could."""
     absent = []
     good = 0
     for status in engine.statuses():

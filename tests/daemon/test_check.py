@@ -1,0 +1,431 @@
+"""`iowarden check`: one look, a report worst first, an exit status that a scheduler understands."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import re
+import signal
+import subprocess
+import threading
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from support.program import COMMAND, Feed, Program
+from support.recordings import open_fixture, write_recording
+from support.smtp import DEADLINE_SECONDS, free_port
+
+from iowarden.collectors import table
+from iowarden.collectors.files import Root
+from iowarden.daemon import check
+from iowarden.daemon.check import Finding, Level, Report
+from iowarden.daemon.clock import SystemClock
+from iowarden.daemon.exporters import Exporter
+from iowarden.daemon.readers import Readers
+from iowarden.rules.engine import Engine
+from iowarden.rules.signals.table import GROUPS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+Files = dict[str, str | bytes | None]
+
+MEMINFO = (
+    "MemTotal: 16000000 kB\nMemFree: 8000000 kB\nMemAvailable: 12000000 kB\nBuffers: 1000 kB\n"
+    "Cached: 4000000 kB\nDirty: 0 kB\nWriteback: 0 kB\nSwapTotal: 4000000 kB\n"
+    "SwapFree: 4000000 kB\n"
+    "Active(file): 1000 kB\nInactive(file): 1000 kB\n"
+)
+
+
+def machine(*, degraded: int = 0, used: float = 0.5, disks: int = 2) -> Files:
+    """Return a host with an array md0 on its first two disks, '/' on it, as files."""
+    blocks = 25 * 2**20
+    free = int(blocks * (1 - used))
+    names = [f"sd{chr(97 + n // 26)}{chr(97 + n % 26)}" for n in range(disks)]
+    files: Files = {
+        "/proc/meminfo": MEMINFO,
+        "/proc/uptime": "1000.00 2000.00\n",
+        "/proc/diskstats": "".join(
+            f"8 {n * 16} {name} 0 0 0 0 0 0 0 0 0 0 0\n" for n, name in enumerate(names)
+        )
+        + "9 0 md0 0 0 0 0 0 0 0 0 0 0 0\n",
+        "/proc/1/mountinfo": "25 1 9:0 / / rw,relatime shared:1 - xfs /dev/md0 rw\n",
+        "/.statvfs": (
+            "device_number 9:0\nblock_bytes 4096\nfragment_bytes 4096\n"
+            f"blocks {blocks}\nblocks_free {free}\nblocks_available {free}\n"
+            "files 1000000\nfiles_free 900000\n"
+        ),
+    }
+    for name in names:
+        files |= {
+            f"/sys/block/{name}/slaves": None,
+            f"/sys/block/{name}/holders": None,
+            f"/sys/block/{name}/size": "1953525168\n",
+            f"/sys/block/{name}/device/model": "SIMULATED HDD\n",
+            f"/sys/block/{name}/device/vpd_pg80": b"\0\x80\0\x04S" + name[1:].encode(),
+            f"/sys/block/{name}/queue/scheduler": "[mq-deadline] none\n",
+            f"/sys/block/{name}/queue/read_ahead_kb": "128\n",
+            f"/sys/block/{name}/queue/rotational": "1\n",
+        }
+    for name in names[:2]:
+        files[f"/sys/block/{name}/holders/md0/name"] = ""
+    return files | array("md0", degraded=degraded)
+
+
+def array(name: str, *, degraded: int = 0, state: str = "clean") -> Files:
+    """Return what the kernel says of an array."""
+    path = f"/sys/block/{name}/md"
+    return {
+        "/proc/mdstat": "Personalities : [raid1]\nunused devices: <none>\n",
+        f"/sys/block/{name}/size": "1953525168\n",
+        f"/sys/block/{name}/slaves": None,
+        f"{path}/array_state": f"{state}\n",
+        f"{path}/level": "raid1\n",
+        f"{path}/raid_disks": "2\n",
+        f"{path}/degraded": f"{degraded}\n",
+        f"{path}/sync_action": "idle\n",
+        f"{path}/sync_completed": "none\n",
+        f"{path}/mismatch_cnt": "0\n",
+    }
+
+
+class Checker:
+    """Runs the command on machines that are written as files."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.config = directory / "iowarden.yaml"
+        self.config.write_text(
+            f"state_directory: {directory}/state\nrules_directory: {directory}/rules.d\n"
+            f"listen: 127.0.0.1:{free_port()}\n"
+            "mail: {server: mail.example.com, to: ops@example.com}\n"
+        )
+
+    def command(self, files: Files | None, *options: str) -> list[str]:
+        """Return the command; without files it looks at this machine."""
+        place = []
+        if files is not None:
+            directory = self.directory / "recording"
+            place = ["--play", write_recording(directory, [(1000.0, files), (1001.0, {})])]
+        return [str(COMMAND), "check", "--config", str(self.config), *place, *options]
+
+    def __call__(self, files: Files | None, *options: str) -> tuple[int, str]:
+        """Return exit status and report; it never says anything else."""
+        answer = subprocess.run(
+            self.command(files, *options),
+            capture_output=True,
+            text=True,
+            timeout=DEADLINE_SECONDS,
+            check=False,
+        )
+        assert answer.stderr == ""
+        return answer.returncode, answer.stdout
+
+
+@pytest.fixture
+def checked(tmp_path: Path) -> Checker:
+    """The command with a configuration that mails somebody."""
+    return Checker(tmp_path)
+
+
+def lines(text: str, level: str) -> list[str]:
+    """Return what is said at a level, each on one line."""
+    joined = re.sub(r"\n {9}(?! )", " ", text)
+    return [line for line in joined.splitlines() if line.startswith(level)]
+
+
+def test_a_healthy_machine_is_ok(checked: Checker) -> None:
+    """Status 0; what was looked at is said, and who is mailed."""
+    status, text = checked(machine())
+    assert status == 0, text
+    assert not any(lines(text, level) for level in ("CRITICAL", "WARNING", "UNKNOWN"))
+    assert re.search(r"^OK +mail: ops@example.com by 'mail.example.com':587", text, re.MULTILINE)
+    assert any("raid1, 2 disks, 931.5 GiB, clean" in line for line in lines(text, "INFO"))
+    assert any("/: 50 % of 100.0 GiB used" in line for line in lines(text, "INFO"))
+    disk = next(line for line in lines(text, "INFO") if "disk sdaa" in line)
+    assert "SIMULATED HDD, serial Sdaa" in disk
+    assert "931.5 GiB, rotating, mq-deadline, read-ahead 128.0 KiB; md0, /" in disk
+    assert text.splitlines()[-1].startswith("check: ")
+
+
+def test_degraded_arrays_are_critical_and_advised_once(checked: Checker) -> None:
+    """Status 2; the first line names the array; two arrays share the advice."""
+    status, text = checked(machine(degraded=1) | array("md1", degraded=1))
+    assert status == 2, text
+    first = text.splitlines()[0]
+    assert first.startswith("CRITICAL ArrayDegraded md0")
+    assert [line.split()[2] for line in lines(text, "CRITICAL")] == ["md0:", "md1:"]
+    assert text.count("mdadm --detail") == 1
+    assert "check: 2 critical" in text.splitlines()[-1]
+
+
+def test_a_filling_file_system_is_a_warning(checked: Checker) -> None:
+    """Status 1 at 85 %."""
+    status, text = checked(machine(used=0.85))
+    assert status == 1, text
+    assert [line.split()[1:3] for line in lines(text, "WARNING")] == [["FileSystemFull", "/:"]]
+
+
+def test_a_source_that_says_nonsense_is_unknown(checked: Checker) -> None:
+    """Status 3, and which file it was; a critical finding outranks it."""
+    broken = machine() | {"/proc/meminfo": "MemTotal: plenty\n"}
+    status, text = checked(broken)
+    assert status == 3, text
+    assert any("source meminfo: unparsed:" in line for line in lines(text, "UNKNOWN"))
+    assert text.splitlines()[-1].startswith("check: 1 source could not be read")
+
+
+def test_the_worst_finding_decides() -> None:
+    """Critical outranks warning outranks could not tell."""
+    found = [Finding(level, "x", "", "") for level in (Level.OK, Level.UNKNOWN, Level.INFO)]
+    assert Report(tuple(found)).status == 3
+    found.append(Finding(Level.WARNING, "x", "", ""))
+    assert Report(tuple(found)).status == 1
+    found.insert(0, Finding(Level.CRITICAL, "x", "", ""))
+    assert Report(tuple(found)).status == 2
+
+
+def test_an_array_that_stands_still_just_now_is_a_warning(checked: Checker) -> None:
+    """The rule waits a minute, one look cannot: it says so and does not keep silent."""
+    status, text = checked(machine() | array("md1", state="inactive"))
+    assert status == 1, text
+    [line] = lines(text, "WARNING")
+    assert "ArrayStopped md1" in line
+    assert "critical once it has held for 1 min 0 s" in line
+
+
+def test_a_bad_configuration_does_not_keep_it_from_looking(checked: Checker) -> None:
+    """Status 3 with the line that is wrong; the full file system is seen all the same."""
+    checked.config.write_text("listen: everywhere\nmial: {}\n")
+    status, text = checked(machine())
+    assert status == 3, text
+    assert len(lines(text, "UNKNOWN  configuration:")) == 2
+    assert any("file system /" in line for line in lines(text, "INFO"))
+
+
+def test_a_bad_rule_file_leaves_the_shipped_rules(checked: Checker) -> None:
+    """The file is named, and a degraded array is still critical."""
+    rules = checked.directory / "rules.d"
+    rules.mkdir()
+    (rules / "own.yaml").write_text("groups: [{name: a, rules: [{alert: A, expr: 'sum('}]}]\n")
+    status, text = checked(machine(degraded=1))
+    assert status == 2, text
+    assert any("own.yaml" in line for line in lines(text, "UNKNOWN  rules:"))
+
+
+def test_a_recording_that_is_none_is_said(checked: Checker) -> None:
+    """Status 3 and a sentence."""
+    status, text = checked(None, "--play", str(checked.directory / "nothing"))
+    assert status == 3
+    assert "recording" in text
+
+
+def test_json_says_the_same(checked: Checker) -> None:
+    """Levels, alerts, objects and advice as data."""
+    status, text = checked(machine(degraded=1), "--json")
+    report = json.loads(text)
+    assert report["status"] == status == 2
+    assert report["findings"][0]["topic"] == "ArrayDegraded"
+    assert "mdadm --detail" in report["findings"][0]["advice"]
+    assert {item["kind"] for item in report["items"]} == {"disk", "array", "file system"}
+
+
+def test_many_equal_disks_share_a_line(checked: Checker) -> None:
+    """Thirty disks are one line, and it counts them."""
+    status, text = checked(machine(disks=30))
+    assert status == 0, text
+    [line] = lines(text, "INFO     disks")
+    assert "disks (30): SIMULATED HDD, 931.5 GiB" in line
+    assert not lines(text, "INFO     disk ")
+
+
+def test_a_reader_that_goes_away_is_no_fault(checked: Checker) -> None:
+    """As with `| head`: the status stays, nothing is complained about."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    answer = subprocess.run(
+        checked.command(machine(degraded=1)),
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        timeout=DEADLINE_SECONDS,
+        check=False,
+    )
+    os.close(writing)
+    assert answer.stderr == b""
+    assert answer.returncode == 2
+
+
+def test_an_interrupt_ends_it_and_its_child(checked: Checker) -> None:
+    """Ctrl-C while it looks at this machine: silence, 130, and nothing is left running."""
+    process = subprocess.Popen(
+        checked.command(None), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    children = f"/proc/{process.pid}/task/{process.pid}/children"
+    end = time.monotonic() + DEADLINE_SECONDS
+    child = ""
+    while not child and time.monotonic() < end:
+        with open(children) as file:
+            child = file.read().strip()
+    process.send_signal(signal.SIGINT)
+    said = process.communicate(timeout=DEADLINE_SECONDS)
+    assert said == ("", "")
+    assert process.returncode == 130
+    while time.monotonic() < end and _runs(child):
+        pass
+    assert not _runs(child)
+
+
+def _runs(process: str) -> bool:
+    try:
+        with open(f"/proc/{process}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_anybody_may_look_at_this_machine(checked: Checker) -> None:
+    """The real machine without privilege: an answer, nothing written, no service needed."""
+    user = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}
+    answer = subprocess.run(
+        [str(COMMAND), "check", "--json"],
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_SECONDS * 2,
+        check=False,
+        cwd="/",
+        **user,
+    )
+    if answer.returncode == 1 and "PermissionError" in answer.stderr:
+        pytest.skip("the program is installed where only its owner may read")
+    assert answer.stderr == ""
+    report = json.loads(answer.stdout)
+    assert report["status"] == answer.returncode
+    topics = {finding["topic"] for finding in report["findings"]}
+    assert {"sources", "service", "mail"} <= topics
+    assert any(item["kind"] == "file system" for item in report["items"])
+
+
+def test_a_check_that_hangs_altogether_is_given_up() -> None:
+    """The configuration lies on the hung disk: the deadline ends it, with what it was at."""
+
+    def hang(step: Callable[[str], None]) -> Report:
+        step("reading the configuration")
+        signal.pause()
+        raise AssertionError
+
+    report = check.guarded(hang, deadline_seconds=2.0)
+    assert report.status == 3
+    [finding] = report.findings
+    assert "no answer in time" in finding.text
+    assert finding.text.endswith("its last step: reading the configuration")
+
+
+def test_a_mistake_of_ours_is_a_line_and_no_traceback() -> None:
+    """Status 3 with the place of the mistake."""
+
+    def broken(_: Callable[[str], None]) -> Report:
+        raise ZeroDivisionError("ours")
+
+    report = check.guarded(broken, DEADLINE_SECONDS)
+    assert report.status == 3
+    assert "ZeroDivisionError" in report.findings[0].text
+    assert "Traceback" not in "\n".join(report.lines())
+
+
+def test_a_child_that_dies_is_said() -> None:
+    """Killed for want of memory, say."""
+
+    def die(_: Callable[[str], None]) -> Report:
+        os.kill(os.getpid(), signal.SIGKILL)
+        raise AssertionError
+
+    assert "ended without an answer" in check.guarded(die, DEADLINE_SECONDS).findings[0].text
+
+
+class Fast(SystemClock):
+    """A clock on which STUCK_SECONDS are over soon."""
+
+    def now(self) -> float:
+        """Return a time that goes 20 times as fast."""
+        return time.monotonic() * 20
+
+
+def test_a_source_that_hangs_is_unknown_and_the_others_are_told(tmp_path: Path) -> None:
+    """sysfs of a sick disk: 'silent for 1x s', and the check ends while its thread still hangs."""
+    release = threading.Event()
+    held = {"md": lambda _: release.wait()}
+    sources = [
+        replace(s, read=held.get(s.name, s.read)) for s in table.SOURCES if s.name in {"md", "stat"}
+    ]
+    clock, events = Fast(), queue.SimpleQueue[object]()
+    readers = Readers(sources, {}, lambda: Root(str(tmp_path)), clock.now, events.put)
+    engine = Engine([], readers.sources, clock.now())
+    check.look(engine, readers, events, clock, 3.0)
+    release.set()
+    report = Report(tuple(check.source_findings(engine, clock.now())))
+    assert report.status == 3
+    text = "\n".join(report.lines())
+    assert re.search(r"UNKNOWN +source md: stuck: silent for \d+ s", text)
+    assert "1 source could not be read" in text
+
+
+def test_what_the_running_service_says_counts(tmp_path: Path) -> None:
+    """A write stall needs minutes to be seen: the service has seen it, the check repeats it."""
+    (tmp_path / "recorded").mkdir()
+    feed = Feed(open_fixture("write-stall", tmp_path / "recorded"), tmp_path / "feed")
+    program = Program(tmp_path, feed)
+    program.start()
+    try:
+        feed.give()
+        program.caught_up()
+        found = check.service(("127.0.0.1", program.port), set())
+        stall = next(f for f in found if f.topic == "WriteStall")
+        assert stall.level is Level.WARNING
+        assert "firing in the running service (warning, A1)" in stall.text
+        answer = next(f for f in found if f.topic == "service")
+        assert answer.level is Level.OK
+        assert re.search(r"\d+ alerts fire, data from .* old, \d+ mails? waiting", answer.text)
+        labels = (
+            ("alertname", "WriteStall"),
+            ("condition", "A1"),
+            ("severity", "warning"),
+        )
+        again = check.service(("127.0.0.1", program.port), {labels})
+        assert "WriteStall" not in {f.topic for f in again}
+    finally:
+        program.close()
+
+
+def test_no_service_is_said_and_is_no_fault() -> None:
+    """Nobody listens: information, no exit status."""
+    report = Report(tuple(check.service(("127.0.0.1", free_port()), set())))
+    assert report.status == 0
+    assert "no iowarden answers at 127.0.0.1:" in report.findings[0].text
+
+
+def test_labels_of_the_service_are_read_as_they_were_written() -> None:
+    """A mount point with a quote, a backslash and a new line in its name."""
+    [(name, labels, value)] = check.parse_metrics(
+        '# HELP x y\nnode_x 1\niowarden_alerts{mountpoint="/a\\"b\\\\c\\nd",alertname="X"} 1\n'
+    )
+    assert (name, value) == ("iowarden_alerts", 1.0)
+    assert labels == {"mountpoint": '/a"b\\c\nd', "alertname": "X"}
+
+
+@pytest.mark.parametrize(("expose", "status"), [(False, 0), (True, 1)])
+def test_another_node_exporter_matters_when_its_names_are_shown(expose: bool, status: int) -> None:
+    """Two 'node_uname_info' of one host break rules; otherwise it is worth knowing."""
+    found = check.others([Exporter(9100, "node_exporter", "200 OK")], expose_node=expose)
+    report = Report(tuple(found))
+    assert report.status == status
+    assert "port 9100" in report.findings[0].text
+
+
+def test_groups_that_need_a_longer_look_are_there() -> None:
+    """A group that was renamed would be promised by nobody."""
+    assert {group.name for group in GROUPS} >= check.LONGER_LOOK
