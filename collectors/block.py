@@ -71,7 +71,6 @@ class Device:
     host: str | None
     """SCSI host adapter ('host2')."""
     dm_name: str | None
-    dm_suspended: bool | None
     md: Md | None
     diskseq: int | None = None
     """Number of this coming-up among all disks that ever came up here (5.15+)."""
@@ -101,9 +100,6 @@ FAMILIES = (
         "Time after which the kernel gives a command up.",
     ),
     Family("iowarden_device_read_only", "gauge", "1 when the kernel refuses to write to a device."),
-    Family(
-        "iowarden_device_mapper_suspended", "gauge", "1 while a device-mapper device is suspended."
-    ),
 )
 
 
@@ -131,7 +127,6 @@ def emit(value: Topology) -> list[Sample]:
             ("iowarden_device_rotational", device.rotational),
             ("iowarden_device_timeout_seconds", device.timeout_seconds),
             ("iowarden_device_read_only", device.read_only),
-            ("iowarden_device_mapper_suspended", device.dm_suspended),
         ):
             if number is not None:
                 samples.append((metric, labels, float(number)))
@@ -266,7 +261,6 @@ def _device(
         timeout_seconds=timeout,
         host=_host(root, path, entries),
         dm_name=text("dm/name"),
-        dm_suspended=flag("dm/suspended"),
         md=_md(
             text("md/level"), number("md/raid_disks"), number("md/layout"), number("md/chunk_size")
         )

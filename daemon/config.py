@@ -339,6 +339,10 @@ KEYS = (
     Key("periods.uname", _PERIOD, "60s", "60s", "How often the kernel's names are read."),
     Key("periods.udev", _PERIOD, "60s", "60s", "How often udev's database is read."),
     Key("periods.block", _PERIOD, "60s", "60s", "How often the settings in '/sys/block' are read."),
+    Key(
+        "periods.dm", _PERIOD, "5s", "5s",
+        "How often device-mapper devices are asked whether they are suspended.",
+    ),
     Key("periods.enclosure", _PERIOD, "60s", "60s", "How often slots of enclosures are read."),
     Key("periods.hwmon", _PERIOD, "60s", "60s", "How often temperatures are read."),
     Key(

@@ -29,9 +29,11 @@ from iowarden.rules.signals import (
     reclaim,
     request_size,
     scheduler,
+    suspended,
     swap,
     writeback,
 )
+from iowarden.rules.signals.held import Held
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -256,6 +258,15 @@ GROUPS: tuple[Group, ...] = (
         baseline.EMPTY,
         baseline.remember,
         baseline.recall,
+    ),
+    Group(
+        "suspended",
+        ("dm",),
+        suspended.FAMILIES,
+        suspended.step,
+        suspended.EMPTY,
+        Held.remember,
+        suspended.recall,
     ),
     Group(
         "scsi_state",

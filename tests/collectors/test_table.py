@@ -48,8 +48,11 @@ PATHS = {
     "bdi": "/sys/class/bdi",
     "scsi": "/sys/class/scsi_host",
     "queue": "/sys/block",
+    "dm": "/sys/block",
 }
-LISTED = frozenset({"bdi", "block", "btrfs", "enclosure", "ext4", "hwmon", "numa", "queue", "scsi"})
+LISTED = frozenset(
+    {"bdi", "block", "btrfs", "dm", "enclosure", "ext4", "hwmon", "numa", "queue", "scsi"}
+)
 """Sources that list a directory first: its path is what PATHS has."""
 TEXTS = [source for source in SOURCES if source.name not in LISTED]
 

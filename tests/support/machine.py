@@ -53,7 +53,6 @@ def disk(
         timeout_seconds=timeout_seconds,
         host="host0",
         dm_name=None,
-        dm_suspended=None,
         md=md,
     )
 

@@ -1,0 +1,73 @@
+"""Which device-mapper devices are suspended, from '/sys/block/dm-*/dm'."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.sysfs import attributes, device_name
+from iowarden.collectors.vocabulary import Family, Sample
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from iowarden.collectors.files import Root
+    from iowarden.collectors.vocabulary import Labels
+
+DIRECTORY = "/sys/block"
+
+
+@dataclass(frozen=True, slots=True)
+class MappedDevice:
+    """One device. Source: kernel, ABI/testing/sysfs-block-dm. None: the kernel does not tell.
+
+    `suspended`: it takes I/O and passes none of it on. Set once what was under way has completed,
+    so nothing is in flight (drivers/md/dm.c, __dm_suspend).
+    """
+
+    device: str
+    name: str | None
+    suspended: bool | None
+    unread: str = ""
+    """The first attribute that is there and could not be read, and why."""
+
+
+FAMILIES = (
+    Family(
+        "iowarden_device_mapper_suspended", "gauge", "1 while a device-mapper device is suspended."
+    ),
+)
+
+
+def emit(value: Mapping[str, MappedDevice]) -> list[Sample]:
+    """Return the samples of FAMILIES."""
+    return [
+        ("iowarden_device_mapper_suspended", (("device", name),), float(mapped.suspended))
+        for name, mapped in value.items()
+        if mapped.suspended is not None
+    ]
+
+
+def unread(value: Mapping[str, MappedDevice]) -> Iterator[tuple[Labels, str]]:
+    """Yield the devices of which an attribute could not be read, and why."""
+    for name, mapped in value.items():
+        if mapped.unread:
+            yield (("device", name),), mapped.unread
+
+
+def read_dm(root: Root) -> dict[str, MappedDevice]:
+    """Read all device-mapper devices, by kernel name; one that vanishes meanwhile is left out.
+
+    Limits: may hang while a device is made or removed.
+    Errors: AbsentError, ReadError (of '/sys/block'), ParseError.
+    """
+    devices = {}
+    for entry in root.names(DIRECTORY):
+        found = attributes(root, f"{DIRECTORY}/{entry}/dm") if entry.startswith("dm-") else None
+        if found is None:
+            continue
+        name = device_name(entry)
+        mapped = MappedDevice(name, found.text("name"), found.flag("suspended"), found.unread)
+        if not found.vanished():
+            devices[name] = mapped
+    return devices

@@ -1,0 +1,79 @@
+"""Device-mapper devices that run, are suspended, or go while they are looked at."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from iowarden.collectors.dm import MappedDevice, emit, read_dm, unread
+from iowarden.collectors.vocabulary import AbsentError, ParseError
+
+if TYPE_CHECKING:
+    from conftest import MachineMaker
+
+
+def mapped(device: str, name: str, suspended: str) -> dict[str, str | bytes | None]:
+    """Files of a device."""
+    path = f"/sys/block/{device}/dm"
+    return {f"{path}/name": name, f"{path}/suspended": suspended, f"{path}/uuid": "LVM-abc\n"}
+
+
+def test_one_runs_and_one_is_suspended(machine: MachineMaker) -> None:
+    """A disk has no directory 'dm', and a name may be any text."""
+    files = mapped("dm-0", "vg-data\n", "0\n") | mapped("dm-1", "luks backup\n", "1\n")
+    found = read_dm(machine(files | {"/sys/block/sda/size": "1\n"}))
+    assert found == {
+        "dm-0": MappedDevice("dm-0", "vg-data", suspended=False),
+        "dm-1": MappedDevice("dm-1", "luks backup", suspended=True),
+    }
+    assert emit(found) == [
+        ("iowarden_device_mapper_suspended", (("device", "dm-0"),), 0.0),
+        ("iowarden_device_mapper_suspended", (("device", "dm-1"),), 1.0),
+    ]
+    assert list(unread(found)) == []
+
+
+def test_a_machine_without_device_mapper_has_none(machine: MachineMaker) -> None:
+    """That there is no such device is an answer."""
+    assert read_dm(machine({"/sys/block/sda/size": "1\n"})) == {}
+
+
+def test_a_machine_without_sysfs_is_no_answer(machine: MachineMaker) -> None:
+    """Nobody can say which devices there are."""
+    with pytest.raises(AbsentError, match="/sys/block"):
+        read_dm(machine({"/sys/class": None}))
+
+
+def test_what_the_kernel_does_not_say_is_not_running(machine: MachineMaker) -> None:
+    """Without the attribute there is no sample; what cannot be read is named."""
+    found = read_dm(machine({"/sys/block/dm-0/dm/suspended": None, "/sys/block/dm-1/dm": None}))
+    assert emit(found) == []
+    assert found["dm-1"].suspended is None
+    ((labels, reason),) = unread(found)
+    assert labels == (("device", "dm-0"),)
+    assert "/sys/block/dm-0/dm/suspended" in reason
+
+
+def test_another_answer_is_no_answer(machine: MachineMaker) -> None:
+    """It is a number, or the kernel has changed."""
+    with pytest.raises(ParseError, match=r"dm-0/dm/suspended': expected an unsigned number"):
+        read_dm(machine(mapped("dm-0", "a\n", "yes\n")))
+
+
+def test_a_device_that_goes_while_it_is_read_is_left_out(
+    machine: MachineMaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A snapshot is removed between the listing and its attributes."""
+    root = machine({"/sys/block/dm-0/dm": None, "/sys/block/dm-1/dm/suspended": "0\n"})
+    listdir = os.listdir
+
+    def listed(path: str) -> list[str]:
+        if path.endswith("dm-0/dm") and os.path.isdir(path):
+            os.rmdir(path)
+            return ["name", "suspended"]
+        return listdir(path)
+
+    monkeypatch.setattr(os, "listdir", listed)
+    assert list(read_dm(root)) == ["dm-1"]

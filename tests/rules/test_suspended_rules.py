@@ -1,0 +1,180 @@
+"""Device-mapper devices that somebody suspends: for a snapshot, or for good."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from support.recordings import write_tree
+from support.simulation import START, Simulation
+
+from iowarden.collectors.dm import MappedDevice
+from iowarden.rules.signals import leaves, suspended
+from iowarden.rules.signals.table import Inputs, View
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from iowarden.collectors.vocabulary import Sample
+    from iowarden.rules.signals.held import Held
+
+
+class Volumes(Simulation):
+    """A host with a disk and a logical volume on it."""
+
+    def __init__(self, tmp_path: Path) -> None:
+        super().__init__(tmp_path)
+        self.add_disk("sda", "S1")
+        self.add_disk("dm-0")
+        self.suspend(0)
+        write_tree(
+            self.directory,
+            {"/sys/block/dm-0/dm/name": "vg-data\n", "/sys/block/dm-0/slaves/sda": None},
+        )
+
+    def suspend(self, value: int) -> None:
+        """Set what the kernel says of the volume."""
+        write_tree(self.directory, {"/sys/block/dm-0/dm/suspended": f"{value}\n"})
+
+    def severities(self) -> list[str]:
+        """Return the severities of what was said of it, in order."""
+        return [level for _, name, level in self.host.fired if name == "DeviceSuspended"]
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Volumes:
+    """The host, half a minute after the program began."""
+    volumes = Volumes(tmp_path)
+    volumes.run(30)
+    return volumes
+
+
+def test_a_volume_that_stays_suspended_is_told_by_its_name(machine: Volumes) -> None:
+    """A tool broke off: two tasks wait, nothing is in flight, and one mail says which volume."""
+    machine.suspend(1)
+    machine.run(110, blocked=2)
+    assert machine.severities() == ["warning"]
+    (mail,) = machine.host.mails
+    assert mail.due.incident.object == "dm-0 (vg-data)"
+    (member,) = mail.due.incident.members
+    assert "suspended for" in member.summary
+    assert member.summary.endswith(", 2 tasks wait for I/O")
+    assert "dmsetup resume 'vg-data'" in member.advice
+    assert any("device_mapper_suspended_seconds" in p.source + p.text for p in member.evidence)
+    machine.suspend(0)
+    machine.run(680)
+    assert machine.host.reasons() == ["opened", "all clear"]
+
+
+def test_a_snapshot_is_silent(machine: Volumes) -> None:
+    """Each takes 20 s on a busy disk, and tasks wait; between two the volume runs."""
+    for _ in range(5):
+        machine.suspend(1)
+        machine.run(20, blocked=3)
+        machine.suspend(0)
+        machine.run(6, blocked=1)
+    assert machine.severities() == []
+
+
+def test_a_volume_that_nobody_uses_is_no_mail(machine: Volumes) -> None:
+    """Locked with 'cryptsetup luksSuspend' for the night: a line in the digest."""
+    machine.suspend(1)
+    machine.run(290)
+    assert machine.severities() == []
+    machine.run(120)
+    assert machine.severities() == ["notice"]
+    assert machine.host.mails == []
+
+
+def test_tasks_that_wait_now_and_then_wait_for_something_else(machine: Volumes) -> None:
+    """7 s of 10 are no task that is held by a device that never answers."""
+    machine.suspend(1)
+    for _ in range(10):
+        machine.run(7, blocked=1)
+        machine.run(3)
+    assert machine.severities() == []
+
+
+def test_the_stall_of_writers_is_the_volumes(machine: Volumes) -> None:
+    """What is queued cannot be written while it is suspended: one incident, not two."""
+    machine.suspend(1)
+    machine.run(130, blocked=4, queued=1_010_000_000)
+    assert "WriteStall" in machine.host.names("warning")
+    assert {mail.due.incident.object for mail in machine.host.mails[-1:]} == {"dm-0 (vg-data)"}
+    open_now = [i for i in machine.host.incidents.by_key.values() if i.firing]
+    (incident,) = [i for i in open_now if "DeviceSuspended" in {m.name for m in i.members}]
+    assert {"DeviceSuspended", "WriteStall"} <= {member.name for member in incident.members}
+    assert "host" not in {i.key for i in open_now}
+
+
+def test_what_can_no_longer_be_read_is_not_over(machine: Volumes) -> None:
+    """The kernel stops telling while the alert is on: unknown, and no all clear."""
+    machine.suspend(1)
+    machine.run(100, blocked=2)
+    (machine.directory / "sys/block/dm-0/dm/suspended").unlink()
+    (machine.directory / "sys/block/dm-0/dm/suspended").mkdir()
+    machine.run(20)
+    assert machine.host.engine is not None
+    (alert,) = [a for a in machine.host.engine.alerts() if a.name == "DeviceSuspended"]
+    assert alert.state.value == "unknown"
+    assert "dm/suspended" in alert.unknown_reason
+    assert "all clear" not in machine.host.reasons()
+
+
+def test_a_restart_forgets_nothing(machine: Volumes) -> None:
+    """The program is started anew while a volume is suspended: it knows since when."""
+    machine.suspend(1)
+    machine.run(100, blocked=2)
+    before = machine.host.engine
+    assert before is not None
+    memory, alerts = before.remember(), before.alerts()
+    machine.host.engine = None
+    machine.run(1, blocked=2)
+    after = machine.host.engine
+    assert after is not None
+    after.recall(memory, before.known_devices())
+    after.restore(alerts)
+    machine.run(10, blocked=2)
+    shown = machine.host.signals()
+    metric = 'iowarden_device_mapper_suspended_seconds{device="dm-0",name="vg-data"}'
+    assert shown[metric] >= 100
+    assert machine.severities() == ["warning"]
+
+
+def look(
+    state: Held, second: float, *devices: MappedDevice, fresh: bool = True
+) -> tuple[Held, list[Sample] | None]:
+    """One look at the devices."""
+    values = {"dm": {device.device: device for device in devices}}
+    inputs = Inputs(START + second, second, values, frozenset({"dm"} if fresh else ()), frozenset())
+    return suspended.step(state, View(inputs, None, leaves.LeafHistory(), {}))
+
+
+def seconds(samples: list[Sample] | None) -> list[float]:
+    """The values of the samples."""
+    return [value for _, _, value in samples or []]
+
+
+def test_another_volume_of_the_same_number_begins_anew() -> None:
+    """A snapshot goes, the next one takes its number."""
+    state, _ = look(suspended.EMPTY, 0, MappedDevice("dm-3", "vg-a", suspended=True))
+    state, samples = look(state, 40, MappedDevice("dm-3", "vg-a", suspended=True))
+    assert seconds(samples) == [40]
+    state, samples = look(state, 45, MappedDevice("dm-3", "vg-b", suspended=True))
+    assert seconds(samples) == [0]
+
+
+def test_a_look_between_is_the_end() -> None:
+    """It ran, or the kernel did not say: the next time counts from its own beginning."""
+    for between in (False, None):
+        state, _ = look(suspended.EMPTY, 0, MappedDevice("dm-0", "a", suspended=True))
+        state, samples = look(state, 5, MappedDevice("dm-0", "a", suspended=between))
+        assert samples == []
+        state, samples = look(state, 10, MappedDevice("dm-0", "a", suspended=True))
+        assert seconds(samples) == [0]
+
+
+def test_between_two_looks_nothing_is_said() -> None:
+    """What the last one found is held by whoever holds samples."""
+    state, _ = look(suspended.EMPTY, 0, MappedDevice("dm-0", "a", suspended=True))
+    assert look(state, 3, fresh=False) == (state, None)
