@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,17 +20,22 @@ class Held:
     """When a condition began to hold without a break, by identity of a device or by name."""
 
     since: Mapping[str, float]
+    at_seconds: float = 0.0
+    """When it was last judged; infinite: before a restart."""
 
     def step(self, keys: Iterable[str], now: float, window_seconds: float) -> Held:
         """Return what holds after a window in which the condition held for these."""
-        return Held({key: self.since.get(key, now - window_seconds) for key in keys})
+        return Held({key: self.since.get(key, now - window_seconds) for key in keys}, now)
 
-    def lasting(self, now: float, seconds: float) -> Held:
-        """Return what has held so long that an alert may stand on it.
+    def lasting(self, seconds: float) -> Held:
+        """Return what had held so long when it was last judged that an alert may stand on it.
 
         While nobody can tell, it is told to hold on: neither over nor anything new.
         """
-        return Held({key: since for key, since in self.since.items() if now - since >= seconds})
+        if not self.since:
+            return self
+        at = self.at_seconds
+        return Held({key: since for key, since in self.since.items() if at - since >= seconds}, at)
 
     def samples(
         self, metric: str, now: float, names: Mapping[str, str], label: str = "device"
@@ -50,7 +56,7 @@ class Held:
     def recall(self, kept: Mapping[str, Pairs]) -> Held:
         """Return what was remembered with what is known by now."""
         before = {key: pairs[0][0] for key, pairs in kept.items() if pairs and pairs[0][0] > 0}
-        return Held({**before, **self.since})
+        return Held({**before, **self.since}, self.at_seconds or math.inf)
 
 
 NOTHING = Held({})

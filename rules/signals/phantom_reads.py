@@ -93,7 +93,7 @@ def step(state: PhantomState, view: View) -> tuple[PhantomState, list[Sample] | 
         state = replace(state, memory=memory)
     means = view.told.get("activity")
     if means is None:
-        held = state.held.lasting(now, ACTIVE_SECONDS)
+        held = state.held.lasting(ACTIVE_SECONDS)
         samples = held.samples(SECONDS, now, state.identities) or None
         return replace(state, held=held, means=None, samples=None), samples
     if means is state.means:
@@ -129,8 +129,7 @@ def step(state: PhantomState, view: View) -> tuple[PhantomState, list[Sample] | 
 
 def remember(state: PhantomState) -> dict[str, Pairs]:
     """Return since when each device has read phantoms (or 0), and for how long it was as usual."""
-    now = state.memory[-1][0] if state.memory else 0.0
-    since = state.held.lasting(now, ACTIVE_SECONDS).since
+    since = state.held.lasting(ACTIVE_SECONDS).since
     usual = {key: s // _ROUNDED_SECONDS * _ROUNDED_SECONDS for key, s in state.usual.items()}
     keys = since.keys() | {key for key, seconds in usual.items() if seconds}
     return {key: ((since.get(key, 0.0), usual.get(key, 0.0)),) for key in sorted(keys)}

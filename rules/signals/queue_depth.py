@@ -142,7 +142,7 @@ def starved_step(state: StarvedState, view: View) -> tuple[StarvedState, list[Sa
     hosts = state.hosts if scsi is state.scsi else _fillable(scsi)
     held, look, samples = state.held, state.look, state.samples
     if state.last_seconds is None or not 0.0 <= now - state.last_seconds <= GAP_SECONDS:
-        held, look, samples = held.lasting(now, ACTIVE_SECONDS), None, None
+        held, look, samples = held.lasting(ACTIVE_SECONDS), None, None
     if look is None or now - look[0] >= STEP_SECONDS - SLACK_SECONDS:
         disks = [disk.name for members in hosts.values() for disk in members]
         after = {name: blocks[name] for name in disks if name in blocks}
@@ -157,8 +157,7 @@ def starved_step(state: StarvedState, view: View) -> tuple[StarvedState, list[Sa
 
 def remember(state: StarvedState) -> dict[str, Pairs]:
     """Return since when each adapter's disks have starved."""
-    now = state.last_seconds or 0.0
-    return state.held.lasting(now, ACTIVE_SECONDS).remember()
+    return state.held.lasting(ACTIVE_SECONDS).remember()
 
 
 def recall(state: StarvedState, kept: Mapping[str, Pairs]) -> StarvedState:

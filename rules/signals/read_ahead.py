@@ -82,7 +82,6 @@ class ReadAheadState:
     """Those that consist of several spindles; made anew when topology, queues or drivers change."""
     identities: Mapping[str, str] = field(default_factory=dict)
     samples: list[Sample] | None = None
-    at_seconds: float = 0.0
 
 
 EMPTY = ReadAheadState()
@@ -112,7 +111,7 @@ def step(state: ReadAheadState, view: View) -> tuple[ReadAheadState, list[Sample
         )
     means, phantoms = view.told.get("activity"), view.told.get("phantom_reads")
     if means is None or phantoms is None:
-        held = state.held.lasting(now, ACTIVE_SECONDS)
+        held = state.held.lasting(ACTIVE_SECONDS)
         samples = held.samples(SECONDS, now, state.identities) or None
         return replace(state, held=held, means=None, samples=None), samples
     if means is state.means:
@@ -136,7 +135,7 @@ def step(state: ReadAheadState, view: View) -> tuple[ReadAheadState, list[Sample
         best[key] = max(best.get(key, 0.0), seen.read_bytes_per_second)
     # Nine tenths of a minute busy: it held for the whole minute.
     held = state.held.step(capped, now, WINDOW_SECONDS)
-    state = replace(state, held=held, best=best, means=means, at_seconds=now)
+    state = replace(state, held=held, best=best, means=means)
     samples = held.samples(SECONDS, now, keys)
     for each in state.volumes:
         samples += _advice(state, each, devices.get(each.name), meminfo)
@@ -147,7 +146,7 @@ def remember(state: ReadAheadState) -> dict[str, Pairs]:
     """Return since when each device has been held down (or 0), the best it has read, phantoms."""
     # Hours do, for what is kept for a day: it need not be written every ten seconds.
     seen = {key: at // 3600 * 3600 for key, at in state.phantoms.items()}
-    since = state.held.lasting(state.at_seconds, ACTIVE_SECONDS).since
+    since = state.held.lasting(ACTIVE_SECONDS).since
     return {
         key: ((since.get(key, 0.0), state.best.get(key, 0.0)), (seen.get(key, 0.0), 0.0))
         for key in sorted(since.keys() | state.best.keys() | seen.keys())
