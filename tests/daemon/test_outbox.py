@@ -1,13 +1,17 @@
 """The outbox: what goes when, alone or in a digest, whatever servers, disks and kills do."""
 
+import email
+import email.policy
 import random
+import re
 from dataclasses import replace
+from email.message import EmailMessage
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iowarden.daemon.outbox import Outbox, SendResult, backoff_seconds
-from iowarden.daemon.state import Committed, OutboxRow
+from iowarden.daemon.outbox import MOST_BYTES, Outbox, SendResult, backoff_seconds
+from iowarden.daemon.state import Batch, Committed, OutboxRow
 from iowarden.rules.notice import Severity
 
 DATA = b"Subject: test\r\nMessage-ID: <iowarden.a.1@db1>\r\n\r\n.a line with a dot\r\n"
@@ -230,3 +234,487 @@ def test_nobody_is_served_twice_and_nobody_is_forgotten(
                 *left.recipients_refused,
             )
             assert waits != ((mail_row.message_id, recipient) in served)
+
+
+# --- digests
+
+HOUR = 3600.0
+START = 1795266034.0
+RECIPIENTS = ("a@x", "b@x")
+
+
+def written(number: int, incident: str = "a", *, age: float = 0.0, **changes: object) -> OutboxRow:
+    """Return a mail as it is rendered, so long before START."""
+    made = row(number, incident, created_realtime_seconds=START - age, **changes)
+    head = f"Subject: mail {number} of {incident}\r\nFrom: iowarden@db1\r\nTo: a@x, b@x\r\n"
+    data = f"{head}Message-ID: {made.message_id}\r\n\r\nText of {number}.\r\n".encode()
+    return replace(made, data=data)
+
+
+def held(data: bytes) -> list[bytes]:
+    """Return what a digest holds, to the byte."""
+    boundary = re.search(rb'multipart/digest; boundary="(.*)"', data)
+    assert boundary is not None
+    parts = data.split(b"\r\n--" + boundary[1])[1:-1]
+    assert all(part.startswith(b"\r\n\r\n") for part in parts), "the header of each part is empty"
+    return [part.removeprefix(b"\r\n\r\n") for part in parts]
+
+
+def begun(outbox: Outbox, now: float) -> OutboxRow:
+    """Return the mail that goes now, after state.db has learnt of it."""
+    batch = outbox.begin(now, 1000)
+    if batch is not None:
+        assert outbox.next(now) is None, "not before state.db knows"
+        outbox.committed(Committed(batch.sequence))
+    chosen = outbox.next(now)
+    assert chosen is not None
+    return chosen
+
+
+def failed(mail_row: OutboxRow, *, maybe_taken: bool = False) -> SendResult:
+    """Return the result of a server that is down."""
+    return SendResult(mail_row.message_id, error=DOWN, maybe_taken=maybe_taken)
+
+
+def test_a_server_that_was_down_for_a_day_gets_one_digest() -> None:
+    """A mail an hour, tried every 15 min: then one mail with all 25, in order, none lost."""
+    outbox, now, attempts = Outbox(), START, 0
+    rows = [written(n, f"i{n % 3}", age=-HOUR * n) for n in range(25)]
+    for waiting in rows:
+        now = max(now, waiting.created_realtime_seconds)
+        outbox.add(waiting, now, 1)
+        outbox.committed(Committed(1))
+        while (due := outbox.next_due(now)) is not None and due < START + HOUR * (
+            waiting.number + 1
+        ):
+            now = max(now, due)
+            outbox.sent(failed(begun(outbox, now)), now)
+            attempts += 1
+    assert 24 * 4 < attempts < 24 * 4 + 20
+    assert outbox.oldest_unsent_seconds(now) == now - START
+    due = outbox.next_due(now)
+    assert due is not None
+    digest = begun(outbox, due)
+    assert digest.parts == tuple(r.message_id for r in rows)
+    assert held(digest.data) == [r.data for r in rows]
+    batch, problem = outbox.sent(took(digest), due)
+    assert set(batch.remove) == {digest.message_id, *digest.parts}
+    assert (len(outbox), problem, outbox.next_due(due)) == (0, "", None)
+
+
+def test_a_digest_is_as_urgent_as_the_worst_in_it_and_says_so() -> None:
+    """A critical mail among warnings: it is in the subject, and the digest goes first."""
+    outbox = Outbox()
+    alone = written(1, "alone", age=3 * HOUR, maybe_taken=True)
+    critical = written(2, "b", severity=Severity.CRITICAL)
+    outbox.restore([alone, written(1, "a", age=2 * HOUR), critical], START)
+    digest = begun(outbox, START)
+    assert digest.parts == ("<iowarden.a.1@db1>", critical.message_id)
+    text = digest.data.decode()
+    assert text.startswith("Subject: [CRITICAL] db1: 2 mails held back since ")
+    assert "X-Iowarden-Severity: critical" in text
+    outbox.sent(took(digest), START)
+    assert begun(outbox, START).message_id == alone.message_id
+
+
+def test_before_an_hour_is_over_mails_go_as_they_are() -> None:
+    """A server that is restarted costs no mail its own subject."""
+    outbox = Outbox()
+    outbox.restore([written(1, "a", age=HOUR - 1), written(2, "b", age=10)], START)
+    assert begun(outbox, START).parts == ()
+    one = Outbox()
+    one.restore([written(1, "a", age=5 * HOUR)], START)
+    assert begun(one, START).parts == (), "one mail is no digest"
+
+
+def test_what_may_have_been_taken_is_in_no_digest() -> None:
+    """The line broke after DATA: the mail goes again as it was; the others are no part of that."""
+    outbox = Outbox()
+    rows = [written(n, f"i{n}", age=HOUR - n) for n in (1, 2, 3)]
+    outbox.restore(rows, START)
+    first = begun(outbox, START)
+    batch, _ = outbox.sent(failed(first, maybe_taken=True), START)
+    assert [r.maybe_taken for r in batch.add] == [True]
+    later = START + HOUR
+    again = begun_and_taken(outbox, later)
+    assert (again.message_id, again.data) == (first.message_id, first.data)
+    assert begun(outbox, later).parts == (rows[1].message_id, rows[2].message_id)
+
+
+def test_a_digest_that_may_have_been_taken_goes_again_to_the_byte() -> None:
+    """Also after a kill, and although another mail came meanwhile."""
+    outbox = Outbox()
+    rows = [written(1, "a", age=2 * HOUR), written(1, "b", age=HOUR)]
+    outbox.restore(rows, START)
+    batch = outbox.begin(START, 1)
+    assert batch is not None
+    outbox.committed(Committed(1))
+    digest = outbox.next(START)
+    assert digest is not None
+    after = Outbox()
+    after.restore([*rows, *batch.add], START + 1)  # killed while it was under way
+    after.add(written(1, "c"), START + 1, 2)
+    after.committed(Committed(2))
+    again = begun(after, START + 1)
+    assert (again.message_id, again.data) == (digest.message_id, digest.data)
+    after.sent(took(again), START + 1)
+    assert begun(after, START + 1).incident == "c"
+
+
+def test_a_digest_that_was_surely_not_taken_is_one_with_what_came_meanwhile() -> None:
+    """The server is still down: the next attempt holds the new mail, too."""
+    outbox = Outbox()
+    outbox.restore([written(1, "a", age=2 * HOUR), written(1, "b", age=HOUR)], START)
+    first = begun(outbox, START)
+    batch, _ = outbox.sent(failed(first), START)
+    assert batch.remove == (first.message_id,)
+    outbox.add(written(1, "c"), START + 1, 7)
+    outbox.committed(Committed(7))
+    assert begun(outbox, START + 5).parts == (*first.parts, "<iowarden.c.1@db1>")
+
+
+def test_a_digest_that_the_server_refuses_is_taken_apart() -> None:
+    """Too large for it, or spam in its eyes: each mail is tried by itself, and never merged again.
+
+    Else what one of them is refused for would cost all of them.
+    """
+    outbox = Outbox()
+    rows = [written(n, f"i{n}", age=2 * HOUR) for n in (1, 2)]
+    outbox.restore(rows, START)
+    digest = begun(outbox, START)
+    result = SendResult(digest.message_id, error="552 too large", permanent=True)
+    batch, problem = outbox.sent(result, START)
+    assert batch.remove == (digest.message_id,)
+    assert "552 too large; what the digest holds goes one by one" in problem
+    for mail_row in rows:
+        chosen = begun(outbox, START)
+        assert (chosen.message_id, chosen.data) == (mail_row.message_id, mail_row.data)
+        outbox.sent(took(chosen), START)
+    assert len(outbox) == 0
+
+
+def test_a_digest_at_which_the_line_always_breaks_is_taken_apart_once_others_get_through() -> None:
+    """Better a mail twice than never; while all fail, it is the server, and nothing is repeated."""
+    outbox, now = Outbox(), START
+    outbox.restore([written(n, f"i{n}", age=2 * HOUR) for n in (1, 2)], now)
+    for _ in range(9):
+        chosen = begun(outbox, now)
+        assert len(chosen.parts) == 2
+        outbox.sent(failed(chosen, maybe_taken=True), now)
+        now = outbox.next_due(now) or now
+    outbox.add(written(1, "new", age=START - now), now, 5)
+    outbox.committed(Committed(5))
+    chosen = begun(outbox, now)
+    assert chosen.incident == "new"
+    outbox.sent(took(chosen), now)
+    outbox.sent(failed(begun(outbox, now), maybe_taken=True), now)
+    now += HOUR
+    assert [begun_and_taken(outbox, now).parts for _ in range(2)] == [(), ()]
+    assert len(outbox) == 0
+
+
+def begun_and_taken(outbox: Outbox, now: float) -> OutboxRow:
+    """Return a mail that the server takes."""
+    chosen = begun(outbox, now)
+    outbox.sent(took(chosen), now)
+    return chosen
+
+
+def test_a_digest_that_somebody_has_goes_to_the_others_as_it_is() -> None:
+    """a@x has it, b@x is busy, then refuses: kept whole for b@x, until it is tried again."""
+    outbox = Outbox()
+    rows = [written(1, "a", age=2 * HOUR), written(1, "b", age=HOUR)]
+    outbox.restore(rows, START)
+    digest = begun(outbox, START)
+    outbox.sent(SendResult(digest.message_id, ("a@x",), {}, {"b@x": "450 busy"}), START)
+    again = begun(outbox, START + HOUR)
+    assert (again.recipients_pending, again.parts) == (("b@x",), digest.parts)
+    refusal = SendResult(again.message_id, refused={"b@x": "550 unknown"})
+    batch, _ = outbox.sent(refusal, START + HOUR)
+    assert not batch.remove
+    assert (len(outbox), outbox.refused()) == (2, 2)
+    assert outbox.oldest_unsent_seconds(START) is None
+    batch = outbox.retry_refused(("a@x", "c@x"), START + HOUR, 9)
+    assert [r.recipients_pending for r in batch.add] == [("c@x",)]
+    assert set(outbox.sent(took(begun(outbox, START + HOUR)), START + HOUR)[0].remove) == {
+        digest.message_id,
+        *digest.parts,
+    }
+
+
+def test_a_digest_whose_mails_are_gone_holds_back_none() -> None:
+    """A state.db that somebody mended by hand: what is left of it goes by itself."""
+    outbox = Outbox()
+    rows = [written(1, "a", age=2 * HOUR), written(1, "b", age=HOUR)]
+    outbox.restore(rows, START)
+    batch = outbox.begin(START, 1)
+    assert batch is not None
+    torn = Outbox()
+    torn.restore([rows[0], *batch.add], START)
+    assert begun(torn, START).message_id == rows[0].message_id
+
+
+def test_mails_are_marked_before_they_go_and_at_once_where_nothing_is_in_the_way() -> None:
+    """A critical mail waits for one commit, not for two; a retry is written down before."""
+    outbox = Outbox()
+    (stored,) = outbox.add(written(1), START, 1)
+    assert stored.maybe_taken
+    outbox.committed(Committed(1))
+    assert outbox.begin(START, 2) is None, "state.db knows already"
+    chosen = outbox.next(START)
+    assert chosen is not None
+    (waiting,) = outbox.add(written(2, "b"), START, 3)
+    outbox.committed(Committed(3))
+    batch, _ = outbox.sent(failed(chosen), START)
+    assert {r.message_id: r.maybe_taken for r in batch.add} == {
+        chosen.message_id: False,
+        waiting.message_id: False,
+    }, "neither has been handed over, and a start may put them into a digest"
+    (later,) = outbox.add(written(3, "c"), START, 4)
+    assert not later.maybe_taken, "while the server fails nothing goes at once"
+    marked = outbox.begin(START + 5, 5)
+    assert marked is not None
+    assert [r.maybe_taken for r in marked.add] == [True]
+    assert outbox.next(START + 6.9) is None
+    assert outbox.next(START + 7) == marked.add[0], "a hung disk costs 2 s"
+
+
+# --- how long it takes, and how much is kept
+
+
+def test_what_waits_too_long_is_told_once_a_day_and_when_it_is_over() -> None:
+    """The journal is the only other way to the administrator."""
+    outbox = Outbox()
+    outbox.add(written(1), START, 1)
+    outbox.committed(Committed(1))
+    assert outbox.overdue(START + HOUR - 1, HOUR) is None
+    chosen = begun(outbox, START)
+    outbox.sent(failed(chosen), START)
+    said = outbox.overdue(START + HOUR, HOUR)
+    assert said == (
+        2,
+        f"mail: 1 not delivered, the oldest waits for 1 h 0 min; {DOWN}; run 'iowarden test-mail'",
+    )
+    assert outbox.overdue(START + 24 * HOUR, HOUR) is None
+    again = outbox.overdue(START + 25 * HOUR, HOUR)
+    assert again is not None
+    assert "the oldest waits for 1 d 1 h" in again[1]
+    outbox.sent(took(begun(outbox, START + 25 * HOUR)), START + 25 * HOUR)
+    assert outbox.overdue(START + 25 * HOUR, HOUR) == (
+        5,
+        "mail: none waits for longer than 1 h 0 min any more",
+    )
+    assert outbox.overdue(START + 26 * HOUR, HOUR) is None
+
+
+def test_a_mail_of_1970_is_not_half_a_century_late() -> None:
+    """It was written before anybody had set the clock: its age is not known."""
+    outbox = Outbox()
+    outbox.restore([row(1), row(2, "b")], START)
+    assert outbox.overdue(START, HOUR) is None
+    assert begun(outbox, START).parts == ()
+
+
+def test_what_was_refused_is_tried_again_at_whoever_is_mailed_today() -> None:
+    """'mail.to' was mended: b@x is now c@x; a@x, who has it, gets it no second time."""
+    outbox = Outbox()
+    outbox.restore([written(1)], START)
+    chosen = begun(outbox, START)
+    outbox.sent(SendResult(chosen.message_id, ("a@x",), {"b@x": "550 unknown"}), START)
+    assert outbox.refused() == 1
+    batch = outbox.retry_refused(("a@x", "c@x"), START + 1, 3)
+    assert [(r.recipients_pending, r.recipients_refused) for r in batch.add] == [(("c@x",), ())]
+    assert outbox.refused() == 0
+    assert begun(outbox, START + 1).recipients_pending == ("c@x",)
+
+
+def test_what_nobody_of_today_lacks_is_not_kept_for_a_retry() -> None:
+    """The refused address was taken off the list: nobody is left who should get the mail."""
+    outbox = Outbox()
+    outbox.restore([written(1)], START)
+    chosen = begun(outbox, START)
+    outbox.sent(SendResult(chosen.message_id, ("a@x",), {"b@x": "550 unknown"}), START)
+    assert outbox.retry_refused(("a@x",), START + 1, 3).remove == (chosen.message_id,)
+    assert len(outbox) == 0
+
+
+def test_what_was_refused_is_forgotten_after_a_month_and_that_is_said() -> None:
+    """A typo in 'mail.to' does not fill the disk; each mail that goes is named with the reason."""
+    outbox = Outbox()
+    refused = {"recipients_pending": (), "recipients_refused": ("b@x",), "last_error": "550 no"}
+    old, new = written(1, age=31 * 24 * HOUR, **refused), written(2, age=HOUR, **refused)
+    waiting = written(3, age=40 * 24 * HOUR)
+    outbox.restore([old, new, waiting], START)
+    batch, lines = outbox.drop_refused(START, 4)
+    assert batch.remove == (old.message_id,)
+    assert lines == (f"mail {old.message_id} is forgotten after 31 d 0 h: b@x refused it: 550 no",)
+    assert len(outbox) == 2, "what can still be delivered is never forgotten"
+
+
+def test_an_outage_in_which_much_happens_costs_the_text_of_the_least_and_oldest() -> None:
+    """Over 8 MiB: warnings are cut to their line, oldest first; the digest says which.
+
+    The newest critical mail is whole, however large the others are.
+    """
+    outbox = Outbox()
+    text = b"x" * 76 + b"\r\n"
+    large = [
+        replace(mail_row, data=mail_row.data + text * 26_000)
+        for mail_row in (
+            written(1, "a", age=3 * HOUR),
+            written(2, "b", age=2 * HOUR, severity=Severity.CRITICAL),
+            written(3, "c", age=2 * HOUR - 1),
+            written(4, "d", age=HOUR, severity=Severity.CRITICAL),
+        )
+    ]
+    outbox.restore(large, START)
+    stored = [outbox.add(replace(large[n], message_id=f"<{n}@db1>"), START, 1) for n in (2, 3)]
+    cut = [[r.message_id for r in rows[1:]] for rows in stored]
+    assert cut == [[large[0].message_id], [large[2].message_id]]
+    outbox.committed(Committed(1))
+    digest = begun(outbox, START)
+    assert len(digest.data) < MOST_BYTES + 10_000
+    assert len(digest.parts) == 6
+    assert held(digest.data) == [large[n].data for n in (1, 2, 3, 3)]
+    listed = email.message_from_bytes(digest.data, policy=email.policy.default).get_body()
+    assert isinstance(listed, EmailMessage)
+    lines = listed.get_content().splitlines()
+    said = "Of 2 only the line here is left: there was no room for more."
+    assert said in " ".join(lines)
+    assert [line[21:] for line in lines if "(only this line)" in line] == [
+        "WARNING  incident a, mail 1  (only this line)",
+        "WARNING  incident c, mail 3  (only this line)",
+    ]
+    assert "  mail 1 of a" in lines
+
+
+# --- whatever happens
+
+STEPS = st.one_of(
+    st.tuples(st.just("add"), st.sampled_from(["a", "b", "c"]), st.integers(2, 3)),
+    st.tuples(st.just("wait"), st.sampled_from([0.0, 5.0, 100.0, HOUR, 20 * HOUR])),
+    st.tuples(st.just("taken"), st.booleans()),
+    st.tuples(st.just("lost answer"), st.booleans()),
+    st.tuples(st.just("fault"), st.booleans()),
+    st.tuples(st.just("defer")),
+    st.tuples(st.just("part"), st.booleans()),
+    st.tuples(st.just("kill"), st.booleans()),
+)
+
+
+class World:
+    """An outbox, its state.db, and what a server has of it; kills included."""
+
+    def __init__(self) -> None:
+        self.now = START
+        self.durable: dict[str, OutboxRow] = {}
+        self.pending: list[Batch] = []
+        self.sequence = 0
+        self.outbox = Outbox()
+        self.number = 0
+        self.owed: dict[str, OutboxRow] = {}
+        self.ways: dict[tuple[str, str], set[str]] = {}
+        """Recipient and mail to the Message-IDs that brought it."""
+
+    def write(self, batch: Batch) -> None:
+        """Make a batch durable."""
+        self.durable.update({r.message_id: r for r in batch.add})
+        for name in batch.remove:
+            self.durable.pop(name, None)
+        self.outbox.committed(Committed(batch.sequence))
+
+    def step(self, kind: str, *given: object) -> None:
+        """Let something happen."""
+        self.sequence += 1
+        match kind, given:
+            case "add", (str(incident), int(severity)):
+                self.number += 1
+                worst, age = Severity(severity), START - self.now
+                made = written(self.number, incident, age=age, severity=worst)
+                self.owed[made.message_id] = made
+                self.write(Batch(self.sequence, add=self.outbox.add(made, self.now, self.sequence)))
+            case "wait", (float(seconds),):
+                self.now += seconds
+            case "kill", (bool(in_flight),):
+                if in_flight:
+                    self.begin()
+                self.restart()
+            case _:
+                self.attempt(kind, *given)
+
+    def begin(self) -> OutboxRow | None:
+        """Begin an attempt, if a mail is due."""
+        batch = self.outbox.begin(self.now, self.sequence)
+        if batch is not None:
+            self.write(batch)
+        return self.outbox.next(self.now)
+
+    def restart(self) -> None:
+        """Die and start again."""
+        self.outbox = Outbox()
+        rows = sorted(self.durable.values(), key=lambda r: (r.created_realtime_seconds, r.number))
+        self.outbox.restore(rows, self.now)
+
+    def take(self, chosen: OutboxRow, recipients: tuple[str, ...]) -> None:
+        """Be the server that takes a mail."""
+        for recipient in recipients:
+            for name in chosen.parts or (chosen.message_id,):
+                self.ways.setdefault((recipient, name), set()).add(chosen.message_id)
+        if chosen.parts:
+            assert held(chosen.data) == [self.owed[name].data for name in chosen.parts]
+
+    def attempt(self, kind: str, after: bool = False) -> None:
+        """Make an attempt; `after`: what goes wrong does so when the server has the mail."""
+        chosen = self.begin()
+        if chosen is None:
+            return
+        name, everybody = chosen.message_id, chosen.recipients_pending
+        first, rest = everybody[:1], everybody[1:]
+        match kind:
+            case "taken" | "lost answer":
+                self.take(chosen, everybody)
+                result = SendResult(name, everybody)
+            case "fault":
+                if after:
+                    self.take(chosen, everybody)
+                result = SendResult(name, error=DOWN, maybe_taken=after)
+            case "defer":
+                result = SendResult(name, deferred=dict.fromkeys(everybody, "450 busy"))
+            case _:
+                self.take(chosen, first)
+                result = SendResult(name, first, deferred=dict.fromkeys(rest, "450 busy"))
+        if kind == "lost answer":  # killed after the server took it, before anybody heard of that
+            self.restart()
+            return
+        batch, _ = self.outbox.sent(result, self.now, self.sequence)
+        if kind == "taken" and after:  # killed before the removal is durable
+            self.restart()
+        else:
+            self.write(batch)
+
+    def judge(self) -> None:
+        """Check what holds at any time."""
+        for name in self.owed:
+            for recipient in RECIPIENTS:
+                ways = self.ways.get((recipient, name), set())
+                assert len(ways) <= 1, "two Message-IDs for one mail"
+                kept = self.durable.get(name)
+                assert ways or (kept and recipient in kept.recipients_pending), "lost"
+
+
+@given(script=st.lists(STEPS, max_size=60))
+def test_whatever_happens_nothing_is_lost_and_nothing_comes_in_two_ways(
+    script: list[tuple[object, ...]],
+) -> None:
+    """Servers that take, fail, defer, take for some; kills at any step; hours of waiting."""
+    world = World()
+    for kind, *given_values in script:
+        assert isinstance(kind, str)
+        world.step(kind, *given_values)
+        world.judge()
+    for _ in range(3 * len(world.owed)):  # then the server takes all
+        world.now += 900.0
+        world.step("taken", False)
+    world.judge()
+    assert not world.durable
+    assert len(world.outbox) == 0
