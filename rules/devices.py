@@ -112,7 +112,8 @@ def subject(topology: Topology | None, state: Devices, labels: Labels) -> Identi
     """Return what an alert of these labels is about; the key is '' for the host.
 
     A full file system is a cause of its own; one that failed (conditions M) is its disk's matter.
-    So is each setting of the host (L), and iowarden itself (S).
+    So is each setting of the host (L), for what is known for months must not hide a stall of today,
+    and iowarden itself (S).
     """
     own = dict(labels)
     device, mount_point = own.get("device", ""), own.get("mountpoint", "")

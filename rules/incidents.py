@@ -39,9 +39,6 @@ EXPLAINED = {
 attributes, these begin no incident."""
 LASTING = ("D2", "E", "F1", "L", "M")
 """Conditions that may have been so for years when iowarden first sees them."""
-SETTINGS = ("L1", "L2", "L3", "L4", "L6", "L9")
-"""Conditions that last until somebody changes a setting. They are an incident of their own: what is
-known for months must not hide a stall that begins today."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,9 +306,7 @@ def _targets(book: _Book, active: list[Alert]) -> dict[Key, Identity]:
     }
     targets: dict[Key, Identity] = {}
     for alert in active:
-        about = alert.subject or HOST
-        key = f"{about} settings" if alert.label("condition").startswith(SETTINGS) else about
-        own = Identity(key, alert.object or HOST)
+        own = Identity(alert.subject or HOST, alert.object or HOST)
         targets[alert.key] = at_home.get(alert.key, own)
     hanging = [a for a in active if a.label("condition") == HANGING and a.state is State.FIRING]
     if hanging:
