@@ -122,6 +122,10 @@ def subject(topology: Topology | None, state: Devices, labels: Labels) -> Identi
         return Identity(f"file system {mount_point}", mount_point)
     if condition.startswith("S"):
         return Identity("iowarden", "iowarden itself")
+    if not device and "host" in own:
+        return Identity(f"adapter {own['host']}", f"{own['host']} (SCSI host adapter)")
+    if not device and "filesystem" in own:
+        return Identity(f"file system {own['filesystem']}", own.get("label") or own["filesystem"])
     if not device:
         setting = condition.startswith("L")
         return Identity(f"setting {own.get('alertname')}", "host") if setting else Identity("", "")

@@ -167,3 +167,24 @@ def test_the_next_disk_of_a_name_has_an_incident_of_its_own(machine: Simulation)
     machine.run(60, in_flight=HUNG)
     objects = {i.object for i in machine.host.incidents.by_key.values() if i.firing}
     assert objects == {"sda (SIMULATED HDD, serial S1)", "sda (SIMULATED HDD, serial S9)"}
+
+
+@pytest.mark.parametrize(
+    ("labels", "key"),
+    [
+        ({}, ""),
+        ({"device": "sda1"}, "disk   A"),
+        ({"device": "/dev/sda1", "mountpoint": "/srv", "condition": "M2"}, "disk   A"),
+        ({"device": "/dev/sda1", "mountpoint": "/srv", "condition": "L7"}, "file system /srv"),
+        ({"host": "host2", "condition": "F2"}, "adapter host2"),
+        ({"filesystem": "0b1c", "label": "data", "condition": "M4"}, "file system 0b1c"),
+        ({"condition": "L2", "alertname": "ZoneReclaim"}, "setting ZoneReclaim"),
+        ({"condition": "S1", "collector": "vmstat"}, "iowarden"),
+        ({"device": "md0", "condition": "M5"}, "device md0"),
+    ],
+)
+def test_what_an_alert_is_about_follows_from_its_labels(labels: dict[str, str], key: str) -> None:
+    """A failed file system is its disk's matter, a full one its own; a setting hides no stall."""
+    whole = dataclasses.replace(disk("sda", serial="A"), partitions=("sda1",))
+    known = topology(whole, disk("md0", slaves=("sda",), leaf=False))
+    assert devices.subject(known, Devices(), tuple(sorted(labels.items()))).key == key
