@@ -588,6 +588,78 @@ def test_an_outage_in_which_much_happens_costs_the_text_of_the_least_and_oldest(
     assert "  mail 1 of a" in lines
 
 
+def test_a_digest_that_somebody_has_is_never_taken_apart() -> None:
+    """a@x has it; for b@x the line breaks, at last the server refuses: a@x gets nothing twice."""
+    outbox, now = Outbox(), START
+    outbox.restore([written(n, f"i{n}", age=2 * HOUR) for n in (1, 2)], now)
+    digest = begun(outbox, now)
+    outbox.sent(SendResult(digest.message_id, ("a@x",), {}, {"b@x": "450 busy"}), now)
+    for attempt in range(4):
+        now += HOUR
+        assert begun(outbox, now).message_id == digest.message_id
+        outbox.sent(failed(digest, maybe_taken=attempt > 1), now)
+    now += HOUR
+    outbox.restore([written(3, "new")], now)
+    assert begun_and_taken(outbox, now).incident == "new"
+    for result in (
+        failed(digest, maybe_taken=True),
+        SendResult(digest.message_id, error="554 spam", permanent=True),
+    ):
+        again = begun(outbox, now)
+        assert (again.parts, again.recipients_pending) == (digest.parts, ("b@x",))
+        batch, _ = outbox.sent(result, now)
+        now += HOUR
+    assert [r.recipients_refused for r in batch.add] == [("b@x",)]
+    assert outbox.refused() == 2
+
+
+def test_a_digest_waits_for_the_mail_before_it_of_an_incident_but_not_for_ever() -> None:
+    """The first mail may have been taken and goes alone; what answers it comes after it."""
+    outbox, now = Outbox(), START
+    first = written(1, "a", age=2 * HOUR, maybe_taken=True)
+    rest = [written(2, "a", severity=Severity.CRITICAL), written(1, "b", age=3 * HOUR)]
+    outbox.restore([first, *rest], now)
+    for _ in range(3):
+        chosen = begun(outbox, now)
+        assert chosen.message_id == first.message_id
+        outbox.sent(failed(chosen), now)
+        now += HOUR
+    assert len(begun(outbox, now).parts) == 2
+
+
+def test_a_mail_that_somebody_refused_is_in_no_digest() -> None:
+    """With the digest delivered, that somebody has not got the mail would be forgotten."""
+    outbox = Outbox()
+    some = {"recipients_pending": ("a@x",), "recipients_refused": ("b@x",)}
+    outbox.restore([written(n, f"i{n}", age=2 * HOUR, **some) for n in (1, 2)], START)
+    assert [begun_and_taken(outbox, START).parts for _ in range(2)] == [(), ()]
+    assert outbox.refused() == 2
+
+
+def test_a_digest_waits_for_no_mail_that_the_disk_has_not_taken() -> None:
+    """The newest is not durable yet: it is in the next one, or goes alone."""
+    outbox = Outbox()
+    outbox.restore([written(n, f"i{n}", age=2 * HOUR) for n in (1, 2)], START)
+    outbox.add(written(3, "new"), START, 1)
+    assert len(begun(outbox, START).parts) == 2
+
+
+def test_what_may_have_been_taken_and_the_newest_critical_mail_are_never_cut() -> None:
+    """A repeat is to the byte; and the newest is what the administrator must know now."""
+    outbox = Outbox()
+    large = b"x" * (MOST_BYTES // 2)
+    uncertain = replace(written(1, "a", age=2 * HOUR, maybe_taken=True), data=large)
+    outbox.restore([uncertain], START)
+    critical = replace(written(2, "b", severity=Severity.CRITICAL), data=large + large)
+    assert len(outbox.add(critical, START, 1)) == 1
+    warning = written(3, "c")
+    assert [r.message_id for r in outbox.add(warning, START, 2)] == [warning.message_id] * 2
+    assert {outbox.row(r.message_id) for r in (uncertain, critical)} == {
+        uncertain,
+        replace(critical, maybe_taken=True),
+    }
+
+
 # --- whatever happens
 
 STEPS = st.one_of(
