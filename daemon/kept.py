@@ -11,8 +11,7 @@ from iowarden.daemon.clock import PLAUSIBLE_SECONDS
 from iowarden.rules.alerts import Alert
 from iowarden.rules.devices import Devices
 from iowarden.rules.digest import Digest
-from iowarden.rules.incidents import Incident, Incidents, first_mail
-from iowarden.rules.notice import Reason
+from iowarden.rules.incidents import Incident, Incidents, first_mail, unwatched
 from iowarden.rules.signals.table import Memory
 
 if TYPE_CHECKING:
@@ -79,13 +78,9 @@ def read(texts: Mapping[str, str], now: float) -> tuple[Kept, dict[str, str]]:
 def merged(ours: Incidents, kept: Kept, now: float) -> Incidents:
     """Return our incidents with those that were kept.
 
-    What had not got its all clear when the program ended was as it was until now, for all we know.
     Where both know a key, the file was late: ours goes on, in both threads.
     """
-    by_key = {
-        key: replace(incident, active_seconds=now) if _awaits_end(incident) else incident
-        for key, incident in kept.incidents.items()
-    }
+    by_key = unwatched(kept.incidents, now)
     for key, own in ours.by_key.items():
         before = by_key.get(key)
         if before is not None and before.mails and not own.mails:
@@ -95,12 +90,6 @@ def merged(ours: Incidents, kept: Kept, now: float) -> Incidents:
     for key, number in ours.sequences.items():
         sequences[key] = max(number, sequences.get(key, 0))
     return Incidents(by_key, sequences)
-
-
-def _awaits_end(incident: Incident) -> bool:
-    """Whether an incident is firing, or was mailed and has not got its all clear."""
-    told = incident.last_reason is Reason.ALL_CLEAR or incident.closed_seconds is not None
-    return incident.firing or (incident.mails > 0 and not told)
 
 
 def _in_both_threads(own: Incident, before: Incident) -> Incident:

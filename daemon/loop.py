@@ -55,6 +55,8 @@ HEALTHY_SECONDS = 30.0
 FIRST_ROUND_SECONDS = 30.0
 """READY does not wait longer for a source that may hang."""
 HUNG_SECONDS = 10.0
+UNWATCHED_SECONDS = 60.0
+"""What is quiet for so long and longer without a look was not seen to be quiet."""
 STEP_SECONDS = 2.0
 """The wall clock was set, or the machine slept, when the two clocks part by so much at once."""
 STOP_SECONDS = 5.0
@@ -405,6 +407,9 @@ class Loop:
     def _judge(self, now: float) -> None:
         if not self._install:
             self._install = secrets.token_hex(6)
+        if now - self._turned > UNWATCHED_SECONDS:  # stopped, or starved of the processor
+            by_key = incidents.unwatched(self._incidents.by_key, now)
+            self._incidents = replace(self._incidents, by_key=by_key)
         changes = self._engine.evaluate(now)
         self._incidents, dues, events = incidents.step(
             self._incidents,

@@ -275,6 +275,9 @@ class Engine:
             for name, status in self._sources.items():
                 if name not in fresh and status.samples:
                     self._feed(name, status.samples, now)
+            for name in self._slow:  # it may be stepped more seldom than a rule looks back
+                if self._signal_seconds[name] != now and self._signal_samples[name]:
+                    self._feed("signal_" + name, self._signal_samples[name], now)
         self._publish_status(fresh, now)
 
     def _step_signals(self, fresh: set[str], now: float, uptime_seconds: float) -> None:

@@ -204,6 +204,19 @@ def step(
     return book.result(), dues, book.events
 
 
+def unwatched(by_key: Mapping[str, Incident], now: float) -> dict[str, Incident]:
+    """Return incidents after a time in which nobody looked.
+
+    What had not got its all clear was as it was until now, for all we know.
+    """
+    return {
+        key: replace(incident, active_seconds=now)
+        if incident.firing or _awaits_all_clear(incident)
+        else incident
+        for key, incident in by_key.items()
+    }
+
+
 class _Book:
     """The incidents while one step writes in them."""
 
