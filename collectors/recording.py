@@ -6,6 +6,9 @@ before (in frame 0 all), as read; directories that were listed; what was listed 
 empty directory; in a mount point that was asked how full it is, '.statvfs' with the answer. 'gone':
 paths that vanished, one a line. 'clock': 'monotonic_seconds <n>' and 'realtime_seconds <n>'; it
 comes last, by rename, so a frame that has one is complete. All of it may be written by hand.
+
+'/etc/fstab' may hold passwords of network file systems: of its options only those of `_RECORDED`
+are written, '*' for any other; a user ahead of a server's name is '*', and comments are empty.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.files import Root
+from iowarden.collectors.mounts import FSTAB
 from iowarden.collectors.table import SOURCES, collect
 
 if TYPE_CHECKING:
@@ -31,6 +35,14 @@ VERSION = 1
 _HEADER = "recording.json"
 _CLOCK = "clock"
 _GONE = "gone"
+
+
+_RECORDED = frozenset(
+    "defaults ro rw auto noauto nofail user users nouser owner group _netdev atime noatime relatime"
+    " norelatime strictatime nodiratime lazytime nolazytime suid nosuid dev nodev exec noexec sync"
+    " async dirsync bind rbind discard nodiscard x-systemd.automount".split()
+)
+"""What is no secret whatever the file system. Source: mount(8), 'filesystem-independent'."""
 
 
 class RecordingError(Exception):
@@ -73,6 +85,7 @@ class Recorder:
 
     def root_seen(self, path: str, content: bytes) -> None:
         """Take what a Root has read; a path with '/' at its end is a directory of these names."""
+        content = without_secrets(content) if path == FSTAB else content
         self._seen.setdefault(self._source, {})[path] = content
 
     def frame(self, monotonic_seconds: float, realtime_seconds: float) -> None:
@@ -184,6 +197,25 @@ def record(
                 collect(source, root, lambda: clocks()[0])
         recorder.frame(now, wall)
     root.close()
+
+
+def without_secrets(fstab: bytes) -> bytes:
+    """Return the text of '/etc/fstab' without what might be a password or who has it."""
+    lines = [_without_secrets(line.split()) for line in os.fsdecode(fstab).split("\n")]
+    return os.fsencode("\n".join(lines))
+
+
+def _without_secrets(words: list[str]) -> str:
+    if len(words) < 3 or words[0].startswith("#"):
+        return "#" if words else ""
+    source, mount_point, kind, *rest = words
+    user, at, server = source.rpartition("@")
+    options = [o if o in _RECORDED else "*" for o in rest[0].split(",")] if rest else []
+    numbers = [word for word in rest[1:3] if word.isdigit()]
+    source = ("*" if user else "") + at + server
+    return " ".join(
+        (source, mount_point, kind, *([",".join(options)] if options else []), *numbers)
+    )
 
 
 def write_header(directory: str, page_size_bytes: int = 4096, note: str = "") -> None:

@@ -22,6 +22,7 @@ from iowarden.collectors.block import read_block
 from iowarden.collectors.diskstats import read_diskstats
 from iowarden.collectors.files import Root
 from iowarden.collectors.meminfo import read_meminfo
+from iowarden.collectors.mounts import read_mounts
 from iowarden.collectors.pressure import read_pressure
 from iowarden.collectors.recording import (
     Frame,
@@ -117,6 +118,34 @@ def test_this_machine_records_itself(tmp_path: Path) -> None:
     assert set(read_block(root).devices) == set(read_block(Root("/")).devices)
     assert (player.note, player.page_size_bytes) == ("idle", os.sysconf("SC_PAGE_SIZE"))
     root.close()
+
+
+def test_a_recording_holds_no_password_of_fstab(tmp_path: Path) -> None:
+    """Whatever hides one - options, the server's name, a comment - it is not written."""
+    fstab = (
+        "# //old/share /old cifs password=S3CRET 0 0\n"
+        "/dev/sda2  /  ext4  errors=remount-ro,noatime 0 1\n"
+        "//nas/share /mnt/nas cifs username=anna,pass=S3CRET,more,ro,_netdev 0 0\n"
+        "https://anna:S3/CRET@dav.test/ /mnt/dav davfs rw,noauto\n"
+        "nas:/plain /mnt/plain nfs\n"
+        "S3CRET\n"
+    )
+    mounted = "1 0 8:2 / / rw - ext4 /dev/sda2 rw\n"
+    write_tree(tmp_path / "machine", {"/etc/fstab": fstab, "/proc/1/mountinfo": mounted})
+    for target, source in (("first", "machine"), ("second", "first/000000/root")):
+        record(str(tmp_path / source), str(tmp_path / target), 1)
+        written = tmp_path / target / "000000/root/etc/fstab"
+        assert written.read_text() == (
+            "#\n"
+            "/dev/sda2 / ext4 *,noatime 0 1\n"
+            "//nas/share /mnt/nas cifs *,*,*,ro,_netdev 0 0\n"
+            "*@dav.test/ /mnt/dav davfs rw,noauto\n"
+            "nas:/plain /mnt/plain nfs\n"
+            "#\n"
+        )
+    played = read_mounts(Root(str(tmp_path / "first/000000/root"))).wanted
+    assert played is not None
+    assert {point for point, options in played.items() if "ro" in options} == {"/mnt/nas"}
 
 
 def test_a_recording_is_never_overwritten(
