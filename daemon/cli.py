@@ -203,15 +203,27 @@ def load_rules(settings: configuration.Config) -> list[RuleGroup]:
             for entry in sorted(shipped.iterdir(), key=lambda e: e.name)
             if entry.name.endswith(RULE_SUFFIXES)
         ]
-    directory = Path(settings.rules_directory)
-    if directory.is_dir():
-        for path in sorted(directory.iterdir()):
-            if path.name.endswith(RULE_SUFFIXES):
-                texts.append((str(path), _rule_text(path)))
+    texts += [(str(path), _rule_text(path)) for path in _rule_files(settings.rules_directory)]
     return [group for file, text in texts for group in parse_rule_file(text, file)]
 
 
+def _rule_files(directory: str) -> list[Path]:
+    try:
+        found = sorted(Path(directory).iterdir())
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        message = (
+            f"'{directory}': expected a directory that can be read, got '{error.strerror}';"
+            " mend it or 'rules.directory'"
+        )
+        raise RuleFileError(message) from error
+    return [path for path in found if path.name.endswith(RULE_SUFFIXES)]
+
+
 def _rule_text(path: Path) -> str:
+    if path.exists() and not path.is_file():  # a pipe would never be read to its end
+        raise RuleFileError(f"'{path}': expected a file, got something else; remove it")
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

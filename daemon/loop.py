@@ -268,7 +268,7 @@ class Loop:
         while waited < SETTLE_SECONDS and (
             self._parts.readers.waiting()
             or self._confirmed < self._commits
-            or self._loading_since is not None
+            or (self._loading_since is not None and not self._refusal)
         ):
             self._take(FRAME_WAIT_SECONDS)
             waited += FRAME_WAIT_SECONDS
