@@ -31,7 +31,7 @@ _MILLISECOND = 0.001
 class Activity:
     """Means of one device over the last minute; of a device that had no request there is none.
 
-    Limits: io_ticks of a stacked device were 0 before 5.14 (md): its disks' are taken then.
+    Limits: an old md counts no io_ticks (up to 5.14, a release not checked): its disks' are taken.
     """
 
     utilization_ratio: Annotated[
@@ -167,8 +167,8 @@ def _activities(looks: tuple[Look, ...], topology: Topology) -> dict[str, Activi
 def between(before: BlockIo, after: BlockIo, elapsed: float) -> Activity | None:
     """Return the means between two looks; None when a counter fell.
 
-    Limits: weighted time stands still for a stacked device before 5.14, and from 5.0 on while
-    nothing completes: then 0 are in flight.
+    Limits: weighted time stands still for an old md, and from 5.0 on while nothing completes: then
+    0 are in flight.
     """
     first, last = before.counters, after.counters
     reads, read_sectors = last[0] - first[0], last[2] - first[2]
