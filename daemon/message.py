@@ -248,25 +248,23 @@ def digest_id(rows: Sequence[OutboxRow]) -> str:
     return _identifier("digest", held, _host(rows))
 
 
-def digest(
-    rows: Sequence[OutboxRow], recipients: Sequence[str], zone: tzinfo | None = None
-) -> bytes:
+def digest(rows: Sequence[OutboxRow], zone: tzinfo | None = None) -> bytes:
     """Return one mail that lists others, oldest first, and holds each as it was written.
 
     The same rows give the same bytes. A mail that was `cut` is in the list only.
     Source: RFC 2046, 5.1.5 (multipart/digest).
     """
     zone = zone or local_zone()
-    newest, worst = rows[-1], max(row.severity for row in rows)
+    newest, worst = _fields(rows[-1].data), max(row.severity for row in rows)
     since = datetime.fromtimestamp(rows[0].created_realtime_seconds, zone)
     message = EmailMessage(policy=_POLICY)
     message["Subject"] = (
         f"[{worst.name}] {_middle(_host(rows), 30)}: {len(rows)} mails held back"
         f" since {since:%Y-%m-%d %H:%M}"
     )
-    message["From"] = str(_fields(newest.data)["From"] or "iowarden")
-    message["To"] = ", ".join(recipients)
-    message["Date"] = datetime.fromtimestamp(newest.created_realtime_seconds, zone)
+    message["From"] = str(newest["From"] or "iowarden")
+    message["To"] = str(newest["To"] or "undisclosed-recipients:;")
+    message["Date"] = datetime.fromtimestamp(rows[-1].created_realtime_seconds, zone)
     message["Message-ID"] = name = digest_id(rows)
     message["Auto-Submitted"] = "auto-generated"
     message["X-Iowarden-Severity"] = worst.name.lower()
@@ -320,7 +318,7 @@ def _listed(rows: Sequence[OutboxRow], zone: tzinfo) -> str:
                 f" {_token(row.incident)}, mail {row.number}"
                 + ("  (only this line)" if is_cut(row.data) else "")
             ),
-            _wrapped(one_line(str(_fields(row.data)["Subject"] or "no subject")), "  ", "    "),
+            f"  {one_line(str(_fields(row.data)['Subject'] or 'no subject'))}",
         ]
     return "\n".join(lines) + "\n"
 

@@ -244,7 +244,7 @@ class Outbox:
         row = self._entries[self._flying].row
         if not row.parts:
             return row
-        return replace(row, data=message.digest(self._messages(row), row.recipients_pending))
+        return replace(row, data=message.digest(self._messages(row)))
 
     def next_due(self, now: float) -> float | None:
         """Return when `next` has something, or None while nothing waits or one is under way."""

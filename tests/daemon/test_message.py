@@ -16,7 +16,17 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from iowarden.daemon.message import message_id, render, subject
+from iowarden.daemon.message import (
+    addressees,
+    cut,
+    digest,
+    digest_id,
+    is_cut,
+    message_id,
+    render,
+    subject,
+)
+from iowarden.daemon.state import OutboxRow
 from iowarden.rules.notice import Evidence, Notice, Reason, Severity
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -305,7 +315,9 @@ def test_not_even_the_first_mail_reads_anything_from_a_disk() -> None:
     """A module, a codec or the time zone read late from a hung disk would stop the alert."""
     program = """
 import sys
+from dataclasses import replace
 from iowarden.daemon import message
+from iowarden.daemon.state import OutboxRow
 from iowarden.rules.notice import Evidence, Notice, Reason, Severity
 def notice(text):
     return Notice("8f", 1, ("8f.1",), Reason.OPENED, Severity.CRITICAL, text, text, 1e9, 1e9, 0,
@@ -316,7 +328,11 @@ def hook(event, arguments):
     if event in ("open", "import", "os.listdir", "os.scandir"):
         print(event, arguments, file=sys.stderr)
 sys.addaudithook(hook)
-message.render(notice("\\u00fcml\\u00e4ut \\u4e2d " * 30), "db1", "a@x", ["b@x"]).as_bytes()
+said = notice("\\u00fcml\\u00e4ut \\u4e2d " * 30)
+data = message.render(said, "db1", "a@x", ["b@x"]).as_bytes()
+row = OutboxRow("<1@db1>", "8f", 1, Severity.CRITICAL, 1e9, ("b@x",), data)
+message.addressees(data)
+message.digest([row, replace(row, data=message.cut(data))])
 """
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
     run = subprocess.run(
@@ -327,3 +343,92 @@ message.render(notice("\\u00fcml\\u00e4ut \\u4e2d " * 30), "db1", "a@x", ["b@x"]
         check=False,
     )
     assert (run.returncode, run.stderr) == (0, "")
+
+
+def stored(number: int, **changes: object) -> OutboxRow:
+    """Return a mail as the outbox keeps it."""
+    notice = replace(NOTICE, number=number, realtime_seconds=1795266000.0 + 4000 * number)
+    notice = replace(notice, **changes)  # type: ignore[arg-type]
+    return OutboxRow(
+        message_id=message_id(notice, HOST),
+        incident=notice.incident,
+        number=number,
+        severity=notice.severity,
+        created_realtime_seconds=notice.realtime_seconds,
+        recipients_pending=TO,
+        data=render(notice, HOST, SENDER, TO, zone=BERLIN).as_bytes(),
+    )
+
+
+def test_a_digest_is_read_by_others_as_what_it_is() -> None:
+    """A list in order, then each mail whole; the one of which only its line is left is listed."""
+    rows = [
+        stored(1, severity=Severity.WARNING),
+        stored(2, object="sd\u00e4 \u4e2d", summary="has answered nothing"),
+        stored(3, severity=Severity.WARNING, reason=Reason.ALL_CLEAR),
+    ]
+    rows[0] = replace(rows[0], data=cut(rows[0].data))
+    data = digest(rows, BERLIN)
+    assert data == digest(rows, BERLIN), "a repeat is to the byte"
+    assert data.isascii()
+    assert b"\n" not in data.replace(b"\r\n", b"")
+    message = email.message_from_bytes(data, policy=email.policy.default)
+    assert isinstance(message, EmailMessage)
+    assert (
+        message["Subject"] == "[CRITICAL] db1.example.com: 3 mails held back since 2026-11-21 15:06"
+    )
+    assert (message["From"], message["To"]) == (SENDER, ", ".join(TO))
+    assert message["Message-ID"] == digest_id(rows)
+    assert message["Date"].datetime.timestamp() == rows[-1].created_realtime_seconds
+    assert not any(part.defects for part in message.walk())
+    listed, attached = message.iter_parts()
+    assert attached.get_content_type() == "multipart/digest"
+    assert [part.get_content_type() for part in attached.iter_parts()] == ["message/rfc822"] * 2
+    originals = [part.get_content() for part in attached.iter_parts()]
+    assert [o["Message-ID"] for o in originals] == [row.message_id for row in rows[1:]]
+    assert all(row.data in data for row in rows[1:])
+    assert listed.get_content().splitlines() == [
+        "3 mails could not be sent when they were written.",
+        "The first is of Sat 2026-11-21 15:06:40 +0100 (14:06:40 UTC),",
+        "the last of Sat 2026-11-21 17:20:00 +0100 (16:20:00 UTC).",
+        "They are attached as they were written, oldest first. Of 1 only the line here",
+        "is left: there was no room for more.",
+        "",
+        "2026-11-21 15:06:40  WARNING  incident 8f3a2b1c9d, mail 1  (only this line)",
+        "  [WARNING] db1.example.com: sda: sda has answered nothing for 34 s with 12 r...",
+        "",
+        "2026-11-21 16:13:20  CRITICAL  incident 8f3a2b1c9d, mail 2",
+        "  [CRITICAL] db1.example.com: sd\u00e4 \u4e2d: has answered nothing",
+        "",
+        "2026-11-21 17:20:00  WARNING  incident 8f3a2b1c9d, mail 3",
+        "  [WARNING] db1.example.com: sda: ALL CLEAR: sda has answered nothing for 34...",
+    ]
+
+
+def test_a_digest_of_which_only_the_list_is_left_is_a_mail() -> None:
+    """Nothing to attach: no empty part that some reader stumbles over."""
+    rows = [replace(row, data=cut(row.data)) for row in (stored(1), stored(2))]
+    message = email.message_from_bytes(digest(rows, BERLIN), policy=email.policy.default)
+    assert [part.get_content_type() for part in message.walk()] == ["multipart/mixed", "text/plain"]
+    assert not message.defects
+
+
+def test_a_digest_has_another_name_when_it_holds_something_else() -> None:
+    """Who has seen one must not take the other for its repeat."""
+    rows = [stored(1), stored(2), stored(3)]
+    names = {digest_id(rows), digest_id(rows[:2]), digest_id(rows[1:])}
+    assert len(names) == 3
+
+
+def test_a_mail_that_was_cut_is_still_one() -> None:
+    """Its headers stay, its text says why it is gone; it is known as cut, and cutting ends."""
+    whole = stored(1).data
+    short = cut(whole)
+    assert (is_cut(whole), is_cut(short), cut(short)) == (False, True, short)
+    assert len(short) < 1024 < len(whole)
+    read = email.message_from_bytes(short, policy=email.policy.default)
+    for name in ("Subject", "Message-ID", "To", "Date", "X-Iowarden-Severity"):
+        assert read[name] == parsed(replace(NOTICE, realtime_seconds=1795270000.0))[name]
+    assert "Only this is left of the mail" in read.get_content()
+    assert not read.defects
+    assert addressees(short) == TO

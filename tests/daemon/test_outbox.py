@@ -606,7 +606,7 @@ def test_a_digest_that_somebody_has_is_never_taken_apart() -> None:
         SendResult(digest.message_id, error="554 spam", permanent=True),
     ):
         again = begun(outbox, now)
-        assert (again.parts, again.recipients_pending) == (digest.parts, ("b@x",))
+        assert (again.data, again.recipients_pending) == (digest.data, ("b@x",))
         batch, _ = outbox.sent(result, now)
         now += HOUR
     assert [r.recipients_refused for r in batch.add] == [("b@x",)]
