@@ -150,6 +150,7 @@ class Engine:
         self._signal_samples: dict[str, list[Sample]] = {g.name: [] for g in signals.GROUPS}
         self._signal_seconds = dict.fromkeys(self._signal_samples, now)
         self._chunks: dict[str, Chunk] = {}
+        self._published: dict[str, Sequence[Sample]] = {}
         self._live: dict[str, set[tuple[str, Labels]]] = {}
         self._refreshed = now
         self._alerts: dict[int, life.Alerts] = {}
@@ -369,6 +370,9 @@ class Engine:
     ) -> None:
         self._feed(name, samples, now)
         before = self._chunks.get(name)
+        if before is not None and self._published.get(name) is samples:
+            return  # a slow reducer says the same
+        self._published[name] = samples
         by_name: dict[str, list[Sample]] = {family.name: [] for family in families}
         for sample in samples:
             by_name[sample[0]].append(sample)
@@ -737,20 +741,20 @@ class Engine:
     def current(self, alert: life.Alert) -> list[Sample]:
         """Return what the alert's annotation 'evidence' names, else what its rule reads, now.
 
-        Of a metric with a device only the alert's own, if it has one.
+        Of a metric with a label that the alert has (a device, a host adapter) only the alert's own.
         """
         rule = next(
             (self._rules[i] for i, alerts in self._alerts.items() if alert.labels in alerts), None
         )
         if rule is None:
             return []
-        device = alert.label("device")
+        own = dict(alert.labels)
         named = alert.annotation("evidence").replace(",", " ").split()
         return [
             sample
             for name in named or sorted(self._plain_names(rule.expression))
             for sample in self._last(name)
-            if not device or dict(sample[1]).get("device", device) == device
+            if all(own.get(label, text) == text for label, text in sample[1])
         ]
 
     def _plain_names(self, expression: evaluator.Expression) -> set[str]:
