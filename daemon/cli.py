@@ -217,20 +217,20 @@ def _rule_files(directory: str) -> list[Path]:
             f"'{directory}': expected a directory that can be read, got '{error.strerror}';"
             " mend it or 'rules.directory'"
         )
-        raise RuleFileError(message) from error
+        raise RuleFileError((message,)) from error
     return [path for path in found if path.name.endswith(RULE_SUFFIXES)]
 
 
 def _rule_text(path: Path) -> str:
     if path.exists() and not path.is_file():  # a pipe would never be read to its end
-        raise RuleFileError(f"'{path}': expected a file, got something else; remove it")
+        raise RuleFileError((f"'{path}': expected a file, got something else; remove it",))
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         message = (
             f"'{path}': expected a readable rule file in UTF-8, got '{error}'; mend or remove it"
         )
-        raise RuleFileError(message) from error
+        raise RuleFileError((message,)) from error
 
 
 def _mail_settings(settings: configuration.Config) -> mail.MailSettings | mail.MaildirSettings:

@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from iowarden.rules.rulefile import RuleGroup
 
 TICK_SECONDS = 1.0
+LEARNT_SECONDS = 600.0
+"""How often what the signals remember is written: a power loss forgets no more than that."""
 STATE_WAIT_SECONDS = 5.0
 """So long the first judgement waits for what state.db knows; then it goes on without."""
 HTTP_RETRY_SECONDS = 30.0
@@ -204,6 +206,7 @@ class Loop:
         self._recipients = parts.recipients
         self._digest = digest.Digest()
         self._unwritten_since: float | None = None
+        self._learnt_seconds = parts.clock.now()
         self._loading_since: float | None = None
         self._load_again = False
         self._reload_good = True
@@ -348,6 +351,9 @@ class Loop:
         if not self._restored and now - self._state_asked >= STATE_WAIT_SECONDS:
             self._state_asked = now
             self._parts.state.retry()
+        if now - self._learnt_seconds >= LEARNT_SECONDS:
+            self._learnt_seconds = now
+            self._commit([], learnt=True)
         self._look_at_threads(now)
         self._serve(now)
         self._publish(now)
@@ -570,8 +576,11 @@ class Loop:
 
     # --- what survives a restart
 
-    def _commit(self, rows: list[OutboxRow]) -> None:
-        """Ask for everything that changed to be written, with the mails that go with it."""
+    def _commit(self, rows: list[OutboxRow], *, learnt: bool = False) -> None:
+        """Ask for everything that changed to be written, with the mails that go with it.
+
+        `learnt`: also what the signals remember; it is large and changes slowly.
+        """
         changed: dict[str, str] = {}
         if self._restored:  # else it would take the place of what the file may yet tell
             texts = kept.documents(
@@ -587,7 +596,7 @@ class Loop:
                 )
             )
             changed = {name: text for name, text in texts.items() if self._kept.get(name) != text}
-            self._kept = texts
+            self._kept |= texts
         self._commits += 1
         self._write(Batch(self._commits, put=changed, add=tuple(rows)))
 
@@ -621,7 +630,8 @@ class Loop:
         self._engine.recall(before.signals, before.devices)
         self._digest = digest.merged(self._digest, before.digest)
         self._part_with(gone, now)
-        self._commit([])  # what was learnt before the file could be read belongs into it
+        # What was learnt before the file could be read belongs into it.
+        self._commit([], learnt=True)
 
     # --- devices and configuration that change
 
@@ -664,7 +674,6 @@ class Loop:
             self._sender.close(0.0)  # it ends after the mail under way
             self._sender = loaded.sender
         self._parts.readers.set_periods(config.period_seconds)
-        self._log.set_level(config.log_level)
         gone = self._engine.load(loaded.groups, now, config.rule_interval_seconds)
         self._part_with(gone, now)
         self._reload_good, self._refusal = True, ""
@@ -676,6 +685,7 @@ class Loop:
             f"configuration reloaded: {self._engine.active_rules()} rules"
             + (f"; needs a restart, the old value stays: {kept_back}" if kept_back else ""),
         )
+        self._log.set_level(config.log_level)
         self._loaded_one()
 
     def _part_with(self, alerts: Sequence[Alert], now: float) -> None:
@@ -844,7 +854,7 @@ class Loop:
         """Give the last commit and the mail under way a moment; what is left is in state.db."""
         signal = self._stopping.signal if self._stopping else "stop"
         self._parts.notify("STOPPING=1")
-        self._commit([])
+        self._commit([], learnt=True)
         waited = 0.0
         while waited < STOP_SECONDS and (self._sending or self._confirmed < self._commits):
             self._take(FRAME_WAIT_SECONDS)
