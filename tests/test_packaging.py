@@ -61,6 +61,7 @@ def test_the_unit_keeps_what_the_program_reads() -> None:
     assert service["ProtectHome"] == "read-only"
     assert not [name for name in service if name.startswith("IPAddress")]
     assert service["LimitMEMLOCK"] == "infinity"
+    assert service["ExecReload"] == "/bin/kill -HUP $MAINPID"
 
 
 def test_every_message_has_its_entry_in_the_catalog() -> None:

@@ -1,0 +1,316 @@
+"""SIGHUP to the whole program: what is good comes into force, what is not changes nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import signal
+import socket
+from typing import TYPE_CHECKING
+
+import pytest
+from support.live import Live, watched
+from support.smtp import smtp_server
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from support.live import Watched
+
+GOOD = "iowarden_config_last_reload_successful"
+KEPT = "still running the previous configuration"
+RULE = """\
+groups:
+  - name: mine
+    interval: 5s
+    rules:
+      - alert: LaptopMode
+        expr: iowarden_vm_laptop_mode > 0
+        labels: {{severity: {severity}, condition: X1}}
+        annotations: {{summary: the disk is kept asleep, advice: set it to 0}}
+"""
+ASLEEP = {"/proc/sys/vm/laptop_mode": "5\n"}
+
+
+def write_rule(host_directory: Path, severity: str) -> None:
+    """Write or change the rule of an administrator."""
+    (host_directory / "rules.d").mkdir(exist_ok=True)
+    (host_directory / "rules.d" / "mine.yaml").write_text(RULE.format(severity=severity))
+
+
+def reload(host: Watched, what: str = "configuration reloaded") -> None:
+    """Send SIGHUP and wait for what it says."""
+    before = host.program.text().count(what)
+    assert host.program.process is not None
+    host.program.process.send_signal(signal.SIGHUP)
+    host.program.until(lambda: host.program.text().count(what) > before, what)
+
+
+def change(host: Watched, *pairs: tuple[str, str]) -> None:
+    """Replace texts in the configuration, or append to it."""
+    config = host.program.config.read_text()
+    for old, new in pairs:
+        assert old in config
+        config = config.replace(old, new) if old else config + new
+    host.program.config.write_text(config)
+
+
+def test_periods_levels_and_recipients_are_in_force_after_it(tmp_path: Path) -> None:
+    """Who is mailed by which server, what is logged and how often is read."""
+    live = Live(tmp_path)
+    with smtp_server() as (port, others), watched(tmp_path, live) as host:
+        host.wait(20)
+        change(
+            host,
+            (f"port: {host.port}", f"port: {port}"),
+            ("ops@example.com", "night@example.com"),
+            ("", "periods: {md: 1h}\n"),
+        )
+        reload(host)
+        host.wait(8)
+        assert host.program.metrics()[GOOD] == 1.0
+        live.degrade()
+        assert host.wait(40) == []  # it was read with the reload, and is again in an hour
+        assert "ArrayDegraded" not in host.program.text()
+        change(host, ("periods: {md: 1h}\n", "log_level: error\n"))
+        reload(host)
+        host.wait_only(40)
+        assert others.next().recipients == ("night@example.com",)
+        assert host.mails() == []
+        # Nothing below an error is said any more, not even that it was reloaded once again.
+        assert "night@example.com: 250" not in host.program.text()
+
+
+def test_what_needs_a_restart_is_named_and_stays(tmp_path: Path) -> None:
+    """Another port and state directory: said once, and the old ones serve."""
+    with watched(tmp_path, Live(tmp_path)) as host:
+        host.wait(8)
+        change(
+            host,
+            (f"127.0.0.1:{host.program.port}", "127.0.0.1:1"),
+            (f"state_directory: {tmp_path}/state", f"state_directory: {tmp_path}/other"),
+        )
+        reload(host)
+        assert (
+            "needs a restart, the old value stays: state_directory, listen" in host.program.text()
+        )
+        host.live.degrade()
+        (_,) = host.wait(40)
+        assert host.program.metrics()[GOOD] == 1.0
+    assert not (tmp_path / "other").exists()
+
+
+def test_an_alert_outlives_a_reload(tmp_path: Path) -> None:
+    """An array is degraded and a disk hangs while the file is read: nothing ends, nothing anew."""
+    live = Live(tmp_path)
+    with watched(tmp_path, live) as host:
+        live.degrade()
+        live.hang("sda")
+        assert len(host.wait(80)) == 2
+        said = host.program.text().count("firing")
+        for _ in range(3):
+            reload(host)
+            assert host.wait(20) == []
+        assert host.program.text().count("firing") == said
+        assert "resolved" not in host.program.text()
+        live.degrade(0)
+        live.hang("sda", 0)
+        assert ["ALL CLEAR" in mail["Subject"] for mail in host.wait(800)] == [True, True]
+
+
+def test_an_alert_whose_rule_is_removed_is_gone_and_not_well(tmp_path: Path) -> None:
+    """Somebody deletes the rule file while it fires: the journal says so, there is no all clear."""
+    write_rule(tmp_path, "warning")
+    live = Live(tmp_path)
+    live.change(ASLEEP)
+    with watched(tmp_path, live) as host:
+        (opened,) = host.wait(80)
+        assert "kept asleep" in opened["Subject"]
+        (tmp_path / "rules.d" / "mine.yaml").unlink()
+        reload(host)
+        assert (
+            "LaptopMode inactive: its rule is gone, nobody knows how it is" in host.program.text()
+        )
+        assert host.wait(1200) == []
+
+
+def test_a_rule_made_less_severe_gives_no_all_clear(tmp_path: Path) -> None:
+    """From warning to notice while it fires: it is as it was, only not mailed any more."""
+    write_rule(tmp_path, "warning")
+    live = Live(tmp_path)
+    live.change(ASLEEP)
+    with watched(tmp_path, live) as host:
+        (_,) = host.wait(80)
+        write_rule(tmp_path, "notice")
+        reload(host)
+        assert host.wait(1200) == []
+        assert "LaptopMode firing" in host.program.text().partition("reloaded")[2]
+
+
+def test_a_rule_made_more_severe_goes_on_in_the_thread(tmp_path: Path) -> None:
+    """From warning to critical while it fires: 'WORSE' at once, and one all clear for both."""
+    write_rule(tmp_path, "warning")
+    live = Live(tmp_path)
+    live.change(ASLEEP)
+    with watched(tmp_path, live) as host:
+        (opened,) = host.wait(80)
+        write_rule(tmp_path, "critical")
+        reload(host)
+        (worse,) = host.wait(20)
+        assert "WORSE" in worse["Subject"]
+        live.change({"/proc/sys/vm/laptop_mode": "0\n"})
+        (clear,) = host.wait(700)
+        assert "ALL CLEAR" in clear["Subject"]
+        assert worse["References"] == clear["References"] == opened["Message-ID"]
+
+
+def _wrong_yaml(host: Watched) -> str:
+    change(host, ("", "mail: [\n"))
+    return "iowarden.yaml':"
+
+
+def _unknown_key(host: Watched) -> str:
+    change(host, ("", "maill: {to: a@example.com}\n"))
+    return "maill: unknown key"
+
+
+def _rule_syntax(host: Watched) -> str:
+    write_rule(host.program.directory, "warning")
+    path = host.program.directory / "rules.d" / "mine.yaml"
+    path.write_text(path.read_text().replace("> 0", "> > 0"))
+    return "mine.yaml':6:"
+
+
+def _rules_are_no_directory(host: Watched) -> str:
+    (host.program.directory / "rules.d").write_text("")
+    return "rules.d': expected a directory"
+
+
+def _rule_is_a_pipe(host: Watched) -> str:
+    (host.program.directory / "rules.d").mkdir()
+    os.mkfifo(host.program.directory / "rules.d" / "mine.yaml")
+    return "mine.yaml': expected a file"
+
+
+def _no_file(host: Watched) -> str:
+    host.program.config.unlink()
+    return "iowarden.yaml'"
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [_wrong_yaml, _unknown_key, _rule_syntax, _rules_are_no_directory, _rule_is_a_pipe, _no_file],
+)
+def test_a_bad_configuration_changes_nothing(
+    tmp_path: Path, spoil: Callable[[Watched], str]
+) -> None:
+    """The running one stays; journal, metric and alert say so until a good one is read."""
+    live = Live(tmp_path)
+    with watched(tmp_path, live) as host:
+        live.degrade()
+        (_,) = host.wait(40)
+        good = host.program.config.read_text()
+        words = spoil(host)
+        reload(host, KEPT)
+        assert words in host.program.text()
+        assert "bug" not in host.program.text()
+        live.wait(8)
+        host.program.caught_up()
+        assert host.program.metrics()[GOOD] == 0.0
+        (told,) = host.wait(80)
+        assert "configuration" in told["Subject"]
+        assert "ArrayDegraded md0 resolved" not in host.program.text()
+        host.program.config.write_text(good)
+        shutil.rmtree(tmp_path / "rules.d", ignore_errors=True)
+        (tmp_path / "rules.d").unlink(missing_ok=True)
+        reload(host)
+        host.wait(8)
+        assert host.program.metrics()[GOOD] == 1.0
+        assert "ConfigReloadFailed resolved" in host.program.text()
+
+
+def test_a_hangup_while_a_file_hangs_is_told_and_made_good(tmp_path: Path) -> None:
+    """'/etc' on a hung disk: the loop turns, the trouble is told; both HUPs are served at last."""
+    live = Live(tmp_path)
+    with watched(tmp_path, live) as host:
+        write_rule(tmp_path, "warning")
+        host.wait(8)
+        assert host.program.process is not None
+        with held(tmp_path / "rules.d" / "mine.yaml"):
+            host.program.process.send_signal(signal.SIGHUP)
+            host.wait_only(4)  # else both are one
+            host.program.process.send_signal(signal.SIGHUP)
+            live.degrade()
+            (mail,) = host.wait(40)
+            assert "md0" in mail["Subject"]
+            assert "reload: reading it has not returned for over 10 s" in host.program.text()
+            assert host.program.text().count(KEPT) == 1
+            assert host.program.metrics()[GOOD] == 0.0
+        host.program.until(
+            lambda: host.program.text().count("configuration reloaded") == 2, "both reloads"
+        )
+        host.wait(8)
+        assert host.program.metrics()[GOOD] == 1.0
+
+
+@contextlib.contextmanager
+def held(path: Path) -> Iterator[None]:
+    """Let whoever opens a file wait, as on a disk that hangs. Source: fcntl(2), leases.
+
+    Limits: 45 s (/proc/sys/fs/lease-break-time).
+    """
+    before = signal.signal(signal.SIGIO, signal.SIG_IGN)  # tells that somebody waits
+    try:
+        with path.open("r+") as file:
+            try:
+                fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+            except OSError as error:
+                pytest.skip(f"no leases on the file system of '{path}': {error}")
+            yield
+    finally:
+        signal.signal(signal.SIGIO, before)
+
+
+@pytest.fixture
+def manager(tmp_path: Path) -> Iterator[socket.socket]:
+    """The socket on which systemd hears of a service."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as receiver:
+        receiver.bind(str(tmp_path / "notify"))
+        receiver.settimeout(20.0)
+        yield receiver
+
+
+def said(manager: socket.socket) -> list[str]:
+    """Return what the manager was told by now, without the watchdog's datagrams."""
+    lines: list[str] = []
+    manager.setblocking(False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            lines += manager.recv(4096).decode().split("\n")
+    return [line for line in lines if line != "WATCHDOG=1"]
+
+
+def test_the_manager_hears_of_a_reload(tmp_path: Path, manager: socket.socket) -> None:
+    """RELOADING with the time, then READY; of a refused one the status says why."""
+    environment = {"NOTIFY_SOCKET": str(tmp_path / "notify")}
+    with watched(tmp_path, Live(tmp_path), environment=environment) as host:
+        host.wait(8)
+        assert "READY=1" in said(manager)
+        reload(host)
+        lines = said(manager)
+        assert lines[0] == "RELOADING=1"
+        assert lines[1].startswith("MONOTONIC_USEC=")
+        assert int(lines[1].partition("=")[2]) > 0
+        assert lines[2] == "READY=1"
+        _unknown_key(host)
+        reload(host, KEPT)
+        host.wait(8)
+        lines = said(manager)
+        assert lines[0] == "RELOADING=1"
+        assert lines[2] == "READY=1"
+        assert any(
+            "STATUS=" in x and "configuration refused: '" in x and "maill" in x for x in lines
+        )

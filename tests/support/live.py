@@ -1,0 +1,236 @@
+"""A machine whose recording is written while the program plays it, as a test goes on."""
+
+from __future__ import annotations
+
+import contextlib
+import email
+import email.policy
+import queue
+from email.message import EmailMessage
+from typing import TYPE_CHECKING
+
+from support.program import Program
+from support.recordings import BOOTED_SECONDS
+from support.smtp import smtp_server
+
+from iowarden.collectors.recording import Frame, write_frame, write_header
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from support.smtp import Answers
+
+STEP_SECONDS = 4.0
+"""Between two looks further apart than 5 s nobody looked."""
+Files = dict[str, str | bytes | None]
+
+
+class Live:
+    """A machine with two disks and an array of them; the clocks go as a test says."""
+
+    def __init__(
+        self, tmp_path: Path, *, uptime: float = 10_000.0, wall: float | None = None
+    ) -> None:
+        """Write the first frame; `wall` is the wall clock then, in Unix time."""
+        self._parent = tmp_path
+        self._starts = 0
+        self._monotonic = uptime
+        self.wall = BOOTED_SECONDS + uptime if wall is None else wall
+        self._busy = {"sda": 0, "sdb": 0}
+        self._files: Files = {}
+        for path, text in {
+            "vm/dirty_ratio": "20",
+            "vm/dirty_background_ratio": "10",
+            "vm/dirty_bytes": "0",
+            "vm/dirty_background_bytes": "0",
+            "vm/dirty_expire_centisecs": "3000",
+            "vm/dirty_writeback_centisecs": "500",
+            "vm/laptop_mode": "0",
+            "vm/zone_reclaim_mode": "0",
+            "kernel/osrelease": "6.1.0-28-amd64",
+        }.items():
+            self._files[f"/proc/sys/{path}"] = f"{text}\n"
+        for name in self._busy:
+            self._files |= {
+                f"/sys/block/{name}/slaves": None,
+                f"/sys/block/{name}/holders/md0": None,
+                f"/sys/block/{name}/size": "1953525168\n",
+                f"/sys/block/{name}/device/timeout": "30\n",
+                f"/sys/block/{name}/device/model": "SIMULATED HDD\n",
+                f"/sys/block/{name}/device/vpd_pg80": b"\0\x80\0\5S-" + name.encode(),
+                f"/sys/block/md0/md/dev-{name}/state": "in_sync\n",
+                f"/sys/block/md0/md/dev-{name}/slot": f"{int(name == 'sdb')}\n",
+                f"/sys/block/md0/md/dev-{name}/errors": "0\n",
+            }
+        self._files |= {
+            "/proc/mdstat": "Personalities : [raid1]\nunused devices: <none>\n",
+            "/sys/block/md0/size": "1953525168\n",
+            "/sys/block/md0/slaves/sda": None,
+            "/sys/block/md0/slaves/sdb": None,
+            "/sys/block/md0/md/array_state": "clean\n",
+            "/sys/block/md0/md/level": "raid1\n",
+            "/sys/block/md0/md/raid_disks": "2\n",
+            "/sys/block/md0/md/degraded": "0\n",
+            "/sys/block/md0/md/sync_action": "idle\n",
+            "/proc/vmstat": (
+                "nr_dirty 0\nnr_writeback 0\nnr_dirtied 0\nnr_written 0\n"
+                "nr_dirty_threshold 100000\nnr_dirty_background_threshold 50000\n"
+                "pgpgin 0\npgpgout 0\n"
+            ),
+            "/proc/meminfo": (
+                "MemTotal: 8000000 kB\nMemFree: 500000 kB\nBuffers: 1 kB\nCached: 1 kB\n"
+                "Dirty: 0 kB\nWriteback: 0 kB\n"
+            ),
+            "/proc/stat": (
+                "cpu  1 0 1 1 1 0 0 0 0 0\nintr 0\nctxt 0\nbtime 1799999000\nprocesses 1\n"
+                "procs_running 1\nprocs_blocked 0\n"
+            ),
+            "/proc/diskstats": self._diskstats(),
+        }
+        self.restarted()
+
+    def restarted(self) -> None:
+        """Begin another recording, for another start of the program: all files, in its frame 0."""
+        self._starts += 1
+        self._number = 0
+        self.directory = self._parent / f"live{self._starts}"
+        write_header(str(self.directory), note="written while it is played")
+        self._write(self._files)
+
+    def boot(self, *, wall: float) -> None:
+        """Boot anew, with the wall clock at some time."""
+        self._monotonic, self.wall = 10.0, wall
+
+    def wait(self, seconds: float, step: float = STEP_SECONDS) -> None:
+        """Let the machine go on."""
+        left = seconds
+        while left > 0:
+            by = min(step, left)
+            left -= by
+            self.leap(by, by)
+
+    def leap(
+        self, monotonic: float, wall: float, files: Mapping[str, str | bytes | None] = {}
+    ) -> None:
+        """Let each clock go so far until the next look: asleep, set, or stopped."""
+        self._monotonic += monotonic
+        self.wall += wall
+        self._write(files)
+
+    def change(self, files: Mapping[str, str | bytes | None]) -> None:
+        """Change files, a second later."""
+        self._files |= files
+        self.leap(1.0, 1.0, files)
+
+    def degrade(self, missing: int = 1) -> None:
+        """Let the array lose a disk, or have it back."""
+        self.change({"/sys/block/md0/md/degraded": f"{missing}\n"})
+
+    def hang(self, name: str, in_flight: int = 1) -> None:
+        """Let a disk stop answering, or answer again."""
+        self._busy[name] = in_flight
+        self.change({"/proc/diskstats": self._diskstats()})
+
+    def uptime(self) -> float:
+        """Return the machine's uptime in the last frame."""
+        return self._monotonic
+
+    def _diskstats(self) -> str:
+        return "".join(
+            f"8 {number * 16} {name} 0 0 0 0 9 0 9 0 {in_flight} 0 0 0 0 0 0 0 0\n"
+            for number, (name, in_flight) in enumerate({**self._busy, "md0": 0}.items())
+        )
+
+    def _write(self, files: Mapping[str, str | bytes | None]) -> None:
+        frame = Frame(self._number, self._monotonic, self.wall)
+        contents = {
+            path: text.encode() if isinstance(text, str) else text for path, text in files.items()
+        }
+        write_frame(str(self.directory), frame, contents)
+        self._number += 1
+
+
+class Watched:
+    """The real program on a live machine, and the mails of it that a real server took."""
+
+    def __init__(self, program: Program, live: Live, answers: Answers, port: int) -> None:
+        self.program = program
+        self.live = live
+        self.answers = answers
+        self.port = port
+
+    def wait(self, seconds: float, step: float = STEP_SECONDS) -> list[EmailMessage]:
+        """Let the machine go on, and return the mails that came meanwhile."""
+        self.live.wait(seconds, step)
+        return self.mails()
+
+    def wait_only(self, seconds: float) -> None:
+        """Let the machine go on, whatever becomes of mails."""
+        self.live.wait(seconds)
+        self.program.caught_up()
+
+    def mails(self) -> list[EmailMessage]:
+        """Return the mails that came, once nothing is left to be judged or sent."""
+        self.program.caught_up()
+        self.program.until(self._sent, "the mails")
+        found = []
+        with contextlib.suppress(queue.Empty):
+            while True:
+                found.append(parsed(self.answers.mails.get_nowait().data))
+        return found
+
+    def _sent(self) -> bool:
+        """Say whether no mail waits, by the next look: the outbox goes on with that."""
+        self.live.leap(1.0, 1.0)
+        self.program.caught_up()
+        return self.program.metrics().get("iowarden_mails_waiting") == 0.0
+
+    def restart(self) -> None:
+        """End the program and start it anew, on the machine as it is now."""
+        assert self.program.end() == 0
+        self.start_again()
+
+    def start_again(self) -> None:
+        """Start it on the machine as it is now."""
+        self.live.restarted()
+        self.program.start()
+
+
+@contextlib.contextmanager
+def watched(
+    tmp_path: Path,
+    live: Live,
+    *,
+    arrival: bool = False,
+    settings: str = "",
+    environment: dict[str, str] | None = None,
+) -> Iterator[Watched]:
+    """Run the program on a live machine beside a mail server."""
+    live.restarted()
+    with smtp_server() as (port, answers):
+        program = Program(
+            tmp_path,
+            live,  # type: ignore[arg-type]  # it has what the program asks of a Feed
+            smtp_port=port,
+            arrival=arrival,
+            settings=settings,
+            environment=environment,
+        )
+        program.start()
+        try:
+            yield Watched(program, live, answers, port)
+        finally:
+            program.close()
+
+
+def parsed(data: bytes) -> EmailMessage:
+    """Return a mail as its reader sees it."""
+    return email.message_from_bytes(data, EmailMessage, policy=email.policy.default)
+
+
+def text(mail: EmailMessage) -> str:
+    """Return the text that a reader sees, without line ends."""
+    body = mail.get_body(("plain",))
+    assert body is not None
+    return " ".join(str(body.get_content()).split())
