@@ -44,6 +44,8 @@ class Root:
         self.page_size_bytes = page_size_bytes or os.sysconf("SC_PAGE_SIZE")
         self._kept: dict[str, int] = {}
         self._seen = seen
+        self.last: tuple[str, bytes] = ("", b"")
+        """Path and content of the file read last: what a parser may not understand."""
 
     def read(self, path: str) -> str:
         """Return the text of a file that is read seldom; bytes that are no UTF-8 are escaped.
@@ -130,8 +132,9 @@ class Root:
             f"files {found.f_files}\n"
             f"files_free {found.f_ffree}\n"
         )
+        self.last = (name, text.encode())
         if self._seen is not None:
-            self._seen(name, text.encode())
+            self._seen(*self.last)
         return text
 
     def close(self) -> None:
@@ -158,6 +161,7 @@ class Root:
                 )
                 raise ReadError(message)
         data = chunks[0] if len(chunks) == 1 else b"".join(chunks)
+        self.last = (path, data)
         if self._seen is not None:
             self._seen(path, data)
         return data

@@ -354,7 +354,8 @@ def collect(source: Source, root: Root, clock: Callable[[], float]) -> Reading:
     `clock` is monotonic, in seconds.
     """
     began = clock()
-    value, error = None, ""
+    value, error, last = None, "", ("", b"")
+    root.last = last
     try:
         value = source.read(root)
         outcome = Outcome.OK
@@ -363,8 +364,8 @@ def collect(source: Source, root: Root, clock: Callable[[], float]) -> Reading:
     except ReadError as problem:
         outcome, error = Outcome.FAILED, str(problem)
     except ParseError as problem:
-        outcome, error = Outcome.UNPARSED, str(problem)
+        outcome, error, last = Outcome.UNPARSED, str(problem), root.last
     except Exception as problem:  # noqa: BLE001 - the one place that catches everything
         outcome, error = Outcome.BUG, trace(problem)
     ended = clock()
-    return Reading(source.name, outcome, ended, ended - began, value, error)
+    return Reading(source.name, outcome, ended, ended - began, value, error, *last)

@@ -76,6 +76,9 @@ class Reading:
     duration_seconds: float
     value: Any = None
     error: str = ""
+    path: str = ""
+    """Of the file that was read last, where it is `unparsed`; `text` is its content."""
+    text: bytes = dataclasses.field(default=b"", repr=False)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
