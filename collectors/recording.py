@@ -81,6 +81,8 @@ class Recorder:
     def begin(self, source: str) -> None:
         """Say that this source runs now: what only its run before has seen is gone."""
         self._source = source
+        # To the end: where two sources read one file, what was read last is what is written.
+        self._seen.pop(source, None)
         self._seen[source] = {}
 
     def root_seen(self, path: str, content: bytes) -> None:

@@ -205,6 +205,20 @@ def test_what_a_source_no_longer_sees_is_gone(tmp_path: Path) -> None:
     assert root.read("/proc/meminfo") == "one\n"
 
 
+def test_a_file_that_two_sources_read_is_written_as_it_was_read_last(tmp_path: Path) -> None:
+    """One reads the counters of disks every second, another once a minute for the disks' names."""
+    recorder = Recorder(str(tmp_path / "r"), 4096, "")
+    for second, sources in enumerate((("diskstats", "udev"), ("diskstats",), ("udev",))):
+        for source in sources:
+            recorder.begin(source)
+            recorder.root_seen("/proc/diskstats", b"%d\n" % second)
+        recorder.frame(float(second), 1000.0 + second)
+    player, root = player_of(str(tmp_path / "r"), tmp_path)
+    for second in range(3):
+        player.advance()
+        assert root.read("/proc/diskstats") == f"{second}\n"
+
+
 def test_a_file_that_turns_into_a_listing_and_back_plays(tmp_path: Path) -> None:
     """A read that fails leaves the listed name only: the replay fails to read it as well."""
     recorder = Recorder(str(tmp_path / "r"), 4096, "")
