@@ -19,6 +19,7 @@ from iowarden.rules.rulefile import RuleGroup, parse_rule_file
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from iowarden.collectors.vocabulary import Reading
     from iowarden.rules.alerts import Alert
 
 
@@ -64,7 +65,7 @@ class Host:
         for source in table.SOURCES:
             if now >= self._due.get(source.name, now) - 0.05:
                 self._due[source.name] = now + source.period_seconds
-                readings.append(collect(source, self.root, lambda: now))
+                readings.append(self.read(source, now))
         self.engine.observe(readings, now, uptime)
         for change in self.engine.evaluate(now):
             if change.alert.state.value == "firing" and change.before.value != "unknown":
@@ -84,6 +85,10 @@ class Host:
     def announced(self) -> None:
         """Have the devices looked at with the next tick, as after an announcement of the kernel."""
         self._due.update(dict.fromkeys(HOTPLUG_SOURCES, 0.0))
+
+    def read(self, source: table.Source, now: float) -> Reading:
+        """Return what a source says now."""
+        return collect(source, self.root, lambda: now)
 
     def _measured(self, alert: Alert) -> tuple[report.Evidence, ...]:
         assert self.engine is not None
