@@ -15,7 +15,7 @@ from iowarden.rules.incidents import Incident, Incidents, first_mail, unwatched
 from iowarden.rules.signals.table import Memory
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Container, Mapping
 
     from iowarden.rules.signals.table import Pairs
 
@@ -50,9 +50,9 @@ _TYPES: Mapping[str, Any] = {
 }
 
 
-def documents(kept: Kept) -> dict[str, str]:
-    """Return each field as JSON text by its name."""
-    return {name: codec.encode(getattr(kept, name)) for name in _TYPES}
+def documents(kept: Kept, *, without: Container[str] = ()) -> dict[str, str]:
+    """Return each field as JSON text by its name, but those named in `without`."""
+    return {name: codec.encode(getattr(kept, name)) for name in _TYPES if name not in without}
 
 
 def read(texts: Mapping[str, str], now: float) -> tuple[Kept, dict[str, str]]:

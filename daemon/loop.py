@@ -593,7 +593,8 @@ class Loop:
                     devices=self._engine.known_devices(),
                     digest=self._digest,
                     wall_ahead_seconds=self._wall_ahead,
-                )
+                ),
+                without=() if learnt else ("signals",),
             )
             changed = {name: text for name, text in texts.items() if self._kept.get(name) != text}
             self._kept |= texts

@@ -93,15 +93,15 @@ class Store:
                 series = tables[name][labels]
             except KeyError:
                 tables.setdefault(name, {})[labels] = Series(
-                    labels, timestamp, value, history=name in retention
+                    labels, timestamp, float(value), history=name in retention
                 )
                 continue
             if timestamp < series.timestamp_seconds:
                 continue
             if series.timestamps is not None:
-                self._remember(series, timestamp, value, retention[name])
+                self._remember(series, timestamp, float(value), retention[name])
             series.timestamp_seconds = timestamp
-            series.value = value
+            series.value = float(value)  # a template tells 1 from 1.0
             series.stale = False
         if timestamp >= self._sweep_due_seconds:
             self._sweep(timestamp)
