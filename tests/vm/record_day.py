@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 GIBIBYTE = 1024 * MEBIBYTE
 SPEED_BYTES_PER_SECOND = 40 * MEBIBYTE
-"""An old disk's; the emulated machine keeps up with it."""
+VAULT_BYTES_PER_SECOND = 20 * MEBIBYTE
+"""Slow enough that an emulated copy is faster and the kernel holds it back."""
 REST_SECONDS = 40.0
 """After each stretch: beyond dirty_expire_centisecs, and the pressure averages fall."""
 
@@ -46,11 +47,11 @@ while time.monotonic() < end:
 
 
 def busy_day(session: Session) -> None:
-    """A day of work on healthy disks of 40 MiB/s, with the kernel's and Debian's own settings.
+    """A day of work on healthy disks of 20 and 40 MiB/s, with the distribution's own settings.
 
-    'home' (ext4), 'vault' (XFS, backups), a mirror of two disks (LVM, ext4, a database) and a
-    RAID 5 of three (ext4, logs). Only the busy stretches are recorded; 'HH:00' is the hour that one
-    stands for. Nothing is ill: whoever is mailed about this day is mailed too much.
+    'home' (ext4), 'vault' (the slow one; XFS, backups), a mirror of two disks (LVM, ext4, a
+    database) and a RAID 5 of three (ext4, logs). Only the busy stretches are recorded; 'HH:00' is
+    the hour that one stands for. Nothing is ill: whoever is mailed about it is mailed too much.
     """
     _prepare(session)
     session.record(7200, "a busy day, its busy stretches only; nothing is ill")
@@ -94,7 +95,7 @@ def busy_day(session: Session) -> None:
     )
     _stretch(
         session,
-        "15:00 copy of twice the memory from home to vault, while the database works",
+        "15:00 copy of a sparse image of twice the memory to vault, while the database works",
         "python3 /run/database /database 60 &"
         " cp --sparse=never /srv/image /vault/image && sync -f /vault && wait",
     )
@@ -143,10 +144,8 @@ def _prepare(session: Session) -> None:
     )
     vm.run("cp -a /srv/tree /vault/backup && sync", timeout_seconds=600)
     memory = int(vm.run("awk '/^MemTotal/ { print $2 }' /proc/meminfo")) * 1024
-    vm.run(
-        f"dd if=/dev/zero of=/srv/image bs=1M count={2 * memory // MEBIBYTE}; sync",
-        timeout_seconds=600,
-    )
+    vm.run(f"truncate --size={2 * memory} /srv/image")
     vm.run("python3 /run/database /database 5; sync; echo 3 > /proc/sys/vm/drop_caches")
     for disk in DISKS:
-        vm.throttle(disk.name, total=SPEED_BYTES_PER_SECOND, request_bytes=512 * 1024)
+        speed = VAULT_BYTES_PER_SECOND if disk.name == "vault" else SPEED_BYTES_PER_SECOND
+        vm.throttle(disk.name, total=speed, request_bytes=512 * 1024)

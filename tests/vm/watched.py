@@ -60,8 +60,9 @@ class Watched:
     mail: Mailbox
 
     def journal(self, *matches: str) -> list[dict[str, Any]]:
-        """Return the journal's entries of iowarden with these fields."""
-        command = f"journalctl --quiet --output=json --identifier=iowarden {' '.join(matches)}"
+        """Return the entries of the journal with these fields, of the service as it runs now."""
+        run = "_SYSTEMD_INVOCATION_ID=$(systemctl show iowarden --property=InvocationID --value)"
+        command = f"journalctl --quiet --output=json {run} {' '.join(matches)}"
         return [json.loads(line) for line in self.vm.run(command).splitlines()]
 
     def unit(self, *properties: str) -> dict[str, str]:
