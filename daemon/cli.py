@@ -24,7 +24,7 @@ from iowarden.collectors.files import Root
 from iowarden.collectors.recording import Player, RecordingError
 from iowarden.daemon import check as checking
 from iowarden.daemon import config as configuration
-from iowarden.daemon import hotplug, journal, mail, memory
+from iowarden.daemon import hotplug, journal, mail, memory, unparsed
 from iowarden.daemon.clock import PlayedClock, SystemClock
 from iowarden.daemon.exposition import Exposition
 from iowarden.daemon.http import App, Server
@@ -87,7 +87,17 @@ def _parser() -> argparse.ArgumentParser:
     look.add_argument("--play", metavar="RECORDING", help="look at a recording's end instead")
     look.add_argument("--json", action="store_true", help="the report as data")
     test = add("test-mail", _test_mail, "send a test mail and say what the server answered")
-    for command in (run, look, test):
+    kept = add("unparsed", lambda _: 0, "what the kernel said and no parser understood")
+    actions = kept.add_subparsers(required=True, metavar="ACTION")
+    listed = actions.add_parser("list", help="what was kept, one a line")
+    listed.set_defaults(command=_unparsed_list)
+    shown = actions.add_parser("show", help="one text, for a bug report")
+    shown.set_defaults(command=_unparsed_show)
+    shown.add_argument("name", help="as listed")
+    shown.add_argument(
+        "--redact", action="store_true", help="placeholders for what names disks, hosts and people"
+    )
+    for command in (run, look, test, listed, shown):
         command.add_argument(
             "--config", metavar="FILE", help=f"default: {DEFAULT_CONFIG}, if there"
         )
@@ -163,6 +173,36 @@ def _whatever_is_good(
 
 def _unusable(topic: str, text: str) -> checking.Finding:
     return checking.Finding(checking.Level.UNKNOWN, topic, "", text)
+
+
+def _unparsed_list(arguments: argparse.Namespace) -> int:
+    directory = unparsed_directory(_settings(arguments))
+    try:
+        for name in unparsed.names(directory):
+            found = unparsed.head(unparsed.read(directory, name))
+            print(f"{name}  {found.get('time', '')}  {found.get('error', '')}")
+    except OSError as error:
+        print(error, file=sys.stderr)
+        return EXIT_FAILED
+    return 0
+
+
+def _unparsed_show(arguments: argparse.Namespace) -> int:
+    settings = _settings(arguments)
+    try:
+        text = unparsed.read(unparsed_directory(settings), arguments.name)
+    except (OSError, ValueError) as error:
+        print(error, file=sys.stderr)
+        return EXIT_FAILED
+    names = {settings.host, os.uname().nodename}
+    names |= {name.partition(".")[0] for name in names}
+    print(unparsed.redact(text, sorted(names)) if arguments.redact else text)
+    return 0
+
+
+def unparsed_directory(settings: configuration.Config) -> str:
+    """Return where texts are kept that could not be parsed."""
+    return str(Path(settings.state_directory) / "unparsed")
 
 
 def _test_mail(arguments: argparse.Namespace) -> int:

@@ -200,7 +200,7 @@ _HEX = "[0-9A-Fa-f]"
 _WORD = r"[^\s,'\"]+"
 _FOUND = (
     ("uuid", rf"{_ALONE}{_HEX}{{8}}(?:-{_HEX}{{4}}){{3}}-{_HEX}{{12}}{_END}"),
-    ("mac", rf"{_ALONE}{_HEX}{{2}}(?:[:-]{_HEX}{{2}}){{5,19}}(?![0-9A-Za-z:])"),
+    ("mac", rf"{_ALONE}{_HEX}{{2}}(?:[:-]{_HEX}{{2}}){{5,19}}{_END}"),
     # Counters are printed with as many digits, too; those of SCSI that are negative as 0xffffffff…
     ("wwn", rf"{_ALONE}(?:naa\.|eui\.|uuid\.|0x(?!f{{8}}|0{{8}})){_HEX}{{16,64}}{_END}"),
     ("hex", rf"{_ALONE}(?=[0-9]*[A-Fa-f]){_HEX}{{16,64}}{_END}"),
@@ -215,7 +215,10 @@ _FOUND = (
     ("number", rf"(?<![0-9A-Za-z.])\d{{1,3}}(?:\.\d{{1,3}}){{3}}{_END}"),
     ("cifs", r"(?<=//)[^/\s:@'\"]+"),
     ("nfs", r"(?<=[\s@'\"])[A-Za-z0-9][A-Za-z0-9._-]*(?=:/(?!/))"),
-    ("host", rf"{_ALONE}(?:[A-Za-z0-9-]+\.)+[A-Za-z]{{2,24}}{_END}"),
+    (
+        "host",
+        rf"(?<![0-9A-Za-z.-])(?!fuse\.|x-systemd\.)(?:[0-9A-Za-z-]+\.)+[A-Za-z]{{2,24}}{_END}",
+    ),
     ("formed", rf"{_ALONE}(?=[A-Z]*[0-9])(?=[0-9]*[A-Z])[A-Z0-9]{{8,40}}{_END}"),
 )
 """What is looked for, in this order, at each place."""
@@ -245,11 +248,12 @@ def redact(text: str, hosts: Iterable[str] = ()) -> str:
         if host and host != "localhost":
             redactor.placeholder("host", host)
     top, separator, body = text.partition("\n\n")
+    top = redactor.once(top)
     if _SECRET_FILES.search(head(text).get("path", "")):
         body = re.sub(r"\S+", lambda word: redactor.placeholder("serial", word[0]), body)
     else:
         body = redactor.once(body)
-    return f"{WARNING}\n{redactor.everywhere(redactor.once(top) + separator + body)}"
+    return f"{WARNING}\n{redactor.everywhere(top + separator + body)}"
 
 
 class _Redactor:
