@@ -144,7 +144,7 @@ def arrival(
         events_total=0,
         told=_told(state, (_key(alert) for alert in found)),
     )
-    findings = "no finding" if not found else f"{len(found)} finding{'s'[: len(found) > 1]}"
+    findings = _counted(len(found), "finding") if found else "no finding"
     first = next((e.summary for e in entries if e.severity >= Severity.WARNING), "")
     return settled, Notice(
         incident=arrival_identifier(install),
@@ -157,7 +157,7 @@ def arrival(
         opened_seconds=realtime_seconds,
         realtime_seconds=realtime_seconds,
         recurrences=0,
-        happened=(*inventory, *_lines(entries, now)),
+        happened=(*inventory, *_lines(entries)),
         evidence=(),
         affected=(),
         advice=_advice(entries),
@@ -209,10 +209,8 @@ def weekly(
     lines += _lines([entry for _, entry in news], now)
     lines += [f"{left_out} more disks came or went before these"] if left_out else []
     parts = [
-        f"{len(news)} finding{'s'[: len(news) != 1]}" if news else "",
-        f"{state.events_total} change{'s'[: state.events_total != 1]} of disks"
-        if state.events_total
-        else "",
+        _counted(len(news), "finding") if news else "",
+        f"{_counted(state.events_total, 'change')} of disks" if state.events_total else "",
     ]
     summary = ", ".join(part for part in parts if part) or "nothing happened"
     return after, Notice(
@@ -241,11 +239,15 @@ def inventory(topology: Topology | None, mounted: int | None, silent: Sequence[s
     disks = [topology.devices[name] for name in topology.leaves]
     arrays = [device.name for device in topology.devices.values() if device.md is not None]
     named = [f"{d.name} ({d.model})" if d.model else d.name for d in disks]
-    lines = [f"{len(disks)} disks: {_some(named)}" if disks else "no disk"]
-    lines += [f"{len(arrays)} software RAID arrays: {_some(arrays)}"] if arrays else []
-    lines += [f"{mounted} mounted file systems"] if mounted else []
+    lines = [f"{_counted(len(disks), 'disk')}: {_some(named)}" if disks else "no disk"]
+    lines += [f"{_counted(len(arrays), 'software RAID array')}: {_some(arrays)}"] if arrays else []
+    lines += [_counted(mounted, "mounted file system")] if mounted else []
     lines += [f"not readable: {', '.join(silent)}"] if silent else []
     return lines
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'s'[: number != 1]}"
 
 
 def _some(names: Sequence[str]) -> str:
@@ -254,15 +256,20 @@ def _some(names: Sequence[str]) -> str:
     return f"{shown} and {left} more" if left > 0 else shown
 
 
-def _lines(entries: Sequence[Entry], now: float) -> list[str]:
-    """Return a line for each alert name: what it says, and of what else it says so."""
+def _lines(entries: Sequence[Entry], now: float | None = None) -> list[str]:
+    """Return a line for each alert name: what it says, and of what else it says so.
+
+    With `now`, for how long.
+    """
     lines = []
     for same in _by_name(entries).values():
         first = same[0]
         where = "" if first.object == "host" else f" {first.object}"
         times = sum(entry.times for entry in same)
         often = f" ({times} times)" if times > len(same) else ""
-        since = f", since {duration(now - first.first_seconds)}" if first.firing else ", over"
+        since = "" if first.firing else ", over"
+        if first.firing and now is not None:
+            since = f", for {duration(now - first.first_seconds)}"
         others = list(dict.fromkeys(entry.object for entry in same[1:]))
         also = f"; also {_some(others)}" if others else ""
         head = f"{first.severity.name.lower()} {first.name}{where}"

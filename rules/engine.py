@@ -270,18 +270,19 @@ class Engine:
                 self._publish(name, status.source.families, (), now)
                 self._chunks.pop("node_" + name, None)
         self._publish("devices", devices.FAMILIES, devices.samples(self._devices), now)
-        self._step_signals(fresh, now, uptime_seconds)
+        told = self._step_signals(fresh, now, uptime_seconds)
         if now - self._refreshed >= REFRESH_SECONDS:
             self._refreshed = now
             for name, status in self._sources.items():
                 if name not in fresh and status.samples:
                     self._feed(name, status.samples, now)
-            for name in self._slow:  # it may be stepped more seldom than a rule looks back
-                if self._signal_seconds[name] != now and self._signal_samples[name]:
+            for name in self._slow - told:  # stepped more seldom than a rule looks back, perhaps
+                if self._signal_samples[name]:
                     self._feed("signal_" + name, self._signal_samples[name], now)
         self._publish_status(fresh, now)
 
-    def _step_signals(self, fresh: set[str], now: float, uptime_seconds: float) -> None:
+    def _step_signals(self, fresh: set[str], now: float, uptime_seconds: float) -> set[str]:
+        """Step the signals; return the groups that told something."""
         values: dict[str, Any] = {}
         good: set[str] = set()
         failed: set[str] = set()
@@ -313,6 +314,7 @@ class Engine:
             if samples is not None and (samples or self._signal_samples[group.name]):
                 self._signal_samples[group.name] = samples
                 self._publish("signal_" + group.name, group.families, samples, now)
+        return set(result)
 
     def _paced_by(self, group: str) -> list[str]:
         """Return the sources that say when a group can be stepped: the fast ones, if it has any."""

@@ -132,6 +132,22 @@ class Live:
         self._busy[name] = in_flight
         self.change({"/proc/diskstats": self._diskstats()})
 
+    def plug(self, name: str) -> None:
+        """Plug another disk in, seen with the next look at '/sys/block'."""
+        self._busy[name] = 0
+        base = f"/sys/block/{name}"
+        self.change(
+            {
+                f"{base}/slaves": None,
+                f"{base}/holders": None,
+                f"{base}/size": "1953525168\n",
+                f"{base}/device/timeout": "30\n",
+                f"{base}/device/model": "SIMULATED HDD\n",
+                f"{base}/device/vpd_pg80": b"\0\x80\0\5S-" + name.encode(),
+                "/proc/diskstats": self._diskstats(),
+            }
+        )
+
     def uptime(self) -> float:
         """Return the machine's uptime in the last frame."""
         return self._monotonic

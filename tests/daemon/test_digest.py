@@ -1,0 +1,225 @@
+"""What a machine is told at first sight, and once a week: the whole program and its mails."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import sqlite3
+from typing import TYPE_CHECKING
+
+import pytest
+from support.live import Live, text, watched
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from support.live import Watched
+
+MINUTE, DAY = 60.0, 86_400.0
+RISKY = {
+    "/proc/sys/vm/zone_reclaim_mode": "1\n",
+    "/sys/devices/system/node/node0/meminfo": "Node 0 MemTotal: 9 kB\nNode 0 MemFree: 1 kB\n",
+    "/sys/devices/system/node/node1/meminfo": "Node 1 MemTotal: 9 kB\nNode 1 MemFree: 1 kB\n",
+}
+NOTE = """\
+groups:
+  - name: mine
+    interval: 5s
+    rules:
+      - alert: LaptopMode
+        expr: iowarden_vm_laptop_mode > 0
+        labels: {severity: notice, condition: X1}
+        annotations: {summary: the disk is kept asleep, advice: Set it to 0.}
+"""
+
+
+def with_findings(tmp_path: Path) -> Live:
+    """Return a machine with a degraded array, a risky setting and something to note."""
+    (tmp_path / "rules.d").mkdir()
+    (tmp_path / "rules.d" / "mine.yaml").write_text(NOTE)
+    live = Live(tmp_path)
+    live.degrade()
+    live.change({**RISKY, "/proc/sys/vm/laptop_mode": "5\n"})
+    return live
+
+
+def test_the_first_start_is_one_mail_about_all_of_it(tmp_path: Path) -> None:
+    """A degraded array, zone reclaim and a notice: one mail, the worst first, and then silence."""
+    with watched(tmp_path, with_findings(tmp_path), arrival=True) as host:
+        (mail,) = host.wait(80)
+        assert host.wait(10 * MINUTE) == []
+    assert mail["Subject"].startswith(
+        "[CRITICAL] db1.example.com: host: ARRIVAL: 3 findings: array"
+    )
+    body = text(mail)
+    assert "2 disks: sda (SIMULATED HDD), sdb (SIMULATED HDD) 1 software RAID array: md0" in body
+    found = ["critical ArrayDegraded md0", "warning ZoneReclaim", "notice LaptopMode"]
+    assert sorted(found, key=body.index) == found
+    for advice in ("mdadm --detail /dev/md0", "vm.zone_reclaim_mode=0", "Set it to 0."):
+        assert body.count(advice) == 1
+
+
+def test_what_was_so_at_first_sight_is_over_in_the_thread_of_that_mail(tmp_path: Path) -> None:
+    """Array and setting are mended weeks later: each all clear answers the arrival mail."""
+    live = with_findings(tmp_path)
+    with watched(tmp_path, live, arrival=True) as host:
+        (arrival,) = host.wait(80)
+        live.degrade(0)
+        (array,) = host.wait(12 * MINUTE)
+        live.change({"/proc/sys/vm/zone_reclaim_mode": "0\n"})
+        (setting,) = host.wait(12 * MINUTE)
+    assert "md0: ALL CLEAR" in array["Subject"]
+    assert "ALL CLEAR: was: vm.zone_reclaim_mode" in setting["Subject"]
+    assert array["References"] == setting["References"] == arrival["Message-ID"]
+    assert len({mail["Message-ID"] for mail in (arrival, array, setting)}) == 3
+
+
+def test_a_disk_that_hangs_in_the_first_minute_does_not_wait_for_it(tmp_path: Path) -> None:
+    """It began before the program's eyes: mailed at once, and the arrival mail comes as well."""
+    live = with_findings(tmp_path)
+    live.change({"/sys/block/sda/device/timeout": "2\n"})
+    with watched(tmp_path, live, arrival=True) as host:
+        live.hang("sda")
+        (hang,) = host.wait(45)
+        (arrival,) = host.wait(35)
+    assert "sda" in hang["Subject"]
+    assert "ARRIVAL" not in hang["Subject"]
+    assert "ARRIVAL" in arrival["Subject"]
+
+
+def test_a_restart_in_the_first_minute_makes_no_second_mail(tmp_path: Path) -> None:
+    """Started, started anew after half a minute, and after the mail: it came once."""
+    with watched(tmp_path, with_findings(tmp_path), arrival=True) as host:
+        assert host.wait(30) == []
+        host.restart()
+        (_,) = host.wait(80)
+        host.restart()
+        assert host.wait(3 * MINUTE) == []
+
+
+def test_a_machine_that_is_known_does_not_arrive_again_while_its_state_is_locked(
+    tmp_path: Path,
+) -> None:
+    """Another process holds state.db for two minutes at the start: nobody mistakes it for new."""
+    live = with_findings(tmp_path)
+    with watched(tmp_path, live, arrival=True) as host:
+        (_,) = host.wait(80)
+        host.program.end()
+        live.degrade(0)
+        live.change({"/proc/sys/vm/zone_reclaim_mode": "0\n"})
+        with contextlib.closing(sqlite3.connect(host.program.state / "state.db")) as held:
+            held.execute("BEGIN EXCLUSIVE")
+            host.start_again()
+            live.wait(10)
+            host.program.until(lambda: "working from memory" in host.program.text(), "the lock")
+            host.wait_only(2 * MINUTE)
+        mails = host.wait(20 * MINUTE)
+    assert not [mail["Subject"] for mail in mails if "ARRIVAL" in mail["Subject"]]
+
+
+def test_who_wants_no_arrival_mail_gets_each_alert(tmp_path: Path) -> None:
+    """'mail.arrival: false': array and setting each by itself, the notice not at all."""
+    with watched(tmp_path, with_findings(tmp_path), arrival=False) as host:
+        mails = host.wait(2 * MINUTE)
+    assert len(mails) == 2
+    assert not [mail["Subject"] for mail in mails if "ARRIVAL" in mail["Subject"]]
+
+
+def week(host: Watched) -> list[str]:
+    """Let a week pass and return the subjects and texts of the mails that came."""
+    for _ in range(7):
+        host.live.leap(DAY, DAY)
+        host.live.wait(8)
+    return [f"{mail['Subject']}\n{text(mail)}" for mail in host.wait(MINUTE)]
+
+
+def test_a_week_without_news_is_no_mail(tmp_path: Path) -> None:
+    """As the arrival mail told it: only what is still broken is told again, by itself."""
+    with watched(tmp_path, with_findings(tmp_path), arrival=True) as host:
+        assert len(host.wait(80)) == 1
+        assert not [mail for mail in week(host) if "STILL" not in mail]
+
+
+def test_a_sign_of_life_is_mailed_to_who_asks_for_it(tmp_path: Path) -> None:
+    """'mail.heartbeat: true': a digest each week, and each is another mail."""
+    with watched(tmp_path, Live(tmp_path)) as host:
+        host.wait(8)
+        host.program.end()
+        config = host.program.config.read_text()
+        host.program.config.write_text(config.replace("arrival: false", "heartbeat: true"))
+        host.start_again()
+        host.wait(80)
+        first, second = week(host), week(host)
+    assert "nothing happened in 7 d" in first[0]
+    assert "iowarden watches: " in first[0]
+    assert len(first) == len(second) == 1
+
+
+def test_a_week_with_news_is_one_mail_and_advice_is_given_once(tmp_path: Path) -> None:
+    """A notice that comes and goes, a disk that is pulled, a restart: all in one mail."""
+    (tmp_path / "rules.d").mkdir()
+    (tmp_path / "rules.d" / "mine.yaml").write_text(NOTE)
+    live = Live(tmp_path)
+    on, off = ({"/proc/sys/vm/laptop_mode": value} for value in ("5\n", "0\n"))
+    with watched(tmp_path, live) as host:
+        host.wait(80)
+        for _ in range(2):
+            live.change(on)
+            host.wait(MINUTE)
+            live.change(off)
+            host.wait(MINUTE)
+        host.restart()
+        live.plug("sdc")
+        assert host.wait(2 * MINUTE) == []
+        (first,) = week(host)
+        live.change(on)
+        (second,) = week(host)
+        assert week(host) == []
+    assert "[NOTICE] db1.example.com: host: DIGEST: 1 finding, 1 change of disks in 7 d" in first
+    assert "LaptopMode: the disk is kept asleep (2 times), over" in first
+    assert "sdc (SIMULATED HDD, serial S-sdc) is new" in first
+    assert first.count("Set it to 0.") == 1
+    assert "LaptopMode: the disk is kept asleep, for " in second
+    assert "Set it to 0." not in second
+
+
+def test_a_risky_setting_known_for_long_hides_no_stall(tmp_path: Path) -> None:
+    """The arrival mail told zone reclaim; a warning about the host a month later is mailed."""
+    live = with_findings(tmp_path)
+    rules = tmp_path / "rules.d" / "mine.yaml"
+    rules.write_text(rules.read_text().replace("notice", "warning").replace("X1", "C1"))
+    live.change({"/proc/sys/vm/laptop_mode": "0\n"})
+    with watched(tmp_path, live, arrival=True) as host:
+        (arrival,) = host.wait(80)
+        assert "ZoneReclaim" in text(arrival)
+        live.change({"/proc/sys/vm/laptop_mode": "5\n"})
+        (stall,) = host.wait(2 * MINUTE)
+    assert "kept asleep" in stall["Subject"]
+    assert stall["References"] is None
+
+
+@pytest.mark.parametrize("ended", ["over", "rule removed", "rule removed while it was off"])
+def test_a_note_that_ended_is_not_told_for_weeks(tmp_path: Path, ended: str) -> None:
+    """It is told as over in the week in which it ended, and then no more."""
+    (tmp_path / "rules.d").mkdir()
+    rules = tmp_path / "rules.d" / "mine.yaml"
+    rules.write_text(NOTE)
+    live = Live(tmp_path)
+    with watched(tmp_path, live) as host:
+        host.wait(80)
+        live.change({"/proc/sys/vm/laptop_mode": "5\n"})
+        host.wait(MINUTE)
+        if ended == "over":
+            live.change({"/proc/sys/vm/laptop_mode": "0\n"})
+        else:
+            rules.unlink()
+        if ended == "rule removed":
+            assert host.program.process is not None
+            host.program.process.send_signal(signal.SIGHUP)
+            host.program.until(lambda: "reloaded" in host.program.text(), "the reload")
+        else:
+            host.restart()
+        host.wait(MINUTE)
+        (told,) = week(host)
+        assert "LaptopMode: the disk is kept asleep, over" in told
+        assert week(host) == []
