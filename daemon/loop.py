@@ -19,8 +19,9 @@ from iowarden.collectors.vocabulary import Chunk, Family, Outcome, Reading, Samp
 from iowarden.daemon import journal, kept, reload
 from iowarden.daemon.clock import PLAUSIBLE_SECONDS
 from iowarden.daemon.exposition import Snapshot
-from iowarden.daemon.mail import OutboundMail, Outbox, SendResult
+from iowarden.daemon.mail import OutboundMail
 from iowarden.daemon.message import local_zone, message_id, render
+from iowarden.daemon.outbox import Outbox, SendResult
 from iowarden.daemon.state import Batch, Committed, OutboxRow, StateLoaded
 from iowarden.rules import devices, digest, incidents, report
 from iowarden.rules.alerts import Alert, State, Transition
@@ -82,6 +83,9 @@ _MAILS = Family(
     "iowarden_mails_total", "counter", "Mails taken by the server, or attempts that failed."
 )
 _MAILS_WAITING = Family("iowarden_mails_waiting", "gauge", "Mails in the outbox.")
+_MAILS_REFUSED = Family(
+    "iowarden_mails_refused", "gauge", "Mails kept because everybody left refused them for good."
+)
 _MAIL_OLDEST = Family(
     "iowarden_mail_oldest_unsent_seconds", "gauge", "Age of the oldest mail still tried, or 0."
 )
@@ -111,6 +115,7 @@ _UEVENTS_LOST = Family(
 _OWN = (
     _MAILS,
     _MAILS_WAITING,
+    _MAILS_REFUSED,
     _MAIL_OLDEST,
     _INCIDENTS_OPEN,
     _LOG_LOST,
@@ -205,7 +210,6 @@ class Loop:
         self._sender = parts.sender
         self._recipients = parts.recipients
         self._digest = digest.Digest()
-        self._unwritten_since: float | None = None
         self._learnt_seconds = parts.clock.now()
         self._loading_since: float | None = None
         self._load_again = False
@@ -310,8 +314,8 @@ class Loop:
             case Committed():
                 self._confirmed = max(self._confirmed, event.sequence)
                 self._outbox.committed(event)
-                if not event.error and self._confirmed == self._commits:
-                    self._unwritten_since = None
+                if self._stopping is None:
+                    self._deliver(self._clock.now())  # a critical mail waits for no tick
                 self._trouble("state", event.error, journal.STATE_TROUBLE)
             case StateLoaded():
                 self._loaded = event
@@ -355,6 +359,7 @@ class Loop:
             self._learnt_seconds = now
             self._commit([], learnt=True)
         self._look_at_threads(now)
+        self._look_at_mails(now)
         self._serve(now)
         self._publish(now)
         self._turned = now
@@ -446,8 +451,6 @@ class Loop:
                 self._trouble(key, "")
         if changes or rows or self._incidents.changed or self._digest != before:
             self._commit(rows)
-        for row in rows:
-            self._outbox.add(row, now, self._commits)
 
     def _compose(self, due: incidents.Due, now: float) -> OutboxRow:
         """Return the mail that is due, rendered, for the outbox; count its advice as given."""
@@ -549,10 +552,28 @@ class Loop:
     def _deliver(self, now: float) -> None:
         if self._sending:
             return
+        # A kill must not make us forget that the server may have a mail.
+        marked = self._outbox.begin(now, self._commits + 1)
+        if marked is not None:
+            self._commits += 1
+            self._parts.state.commit(marked)
         row = self._outbox.next(now)
         if row is not None:
             self._sending = True
             self._sender.submit(OutboundMail(row.message_id, row.recipients_pending, row.data))
+
+    def _look_at_mails(self, now: float) -> None:
+        """Say in the journal what no mail can say: that mails wait, or are given up."""
+        overdue = self._outbox.overdue(now, self._config.mail.unsent_critical_seconds)
+        if overdue is not None:
+            priority, text = overdue
+            self._log.send(journal.MAIL_FAILED, priority, text)
+        batch, lines = self._outbox.drop_refused(now, self._commits + 1)
+        if lines:
+            self._commits += 1
+            self._parts.state.commit(batch)
+        for line in lines:
+            self._log.send(journal.MAIL_FAILED, 3, line)
 
     def _sent(self, result: SendResult) -> None:
         self._sending = False
@@ -560,7 +581,7 @@ class Loop:
         row = self._outbox.row(result.message_id)
         self._commits += 1
         batch, problem = self._outbox.sent(result, now, self._commits)
-        self._write(batch)
+        self._parts.state.commit(batch)
         incident = "" if row is None else row.incident
         if result.delivered:
             self._mails_total["delivered"] += 1
@@ -599,12 +620,9 @@ class Loop:
             changed = {name: text for name, text in texts.items() if self._kept.get(name) != text}
             self._kept |= texts
         self._commits += 1
-        self._write(Batch(self._commits, put=changed, add=tuple(rows)))
-
-    def _write(self, batch: Batch) -> None:
-        if self._unwritten_since is None:
-            self._unwritten_since = self._clock.now()
-        self._parts.state.commit(batch)
+        now = self._clock.now()
+        added = [out for row in rows for out in self._outbox.add(row, now, self._commits)]
+        self._parts.state.commit(Batch(self._commits, put=changed, add=tuple(added)))
 
     def _await_state(self) -> None:
         waited = 0.0
@@ -678,6 +696,10 @@ class Loop:
         gone = self._engine.load(loaded.groups, now, config.rule_interval_seconds)
         self._part_with(gone, now)
         self._reload_good, self._refusal = True, ""
+        again = self._outbox.retry_refused(self._recipients, now, self._commits + 1)
+        if again.add or again.remove:
+            self._commits += 1
+            self._parts.state.commit(again)
         self._reloaded_at = now
         kept_back = ", ".join(loaded.kept_back)
         self._log.send(
@@ -830,13 +852,15 @@ class Loop:
     def _own_samples(self, now: float) -> list[Sample]:
         oldest = self._outbox.oldest_unsent_seconds(now)
         open_now = [i for i in self._incidents.by_key.values() if i.closed_seconds is None]
-        waited = 0.0 if self._unwritten_since is None else now - self._unwritten_since
+        since = self._parts.state.unwritten_since
+        waited = 0.0 if since is None else time.monotonic() - since
         return [
             *(
                 (_MAILS.name, (("result", result),), float(count))
                 for result, count in self._mails_total.items()
             ),
             (_MAILS_WAITING.name, (), float(len(self._outbox))),
+            (_MAILS_REFUSED.name, (), float(self._outbox.refused())),
             (_MAIL_OLDEST.name, (), oldest or 0.0),
             (_INCIDENTS_OPEN.name, (), float(len(open_now))),
             (_LOG_LOST.name, (), float(self._log.lost_total)),

@@ -20,8 +20,7 @@ from email.utils import parseaddr
 from typing import TYPE_CHECKING, NamedTuple
 
 from iowarden.collectors.vocabulary import trace
-from iowarden.daemon.outbox import Outbox as Outbox  # noqa: PLC0414 - the loop looks for it here
-from iowarden.daemon.outbox import SendResult as SendResult  # noqa: PLC0414 - as above
+from iowarden.daemon.outbox import SendResult
 from iowarden.daemon.words import one_line
 
 if TYPE_CHECKING:
