@@ -233,3 +233,13 @@ def test_a_restart_after_days_goes_on_with_the_incident(tmp_path: Path, *, well:
         assert host.program.text().count("ArrayDegraded md0 firing") == 1
     assert ["ALL CLEAR" in mail["Subject"] for mail in mails] == [True] * well
     assert {mail["References"] for mail in mails} <= {opened["Message-ID"]}
+
+
+def test_what_is_read_seldom_stays_as_it_was(tmp_path: Path) -> None:
+    """Arrays are read every ten minutes, and a rule looks back five: no end between two looks."""
+    live = Live(tmp_path)
+    live.degrade()
+    with watched(tmp_path, live, settings="periods: {md: 10m}\n") as host:
+        (_,) = host.wait(40)
+        assert host.wait(25 * MINUTE) == []
+        assert "ArrayDegraded md0 resolved" not in host.program.text()

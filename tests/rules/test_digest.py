@@ -1,0 +1,111 @@
+"""What the arrival mail and the weekly digest say, from alerts and events."""
+
+from __future__ import annotations
+
+from support.machine import disk, topology
+
+from iowarden.rules import digest
+from iowarden.rules.alerts import Alert, State, Transition
+from iowarden.rules.devices import Change, Event, Identity
+from iowarden.rules.digest import Digest
+from iowarden.rules.notice import Severity
+
+WEEK = 7 * 86_400.0
+
+
+def alert(name: str, device: str, severity: str = "info", state: State = State.FIRING) -> Alert:
+    """An alert of a disk, with advice."""
+    labels = (("alertname", name), ("device", device), ("severity", severity))
+    texts = (("summary", f"{name} is so"), ("advice", f"Mend {name}."))
+    return Alert(name, labels, state, 1.0, texts, 0.0, 0.0, subject=f"disk {device}", object=device)
+
+
+def stepped(
+    state: Digest, *alerts: Alert, now: float = 0.0, events: tuple[Event, ...] = ()
+) -> Digest:
+    """Return the digest after these alerts changed."""
+    changes = [Transition(a, State.INACTIVE) for a in alerts]
+    return digest.step(state, changes, events, now, lambda at: f"day {at // 86_400:.0f}")
+
+
+def mail(state: Digest, now: float, heartbeat: str = "") -> tuple[Digest, digest.Notice | None]:
+    """Return what is left and what is mailed."""
+    return digest.weekly(state, now, lambda at: at, install="x", heartbeat=heartbeat)
+
+
+def test_a_setting_of_forty_disks_is_one_line_and_one_advice() -> None:
+    """At first sight: the first disks by name, the rest by number."""
+    alerts = [alert("Scheduler", f"sd{n:02}") for n in range(40)]
+    _, notice = digest.arrival(Digest(), alerts, (), install="x", now=0.0, realtime_seconds=0.0)
+    assert notice.severity is Severity.INFO
+    assert len(notice.happened) == len(notice.advice) == 1
+    assert notice.happened[0].startswith("info Scheduler sd00: Scheduler is so; also sd01, sd02")
+    assert notice.happened[0].endswith("sd12 and 27 more")
+    assert notice.advice[0].startswith("Scheduler:\nMend Scheduler.\nThe same for sd01")
+
+
+def test_the_worst_comes_first_and_gives_the_mail_its_severity() -> None:
+    """Information, a critical one and a warning; what is over or pending is not there."""
+    alerts = [
+        alert("A", "sda"),
+        alert("B", "sda", "critical"),
+        alert("C", "sda", "warning"),
+        alert("D", "sda", "critical", State.PENDING),
+        alert("E", "sda", "critical", State.RESOLVED),
+    ]
+    _, notice = digest.arrival(Digest(), alerts, (), install="x", now=0.0, realtime_seconds=0.0)
+    assert notice.severity is Severity.CRITICAL
+    assert notice.summary == "3 findings: B is so"
+    assert [line.split()[1] for line in notice.happened] == ["B", "C", "A"]
+
+
+def test_only_what_is_no_mail_of_its_own_is_in_the_digest() -> None:
+    """Warnings have their incident; information and notices have nothing else."""
+    state = stepped(Digest(), alert("A", "sda"), alert("B", "sda", "warning"))
+    _, notice = mail(state, WEEK)
+    assert notice is not None
+    assert [line.split()[1] for line in notice.happened] == ["A"]
+
+
+def test_a_disk_that_goes_and_comes_all_week_keeps_the_mail_short() -> None:
+    """A loose cable: the last events by name, those before by number."""
+    event = Event(Change.REMOVED, "sda", Identity("disk A", "sda (ACME)"), carried=("/srv",))
+    state = stepped(Digest(), events=(event,) * 60)
+    _, notice = mail(state, WEEK)
+    assert notice is not None
+    assert notice.summary == "60 changes of disks in 7 d 0 h"
+    assert notice.happened[0] == "10 more disks came or went before these"
+    assert notice.happened[1:] == ("day 0: sda (ACME) is gone; on it: /srv",) * 50
+
+
+def test_each_digest_has_its_number_and_nothing_is_mailed_about_nothing() -> None:
+    """A week of news, a quiet one, one of a heartbeat: numbers 1 and 2."""
+    state, first = mail(stepped(Digest(), alert("A", "sda")), WEEK)
+    state, none = mail(state, 2 * WEEK)
+    state, second = mail(state, 3 * WEEK, "iowarden watches")
+    assert none is None
+    assert first is not None
+    assert second is not None
+    assert (first.number, second.number) == (1, 2)
+    assert first.incident == second.incident
+    assert second.happened == ("iowarden watches",)
+    assert not digest.due(state, 4 * WEEK - 1.0, WEEK)
+    assert digest.due(state, 4 * WEEK, WEEK)
+    assert not digest.due(state, 99 * WEEK, 0.0)
+
+
+def test_a_state_that_comes_late_joins_what_was_seen_since() -> None:
+    """The week began before the restart, and what happened while the file was locked counts."""
+    before = stepped(Digest(arrived=True, number=3), alert("A", "sda"), now=100.0)
+    since = stepped(Digest(), alert("B", "sdb"), now=WEEK)
+    both = digest.merged(since, before)
+    assert (both.begun_seconds, both.arrived, both.number) == (100.0, True, 3)
+    assert sorted(entry.name for entry in both.entries.values()) == ["A", "B"]
+
+
+def test_the_inventory_counts_what_there_is() -> None:
+    """One disk, and a machine whose disks cannot be listed yet."""
+    found = digest.inventory(topology(disk("sda", model="ACME")), 1, ["scsi"])
+    assert found == ["1 disk: sda (ACME)", "1 mounted file system", "not readable: scsi"]
+    (unknown,) = digest.inventory(None, None, ())
+    assert "could not be read yet" in unknown
