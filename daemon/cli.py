@@ -343,6 +343,11 @@ def _run(arguments: argparse.Namespace) -> int:
     def sender(config: configuration.Config) -> mail.Sender:
         return mail.Sender(_mail_settings(config), events.put)
 
+    keeper = unparsed.Unparsed(
+        unparsed_directory(settings),
+        lambda text: events.put(Trouble("unparsed", text)),
+        _version_text(),
+    )
     loop = Loop(
         Parts(
             config=settings,
@@ -360,6 +365,7 @@ def _run(arguments: argparse.Namespace) -> int:
             own_metrics=ProcessMetrics(),
             load=load,
             sender_for=sender,
+            keep=keeper.keep,
         )
     )
     app = App(_version_text(), exposition.render, loop.healthy, loop.ready, loop.landing)

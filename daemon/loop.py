@@ -167,6 +167,8 @@ class Parts:
     player: Player | None = None
     own_metrics: Callable[[], Content] = tuple
     """Metrics of the process itself."""
+    keep: Callable[[Reading, float], object] | None = None
+    """Keeps the text of a source that could not be parsed; the time is Unix time."""
     load: Callable[[], tuple[Config, Sequence[RuleGroup]]] | None = None
     """Reads configuration and rules anew; may hang."""
     sender_for: Callable[[Config], Sender] | None = None
@@ -412,6 +414,8 @@ class Loop:
         else:
             text = f"{reading.source}: {reading.outcome}: {reading.error}"
             self._trouble(key, text, journal.SOURCE_FAILED)
+        if reading.outcome is Outcome.UNPARSED and self._parts.keep is not None:
+            self._parts.keep(reading, self._clock.realtime(reading.monotonic_seconds))
 
     # --- alerts, incidents, mails
 

@@ -221,6 +221,10 @@ def test_a_source_that_breaks_in_the_stall_leaves_the_incident_open(
         assert rest(answers) == []
         outcome = 'iowarden_collector_outcome{collector="vmstat",outcome="unparsed"}'
         assert program.metrics()[outcome] == 1.0
+        kept = program.state / "unparsed"
+        program.until(lambda: kept.is_dir() and list(kept.glob("vmstat-*.txt")), "the kept text")
+        (text,) = kept.glob("vmstat-*.txt")
+        assert b"not a line of vmstat" in text.read_bytes()
     assert "UNREADABLE" in second["Subject"]
     assert second["References"] == first["Message-ID"]
     assert program.text().count("vmstat: unparsed") == 1
