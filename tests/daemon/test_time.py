@@ -205,6 +205,21 @@ def test_a_program_that_was_stopped_goes_on_where_it_was(tmp_path: Path) -> None
     assert clear["References"] == opened["Message-ID"]
 
 
+def test_what_was_mended_while_the_program_was_stopped_gets_its_quiet_time(tmp_path: Path) -> None:
+    """Nobody saw the ten minutes pass: the all clear comes ten minutes after SIGCONT."""
+    live = Live(tmp_path)
+    with watched(tmp_path, live) as host:
+        host.wait(40)
+        live.degrade()
+        (_,) = host.wait(40)
+        live.degrade(0)
+        host.wait(MINUTE)
+        live.leap(20 * MINUTE, 20 * MINUTE)
+        assert host.wait(8 * MINUTE) == []
+        (clear,) = host.wait(4 * MINUTE)
+    assert "ALL CLEAR" in clear["Subject"]
+
+
 def test_a_disk_that_hangs_while_the_program_is_stopped_is_told(tmp_path: Path) -> None:
     """It hung before SIGCONT: what is seen from then on counts, and is enough."""
     live = Live(tmp_path)
