@@ -22,6 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -48,8 +49,9 @@ from iowarden.daemon.state import State
 from iowarden.rules.engine import Engine
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
+TOOLS = Path(__file__).parents[2] / "build" / "tools"
 ROWS: list[tuple[str, str, str]] = []
 
 
@@ -189,26 +191,68 @@ def bench_growth(ticks: int) -> None:
     machine.close()
 
 
+SETTLE_SECONDS, MEASURE_SECONDS = 15, 20
+
+
 def bench_daemon() -> None:
-    """Measure the memory and processor time of the real program on this machine."""
+    """Measure the real program on this machine, alone and scraped, and node_exporter beside it."""
     directory = tempfile.mkdtemp(prefix="iowarden-bench-")
-    settings = Path(directory, "iowarden.yaml")
-    settings.write_text(f"listen: 127.0.0.1:{free_port()}\nstate_directory: {directory}\n")
-    program = str(Path(sys.executable).with_name("iowarden"))
-    process = subprocess.Popen(
-        [program, "run", "--config", str(settings)],
-        stderr=subprocess.DEVNULL,
-        env={**os.environ, "MALLOC_ARENA_MAX": "1"},
+    settings, port = Path(directory, "iowarden.yaml"), free_port()
+    settings.write_text(
+        f"listen: 127.0.0.1:{port}\nstate_directory: {directory}\nexpose: {{node: true}}\n"
     )
-    time.sleep(15)  # a measurement, not a test: so long until it has settled
-    began = _cpu_seconds(process.pid)
-    time.sleep(20)
-    used = (_cpu_seconds(process.pid) - began) / 20 * 1000
-    row("this machine: the program's RssAnon, MB", f"{private_megabytes(process.pid):.1f}", "< 40")
-    row("this machine: the program, ms of processor a second", f"{used:.1f}", "<= 10")
-    process.terminate()
-    process.wait(20)
+    program = str(Path(sys.executable).with_name("iowarden"))
+    with _running([program, "run", "--config", str(settings)], MALLOC_ARENA_MAX="1") as process:
+        time.sleep(SETTLE_SECONDS)  # a measurement, not a test: so long until it has settled
+        alone, _ = _used(process.pid)
+        row(
+            "this machine: the program's RssAnon, MB",
+            f"{private_megabytes(process.pid):.1f}",
+            "< 40",
+        )
+        row("this machine: the program, ms of processor a second", f"{alone:.1f}", "<= 10")
+        scraped, median = _used(process.pid, port)
+        row("  scraped every second, ms a second", f"{scraped:.1f}")
+        row("  one scrape, node_exporter's names as well, ms", f"{median:.1f}")
     shutil.rmtree(directory, ignore_errors=True)
+    path = os.pathsep.join((str(TOOLS), os.environ.get("PATH", "")))
+    peer = shutil.which("prometheus-node-exporter", path=path)
+    if peer is None:
+        row("  node_exporter beside it", "not here: make test fetches it")
+        return
+    port = free_port()
+    with _running([peer, f"--web.listen-address=127.0.0.1:{port}"]) as process:
+        time.sleep(2)
+        scraped, median = _used(process.pid, port)
+        anonymous = private_megabytes(process.pid)
+        row("  node_exporter beside it, scraped every second, ms a second", f"{scraped:.1f}")
+        row("  node_exporter: one scrape, ms", f"{median:.1f}")
+        row("  node_exporter: RssAnon, MB", f"{anonymous:.1f}")
+
+
+@contextlib.contextmanager
+def _running(command: list[str], **environment: str) -> Iterator[subprocess.Popen[bytes]]:
+    process = subprocess.Popen(
+        command, stderr=subprocess.DEVNULL, env={**os.environ, **environment}
+    )
+    try:
+        yield process
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+def _used(pid: int, port: int | None = None) -> tuple[float, float]:
+    """Return ms of processor a second of a process, and the median ms of a scrape a second."""
+    began, took = _cpu_seconds(pid), [0.0]
+    for _ in range(MEASURE_SECONDS):
+        if port is not None:
+            at = time.perf_counter()
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
+                answer.read()
+            took.append((time.perf_counter() - at) * 1000)
+        time.sleep(1)
+    return (_cpu_seconds(pid) - began) / MEASURE_SECONDS * 1000, statistics.median(took)
 
 
 def _cpu_seconds(pid: int) -> float:
