@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -14,6 +15,7 @@ from support.simulation import START, UPTIME, Simulation
 
 from iowarden.collectors.recording import idle_frames
 from iowarden.collectors.vocabulary import Outcome, Reading
+from iowarden.rules.rulefile import Rule
 
 RULES = Path(__file__).parents[2] / "rules"
 
@@ -298,3 +300,13 @@ def test_the_reference_incident_is_in_our_fixture_numbers() -> None:
     written = [row[9] for row in golden["unhealthy"]]
     assert written == [0] * 19 + [8, 0, 1928]
     assert sum(w <= 655 for w in written) == golden["expect"]["lull_rows_bo_le_1pct"]
+
+
+def test_the_readme_names_every_shipped_alert() -> None:
+    """Who looks an alert up finds it in the table, and finds none there that does not exist."""
+    table = (RULES.parent / "README.md").read_text().partition("| alert |")[2].partition("\n\n")[0]
+    named = set(re.findall(r"`([A-Z][A-Za-z]+)`", table))
+    shipped = {r.alert for g in shipped_rules() for r in g.rules if isinstance(r, Rule)}
+    of_inodes = {"FileSystemInodesFull", "FileSystemInodesFill"}
+    assert shipped - named - of_inodes == set()
+    assert named - shipped == set()
