@@ -366,7 +366,9 @@ def _page(notice: Notice, host: str, zone: tzinfo) -> _Page:
             f"{severity} on {one_line(host)}: {one_line(notice.object)}"
             + (f" - {state}" if state else ""),
             one_line(notice.summary, _MOST_CHARACTERS) or "no summary",
-            f"Since {_moment(opened)}, {lasted} before this mail.",
+            f"As seen until {_moment(written)}."
+            if notice.reason is Reason.ARRIVAL
+            else f"Since {_moment(opened)}, {lasted} before this mail.",
         ]
     )
 
