@@ -434,7 +434,7 @@ class Loop:
             policy=self._policy,
             observe=lambda alert: self._measured([alert], now),
             judged=self._engine.judged,
-            arrival="" if self._arrived() else digest.arrival_identifier(self._install),
+            arrival=self._arrival(),
         )
         for change in changes:
             self._log_transition(change)
@@ -496,6 +496,13 @@ class Loop:
             recipients_pending=self._recipients,
             data=message.as_bytes(),
         )
+
+    def _arrival(self) -> incidents.Arrival | None:
+        """Return the arrival mail, to come or sent; None where there was none."""
+        if self._arrived() and self._digest.arrived_seconds is None:
+            return None
+        identifier = digest.arrival_identifier(self._install)
+        return incidents.Arrival(identifier, self._digest.arrived_seconds)
 
     def _arrived(self) -> bool:
         """Whether this machine is known; what is not restored yet might say so."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from iowarden.rules.alerts import Alert, State, Transition
+from iowarden.rules.incidents import lasting
 from iowarden.rules.notice import Notice, Reason, Severity
 from iowarden.rules.quantity import duration
 
@@ -49,6 +50,8 @@ class Digest:
 
     begun_seconds: float | None = None
     arrived: bool = False
+    arrived_seconds: float | None = None
+    """When the arrival mail was written, if one was."""
     number: int = 0
     """Digests mailed so far."""
     entries: dict[str, Entry] = field(default_factory=dict)
@@ -131,13 +134,15 @@ def arrival(
 ) -> tuple[Digest, Notice]:
     """Return the mail about what was found at first sight, and the digest without it."""
     found = sorted(
-        (a for a in alerts if a.active), key=lambda a: (-a.severity, a.name, a.object, a.labels)
+        (a for a in alerts if a.active or (a.state is State.PENDING and lasting(a))),
+        key=lambda a: (-a.severity, a.name, a.object, a.labels),
     )
     worst = max((a.severity for a in found), default=Severity.INFO)
     entries = [_entry(alert, now) for alert in found]
     settled = replace(
         state,
         arrived=True,
+        arrived_seconds=now,
         begun_seconds=now,
         entries={},
         events=(),

@@ -123,6 +123,19 @@ class Change(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Arrival:
+    """The mail about what was so at first sight. `seconds`: when it was sent; None: it will be."""
+
+    identifier: str
+    seconds: float | None = None
+
+    def tells(self, alert: Alert) -> bool:
+        """Whether an alert is of what lasts, and its condition held before the mail."""
+        before = self.seconds is None or alert.active_seconds <= self.seconds
+        return before and lasting(alert)
+
+
+@dataclass(frozen=True, slots=True)
 class Event:
     """A change of an incident, for the journal."""
 
@@ -157,7 +170,7 @@ def step(
     policy: Policy,
     observe: Callable[[Alert], tuple[Evidence, ...]],
     judged: Callable[[Labels, str], bool],
-    arrival: str = "",
+    arrival: Arrival | None = None,
 ) -> tuple[Incidents, list[Due], list[Event]]:
     """Return the incidents at `now`, given every alert, the mails that are due and what changed.
 
@@ -165,8 +178,8 @@ def step(
     identifier that is the same again when a kill lost the state but not the mail. `observe` says
     what is measured for an alert now; it is asked once, when the alert joins its incident.
     `judged` says whether an alert that is over, by labels and subject, would be seen if it fired:
-    an all clear that nobody can vouch for is none. `arrival`, while this machine is seen for the
-    first time, identifies the mail that will tell what lasts: an incident of nothing else is told.
+    an all clear that nobody can vouch for is none. `arrival` is the mail that tells what lasts: an
+    incident of nothing but what lasts and was so by then is told by that.
     """
     book = _Book(state, install)
     everything = list(alerts)
@@ -193,7 +206,7 @@ def step(
             book.events.append(Event(Change.AGAIN, after))
         if after.severity > incident.severity and incident.members:
             book.events.append(Event(Change.WORSE, after))
-        if arrival and all(_lasting(alert) for alert in by_key.get(key, ())):
+        if arrival is not None and all(arrival.tells(alert) for alert in by_key.get(key, ())):
             after = _told(after, by_key.get(key, ()), arrival, now)
         reason = _due(after, now, policy)
         if reason is not None:
@@ -521,13 +534,14 @@ def _mailed(incident: Incident, reason: Reason, now: float) -> Incident:
     )
 
 
-def _lasting(alert: Alert) -> bool:
+def lasting(alert: Alert) -> bool:
+    """Whether what an alert says may have been so for years."""
     return alert.label("condition").startswith(LASTING)
 
 
-def _told(incident: Incident, alerts: Iterable[Alert], arrival: str, now: float) -> Incident:
+def _told(incident: Incident, alerts: Iterable[Alert], arrival: Arrival, now: float) -> Incident:
     """Return an incident counted as mailed, for the arrival mail tells it."""
-    reference, names = f"{arrival}.1", [alert.name for alert in alerts]
+    reference, names = f"{arrival.identifier}.1", [alert.name for alert in alerts]
     if not names or (incident.mails and incident.references != (reference,)):
         return incident
     return replace(

@@ -56,7 +56,7 @@ class Machine:
         self.now = 0.0
         self.mails: list[tuple[float, Reason, str, int]] = []
         self.blind = False
-        self.arrival = ""
+        self.arrival: incidents.Arrival | None = None
 
     def run(self, seconds: float, *alerts: Alert, step: float = 5.0) -> list[str]:
         """Let `seconds` pass with these alerts; return the reasons of the mails that came."""
@@ -389,11 +389,11 @@ def test_a_hanging_disk_explains_that_its_attributes_cannot_be_read() -> None:
 def test_what_was_so_at_first_sight_is_told_by_the_arrival_mail() -> None:
     """A degraded array at installation: no mail of its own, and its all clear answers that one."""
     host = Machine()
-    host.arrival = "arrivalx"
+    host.arrival = incidents.Arrival("arrivalx")
     degraded = alert("ArrayDegraded", "critical", device="md0", condition="M5")
     host.run(60, degraded)
     assert host.mails == []
-    host.arrival = ""
+    host.arrival = incidents.Arrival("arrivalx", 60.0)
     host.run(60, degraded)
     host.run(700)
     assert [reason for _, reason, *_ in host.mails] == [Reason.ALL_CLEAR]
@@ -403,7 +403,7 @@ def test_what_was_so_at_first_sight_is_told_by_the_arrival_mail() -> None:
 def test_a_disk_that_hangs_at_first_sight_is_told_at_once() -> None:
     """The first minute is no excuse: what happens now is no baseline."""
     host = Machine()
-    host.arrival = "arrivalx"
+    host.arrival = incidents.Arrival("arrivalx")
     host.run(5, alert("DeviceStall", "critical", device="sda", condition="B1"))
     assert [reason for _, reason, *_ in host.mails] == [Reason.OPENED]
 
@@ -422,3 +422,18 @@ def test_a_source_whose_silence_leaves_an_incident_unknown_is_told_with_it() -> 
 
     assert host.run(300, unknown, silent("vmstat")) == ["unreadable"]
     assert host.run(300, unknown, silent("vmstat"), silent("stat")) == ["opened"]
+
+
+def test_what_held_before_the_arrival_mail_and_fires_after_it_was_told_by_it() -> None:
+    """A rule that waits for an hour: what it says of first sight is no mail of its own."""
+    host = Machine()
+    host.arrival = incidents.Arrival("arrivalx", 60.0)
+    host.now = 3600.0
+    early, late = (
+        alert("DirtyRatioLarge", condition="L1", since=10.0),
+        alert("ZoneReclaim", since=3700.0),
+    )
+    host.run(300, replace(early, subject="setting DirtyRatioLarge"))
+    assert host.mails == []
+    host.run(300, replace(late, subject="setting ZoneReclaim"))
+    assert [reason for _, reason, *_ in host.mails] == [Reason.OPENED]
