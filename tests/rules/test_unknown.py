@@ -1,0 +1,120 @@
+"""Unknown is not OK, whichever source falls silent and however it does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from support.machine import write_root
+from support.recordings import write_tree
+
+from iowarden.collectors.files import Root
+from iowarden.collectors.table import SOURCES, Source, collect
+from iowarden.collectors.vocabulary import Outcome, Reading
+from iowarden.rules import incidents
+from iowarden.rules.engine import HELD_PERIODS, Engine
+from iowarden.rules.notice import Evidence
+from iowarden.rules.rulefile import parse_rule_file
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+START = 1_800_000_000.0
+SILENT = (Outcome.FAILED, Outcome.UNPARSED, Outcome.STUCK, Outcome.BUG, Outcome.ABSENT)
+MORE = {
+    "/proc/uptime": "1000.00 900.00\n",
+    "/proc/mdstat": (
+        "Personalities : [raid1]\nmd0 : active raid1 sda1[0]\n      1000 blocks [2/1] [U_]\n"
+    ),
+    "/sys/devices/system/node/node0/meminfo": "Node 0 MemTotal: 8000 kB\nNode 0 MemFree: 500 kB\n",
+    "/proc/sys/kernel/hung_task_timeout_secs": "120\n",
+    "/proc/sys/kernel/hung_task_warnings": "10\n",
+    "/sys/kernel/mm/transparent_hugepage/enabled": "[always] madvise never\n",
+    "/sys/kernel/mm/transparent_hugepage/defrag": "always [madvise] never\n",
+    **{
+        f"/proc/sys/kernel/{name}": text
+        for name, text in {
+            "ostype": "Linux\n",
+            "hostname": "db1\n",
+            "version": "#1 SMP\n",
+            "domainname": "(none)\n",
+            "arch": "x86_64\n",
+        }.items()
+    },
+    "/sys/class/hwmon/hwmon0/name": "coretemp\n",
+    "/sys/class/hwmon/hwmon0/temp1_input": "45000\n",
+    "/sys/fs/btrfs/0b1c2d3e-0000-4000-8000-000000000000/label": "data\n",
+    "/sys/fs/btrfs/0b1c2d3e-0000-4000-8000-000000000000/devinfo/1/missing": "0\n",
+    "/sys/class/enclosure/0:0:0:0/Slot 01/status": "OK\n",
+    "/sys/class/enclosure/0:0:0:0/Slot 01/fault": "0\n",
+    "/sys/block/dm-0/dm/name": "vg-root\n",
+    "/sys/block/dm-0/dm/suspended": "0\n",
+    "/run/udev/data/b8:0": "E:ID_SERIAL=abc\nE:ID_PATH=pci-0000:00:1f.2-ata-1\n",
+}
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Root:
+    """A machine that offers every source."""
+    write_root(tmp_path, 2, 0)
+    write_tree(tmp_path, MORE)
+    return Root(str(tmp_path))
+
+
+class Watch:
+    """An engine with one rule, which fires as long as a metric of the source can be read."""
+
+    def __init__(self, source: Source, metric: str) -> None:
+        rule = (
+            f"groups: [{{name: g, interval: 1s, rules: [{{alert: Told, expr: '{metric} >= -Inf',"
+            " labels: {severity: warning}}]}]"
+        )
+        self.engine = Engine(parse_rule_file(rule, "test"), [source], START)
+        self.incidents = incidents.Incidents()
+        self.now = START
+        self.reasons: list[str] = []
+
+    def run(self, reading: Reading | None) -> set[str]:
+        """Let a second pass in which the source said this; return the states of the alerts."""
+        self.now += 1.0
+        self.engine.observe([] if reading is None else [reading], self.now, 1000.0)
+        self.engine.evaluate(self.now)
+        self.incidents, dues, _ = incidents.step(
+            self.incidents,
+            self.engine.alerts(),
+            self.now,
+            install="test",
+            policy=incidents.Policy(),
+            observe=lambda alert: (Evidence(0.0, "test", alert.name),),
+            judged=self.engine.judged,
+        )
+        self.reasons += [due.reason.value for due in dues]
+        return {alert.state.value for alert in self.engine.alerts()}
+
+
+@pytest.mark.parametrize("outcome", SILENT, ids=lambda outcome: outcome.value)
+@pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.name)
+def test_an_alert_whose_source_falls_silent_is_unknown_and_its_incident_stays_open(
+    source: Source, outcome: Outcome, root: Root
+) -> None:
+    """Held for three periods, then stale and unknown; the incident is told unreadable, not over."""
+    good = collect(source, root, lambda: START)
+    assert good.outcome is Outcome.OK, good.error
+    samples = source.emit(good.value, frozenset({"sda", "sdb"}))
+    assert samples, f"'{source.name}' shows nothing"
+    watch = Watch(source, samples[0][0])
+    for _ in range(70):
+        assert watch.run(good) == {"firing"}
+    bad = Reading(source.name, outcome, START, 0.0, None, "no longer")
+    held = int(HELD_PERIODS * source.period_seconds)
+    assert all(watch.run(bad) == {"firing"} for _ in range(held))
+    assert [watch.run(bad) for _ in range(3)][-1] == {"unknown"}
+    shown = {s[0] for c in watch.engine.chunks() for _, found in c.families for s in found}
+    assert samples[0][0] not in shown
+    for _ in range(1000):
+        watch.run(None)
+    open_ones = watch.incidents.by_key.values()
+    assert sorted(watch.reasons) == ["opened"] * len(open_ones) + ["unreadable"] * len(open_ones)
+    assert all(incident.firing for incident in open_ones)
+    watch.run(good)
+    assert {alert.state.value for alert in watch.engine.alerts()} == {"firing"}
