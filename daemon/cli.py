@@ -255,7 +255,7 @@ def _rule_files(directory: str) -> list[Path]:
     except OSError as error:
         message = (
             f"'{directory}': expected a directory that can be read, got '{error.strerror}';"
-            " mend it or 'rules.directory'"
+            " mend it or 'rules_directory'"
         )
         raise RuleFileError((message,)) from error
     return [path for path in found if path.name.endswith(RULE_SUFFIXES)]

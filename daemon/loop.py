@@ -469,8 +469,9 @@ class Loop:
             self._busy(),
             self._engine.mounts(),
         )
-        advised = replace(incident, advised=report.advised(incident))
-        by_key = {**self._incidents.by_key, incident.key: advised}
+        by_key = dict(self._incidents.by_key)  # what is due may have been closed in the same step
+        known = by_key[incident.key]
+        by_key[incident.key] = replace(known, advised=report.advised(incident))
         self._incidents = replace(self._incidents, by_key=by_key)
         return self._row(notice)
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.journald import private_journald
+from support.live import Live, watched
 from support.program import COMMAND, Feed, Program
 from support.recordings import STALL, corpus, open_fixture, stall_from_corpus
 from support.smtp import Answers, free_port, smtp_server
@@ -230,6 +231,18 @@ def test_a_source_that_breaks_in_the_stall_leaves_the_incident_open(
     assert program.text().count("vmstat: unparsed") == 1
 
 
+def test_an_incident_that_closes_with_its_all_clear_is_closed_once(tmp_path: Path) -> None:
+    """Whoever sets both times alike gets one mail and one line about the end."""
+    live = Live(tmp_path)
+    with watched(tmp_path, live, settings="all_clear_after: 10s\nclose_after: 10s\n") as host:
+        live.degrade()
+        host.wait(80)
+        live.degrade(0)
+        (clear,) = host.wait(60)
+        assert "ALL CLEAR" in clear["Subject"]
+        assert host.program.text().count("): closed") == 1
+
+
 def test_commands_answer_and_bad_input_is_named(tmp_path: Path) -> None:
     """`version`, `config check` on good and bad files, a recording that is none."""
 
@@ -256,6 +269,11 @@ def test_commands_answer_and_bad_input_is_named(tmp_path: Path) -> None:
     answer = run("config", "check", str(good))
     assert answer.returncode == 78
     assert f"'{rules}/mine.yaml':5:" in answer.stderr
+    good.write_text(f"rules_directory: {good}\n")
+    answer = run("config", "check", str(good))
+    assert answer.returncode == 78
+    assert f"'{good}': expected a directory" in answer.stderr
+    assert "'rules_directory'" in answer.stderr  # as the file calls it
     good.write_text(f"listen: 127.0.0.1:{free_port()}\nstate_directory: {tmp_path}\n")
     answer = run("run", "--config", str(good), "--play", str(tmp_path))
     assert answer.returncode == 78
