@@ -455,8 +455,8 @@ def example() -> str:
         "# Configuration of iowarden. Every key is shown; remove the '#' before one to set it.",
         "# What is shown is the default, or an example where the default is said in words.",
         "# Durations: 500ms, 90s, 1h30m, 7d. 'iowarden config check FILE' tests this file.",
-        "# 'systemctl reload iowarden' applies it; only 'state_directory', 'listen', 'http' and 'expose'",
-        "# need a restart.",
+        "# 'systemctl reload iowarden' applies it, but for 'state_directory', 'listen', 'http' and",
+        "# 'expose': those need a restart.",
     ]
     section = ""
     for key in KEYS:
