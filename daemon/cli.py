@@ -326,6 +326,10 @@ def _run(arguments: argparse.Namespace) -> int:
     under_systemd = _is_journal(sys.stderr.fileno())
     log = journal.Log(foreground=not under_systemd, level=settings.log_level)
     clock, player, root = _machine(arguments.play)
+    dry_run(settings.host, settings.mail.sender, recipients(settings), clock.now())
+    # Before the threads: of their stacks only what is touched is locked, not the half megabyte.
+    if problem := memory.lock():
+        events.put(Trouble("memory", problem))
     readers = Readers(table.SOURCES, settings.period_seconds, root, clock.now, events.put)
     engine = Engine(
         groups,
@@ -372,11 +376,8 @@ def _run(arguments: argparse.Namespace) -> int:
     server = Server(settings.listen, app, settings.http, lambda t: events.put(Trouble("http", t)))
     if not under_systemd:
         print("\n".join(_where(settings)), file=sys.stderr)
-    dry_run(settings.host, settings.mail.sender, recipients(settings), clock.now())
     if player is None:
         hotplug.listen(events.put)
-    if problem := memory.lock():
-        events.put(Trouble("memory", problem))
     return loop.run(server)
 
 

@@ -17,7 +17,7 @@ THREAD_STACK_BYTES = 512 * 1024
 def lock() -> str:
     """Lock what is in memory and, when touched, what comes; return '' or why that failed.
 
-    Call it after all imports and a dry run of the alert path. Locking everything first and then
+    Call it after all imports and a dry run of the alert path, before threads start. Locking everything first and then
     only what is touched keeps the reserved, never used parts of stacks and arenas out of memory.
     """
     libc = ctypes.CDLL(None, use_errno=True)
