@@ -72,6 +72,8 @@ class Member:
     cleared_seconds: float | None = None
     subject: str = ""
     """As that of the alert."""
+    told_seconds: float | None = None
+    """When a mail first told of it."""
 
     @property
     def key(self) -> tuple[Labels, str]:
@@ -482,6 +484,7 @@ def _member(
         evidence=measured,
         missed_seconds=alert.missed_seconds,
         subject=alert.subject,
+        told_seconds=None if before is None else before.told_seconds,
     )
 
 
@@ -507,8 +510,11 @@ def _due(incident: Incident, now: float, policy: Policy) -> Reason | None:
     if incident.last_reason is Reason.ALL_CLEAR:
         first = incident.recurrences <= 1
         return Reason.AGAIN if first or now - mailed >= policy.again_seconds else None
+    if _has_news(incident, now - mailed, policy):
+        return Reason.WORSE
     silent = [m for m in incident.members if m.state is State.UNKNOWN and m.cleared_seconds is None]
-    often = incident.last_reason is Reason.UNREADABLE and now - mailed < policy.again_seconds
+    # Again and again the same: a full disk that is mounted for each night's backup.
+    often = incident.last_reason is Reason.UNREADABLE and now - mailed < policy.remind_seconds
     if silent and not incident.unreadable and not often:
         return Reason.UNREADABLE
     if (
@@ -519,10 +525,37 @@ def _due(incident: Incident, now: float, policy: Policy) -> Reason | None:
     return None
 
 
+def _has_news(incident: Incident, quiet_seconds: float, policy: Policy) -> bool:
+    """Whether something else has happened to an object since the last mail about it.
+
+    Its incident may be open for months: a volume that waits for a repair, an array with a failed
+    member that nobody takes out. What one fault brings about comes within minutes: in one mail.
+    """
+    for member in incident.members:
+        firing = member.state is State.FIRING and member.cleared_seconds is None
+        if not firing or member.since_seconds <= (incident.mailed_seconds or 0.0):
+            continue
+        critical, first = member.severity is Severity.CRITICAL, member.told_seconds is None
+        if critical and quiet_seconds >= (
+            policy.all_clear_seconds if first else policy.again_seconds
+        ):
+            return True
+        if first and quiet_seconds >= policy.again_seconds:
+            return True
+    return False
+
+
+def _with_told(incident: Incident, now: float) -> tuple[Member, ...]:
+    return tuple(
+        replace(m, told_seconds=now) if m.told_seconds is None else m for m in incident.members
+    )
+
+
 def _mailed(incident: Incident, reason: Reason, now: float) -> Incident:
     number = incident.mails + 1
     return replace(
         incident,
+        members=_with_told(incident, now),
         mails=number,
         references=first_mail(incident),
         mailed_object=incident.object,
@@ -546,6 +579,7 @@ def _told(incident: Incident, alerts: Iterable[Alert], arrival: Arrival, now: fl
         return incident
     return replace(
         incident,
+        members=_with_told(incident, now),
         mails=1,
         references=(reference,),
         mailed_object=incident.object,

@@ -64,7 +64,7 @@ def notice(
         reason=due.reason,
         severity=incident.severity,
         object=incident.object,
-        summary=_summary(due.reason, members, incident.started_seconds),
+        summary=_summary(due.reason, members, incident),
         opened_seconds=realtime(incident.opened_seconds),
         realtime_seconds=realtime(now),
         recurrences=incident.recurrences,
@@ -78,12 +78,12 @@ def notice(
     )
 
 
-def _summary(reason: Reason, members: Sequence[Member], started: float) -> str:
+def _summary(reason: Reason, members: Sequence[Member], incident: Incident) -> str:
     if not members:
         return "no alert is left"
     worst = members[0]
     if reason is Reason.ALL_CLEAR:  # of the last time, where there were several
-        last = [m for m in members if (m.cleared_seconds or 0.0) >= started]
+        last = [m for m in members if (m.cleared_seconds or 0.0) >= incident.started_seconds]
         return f"was: {(last or [worst])[0].summary}"
     if reason is Reason.UNREADABLE:
         silent = next((m for m in members if m.state is State.UNKNOWN), worst)
@@ -91,7 +91,13 @@ def _summary(reason: Reason, members: Sequence[Member], started: float) -> str:
     if reason is Reason.WORSE:  # the news, and a hanging disk before what it causes
         active = [m for m in members if m.cleared_seconds is None] or [worst]
         worst = max(
-            active, key=lambda m: (("condition", HANGING) in m.labels, m.severity, m.since_seconds)
+            active,
+            key=lambda m: (
+                m.told_seconds == incident.mailed_seconds,
+                ("condition", HANGING) in m.labels,
+                m.severity,
+                m.since_seconds,
+            ),
         )
     over = all(m.missed_seconds is not None for m in members if m.cleared_seconds is None)
     return f"is over; was: {worst.summary}" if over else worst.summary

@@ -437,3 +437,61 @@ def test_what_held_before_the_arrival_mail_and_fires_after_it_was_told_by_it() -
     assert host.mails == []
     host.run(300, replace(late, subject="setting ZoneReclaim"))
     assert [reason for _, reason, *_ in host.mails] == [Reason.OPENED]
+
+
+def test_an_array_that_stops_while_it_waits_for_a_new_disk_is_told() -> None:
+    """Degraded for a week, critical and told; then it is lost: no open incident may hide that."""
+    host = Machine()
+    degraded = alert("ArrayDegraded", "critical", device="md0", condition="M5")
+    assert host.run(3 * DAY, degraded, step=60.0) == ["opened"]
+    stopped = alert("ArrayStopped", "critical", device="md0", condition="M5", since=host.now)
+    assert host.run(5, degraded, stopped) == ["worse"]
+    assert host.run(2 * HOUR, degraded, stopped) == []
+
+
+def test_what_one_fault_brings_about_within_minutes_is_one_more_mail() -> None:
+    """A disk hangs, goes offline and takes its file system along, all in two minutes."""
+    host = Machine()
+    hang = alert("DeviceStall", "critical", device="sda", condition="B1")
+    assert host.run(60, hang) == ["opened"]
+    offline = alert("DiskOffline", "critical", device="sda", condition="M7", since=60.0)
+    assert host.run(60, hang, offline) == []
+    failed = alert("FileSystemReadOnly", "critical", device="sda", condition="M2", since=120.0)
+    assert host.run(HOUR, hang, offline, failed) == ["worse"]
+    assert host.mails[-1][0] == 600.0
+
+
+def test_a_warning_of_another_kind_is_told_while_an_old_one_stays() -> None:
+    """Old errors of a file system stay for a year; a disk held down by its read-ahead is news."""
+    host = Machine()
+    old = alert("FileSystemHadErrors", device="sda", condition="M1")
+    assert host.run(DAY, old, step=60.0) == ["opened"]
+    slow = alert("ReadAheadTooSmall", device="sda", condition="D1", since=host.now)
+    assert host.run(60, old, slow) == ["worse"]
+    assert host.run(HOUR, old) == []
+    again = alert("ReadAheadTooSmall", device="sda", condition="D1", since=host.now)
+    assert host.run(DAY, old, again, step=60.0) == []
+
+
+def test_a_second_failure_is_told_although_the_first_member_was_never_taken_out() -> None:
+    """A spare took over and the failed member stays listed; months later the next one fails."""
+    host = Machine()
+    faulty = alert("ArrayMemberFaulty", device="md0", condition="M5")
+    degraded = alert("ArrayDegraded", "critical", device="md0", condition="M5")
+    assert host.run(HOUR, faulty, degraded) == ["opened"]
+    assert host.run(2 * DAY, faulty, step=60.0) == []
+    assert host.run(60, faulty, replace(degraded, fired_seconds=host.now)) == ["worse"]
+
+
+def test_a_full_disk_that_is_mounted_each_night_does_not_nag() -> None:
+    """Mounted for its backup, unmounted in the morning: nobody can read it, and that was said."""
+    host = Machine()
+    full = alert("FileSystemFull", "critical", device="sdb", condition="L7")
+    gone = replace(
+        full, state=State.UNKNOWN, unknown_reason="no longer listed", unknown_seconds=1.0
+    )
+    mails = []
+    for _ in range(6):
+        mails += host.run(2 * HOUR, full, step=60.0)
+        mails += host.run(22 * HOUR, gone, step=60.0)
+    assert mails == ["opened", "unreadable"]
