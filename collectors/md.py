@@ -99,6 +99,8 @@ class Array:
     mdstat: MdstatArray | None = field(default=None, repr=False)
     """None: '/proc/mdstat' does not list it."""
     in_sysfs: bool = False
+    last_sync_action: str | None = None
+    """What mismatches_bytes is of: 'none', 'check', 'repair', 'resync' ..."""
 
 
 _STATED = "1; in a label what the kernel says of "
@@ -282,6 +284,7 @@ def _from_sysfs(root: Root, name: str, entries: list[str], known: Array | None) 
         members=members or known.members,
         mdstat=known.mdstat,
         in_sysfs=True,
+        last_sync_action=text("last_sync_action"),
     )
 
 

@@ -126,11 +126,16 @@ def _missing(kept: Kept, array: Array, labels: Labels, now: float) -> list[Sampl
     """
     if array.degraded is None:
         return []
-    key, size = f"{array.name} whole", float(array.size_bytes or 0)
+    # Another size is another array of this name, or a grown one, and so is another number of disks
+    # (a mirror's size stays): neither was seen whole.
+    whole = {
+        f"{array.name} whole": float(array.size_bytes or 0),
+        f"{array.name} disks": float(array.raid_disks or 0),
+    }
+    was_whole = all(key in kept and kept[key][0][1] == value for key, value in whole.items())
     if array.degraded == 0:
-        baseline.seen(kept, key, size, now)
-    # Another size is another array of this name, or a grown one: both were not seen whole.
-    was_whole = key in kept and kept[key][0][1] == size
+        for key, value in whole.items():
+            baseline.seen(kept, key, value, now)
     present = sum("faulty" not in member.states for member in array.members)
     made = (
         array.sync_action in _BUILDING
@@ -158,8 +163,9 @@ def _members(kept: Kept, array: Array, now: float) -> list[Sample]:
 def _checked(kept: Kept, array: Array, labels: Labels, now: float) -> list[Sample]:
     """Return how long ago a check was and what it found.
 
-    mismatch_cnt counts while a check runs and then stands still; of a repair it is what was put
-    right. The first sight of a count takes it for that of a check: Debian's timer only checks.
+    mismatch_cnt counts while a check runs and then stands still; of a repair or a resync it is what
+    was put right (of a raid6 just made: all). Where the kernel does not say what it is of, the
+    first sight of a count takes it for that of a check: Debian's timer only checks.
     """
     checking, found, last = (f"{array.name} {word}" for word in ("checking", "found", "checked"))
     action = array.sync_action
@@ -171,6 +177,8 @@ def _checked(kept: Kept, array: Array, labels: Labels, now: float) -> list[Sampl
         ratio = before if progress is None else round(progress, 1)
         baseline.seen(kept, checking, -1.0 if action == "repair" else ratio, now)
         baseline.seen(kept, last, 0.0, now)
+    elif action == "resync" and found not in kept:
+        kept[found] = ((now, 0.0), (now, 0.0))
     elif action == "idle":
         ended = kept.pop(checking, None)
         if ended is not None:
@@ -178,7 +186,7 @@ def _checked(kept: Kept, array: Array, labels: Labels, now: float) -> list[Sampl
         if mismatches is not None and (ended is not None or found not in kept):
             ratio = 1.0 if ended is None else ended[0][1]
             earlier = kept[found][0][1] if found in kept else 0.0
-            if ratio < 0:
+            if ratio < 0 or (ended is None and array.last_sync_action not in {None, "check"}):
                 kept[found] = ((now, 0.0), (now, 0.0))
             elif mismatches or ratio >= WHOLE_CHECK_RATIO:
                 kept[found] = ((now, float(mismatches)), (now, earlier))

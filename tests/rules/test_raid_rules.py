@@ -202,6 +202,37 @@ def test_a_new_array_that_is_built_is_no_failure(tmp_path: Path) -> None:
     assert machine.fired == [("ArrayDegraded", "critical")]
 
 
+def test_a_mirror_that_gets_a_third_disk_is_no_failure(tmp_path: Path) -> None:
+    """'mdadm --grow --raid-devices=3 --add': one short until it is filled, its size as before."""
+    machine = Machine(tmp_path, "raid1", 2)
+    machine.look(8)
+    machine.raid_disks = 3
+    machine.members.append("sdc1")
+    machine.member("sdc1", "spare")
+    machine.array(state="active", degraded=1, action="recover", done="10 / 1000")
+    machine.look(8)
+    assert machine.fired == []
+    machine.member("sdc1")
+    machine.array()
+    machine.look(2)
+    machine.member("sdc1", "faulty")
+    machine.array(state="active", degraded=1)
+    machine.look(2)
+    assert ("ArrayDegraded", "critical") in machine.fired
+
+
+def test_a_second_member_that_is_lost_is_told_although_the_first_is_known(tmp_path: Path) -> None:
+    """raid6, pulled and not failed: nothing is listed as faulty, the count alone says it."""
+    machine = Machine(tmp_path, "raid6", 4)
+    machine.look(8)
+    for number, name in enumerate(("sdb1", "sdc1"), 1):
+        shutil.rmtree(machine.directory / f"sys/block/md0/md/dev-{name}")
+        machine.array(state="active", degraded=number)
+        machine.look(60)
+    assert machine.host.reasons() == ["opened", "worse"]
+    assert machine.summary("ArrayDegradedFurther") == "array md0 misses 2 of its members"
+
+
 def test_a_member_missing_at_first_sight_is_told(tmp_path: Path) -> None:
     """Nothing rebuilds it: that is no creation."""
     machine = Machine(tmp_path)
@@ -333,6 +364,24 @@ def test_parity_that_does_not_fit_is_critical_once_the_check_is_done(machine: Ma
     )
     check(machine, 128, "repair")
     assert machine.states("ArrayMismatches") == {"resolved"}
+
+
+@pytest.mark.parametrize("seen", [True, False])
+@pytest.mark.parametrize("told", [True, False])
+def test_what_the_first_resync_of_an_array_counts_is_no_difference(
+    tmp_path: Path, *, seen: bool, told: bool
+) -> None:
+    """A raid6 just made: all of its parity was wrong and was put right, as the kernel says."""
+    machine = Machine(tmp_path, "raid6", 4)
+    if told:
+        machine.write({"/sys/block/md0/md/last_sync_action": "resync\n"})
+    if seen:
+        machine.array(state="active", action="resync", done="10 / 1000", mismatches=80_000)
+        machine.look(4)
+    machine.array(mismatches=8_000_000)
+    machine.look(4)
+    expected = [] if seen or told else [("ArrayMismatches", "critical")]
+    assert machine.fired == expected
 
 
 def test_copies_that_differ_are_a_warning_after_the_second_check(tmp_path: Path) -> None:
