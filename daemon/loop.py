@@ -22,7 +22,7 @@ from iowarden.daemon.exposition import Snapshot
 from iowarden.daemon.mail import OutboundMail
 from iowarden.daemon.message import local_zone, message_id, render
 from iowarden.daemon.outbox import Outbox, SendResult
-from iowarden.daemon.state import Batch, Committed, OutboxRow, StateLoaded
+from iowarden.daemon.state import Batch, Committed, OutboxRow, SetAside, StateLoaded
 from iowarden.rules import devices, digest, incidents, report
 from iowarden.rules.alerts import Alert, State, Transition
 from iowarden.rules.notice import Evidence, Severity
@@ -200,6 +200,7 @@ class Loop:
         self._stopping: Stop | None = None
         self._commits = 0
         self._confirmed = 0
+        self._written = True
         self._sending = False
         self._next_tick = 0.0
         self._next_http = float("-inf")
@@ -315,10 +316,13 @@ class Loop:
                 self._sent(event)
             case Committed():
                 self._confirmed = max(self._confirmed, event.sequence)
+                self._written = not event.error
                 self._outbox.committed(event)
                 if self._stopping is None:
                     self._deliver(self._clock.now())  # a critical mail waits for no tick
                 self._trouble("state", event.error, journal.STATE_TROUBLE)
+            case SetAside():
+                self._log.send(journal.STATE_TROUBLE, 4, event.text)
             case StateLoaded():
                 self._loaded = event
                 self._state_known = True
@@ -644,9 +648,11 @@ class Loop:
 
     def _restore(self, loaded: StateLoaded) -> None:
         """Take back what was kept, also when it comes late; what cannot be read is said."""
-        self._trouble("state", loaded.error, journal.STATE_TROUBLE)
         if not loaded.readable:
+            self._trouble("state", loaded.error, journal.STATE_TROUBLE)
             return
+        if loaded.error:  # a file was set aside: that is done, and nothing will 'work again'
+            self._log.send(journal.STATE_TROUBLE, 4, loaded.error)
         now = self._clock.now()
         self._outbox.restore(loaded.outbox, now)
         if self._restored:
@@ -897,11 +903,16 @@ class Loop:
             self._take(FRAME_WAIT_SECONDS)
             waited += FRAME_WAIT_SECONDS
         left = len(self._outbox)
-        self._log.send(
-            journal.STOPPED,
-            6,
-            f"stopped by {signal}" + (f"; {left} mails wait in state.db" if left else ""),
-        )
+        if self._written and self._confirmed >= self._commits:
+            what = f"; mails that wait in state.db: {left}" if left else ""
+            self._log.send(journal.STOPPED, 6, f"stopped by {signal}{what}")
+        else:
+            self._log.send(
+                journal.STOPPED,
+                3,
+                f"stopped by {signal}; state.db could not be written: alerts and mails since then"
+                f" are forgotten (mails that waited: {left})",
+            )
         if self._server is not None:
             self._server.close()
         self._log.close()

@@ -128,6 +128,13 @@ class Committed:
     error: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class SetAside:
+    """A file that went bad in use was renamed, which `text` says; the next one holds all of it."""
+
+    text: str
+
+
 class State:
     """The thread that owns state.db, and in memory all that is or should be in it.
 
@@ -249,7 +256,7 @@ class State:
             lost = "; mails in it that were not delivered are not sent"
             self._post(StateLoaded(documents, rows, set_aside and set_aside + lost))
         elif set_aside:
-            self._post(Committed(0, f"{set_aside} with all that is known"))
+            self._post(SetAside(f"{set_aside} with all that is known"))
         return file
 
     def _trouble(self, problem: Exception) -> str:

@@ -200,6 +200,26 @@ def test_a_state_directory_that_cannot_be_written_stops_no_mail(
         stall.give(110)
         assert "writers stalled" in parsed(answers.next())["Subject"]
         assert "working from memory" in program.text()
+        assert program.end() == 0
+        assert "state.db could not be written: alerts and mails since" in program.text()
+
+
+def test_a_file_that_is_no_state_is_set_aside_and_said_once(
+    stall: Feed, tmp_path: Path, programs: list[Program]
+) -> None:
+    """Garbage before the start, and again while it runs: two lines, and no word of a cure."""
+    program = Program(tmp_path, stall)
+    program.state.mkdir()
+    (program.state / "state.db").write_bytes(b"\xa5" * 20_000)
+    started(programs, program)
+    stall.give(10)
+    program.caught_up()
+    (tmp_path / "garbage").write_bytes(b"\xa5" * 20_000)
+    (tmp_path / "garbage").rename(program.state / "state.db")
+    assert program.end() == 0
+    assert program.text().count("set aside as") == 2
+    assert "works again" not in program.text()
+    assert "could not be written" not in program.text()
 
 
 def test_a_source_that_breaks_in_the_stall_leaves_the_incident_open(

@@ -20,7 +20,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from iowarden.daemon import state
-from iowarden.daemon.state import Batch, Committed, OutboxRow, State, StateLoaded
+from iowarden.daemon.state import Batch, Committed, OutboxRow, SetAside, State, StateLoaded
 from iowarden.rules.notice import Severity
 
 DEADLINE_SECONDS = 20.0
@@ -480,8 +480,8 @@ def test_a_file_that_rots_under_a_running_daemon_is_replaced_by_what_is_known(pa
         os.replace(rotten, path)
         asked.state.commit(Batch(2, put={"alerts": "[]"}))
         told = asked.next()
-        assert isinstance(told, Committed)
-        assert "set aside as" in told.error
-        assert "with all that is known" in told.error
+        assert isinstance(told, SetAside)
+        assert "set aside as" in told.text
+        assert "with all that is known" in told.text
         assert asked.committed(2) == ""
     assert kept(path) == StateLoaded({"alerts": "[]", "install": '"x"'}, (ROW,))
