@@ -17,8 +17,9 @@ THREAD_STACK_BYTES = 512 * 1024
 def lock() -> str:
     """Lock what is in memory and, when touched, what comes; return '' or why that failed.
 
-    Call it after all imports and a dry run of the alert path, before threads start. Locking everything first and then
-    only what is touched keeps the reserved, never used parts of stacks and arenas out of memory.
+    Call it after all imports and a dry run of the alert path, and before threads start. Locking
+    everything first and then only what is touched keeps the reserved, never used parts of stacks
+    and arenas out of memory.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     for flags in (_MCL_CURRENT, _MCL_CURRENT | _MCL_FUTURE | _MCL_ONFAULT):
