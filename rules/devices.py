@@ -8,6 +8,7 @@ so that a recorded machine gives the same ones.
 from __future__ import annotations
 
 import enum
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -65,6 +66,8 @@ class Event:
     was: str = ""
     carried: tuple[str, ...] = ()
     """What stood on a device that is gone: arrays, volumes, mount points."""
+    path: bool = False
+    """Whether only a path is gone: another device of this identity carries all of that as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +78,8 @@ class Gone:
     object: str
     at_seconds: float
     carried: tuple[str, ...] = ()
+    left: int = 0
+    """How many others of its identity were there: some makers give all disks one serial number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,11 +160,16 @@ def changes(before: Topology, after: Topology, mounts: Iterable[Mount] = ()) -> 
             moved.add(there[0])
             events.append(Event(Change.RENAMED, there[0], new[there[0]], was=name))
             continue
-        carried = tuple(shown for shown, _ in carried_by(before, before.devices[name], mounted))
+        carried = _carried(before, name, mounted)
+        path = any(
+            other in old and new[other].key == own.key and other not in fresh
+            for other in new
+            if set(carried) <= set(_carried(before, other, mounted))
+        )
         if name in fresh and new[name].key != own.key:
-            events.append(Event(Change.REPLACED, name, own, new[name].object, carried))
+            events.append(Event(Change.REPLACED, name, own, new[name].object, carried, path))
         else:
-            events.append(Event(Change.REMOVED, name, own, carried=carried))
+            events.append(Event(Change.REMOVED, name, own, carried=carried, path=path))
     replaced = {event.name for event in events if event.change is Change.REPLACED}
     events += [
         Event(Change.ADDED, name, new[name])
@@ -172,17 +182,18 @@ def changes(before: Topology, after: Topology, mounts: Iterable[Mount] = ()) -> 
 def step(state: Devices, events: Iterable[Event], after: Topology, now: float) -> Devices:
     """Return what is known after these events; `after` is all there is now."""
     names = {**state.names, **{name: identity(after, name) for name in after.leaves}}
-    present = {names[name].key for name in after.leaves}
+    present = Counter(names[name].key for name in after.leaves)
     totals = dict(state.totals)
     gone = {
         key: missed
         for key, missed in state.gone.items()
-        if key not in present and now - missed.at_seconds < GONE_SECONDS
+        if present[key] <= missed.left and now - missed.at_seconds < GONE_SECONDS
     }
     for event in events:
         totals[event.change.value] = totals.get(event.change.value, 0) + 1
-        if event.change in (Change.REMOVED, Change.REPLACED) and event.identity.key not in present:
-            gone[event.identity.key] = Gone(event.name, event.identity.object, now, event.carried)
+        if event.change in (Change.REMOVED, Change.REPLACED) and not event.path:
+            key = event.identity.key
+            gone[key] = Gone(event.name, event.identity.object, now, event.carried, present[key])
     missed = {entry.name for entry in gone.values()}
     kept = {name: own for name, own in names.items() if name in after.leaves or name in missed}
     return replace(state, gone=gone, names=kept, totals=totals)
@@ -220,6 +231,11 @@ def _other(before: Device, after: Device) -> bool:
     if before.serial and after.serial:
         return before.serial != after.serial
     return bool(before.wwn and after.wwn and before.wwn != after.wwn)
+
+
+def _carried(topology: Topology, name: str, mounts: Iterable[Mount]) -> tuple[str, ...]:
+    device = topology.devices.get(name)
+    return () if device is None else tuple(s for s, _ in carried_by(topology, device, mounts))
 
 
 def carried_by(

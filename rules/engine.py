@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Sequence
 
     from iowarden.collectors.block import Topology
-    from iowarden.collectors.mounts import Mount
+    from iowarden.collectors.mounts import Mount, Mounts
     from iowarden.collectors.table import Source
     from iowarden.rules.promql import evaluator
 
@@ -162,6 +162,7 @@ class Engine:
         self._observed_seconds: float | None = None
         self._devices = devices.Devices()
         self._device_events: list[devices.Event] = []
+        self._unmounted: tuple[Mount, ...] = ()
         self._orphans: dict[tuple[Labels, str], life.Alert] = {}
         self.load(groups, now, default_interval_seconds)
 
@@ -242,22 +243,13 @@ class Engine:
 
     def observe(self, readings: Iterable[Reading], now: float, uptime_seconds: float) -> None:
         """Take what the sources said in this tick, step the signals, feed the store."""
-        fresh: set[str] = set()
         last, self._observed_seconds = self._observed_seconds, now
         if last is None or now - last > GAP_SECONDS:  # stopped meanwhile: nobody was asked
             self._signal_seconds = dict.fromkeys(self._signal_seconds, now)
             for status in self._sources.values():
                 if last is None or status.outcome() is Outcome.OK:
                     status.since_seconds = now
-        for reading in readings:
-            status = self._sources[reading.source]
-            status.reading = reading
-            fresh.add(reading.source)
-            if reading.outcome is Outcome.OK:
-                status.value = reading.value
-                status.good_seconds = status.since_seconds = now
-                if reading.source == "block":
-                    self._look_at_devices(reading.value, now)
+        fresh = self._take(readings, now)
         names = None if self._derived is None else self._whole_devices()
         for status in self._sources.values():
             name = status.source.name
@@ -280,6 +272,23 @@ class Engine:
                 if self._signal_samples[name]:
                     self._feed("signal_" + name, self._signal_samples[name], now)
         self._publish_status(fresh, now)
+
+    def _take(self, readings: Iterable[Reading], now: float) -> set[str]:
+        """Keep what the sources said; return which did."""
+        fresh: set[str] = set()
+        for reading in readings:
+            status = self._sources[reading.source]
+            status.reading = reading
+            fresh.add(reading.source)
+            if reading.outcome is Outcome.OK:
+                if reading.source == "mounts":
+                    self._remember_unmounted(reading.value)
+                status.value = reading.value
+                status.good_seconds = status.since_seconds = now
+        block = self._sources.get("block")
+        if "block" in fresh and block is not None and block.outcome() is Outcome.OK:
+            self._look_at_devices(block.value, now)  # what is mounted was read before
+        return fresh
 
     def _step_signals(self, fresh: set[str], now: float, uptime_seconds: float) -> set[str]:
         """Step the signals; return the groups that told something."""
@@ -331,12 +340,27 @@ class Engine:
         """Take a new look at '/sys/block': which disks came and went since the last one."""
         before = self._derived.topology if self._derived is not None else None
         if before is not None:
-            events = devices.changes(before, topology, self.mounts())
+            events = devices.changes(before, topology, (*self.mounts(), *self._unmounted))
             self._device_events += events
             self._devices = devices.step(self._devices, events, topology, now)
         else:
             self._devices = devices.step(self._devices, (), topology, now)
+        self._unmounted = ()
         self._derived = signals.derive(topology)
+
+    def _remember_unmounted(self, after: Mounts) -> None:
+        """Keep until the next look at the devices what was unmounted and should be mounted.
+
+        Of a disk that vanishes, systemd unmounts what '/etc/fstab' has; an administrator unmounts
+        a backup disk before it is switched off.
+        """
+        points = {mount.mount_point for mount in after.mounts}
+        self._unmounted += tuple(
+            mount
+            for mount in self.mounts()
+            if mount.mount_point not in points
+            and "noauto" not in (after.wanted or {}).get(mount.mount_point, ("noauto",))
+        )
 
     def mounts(self) -> tuple[Mount, ...]:
         """Return what was last seen mounted."""

@@ -39,6 +39,8 @@ SCSI_FAMILIES = (
         "Seconds a SCSI device has been in another state than running.",
     ),
 )
+_NAMELESS = "\0"
+"""In the key of a disk that has neither serial number nor WWN."""
 _OFFLINE = frozenset({"offline", "transport-offline"})
 
 
@@ -46,17 +48,19 @@ def change_step(state: Mapping[str, Pairs], view: View) -> tuple[Kept, list[Samp
     """Return what became of every disk's size and of its being writable.
 
     The state is by name and serial number: (when the size was last as it was, that size), (when it
-    was last seen, whether it was read-only at first). Removable disks come and go; not told.
+    was last seen, whether it was read-only at first). Removable disks and those of the network
+    block device come and go; not told. A disk without a name of its own is known while it is there.
     """
     topology: Topology | None = view.inputs.values.get("block")
     if topology is None:
         return dict(state), None
     now = view.inputs.now_seconds
-    kept = dict(state)
+    present = {_key(topology.devices[name]) for name in topology.leaves}
+    kept = {key: pairs for key, pairs in state.items() if key in present or _NAMELESS not in key}
     samples: list[Sample] = []
     for name in topology.leaves:
         device = topology.devices[name]
-        if device.removable:
+        if device.removable or name.startswith("nbd"):
             continue
         labels = (("device", name),)
         key = _key(device)
@@ -76,10 +80,15 @@ def change_step(state: Mapping[str, Pairs], view: View) -> tuple[Kept, list[Samp
     return baseline.bounded(kept), samples
 
 
+def change_remember(state: Mapping[str, Pairs]) -> Mapping[str, Pairs]:
+    """Return what is known of the disks that can be told from others after a reboot."""
+    return {key: pairs for key, pairs in state.items() if _NAMELESS not in key}
+
+
 def _key(device: Device) -> str:
     # Without a name of its own, at least another disk that comes while we look is another one.
-    own = device.serial or device.wwn or f"#{device.diskseq}"
-    return f"{device.name} {device.model or ''} {own}"
+    own = device.serial or device.wwn
+    return f"{device.name} {device.model or ''} {own or f'{_NAMELESS}{device.diskseq}'}"
 
 
 def _known(pairs: Pairs | None, device: Device, now: float) -> Pairs:

@@ -256,7 +256,7 @@ GROUPS: tuple[Group, ...] = (
         device_state.CHANGE_FAMILIES,
         device_state.change_step,
         baseline.EMPTY,
-        baseline.remember,
+        device_state.change_remember,
         baseline.recall,
     ),
     Group(

@@ -135,6 +135,69 @@ def test_a_disk_that_vanishes_with_a_file_system_on_it_is_critical(machine: Simu
     assert machine.host.reasons() == ["opened", "all clear"]
 
 
+BACKUP = "26 1 8:16 / /backup rw - ext4 /dev/sdb rw\n"
+ROOT = "25 1 8:1 / / rw - ext4 /dev/sdz1 rw\n"
+
+
+@pytest.mark.parametrize(
+    ("fstab", "told"), [("", False), ("defaults,noauto", False), ("defaults,nofail", True)]
+)
+def test_a_backup_disk_may_be_unmounted_and_switched_off_at_once(
+    machine: Simulation, fstab: str, *, told: bool
+) -> None:
+    """Of a disk that fails, systemd unmounts what '/etc/fstab' mounts at boot: that is told."""
+    line = f"/dev/sdb /backup ext4 {fstab} 0 0\n" if fstab else ""
+    write_tree(machine.directory, {"/proc/1/mountinfo": ROOT + BACKUP, "/etc/fstab": line})
+    machine.run(30)
+    write_tree(machine.directory, {"/proc/1/mountinfo": ROOT})
+    machine.pull_disk("sdb")
+    machine.run(60)
+    assert ("DeviceGone" in machine.host.names()) is told
+
+
+def test_what_systemd_unmounts_is_missed_although_the_disks_are_looked_at_later(
+    machine: Simulation,
+) -> None:
+    """The mount table is read at once, '/sys/block' takes its time on a sick adapter."""
+    line = "/dev/sdb /backup ext4 defaults 0 0\n"
+    write_tree(machine.directory, {"/proc/1/mountinfo": ROOT + BACKUP, "/etc/fstab": line})
+    machine.run(70)
+    write_tree(machine.directory, {"/proc/1/mountinfo": ROOT})
+    machine.run(20)
+    machine.pull_disk("sdb")
+    machine.run(2)
+    assert "DeviceGone" in machine.host.names()
+
+
+def test_one_of_two_disks_of_one_serial_number_is_missed(machine: Simulation) -> None:
+    """A maker gave both the same; the one with a file system goes, and comes back as sde."""
+    machine.add_disk("sdc", "0001")
+    machine.add_disk("sdd", "0001")
+    mount = "26 1 8:16 / /data rw - ext4 /dev/sdc rw\n"
+    write_tree(machine.directory, {"/proc/1/mountinfo": ROOT + mount})
+    machine.run(70)
+    machine.pull_disk("sdc")
+    machine.run(600)
+    assert machine.host.reasons() == ["opened"]
+    write_tree(machine.directory, {"/proc/1/mountinfo": ROOT})
+    machine.add_disk("sde", "0001")
+    machine.host.announced()
+    machine.run(620)
+    assert machine.host.reasons() == ["opened", "all clear"]
+
+
+def test_a_path_that_is_lost_is_no_disk_that_is_lost(machine: Simulation) -> None:
+    """sdc and sdd are paths of one LUN under multipath: one goes, dm-0 stands on the other."""
+    for name in ("sdc", "sdd"):
+        machine.add_disk(name, "LUN7")
+        write_tree(machine.directory, {f"/sys/block/{name}/holders/dm-0": None})
+        write_tree(machine.directory, {f"/sys/block/dm-0/slaves/{name}": None})
+    machine.run(70)
+    machine.pull_disk("sdc")
+    machine.run(70)
+    assert machine.host.mails == []
+
+
 def test_a_disk_that_carried_nothing_may_be_pulled(machine: Simulation) -> None:
     """A spare disk goes: an event, no mail."""
     machine.pull_disk("sdb")

@@ -495,3 +495,33 @@ def test_another_disk_of_the_name_has_its_own_size(machine: Machine) -> None:
     machine.write({"/sys/block/sdb/device/vpd_pg80": b"\0\x80\0\x03NEW"})
     machine.look(20)
     assert machine.fired == []
+
+
+def test_a_disk_without_a_name_of_its_own_is_another_one_once_it_was_away(
+    machine: Machine,
+) -> None:
+    """A volume of a virtual machine is detached, a smaller one attached: no disk has shrunk."""
+    (machine.directory / "sys/block/sdb/device/vpd_pg80").unlink()
+    machine.look(8)
+    shutil.move(machine.directory / "sys/block/sdb", machine.directory / "away")
+    machine.look(8)
+    shutil.move(machine.directory / "away", machine.directory / "sys/block/sdb")
+    (machine.directory / "sys/block/sdb/size").write_text("8192\n")
+    machine.look(8)
+    assert machine.fired == []
+    (machine.directory / "sys/block/sdb/size").write_text("0\n")
+    machine.restart()
+    machine.look(8)
+    assert machine.fired == []
+    (machine.directory / "sys/block/sdc/size").write_text("0\n")
+    machine.look(8)
+    assert machine.fired == [("DiskSizeChanged", "critical")]
+
+
+def test_a_network_block_device_that_is_disconnected_has_not_shrunk(machine: Machine) -> None:
+    """qemu-nbd --disconnect leaves nbd0 with no size."""
+    shutil.copytree(machine.directory / "sys/block/sdd", machine.directory / "sys/block/nbd0")
+    machine.look(8)
+    (machine.directory / "sys/block/nbd0/size").write_text("0\n")
+    machine.look(8)
+    assert machine.fired == []
