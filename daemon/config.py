@@ -295,7 +295,7 @@ KEYS = (
     ),
     Key(
         "mail.timeout", _duration("1s", "10m"), "30s", "30s",
-        "How long one step of a delivery may take.",
+        "How long one attempt to deliver a mail may take.",
     ),
     Key(
         "mail.unsent_critical", _duration("1m", "1y"), "1h", "1h",

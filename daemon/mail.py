@@ -365,10 +365,16 @@ class _Conversation:
 
     def data(self, data: bytes) -> tuple[int, str]:
         self.begin("DATA", "354")
-        try:
-            return self.answer(self._smtp.data(data))
-        except smtplib.SMTPDataError as error:
-            return self.answer((error.smtp_code, error.smtp_error))
+        reply = self._smtp.docmd("DATA")
+        if reply[0] != 354:
+            code, text = self.answer(reply)
+            if code < 400:  # nothing was handed over, whatever it is content with
+                raise _FaultError(f"'{text}'")
+            return code, text
+        self.begin("end of data", "250")
+        quoted = re.sub(rb"(?m)^\.", b"..", data).removesuffix(b"\r\n")
+        self._smtp.send(quoted + b"\r\n.\r\n")
+        return self.answer(self._smtp.getreply())
 
     def answer(self, reply: tuple[int, bytes | str]) -> tuple[int, str]:
         """Return code and text of a reply. Errors: _FaultError, also at 421: the server goes."""
@@ -429,7 +435,7 @@ def _to_server(
         names.mistrust()
         error = f"{place}: {talk.step}: expected {talk.expected}, got {talk.got(problem)}"
         yield Line(error, good=False)
-        return SendResult(mail.message_id, error=error, maybe_taken=talk.step == "DATA")
+        return SendResult(mail.message_id, error=error, maybe_taken=talk.step == "end of data")
     finally:
         talk.close()
 
@@ -490,7 +496,7 @@ def _handing_over(
             result = replace(result, delivered=tuple(accepted), answer=text)
         else:
             # The fault is of the message: all who would have got it share it.
-            said = f"{place}: end of data: expected 250, got '{text}'"
+            said = f"{place}: {talk.step}: expected {talk.expected}, got '{text}'"
             if code >= 500:
                 result = replace(result, error=said, permanent=True)
             else:

@@ -42,7 +42,7 @@ class SendResult:
     Fields: `refused` for good (5xx) and `deferred` (4xx) by recipient, with the server's words;
     `error` is a fault that hit all that are in neither nor in `delivered`: of the connection, or -
     `permanent` - the server's refusal of the message; after a fault of the connection the server
-    has `maybe_taken` the mail all the same, if it came at DATA or later; `answer` is what it said
+    has `maybe_taken` the mail all the same, if it came after the message; `answer` is what it said
     when it took the message.
     """
 

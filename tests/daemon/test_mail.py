@@ -141,7 +141,7 @@ GREETING, HELLO, OK, GO = "220 mx\r\n", "250 mx\r\n", "250 ok\r\n", "354 go\r\n"
         ((GREETING, HELLO), "MAIL FROM", "250"),
         ((GREETING, HELLO, OK), "RCPT TO", "250"),
         ((GREETING, HELLO, OK, OK), "DATA", "354"),
-        ((GREETING, HELLO, OK, OK, GO), "DATA", "354"),
+        ((GREETING, HELLO, OK, OK, GO), "end of data", "250"),
     ],
 )
 def test_a_server_that_stalls_is_named_with_the_step_it_stalls_at(
@@ -155,7 +155,7 @@ def test_a_server_that_stalls_is_named_with_the_step_it_stalls_at(
         " got nothing before the time was over"
     )
     assert not result.permanent
-    assert result.maybe_taken == (step == "DATA")
+    assert result.maybe_taken == (step == "end of data")
 
 
 def test_a_server_that_dribbles_does_not_hold_the_sender() -> None:
@@ -217,6 +217,15 @@ def test_a_server_that_goes_down_defers_nobody(said: tuple[str, ...]) -> None:
     assert not result.deferred
 
 
+def test_a_server_that_is_content_without_the_message_has_not_got_it() -> None:
+    """It answers DATA with 250, as no server may: nothing was handed over, so nothing is taken."""
+    with scripted_server(dialogue(GREETING, HELLO, OK, OK, OK)) as port:
+        result = attempt(settings(port))
+    assert "DATA: expected 354, got '250 ok'" in result.error
+    assert not result.delivered
+    assert not result.maybe_taken
+
+
 def test_a_server_that_takes_half_a_message_does_not_hold_the_sender() -> None:
     """It said '354' and reads no more: the sockets are full, the attempt ends."""
 
@@ -231,7 +240,7 @@ def test_a_server_that_takes_half_a_message_does_not_hold_the_sender() -> None:
     with scripted_server(script) as port:
         large = replace(OUTBOUND, data=DATA + b"x" * 50_000_000)
         result = attempt(settings(port, timeout_seconds=0.5), large)
-    assert "DATA: expected 354, got nothing before the time was over" in result.error
+    assert "end of data: expected 250, got nothing before the time was over" in result.error
 
 
 def test_a_remote_server_gets_nothing_in_clear() -> None:
