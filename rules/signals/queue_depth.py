@@ -167,12 +167,19 @@ def recall(state: StarvedState, kept: Mapping[str, Pairs]) -> StarvedState:
 
 
 def _shared(scsi: Scsi) -> dict[str, tuple[Disk, ...]]:
-    """Return the disks of every adapter that has several."""
+    """Return the disks of every adapter that has several, and a queue for them to share.
+
+    One that takes a command at a time (IDE, a reader of memory cards) has none.
+    """
     found: dict[str, list[Disk]] = {}
     for each in scsi.devices.values():
         if each.kind in {DISK, None} and each.device is not None and each.host in scsi.hosts:
             found.setdefault(each.host, []).append(Disk(each.device, each.queue_depth))
-    return {host: tuple(disks) for host, disks in found.items() if len(disks) > 1}
+    return {
+        host: tuple(disks)
+        for host, disks in found.items()
+        if len(disks) > 1 and max(disk.depth or 0 for disk in disks) > LEAST_ADVISED
+    }
 
 
 def _fillable(scsi: Scsi) -> dict[str, tuple[Disk, ...]]:

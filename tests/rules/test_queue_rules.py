@@ -324,6 +324,16 @@ def test_gf1_a_disk_that_may_fill_its_adapters_queue(
     assert told(story, tmp_path) == alerts
 
 
+def test_two_disks_of_an_ide_channel_have_no_queue_to_share(tmp_path: Path) -> None:
+    """One command at a time for both: no setting gives the other one a share."""
+    story = Story(kernel="3.10.0-1160.el7.x86_64")
+    story.add_host(0, "ata_piix", 1)
+    for target, name in enumerate(("sda", "sdb")):
+        story.add_disk(name, address=f"0:0:{target}:0", depth=1)
+    story.run(100, {"sda": HOG._replace(in_flight=1), "sdb": STARVED})
+    assert told(story, tmp_path) == set()
+
+
 def test_a_kernel_told_not_to_share_fairly_does_not(tmp_path: Path) -> None:
     """4.19 with scsi_mod.use_blk_mq=N."""
     story = adapter(kernel="4.19.0-27-amd64", disks="abc")
