@@ -110,6 +110,11 @@ def recall(state: MountState, kept: Mapping[str, Pairs]) -> MountState:
 
 
 def _wanted(mount: Mount, mounts: Mounts) -> bool | None:
-    """Return whether '/etc/fstab' wants the mount writable; None: it says nothing of it."""
+    """Return whether '/etc/fstab' wants the mount writable; None: it says nothing of it.
+
+    What is mounted by hand (noauto) is mounted as is wanted then: a backup disk, writable by night.
+    """
     options = None if mounts.wanted is None else mounts.wanted.get(mount.mount_point)
-    return None if options is None else "ro" not in options
+    if options is None or ("noauto" in options and "ro" not in options):
+        return None
+    return "ro" not in options

@@ -428,3 +428,17 @@ def test_access_times_are_information(machine: Machine) -> None:
     machine.look(6)
     assert "AccessTimesWritten" in machine.host.names("info")
     assert machine.host.mails == []
+
+
+def test_a_backup_disk_that_is_read_only_by_day_is_no_warning(machine: Machine) -> None:
+    """Mounted by hand (noauto), writable for the backup only; an error is told as ever."""
+    machine.write({"/etc/fstab": "UUID=1 / ext4 defaults 0 1\n/dev/sda2 /b ext4 noauto 0 0\n"})
+    backup = "26 1 8:2 / /b {mount} shared:1 - ext4 /dev/sda2 {super}\n"
+    machine.used(0.5, where="/b")
+    for option in ("rw", "ro", "rw"):
+        machine.mount(more=backup.format(mount=option, super=option))
+        machine.look(30)
+    assert machine.host.mails == []
+    machine.mount(more=backup.format(mount="rw", super="ro"))
+    machine.look(2)
+    assert machine.fired[-1] == ("FileSystemReadOnly", "critical")
