@@ -589,7 +589,8 @@ def _service_alerts(
     samples: _Metrics, known: set[tuple[tuple[str, str], ...]]
 ) -> Iterator[Finding]:
     levels = {"critical": Level.CRITICAL, "warning": Level.WARNING}
-    for name, labels, _ in samples:
+    for name, shown, _ in samples:
+        labels = dict(shown)
         state = labels.pop("alertstate", "") if name == "iowarden_alerts" else ""
         if state not in {"firing", "unknown"} or tuple(sorted(labels.items())) in known:
             continue
@@ -611,10 +612,10 @@ def _standing_of(samples: _Metrics) -> str:
     firing = sum(
         n == "iowarden_alerts" and labels.get("alertstate") == "firing" for n, labels, _ in samples
     )
-    words = [f"{firing} alerts fire"]
+    words = [f"alerts firing: {firing}"]
     if ages:
         words.append(f"data from {duration(min(ages))} to {duration(max(ages))} old")
-    words.append(f"{values.get('iowarden_mails_waiting', 0.0):.0f} mails waiting")
+    words.append(f"mails waiting: {values.get('iowarden_mails_waiting', 0.0):.0f}")
     if unwritten := values.get("iowarden_state_unwritten_seconds"):
         words.append(f"state not written for {duration(unwritten)}")
     if at := values.get("iowarden_config_last_reload_success_timestamp_seconds"):
