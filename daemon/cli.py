@@ -47,6 +47,8 @@ EXIT_FAILED = 1
 EXIT_INTERRUPTED = 130
 """As a shell says of a program that Ctrl-C ended."""
 RULE_SUFFIXES = (".yaml", ".yml")
+MOST_RULE_FILE_BYTES = 1024 * 1024
+"""Parsed YAML needs a hundred times as much, and the unit has 512 MB."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -137,7 +139,11 @@ def _check(arguments: argparse.Namespace) -> int:
             report = checking.examine(settings, groups, clock, root, player=player, step=step)
         except RecordingError as error:
             report = checking.Report((_unusable("recording", str(error)),))
-        return dataclasses.replace(report, findings=(*problems, *report.findings))
+        found = report.findings
+        if any(problem.topic == "configuration" for problem in problems):
+            # What defaults say of mail and state would be taken for what is configured.
+            found = tuple(f for f in found if f.topic not in {"mail", "state"})
+        return dataclasses.replace(report, findings=(*problems, *found))
 
     try:
         if arguments.play is None:
@@ -167,7 +173,7 @@ def _whatever_is_good(
         return settings, load_rules(settings), problems
     except RuleFileError as error:
         problems += [_unusable("rules", text) for text in error.errors]
-        shipped = dataclasses.replace(settings, shipped_rules=True, rules_directory=os.devnull)
+        shipped = dataclasses.replace(settings, shipped_rules=True, rules_directory="/nonexistent")
         return settings, load_rules(shipped), problems
 
 
@@ -265,6 +271,12 @@ def _rule_text(path: Path) -> str:
     if path.exists() and not path.is_file():  # a pipe would never be read to its end
         raise RuleFileError((f"'{path}': expected a file, got something else; remove it",))
     try:
+        if (size_bytes := path.stat().st_size) > MOST_RULE_FILE_BYTES:
+            message = (
+                f"'{path}': expected at most {MOST_RULE_FILE_BYTES} bytes, got {size_bytes};"
+                " is it a rule file? split or remove it"
+            )
+            raise RuleFileError((message,))
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         message = (

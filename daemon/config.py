@@ -416,9 +416,9 @@ def load(path: str) -> Config:
     try:
         text = _read(path, LIMIT_BYTES)
     except OSError as error:
+        hint = "read it as root" if isinstance(error, PermissionError) else "name one with --config"
         problem = (
-            f"'{path}': expected a readable configuration file, got '{error.strerror}';"
-            " name one with --config"
+            f"'{path}': expected a readable configuration file, got '{error.strerror}'; {hint}"
         )
         raise ConfigError((problem,)) from error
     except ValueError as error:

@@ -206,6 +206,8 @@ def test_a_bad_configuration_does_not_keep_it_from_looking(checked: Checker) -> 
     assert status == 3, text
     assert len(lines(text, "UNKNOWN  configuration:")) == 2
     assert any("file system /" in line for line in lines(text, "INFO"))
+    assert "nobody is mailed" not in text  # the defaults say so; the file may say otherwise
+    assert "/var/lib/iowarden" not in text
 
 
 def test_a_bad_rule_file_leaves_the_shipped_rules(checked: Checker) -> None:
@@ -216,6 +218,17 @@ def test_a_bad_rule_file_leaves_the_shipped_rules(checked: Checker) -> None:
     status, text = checked(machine(degraded=1))
     assert status == 2, text
     assert any("own.yaml" in line for line in lines(text, "UNKNOWN  rules:"))
+
+
+def test_a_rule_file_that_is_none_by_its_size_is_not_read(checked: Checker) -> None:
+    """A dump ended up in the directory: it would need more memory than the unit has."""
+    rules = checked.directory / "rules.d"
+    rules.mkdir()
+    with (rules / "dump.yaml").open("wb") as dump:
+        dump.truncate(2**40)
+    status, text = checked(machine())
+    assert status == 3, text
+    assert "expected at most 1048576 bytes, got 1099511627776" in " ".join(text.split())
 
 
 def test_a_recording_that_is_none_is_said(checked: Checker) -> None:
