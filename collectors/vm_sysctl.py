@@ -1,4 +1,4 @@
-"""The kernel's release and its settings for memory, from '/proc/sys'."""
+"""The kernel's release, its settings for memory, and where it swaps to, from '/proc'."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.files import Root
 
 DIRECTORY = "/proc/sys/vm"
+SWAPS_PATH = "/proc/swaps"
 RELEASE_PATH = "/proc/sys/kernel/osrelease"
 _RELEASE = re.compile(r"(\d{1,4})\.(\d{1,4})(?:\.(\d{1,6}))?", re.ASCII)
 _CENTISECONDS_PER_SECOND = 100
@@ -78,6 +79,11 @@ class VmSysctl:
     bdflush: Annotated[
         bool, Metric("gauge", "1 if there is vm.bdflush, which rules write-back in 2.4.")
     ] = False
+    swap_on_disk: Annotated[
+        bool | None,
+        Metric("gauge", "1 when memory is swapped to a disk, 0 when to compressed memory (zram)."),
+    ] = None
+    """None: there is no swap."""
 
 
 FAMILIES, emit_settings = describe(VmSysctl, "iowarden_vm_")
@@ -103,6 +109,17 @@ def parse_release(text: str) -> tuple[int, int, int]:
     return int(first), int(second), int(third or 0)
 
 
+def parse_swaps(text: str) -> bool | None:
+    """Return whether any swap area of '/proc/swaps' is on a disk; None where there is none.
+
+    Source: proc(5). Limits: what stands on a zram device (a mapping, a file) counts as a disk.
+    """
+    heading, *areas = text.splitlines() or [""]
+    if not heading.startswith("Filename"):
+        raise ParseError(f"'{SWAPS_PATH}': expected 'Filename ...', got {text[:80]!r}")
+    return any(not area.startswith("/dev/zram") for area in areas) if areas else None
+
+
 def emit(value: VmSysctl) -> list[Sample]:
     """Return the samples of FAMILIES."""
     return emit_settings(value, ())
@@ -123,6 +140,12 @@ def read_vm_sysctl(root: Root) -> VmSysctl:
         centiseconds = setting(name)
         return None if centiseconds is None else centiseconds / _CENTISECONDS_PER_SECOND
 
+    def swap_on_disk() -> bool | None:
+        try:
+            return parse_swaps(root.read(SWAPS_PATH))
+        except AbsentError:  # a kernel without swap
+            return None
+
     min_free_kib = setting("min_free_kbytes")
     return VmSysctl(
         dirty_ratio=setting("dirty_ratio"),
@@ -139,6 +162,7 @@ def read_vm_sysctl(root: Root) -> VmSysctl:
         min_free_bytes=None if min_free_kib is None else min_free_kib * KIB,
         nr_hugepages=setting("nr_hugepages"),
         bdflush=_exists(root, DIRECTORY + "/bdflush"),
+        swap_on_disk=swap_on_disk(),
         kernel_release=release.strip(),
         kernel=parse_release(release),
     )

@@ -8,7 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iowarden.collectors.vm_sysctl import emit, parse_release, parse_setting, read_vm_sysctl
+from iowarden.collectors.vm_sysctl import (
+    emit,
+    parse_release,
+    parse_setting,
+    parse_swaps,
+    read_vm_sysctl,
+)
 from iowarden.collectors.vocabulary import AbsentError, ParseError
 
 if TYPE_CHECKING:
@@ -59,6 +65,22 @@ def test_bdflush_is_seen(content: str | None, machine: MachineMaker) -> None:
     assert read_vm_sysctl(machine(files)).bdflush is True
 
 
+SWAPS = "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"
+ZRAM = "/dev/zram0                              partition\t8123388\t\t911872\t\t100\n"
+DISK = "/dev/sda2                               partition\t999420\t\t0\t\t-2\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "on_disk"),
+    [(SWAPS, None), (SWAPS + ZRAM, False), (SWAPS + DISK, True), (SWAPS + ZRAM + DISK, True)],
+)
+def test_compressed_memory_is_no_disk(
+    text: str, machine: MachineMaker, *, on_disk: bool | None
+) -> None:
+    """Fedora swaps to zram by default; a disk may take what does not fit."""
+    assert read_vm_sysctl(machine(KERNEL_2_6_18 | {"/proc/swaps": text})).swap_on_disk is on_disk
+
+
 @pytest.mark.parametrize(
     ("release", "expected"),
     [
@@ -90,9 +112,13 @@ def test_a_setting_that_is_no_number_is_named(text: str, machine: MachineMaker) 
 @given(st.text())
 def test_any_text_is_a_value_or_a_parse_error(text: str) -> None:
     """Whatever the files say, the answer is a value or a refusal."""
-    for parse in (parse_release, lambda text: parse_setting(text, "/proc/sys/vm/dirty_ratio")):
+    for parse in (
+        parse_release,
+        parse_swaps,
+        lambda text: parse_setting(text, "/proc/sys/vm/dirty_ratio"),
+    ):
         try:
             value = parse(text)
         except ParseError:
             continue
-        assert value is not None
+        assert value is not None or parse is parse_swaps
