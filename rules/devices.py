@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from iowarden.collectors.mounts import Mount
     from iowarden.collectors.vocabulary import Labels
 
+ITSELF = "iowarden"
+"""The key of what is about iowarden and not about the machine."""
 GONE_SECONDS = 7 * 86_400.0
 """So long a disk that vanished is missed."""
 
@@ -54,6 +56,8 @@ class Identity:
 
     key: str
     object: str
+    adapter: str = ""
+    """The SCSI host adapter ('host2') it hangs on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +84,7 @@ class Gone:
     carried: tuple[str, ...] = ()
     left: int = 0
     """How many others of its identity were there: some makers give all disks one serial number."""
+    adapter: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +115,8 @@ def identity(topology: Topology | None, name: str) -> Identity:
     else:
         key = f"disk {device.wwn}" if device.wwn else f"device {device.name}"
     shown = device.dm_name or ", ".join(words)
-    return Identity(key, f"{device.name} ({shown})" if shown else device.name)
+    name = f"{device.name} ({shown})" if shown else device.name
+    return Identity(key, name, device.host or "")
 
 
 def subject(topology: Topology | None, state: Devices, labels: Labels) -> Identity:
@@ -126,7 +132,7 @@ def subject(topology: Topology | None, state: Devices, labels: Labels) -> Identi
     if mount_point and not (device and condition.startswith("M")):
         return Identity(f"file system {mount_point}", mount_point)
     if condition.startswith("S"):
-        return Identity("iowarden", "iowarden itself")
+        return Identity(ITSELF, "iowarden itself")
     if not device and "host" in own:
         return Identity(f"adapter {own['host']}", f"{own['host']} (SCSI host adapter)")
     if not device and "filesystem" in own:
@@ -136,7 +142,7 @@ def subject(topology: Topology | None, state: Devices, labels: Labels) -> Identi
         return Identity(f"setting {own.get('alertname')}", "host") if setting else Identity("", "")
     for key, gone in state.gone.items():
         if "disk" in own and gone.object == own["disk"]:
-            return Identity(key, gone.object)
+            return Identity(key, gone.object, gone.adapter)
     name = device.removeprefix("/dev/")
     found = identity(topology, name)
     return state.names.get(name, found) if found.key == f"device {name}" else found
@@ -193,7 +199,14 @@ def step(state: Devices, events: Iterable[Event], after: Topology, now: float) -
         totals[event.change.value] = totals.get(event.change.value, 0) + 1
         if event.change in (Change.REMOVED, Change.REPLACED) and not event.path:
             key = event.identity.key
-            gone[key] = Gone(event.name, event.identity.object, now, event.carried, present[key])
+            gone[key] = Gone(
+                event.name,
+                event.identity.object,
+                now,
+                event.carried,
+                present[key],
+                event.identity.adapter,
+            )
     missed = {entry.name for entry in gone.values()}
     kept = {name: own for name, own in names.items() if name in after.leaves or name in missed}
     return replace(state, gone=gone, names=kept, totals=totals)

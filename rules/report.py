@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from iowarden.collectors.mounts import Mount
 from iowarden.rules.alerts import State
-from iowarden.rules.devices import carried_by, identity
-from iowarden.rules.incidents import HANGING
+from iowarden.rules.devices import ITSELF, carried_by, identity
+from iowarden.rules.incidents import ADAPTER, HANGING
 from iowarden.rules.notice import Evidence, Notice, Reason
 from iowarden.rules.quantity import quantity
 
@@ -17,9 +17,14 @@ if TYPE_CHECKING:
     from iowarden.collectors.block import Device, Topology
     from iowarden.collectors.vocabulary import Sample
     from iowarden.rules.incidents import Due, Incident, Member
+    from iowarden.rules.notice import Severity
 
 _T = TypeVar("_T")
 
+STALLS = ("A", "B", "C")
+"""Conditions in which somebody waits: then it matters which disks have work."""
+MOST_DISKS = 24
+"""Disks of an adapter that a line names."""
 MOST_EVIDENCE = 24
 """Lines of evidence in one mail; a machine with 480 disks must not bury the first."""
 
@@ -57,6 +62,13 @@ def notice(
     ]
     told = set(incident.advised)
     fresh = [m for m in members if m.advice and m.name not in told]
+    happened = [_happened(m, now) for m in members]
+    summary = _summary(due.reason, members, incident)
+    if incident.key.startswith(ADAPTER):  # of many disks, one stands for all
+        fresh = list({m.name: m for m in reversed(fresh)}.values())[::-1]
+        happened = _happened_together(members, now)
+        disks = _distinct(dict(m.labels).get("device", "") for m in members)
+        summary = f"{len(disks)} disks: {summary}" if len(disks) > 1 else summary
     return Notice(
         incident=incident.identifier,
         number=number,
@@ -64,13 +76,13 @@ def notice(
         reason=due.reason,
         severity=incident.severity,
         object=incident.object,
-        summary=_summary(due.reason, members, incident),
+        summary=summary,
         opened_seconds=realtime(incident.opened_seconds),
         realtime_seconds=realtime(now),
         recurrences=incident.recurrences,
-        happened=tuple(_happened(m, now) for m in members),
+        happened=tuple(happened),
         evidence=_distinct((*begun[: MOST_EVIDENCE // 2], *current))[:MOST_EVIDENCE],
-        affected=_affected(members, topology, busy, mounts),
+        affected=_affected(incident.key, members, topology, busy, mounts),
         advice=_distinct(m.advice.strip() for m in fresh),
         unknown=_distinct(
             m.unknown.strip() for m in members if m.unknown and m.cleared_seconds is None
@@ -115,14 +127,36 @@ def _happened(member: Member, now: float) -> str:
     return text
 
 
+def _happened_together(members: Sequence[Member], now: float) -> list[str]:
+    """Return a line for all disks of an adapter that suffer from the same."""
+    same: dict[tuple[str, Severity, State, bool], list[Member]] = {}
+    for member in members:
+        over = member.cleared_seconds is not None
+        same.setdefault((member.name, member.severity, member.state, over), []).append(member)
+    lines = []
+    for group in same.values():
+        names = _distinct(dict(m.labels).get("device", "") for m in group)
+        shown = ", ".join(names[:MOST_DISKS]) + (", ..." if len(names) > MOST_DISKS else "")
+        of = f"{len(names)} disks ({shown}): " if len(names) > 1 else f"{shown}: " if shown else ""
+        lines.append(of + _happened(group[0], now))
+    return lines
+
+
 def _affected(
+    key: str,
     members: Sequence[Member],
     topology: Topology | None,
     busy: Sequence[str],
     mounts: Sequence[Mount],
 ) -> tuple[str, ...]:
-    if topology is None or all(m.cleared_seconds is not None for m in members):
+    if all(m.cleared_seconds is not None for m in members):
         return ()
+    if key == ITSELF:
+        return ("what iowarden tells of this machine; not the machine",)
+    if topology is None:
+        return ()
+    if not any(dict(m.labels).get("condition", "").startswith(STALLS) for m in members):
+        busy = ()  # work that goes on is no harm done
     named = _distinct(dict(m.labels).get("device", "") for m in members)
     lines = [f"{identity(topology, name).object} has requests in flight" for name in busy]
     for name in named or busy:

@@ -69,6 +69,25 @@ def test_what_is_built_on_the_disk_is_named() -> None:
     assert notice.affected == ("md0 (raid1) is built on sda", "dm-0 is built on sda")
 
 
+@pytest.mark.parametrize(
+    ("condition", "key", "affected"),
+    [
+        ("B2", "host", ("sda (ACME HDD, serial S1) has requests in flight",)),
+        ("C1", "host", ("sda (ACME HDD, serial S1) has requests in flight",)),
+        ("L5", "host", ()),
+        ("S2", "iowarden", ("what iowarden tells of this machine; not the machine",)),
+    ],
+)
+def test_a_busy_disk_is_named_where_somebody_waits(
+    condition: str, key: str, affected: tuple[str, ...]
+) -> None:
+    """A disk always has work; that a full disk stops state.db or that swap is missing hits none."""
+    alert = member("Alert", labels=(("condition", condition),))
+    due = Due(Reason.OPENED, incident(alert, key=key))
+    notice = report.notice(due, float, 0.0, (), MACHINE, busy=("sda",))
+    assert notice.affected[:1] == affected
+
+
 def test_advice_is_given_once_in_a_thread() -> None:
     """The second mail repeats nothing of the first, but gives what is new."""
     first = incident(member("Hung"))
