@@ -62,6 +62,8 @@ class Alert:
     """Key of the disk, array or file system it is about; '': the host."""
     object: str = ""
     """The same in words."""
+    adapter: str = ""
+    """The SCSI host adapter of the disk it is about."""
 
     @property
     def key(self) -> tuple[Labels, str]:

@@ -515,7 +515,7 @@ class Engine:
                 yield change
                 continue
             own = devices.subject(self._topology(), self._devices, alert.labels)
-            alert = replace(alert, subject=own.key, object=own.object)
+            alert = replace(alert, subject=own.key, object=own.object, adapter=own.adapter)
             self._alerts[index][alert.labels] = alert
             yield replace(change, alert=alert)
 

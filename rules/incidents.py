@@ -37,6 +37,10 @@ EXPLAINED = {
 }
 """What a condition explains: while the whole host stalls, or a disk hangs and with it reads of its
 attributes, these begin no incident."""
+TOGETHER = ("B1", "B5", "M7")
+"""What disks suffer from together when their adapter, or what connects it, fails."""
+TOGETHER_SECONDS, TOGETHER_DISKS = 60.0, 3
+ADAPTER = "adapter "
 LASTING = ("D2", "E", "F1", "L", "M")
 """Conditions that may have been so for years when iowarden first sees them."""
 
@@ -325,6 +329,11 @@ def _not_explained(book: _Book, active: list[Alert]) -> list[Alert]:
 
 def _targets(book: _Book, active: list[Alert]) -> dict[Key, Identity]:
     """Return where each alert belongs; one that is in an open incident stays there."""
+    together = _together(active)
+    for key, incident in list(book.incidents.items()):
+        mine = not key.startswith(ADAPTER) and not incident.mails and incident.members
+        if mine and all(m.key in together for m in incident.members):
+            del book.incidents[key]  # told with the adapter
     at_home = {
         member.key: Identity(key, incident.object)
         for key, incident in book.incidents.items()
@@ -334,7 +343,7 @@ def _targets(book: _Book, active: list[Alert]) -> dict[Key, Identity]:
     }
     targets: dict[Key, Identity] = {}
     for alert in active:
-        own = Identity(alert.subject or HOST, alert.object or HOST)
+        own = together.get(alert.key) or Identity(alert.subject or HOST, alert.object or HOST)
         targets[alert.key] = at_home.get(alert.key, own)
     hanging = [a for a in active if a.label("condition") == HANGING and a.state is State.FIRING]
     if hanging:
@@ -343,6 +352,29 @@ def _targets(book: _Book, active: list[Alert]) -> dict[Key, Identity]:
             if alert.label("condition") in HOST_STALLS and targets[alert.key].key == HOST:
                 targets[alert.key] = disk
     return targets
+
+
+def _together(active: list[Alert]) -> dict[Key, Identity]:
+    """Return the adapter of each alert of a disk, where three disks of one failed in a minute."""
+    by_adapter: dict[str, list[Alert]] = {}
+    for alert in active:
+        if alert.adapter and alert.label("condition") in TOGETHER:
+            by_adapter.setdefault(alert.adapter, []).append(alert)
+    found: dict[Key, Identity] = {}
+    for adapter, alerts in by_adapter.items():
+        latest: dict[str, float] = {}
+        for alert in sorted(alerts, key=_began):
+            latest[alert.subject] = _began(alert)
+            recent = [t for t in latest.values() if _began(alert) - t <= TOGETHER_SECONDS]
+            if len(recent) >= TOGETHER_DISKS:
+                own = Identity(f"{ADAPTER}{adapter}", f"{adapter} (SCSI host adapter)")
+                found |= dict.fromkeys((each.key for each in alerts), own)
+                break
+    return found
+
+
+def _began(alert: Alert) -> float:
+    return alert.active_seconds if alert.fired_seconds is None else alert.fired_seconds
 
 
 def _earliest(alerts: list[Alert]) -> Alert:

@@ -11,7 +11,7 @@ from support.recordings import write_tree
 from support.simulation import Simulation
 
 from iowarden.collectors.mounts import Mount
-from iowarden.rules import devices
+from iowarden.rules import devices, report
 from iowarden.rules.devices import Change, Devices, identity
 from iowarden.rules.notice import Reason, Severity
 
@@ -251,3 +251,24 @@ def test_what_an_alert_is_about_follows_from_its_labels(labels: dict[str, str], 
     whole = dataclasses.replace(disk("sda", serial="A"), partitions=("sda1",))
     known = topology(whole, disk("md0", slaves=("sda",), leaf=False))
     assert devices.subject(known, Devices(), tuple(sorted(labels.items()))).key == key
+
+
+def test_a_host_adapter_that_fails_is_one_mail_that_names_its_disks(tmp_path: Path) -> None:
+    """Six disks hang, five of them on one adapter; the other disk is an incident of its own."""
+    simulation = Simulation(tmp_path)
+    for number, name in enumerate(("sda", "sdb", "sdc", "sdd", "sde", "sdf")):
+        simulation.add_disk(name, f"S{number}")
+        address = f"{int(name == 'sdf')}:0:{number}:0"
+        write_tree(simulation.directory, {f"/sys/block/{name}/device/scsi_device/{address}": None})
+    simulation.run(20)
+    simulation.run(120, in_flight=dict.fromkeys(simulation.disks, 3))
+    objects = [mail.due.incident.object for mail in simulation.host.mails]
+    assert sorted(objects) == ["host0 (SCSI host adapter)", "sdf (SIMULATED HDD, serial S5)"]
+    due = next(m.due for m in simulation.host.mails if m.due.incident.key == "adapter host0")
+    notice = report.notice(due, lambda at: at, due.incident.mailed_seconds or 0.0, (), None)
+    assert any(
+        line.startswith("5 disks (sda, sdb, sdc, sdd, sde): critical DeviceStall")
+        for line in notice.happened
+    )
+    assert notice.summary.startswith("5 disks: nothing completed for")
+    assert len(notice.advice) == 1

@@ -495,3 +495,52 @@ def test_a_full_disk_that_is_mounted_each_night_does_not_nag() -> None:
         mails += host.run(2 * HOUR, full, step=60.0)
         mails += host.run(22 * HOUR, gone, step=60.0)
     assert mails == ["opened", "unreadable"]
+
+
+def disk_alert(number: int, condition: str = "B1", since: float = 0.0) -> Alert:
+    """A disk of one adapter that hangs."""
+    name = {"B1": "DeviceStall", "M1": "FileSystemHadErrors"}[condition]
+    hang = alert(name, "critical", device=f"sd{number}", condition=condition, since=since)
+    return replace(hang, adapter="host3")
+
+
+def test_three_disks_of_an_adapter_that_fail_within_a_minute_are_one_incident() -> None:
+    """A cable of 24 disks: one mail that is about the adapter, and whoever fails later joins."""
+    host = Machine()
+    disks = [disk_alert(n) for n in range(24)]
+    assert host.run(300, *disks) == ["opened"]
+    assert host.mails[0][2] == "host3 (SCSI host adapter)"
+    assert host.run(300, *disks, disk_alert(24, since=300.0)) == []
+    assert host.run(5, *disks, disk_alert(24, since=300.0)) == ["worse"]
+    assert host.run(HOUR) == ["all clear"]
+
+
+def test_the_first_disks_of_an_adapter_that_fails_may_have_been_told() -> None:
+    """They fail 20 s one after another: two mails about disks, one about the adapter."""
+    host = Machine()
+    disks: list[Alert] = []
+    for number in range(6):
+        disks.append(disk_alert(number, since=host.now))
+        host.run(20, *disks)
+    told = [mail[2] for mail in host.mails]
+    assert told == ["sd0 (serial sd0)", "sd1 (serial sd1)", "host3 (SCSI host adapter)"]
+
+
+def test_disks_that_fail_on_different_days_or_of_something_else_are_their_own_incidents() -> None:
+    """Three broken disks in a month, and old errors on each of three file systems."""
+    month = [disk_alert(n, since=n * 10 * DAY) for n in range(3)]
+    for alerts in (month, [disk_alert(n, "M1") for n in range(3)]):
+        host = Machine()
+        host.run(60, *alerts)
+        assert len(host.state.by_key) == 3
+
+
+def test_warnings_of_an_adapters_disks_wait_for_each_other() -> None:
+    """Nothing was mailed about the first two yet: they are told with the third."""
+    host = Machine()
+    slow = [replace(disk_alert(n, since=n * 10.0), labels=HANG.labels) for n in range(3)]
+    slow = [replace(a, labels=(*a.labels, ("device", f"sd{n}"))) for n, a in enumerate(slow)]
+    assert host.run(10, slow[0]) == []
+    assert host.run(10, *slow[:2]) == []
+    assert host.run(120, *slow) == ["opened"]
+    assert list(host.state.by_key) == ["adapter host3"]
