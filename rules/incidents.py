@@ -292,7 +292,11 @@ class _Book:
 
 def _durable(incident: Incident | None) -> Incident | None:
     """Return an incident without what changes each second, which no restart needs."""
-    if incident is None or not incident.firing:
+    if incident is None:
+        return None
+    if _awaits_all_clear(incident):  # its quiet time begins anew with a start, see `unwatched`
+        return replace(incident, active_seconds=0.0)
+    if not incident.firing:
         return incident
     members = tuple(
         replace(m, summary="", advice="", unknown="", missed_seconds=None) for m in incident.members
