@@ -748,7 +748,8 @@ class Engine:
 
         Not while a source of its rule is silent, or what it is about is not there.
         """
-        if subject.startswith("disk ") and not self._present(subject):
+        about_disk = subject.startswith("disk ") or any(name == "disk" for name, _ in labels)
+        if about_disk and not self._present(subject):
             return False
         known = False
         before = life.severity(dict(labels).get("severity", ""))

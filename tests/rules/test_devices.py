@@ -198,6 +198,22 @@ def test_a_path_that_is_lost_is_no_disk_that_is_lost(machine: Simulation) -> Non
     assert machine.host.mails == []
 
 
+@pytest.mark.parametrize("serial", ["S8", ""])
+def test_a_disk_that_was_missed_for_a_week_is_not_well(machine: Simulation, serial: str) -> None:
+    """Nobody put it back: it is missed no more, and there is no all clear for it."""
+    machine.add_disk("sdc", serial)
+    mount = "26 1 8:32 / /data rw - ext4 /dev/sdc rw\n"
+    write_tree(machine.directory, {"/proc/1/mountinfo": ROOT + mount})
+    machine.run(70)
+    machine.pull_disk("sdc")
+    machine.run(60)
+    assert machine.host.reasons() == ["opened"]
+    machine.second += 7 * 86_400 - 120
+    machine.run(800)
+    assert not any("device_gone" in name for name in machine.host.signals())
+    assert "all clear" not in machine.host.reasons()
+
+
 def test_a_disk_that_carried_nothing_may_be_pulled(machine: Simulation) -> None:
     """A spare disk goes: an event, no mail."""
     machine.pull_disk("sdb")
