@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from iowarden.collectors.btrfs import BtrfsDevice
+    from iowarden.collectors.diskstats import BlockIo
     from iowarden.collectors.ext4 import Ext4
+    from iowarden.collectors.mounts import Mounts
     from iowarden.rules.signals.baseline import Kept
     from iowarden.rules.signals.table import Pairs, View
 
@@ -57,8 +59,8 @@ BTRFS_FAMILIES = (
 def ext4_step(state: Mapping[str, Pairs], view: View) -> tuple[Kept, list[Sample] | None]:
     """Return the counts of every ext4 file system, by its block device.
 
-    One that is not mounted any more keeps what it last said while its device is there: unmounting
-    it for e2fsck must not look like a repair.
+    One that is not mounted any more keeps what it last said while its device is there and holds no
+    other kind of file system: unmounting it for e2fsck must not look like a repair.
     """
     value: Mapping[str, Ext4] | None = view.inputs.values.get("ext4")
     if value is None:
@@ -74,12 +76,22 @@ def ext4_step(state: Mapping[str, Pairs], view: View) -> tuple[Kept, list[Sample
             counted = counted._replace(baseline=counted.last)
         kept[name] = baseline.pairs(counted)
         samples += _ext4_samples(name, counted)
-    present = view.inputs.values.get("diskstats") or ()
+    blocks: Mapping[str, BlockIo] = view.inputs.values.get("diskstats") or {}
+    others = _other_kinds(view.inputs.values.get("mounts"))
     for name in state.keys() - value.keys():
         (at, last), (grew, old) = state[name]
-        if last and name in present:
+        block = blocks.get(name)
+        if block is not None and f"{block.major}:{block.minor}" in others:
+            del kept[name]
+        elif last and block is not None:
             samples += _ext4_samples(name, baseline.Count(at, last, grew, old))
     return baseline.bounded(kept), samples
+
+
+def _other_kinds(mounts: Mounts | None) -> frozenset[str]:
+    """Return the numbers of the devices that hold another kind of file system now."""
+    found = () if mounts is None else mounts.mounts
+    return frozenset(m.device_number for m in found if not m.kind.startswith("ext"))
 
 
 def _before(pairs: Pairs | None, filesystem: Ext4) -> bool:

@@ -442,3 +442,13 @@ def test_a_backup_disk_that_is_read_only_by_day_is_no_warning(machine: Machine) 
     machine.mount(more=backup.format(mount="rw", super="ro"))
     machine.look(2)
     assert machine.fired[-1] == ("FileSystemReadOnly", "critical")
+
+
+def test_errors_end_with_their_file_system(machine: Machine) -> None:
+    """Saved, made anew as XFS and restored: e2fsck will never clear that count."""
+    machine.errors(2)
+    machine.look(4)
+    shutil.rmtree(machine.directory / "sys/fs/ext4/sda1")
+    machine.write({"/proc/1/mountinfo": ROOT.format(mount="rw", super="rw").replace("ext4", "xfs")})
+    machine.look(50)
+    assert machine.host.reasons() == ["opened", "all clear"]
