@@ -328,13 +328,14 @@ def dry_run(host: str, sender: str, recipients: tuple[str, ...], now: float) -> 
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    events: queue.SimpleQueue[object] = queue.SimpleQueue()
+    # At once: it would end us, and to systemd that is a good end after which it starts nobody anew.
+    signal.signal(signal.SIGHUP, lambda *_: events.put(Reload()))
     settings = _settings(arguments)
     groups = load_rules(settings)
     threading.stack_size(memory.THREAD_STACK_BYTES)
-    events: queue.SimpleQueue[object] = queue.SimpleQueue()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda n, _: events.put(Stop(signal.Signals(n).name)))
-    signal.signal(signal.SIGHUP, lambda *_: events.put(Reload()))
     under_systemd = _is_journal(sys.stderr.fileno())
     log = journal.Log(foreground=not under_systemd, level=settings.log_level)
     clock, player, root = _machine(arguments.play)

@@ -8,15 +8,18 @@ import os
 import shutil
 import signal
 import socket
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from support.live import Live, watched
+from support.program import Program
 from support.smtp import smtp_server
+
+from iowarden.daemon.cli import EXIT_CONFIG
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from support.live import Watched
 
@@ -82,6 +85,33 @@ def test_periods_levels_and_recipients_are_in_force_after_it(tmp_path: Path) -> 
         assert host.mails() == []
         # Nothing below an error is said any more, not even that it was reloaded once again.
         assert "night@example.com: 250" not in host.program.text()
+
+
+def test_a_reload_while_it_starts_does_not_end_it(tmp_path: Path) -> None:
+    """SIGHUP is handled before the rules are read: by default it ends a program."""
+    rules = tmp_path / "rules.d"
+    rules.mkdir()
+    rule = "      - {alert: A, expr: vector(1), labels: {severity: info}}\n"
+    text = f"groups:\n  - name: mine\n    rules:\n{rule * 1000}      - {{alert: B}}\n"
+    (rules / "mine.yaml").write_text(text)
+    live = Live(tmp_path)
+    live.restarted()
+    program = Program(tmp_path, live)  # type: ignore[arg-type]  # as `watched`
+    program.start()
+    assert program.process is not None
+    try:
+        status = Path(f"/proc/{program.process.pid}/status")
+        program.until(lambda: caught(status) >> (signal.SIGHUP - 1) & 1, "a handler of SIGHUP")
+        # It is caught while the rules are read: they are bad, and end it.
+        assert program.end(signal.SIGHUP) == EXIT_CONFIG
+    finally:
+        program.close()
+
+
+def caught(status: Path) -> int:
+    """Return the signals that a process handles, as a mask. Source: proc(5)."""
+    line = next(line for line in status.read_text().splitlines() if line.startswith("SigCgt:"))
+    return int(line.split()[1], 16)
 
 
 def test_what_needs_a_restart_is_named_and_stays(tmp_path: Path) -> None:
