@@ -38,12 +38,18 @@ class Root:
         path: str = "/",
         page_size_bytes: int | None = None,
         seen: Callable[[str, bytes], None] | None = None,
+        *,
+        recorded: bool = False,
     ) -> None:
-        """Open nothing yet. `seen` is told every text read and every directory listed."""
+        """Open nothing yet. `seen` is told every text read and every directory listed.
+
+        `recorded`: a recording is played, where an empty directory was listed and never read.
+        """
         self.path = path.rstrip("/")
         self.page_size_bytes = page_size_bytes or os.sysconf("SC_PAGE_SIZE")
         self._kept: dict[str, int] = {}
         self._seen = seen
+        self._recorded = recorded
         self.last: tuple[str, bytes] = ("", b"")
         """Path and content of the file read last: what a parser may not understand."""
 
@@ -149,6 +155,8 @@ class Root:
             try:
                 chunk = os.pread(descriptor, _CHUNK_BYTES, offset)
             except OSError as error:
+                if self._recorded and error.errno == errno.EISDIR:
+                    raise AbsentError(f"'{path}': not in the recording") from error
                 raise _translated(path, error) from error
             if not chunk:
                 break

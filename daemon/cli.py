@@ -407,7 +407,7 @@ def _machine(recording: str | None) -> tuple[SystemClock, Player | None, Callabl
     directory = tempfile.mkdtemp(prefix="iowarden-play-")
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
     player = Player(recording, directory)
-    return PlayedClock(), player, lambda: Root(directory, player.page_size_bytes)
+    return PlayedClock(), player, lambda: Root(directory, player.page_size_bytes, recorded=True)
 
 
 def _where(settings: configuration.Config) -> list[str]:

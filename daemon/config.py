@@ -416,7 +416,7 @@ def load(path: str) -> Config:
     try:
         text = _read(path, LIMIT_BYTES)
     except OSError as error:
-        hint = "read it as root" if isinstance(error, PermissionError) else "name one with --config"
+        hint = "read it as root" if isinstance(error, PermissionError) else "name another file"
         problem = (
             f"'{path}': expected a readable configuration file, got '{error.strerror}'; {hint}"
         )

@@ -52,6 +52,16 @@ def test_a_directory_in_place_of_a_file_cannot_be_read(machine: MachineMaker) ->
         machine({"/proc/meminfo": None}).read("/proc/meminfo")
 
 
+def test_what_a_recording_listed_and_never_read_is_absent(machine: MachineMaker) -> None:
+    """An older recording plays with a newer source: what it lacks was not asked for, not broken."""
+    path = "/sys/block/sda/alignment_offset"
+    root = Root(machine({path: None}).path, recorded=True)
+    with pytest.raises(AbsentError, match="not in the recording"):
+        root.read(path)
+    with pytest.raises(AbsentError, match="not in the recording"):
+        root.read_kept(path)
+
+
 def test_a_pipe_in_place_of_a_file_does_not_block(machine: MachineMaker) -> None:
     """Nobody writes to it: an open that waits would never end."""
     root = machine({"/proc": None})

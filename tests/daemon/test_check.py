@@ -238,6 +238,13 @@ def test_a_recording_that_is_none_is_said(checked: Checker) -> None:
     assert "recording" in text
 
 
+def test_a_recording_older_than_a_source_is_not_broken(checked: Checker, tmp_path: Path) -> None:
+    """What was listed and not yet read when it was made is no failure of the machine."""
+    status, text = checked(None, "--play", open_fixture("idle", tmp_path / "recorded"))
+    assert "UNKNOWN" not in text
+    assert status == 0, text
+
+
 def test_json_says_the_same(checked: Checker) -> None:
     """Levels, alerts, objects and advice as data."""
     status, text = checked(machine(degraded=1), "--json")
