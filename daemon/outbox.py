@@ -534,7 +534,8 @@ def _problem(refused: Mapping[str, str], deferred: Mapping[str, str]) -> str:
         said = "; ".join(dict.fromkeys(refused.values()))
         who = ", ".join(refused)
         parts.append(
-            f"{said}; not delivered to {who}, kept in state.db and not tried again: mend 'mail.to'"
+            f"{said}; not delivered to {who}, kept in state.db and not tried again before a reload:"
+            " mend 'mail.to', then 'systemctl reload iowarden'"
         )
     if deferred:
         said = "; ".join(dict.fromkeys(deferred.values()))

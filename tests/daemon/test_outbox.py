@@ -161,7 +161,7 @@ def test_a_server_that_turns_a_mail_down_for_good_is_not_asked_again() -> None:
     assert departs(outbox, 0.0) == 1
     batch, problem = outbox.sent(SendResult(row(1).message_id, error="553 no", permanent=True), 0.0)
     assert batch.add[0].kept
-    assert "kept in state.db and not tried again" in problem
+    assert "kept in state.db and not tried again before a reload" in problem
     assert outbox.next(1e9) is None
 
 
