@@ -138,7 +138,11 @@ def arrival(
         key=lambda a: (-a.severity, a.name, a.object, a.labels),
     )
     worst = max((a.severity for a in found), default=Severity.INFO)
-    entries = [_entry(alert, now) for alert in found]
+    # A rule for each severity: the worst that holds is the finding.
+    findings: dict[object, Entry] = {}
+    for alert in found:
+        findings.setdefault(_finding(alert), _entry(alert, now))
+    entries = tuple(findings.values())
     settled = replace(
         state,
         arrived=True,
@@ -149,7 +153,7 @@ def arrival(
         events_total=0,
         told=_told(state, (_key(alert) for alert in found)),
     )
-    findings = _counted(len(found), "finding") if found else "no finding"
+    number = _counted(len(entries), "finding") if entries else "no finding"
     first = next((e.summary for e in entries if e.severity >= Severity.WARNING), "")
     return settled, Notice(
         incident=arrival_identifier(install),
@@ -158,7 +162,7 @@ def arrival(
         reason=Reason.ARRIVAL,
         severity=worst,
         object="host",
-        summary=f"{findings}: {first}" if first else f"{findings} of note at first sight",
+        summary=f"{number}: {first}" if first else f"{number} of note at first sight",
         opened_seconds=realtime_seconds,
         realtime_seconds=realtime_seconds,
         recurrences=0,
@@ -275,7 +279,7 @@ def _lines(entries: Sequence[Entry], now: float | None = None) -> list[str]:
         since = "" if first.firing else ", over"
         if first.firing and now is not None:
             since = f", for {duration(now - first.first_seconds)}"
-        others = list(dict.fromkeys(entry.object for entry in same[1:]))
+        others = _others(same)
         also = f"; also {_some(others)}" if others else ""
         head = f"{first.severity.name.lower()} {first.name}{where}"
         lines.append(f"{head}: {first.summary}{often}{since}{also}")
@@ -287,10 +291,15 @@ def _advice(entries: Sequence[Entry]) -> tuple[str, ...]:
     for same in _by_name(entries).values():
         if not same[0].advice:
             continue
-        others = list(dict.fromkeys(entry.object for entry in same[1:]))
+        others = _others(same)
         also = f"\nThe same for {_some(others)}." if others else ""
         texts.append(f"{same[0].name}:\n{same[0].advice.strip()}{also}")
     return tuple(texts)
+
+
+def _others(same: Sequence[Entry]) -> list[str]:
+    """Return the objects after the first one's, each once."""
+    return [name for name in dict.fromkeys(e.object for e in same) if name != same[0].object]
 
 
 def _by_name(entries: Sequence[Entry]) -> Mapping[str, list[Entry]]:
@@ -312,6 +321,10 @@ def _entry(alert: Alert, now: float) -> Entry:
         times=1,
         firing=True,
     )
+
+
+def _finding(alert: Alert) -> tuple[object, ...]:
+    return alert.subject, *(label for label in alert.labels if label[0] != "severity")
 
 
 def _key(alert: Alert) -> str:

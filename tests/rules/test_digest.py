@@ -59,6 +59,21 @@ def test_the_worst_comes_first_and_gives_the_mail_its_severity() -> None:
     assert [line.split()[1] for line in notice.happened] == ["B", "C", "A"]
 
 
+def test_a_finding_that_is_a_warning_and_critical_is_critical_and_one() -> None:
+    """At 92 % both rules of fullness hold; another disk with a warning only is named beside it."""
+    alerts = [
+        alert("Full", "sda", "warning"),
+        alert("Full", "sda", "critical"),
+        alert("Full", "sdb", "warning"),
+        alert("Array", "md0", "warning"),
+    ]
+    _, notice = digest.arrival(Digest(), alerts, (), install="x", now=0.0, realtime_seconds=0.0)
+    assert notice.summary == "3 findings: Full is so"
+    assert notice.happened[0] == "critical Full sda: Full is so; also sdb"
+    assert notice.advice[0] == "Full:\nMend Full.\nThe same for sdb."
+    assert [line.split()[1] for line in notice.happened] == ["Full", "Array"]
+
+
 def test_only_what_is_no_mail_of_its_own_is_in_the_digest() -> None:
     """Warnings have their incident; information and notices have nothing else."""
     state = stepped(Digest(), alert("A", "sda"), alert("B", "sda", "warning"))
