@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING
 from iowarden.collectors import uevents
 from iowarden.collectors.recording import RecordingError
 from iowarden.collectors.vocabulary import Chunk, Family, Outcome, Reading, Sample, trace
-from iowarden.daemon import journal, kept, reload
+from iowarden.daemon import delivery, journal, kept, reload
 from iowarden.daemon.clock import PLAUSIBLE_SECONDS
 from iowarden.daemon.exposition import Snapshot
-from iowarden.daemon.mail import OutboundMail
 from iowarden.daemon.message import local_zone, message_id, render
-from iowarden.daemon.outbox import Outbox, SendResult
-from iowarden.daemon.state import Batch, Committed, OutboxRow, SetAside, StateLoaded
+from iowarden.daemon.outbox import SendResult
+from iowarden.daemon.state import Committed, OutboxRow, SetAside, StateLoaded
 from iowarden.rules import devices, digest, incidents, report
 from iowarden.rules.alerts import Alert, State, Transition
 from iowarden.rules.notice import Evidence, Severity
@@ -79,23 +78,8 @@ _PRIORITY = {
 """Journal priorities. Source: syslog(3)."""
 
 
-_MAILS = Family(
-    "iowarden_mails_total", "counter", "Mails taken by the server, or attempts that failed."
-)
-_MAILS_WAITING = Family("iowarden_mails_waiting", "gauge", "Mails in the outbox.")
-_MAILS_REFUSED = Family(
-    "iowarden_mails_refused", "gauge", "Mails kept because everybody left refused them for good."
-)
-_MAIL_OLDEST = Family(
-    "iowarden_mail_oldest_unsent_seconds", "gauge", "Age of the oldest mail still tried, or 0."
-)
 _INCIDENTS_OPEN = Family("iowarden_incidents_open", "gauge", "Incidents that are not closed.")
 _LOG_LOST = Family("iowarden_log_lost_total", "counter", "Log lines that nobody took.")
-_UNWRITTEN = Family(
-    "iowarden_state_unwritten_seconds",
-    "gauge",
-    "Seconds that something has waited to be written to state.db, or 0.",
-)
 _RELOADED = Family(
     "iowarden_config_last_reload_successful",
     "gauge",
@@ -113,13 +97,9 @@ _UEVENTS_LOST = Family(
     "Times that announcements of block devices were lost; the devices are then listed anew.",
 )
 _OWN = (
-    _MAILS,
-    _MAILS_WAITING,
-    _MAILS_REFUSED,
-    _MAIL_OLDEST,
+    *delivery.FAMILIES,
     _INCIDENTS_OPEN,
     _LOG_LOST,
-    _UNWRITTEN,
     _RELOADED,
     _RELOADED_AT,
     _UEVENTS,
@@ -188,7 +168,6 @@ class Loop:
         self._engine = parts.engine
         self._log = parts.log
         self._once = journal.Once()
-        self._outbox = Outbox()
         self._incidents = incidents.Incidents()
         self._install = ""
         self._policy = _policy(parts.config)
@@ -198,10 +177,6 @@ class Loop:
         self._turned = 0.0
         self._ready = False
         self._stopping: Stop | None = None
-        self._commits = 0
-        self._confirmed = 0
-        self._written = True
-        self._sending = False
         self._next_tick = 0.0
         self._next_http = float("-inf")
         self._status = ""
@@ -209,8 +184,7 @@ class Loop:
         self._loaded: StateLoaded | None = None
         self._restored = False
         self._state_asked = 0.0
-        self._mails_total = {"delivered": 0, "failed": 0}
-        self._sender = parts.sender
+        self._mails = delivery.Delivery(parts.state, parts.sender, self._log, self._trouble)
         self._recipients = parts.recipients
         self._digest = digest.Digest()
         self._learnt_seconds = parts.clock.now()
@@ -269,7 +243,7 @@ class Loop:
         elif self._next_frame():
             self.turn_once(self._clock.now())
         else:
-            self._deliver(self._clock.now())
+            self._mails.step(self._clock.now())
             self._parts.notify("WATCHDOG=1")
 
     def _next_frame(self) -> bool:
@@ -277,7 +251,7 @@ class Loop:
         waited = 0.0
         while waited < SETTLE_SECONDS and (
             self._parts.readers.waiting()
-            or self._confirmed < self._commits
+            or self._mails.awaits_state()
             or (self._loading_since is not None and not self._refusal)
         ):
             self._take(FRAME_WAIT_SECONDS)
@@ -313,13 +287,11 @@ class Loop:
                 self._parts.readers.finished(event)
                 self._pending.append(event)
             case SendResult():
-                self._sent(event)
+                self._mails.sent(event, self._clock.now())
             case Committed():
-                self._confirmed = max(self._confirmed, event.sequence)
-                self._written = not event.error
-                self._outbox.committed(event)
+                self._mails.committed(event)
                 if self._stopping is None:
-                    self._deliver(self._clock.now())  # a critical mail waits for no tick
+                    self._mails.step(self._clock.now())  # a critical mail waits for no tick
                 self._trouble("state", event.error, journal.STATE_TROUBLE)
             case SetAside():
                 self._log.send(journal.STATE_TROUBLE, 4, event.text)
@@ -357,7 +329,7 @@ class Loop:
         self._engine.publish("daemon", _OWN, self._own_samples(now), now)
         if self._state_known or now - self._started > STATE_WAIT_SECONDS:
             self._judge(now)
-        self._deliver(now)
+        self._mails.step(now)
         if not self._restored and now - self._state_asked >= STATE_WAIT_SECONDS:
             self._state_asked = now
             self._parts.state.retry()
@@ -365,7 +337,7 @@ class Loop:
             self._learnt_seconds = now
             self._commit([], learnt=True)
         self._look_at_threads(now)
-        self._look_at_mails(now)
+        self._mails.look(now, self._config.mail.unsent_critical_seconds)
         self._serve(now)
         self._publish(now)
         self._turned = now
@@ -402,7 +374,7 @@ class Loop:
             " from memory, what changes is written when the disk answers"
         )
         self._trouble("state.db", text if hung else "", journal.STATE_TROUBLE)
-        since = self._sender.working_since
+        since = self._mails.sender.working_since
         limit = 3 * self._config.mail.timeout_seconds
         hung = since is not None and time.monotonic() - since > limit
         text = (
@@ -538,7 +510,7 @@ class Loop:
             return []
         good = sum(s.outcome() is Outcome.OK for s in self._engine.statuses())
         heartbeat = (
-            f"iowarden watches: {good} sources read, {self._mails_total['delivered']} mails"
+            f"iowarden watches: {good} sources read, {self._mails.delivered_total} mails"
             " delivered since its start"
         )
         self._digest, weekly = digest.weekly(
@@ -565,52 +537,6 @@ class Loop:
         known = blocks.value
         return [name for name in topology.leaves if name in known and known[name].in_flight > 0]
 
-    def _deliver(self, now: float) -> None:
-        if self._sending:
-            return
-        # A kill must not make us forget that the server may have a mail.
-        marked = self._outbox.begin(now, self._commits + 1)
-        if marked is not None:
-            self._commits += 1
-            self._parts.state.commit(marked)
-        row = self._outbox.next(now)
-        if row is not None:
-            self._sending = True
-            self._sender.submit(OutboundMail(row.message_id, row.recipients_pending, row.data))
-
-    def _look_at_mails(self, now: float) -> None:
-        """Say in the journal what no mail can say: that mails wait, or are given up."""
-        overdue = self._outbox.overdue(now, self._config.mail.unsent_critical_seconds)
-        if overdue is not None:
-            priority, text = overdue
-            self._log.send(journal.MAIL_FAILED, priority, text)
-        batch, lines = self._outbox.drop_refused(now, self._commits + 1)
-        if lines:
-            self._commits += 1
-            self._parts.state.commit(batch)
-        for line in lines:
-            self._log.send(journal.MAIL_FAILED, 3, line)
-
-    def _sent(self, result: SendResult) -> None:
-        self._sending = False
-        now = self._clock.now()
-        row = self._outbox.row(result.message_id)
-        self._commits += 1
-        batch, problem = self._outbox.sent(result, now, self._commits)
-        self._parts.state.commit(batch)
-        incident = "" if row is None else row.incident
-        if result.delivered:
-            self._mails_total["delivered"] += 1
-            self._log.send(
-                journal.MAIL_DELIVERED,
-                6,
-                f"mail {result.message_id}: {', '.join(result.delivered)}: {result.answer}",
-                IOWARDEN_INCIDENT=incident,
-            )
-        if problem:
-            self._mails_total["failed"] += 1
-        self._trouble("mail", problem, journal.MAIL_FAILED)
-
     # --- what survives a restart
 
     def _commit(self, rows: list[OutboxRow], *, learnt: bool = False) -> None:
@@ -635,10 +561,7 @@ class Loop:
             )
             changed = {name: text for name, text in texts.items() if self._kept.get(name) != text}
             self._kept |= texts
-        self._commits += 1
-        now = self._clock.now()
-        added = [out for row in rows for out in self._outbox.add(row, now, self._commits)]
-        self._parts.state.commit(Batch(self._commits, put=changed, add=tuple(added)))
+        self._mails.commit(changed, rows, self._clock.now())
 
     def _await_state(self) -> None:
         waited = 0.0
@@ -654,7 +577,7 @@ class Loop:
         if loaded.error:  # a file was set aside: that is done, and nothing will 'work again'
             self._log.send(journal.STATE_TROUBLE, 4, loaded.error)
         now = self._clock.now()
-        self._outbox.restore(loaded.outbox, now)
+        self._mails.restore(loaded.outbox, now)
         if self._restored:
             return
         self._restored = True
@@ -708,16 +631,13 @@ class Loop:
         self._policy = _policy(config)
         self._recipients = recipients(config)
         if loaded.sender is not None:
-            self._sender.close(0.0)  # it ends after the mail under way
-            self._sender = loaded.sender
+            self._mails.sender.close(0.0)  # it ends after the mail under way
+            self._mails.sender = loaded.sender
         self._parts.readers.set_periods(config.period_seconds)
         gone = self._engine.load(loaded.groups, now, config.rule_interval_seconds)
         self._part_with(gone, now)
         self._reload_good, self._refusal = True, ""
-        again = self._outbox.retry_refused(self._recipients, now, self._commits + 1)
-        if again.add or again.remove:
-            self._commits += 1
-            self._parts.state.commit(again)
+        self._mails.retry_refused(self._recipients, now)
         self._reloaded_at = now
         kept_back = ", ".join(loaded.kept_back)
         self._log.send(
@@ -834,7 +754,7 @@ class Loop:
             self._log.send(journal.STARTED, 6, self._summary())
         status = (
             f"{warnings} warning or critical, {len(firing) - warnings} informative alerts;"
-            f" {len(self._outbox)} mails waiting"
+            f" {len(self._mails)} mails waiting"
             + (f"; not readable: {', '.join(silent)}" if silent else "")
             + (f"; configuration refused: {self._refusal}" if self._refusal else "")
         )
@@ -868,21 +788,11 @@ class Loop:
         self._parts.exposition.publish(Snapshot((*self._engine.chunks(), own)))
 
     def _own_samples(self, now: float) -> list[Sample]:
-        oldest = self._outbox.oldest_unsent_seconds(now)
         open_now = [i for i in self._incidents.by_key.values() if i.closed_seconds is None]
-        since = self._parts.state.unwritten_since
-        waited = 0.0 if since is None else time.monotonic() - since
         return [
-            *(
-                (_MAILS.name, (("result", result),), float(count))
-                for result, count in self._mails_total.items()
-            ),
-            (_MAILS_WAITING.name, (), float(len(self._outbox))),
-            (_MAILS_REFUSED.name, (), float(self._outbox.refused())),
-            (_MAIL_OLDEST.name, (), oldest or 0.0),
+            *self._mails.samples(now),
             (_INCIDENTS_OPEN.name, (), float(len(open_now))),
             (_LOG_LOST.name, (), float(self._log.lost_total)),
-            (_UNWRITTEN.name, (), round(waited, 3)),
             (_RELOADED.name, (), float(self._reload_good)),
             (_RELOADED_AT.name, (), (self._reloaded_at or now) + self._wall_ahead),
             (_UEVENTS.name, (), float(self._uevents_total)),
@@ -899,11 +809,11 @@ class Loop:
         self._parts.notify("STOPPING=1")
         self._commit([], learnt=True)
         waited = 0.0
-        while waited < STOP_SECONDS and (self._sending or self._confirmed < self._commits):
+        while waited < STOP_SECONDS and self._mails.busy():
             self._take(FRAME_WAIT_SECONDS)
             waited += FRAME_WAIT_SECONDS
-        left = len(self._outbox)
-        if self._written and self._confirmed >= self._commits:
+        left = len(self._mails)
+        if self._mails.durable():
             what = f"; mails that wait in state.db: {left}" if left else ""
             self._log.send(journal.STOPPED, 6, f"stopped by {signal}{what}")
         else:

@@ -1,0 +1,164 @@
+"""Mails on their way, and what state.db is asked to keep with them. For the loop's thread only.
+
+Every batch for state.db has a number here, those of alerts and incidents as well, so that it is
+known at a stop whether all of it is durable.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.vocabulary import Family, Sample
+from iowarden.daemon import journal
+from iowarden.daemon.mail import OutboundMail
+from iowarden.daemon.outbox import Outbox, SendResult
+from iowarden.daemon.state import Batch, Committed, OutboxRow
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from iowarden.daemon.mail import Sender
+    from iowarden.daemon.state import State
+
+_MAILS = Family(
+    "iowarden_mails_total", "counter", "Mails taken by the server, or attempts that failed."
+)
+_WAITING = Family("iowarden_mails_waiting", "gauge", "Mails in the outbox.")
+_REFUSED = Family(
+    "iowarden_mails_refused", "gauge", "Mails kept because everybody left refused them for good."
+)
+_OLDEST = Family(
+    "iowarden_mail_oldest_unsent_seconds", "gauge", "Age of the oldest mail still tried, or 0."
+)
+_UNWRITTEN = Family(
+    "iowarden_state_unwritten_seconds",
+    "gauge",
+    "Seconds that something has waited to be written to state.db, or 0.",
+)
+FAMILIES = (_MAILS, _WAITING, _REFUSED, _OLDEST, _UNWRITTEN)
+
+
+class Delivery:
+    """The outbox, who sends it, and the numbered batches for state.db.
+
+    `log` says what happened once, `trouble` says what lasts: key, text ('' ends it), kind.
+    """
+
+    def __init__(
+        self,
+        state: State,
+        sender: Sender,
+        log: journal.Log,
+        trouble: Callable[[str, str, journal.Kind], object],
+    ) -> None:
+        """Nothing waits."""
+        self.sender = sender
+        self.delivered_total = 0
+        self._failed_total = 0
+        self._state = state
+        self._log = log
+        self._trouble = trouble
+        self._outbox = Outbox()
+        self._sending = False
+        self._commits = 0
+        self._confirmed = 0
+        self._written = True
+
+    def __len__(self) -> int:
+        """Return how many mails wait."""
+        return len(self._outbox)
+
+    def awaits_state(self) -> bool:
+        """Whether state.db has not answered for every batch."""
+        return self._confirmed < self._commits
+
+    def busy(self) -> bool:
+        """Whether a mail or a batch is under way."""
+        return self._sending or self.awaits_state()
+
+    def durable(self) -> bool:
+        """Whether all that was asked for is written, as far as state.db has answered."""
+        return self._written and not self.awaits_state()
+
+    def commit(self, put: Mapping[str, str], rows: Iterable[OutboxRow], now: float) -> None:
+        """Take mails, and ask for them to be written with what changed beside them."""
+        self._commits += 1
+        added = [out for row in rows for out in self._outbox.add(row, now, self._commits)]
+        self._state.commit(Batch(self._commits, put=put, add=tuple(added)))
+
+    def committed(self, event: Committed) -> None:
+        """Take note of what state.db answered."""
+        self._confirmed = max(self._confirmed, event.sequence)
+        self._written = not event.error
+        self._outbox.committed(event)
+
+    def restore(self, rows: Iterable[OutboxRow], now: float) -> None:
+        """Take the mails that waited when the program ended."""
+        self._outbox.restore(rows, now)
+
+    def step(self, now: float) -> None:
+        """Send what is due, unless a mail is under way."""
+        if self._sending:
+            return
+        # A kill must not make us forget that the server may have a mail.
+        marked = self._outbox.begin(now, self._commits + 1)
+        if marked is not None:
+            self._write(marked)
+        row = self._outbox.next(now)
+        if row is not None:
+            self._sending = True
+            self.sender.submit(OutboundMail(row.message_id, row.recipients_pending, row.data))
+
+    def sent(self, result: SendResult, now: float) -> None:
+        """Take note of what became of the mail under way."""
+        self._sending = False
+        row = self._outbox.row(result.message_id)
+        batch, problem = self._outbox.sent(result, now, self._commits + 1)
+        self._write(batch)
+        if result.delivered:
+            self.delivered_total += 1
+            self._log.send(
+                journal.MAIL_DELIVERED,
+                6,
+                f"mail {result.message_id}: {', '.join(result.delivered)}: {result.answer}",
+                IOWARDEN_INCIDENT="" if row is None else row.incident,
+            )
+        if problem:
+            self._failed_total += 1
+        self._trouble("mail", problem, journal.MAIL_FAILED)
+
+    def look(self, now: float, limit_seconds: float) -> None:
+        """Say in the journal what no mail can say: that mails wait, or are given up."""
+        overdue = self._outbox.overdue(now, limit_seconds)
+        if overdue is not None:
+            priority, text = overdue
+            self._log.send(journal.MAIL_FAILED, priority, text)
+        batch, lines = self._outbox.drop_refused(now, self._commits + 1)
+        if lines:
+            self._write(batch)
+        for line in lines:
+            self._log.send(journal.MAIL_FAILED, 3, line)
+
+    def retry_refused(self, recipients: tuple[str, ...], now: float) -> None:
+        """Try what was refused for good again, to whoever is mailed today."""
+        batch = self._outbox.retry_refused(recipients, now, self._commits + 1)
+        if batch.add or batch.remove:
+            self._write(batch)
+
+    def samples(self, now: float) -> list[Sample]:
+        """Return the samples of FAMILIES."""
+        since = self._state.unwritten_since
+        waited = 0.0 if since is None else time.monotonic() - since
+        return [
+            (_MAILS.name, (("result", "delivered"),), float(self.delivered_total)),
+            (_MAILS.name, (("result", "failed"),), float(self._failed_total)),
+            (_WAITING.name, (), float(len(self._outbox))),
+            (_REFUSED.name, (), float(self._outbox.refused())),
+            (_OLDEST.name, (), self._outbox.oldest_unsent_seconds(now) or 0.0),
+            (_UNWRITTEN.name, (), round(waited, 3)),
+        ]
+
+    def _write(self, batch: Batch) -> None:
+        self._commits += 1
+        self._state.commit(batch)
