@@ -1,0 +1,69 @@
+"""Announcements of devices that were lost: what they said is found by looking."""
+
+from __future__ import annotations
+
+import dataclasses
+import queue
+import threading
+from typing import TYPE_CHECKING
+
+from support.smtp import DEADLINE_SECONDS
+
+from iowarden.collectors import table
+from iowarden.collectors.files import Root
+from iowarden.collectors.uevents import Batch
+from iowarden.daemon import config, journal, mail
+from iowarden.daemon.clock import SystemClock
+from iowarden.daemon.exposition import Exposition
+from iowarden.daemon.loop import Loop, Parts, Stop
+from iowarden.daemon.readers import Readers
+from iowarden.daemon.state import State
+from iowarden.rules.engine import Engine
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_lost_announcements_have_the_devices_listed_anew(tmp_path: Path) -> None:
+    """The kernel's queue overflowed: '/sys/block' is read now, not when its 60 s are over."""
+    (tmp_path / "root/sys/block").mkdir(parents=True)
+    listed: queue.SimpleQueue[str] = queue.SimpleQueue()
+
+    def seen(path: str, _: bytes) -> None:
+        if path == "/sys/block/":
+            listed.put(path)
+
+    block = next(source for source in table.SOURCES if source.name == "block")
+    settings = config.parse(f"state_directory: {tmp_path}\n", "test")
+    events: queue.SimpleQueue[object] = queue.SimpleQueue()
+    clock = SystemClock()
+    readers = Readers(
+        [dataclasses.replace(block, may_hang=False)],
+        settings.period_seconds,
+        lambda: Root(str(tmp_path / "root"), seen=seen),
+        clock.now,
+        events.put,
+    )
+    loop = Loop(
+        Parts(
+            config=settings,
+            clock=clock,
+            engine=Engine([], readers.sources, clock.now()),
+            readers=readers,
+            events=events,
+            log=journal.Log(level="error"),
+            state=State(str(tmp_path / "state.db"), events.put),
+            sender=mail.Sender(mail.MaildirSettings(str(tmp_path / "Maildir")), events.put),
+            recipients=("root@localhost",),
+            exposition=Exposition(print),
+            notify=lambda _: None,
+        )
+    )
+    thread = threading.Thread(target=loop.run, args=(None,), daemon=True)
+    thread.start()
+    listed.get(timeout=DEADLINE_SECONDS)
+    events.put(Batch((), "No buffer space available"))
+    listed.get(timeout=DEADLINE_SECONDS)
+    events.put(Stop("the end of the test"))
+    thread.join(DEADLINE_SECONDS)
+    assert not thread.is_alive()
