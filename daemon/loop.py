@@ -510,8 +510,8 @@ class Loop:
             return []
         good = sum(s.outcome() is Outcome.OK for s in self._engine.statuses())
         heartbeat = (
-            f"iowarden watches: {good} sources read, {self._mails.delivered_total} mails"
-            " delivered since its start"
+            f"iowarden watches: {good} sources read;"
+            f" mails delivered since its start: {self._mails.delivered_total}"
         )
         self._digest, weekly = digest.weekly(
             self._digest,
@@ -770,7 +770,7 @@ class Loop:
         topology = self._topology()
         leaves = 0 if topology is None else len(topology.leaves)
         return (
-            f"ready: {good} of {len(status)} sources read, {leaves} disks,"
+            f"ready: {good} of {len(status)} sources read, {leaves} disk{'s'[: leaves != 1]},"
             f" {self._engine.active_rules()} rules"
         )
 
