@@ -132,9 +132,17 @@ def arrival(
     now: float,
     realtime_seconds: float,
 ) -> tuple[Digest, Notice]:
-    """Return the mail about what was found at first sight, and the digest without it."""
+    """Return the mail about what was found at first sight, and the digest without it.
+
+    What began in the first minute is not in it: that has an incident and a mail of its own.
+    """
     found = sorted(
-        (a for a in alerts if a.active or (a.state is State.PENDING and lasting(a))),
+        (
+            a
+            for a in alerts
+            if (a.active or a.state is State.PENDING)
+            and (lasting(a) or (a.active and a.severity < Severity.WARNING))
+        ),
         key=lambda a: (-a.severity, a.name, a.object, a.labels),
     )
     worst = max((a.severity for a in found), default=Severity.INFO)

@@ -13,9 +13,20 @@ from iowarden.rules.notice import Severity
 WEEK = 7 * 86_400.0
 
 
-def alert(name: str, device: str, severity: str = "info", state: State = State.FIRING) -> Alert:
-    """An alert of a disk, with advice."""
-    labels = (("alertname", name), ("device", device), ("severity", severity))
+def alert(
+    name: str,
+    device: str,
+    severity: str = "info",
+    state: State = State.FIRING,
+    condition: str = "M5",
+) -> Alert:
+    """An alert of a disk, with advice; of what lasts unless another condition is given."""
+    labels = (
+        ("alertname", name),
+        ("condition", condition),
+        ("device", device),
+        ("severity", severity),
+    )
     texts = (("summary", f"{name} is so"), ("advice", f"Mend {name}."))
     return Alert(name, labels, state, 1.0, texts, 0.0, 0.0, subject=f"disk {device}", object=device)
 
@@ -45,18 +56,22 @@ def test_a_setting_of_forty_disks_is_one_line_and_one_advice() -> None:
 
 
 def test_the_worst_comes_first_and_gives_the_mail_its_severity() -> None:
-    """Information, a critical one and a warning; what is over or pending is not there."""
+    """Information, a critical one and a warning; what is over is not there.
+
+    What hangs just now is a mail of its own; what lasts and waits for its time is there.
+    """
     alerts = [
         alert("A", "sda"),
         alert("B", "sda", "critical"),
         alert("C", "sda", "warning"),
-        alert("D", "sda", "critical", State.PENDING),
+        alert("D", "sda", "critical", condition="B1"),
+        alert("F", "sda", "warning", State.PENDING),
         alert("E", "sda", "critical", State.RESOLVED),
     ]
     _, notice = digest.arrival(Digest(), alerts, (), install="x", now=0.0, realtime_seconds=0.0)
     assert notice.severity is Severity.CRITICAL
-    assert notice.summary == "3 findings: B is so"
-    assert [line.split()[1] for line in notice.happened] == ["B", "C", "A"]
+    assert notice.summary == "4 findings: B is so"
+    assert [line.split()[1] for line in notice.happened] == ["B", "C", "F", "A"]
 
 
 def test_a_finding_that_is_a_warning_and_critical_is_critical_and_one() -> None:
