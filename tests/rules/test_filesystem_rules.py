@@ -6,15 +6,12 @@ import shutil
 from typing import TYPE_CHECKING
 
 import pytest
-from support.host import Host
-from support.recordings import write_tree
+from support.simulation import Looks
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from iowarden.rules.engine import Engine
 
-START = 1_800_000_000.0
 HOUR = 3600.0
 BLOCK = 4096
 GIB = 2**30
@@ -27,21 +24,15 @@ HEALTHY = "rw,errors=remount-ro"
 UUID = "0b1c2d3e-0000-4000-8000-000000000001"
 
 
-class Machine:
+class Machine(Looks):
     """A host with '/' on sda1 (ext4), as files; time passes in looks."""
 
     def __init__(self, tmp_path: Path) -> None:
-        self.directory = tmp_path / "root"
-        self.host = Host(self.directory)
-        self.now = START
+        super().__init__(tmp_path)
         self.write({"/proc/diskstats": DISKSTATS, "/etc/fstab": "UUID=1 / ext4 defaults 0 1\n"})
         self.mount()
         self.used(0.5)
         self.errors(0)
-
-    def write(self, files: dict[str, str | bytes | None]) -> None:
-        """Write files of the kernel."""
-        write_tree(self.directory, files)
 
     def mount(self, mount: str = "rw", superblock: str = HEALTHY, more: str = "") -> None:
         """Mount '/' with these options of the mount and of the file system."""
@@ -82,25 +73,6 @@ class Machine:
             }
         self.write(files)
 
-    def look(self, times: int = 1, every: float = 15.0) -> None:
-        """Let time pass."""
-        for _ in range(times):
-            self.host.tick(self.now - START + 1000.0, self.now)
-            self.now += every
-
-    def restart(self) -> None:
-        """Start the program anew, with what it keeps."""
-        before = self.host.engine
-        assert before is not None
-        memory, devices, alerts = before.remember(), before.known_devices(), before.alerts()
-        self.host.engine = None
-        self.host._due.clear()
-        self.look()
-        after: Engine | None = self.host.engine
-        assert after is not None
-        after.recall(memory, devices)
-        after.restore(alerts)
-
     @property
     def fired(self) -> list[tuple[str, str]]:
         """Name and severity of every alert of a file system, in order."""
@@ -109,20 +81,6 @@ class Machine:
             for _, name, level in self.host.fired
             if "FileSystem" in name or "Btrfs" in name
         ]
-
-    def summary(self, name: str) -> str:
-        """Return what the first alert of this name says."""
-        assert self.host.engine is not None
-        return next(
-            a.annotation("summary")
-            for a in self.host.engine.alerts()
-            if a.name == name and a.active
-        )
-
-    def states(self, name: str) -> set[str]:
-        """Return the states of all alerts of this name."""
-        assert self.host.engine is not None
-        return {a.state.value for a in self.host.engine.alerts() if a.name == name}
 
 
 @pytest.fixture

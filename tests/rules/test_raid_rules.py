@@ -6,27 +6,22 @@ import shutil
 from typing import TYPE_CHECKING
 
 import pytest
-from support.host import Host
-from support.recordings import write_tree
+from support.simulation import Looks
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from iowarden.rules.engine import Engine
 
-START = 1_800_000_000.0
 DAY = 86_400.0
 DISKS = ("sda", "sdb", "sdc", "sdd")
 SECTORS = 1_953_525_168
 
 
-class Machine:
+class Machine(Looks):
     """A host with disks and an array 'md0' on their first partitions, as files."""
 
     def __init__(self, tmp_path: Path, level: str = "raid5", members: int = 3) -> None:
-        self.directory = tmp_path / "root"
-        self.host = Host(self.directory)
-        self.now = START
+        super().__init__(tmp_path)
         self.level = level
         self.raid_disks = members
         self.members = [f"{name}1" for name in DISKS[:members]]
@@ -38,10 +33,6 @@ class Machine:
         self.array()
         for member in self.members:
             self.member(member)
-
-    def write(self, files: dict[str, str | bytes | None]) -> None:
-        """Write files of the kernel."""
-        write_tree(self.directory, files)
 
     def disk(
         self, name: str, *, sectors: int = SECTORS, read_only: int = 0, state: str = "running"
@@ -109,25 +100,6 @@ class Machine:
             }
         )
 
-    def look(self, times: int = 1, every: float = 15.0) -> None:
-        """Let time pass."""
-        for _ in range(times):
-            self.host.tick(self.now - START + 1000.0, self.now)
-            self.now += every
-
-    def restart(self) -> None:
-        """Start the program anew, with what it keeps."""
-        before = self.host.engine
-        assert before is not None
-        memory, devices, alerts = before.remember(), before.known_devices(), before.alerts()
-        self.host.engine = None
-        self.host._due.clear()
-        self.look()
-        after: Engine | None = self.host.engine
-        assert after is not None
-        after.recall(memory, devices)
-        after.restore(alerts)
-
     @property
     def fired(self) -> list[tuple[str, str]]:
         """Name and severity of every alert of an array or a disk's state that mails, in order."""
@@ -137,20 +109,6 @@ class Machine:
             for _, name, level in self.host.fired
             if name.startswith(own) and level != "info"
         ]
-
-    def summary(self, name: str) -> str:
-        """Return what the first active alert of this name says."""
-        assert self.host.engine is not None
-        return next(
-            a.annotation("summary")
-            for a in self.host.engine.alerts()
-            if a.name == name and a.active
-        )
-
-    def states(self, name: str) -> set[str]:
-        """Return the states of all alerts of this name."""
-        assert self.host.engine is not None
-        return {a.state.value for a in self.host.engine.alerts() if a.name == name}
 
 
 @pytest.fixture

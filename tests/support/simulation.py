@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from iowarden.rules.engine import Engine
+
 PAGE = 4096
 START = 1_800_000_000.0
 UPTIME = 1000.0
@@ -115,3 +117,48 @@ class Simulation:
             self.directory, {p: text for p, text in files.items() if self._written.get(p) != text}
         )
         self._written.update(files)
+
+
+class Looks:
+    """A host as files that a test writes; time passes in looks of the whole program's pipeline."""
+
+    def __init__(self, tmp_path: Path) -> None:
+        """Start with no file at all."""
+        self.directory = tmp_path / "root"
+        self.host = Host(self.directory)
+        self.now = START
+
+    def write(self, files: Mapping[str, str | bytes | None]) -> None:
+        """Write files of the kernel."""
+        write_tree(self.directory, files)
+
+    def look(self, times: int = 1, every: float = 15.0) -> None:
+        """Let time pass."""
+        for _ in range(times):
+            self.host.tick(self.now - START + UPTIME, self.now)
+            self.now += every
+
+    def restart(self) -> None:
+        """Start the program anew, with what it keeps."""
+        before = self._engine()
+        memory, devices, alerts = before.remember(), before.known_devices(), before.alerts()
+        self.host.engine = None
+        self.host._due.clear()
+        self.look()
+        after = self._engine()
+        after.recall(memory, devices)
+        after.restore(alerts)
+
+    def summary(self, name: str) -> str:
+        """Return what the first active alert of this name says."""
+        return next(
+            a.annotation("summary") for a in self._engine().alerts() if a.name == name and a.active
+        )
+
+    def states(self, name: str) -> set[str]:
+        """Return the states of all alerts of this name."""
+        return {a.state.value for a in self._engine().alerts() if a.name == name}
+
+    def _engine(self) -> Engine:
+        assert self.host.engine is not None
+        return self.host.engine
