@@ -8,7 +8,7 @@ import sqlite3
 from typing import TYPE_CHECKING
 
 import pytest
-from support.live import Live, text, watched
+from support.live import NOTE, Live, text, watched
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,16 +21,6 @@ RISKY = {
     "/sys/devices/system/node/node0/meminfo": "Node 0 MemTotal: 9 kB\nNode 0 MemFree: 1 kB\n",
     "/sys/devices/system/node/node1/meminfo": "Node 1 MemTotal: 9 kB\nNode 1 MemFree: 1 kB\n",
 }
-NOTE = """\
-groups:
-  - name: mine
-    interval: 5s
-    rules:
-      - alert: LaptopMode
-        expr: iowarden_vm_laptop_mode > 0
-        labels: {severity: notice, condition: X1}
-        annotations: {summary: the disk is kept asleep, advice: Set it to 0.}
-"""
 
 
 def with_findings(tmp_path: Path) -> Live:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from support.live import Live, watched
+from support.live import RULE, Live, watched
 from support.program import Program
 from support.smtp import smtp_server
 
@@ -25,23 +25,13 @@ if TYPE_CHECKING:
 
 GOOD = "iowarden_config_last_reload_successful"
 KEPT = "still running the previous configuration"
-RULE = """\
-groups:
-  - name: mine
-    interval: 5s
-    rules:
-      - alert: LaptopMode
-        expr: iowarden_vm_laptop_mode > 0
-        labels: {{severity: {severity}, condition: X1}}
-        annotations: {{summary: the disk is kept asleep, advice: set it to 0}}
-"""
 ASLEEP = {"/proc/sys/vm/laptop_mode": "5\n"}
 
 
 def write_rule(host_directory: Path, severity: str) -> None:
     """Write or change the rule of an administrator."""
     (host_directory / "rules.d").mkdir(exist_ok=True)
-    (host_directory / "rules.d" / "mine.yaml").write_text(RULE.format(severity=severity))
+    (host_directory / "rules.d" / "mine.yaml").write_text(RULE.replace("SEVERITY", severity))
 
 
 def reload(host: Watched, what: str = "configuration reloaded") -> None:

@@ -6,23 +6,13 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
-from support.live import Live, text, watched
+from support.live import NOTE, Live, text, watched
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 MINUTE, HOUR, DAY, YEAR = 60.0, 3600.0, 86_400.0, 365 * 86_400.0
 BERLIN = {"TZ": "Europe/Berlin"}
-RULES = """\
-groups:
-  - name: mine
-    interval: 5s
-    rules:
-      - alert: LaptopMode
-        expr: iowarden_vm_laptop_mode > 0
-        labels: {severity: notice, condition: X1}
-        annotations: {summary: the disk is kept asleep}
-"""
 
 
 def moment(*date: int) -> float:
@@ -170,7 +160,7 @@ def test_a_week_is_a_week_over_daylight_saving(tmp_path: Path) -> None:
     """The digest comes 168 hours after the start, in spring an hour later by the clock."""
     rules = tmp_path / "rules.d"
     rules.mkdir()
-    (rules / "mine.yaml").write_text(RULES)
+    (rules / "mine.yaml").write_text(NOTE)
     begun = moment(2026, 3, 26, 12, 0, 0)
     live = Live(tmp_path, wall=begun)
     with watched(tmp_path, live, environment=BERLIN) as host:

@@ -24,6 +24,18 @@ if TYPE_CHECKING:
 STEP_SECONDS = 4.0
 """Between two looks further apart than 5 s nobody looked."""
 Files = dict[str, str | bytes | None]
+RULE = """\
+groups:
+  - name: mine
+    interval: 5s
+    rules:
+      - alert: LaptopMode
+        expr: iowarden_vm_laptop_mode > 0
+        labels: {severity: SEVERITY, condition: X1}
+        annotations: {summary: the disk is kept asleep, advice: Set it to 0.}
+"""
+"""A user's rule file; a notice unless a test says otherwise."""
+NOTE = RULE.replace("SEVERITY", "notice")
 
 
 class Live:
