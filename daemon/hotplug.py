@@ -25,7 +25,7 @@ def _run(post: Callable[[Batch], object]) -> None:
             uevents = Uevents()
             while True:
                 post(uevents.wait())
-        except OSError as error:
+        except (OSError, ImportError) as error:  # pyudev says so late that there is no libudev
             post(
                 Batch((), f"no socket for uevents: {error}; trying again in {RETRY_SECONDS:.0f} s")
             )
