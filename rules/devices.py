@@ -167,10 +167,12 @@ def changes(before: Topology, after: Topology, mounts: Iterable[Mount] = ()) -> 
             events.append(Event(Change.RENAMED, there[0], new[there[0]], was=name))
             continue
         carried = _carried(before, name, mounted)
+        # What others carry is looked up for those of this identity only: an adapter may have
+        # taken many disks with it.
         path = any(
-            other in old and new[other].key == own.key and other not in fresh
-            for other in new
-            if set(carried) <= set(_carried(before, other, mounted))
+            set(carried) <= set(_carried(before, other, mounted))
+            for other in old
+            if other in new and other not in fresh and new[other].key == own.key
         )
         if name in fresh and new[name].key != own.key:
             events.append(Event(Change.REPLACED, name, own, new[name].object, carried, path))

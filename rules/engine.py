@@ -255,13 +255,13 @@ class Engine:
             name = status.source.name
             if name in fresh and status.outcome() is Outcome.OK:
                 status.samples = status.source.emit(status.value, names)
-                self._publish(name, status.source.families, status.samples, now)
+                self.publish(name, status.source.families, status.samples, now)
                 self._expose(status)
             elif status.samples and not status.held(now):
                 status.samples = []
-                self._publish(name, status.source.families, (), now)
+                self.publish(name, status.source.families, (), now)
                 self._chunks.pop("node_" + name, None)
-        self._publish("devices", devices.FAMILIES, devices.samples(self._devices), now)
+        self.publish("devices", devices.FAMILIES, devices.samples(self._devices), now)
         told = self._step_signals(fresh, now, uptime_seconds)
         if now - self._refreshed >= REFRESH_SECONDS:
             self._refreshed = now
@@ -322,7 +322,7 @@ class Engine:
                 samples = []
             if samples is not None and (samples or self._signal_samples[group.name]):
                 self._signal_samples[group.name] = samples
-                self._publish("signal_" + group.name, group.families, samples, now)
+                self.publish("signal_" + group.name, group.families, samples, now)
         return set(result)
 
     def _paced_by(self, group: str) -> list[str]:
@@ -388,12 +388,10 @@ class Engine:
     def publish(
         self, name: str, families: Sequence[Family], samples: Sequence[Sample], now: float
     ) -> None:
-        """Take what the program says of itself, for '/metrics' and for the rules."""
-        self._publish(name, families, samples, now)
+        """Take series of this name for '/metrics' and for the rules.
 
-    def _publish(
-        self, name: str, families: Sequence[Family], samples: Sequence[Sample], now: float
-    ) -> None:
+        The engine's own go this way, and what the program says of itself.
+        """
         self._feed(name, samples, now)
         before = self._chunks.get(name)
         if before is not None and self._published.get(name) is samples:
@@ -451,7 +449,7 @@ class Engine:
             lost = status.silent() and not status.held(now)
             silent = now - status.since_seconds if lost and status.since_seconds else 0.0
             samples.append(("iowarden_collector_silent_seconds", labels, silent))
-        self._publish("collectors", COLLECTOR_FAMILIES, samples, now)
+        self.publish("collectors", COLLECTOR_FAMILIES, samples, now)
 
     # --- evaluation
 
@@ -520,15 +518,17 @@ class Engine:
             yield replace(change, alert=alert)
 
     def _part_with_others(self, index: int, now: float) -> list[life.Transition]:
-        """Set the active alerts aside that are about a disk whose name another one has now."""
+        """Set the active alerts aside that are about a disk which has lost its name."""
         changes: list[life.Transition] = []
         for key, alert in list(self._alerts[index].items()):
             if not alert.active or not alert.subject.startswith("disk "):
                 continue
             own = devices.subject(self._topology(), self._devices, key)
-            if own.key == alert.subject or not own.key.startswith("disk "):
+            replaced = own.key.startswith("disk ")
+            if own.key == alert.subject or not (replaced or self._present(alert.subject)):
                 continue
-            after = life.silence(alert, f"{alert.object} is gone; {own.object} has its name", now)
+            what = f"is gone; {own.object} has its name" if replaced else "has another name now"
+            after = life.silence(alert, f"{alert.object} {what}", now)
             del self._alerts[index][key]
             self._orphans[after.key] = after
             if after is not alert:
@@ -538,20 +538,23 @@ class Engine:
     def _settle_orphans(self, now: float) -> list[life.Transition]:
         """End the alerts of disks that came back, under whichever name, or are forgotten."""
         changes: list[life.Transition] = []
-        topology = self._topology()
+        known = self._topology() is not None
         for key, alert in list(self._orphans.items()):
+            if alert.state is life.State.RESOLVED:  # the incidents have seen it by now
+                del self._orphans[key]
+                continue
             index = self._rule_of(alert)
             since = alert.unknown_seconds if alert.unknown_seconds is not None else now
             if index is None or now - since > FORGOTTEN_SECONDS:
                 after = replace(alert, state=life.State.INACTIVE, resolved_seconds=now)
-            elif topology is not None and any(
-                devices.identity(topology, name).key == alert.subject for name in topology.leaves
-            ):
+            elif known and self._present(alert.subject):
                 # It is judged under its new name from here on.
                 after = replace(alert, state=life.State.RESOLVED, resolved_seconds=now)
             else:
                 continue
             del self._orphans[key]
+            if after.state is life.State.RESOLVED:
+                self._orphans[key] = after
             changes.append(life.Transition(after, alert.state))
         return changes
 
@@ -696,9 +699,9 @@ class Engine:
                 recent[alert.labels] = float(len(alert.recent_firings))
         samples += [("iowarden_alerts", labels, 1.0) for labels in states]
         samples += [(RECENT, labels, count) for labels, count in recent.items()]
-        self._publish("alerts", ALERT_FAMILIES, samples, now)
+        self.publish("alerts", ALERT_FAMILIES, samples, now)
         failures = [(name, float(self._failures.get(name, 0))) for name in self._rule_names]
-        self._publish(
+        self.publish(
             "rules",
             RULE_FAMILIES,
             [
@@ -751,6 +754,8 @@ class Engine:
         about_disk = subject.startswith("disk ") or any(name == "disk" for name, _ in labels)
         if about_disk and not self._present(subject):
             return False
+        if subject.startswith("disk "):  # it is there, perhaps by another name
+            labels = tuple(pair for pair in labels if pair[0] != "device")
         known = False
         before = life.severity(dict(labels).get("severity", ""))
         for index, rule in enumerate(self._rules):

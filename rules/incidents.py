@@ -325,7 +325,7 @@ def _not_explained(book: _Book, active: list[Alert]) -> list[Alert]:
     def is_explained(alert: Alert) -> bool:
         collector = alert.label("collector")
         return alert.label("condition").startswith(explained) or bool(
-            collector and any(f"; {reason}".find(f"; {collector} ") >= 0 for reason in reasons)
+            collector and any(f"; {collector} " in f"; {reason}" for reason in reasons)
         )
 
     return [a for a in active if a.key in told or not is_explained(a)]

@@ -237,6 +237,34 @@ def test_a_disk_that_vanishes_while_it_hangs_is_not_well(machine: Simulation) ->
     }
 
 
+def test_a_disk_that_comes_back_after_another_took_its_name_is_well(machine: Simulation) -> None:
+    """S1 hung and was pulled, S9 got its name; S1 comes back as sdc, and its all clear comes."""
+    machine.run(80, in_flight=HUNG)
+    machine.pull_disk("sda")
+    machine.add_disk("sda", "S9")
+    machine.run(20)
+    machine.add_disk("sdc", "S1")
+    machine.host.announced()
+    machine.run(5)
+    engine = machine.host.engine
+    assert engine is not None
+    assert [a for a in engine.alerts() if a.name == "DeviceStall" and a.active] == []
+    machine.run(640)
+    assert machine.host.reasons()[-1] == "all clear"
+
+
+def test_a_disk_that_comes_back_under_another_name_is_well(machine: Simulation) -> None:
+    """S1 hung as sda, was pulled and comes back as sdc: the incident goes on to its all clear."""
+    machine.run(80, in_flight=HUNG)
+    machine.pull_disk("sda")
+    machine.run(20)
+    machine.add_disk("sdc", "S1")
+    machine.host.announced()
+    machine.run(640)
+    assert machine.host.reasons()[-1] == "all clear"
+    assert len({mail.due.incident.identifier for mail in machine.host.mails}) == 1
+
+
 def test_the_next_disk_of_a_name_has_an_incident_of_its_own(machine: Simulation) -> None:
     """The new sda hangs as well: a second disk is a second incident, the first stays open."""
     machine.run(60, in_flight=HUNG)
