@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import email
 import email.policy
+import json
 import queue
 import signal
 import sqlite3
@@ -421,3 +422,17 @@ def test_a_journal_that_stops_reading_stops_nothing(
         program.caught_up()
         assert program.metrics()["iowarden_log_lost_total"] > 0
         journald.process.send_signal(signal.SIGCONT)
+
+
+def test_what_the_signals_learnt_outlives_a_kill(
+    stall: Feed, tmp_path: Path, programs: list[Program]
+) -> None:
+    """How fast the disk usually is takes long to learn: it is in state.db ten minutes later."""
+    program = started(programs, Program(tmp_path, stall))
+    stall.give()
+    program.caught_up()
+    program.end(signal.SIGKILL)
+    with contextlib.closing(sqlite3.connect(program.state / "state.db")) as state:
+        query = "SELECT text FROM document WHERE name = 'signals'"
+        (text,) = state.execute(query).fetchone()
+    assert json.loads(text)["bandwidths"]
