@@ -9,13 +9,19 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.vocabulary import AbsentError, ReadError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+
+    Probe = Callable[[str, Sequence[str], float], str]
+    """Verb, arguments, seconds; what the probe answers, as JSON. Errors: as Root.ask."""
 
 LIMIT_BYTES = 4 * 1024 * 1024
 """No kernel text we read comes near: 5,000 lines of '/proc/diskstats' are 0.6 MB."""
 
 _CHUNK_BYTES = 65_536
 """Beyond 128 KiB each read maps and unmaps its buffer: thrice the cost of '/proc/stat'."""
+
+PROBE = "/.probe/"
+"""Below a root that is not this machine: the directory of what the probe answered."""
 
 STATVFS = "/.statvfs"
 """Below a root that is not this machine: the file, in a mount point, with the text of statvfs."""
@@ -40,16 +46,19 @@ class Root:
         seen: Callable[[str, bytes], None] | None = None,
         *,
         recorded: bool = False,
+        probe: Probe | None = None,
     ) -> None:
         """Open nothing yet. `seen` is told every text read and every directory listed.
 
         `recorded`: a recording is played, where an empty directory was listed and never read.
+        `probe` asks the helper that runs as root; None: there is none.
         """
         self.path = path.rstrip("/")
         self.page_size_bytes = page_size_bytes or os.sysconf("SC_PAGE_SIZE")
         self._kept: dict[str, int] = {}
         self._seen = seen
         self._recorded = recorded
+        self._probe = probe
         self.last: tuple[str, bytes] = ("", b"")
         """Path and content of the file read last: what a parser may not understand."""
 
@@ -143,6 +152,25 @@ class Root:
             self._seen(*self.last)
         return text
 
+    def ask(self, verb: str, *arguments: str, deadline_seconds: float = 30.0) -> str:
+        """Return what the probe, which runs as root, answers: one JSON object as text.
+
+        Blocks until the deadline at most. Below another root the text is a file, `probe_path`.
+        Errors: AbsentError (no probe, or it has no such program), ReadError, StuckError.
+        """
+        name = probe_path(verb, arguments)
+        if self.path:
+            return self.read(name)
+        if self._probe is None:
+            raise AbsentError(
+                f"'{verb}': only root may ask that, and no probe runs beside iowarden"
+            )
+        text = self._probe(verb, arguments, deadline_seconds)
+        self.last = (name, text.encode())
+        if self._seen is not None:
+            self._seen(*self.last)
+        return text
+
     def close(self) -> None:
         """Close the kept descriptors."""
         while self._kept:
@@ -173,6 +201,11 @@ class Root:
         if self._seen is not None:
             self._seen(path, data)
         return data
+
+
+def probe_path(verb: str, arguments: Sequence[str]) -> str:
+    """Return where a recording keeps an answer of the probe: '/.probe/statvfs !srv!backup'."""
+    return PROBE + " ".join((verb, *arguments)).replace("/", "!")
 
 
 def _translated(path: str, error: OSError) -> AbsentError | ReadError:

@@ -41,6 +41,7 @@ from iowarden.collectors.vocabulary import (
     ReadError,
     Reading,
     Sample,
+    StuckError,
     trace,
 )
 
@@ -361,6 +362,8 @@ def collect(source: Source, root: Root, clock: Callable[[], float]) -> Reading:
         outcome = Outcome.OK
     except AbsentError as problem:
         outcome, error = Outcome.ABSENT, str(problem)
+    except StuckError as problem:
+        outcome, error = Outcome.STUCK, str(problem)
     except ReadError as problem:
         outcome, error = Outcome.FAILED, str(problem)
     except ParseError as problem:

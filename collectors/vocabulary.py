@@ -49,6 +49,10 @@ class ReadError(Exception):
     """The source is there and could not be read."""
 
 
+class StuckError(ReadError):
+    """What was to read it is in the kernel and does not come back."""
+
+
 class ParseError(ValueError):
     """The text of a source is not what its grammar allows."""
 

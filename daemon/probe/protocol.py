@@ -1,0 +1,278 @@
+"""What daemon and probe say to each other: frames of JSON on a local stream socket. Pure.
+
+A frame is a length of 4 bytes, most significant first, and so many bytes of one JSON object. The
+daemon begins with `{"hello": {"version": 1}}`, the probe answers alike with what it has; then
+requests and answers follow in any order, told apart by the daemon's `id`. Only the answer to `kmsg`
+brings a descriptor, with the first byte of its frame (unix(7), SCM_RIGHTS).
+
+    {"id": 7, "verb": "run", "arguments": ["smartctl", "--json=c", "-a", "/dev/sda"],
+     "deadline_seconds": 30, "limit_bytes": 8388608}
+    {"cancel": 7}
+
+    {"id": 7, "outcome": "done", "error": "", "duration_seconds": 0.3, "value": {...}}
+    {"stuck": [...]}                                  unasked, when a program hangs or ends hanging
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import json
+import math
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+_T = TypeVar("_T")
+
+VERSION = 1
+LENGTH_BYTES = 4
+MOST_REQUEST_BYTES = 64 * 1024
+"""A frame from the daemon; the longest argument list allowed is a tenth of that."""
+MOST_REPLY_BYTES = 8 * 1024 * 1024
+"""A frame from the probe, unless the request asks for less."""
+MOST_DEADLINE_SECONDS = 600.0
+MOST_ARGUMENTS = 64
+
+
+class Outcome(enum.StrEnum):
+    """What a request came to; only `done` brings a value."""
+
+    DONE = "done"
+    """It ran to its end in time; how a program ended is data in the value."""
+    REFUSED = "refused"
+    """It is not on the list, or not a request at all."""
+    BUSY = "busy"
+    """Another program was at the controller until the deadline."""
+    TIMEOUT = "timeout"
+    """It was killed at the deadline, and is gone."""
+    STUCK = "stuck"
+    """It was killed and lives on; or one like that is at the controller."""
+    OVERFLOW = "overflow"
+    """It said more than the limit; it was killed, and nothing of it is used."""
+    FAILED = "failed"
+    """It could not be started or read; the error says why."""
+    CANCELLED = "cancelled"
+
+
+class ProtocolError(ValueError):
+    """The other side says what this protocol does not know; the connection is of no more use."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Do something. Units: `deadline_seconds` counts waiting and running, from its arrival."""
+
+    identifier: int
+    verb: str
+    arguments: tuple[str, ...] = ()
+    deadline_seconds: float = 30.0
+    limit_bytes: int = MOST_REPLY_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """Nobody waits for the answer any more: kill what runs for it."""
+
+    identifier: int
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What became of a request. `value` is the verb's own."""
+
+    identifier: int
+    outcome: Outcome
+    error: str = ""
+    value: dict[str, Any] = field(default_factory=dict)
+    duration_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Stuck:
+    """A program that was killed and lives on, in the kernel. Units: `since_seconds` is Unix time.
+
+    Fields: `start_ticks` tells it from a later process of its number (proc(5), starttime);
+    `controllers` are what no second program may be started at; `devices` are the block devices it
+    was asked about ('sda'), as far as its arguments name them.
+    """
+
+    pid: int
+    start_ticks: int
+    arguments: tuple[str, ...]
+    controllers: tuple[str, ...]
+    devices: tuple[str, ...]
+    since_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """The first frame of either side. Of the probe: the programs it found, by name and path."""
+
+    version: int = VERSION
+    programs: dict[str, str] = field(default_factory=dict)
+    stuck: tuple[Stuck, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StuckNow:
+    """All programs that are stuck now; sent when that changed."""
+
+    stuck: tuple[Stuck, ...]
+
+
+Message = Hello | Request | Cancel | Answer | StuckNow
+
+
+def encode(message: Message) -> bytes:
+    """Return a message as a frame."""
+    body = json.dumps(_plain(message), separators=(",", ":")).encode("ascii")
+    return len(body).to_bytes(LENGTH_BYTES, "big") + body
+
+
+class Decoder:
+    """Makes messages of the bytes of one connection, however they are cut."""
+
+    def __init__(self, most_bytes: int) -> None:
+        """Take frames of at most so many bytes."""
+        self._most_bytes = most_bytes
+        self._buffer = bytearray()
+
+    def feed(self, received: bytes) -> list[Message]:
+        """Return the messages that are whole now. Errors: ProtocolError; then nothing more works.
+
+        Memory: never more than one frame, and what was received at once.
+        """
+        self._buffer += received
+        messages: list[Message] = []
+        at = 0
+        while len(self._buffer) - at >= LENGTH_BYTES:
+            size = int.from_bytes(self._buffer[at : at + LENGTH_BYTES], "big")
+            if size > self._most_bytes:
+                message = f"expected a frame of at most {self._most_bytes} bytes, got one of {size}"
+                raise ProtocolError(message)
+            end = at + LENGTH_BYTES + size
+            if len(self._buffer) < end:
+                break
+            messages.append(decode(bytes(self._buffer[at + LENGTH_BYTES : end])))
+            at = end
+        del self._buffer[:at]
+        return messages
+
+    def waiting(self) -> bool:
+        """Whether part of a frame is there: the other side owes the rest."""
+        return bool(self._buffer)
+
+
+def decode(body: bytes) -> Message:
+    """Return the message that a frame holds. Errors: ProtocolError."""
+    try:
+        return _message(json.loads(body))
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        message = f"expected a message as JSON, got {body[:80]!r}: {type(error).__name__}: {error}"
+        raise ProtocolError(message) from error
+
+
+def _message(found: Any) -> Message:  # noqa: ANN401 - whatever the other side sent
+    _expect(found, dict, "the frame")
+    if "hello" in found:
+        hello = _field(found, "hello", dict)
+        programs = _field(hello, "programs", dict, {})
+        for name, path in programs.items():
+            _expect(path, str, f"'programs.{name}'")
+        return Hello(_field(hello, "version", int), programs, _all_stuck(hello.get("stuck", [])))
+    if "cancel" in found:
+        return Cancel(_field(found, "cancel", int))
+    if "stuck" in found:
+        return StuckNow(_all_stuck(found["stuck"]))
+    if "verb" in found:
+        deadline = _number(found, "deadline_seconds", 30.0)
+        limit = _field(found, "limit_bytes", int, MOST_REPLY_BYTES)
+        if not 0 < deadline <= MOST_DEADLINE_SECONDS:
+            raise ValueError(f"'deadline_seconds': expected up to {MOST_DEADLINE_SECONDS:.0f}")
+        if not 0 < limit <= MOST_REPLY_BYTES:
+            raise ValueError(f"'limit_bytes': expected up to {MOST_REPLY_BYTES}")
+        arguments = _texts(found.get("arguments", []), "arguments")
+        if len(arguments) > MOST_ARGUMENTS:
+            raise ValueError(f"'arguments': expected up to {MOST_ARGUMENTS}")
+        return Request(
+            _field(found, "id", int), _field(found, "verb", str), arguments, deadline, limit
+        )
+    return Answer(
+        _field(found, "id", int),
+        Outcome(_field(found, "outcome", str)),
+        _field(found, "error", str, ""),
+        _field(found, "value", dict, {}),
+        _number(found, "duration_seconds", 0.0),
+    )
+
+
+def _all_stuck(found: Any) -> tuple[Stuck, ...]:  # noqa: ANN401 - whatever the other side sent
+    _expect(found, list, "'stuck'")
+    return tuple(_stuck(each) for each in found)
+
+
+def _stuck(found: Any) -> Stuck:  # noqa: ANN401 - whatever the other side sent
+    _expect(found, dict, "an item of 'stuck'")
+    return Stuck(
+        _field(found, "pid", int),
+        _field(found, "start_ticks", int),
+        _texts(found["arguments"], "arguments"),
+        _texts(found["controllers"], "controllers"),
+        _texts(found["devices"], "devices"),
+        _number(found, "since_seconds"),
+    )
+
+
+def _plain(message: Message) -> dict[str, Any]:
+    match message:
+        case Hello(version, programs, stuck):
+            return {"hello": {"version": version, "programs": programs, "stuck": _dicts(stuck)}}
+        case Request(identifier, verb, arguments, deadline_seconds, limit_bytes):
+            return {
+                "id": identifier,
+                "verb": verb,
+                "arguments": arguments,
+                "deadline_seconds": deadline_seconds,
+                "limit_bytes": limit_bytes,
+            }
+        case Cancel(identifier):
+            return {"cancel": identifier}
+        case StuckNow(stuck):
+            return {"stuck": _dicts(stuck)}
+        case Answer(identifier, outcome, error, value, duration_seconds):
+            return {
+                "id": identifier,
+                "outcome": outcome,
+                "error": error,
+                "value": value,
+                "duration_seconds": duration_seconds,
+            }
+
+
+def _dicts(stuck: tuple[Stuck, ...]) -> list[dict[str, Any]]:
+    return [dataclasses.asdict(each) for each in stuck]
+
+
+_MISSING = object()
+
+
+def _field(found: dict[str, Any], name: str, cls: type[_T], default: Any = _MISSING) -> _T:  # noqa: ANN401
+    value = found[name] if default is _MISSING else found.get(name, default)
+    return _expect(value, cls, f"'{name}'")
+
+
+def _number(found: dict[str, Any], name: str, default: Any = _MISSING) -> float:  # noqa: ANN401
+    value = found[name] if default is _MISSING else found.get(name, default)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ValueError(f"'{name}': expected a number, got {value!r:.60}")
+    return float(value)
+
+
+def _texts(found: Any, name: str) -> tuple[str, ...]:  # noqa: ANN401 - whatever was sent
+    return tuple(_expect(text, str, f"an item of '{name}'") for text in _expect(found, list, name))
+
+
+def _expect(value: Any, cls: type[_T], what: str) -> _T:  # noqa: ANN401 - whatever was sent
+    if not isinstance(value, cls) or (isinstance(value, bool) and cls is int):
+        raise TypeError(f"{what}: expected {cls.__name__}, got {value!r:.60}")
+    return value
