@@ -32,6 +32,7 @@ MOST_REPLY_BYTES = 8 * 1024 * 1024
 """A frame from the probe, unless the request asks for less."""
 MOST_DEADLINE_SECONDS = 600.0
 MOST_ARGUMENTS = 64
+_MOST_INTEGER = 2**63
 
 
 class Outcome(enum.StrEnum):
@@ -52,6 +53,8 @@ class Outcome(enum.StrEnum):
     FAILED = "failed"
     """It could not be started or read; the error says why."""
     CANCELLED = "cancelled"
+    MISSING = "missing"
+    """The program is allowed and not installed; to whom asked, it is absent."""
 
 
 class ProtocolError(ValueError):
@@ -124,8 +127,11 @@ Message = Hello | Request | Cancel | Answer | StuckNow
 
 
 def encode(message: Message) -> bytes:
-    """Return a message as a frame."""
-    body = json.dumps(_plain(message), separators=(",", ":")).encode("ascii")
+    """Return a message as a frame. Errors: ValueError for a number that JSON does not have (NaN).
+
+    Text may hold bytes that are no UTF-8 ('surrogateescape'); the other side gets them back.
+    """
+    body = json.dumps(_plain(message), separators=(",", ":"), allow_nan=False).encode("ascii")
     return len(body).to_bytes(LENGTH_BYTES, "big") + body
 
 
@@ -166,10 +172,22 @@ class Decoder:
 def decode(body: bytes) -> Message:
     """Return the message that a frame holds. Errors: ProtocolError."""
     try:
-        return _message(json.loads(body))
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
-        message = f"expected a message as JSON, got {body[:80]!r}: {type(error).__name__}: {error}"
+        return _message(json.loads(body, parse_constant=_refuse, parse_float=_finite))
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
+        fault = f"{type(error).__name__}: {error!s:.200}"
+        message = f"expected a message as JSON, got {body[:80]!r}: {fault}"
         raise ProtocolError(message) from error
+
+
+def _refuse(name: str) -> None:
+    raise ValueError(f"expected a number, got {name}")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"expected a number of at most 64 bits, got {text[:60]}")
+    return number
 
 
 def _message(found: Any) -> Message:  # noqa: ANN401 - whatever the other side sent
@@ -263,8 +281,8 @@ def _field(found: dict[str, Any], name: str, cls: type[_T], default: Any = _MISS
 
 def _number(found: dict[str, Any], name: str, default: Any = _MISSING) -> float:  # noqa: ANN401
     value = found[name] if default is _MISSING else found.get(name, default)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ValueError(f"'{name}': expected a number, got {value!r:.60}")
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"'{name}': expected a number, got {value!r:.60}")
     return float(value)
 
 
@@ -275,4 +293,6 @@ def _texts(found: Any, name: str) -> tuple[str, ...]:  # noqa: ANN401 - whatever
 def _expect(value: Any, cls: type[_T], what: str) -> _T:  # noqa: ANN401 - whatever was sent
     if not isinstance(value, cls) or (isinstance(value, bool) and cls is int):
         raise TypeError(f"{what}: expected {cls.__name__}, got {value!r:.60}")
+    if isinstance(value, int) and abs(value) >= _MOST_INTEGER:
+        raise ValueError(f"{what}: expected an integer of 64 bits, got one of more")
     return value
