@@ -1,0 +1,230 @@
+"""What `iowarden status` and its neighbours are answered: the documents of the control socket. Pure.
+
+The loop makes them, `daemon.codec` turns them into JSON, `daemon.console` shows them. Every field
+has a default, so that a client and a service of different versions understand each other.
+
+    command         arguments                                     answer
+    status          none                                          Status
+    silence add     AddSilence                                    SilenceLine
+    silence list    none                                          Silences
+    silence expire  {"identifier": ID or a prefix of one only}    SilenceLine, as it ended
+    ack             Acknowledge                                   IncidentLine, as it is then
+    events          {"last": 50, "follow": false}                 Events; then {"event": EventLine}
+    query           {"expression": TEXT}                          Result
+
+Units: times are Unix time in seconds; None where there is none. Severities are the words of the
+rules' label: 'critical', 'warning', 'notice', 'info'.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from iowarden.rules.silences import Matcher  # noqa: TC001 - the codec asks for it at run time
+
+
+@dataclass(frozen=True, slots=True)
+class AddSilence:
+    """Ask for a silence. It ends `for_seconds` from now, by the service's clock."""
+
+    matchers: tuple[Matcher, ...] = ()
+    for_seconds: float = 0.0
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledge:
+    """Say that an incident is known, or with `undo` take that back."""
+
+    incident: str = ""
+    """Its identifier, or a prefix that no other open incident has."""
+    reason: str = ""
+    undo: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AcknowledgementLine:
+    """Who said that an incident is known."""
+
+    who: str = ""
+    at_seconds: float = 0.0
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentLine:
+    """An open incident."""
+
+    identifier: str = ""
+    severity: str = ""
+    object: str = ""
+    """'host', or a disk: 'sda (ACME SLOW-HDD, serial SLOW1)'."""
+    opened_seconds: float = 0.0
+    firing: bool = False
+    """False: nothing of it holds any more, its end is awaited."""
+    summary: str = ""
+    mails: int = 0
+    mailed_seconds: float | None = None
+    acknowledged: AcknowledgementLine | None = None
+    silences: tuple[str, ...] = ()
+    """Identifiers of the silences that keep its mails back."""
+
+
+@dataclass(frozen=True, slots=True)
+class AlertLine:
+    """An alert that is pending, firing or unknown."""
+
+    name: str = ""
+    severity: str = ""
+    state: str = ""
+    """Of `rules.alerts.State`."""
+    object: str = ""
+    since_seconds: float = 0.0
+    """Since when its condition holds; of one that is unknown, since when nobody can tell."""
+    summary: str = ""
+    value: str = ""
+    """As text, because NaN and +Inf are no JSON numbers."""
+    labels: dict[str, str] = field(default_factory=dict)
+    unknown_reason: str = ""
+    incident: str = ""
+    """Identifier of its incident, if it has one."""
+    silences: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SourceLine:
+    """A source that is not ok."""
+
+    name: str = ""
+    outcome: str = ""
+    """Of `collectors.vocabulary.Outcome`."""
+    since_seconds: float | None = None
+    """None: it never was ok."""
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MailLine:
+    """Mails nobody has got yet."""
+
+    destination: str = ""
+    """'SMTP server mx1:25', 'Maildir /var/lib/iowarden/Maildir'."""
+    waiting: int = 0
+    refused: int = 0
+    """Of those waiting: refused for good, and tried again after a reload only."""
+    oldest_seconds: float | None = None
+    next_seconds: float | None = None
+    """When it is tried next."""
+    error: str = ""
+    """What the last attempt ended with; '' after a good one."""
+
+
+@dataclass(frozen=True, slots=True)
+class StuckLine:
+    """A program that was killed and lives on in the kernel: a sign of a failing disk."""
+
+    pid: int = 0
+    command: str = ""
+    devices: tuple[str, ...] = ()
+    controllers: tuple[str, ...] = ()
+    since_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeLine:
+    """The probe: the process that runs programs as root."""
+
+    connected: bool = False
+    error: str = ""
+    """Why it is not."""
+    programs: dict[str, str] = field(default_factory=dict)
+    """Path of each program it found, by name."""
+    stuck: tuple[StuckLine, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SilenceLine:
+    """A silence that holds."""
+
+    identifier: str = ""
+    matchers: tuple[Matcher, ...] = ()
+    created_seconds: float = 0.0
+    ends_seconds: float = 0.0
+    reason: str = ""
+    who: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Silences:
+    """All silences that hold, the one that ends first at the top."""
+
+    silences: tuple[SilenceLine, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedReload:
+    """The last reload, where it was refused: the configuration before it is in force."""
+
+    at_seconds: float = 0.0
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What somebody who is woken at three in the morning wants to know; the worst comes first."""
+
+    version: str = ""
+    host: str = ""
+    now_seconds: float = 0.0
+    started_seconds: float = 0.0
+    ready: bool = False
+    """Whether everything was read at least once; before that, silence means nothing."""
+    summary: str = ""
+    """One line that says it all: 'critical: 1 incident, 3 alerts fire'."""
+    incidents: tuple[IncidentLine, ...] = ()
+    alerts: tuple[AlertLine, ...] = ()
+    sources: tuple[SourceLine, ...] = ()
+    """Those that are not ok; what this machine does not have is left out."""
+    sources_ok: int = 0
+    mail: MailLine = field(default_factory=MailLine)
+    probe: ProbeLine = field(default_factory=ProbeLine)
+    silences: tuple[SilenceLine, ...] = ()
+    refused_reload: RefusedReload | None = None
+    troubles: tuple[str, ...] = ()
+    """Other things that hinder the service itself, a sentence each."""
+
+
+@dataclass(frozen=True, slots=True)
+class EventLine:
+    """Something that happened, as the journal has it."""
+
+    at_seconds: float = 0.0
+    severity: str = ""
+    text: str = ""
+    object: str = ""
+    incident: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """The last events, the oldest first."""
+
+    events: tuple[EventLine, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ResultSample:
+    """One line of a query's result; `labels` has the name as '__name__'."""
+
+    labels: dict[str, str] = field(default_factory=dict)
+    value: str = ""
+    """As Prometheus writes it: '1.5e+09', 'NaN', '+Inf'."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What an expression is now. `kind`: 'vector' or 'scalar'."""
+
+    at_seconds: float = 0.0
+    kind: str = "vector"
+    samples: tuple[ResultSample, ...] = ()
