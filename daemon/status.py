@@ -1,4 +1,4 @@
-"""What `iowarden status` and its neighbours are answered: the documents of the control socket. Pure.
+"""What is said over the control socket: documents of `iowarden status` and its neighbours. Pure.
 
 The loop makes them, `daemon.codec` turns them into JSON, `daemon.console` shows them. Every field
 has a default, so that a client and a service of different versions understand each other.
