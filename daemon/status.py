@@ -27,7 +27,8 @@ from iowarden.rules.silences import Matcher  # noqa: TC001 - the codec asks for 
 class AddSilence:
     """Ask for a silence. It ends `for_seconds` from now, by the service's clock."""
 
-    matchers: tuple[Matcher, ...] = ()
+    matchers: tuple[str, ...] = ()
+    """As typed: 'device=sda', 'alertname=~Write.*'; the service reads them, and says what is wrong."""
     for_seconds: float = 0.0
     reason: str = ""
 
