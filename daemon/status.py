@@ -28,7 +28,7 @@ class AddSilence:
     """Ask for a silence. It ends `for_seconds` from now, by the service's clock."""
 
     matchers: tuple[str, ...] = ()
-    """As typed: 'device=sda', 'alertname=~Write.*'; the service reads them, and says what is wrong."""
+    """As typed: 'device=sda', 'alertname=~Write.*'; the service reads them."""
     for_seconds: float = 0.0
     reason: str = ""
 
