@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from iowarden.daemon.mail import Sender
     from iowarden.daemon.state import State
+    from iowarden.daemon.telling import Telling
 
 _MAILS = Family(
     "iowarden_mails_total", "counter", "Mails taken by the server, or attempts that failed."
@@ -49,7 +50,7 @@ class Delivery:
         self,
         state: State,
         sender: Sender,
-        log: journal.Log,
+        log: Telling,
         trouble: Callable[[str, str, journal.Kind], object],
     ) -> None:
         """Nothing waits."""

@@ -22,7 +22,8 @@ from iowarden.daemon.exposition import Snapshot
 from iowarden.daemon.message import local_zone, message_id, render
 from iowarden.daemon.outbox import SendResult
 from iowarden.daemon.state import Committed, OutboxRow, SetAside, StateLoaded
-from iowarden.rules import devices, digest, incidents, report
+from iowarden.daemon.telling import PRIORITY, Telling
+from iowarden.rules import digest, incidents, report
 from iowarden.rules.alerts import Alert, State, Transition
 from iowarden.rules.notice import Evidence, Severity
 from iowarden.rules.quantity import duration
@@ -68,15 +69,6 @@ MOST_PROBLEMS = 10
 """Of a refused configuration, in the log."""
 SETTLE_SECONDS = 2.0
 """How long a recording waits, in real time, for threads at work on the last frame."""
-
-_PRIORITY = {
-    Severity.CRITICAL: 2,
-    Severity.WARNING: 4,
-    Severity.NOTICE: 5,
-    Severity.INFO: 6,
-}
-"""Journal priorities. Source: syslog(3)."""
-
 
 _INCIDENTS_OPEN = Family("iowarden_incidents_open", "gauge", "Incidents that are not closed.")
 _LOG_LOST = Family("iowarden_log_lost_total", "counter", "Log lines that nobody took.")
@@ -166,8 +158,8 @@ class Loop:
         self._config = parts.config
         self._clock = parts.clock
         self._engine = parts.engine
-        self._log = parts.log
-        self._once = journal.Once()
+        self._telling = Telling(parts.log, lambda: self._clock.realtime(self._clock.now()))
+        self._log, self._trouble = self._telling, self._telling.trouble
         self._incidents = incidents.Incidents()
         self._install = ""
         self._policy = _policy(parts.config)
@@ -413,12 +405,12 @@ class Loop:
             arrival=self._arrival(),
         )
         for change in changes:
-            self._log_transition(change)
+            self._telling.transition(change, self._incidents.by_key.values())
         for event in events:
-            self._log_incident(event)
+            self._telling.incident(event)
         seen = self._engine.device_events()
         for seen_event in seen:
-            self._log_device(seen_event)
+            self._telling.device(seen_event)
         before = self._digest
         self._digest = digest.step(self._digest, changes, seen, now, self._date)
         rows = [self._compose(due, now) for due in dues]
@@ -426,7 +418,7 @@ class Loop:
         problems = {f"rule {p.rule}": p.text for p in self._engine.problems()}
         for key, text in problems.items():
             self._trouble(key, text)
-        for key in set(self._once.keys()) - problems.keys():
+        for key in set(self._telling.troubles()) - problems.keys():
             if key.startswith("rule "):
                 self._trouble(key, "")
         if changes or rows or self._incidents.changed or self._digest != before:
@@ -459,7 +451,7 @@ class Loop:
         message = render(notice, self._config.host, self._config.mail.sender, self._recipients)
         self._log.send(
             journal.INCIDENT_MAIL,
-            _PRIORITY[notice.severity],
+            PRIORITY[notice.severity],
             f"incident {notice.incident}: mail {notice.number}: {message['Subject']}",
             IOWARDEN_INCIDENT=notice.incident,
             IOWARDEN_SEVERITY=notice.severity.name.lower(),
@@ -603,15 +595,6 @@ class Loop:
         self._trouble("uevents", text if batch.lost else "")
         self._parts.readers.ask(HOTPLUG_SOURCES)
 
-    def _log_device(self, event: devices.Event) -> None:
-        self._log.send(
-            journal.DEVICE_CHANGED,
-            4 if event.carried else 5,
-            f"device {event.name} {event.change}: {digest.said(event)}",
-            IOWARDEN_DEVICE=event.name,
-            IOWARDEN_STATE=event.change.value,
-        )
-
     def _reload(self) -> None:
         """Begin to read configuration and rules; what is asked for meanwhile comes after."""
         if self._parts.load is None:
@@ -646,7 +629,7 @@ class Loop:
             f"configuration reloaded: {self._engine.active_rules()} rules"
             + (f"; needs a restart, the old value stays: {kept_back}" if kept_back else ""),
         )
-        self._log.set_level(config.log_level)
+        self._parts.log.set_level(config.log_level)
         self._loaded_one()
 
     def _part_with(self, alerts: Sequence[Alert], now: float) -> None:
@@ -657,7 +640,11 @@ class Loop:
         self._digest = digest.step(self._digest, changes, (), now, self._date)
         for change in changes:
             if change.before in (State.FIRING, State.UNKNOWN):
-                self._log_transition(change, "its rule is gone, nobody knows how it is")
+                self._telling.transition(
+                    change,
+                    self._incidents.by_key.values(),
+                    "its rule is gone, nobody knows how it is",
+                )
 
     def _refuse(self, problems: Sequence[str]) -> None:
         """Keep what is in force and say why."""
@@ -680,64 +667,6 @@ class Loop:
             self._reload()
 
     # --- telling
-
-    def _log_transition(self, change: Transition, why: str = "") -> None:
-        alert = change.alert
-        device = alert.label("device")
-        kinds = {
-            State.FIRING: journal.ALERT_FIRING,
-            State.UNKNOWN: journal.ALERT_UNKNOWN,
-            State.RESOLVED: journal.ALERT_RESOLVED,
-            State.INACTIVE: journal.ALERT_RESOLVED,
-        }
-        kind = kinds.get(alert.state)
-        if kind is None:  # pending is nothing to tell yet
-            return
-        incident = next(
-            (
-                i.identifier
-                for i in self._incidents.by_key.values()
-                if any(m.key == alert.key for m in i.members)
-            ),
-            "",
-        )
-        priority = _PRIORITY[alert.severity] if alert.state is not State.RESOLVED else 5
-        reason = f": {why or alert.unknown_reason}" if why or alert.unknown_reason else ""
-        self._log.send(
-            kind,
-            priority,
-            f"{' '.join((alert.name, *([device] if device else [])))} {alert.state}{reason}:"
-            f" {alert.annotation('summary')}",
-            IOWARDEN_ALERT=alert.name,
-            IOWARDEN_DEVICE=device,
-            IOWARDEN_SEVERITY=alert.severity.name.lower(),
-            IOWARDEN_STATE=alert.state.value,
-            IOWARDEN_INCIDENT=incident,
-        )
-
-    def _log_incident(self, event: incidents.Event) -> None:
-        incident = event.incident
-        kinds = {
-            incidents.Change.OPENED: journal.INCIDENT_OPENED,
-            incidents.Change.WORSE: journal.INCIDENT_WORSE,
-            incidents.Change.FOLDED: journal.INCIDENT_WORSE,
-            incidents.Change.AGAIN: journal.INCIDENT_OPENED,
-            incidents.Change.CLOSED: journal.INCIDENT_CLOSED,
-        }
-        self._log.send(
-            kinds[event.change],
-            _PRIORITY[incident.severity],
-            f"incident {incident.identifier} ({incident.object}): {event.change}",
-            IOWARDEN_INCIDENT=incident.identifier,
-            IOWARDEN_SEVERITY=incident.severity.name.lower(),
-            IOWARDEN_STATE=event.change.value,
-        )
-
-    def _trouble(self, key: str, text: str, kind: journal.Kind = journal.TROUBLE) -> None:
-        """Say an error once, then when it changes or ends ('')."""
-        line = self._once.say(key, text) if text else self._once.clear(key)
-        if line:
-            self._log.send(kind, 4 if text else 5, line)
 
     def _tell_manager(self) -> None:
         firing = [a for a in self._engine.alerts() if a.active]
@@ -792,7 +721,7 @@ class Loop:
         return [
             *self._mails.samples(now),
             (_INCIDENTS_OPEN.name, (), float(len(open_now))),
-            (_LOG_LOST.name, (), float(self._log.lost_total)),
+            (_LOG_LOST.name, (), float(self._parts.log.lost_total)),
             (_RELOADED.name, (), float(self._reload_good)),
             (_RELOADED_AT.name, (), (self._reloaded_at or now) + self._wall_ahead),
             (_UEVENTS.name, (), float(self._uevents_total)),
@@ -825,7 +754,7 @@ class Loop:
             )
         if self._server is not None:
             self._server.close()
-        self._log.close()
+        self._parts.log.close()
 
 
 def recipients(config: Config) -> tuple[str, ...]:

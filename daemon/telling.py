@@ -1,0 +1,138 @@
+"""What happened, in words: to the journal, and to whoever asks for the latest events.
+
+For the loop's thread only; nothing here waits.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from iowarden.daemon import journal
+from iowarden.daemon.status import EventLine
+from iowarden.rules import digest, incidents
+from iowarden.rules.alerts import State, Transition
+from iowarden.rules.notice import Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from iowarden.rules import devices
+
+MOST_EVENTS = 1000
+"""Kept for 'iowarden events'; the journal has them all."""
+
+PRIORITY = {
+    Severity.CRITICAL: 2,
+    Severity.WARNING: 4,
+    Severity.NOTICE: 5,
+    Severity.INFO: 6,
+}
+"""Journal priorities. Source: syslog(3)."""
+
+_ALERT = {
+    State.FIRING: journal.ALERT_FIRING,
+    State.UNKNOWN: journal.ALERT_UNKNOWN,
+    State.RESOLVED: journal.ALERT_RESOLVED,
+    State.INACTIVE: journal.ALERT_RESOLVED,
+}
+_INCIDENT = {
+    incidents.Change.OPENED: journal.INCIDENT_OPENED,
+    incidents.Change.WORSE: journal.INCIDENT_WORSE,
+    incidents.Change.FOLDED: journal.INCIDENT_WORSE,
+    incidents.Change.AGAIN: journal.INCIDENT_OPENED,
+    incidents.Change.CLOSED: journal.INCIDENT_CLOSED,
+}
+
+
+class Telling:
+    """The log, what is wrong and has been said, and the latest lines."""
+
+    def __init__(self, log: journal.Log, realtime: Callable[[], float]) -> None:
+        """`realtime` is the time that people are told, Unix seconds."""
+        self.log = log
+        self.events: deque[EventLine] = deque(maxlen=MOST_EVENTS)
+        self.follow: Callable[[EventLine], object] | None = None
+        """Takes each line as it is said."""
+        self._realtime = realtime
+        self._once = journal.Once()
+
+    def send(
+        self, kind: journal.Kind, priority: int, message: str, **fields: str | int | None
+    ) -> None:
+        """Say a line; as journal.Log.send."""
+        self.log.send(kind, priority, message, **fields)
+        event = EventLine(
+            self._realtime(),
+            _severity(priority),
+            message,
+            str(fields.get("IOWARDEN_DEVICE") or ""),
+            str(fields.get("IOWARDEN_INCIDENT") or ""),
+        )
+        self.events.append(event)
+        if self.follow is not None:
+            self.follow(event)
+
+    def trouble(self, key: str, text: str, kind: journal.Kind = journal.TROUBLE) -> None:
+        """Say an error once, then when it changes or ends ('')."""
+        line = self._once.say(key, text) if text else self._once.clear(key)
+        if line:
+            self.send(kind, 4 if text else 5, line)
+
+    def troubles(self) -> list[str]:
+        """Return the keys of what is wrong now."""
+        return self._once.keys()
+
+    def transition(
+        self, change: Transition, known: Iterable[incidents.Incident], why: str = ""
+    ) -> None:
+        """Say that an alert fires, is over or cannot be told; `known` are the incidents."""
+        alert = change.alert
+        device = alert.label("device")
+        kind = _ALERT.get(alert.state)
+        if kind is None:  # pending is nothing to tell yet
+            return
+        incident = next(
+            (i.identifier for i in known if any(m.key == alert.key for m in i.members)), ""
+        )
+        priority = PRIORITY[alert.severity] if alert.state is not State.RESOLVED else 5
+        reason = f": {why or alert.unknown_reason}" if why or alert.unknown_reason else ""
+        self.send(
+            kind,
+            priority,
+            f"{' '.join((alert.name, *([device] if device else [])))} {alert.state}{reason}:"
+            f" {alert.annotation('summary')}",
+            IOWARDEN_ALERT=alert.name,
+            IOWARDEN_DEVICE=device,
+            IOWARDEN_SEVERITY=alert.severity.name.lower(),
+            IOWARDEN_STATE=alert.state.value,
+            IOWARDEN_INCIDENT=incident,
+        )
+
+    def incident(self, event: incidents.Event) -> None:
+        """Say that an incident changed."""
+        incident = event.incident
+        self.send(
+            _INCIDENT[event.change],
+            PRIORITY[incident.severity],
+            f"incident {incident.identifier} ({incident.object}): {event.change}",
+            IOWARDEN_INCIDENT=incident.identifier,
+            IOWARDEN_SEVERITY=incident.severity.name.lower(),
+            IOWARDEN_STATE=event.change.value,
+        )
+
+    def device(self, event: devices.Event) -> None:
+        """Say that a disk came, went or changed."""
+        self.send(
+            journal.DEVICE_CHANGED,
+            4 if event.carried else 5,
+            f"device {event.name} {event.change}: {digest.said(event)}",
+            IOWARDEN_DEVICE=event.name,
+            IOWARDEN_STATE=event.change.value,
+        )
+
+
+def _severity(priority: int) -> str:
+    """Return a journal priority as the word a rule has for it; an error is a warning to people."""
+    words = (severity.name.lower() for severity, most in PRIORITY.items() if priority <= most)
+    return next(words, "info")
