@@ -2,15 +2,83 @@
 
 A thread of its own reads and writes; what is asked goes to the loop as a `Command`, and what the
 loop answers comes back by its `reply`. Who asks is told by the kernel (unix(7), SO_PEERCRED).
+
+    {"command": "query", "expression": "up"}     {"answer": {...}}  or  {"error": "..."}
+    {"command": "events", "follow": true}        {"answer": {...}}, then {"event": {...}} each
+
+Nobody is waited for: a client that is slow, silent, greedy or gone costs a bounded buffer for a
+bounded time. `daemon.status` has the documents.
 """
 
 from __future__ import annotations
 
+import errno
+import grp
+import json
+import os
+import pwd
+import queue
+import selectors
+import socket
+import stat
+import struct
+import threading
+import time
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
+
+from systemd.daemon import listen_fds_with_names
+
+from iowarden.collectors.vocabulary import trace
+from iowarden.daemon import codec
+from iowarden.daemon.words import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+SOCKET = "/run/iowarden/control.sock"
+FILE_NAME = "control.sock"
+"""In the state directory of a run in the foreground."""
+DESCRIPTOR_NAMES = frozenset({"control", FILE_NAME, "iowarden-control.socket"})
+"""systemd.socket(5), FileDescriptorName; the last is what a unit of that name gives by itself."""
+GROUP = "iowarden"
+COMMANDS = frozenset(
+    {"status", "silence add", "silence list", "silence expire", "ack", "events", "query"}
+)
+
+MOST_CONNECTIONS = 32
+MOST_LINE_BYTES = 64 * 1024
+MOST_OUTPUT_BYTES = 1024 * 1024
+"""What a follower may leave unread."""
+MOST_ANSWER_BYTES = 4 * 1024 * 1024
+"""The status of 480 disks that all fail needs 1 MB."""
+MOST_BRACKETS = 256
+"""In a line: the JSON reader of Python 3.13 recurses past the end of our threads' small stacks."""
+MOST_QUEUED = 10_000
+"""Events on their way to this thread; more means that it hangs."""
+MOST_PATH_BYTES = 107
+"""unix(7): sun_path has 108 bytes, one of them ends it."""
+LINE_SECONDS = 10.0
+IDLE_SECONDS = 60.0
+ANSWER_SECONDS = 10.0
+NAME_SECONDS = 1.0
+"""A directory service that does not answer must not keep anybody from asking."""
+RETRY_SECONDS = 1.0
+TELL_SECONDS = 3600.0
+"""How often the same trouble is told."""
+CLOSE_SECONDS = 2.0
+SO_PEERGROUPS = 59
+"""asm-generic/socket.h, Linux 4.13; the `socket` module has no name for it."""
+MOST_GROUPS_BYTES = 1024
+"""As much as Python's getsockopt takes: 256 groups."""
+
+Reply = dict[str, Any]
+"""{"answer": document} or {"error": text}; a document may be a dataclass."""
+
+
+class ControlError(OSError):
+    """The socket cannot be made; the text says why and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,9 +87,515 @@ class Command:
 
     Fields: `name` ('status', 'silence add', 'silence list', 'silence expire', 'ack', 'events',
     'query'), `arguments` as in the line, `who` as 'alice (uid 1000)'.
+    A follower gets what is published after the `reply` to its command, so call both in one thread.
     """
 
     name: str
     arguments: dict[str, Any]
     who: str
-    reply: Callable[[dict[str, Any]], object] = field(repr=False)
+    reply: Callable[[Reply], object] = field(repr=False)
+
+    def read(self, cls: Any) -> Any:  # noqa: ANN401 - as `codec.decode`
+        """Return the arguments as a document of `daemon.status`. Errors: codec.CodecError."""
+        return codec.decode(cls, json.dumps(self.arguments))
+
+
+def inherited() -> socket.socket | None:
+    """Return the socket that systemd listens to for us, if it does.
+
+    Source: sd_listen_fds(3). Call it once, at start: it takes the variables out of the environment.
+    """
+    for descriptor, name in listen_fds_with_names().items():
+        if name in DESCRIPTOR_NAMES:
+            return socket.socket(fileno=descriptor)
+    return None
+
+
+def bind(path: str) -> socket.socket:
+    """Return a socket that listens at a path, with mode 0660; call it at start, the disk may hang.
+
+    What a run that was killed left there is removed. Errors: ControlError.
+    """
+    if (size := len(os.fsencode(path))) > MOST_PATH_BYTES:
+        raise ControlError(
+            f"'{path}': expected a path of at most {MOST_PATH_BYTES} bytes, got {size};"
+            " choose a shorter state directory"
+        )
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+    try:
+        _remove_dead(path)
+        listener.bind(path)
+        os.chmod(path, 0o660)  # nobody can connect before we listen
+        listener.listen(MOST_CONNECTIONS)
+    except OSError as error:
+        listener.close()
+        if isinstance(error, ControlError):
+            raise
+        raise ControlError(
+            f"'{path}': expected to listen there, got '{error.strerror}';"
+            " mend it or choose another state directory"
+        ) from error
+    return listener
+
+
+def _remove_dead(path: str) -> None:
+    try:
+        mode = os.lstat(path).st_mode
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(mode):
+        raise ControlError(f"'{path}': expected a socket or nothing, got a file; move it away")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK) as client:
+        got = client.connect_ex(path)
+    if got in (0, errno.EAGAIN):
+        raise ControlError(
+            f"'{path}': expected that nobody listens there, got an answer; is iowarden running"
+            " already? stop it or choose another state directory"
+        )
+    if got != errno.ECONNREFUSED:
+        raise OSError(got, os.strerror(got), path)
+    os.unlink(path)
+
+
+@dataclass(slots=True, eq=False)
+class _Connection:
+    """One client; only the thread touches it. Times are of the monotonic clock."""
+
+    socket: socket.socket
+    uid: int
+    moved: float
+    """When it last sent or took something."""
+    received: bytearray = field(default_factory=bytearray)
+    output: bytearray = field(default_factory=bytearray)
+    line_since: float = 0.0
+    """When the first byte of what waits in `received` came."""
+    asked: int = 0
+    """Number of the command that the loop has; 0: none."""
+    asked_at: float = 0.0
+    wants_events: bool = False
+    follows: bool = False
+    ended: bool = False
+    """It sends nothing more, or may not: what is owed is written, then it is closed."""
+
+    def deadline(self) -> float:
+        """When something is over: the loop's time, or the client's."""
+        if self.asked:
+            return self.asked_at + ANSWER_SECONDS
+        if self.output or not self.received:
+            return float("inf") if self.follows else self.moved + IDLE_SECONDS
+        return self.line_since + LINE_SECONDS
+
+
+class Control:
+    """Serves a listening socket until `close`; the thread begins at once.
+
+    Whoever the file's mode let in must be root, this program's user, or in the group, too. Beyond
+    32 connections the one that has been of no use for longest is closed, so a new one gets in.
+    `post` is called in the thread and must not wait; `on_trouble` is told a sentence.
+    """
+
+    def __init__(
+        self,
+        listener: socket.socket,
+        post: Callable[[Command], object],
+        on_trouble: Callable[[str], object],
+        *,
+        group: str = GROUP,
+        remove: str = "",
+    ) -> None:
+        """Serve. `remove` is the path to remove at the end, of a socket that we made."""
+        self._listener = listener
+        self._post = post
+        self._on_trouble = on_trouble
+        self._remove = remove
+        self._group = _group_id(group)
+        self._group_name = group
+        self._arrived: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
+        self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._guard = threading.Lock()
+        self._stopping = threading.Event()
+        self._lost = False
+        self._selector = selectors.DefaultSelector()
+        self._connections: dict[int, _Connection] = {}
+        self._sequence = 0
+        self._listen_again = 0.0
+        self._told: dict[str, float] = {}
+        self._names = _Names(self._arrived_name)
+        listener.setblocking(False)  # noqa: FBT003 - the method takes no name
+        self._selector.register(listener, selectors.EVENT_READ)
+        self._selector.register(self._wake, selectors.EVENT_READ)
+        self._thread = threading.Thread(target=self._run, name="control", daemon=True)
+        self._thread.start()
+
+    def publish(self, event: object) -> None:
+        """Show an event to everybody who follows; never waits."""
+        if self._arrived.qsize() >= MOST_QUEUED:
+            self._lost = True
+            return
+        self._call(partial(self._show, event))
+
+    def close(self) -> None:
+        """Close every connection and end the thread; what is asked meanwhile is not answered."""
+        self._stopping.set()
+        self._call(lambda: None)
+        self._thread.join(CLOSE_SECONDS)
+
+    # --- what other threads hand over
+
+    def _call(self, action: Callable[[], object]) -> None:
+        self._arrived.put(action)
+        with self._guard:  # its number may be that of another file once it is closed
+            if self._wake >= 0:
+                os.eventfd_write(self._wake, 1)
+
+    def _reply(self, number: int, connection: _Connection, reply: Reply) -> None:
+        self._call(partial(self._answer, number, connection, reply))
+
+    def _arrived_name(self) -> None:
+        self._call(lambda: None)  # every turn looks who waits for a name
+
+    # --- the thread
+
+    def _run(self) -> None:
+        try:
+            while not self._stopping.is_set():
+                try:
+                    self._turn()
+                except Exception as error:  # noqa: BLE001 - one client's bytes end nobody's thread
+                    self._tell("bug", f"control: bug: {trace(error)}")
+                    self._drop_all()
+                    self._stopping.wait(RETRY_SECONDS)
+        finally:
+            self._shut()
+
+    def _shut(self) -> None:
+        if self._remove:  # before the listener: a later run may make its own when nobody answers
+            try:
+                os.unlink(self._remove)
+            except OSError as error:
+                self._on_trouble(f"control: '{self._remove}' is left behind: {error.strerror}")
+        self._drop_all()
+        self._listener.close()
+        self._selector.close()
+        self._names.close()
+        with self._guard:
+            os.close(self._wake)
+            self._wake = -1
+
+    def _turn(self) -> None:
+        for key, events in self._selector.select(self._patience()):
+            if key.fileobj is self._listener:
+                self._accept()
+            elif key.data is None:
+                os.eventfd_read(self._wake)
+            else:
+                self._serve(key.data, events)
+        self._take_arrived()
+        now = time.monotonic()
+        if self._listen_again and now >= self._listen_again:
+            self._listen_again = 0.0
+            self._selector.register(self._listener, selectors.EVENT_READ)
+        for connection in list(self._connections.values()):
+            if now >= connection.deadline():
+                self._expire(connection)
+            self._advance(connection)
+
+    def _patience(self) -> float | None:
+        ends = [connection.deadline() for connection in self._connections.values()]
+        ends += [
+            self._names.deadline(c.uid)
+            for c in self._connections.values()
+            if c.received and not self._names.who(c.uid)
+        ]
+        ends += [self._listen_again] if self._listen_again else []
+        end = min(ends, default=float("inf"))
+        return None if end == float("inf") else max(end - time.monotonic(), 0.0)
+
+    def _take_arrived(self) -> None:
+        try:
+            while True:
+                self._arrived.get_nowait()()
+        except queue.Empty:
+            pass
+        if self._lost:
+            self._lost = False
+            for connection in [c for c in self._connections.values() if c.follows]:
+                self._refuse(connection, "events were lost, there were too many; follow anew")
+
+    def _accept(self) -> None:
+        for _ in range(MOST_CONNECTIONS):
+            try:
+                accepted, _address = self._listener.accept()
+            except (BlockingIOError, ConnectionAbortedError):
+                return
+            except OSError as error:  # no descriptor, no memory: it stays readable, so look away
+                self._selector.unregister(self._listener)
+                self._listen_again = time.monotonic() + RETRY_SECONDS
+                self._tell("accept", f"control: nobody can connect: {error.strerror}")
+                return
+            self._admit(accepted)
+
+    def _admit(self, accepted: socket.socket) -> None:
+        accepted.setblocking(False)  # noqa: FBT003 - the method takes no name
+        credentials = accepted.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+        _, uid, gid = struct.unpack("iII", credentials)
+        if len(self._connections) >= MOST_CONNECTIONS:
+            self._drop(min(self._connections.values(), key=_use))
+        connection = _Connection(accepted, uid, time.monotonic())
+        self._connections[accepted.fileno()] = connection
+        if uid in (0, os.geteuid()) or self._group in (gid, *_peer_groups(accepted)):
+            self._names.ask(uid)
+        else:
+            self._tell("refused", f"control: refused uid {uid}: not in '{self._group_name}'")
+            self._refuse(
+                connection,
+                f"expected root or a member of group '{self._group_name}', got uid {uid};"
+                f" use sudo, or 'usermod -aG {self._group_name} NAME' and log in anew",
+            )
+        self._advance(connection)
+
+    def _serve(self, connection: _Connection, events: int) -> None:
+        """Read and write what can be at once."""
+        try:
+            if events & selectors.EVENT_WRITE and connection.output:
+                sent = connection.socket.send(connection.output)
+                del connection.output[:sent]
+                connection.moved = time.monotonic()
+            if events & selectors.EVENT_READ:
+                self._receive(connection, connection.socket.recv(MOST_LINE_BYTES))
+        except BlockingIOError:
+            return
+        except OSError:  # it is gone
+            self._drop(connection)
+
+    def _receive(self, connection: _Connection, received: bytes) -> None:
+        if not received:
+            connection.ended = True
+            if connection.follows:
+                self._drop(connection)
+            return
+        if connection.ended or connection.follows:  # it was told why, or has nothing more to ask
+            return
+        now = time.monotonic()
+        connection.moved = now
+        if not connection.received:
+            connection.line_since = now
+        connection.received += received
+        if len(connection.received) > MOST_LINE_BYTES:
+            self._refuse(connection, f"expected a line of at most {MOST_LINE_BYTES} bytes")
+
+    def _advance(self, connection: _Connection) -> None:
+        """Do what is next for a client: its next line, the end, or wait for it to read or write."""
+        while not (connection.asked or connection.output or connection.follows):
+            end = connection.received.find(b"\n")
+            if end < 0 or not (who := self._names.who(connection.uid)):
+                break
+            line = bytes(connection.received[:end])
+            del connection.received[: end + 1]
+            connection.line_since = time.monotonic()
+            self._ask(connection, line, who)
+        whole = b"\n" in connection.received
+        if connection.ended and not (connection.asked or connection.output or whole):
+            self._drop(connection)
+        self._watch(connection)
+
+    def _watch(self, connection: _Connection) -> None:
+        if connection.socket.fileno() not in self._connections:
+            return
+        wanted = selectors.EVENT_WRITE if connection.output else 0
+        wanted |= 0 if connection.ended else selectors.EVENT_READ
+        known = self._selector.get_map().get(connection.socket)
+        if known is None:
+            if wanted:
+                self._selector.register(connection.socket, wanted, connection)
+        elif not wanted:
+            self._selector.unregister(connection.socket)
+        elif known.events != wanted:
+            self._selector.modify(connection.socket, wanted, connection)
+
+    def _ask(self, connection: _Connection, line: bytes, who: str) -> None:
+        try:
+            name, arguments = parse(line)
+        except ValueError as error:
+            self._refuse(connection, str(error))
+            return
+        if name not in COMMANDS:
+            known = ", ".join(sorted(COMMANDS))
+            self._say(connection, {"error": f"command: expected one of {known}, got {name!r:.60}"})
+            return
+        self._sequence += 1
+        connection.asked, connection.asked_at = self._sequence, time.monotonic()
+        connection.wants_events = name == "events" and arguments.get("follow") is True
+        reply = partial(self._reply, self._sequence, connection)
+        self._post(Command(name, arguments, who, reply))
+
+    def _answer(self, number: int, connection: _Connection, reply: Reply) -> None:
+        if connection.asked != number:
+            return  # it came too late, or twice, or the client is gone
+        connection.asked = 0
+        connection.follows = connection.wants_events and "answer" in reply
+        if connection.follows:
+            connection.received.clear()
+        try:
+            self._say(connection, reply)
+        except (TypeError, ValueError, RecursionError) as error:
+            self._tell("answer", f"control: bug: {trace(error)}")
+            self._refuse(connection, "the answer cannot be said as JSON; please report this")
+
+    def _show(self, event: object) -> None:
+        followers = [c for c in self._connections.values() if c.follows]
+        if not followers:
+            return
+        line = _line({"event": event})
+        for connection in followers:
+            if len(connection.output) + len(line) > MOST_OUTPUT_BYTES:
+                self._drop(connection)  # it has stopped reading, it would not read why
+            else:
+                connection.output += line
+
+    def _say(self, connection: _Connection, reply: Reply) -> None:
+        line = _line(reply)
+        if len(line) > MOST_ANSWER_BYTES:
+            told = f"an answer of {len(line)} bytes is more than {MOST_ANSWER_BYTES}; ask for less"
+            connection.follows = False
+            line = _line({"error": told})
+        connection.moved = time.monotonic()
+        connection.output += line
+
+    def _refuse(self, connection: _Connection, text: str) -> None:
+        """Tell why, and end it."""
+        connection.received.clear()
+        connection.asked = 0
+        connection.follows, connection.ended = False, True
+        self._say(connection, {"error": text})
+
+    def _expire(self, connection: _Connection) -> None:
+        if connection.asked:
+            connection.asked = 0
+            self._say(
+                connection,
+                {
+                    "error": f"expected an answer of the loop in {ANSWER_SECONDS:.0f} s, got none;"
+                    " see 'journalctl -u iowarden' and '/-/healthy'"
+                },
+            )
+        elif connection.received and not connection.output:
+            self._refuse(connection, f"expected a whole line in {LINE_SECONDS:.0f} s, got a part")
+        else:
+            self._drop(connection)
+
+    def _drop(self, connection: _Connection) -> None:
+        if connection.socket.fileno() not in self._connections:
+            return
+        if self._selector.get_map().get(connection.socket) is not None:
+            self._selector.unregister(connection.socket)
+        self._connections.pop(connection.socket.fileno(), None)
+        connection.received.clear()
+        connection.output.clear()
+        connection.asked, connection.ended = 0, True
+        connection.socket.close()
+
+    def _drop_all(self) -> None:
+        for connection in list(self._connections.values()):
+            self._drop(connection)
+
+    def _tell(self, kind: str, text: str) -> None:
+        now = time.monotonic()
+        if now - self._told.get(kind, float("-inf")) >= TELL_SECONDS:
+            self._told[kind] = now
+            self._on_trouble(text)
+
+
+def parse(line: bytes) -> tuple[str, dict[str, Any]]:
+    """Return command and arguments of a line. Errors: ValueError."""
+    if line.count(b"[") + line.count(b"{") > MOST_BRACKETS:
+        raise ValueError(f"expected at most {MOST_BRACKETS} brackets in a line, got more")
+    try:
+        request = json.loads(line, parse_constant=_no_number)
+        name = request.pop("command")
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        shown = one_line(line[:60].decode(errors="backslashreplace"))
+        raise ValueError(f"expected {{\"command\": ...}} as JSON, got '{shown}'") from error
+    if not isinstance(name, str):
+        raise ValueError(f"command: expected a text, got {name!r:.60}")  # noqa: TRY004 - one error
+    return name, request
+
+
+def _no_number(text: str) -> float:
+    raise ValueError(f"expected a number, got {text}")
+
+
+def _line(document: object) -> bytes:
+    # A lone surrogate, from a name that was no UTF-8, becomes the escape that JSON has for it.
+    return codec.encode(document).encode(errors="backslashreplace") + b"\n"
+
+
+def _use(connection: _Connection) -> tuple[bool, bool, float]:
+    """Of how much use a connection is: least of all one that says nothing and waits for nothing."""
+    return bool(connection.asked or connection.output), connection.follows, connection.moved
+
+
+def _group_id(name: str) -> int | None:
+    try:
+        return grp.getgrnam(name).gr_gid
+    except KeyError:
+        return None
+
+
+def _peer_groups(connected: socket.socket) -> tuple[int, ...]:
+    """Return the groups of the process at the other end; none where there are more than 256.
+
+    Source: unix(7) says nothing of it; net/core/sock.c, sk_getsockopt, SO_PEERGROUPS.
+    """
+    try:
+        found = connected.getsockopt(socket.SOL_SOCKET, SO_PEERGROUPS, MOST_GROUPS_BYTES)
+    except OSError:
+        return ()
+    return tuple(group for (group,) in struct.iter_unpack("I", found))
+
+
+class _Names:
+    """Names of users by their number, asked in a thread: a directory service may hang.
+
+    Source: getpwuid(3), nsswitch.conf(5).
+    """
+
+    def __init__(self, on_name: Callable[[], object]) -> None:
+        self._on_name = on_name
+        self._known: dict[int, str] = {0: "root"}
+        self._asked: dict[int, float] = {}
+        self._wanted: queue.SimpleQueue[int | None] = queue.SimpleQueue()
+        threading.Thread(target=self._run, name="names", daemon=True).start()
+
+    def ask(self, uid: int) -> None:
+        """Have a name looked up, unless it is known or asked for."""
+        if uid not in self._asked and uid not in self._known:
+            self._asked[uid] = time.monotonic()
+            self._wanted.put(uid)
+
+    def who(self, uid: int) -> str:
+        """Return 'alice (uid 1000)'; 'uid 1000' when nobody says it in time; '' before that."""
+        if name := self._known.get(uid):
+            return f"{one_line(name, 64)} (uid {uid})"
+        late = time.monotonic() >= self.deadline(uid)
+        return f"uid {uid}" if late else ""
+
+    def deadline(self, uid: int) -> float:
+        """When a name is no longer waited for; it has passed for one that need not be."""
+        return self._asked.get(uid, float("-inf")) + NAME_SECONDS
+
+    def close(self) -> None:
+        """End the thread, once it returns."""
+        self._wanted.put(None)
+
+    def _run(self) -> None:
+        while (uid := self._wanted.get()) is not None:
+            try:
+                name = pwd.getpwuid(uid).pw_name
+            except (KeyError, OSError):  # nobody has that number
+                name = ""
+            if name:
+                self._known[uid] = name
+            else:
+                self._asked[uid] = float("-inf")
+            self._on_name()
