@@ -3,6 +3,7 @@
 An incident's key is the host or a disk's identity. While a disk hangs (condition B1), the write
 stalls it causes on the host (A, B2) join the disk's incident, and an open host incident is folded
 into it.
+What is silenced is tracked like all else, explains what it explains, and is no reason for a mail.
 Units: seconds of the program's clock.
 """
 
@@ -21,6 +22,7 @@ from iowarden.rules.notice import Evidence, Reason, Severity
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from iowarden.rules.silences import Acknowledgement
 
 HOST = "host"
 Key = tuple[Labels, str]
@@ -78,6 +80,8 @@ class Member:
     """As that of the alert."""
     told_seconds: float | None = None
     """When a mail first told of it."""
+    silenced: bool = False
+    """Whether no mail is due for it, or was while it lasted."""
 
     @property
     def key(self) -> tuple[Labels, str]:
@@ -94,6 +98,7 @@ class Incident:
     object: str
     opened_seconds: float
     severity: Severity
+    """The worst of what was not silenced; INFO while all of it is."""
     members: tuple[Member, ...] = ()
     mails: int = 0
     references: tuple[str, ...] = ()
@@ -126,6 +131,7 @@ class Change(enum.StrEnum):
     FOLDED = "folded"
     AGAIN = "again"
     CLOSED = "closed"
+    LIFTED = "no longer acknowledged"
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +173,7 @@ class Incidents:
     """Keys whose incident differs from what was last kept durably."""
 
 
-def step(
+def step(  # noqa: PLR0913 - all but two are named where it is called
     state: Incidents,
     alerts: Iterable[Alert],
     now: float,
@@ -177,6 +183,8 @@ def step(
     observe: Callable[[Alert], tuple[Evidence, ...]],
     judged: Callable[[Labels, str], bool],
     arrival: Arrival | None = None,
+    silenced: Callable[[Alert], bool] = lambda _: False,
+    acknowledged: Mapping[str, Acknowledgement] | None = None,
 ) -> tuple[Incidents, list[Due], list[Event]]:
     """Return the incidents at `now`, given every alert, the mails that are due and what changed.
 
@@ -185,41 +193,62 @@ def step(
     what is measured for an alert now; it is asked once, when the alert joins its incident.
     `judged` says whether an alert that is over, by labels and subject, would be seen if it fired:
     an all clear that nobody can vouch for is none. `arrival` is the mail that tells what lasts: an
-    incident of nothing but what lasts and was so by then is told by that.
+    incident of nothing but what lasts and was so by then is told by that. `silenced` says whether
+    no mail is to tell an alert now, `acknowledged` which incidents are known, by identifier: no
+    mail but the all clear, until the event LIFTED says that this is over.
     """
+    known = acknowledged or {}
     book = _Book(state, install)
     everything = list(alerts)
     active = [a for a in everything if a.active and a.severity >= Severity.WARNING]
     active = _not_explained(book, active)
     resolved = frozenset(a.key for a in everything if a.state is State.RESOLVED)
-    targets = _targets(book, active)
+    quiet = _quiet(active, silenced)
+    cause = _cause(active, quiet)
+    targets = _targets(book, active, cause)
     by_key: dict[str, list[Alert]] = {}
     for alert in active:
         by_key.setdefault(targets[alert.key].key, []).append(alert)
-    hanging = [a for a in active if a.label("condition") == HANGING and a.state is State.FIRING]
-    if hanging:
-        _fold(book, targets[_earliest(hanging).key])
-    for alert in active:
-        book.open(targets[alert.key], alert, now, policy)
+    if cause is not None:
+        _fold(book, targets[cause.key])
+    for alert in sorted(active, key=lambda a: a.key in quiet):  # what is told says how bad it is
+        shown = Severity.INFO if alert.key in quiet else alert.severity
+        book.open(targets[alert.key], shown, now, policy)
     dues: list[Due] = []
     stalled = any(alert.label("condition") in HOST_STALLS for alert in active)
     for key, incident in list(book.incidents.items()):
         if stalled and key == HOST and _awaits_all_clear(incident):
             incident = replace(incident, active_seconds=now)  # noqa: PLW2901 - told elsewhere, not over
         incident = _vouched(incident, now, judged)  # noqa: PLW2901 - the same, while nobody looks
-        after = _refresh(incident, by_key.get(key, ()), resolved, now, observe)
+        after = _refresh(incident, by_key.get(key, ()), resolved, now, observe, quiet)
         if after.firing and not incident.firing and incident.mails:
             book.events.append(Event(Change.AGAIN, after))
         if after.severity > incident.severity and incident.members:
             book.events.append(Event(Change.WORSE, after))
         if arrival is not None and all(arrival.tells(alert) for alert in by_key.get(key, ())):
             after = _told(after, by_key.get(key, ()), arrival, now)
-        reason = _due(after, now, policy)
+        acknowledgement = known.get(after.identifier)
+        if acknowledgement is None:
+            reason = _due(after, now, policy)
+        elif _outgrown(after, acknowledgement):
+            book.events.append(Event(Change.LIFTED, after))
+            reason = Reason.WORSE if after.mails else _due(after, now, policy)
+        else:
+            reason = Reason.ALL_CLEAR if _is_clear(after, now, policy) else None
+            if not after.firing and now - after.active_seconds >= policy.all_clear_seconds:
+                book.events.append(Event(Change.LIFTED, after))
+                after = _known_to_the_end(after)
         if reason is not None:
             after = _mailed(after, reason, now)
             dues.append(Due(reason, after))
         after = _close(book, after, now, policy)
         book.put(key, after, now, policy)
+    left = {incident.identifier for incident in book.incidents.values()}
+    book.events += [
+        Event(Change.LIFTED, incident)  # it went on in another one
+        for incident in state.by_key.values()
+        if incident.identifier in known and incident.identifier not in left
+    ]
     return book.result(), dues, book.events
 
 
@@ -246,7 +275,7 @@ class _Book:
         self.events: list[Event] = []
         self._install = install
 
-    def open(self, identity: Identity, alert: Alert, now: float, policy: Policy) -> None:
+    def open(self, identity: Identity, severity: Severity, now: float, policy: Policy) -> None:
         """Make sure that an incident of this key is open."""
         incident = self.incidents.get(identity.key)
         if incident is not None:
@@ -265,7 +294,7 @@ class _Book:
             key=identity.key,
             object=identity.object,
             opened_seconds=now,
-            severity=alert.severity,
+            severity=severity,
             started_seconds=now,
             changed_seconds=now,
             active_seconds=now,
@@ -331,7 +360,30 @@ def _not_explained(book: _Book, active: list[Alert]) -> list[Alert]:
     return [a for a in active if a.key in told or not is_explained(a)]
 
 
-def _targets(book: _Book, active: list[Alert]) -> dict[Key, Identity]:
+def _quiet(active: list[Alert], silenced: Callable[[Alert], bool]) -> frozenset[Key]:
+    """Return the alerts that no mail is due for: what is silenced, and what that brings about.
+
+    Whoever silences a hanging disk does not ask for the stalls that it causes instead. They are
+    told when a disk hangs, too, that is not silenced.
+    """
+    quiet = frozenset(a.key for a in active if silenced(a))
+    hanging = frozenset(a.key for a in active if _hangs(a))
+    if not hanging or not hanging <= quiet:
+        return quiet
+    return quiet | {a.key for a in active if a.label("condition") in HOST_STALLS}
+
+
+def _cause(active: list[Alert], quiet: frozenset[Key]) -> Alert | None:
+    """Return the hanging disk that explains stalls of the host: the first, silenced ones last."""
+    hanging = [a for a in active if _hangs(a)]
+    return min(hanging, key=lambda a: (a.key in quiet, a.active_seconds, a.labels), default=None)
+
+
+def _hangs(alert: Alert) -> bool:
+    return alert.label("condition") == HANGING and alert.state is State.FIRING
+
+
+def _targets(book: _Book, active: list[Alert], cause: Alert | None) -> dict[Key, Identity]:
     """Return where each alert belongs; one that is in an open incident stays there."""
     together = _together(active)
     for key, incident in list(book.incidents.items()):
@@ -349,9 +401,8 @@ def _targets(book: _Book, active: list[Alert]) -> dict[Key, Identity]:
     for alert in active:
         own = together.get(alert.key) or Identity(alert.subject or HOST, alert.object or HOST)
         targets[alert.key] = at_home.get(alert.key, own)
-    hanging = [a for a in active if a.label("condition") == HANGING and a.state is State.FIRING]
-    if hanging:
-        disk = targets[_earliest(hanging).key]
+    if cause is not None:
+        disk = targets[cause.key]
         for alert in active:
             if alert.label("condition") in HOST_STALLS and targets[alert.key].key == HOST:
                 targets[alert.key] = disk
@@ -379,10 +430,6 @@ def _together(active: list[Alert]) -> dict[Key, Identity]:
 
 def _began(alert: Alert) -> float:
     return alert.active_seconds if alert.fired_seconds is None else alert.fired_seconds
-
-
-def _earliest(alerts: list[Alert]) -> Alert:
-    return min(alerts, key=lambda a: (a.active_seconds, a.labels))
 
 
 def _fold(book: _Book, disk: Identity) -> None:
@@ -422,6 +469,7 @@ def _refresh(
     resolved: frozenset[Key],
     now: float,
     observe: Callable[[Alert], tuple[Evidence, ...]],
+    quiet: frozenset[Key],
 ) -> Incident:
     """Return the incident with its members as they are now."""
     current = {alert.key: alert for alert in alerts}
@@ -439,7 +487,7 @@ def _refresh(
         else:
             members.append(member)
     members += [_member(alert, None, now, observe) for alert in current.values()]
-    active = [m for m in members if m.cleared_seconds is None]
+    active = [replace(m, silenced=m.key in quiet) for m in members if m.cleared_seconds is None]
     over = sorted(
         (m for m in members if m.cleared_seconds is not None),
         key=lambda m: m.cleared_seconds or 0.0,
@@ -448,7 +496,7 @@ def _refresh(
     if not active:
         return replace(incident, members=tuple(members), firing=False)
     begins = not incident.firing
-    fresh = max(m.severity for m in active)
+    fresh = max((m.severity for m in active if not m.silenced), default=Severity.INFO)
     again = begins and incident.mails > 0
     cleared = incident.last_reason is Reason.ALL_CLEAR or _lost(incident)
     return replace(
@@ -524,9 +572,39 @@ def _member(
     )
 
 
+def _outgrown(incident: Incident, acknowledgement: Acknowledgement) -> bool:
+    """Whether an incident is worse than what was acknowledged, or is about a further disk."""
+    return any(
+        m.severity > acknowledgement.severity
+        or (m.subject != "" and m.subject not in acknowledgement.subjects)
+        for m in incident.members
+        if m.cleared_seconds is None and not m.silenced
+    )
+
+
+def _known_to_the_end(incident: Incident) -> Incident:
+    """Return an incident that is over, and was acknowledged so long, with nothing left to tell."""
+    return replace(
+        incident,
+        members=tuple(replace(m, silenced=True) for m in incident.members),
+        mailed_severity=max(incident.mailed_severity, incident.severity),
+    )
+
+
+def _is_clear(incident: Incident, now: float, policy: Policy) -> bool:
+    """Whether the all clear is due."""
+    if not _awaits_all_clear(incident):
+        return False
+    # Of what vanished while nobody could read it, nobody can say that it is well.
+    lost = any(m.state is State.UNKNOWN for m in incident.members)
+    return not lost and now - incident.active_seconds >= policy.all_clear_seconds
+
+
 def _due(incident: Incident, now: float, policy: Policy) -> Reason | None:
-    """Return why a mail is due now, or None. The only place that decides it."""
-    quiet = now - incident.active_seconds
+    """Return why a mail is due now about what nobody acknowledged, or None."""
+    active = [m for m in incident.members if (m.cleared_seconds is None) is incident.firing]
+    if all(m.silenced for m in active) and (incident.firing or not incident.mails):
+        return None  # what was told before gets its all clear
     # From the opening, not from the last beginning: what flaps must not start its minute anew.
     waited = now - incident.opened_seconds >= policy.grouping_seconds
     if incident.mails == 0:
@@ -537,18 +615,14 @@ def _due(incident: Incident, now: float, policy: Policy) -> Reason | None:
     if incident.firing and incident.object != incident.mailed_object:
         return Reason.WORSE
     if not incident.firing:
-        clear = quiet >= policy.all_clear_seconds and incident.closed_seconds is None
-        told = incident.last_reason is Reason.ALL_CLEAR
-        # Of what vanished while nobody could read it, nobody can say that it is well.
-        lost = any(m.state is State.UNKNOWN for m in incident.members)
-        return Reason.ALL_CLEAR if clear and not told and not lost else None
+        return Reason.ALL_CLEAR if _is_clear(incident, now, policy) else None
     mailed = incident.mailed_seconds if incident.mailed_seconds is not None else now
     if incident.last_reason is Reason.ALL_CLEAR:
         first = incident.recurrences <= 1
         return Reason.AGAIN if first or now - mailed >= policy.again_seconds else None
     if _has_news(incident, now - mailed, policy):
         return Reason.WORSE
-    silent = [m for m in incident.members if m.state is State.UNKNOWN and m.cleared_seconds is None]
+    silent = [m for m in active if m.state is State.UNKNOWN and not m.silenced]
     # Again and again the same: a full disk that is mounted for each night's backup.
     often = incident.last_reason is Reason.UNREADABLE and now - mailed < policy.remind_seconds
     if silent and not incident.unreadable and not often:
@@ -569,7 +643,11 @@ def _has_news(incident: Incident, quiet_seconds: float, policy: Policy) -> bool:
     """
     for member in incident.members:
         firing = member.state is State.FIRING and member.cleared_seconds is None
-        if not firing or member.since_seconds <= (incident.mailed_seconds or 0.0):
+        if (
+            member.silenced
+            or not firing
+            or member.since_seconds <= (incident.mailed_seconds or 0.0)
+        ):
             continue
         critical, first = member.severity is Severity.CRITICAL, member.told_seconds is None
         if critical and quiet_seconds >= (

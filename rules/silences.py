@@ -1,5 +1,8 @@
 """What a person said: be silent about these alerts for a while; this incident is known. Pure.
 
+A silence matches an alert's labels as they are shown, and as one label more, `subject`, the key of
+the disk it is about. 'device=sda' is taken as the disk that has this name today: after a restart
+the name may be another disk's.
 Source: Alertmanager's silences (matchers, end, author, comment) for what users know; an
 acknowledgement holds until its incident gets worse.
 Units: seconds of the program's clock.
@@ -7,9 +10,40 @@ Units: seconds of the program's clock.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
+from iowarden.collectors.vocabulary import Family
+from iowarden.rules.devices import identity
 from iowarden.rules.notice import Severity  # noqa: TC001 - kept over restarts: read at run time
+from iowarden.rules.promql.lexer import unquote
+from iowarden.rules.promql.regex import RegexError, compile_anchored
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping
+
+    from iowarden.collectors.block import Topology
+    from iowarden.collectors.vocabulary import Labels, Sample
+    from iowarden.rules.alerts import Alert
+    from iowarden.rules.incidents import Incident
+
+SUBJECT = "subject"
+MOST_SILENCES, MOST_MATCHERS, MOST_CHARACTERS = 1000, 64, 1000
+LONGEST_SECONDS = 365 * 86_400.0
+KEPT_SECONDS = 86_400.0
+"""What has ended is listed for so long."""
+MOST_REMEMBERED = 10_000
+"""Alerts whose silences are remembered; more labels than that are not looked up twice."""
+
+FAMILIES = (
+    Family("iowarden_silences", "gauge", "Silences that have not ended."),
+    Family("iowarden_alerts_silenced", "gauge", "Firing or unknown alerts that no mail tells."),
+)
+_OPERATORS = ("=~", "!~", "!=", "=")
+_LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
+_MATCHER = re.compile(rf"\s*({_LABEL.pattern})\s*(?:(=~|!~|!=|=)\s*(.*?)\s*)?", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +62,18 @@ class Silence:
     identifier: str
     matchers: tuple[Matcher, ...]
     created_seconds: float
-    ends_seconds: float
+    lasts_seconds: int
+    """A whole number, because it is no moment: one that lies ahead would be moved to a restart."""
     reason: str
     who: str
+    expired_seconds: float | None = None
+    """When somebody ended it."""
+
+    @property
+    def ends_seconds(self) -> float:
+        """Return when it ends, or has ended."""
+        planned = self.created_seconds + self.lasts_seconds
+        return planned if self.expired_seconds is None else min(self.expired_seconds, planned)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,3 +86,282 @@ class Acknowledgement:
     created_seconds: float
     reason: str
     who: str
+    subjects: tuple[str, ...] = ()
+    """What it was about: a further disk makes it worse."""
+
+
+@dataclass(frozen=True, slots=True)
+class Silences:
+    """Everything said that holds, and what has lately ended. Kept over restarts."""
+
+    silences: tuple[Silence, ...] = ()
+    acknowledgements: tuple[Acknowledgement, ...] = ()
+
+    def active(self, now: float) -> tuple[Silence, ...]:
+        """Return the silences that have not ended."""
+        return tuple(s for s in self.silences if now < s.ends_seconds)
+
+    def by_incident(self) -> dict[str, Acknowledgement]:
+        """Return the acknowledgements by the identifier of their incident."""
+        return {each.incident: each for each in self.acknowledgements}
+
+
+def parse_matcher(text: str) -> Matcher:
+    """Return the matcher that a person wrote: 'device=sda', 'mountpoint=~"/srv/.*"', 'WriteStall'.
+
+    A bare name is an alert's. Errors: ValueError.
+    """
+    match = _MATCHER.fullmatch(text)
+    if match is None:
+        message = (
+            f"matcher {text[:80]!r}: expected LABEL=VALUE, with =, !=, =~ or !~, or the name of an"
+            " alert; quote the value if the shell takes it apart"
+        )
+        raise ValueError(message)
+    label, operator, value = match.groups()
+    if operator is None:
+        return Matcher("alertname", "=", label)
+    if value[:1] in {'"', "'"}:
+        whole = len(value) > 1 and value[-1] == value[0]
+        unquoted = unquote(value) if whole else None
+        if unquoted is None:
+            message = f"matcher {text[:80]!r}: expected a closed quoted text, got {value[:80]!r}"
+            raise ValueError(message)
+        value = unquoted
+    elif value[:1] in {"=", "~"}:
+        message = f"matcher {text[:80]!r}: expected =, !=, =~ or !~, got {operator + value[0]!r}"
+        raise ValueError(message)
+    matcher = Matcher(label, operator, value)
+    _predicate(matcher)
+    return matcher
+
+
+def written(matcher: Matcher) -> str:
+    """Return a matcher as `parse_matcher` reads it."""
+    text = matcher.text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'{matcher.label}{matcher.operator}"{text}"'
+
+
+def pinned(matchers: Iterable[Matcher], topology: Topology | None) -> tuple[Matcher, ...]:
+    """Return matchers that mean the same disk tomorrow.
+
+    'device=sda' becomes the disk of this name, with its partitions, where that is known by a serial
+    number or WWN; all others stay.
+    """
+    known = {} if topology is None else topology.devices
+    result = []
+    for each in matchers:
+        if each.label == "device" and each.operator == "=" and each.text in known:
+            key = identity(topology, each.text).key
+            result.append(Matcher(SUBJECT, "=", key) if key.startswith("disk ") else each)
+        else:
+            result.append(each)
+    return tuple(result)
+
+
+def matches(silence: Silence, labels: Labels) -> bool:
+    """Whether all matchers of a silence match labels; a label that is missing is ''."""
+    return _all(silence.matchers)(dict(labels))
+
+
+def finder(state: Silences) -> Callable[[Alert, float], Silence | None]:
+    """Return what tells by which silence an alert is silenced at a moment: the one to end last.
+
+    It remembers what it found by labels: make one for each state, not for each question.
+    """
+    tests = [(silence, _all(silence.matchers)) for silence in state.silences]
+    remembered: dict[tuple[Labels, str], tuple[Silence, ...]] = {}
+
+    def find(alert: Alert, now: float) -> Silence | None:
+        if not tests:
+            return None
+        found = remembered.get(alert.key)
+        if found is None:
+            own = dict(alert.labels) | {SUBJECT: alert.subject}
+            found = tuple(silence for silence, test in tests if test(own))
+            if len(remembered) >= MOST_REMEMBERED:
+                remembered.clear()
+            remembered[alert.key] = found
+        holding = [each for each in found if now < each.ends_seconds]
+        return max(holding, key=lambda each: each.ends_seconds, default=None)
+
+    return find
+
+
+def add(
+    state: Silences,
+    matchers: tuple[Matcher, ...],
+    *,
+    identifier: str,
+    now: float,
+    for_seconds: float,
+    reason: str,
+    who: str,
+) -> tuple[Silences, Silence]:
+    """Return the silences with one more, and that one. Errors: ValueError."""
+    state = prune(state, now)
+    if len(state.active(now)) >= MOST_SILENCES:
+        message = f"silence: expected at most {MOST_SILENCES}, got one more; expire some first"
+        raise ValueError(message)
+    if not 1 <= len(matchers) <= MOST_MATCHERS:
+        message = f"silence: expected 1 to {MOST_MATCHERS} matchers, got {len(matchers)}"
+        raise ValueError(message)
+    if all(_predicate(each)("") for each in matchers):
+        shown = " ".join(map(written, matchers))
+        message = (
+            f"silence: expected a matcher that does not match everything, got {shown[:200]};"
+            " name an alert or a device"
+        )
+        raise ValueError(message)
+    if not 1.0 <= for_seconds <= LONGEST_SECONDS:  # NaN is neither
+        message = f"silence: expected 1 second to 365 days, got {for_seconds:g} s"
+        raise ValueError(message)
+    added = Silence(identifier, matchers, now, math.ceil(for_seconds), _text("reason", reason), who)
+    # What has ended makes room for what holds.
+    room = sorted(state.silences, key=lambda s: s.ends_seconds)[-(MOST_SILENCES - 1) :]
+    kept = tuple(s for s in state.silences if s in room)
+    return replace(state, silences=(*kept, added)), added
+
+
+def expire(state: Silences, identifier: str, now: float) -> tuple[Silences, Silence]:
+    """Return the silences with one ended now, and that one as it ended.
+
+    `identifier` may be its beginning, when no other silence that holds begins so.
+    Errors: ValueError.
+    """
+    known = {s.identifier: s for s in state.active(now)}
+    before = known[_only("silence", identifier, known, "iowarden silence list")]
+    after = replace(before, expired_seconds=now)
+    silences = tuple(after if s is before else s for s in state.silences)
+    return replace(state, silences=silences), after
+
+
+def acknowledge(
+    state: Silences,
+    incidents: Iterable[Incident],
+    identifier: str,
+    *,
+    now: float,
+    reason: str,
+    who: str,
+) -> tuple[Silences, Acknowledgement]:
+    """Return the state with an incident acknowledged, in the place of what was said before.
+
+    `identifier` may be its beginning, when no other open incident begins so.
+    Errors: ValueError, also when nothing of the incident holds any more.
+    """
+    known = {i.identifier: i for i in incidents if i.closed_seconds is None}
+    incident = known[_only("incident", identifier, known, "iowarden status")]
+    if not incident.firing:
+        message = (
+            f"incident '{incident.identifier}': expected one that goes on, got one that is over;"
+            " nothing is left to acknowledge"
+        )
+        raise ValueError(message)
+    active = [m for m in incident.members if m.cleared_seconds is None]
+    added = Acknowledgement(
+        incident=incident.identifier,
+        severity=max(incident.severity, *(m.severity for m in active)),
+        created_seconds=now,
+        reason=_text("reason", reason),
+        who=who,
+        subjects=tuple(dict.fromkeys(m.subject for m in incident.members)),
+    )
+    others = lift(state, incident.identifier).acknowledgements
+    return replace(state, acknowledgements=(*others, added)), added
+
+
+def lift(state: Silences, identifier: str) -> Silences:
+    """Return the state without the acknowledgement of an incident."""
+    others = tuple(a for a in state.acknowledgements if a.incident != identifier)
+    return replace(state, acknowledgements=others)
+
+
+def prune(state: Silences, now: float) -> Silences:
+    """Return the state without silences that ended more than a day ago; the same if there is none.
+
+    An acknowledgement ends with its incident: `incidents.step` says so.
+    """
+    silences = tuple(s for s in state.silences if now - s.ends_seconds <= KEPT_SECONDS)
+    return state if len(silences) == len(state.silences) else replace(state, silences=silences)
+
+
+def merged(ours: Silences, kept: Silences) -> Silences:
+    """Return what was said since the start, and what was kept from before it."""
+    own = {s.identifier for s in ours.silences}
+    said = ours.by_incident()
+    return Silences(
+        (*(s for s in kept.silences if s.identifier not in own), *ours.silences),
+        (*(a for a in kept.acknowledgements if a.incident not in said), *ours.acknowledgements),
+    )
+
+
+def samples(
+    state: Silences,
+    alerts: Iterable[Alert],
+    find: Callable[[Alert, float], Silence | None],
+    now: float,
+) -> list[Sample]:
+    """Return the samples of FAMILIES."""
+    silenced = sum(alert.active and find(alert, now) is not None for alert in alerts)
+    holding, hidden = FAMILIES
+    return [
+        (holding.name, (), float(len(state.active(now)))),
+        (hidden.name, (), float(silenced)),
+    ]
+
+
+def _text(name: str, text: str) -> str:
+    if not (1 <= len(text.strip()) <= MOST_CHARACTERS and text.isprintable()):
+        message = (
+            f"{name}: expected 1 to {MOST_CHARACTERS} printable characters, got {text[:80]!r};"
+            " say in a line why"
+        )
+        raise ValueError(message)
+    return text.strip()
+
+
+def _only(kind: str, beginning: str, known: Collection[str], command: str) -> str:
+    """Return the one identifier that is, or begins with, what was said."""
+    if beginning in known:
+        return beginning
+    found = [each for each in known if beginning and each.startswith(beginning)]
+    if len(found) != 1:
+        got = f"{len(found)} that begin so" if found else "none of this name"
+        message = f"{kind} {beginning[:80]!r}: expected one that holds, got {got}; see '{command}'"
+        raise ValueError(message)
+    return found[0]
+
+
+def _all(matchers: Iterable[Matcher]) -> Callable[[Mapping[str, str]], bool]:
+    tests = [(each.label, _predicate(each)) for each in matchers]
+    return lambda labels: all(test(labels.get(label, "")) for label, test in tests)
+
+
+def _predicate(matcher: Matcher) -> Callable[[str], bool]:
+    """Return the test of a label's value. Errors: ValueError, when it is no good matcher."""
+    label, operator, text = matcher.label, matcher.operator, matcher.text
+    if not _LABEL.fullmatch(label) or operator not in _OPERATORS:
+        message = (
+            f"matcher: expected a label and one of {', '.join(_OPERATORS)},"
+            f" got {label[:80]!r} and {operator[:80]!r}"
+        )
+        raise ValueError(message)
+    if len(text) > MOST_CHARACTERS or not text.isprintable():
+        message = (
+            f"matcher of '{label}': expected at most {MOST_CHARACTERS} printable characters,"
+            f" got {text[:80]!r}"
+        )
+        raise ValueError(message)
+    if operator == "=":
+        return lambda value: value == text
+    if operator == "!=":
+        return lambda value: value != text
+    try:
+        pattern = compile_anchored(text)
+    except RegexError as error:
+        message = f"matcher of '{label}': expected a regular expression of RE2: {error}"
+        raise ValueError(message) from error
+    if operator == "=~":
+        return lambda value: pattern.fullmatch(value) is not None
+    return lambda value: pattern.fullmatch(value) is None
