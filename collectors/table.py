@@ -26,6 +26,7 @@ from iowarden.collectors import (
     queue,
     scsi,
     stat,
+    tasks,
     thp,
     udev,
     uname,
@@ -243,6 +244,14 @@ SOURCES = (
         emit=lambda value, _: dm.emit(value),
         objects=("device",),
         unread=dm.unread,
+    ),
+    Source(
+        name="tasks",
+        period_seconds=5,
+        may_hang=True,
+        read=tasks.read_tasks,
+        families=tasks.FAMILIES,
+        emit=lambda value, _: tasks.emit(value),
     ),
     Source(
         name="queue",

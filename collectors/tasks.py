@@ -2,12 +2,60 @@
 
 Source: proc(5): '/proc/PID/stat' (state D), 'wchan', 'stack', 'io'. The last three are closed to
 the daemon's user (ptrace access mode, CAP_SYS_ADMIN): the probe reads them, `look`, and the daemon
-asks it, `read_tasks`, only while '/proc/stat' says that some task is blocked.
+asks it, `read_tasks`, only while '/proc/stat' says that some task is blocked. 'cmdline', 'environ'
+and 'maps' are never read: they need the lock of a memory map that a task may hold while it hangs.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import json
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from iowarden.collectors import stat
+from iowarden.collectors.vocabulary import (
+    AbsentError,
+    Family,
+    ParseError,
+    ReadError,
+    Sample,
+    parse_count,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from iowarden.collectors.files import Root
+
+MOST_TASKS = 64
+MOST_FUNCTIONS = 16
+MOST_LOOKED_AT = 20_000
+"""Tasks whose state is read in one look: half a second of one processor."""
+DEADLINE_SECONDS = 5.0
+_KERNEL_THREAD = 0x0020_0000
+"""PF_KTHREAD. Source: kernel, include/linux/sched.h."""
+_DIRECTORY = "/proc"
+
+WRITEBACK = (
+    "balance_dirty_pages",  # mm/page-writeback.c: a writer is paused
+    "do_get_write_access",  # fs/jbd2/transaction.c: a block of the journal is being written
+    "folio_wait_writeback",  # mm/page-writeback.c, 5.16+: fsync, stable pages
+    "jbd2_log_wait_commit",  # fs/jbd2/journal.c: fsync
+    "rq_qos_wait",  # block/blk-rq-qos.c: the queue holds writes back (wbt, io.latency)
+    "wait_on_page_writeback",  # mm/page-writeback.c; before 4.19 inline
+    "wb_wait_for_completion",  # fs/fs-writeback.c: sync
+)
+"""Functions of the kernel in which a task waits for unwritten data."""
+OTHER = "other"
+
+FAMILIES = (
+    Family(
+        "iowarden_tasks_waiting",
+        "gauge",
+        "Tasks in uninterruptible sleep by the function of the kernel that holds them.",
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +63,7 @@ class Task:
     """A task in uninterruptible sleep. Units: bytes since its start, None where not told."""
 
     pid: int
+    """Of a thread: its own number."""
     start_ticks: int
     command: str
     wait_channel: str
@@ -22,11 +71,256 @@ class Task:
     stack: tuple[str, ...]
     """Functions of the kernel, innermost first, without offsets."""
     read_bytes: int | None
+    """From disks, of its whole process; as is `write_bytes`."""
     write_bytes: int | None
+    process: int = 0
+    """The process it is a thread of; 0: itself."""
+    kernel: bool = False
+    """A thread of the kernel: it waits on its own behalf, or writes for others."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tasks:
-    """All that were found in one look."""
+    """What was found in one look.
+
+    Fields: `tasks` are `MOST_TASKS` at most, those of programs first, oldest first; `count` is how
+    many there were; `unseen` says why nobody could look although tasks wait, '' where somebody did.
+    """
 
     tasks: tuple[Task, ...]
+    count: int = 0
+    unseen: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Status:
+    """What '/proc/PID/stat' says of one task."""
+
+    directory: str
+    pid: int
+    process: int
+    command: str
+    state: str
+    kernel: bool
+    threads: int
+    start_ticks: int
+
+
+def writeback_channel(task: Task) -> str:
+    """Return the function of WRITEBACK in which a task waits, or ''.
+
+    The innermost function may be a common one ('folio_wait_bit_common'): then the stack tells.
+    """
+    for function in (task.wait_channel, *task.stack):
+        name = function.partition(".")[0]  # the compiler's parts: 'balance_dirty_pages.isra.0'
+        if name.startswith("balance_dirty_pages"):  # inlined into '..._ratelimited_flags'
+            return "balance_dirty_pages"
+        if name in WRITEBACK:
+            return name
+    return ""
+
+
+def emit(value: Tasks) -> list[Sample]:
+    """Return the samples of FAMILIES: every channel from 0 on, none where nobody could look."""
+    if value.unseen:
+        return []
+    found = dict.fromkeys((*WRITEBACK, OTHER), 0)
+    for task in value.tasks:
+        found[writeback_channel(task) or OTHER] += 1
+    found[OTHER] += max(value.count - len(value.tasks), 0)
+    return [
+        ("iowarden_tasks_waiting", (("wait_channel", channel),), float(number))
+        for channel, number in found.items()
+    ]
+
+
+def read_tasks(root: Root) -> Tasks:
+    """Return who waits; where '/proc/stat' counts no task as blocked nobody is asked.
+
+    Limits: what waits without being counted as waiting for I/O (an fsync for a commit of its
+    journal) is seen only beside a task that is. Errors: AbsentError, ReadError, ParseError.
+    """
+    blocked = stat.parse_stat(root.read_kept(stat.PATH)).procs_blocked
+    if blocked == 0:
+        return Tasks(())
+    try:
+        text = root.ask("tasks", deadline_seconds=DEADLINE_SECONDS)
+    except AbsentError as error:
+        # No probe: neither a source that fell silent nor one that says that nobody waits.
+        return Tasks((), blocked, str(error))
+    return from_json(text)
+
+
+def look(root: Root) -> Tasks:
+    """Return all tasks and threads that are in uninterruptible sleep now.
+
+    To be run as root, where it may be killed: a task that executes a program from a disk that hangs
+    holds the lock that 'stack' and 'io' want (kernel, fs/exec.c, exec_update_lock).
+    A task that ends meanwhile is left out. Errors: AbsentError, ReadError, ParseError.
+    """
+    waiting = [status for status in _statuses(root) if status.state == "D"]
+    waiting.sort(key=lambda status: (status.kernel, status.start_ticks, status.pid))
+    told = [_task(root, status) for status in waiting[:MOST_TASKS]]
+    tasks = tuple(task for task in told if task is not None)
+    return Tasks(tasks, len(waiting) - (len(told) - len(tasks)))
+
+
+def to_json(tasks: Tasks) -> dict[str, Any]:
+    """Return the answer to the verb 'tasks', to be printed as JSON."""
+    return {"tasks": [dataclasses.asdict(task) for task in tasks.tasks], "count": tasks.count}
+
+
+def from_json(text: str) -> Tasks:
+    """Return what `to_json` gave, printed as JSON. Errors: ParseError."""
+    try:
+        found = json.loads(text)
+        tasks = tuple(_parsed(each) for each in found["tasks"])
+        count = _count(found["count"])
+        if len(tasks) > min(count, MOST_TASKS):
+            raise ValueError(f"{len(tasks)} tasks of {count}")
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        message = (
+            f"probe 'tasks': expected tasks as JSON, got {text[:80]!r}:"
+            f" {type(error).__name__}: {error}"
+        )
+        raise ParseError(message) from None
+    return Tasks(tasks, count)
+
+
+def _parsed(found: Any) -> Task:  # noqa: ANN401 - whatever the probe sent
+    stack = found["stack"]
+    if not isinstance(stack, list) or len(stack) > MOST_FUNCTIONS:
+        raise TypeError(f"'stack': expected up to {MOST_FUNCTIONS} names, got {stack!r:.60}")
+    if not isinstance(found["kernel"], bool):
+        raise TypeError(f"'kernel': expected true or false, got {found['kernel']!r:.60}")
+    return Task(
+        pid=_count(found["pid"]),
+        start_ticks=_count(found["start_ticks"]),
+        command=_text(found["command"]),
+        wait_channel=_text(found["wait_channel"]),
+        stack=tuple(_text(function) for function in stack),
+        read_bytes=None if found["read_bytes"] is None else _count(found["read_bytes"]),
+        write_bytes=None if found["write_bytes"] is None else _count(found["write_bytes"]),
+        process=_count(found["process"]),
+        kernel=found["kernel"],
+    )
+
+
+def _count(found: Any) -> int:  # noqa: ANN401 - whatever the probe sent
+    if isinstance(found, bool) or not isinstance(found, int) or not 0 <= found < 1 << 64:
+        raise TypeError(f"expected an unsigned 64-bit number, got {found!r:.60}")
+    return found
+
+
+def _text(found: Any) -> str:  # noqa: ANN401 - whatever the probe sent
+    if not isinstance(found, str):
+        raise TypeError(f"expected a text, got {found!r:.60}")
+    return found
+
+
+def _statuses(root: Root) -> Iterator[_Status]:
+    """Yield what every task says of itself, threads as well; those that end meanwhile do not."""
+    looked_at = 0
+    for name in root.names(_DIRECTORY):
+        if not name.isdigit():
+            continue
+        process = _status(root, f"{_DIRECTORY}/{name}", int(name))
+        looked_at += 1
+        if process is None:
+            continue
+        yield process
+        for thread in _threads(root, process):
+            looked_at += 1
+            status = _status(root, f"{process.directory}/task/{thread}", process.pid)
+            if status is not None:
+                yield status
+        if looked_at >= MOST_LOOKED_AT:
+            return
+
+
+def _threads(root: Root, process: _Status) -> list[str]:
+    """Return the numbers of a process's threads but the first, which is the process itself."""
+    if process.threads <= 1:
+        return []
+    try:
+        names = root.names(f"{process.directory}/task")
+    except (AbsentError, ReadError):
+        return []
+    return [name for name in names if name != str(process.pid)][:MOST_LOOKED_AT]
+
+
+def _status(root: Root, directory: str, process: int) -> _Status | None:
+    """Return what a task says of itself, None where it has ended."""
+    text = _read(root, f"{directory}/stat")
+    if text is None:
+        return None
+    # The name may hold anything, also blanks and parentheses: what follows its last one is fixed.
+    pid, _, rest = text.partition(" (")
+    command, _, rest = rest.rpartition(") ")
+    fields = rest.split()
+    try:
+        return _Status(
+            directory=directory,
+            pid=parse_count(pid),
+            process=process,
+            command=command,
+            state=fields[0],
+            kernel=bool(parse_count(fields[6]) & _KERNEL_THREAD),
+            threads=parse_count(fields[17]),
+            start_ticks=parse_count(fields[19]),
+        )
+    except (ValueError, IndexError):
+        message = f"'{directory}/stat': expected '<pid> (<name>) <state> ...', got {text[:80]!r}"
+        raise ParseError(message) from None
+
+
+def _task(root: Root, status: _Status) -> Task | None:
+    """Return a task with what it waits for, None where it has ended."""
+    channel = (_read(root, f"{status.directory}/wchan") or "").strip()
+    stack = _functions(_read(root, f"{status.directory}/stack") or "")
+    done = _io(_read(root, f"{_DIRECTORY}/{status.process}/io") or "")
+    again = _status(root, status.directory, status.process)
+    if again is None or again.start_ticks != status.start_ticks:
+        return None
+    return Task(
+        pid=status.pid,
+        start_ticks=status.start_ticks,
+        command=status.command,
+        wait_channel="" if channel == "0" else channel,  # awake meanwhile, or not for us to see
+        stack=stack,
+        read_bytes=done.get("read_bytes"),
+        write_bytes=done.get("write_bytes"),
+        process=status.process if status.process != status.pid else 0,
+        kernel=status.kernel,
+    )
+
+
+def _functions(text: str) -> tuple[str, ...]:
+    """Return the names in a stack: '[<0>] jbd2_log_wait_commit+0x9b/0x120 [jbd2]'."""
+    names = []
+    for line in text.splitlines():
+        function, plus, _ = line.partition("] ")[2].partition("+0x")
+        if plus:  # the last line of older kernels is an address without a name
+            names.append(function)
+    return tuple(names[:MOST_FUNCTIONS])
+
+
+def _io(text: str) -> dict[str, int]:
+    """Return the lines '<key>: <n>' by key. Source: proc(5), '/proc/PID/io'."""
+    values = {}
+    for line in text.splitlines():
+        key, _, number = line.partition(": ")
+        try:
+            values[key] = parse_count(number)
+        except ValueError:
+            message = f"'/proc/PID/io': expected '<key>: <n>', got {line[:80]!r}"
+            raise ParseError(message) from None
+    return values
+
+
+def _read(root: Root, path: str) -> str | None:
+    """Return a file of a task, None where the task has ended or nobody may read it."""
+    try:
+        return root.read(path)
+    except (AbsentError, ReadError):
+        return None

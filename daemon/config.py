@@ -343,6 +343,10 @@ KEYS = (
         "periods.dm", _PERIOD, "5s", "5s",
         "How often device-mapper devices are asked whether they are suspended.",
     ),
+    Key(
+        "periods.tasks", _PACE, "5s", "5s",
+        "How often the tasks that wait for I/O are asked where in the kernel, while there are any.",
+    ),
     Key("periods.enclosure", _PERIOD, "60s", "60s", "How often slots of enclosures are read."),
     Key("periods.hwmon", _PERIOD, "60s", "60s", "How often temperatures are read."),
     Key(

@@ -10,6 +10,7 @@ from iowarden.rules.signals import (
     activity,
     bandwidth,
     baseline,
+    bdi_throttle,
     blocked,
     defaults,
     device,
@@ -267,6 +268,13 @@ GROUPS: tuple[Group, ...] = (
         suspended.EMPTY,
         Held.remember,
         suspended.recall,
+    ),
+    Group(
+        "bdi_throttle",
+        ("tasks", "vmstat", "meminfo", "vm_sysctl"),
+        bdi_throttle.FAMILIES,
+        bdi_throttle.step,
+        bdi_throttle.EMPTY,
     ),
     Group(
         "scsi_state",

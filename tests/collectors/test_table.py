@@ -49,6 +49,7 @@ PATHS = {
     "scsi": "/sys/class/scsi_host",
     "queue": "/sys/block",
     "dm": "/sys/block",
+    "tasks": "/proc/stat",
 }
 LISTED = frozenset(
     {"bdi", "block", "btrfs", "dm", "enclosure", "ext4", "hwmon", "numa", "queue", "scsi"}
