@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import configparser
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -128,6 +129,41 @@ def side_doors(modules: list[Module]) -> list[str]:
     return faults
 
 
+PROBE = "daemon/probe/"
+PROBE_CLIENT = f"{PROBE}client.py"
+PROBE_NEEDS = frozenset(
+    f"iowarden.{name}" for name in ("collectors", "daemon.probe", "daemon.journal", "daemon.words")
+)
+PROBE_LIBRARIES = frozenset({*sys.stdlib_module_names, "systemd"})
+ON_THE_WAY = frozenset({"iowarden", "iowarden.daemon", "iowarden.daemon.probe"})
+"""Packages without code of their own."""
+PROBE_SHARED = frozenset(f"iowarden.daemon.probe.{name}" for name in ("client", "protocol"))
+
+
+def probe(modules: list[Module]) -> list[str]:
+    """What would make the process that runs as root larger, and who would run its code elsewhere.
+
+    It imports the standard library, systemd and little of ours; the daemon of it only the client
+    and the protocol.
+    """
+    faults = []
+    for each in modules:
+        inside = each.path.startswith(PROBE) and each.path != PROBE_CLIENT
+        for name in sorted(imports(each.tree) - ON_THE_WAY):
+            ours = name.partition(".")[0] == "iowarden"
+            if inside and not (_in(name, PROBE_NEEDS) if ours else _in(name, PROBE_LIBRARIES)):
+                faults.append(f"{each.path}: '{name}' is too much for what runs as root")
+            if inside and _in(name, {"iowarden.daemon.probe.client"}):
+                faults.append(f"{each.path}: '{name}' is the other side")
+            if not inside and _in(name, {"iowarden.daemon.probe"}) and not _in(name, PROBE_SHARED):
+                faults.append(f"{each.path}: '{name}' is for the probe's process alone")
+    return faults
+
+
+def _in(name: str, packages: Iterable[str]) -> bool:
+    return any(name == package or name.startswith(f"{package}.") for package in packages)
+
+
 WRITERS = frozenset(
     "add append clear discard extend insert pop popitem remove setdefault sort update".split()
 )
@@ -197,7 +233,7 @@ def _is_stateful(value: ast.expr | None) -> bool:
 
 Check = Callable[[list[Module]], list[str]]
 
-CHECKS = (upward, impure, side_doors, global_state)
+CHECKS = (upward, impure, side_doors, probe, global_state)
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
@@ -226,6 +262,13 @@ BAD = [
     (side_doors, "collectors/a.py", "import sqlite3"),
     (side_doors, "daemon/a.py", "import asyncio"),
     (side_doors, "daemon/a.py", "from concurrent.futures import ThreadPoolExecutor"),
+    (probe, "daemon/probe/server.py", "import yaml"),
+    (probe, "daemon/probe/server.py", "from iowarden.rules import engine"),
+    (probe, "daemon/probe/server.py", "from iowarden.daemon import mail"),
+    (probe, "daemon/probe/server.py", "from iowarden.daemon.probe.client import Client"),
+    (probe, "daemon/loop.py", "from iowarden.daemon.probe.server import Server"),
+    (probe, "daemon/loop.py", "from iowarden.daemon.probe import children"),
+    (probe, "daemon/probe/client.py", "from iowarden.daemon.probe import children"),
     (global_state, "daemon/a.py", "cache = {}"),
     (global_state, "daemon/a.py", "seen: set[str] = set()"),
     (global_state, "daemon/a.py", "lock = threading.Lock()"),
@@ -248,6 +291,16 @@ GOOD = [
     ("daemon/mail.py", "import smtplib\nfrom iowarden.rules import notice\nimport time"),
     ("rules/a.py", "import math\nfrom iowarden.collectors.vocabulary import Sample\nbook.open(1)"),
     ("collectors/a.py", "import os\nNAMES = {'a': 1}\n_X: list[int] = [1]\nAlias = dict[str, int]"),
+    ("daemon/loop.py", "from iowarden.daemon.probe.client import Client"),
+    ("daemon/probe/client.py", "from iowarden.daemon.probe import protocol\nimport socket"),
+    (
+        "daemon/probe/server.py",
+        "import systemd.daemon, os\nfrom iowarden.daemon.probe import children",
+    ),
+    (
+        "daemon/probe/verbs.py",
+        "from iowarden.collectors.tasks import look\nfrom iowarden.daemon import words",
+    ),
     ("daemon/a.py", "import os\ndef f():\n    local = {}\n    local['a'] = 1\n    return local"),
 ]
 

@@ -27,7 +27,7 @@ fi
 
 packages=dbus,iproute2,kmod,procps,systemd,systemd-sysv,udev
 packages=$packages,initramfs-tools,linux-image-amd64
-packages=$packages,curl,e2fsprogs,lvm2,make,mdadm,python3,xfsprogs
+packages=$packages,curl,e2fsprogs,lvm2,make,mdadm,python3,smartmontools,xfsprogs
 
 # What the recorded day upgrades: each is installed already, so nothing changes but the disk.
 upgraded='coreutils e2fsprogs libpython3.11-stdlib perl-base'
@@ -60,7 +60,7 @@ printf '%s\n' "$sources" | OUT=$out GUEST=$here/guest PACK=$pack UPGRADED=$upgra
     --customize-hook='chroot "$1" systemctl --quiet enable agent systemd-networkd' \
     --customize-hook='chroot "$1" systemctl --quiet mask apt-daily.timer \
         apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub_all.timer e2scrub_reap.service fstrim.timer \
-        serial-getty@ttyS0.service getty@tty1.service' \
+        smartmontools.service serial-getty@ttyS0.service getty@tty1.service' \
     --customize-hook='mkdir "$1/var/cache/packages" && cd "$1/var/cache/packages" &&
         APT_CONFIG=$MMDEBSTRAP_APT_CONFIG apt-get -q download $UPGRADED' \
     --customize-hook='echo guest > "$1/etc/hostname"; : > "$1/etc/machine-id"' \
