@@ -1,0 +1,391 @@
+"""What root may run for the daemon on this machine: where it is, and what it would touch.
+
+The command lines are those of `allowed`; here they meet the machine. A program is taken from fixed
+places only, and only if nobody but root can have put it there or can change it, as sshd does with
+keys (StrictModes); no environment plays a part. The places are looked at again before each run: a
+program that was updated is taken, one that others may change is not.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from iowarden.daemon.probe import allowed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from iowarden.daemon.probe.allowed import Matched
+
+DIRECTORIES = ("/usr/sbin", "/sbin", "/usr/bin", "/usr/local/sbin", "/usr/local/bin")
+_MOST_LINKS = 40
+"""As the kernel follows. Source: path_resolution(7)."""
+
+RAID_DRIVERS = frozenset(
+    "arcmsr 3w-9xxx 3w-xxxx 3w-sas megaraid_sas megaraid_mbox megaraid aacraid hpsa smartpqi cciss"
+    " sssraid hptiop".split()
+)
+"""Whose disks share one controller that answers for them. The names were not checked on hardware.
+Without mpt3sas and mpi3mr: a disk there is one as at any adapter.
+"""
+_THREEWARE = {"e": "3w-xxxx", "a": "3w-9xxx", "l": "3w-sas"}
+"""Which driver made '/dev/twa0'. Source: smartctl(8), '-d 3ware'."""
+_LOOKED_FOR = ("megaraid_sas", "megaraid_mbox", "megaraid")
+"""Drivers whose controllers smartctl asks when it looks for disks (its 'os_linux.cpp')."""
+
+STOP_SMARTD = "systemctl disable --now smartmontools.service"
+
+
+class RefusedError(Exception):
+    """Root does not run that; the text says which argument, and why."""
+
+
+class MissingError(RefusedError):
+    """Root might run that, and it is not installed."""
+
+
+class _UnsafeError(Exception):
+    """Somebody else than root can change a program."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A program to be started as it stands, in a clean environment.
+
+    Fields: `arguments` begin with its name; `controllers` are what no second program may be started
+    at; `devices` are the disks and arrays it was asked about, as the kernel calls them.
+    """
+
+    path: str
+    arguments: tuple[str, ...]
+    controllers: frozenset[str]
+    devices: tuple[str, ...]
+
+
+class Programs:
+    """The programs of a machine. Reads '/proc', '/sys', '/dev' and the places where programs are.
+
+    Limits: for one thread; a place on a file system that hangs, hangs it.
+    """
+
+    def __init__(self, root: str = "/", owner_uid: int = 0) -> None:
+        """Look for all of them. `root` is the directory of the machine, '/' for this one.
+
+        `owner_uid`: who, beside root, may own a program; another one for tests alone.
+        """
+        self._root = root.rstrip("/")
+        self._owners = frozenset({0, owner_uid})
+        self._found: dict[str, str] = {}
+        self._identities: dict[str, tuple[int, ...]] = {}
+        self._problems: dict[str, str] = {}
+        self._changes: list[str] = []
+        for name in allowed.PROGRAMS:
+            self._look(name)
+        self._changes.clear()
+
+    def found(self) -> dict[str, str]:
+        """Return the programs that may be run, by name, with their path."""
+        return dict(self._found)
+
+    def problems(self) -> dict[str, str]:
+        """Return why a program that is there is not taken, by its name."""
+        return dict(self._problems)
+
+    def changes(self) -> list[str]:
+        """Return what was replaced, or became unsafe, since this was asked last."""
+        changes, self._changes = self._changes, []
+        return changes
+
+    def resolve(self, arguments: Iterable[str]) -> Command:
+        """Return how to run a command line that begins with a program's name.
+
+        Errors: RefusedError; MissingError, when only the program is lacking.
+        """
+        given = tuple(arguments)
+        matched = self._matched(given)
+        self._look(given[0])
+        path = self._found.get(given[0])
+        if path is None:
+            if problem := self._problems.get(given[0]):
+                raise RefusedError(f"{problem}; nothing was run")
+            places = ", ".join(self._places(given[0]))
+            raise MissingError(f"'{given[0]}': expected at {places}, got none; install it")
+        self._look_at(matched)
+        controllers = self._controllers(matched)
+        if rival := self._rival(matched, controllers):
+            raise RefusedError(rival)
+        return Command(self._root + path, given, controllers, self._devices(matched))
+
+    def rival(self, arguments: Iterable[str]) -> str:
+        """Return '', or why a command line must not be run now. Errors: RefusedError.
+
+        Source: arcmsr has one buffer for messages, and neither smartctl nor the vendor's program
+        locks it: two of them take each other's answers, and one may wait for its own for ever.
+        """
+        matched = self._matched(tuple(arguments))
+        return self._rival(matched, self._controllers(matched))
+
+    def _matched(self, arguments: tuple[str, ...]) -> Matched:
+        try:
+            return allowed.match(arguments)
+        except ValueError as error:
+            raise RefusedError(str(error)) from error
+
+    def _rival(self, matched: Matched, controllers: frozenset[str]) -> str:
+        areca = (
+            matched.program.vendor == "areca"
+            or matched.raid_type.startswith("areca")
+            or any(self._driver(host) == "arcmsr" for host in controllers)
+        )
+        process = next(self._processes("smartd"), "") if areca else ""
+        return process and (
+            f"'smartd' (process {process}) may ask an Areca controller, too, which can answer one"
+            f" at a time; nothing was run; stop it with '{STOP_SMARTD}'"
+        )
+
+    def _processes(self, name: str) -> Iterator[str]:
+        for process in self._names("/proc"):
+            if process.isdecimal() and self._text(f"/proc/{process}/comm") == name:
+                yield process
+
+    # Programs
+
+    def _places(self, name: str) -> list[str]:
+        directories = (*allowed.PROGRAMS[name].directories, *DIRECTORIES)
+        return [f"{directory}/{name}" for directory in directories]
+
+    def _look(self, name: str) -> None:
+        """Find a program, or find out why not: the first of its places where it is safe."""
+        path, problem = "", ""
+        identity: tuple[int, ...] = ()
+        for place in self._places(name):
+            try:
+                path, identity = self._safe(place)
+                break
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            except (_UnsafeError, OSError) as error:
+                why = error.strerror if isinstance(error, OSError) else error
+                problem = problem or f"'{place}' is not run: {why}"
+        before = self._found.pop(name, ""), self._identities.pop(name, ())
+        if path:
+            self._found[name], self._identities[name] = path, identity
+            if before[0] and before != (path, identity):
+                self._changes.append(f"'{name}' was replaced: '{path}' is run from now on")
+        if problem and self._problems.get(name) != problem:
+            self._changes.append(problem)
+        self._problems.pop(name, None)
+        if problem:
+            self._problems[name] = problem
+
+    def _safe(self, place: str) -> tuple[str, tuple[int, ...]]:
+        """Return a program's path without symbolic links, and what tells it from another file.
+
+        Errors: _UnsafeError, OSError.
+        """
+        rest = place.split("/")[::-1]
+        path = ""
+        links = 0
+        status = self._own("/")
+        while rest:
+            name = rest.pop()
+            if name in ("", "."):
+                continue
+            if name == "..":
+                path = path.rpartition("/")[0]
+                continue
+            status = os.lstat(f"{self._root}{path}/{name}")
+            if not stat.S_ISLNK(status.st_mode):
+                path = f"{path}/{name}"
+                status = self._own(path)
+                continue
+            links += 1
+            if links > _MOST_LINKS:
+                raise _UnsafeError("too many symbolic links")
+            target = os.readlink(f"{self._root}{path}/{name}")
+            path = "" if target.startswith("/") else path
+            rest += target.split("/")[::-1]
+        if not stat.S_ISREG(status.st_mode) or not status.st_mode & 0o100:
+            raise _UnsafeError(f"'{path}': expected a program, got mode {status.st_mode:o}")
+        return path, (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+
+    def _own(self, path: str) -> os.stat_result:
+        """Return the status of a file or directory that is root's alone. Errors: _UnsafeError."""
+        status = os.lstat(self._root + path)
+        mode = stat.S_IMODE(status.st_mode)
+        if status.st_uid not in self._owners or mode & (stat.S_IWGRP | stat.S_IWOTH):
+            raise _UnsafeError(
+                f"'{path}': expected it to be root's and writable by nobody else, got owner"
+                f" {status.st_uid} and mode {mode:04o}; see 'chown root' and 'chmod go-w'"
+            )
+        return status
+
+    # Devices
+
+    def _look_at(self, matched: Matched) -> None:
+        """Check that what a command line names is what it looks like. Errors: RefusedError."""
+        if matched.mount_point and not self._mounted(matched.mount_point):
+            raise RefusedError(
+                f"'{matched.mount_point}': expected the mount point of an XFS file system as"
+                " '/proc/1/mountinfo' has it, got another directory; nothing was run"
+            )
+        if not matched.device:
+            return
+        try:
+            mode = os.lstat(self._root + matched.device).st_mode
+        except OSError as error:
+            # smartctl makes the devices of 3ware, and '/dev/bus/0' is only a way to name a host.
+            if isinstance(error, FileNotFoundError) and re.match("/dev/(tw|bus/)", matched.device):
+                return
+            raise RefusedError(
+                f"'{matched.device}': expected a device, got '{error.strerror}'; nothing was run"
+            ) from error
+        kind = stat.S_ISBLK(mode) or stat.S_ISCHR(mode)
+        if not kind or matched.device.startswith("/dev/bus/"):
+            got = "a symbolic link" if stat.S_ISLNK(mode) else f"a file of mode {mode:o}"
+            raise RefusedError(f"'{matched.device}': expected a device, got {got}; nothing was run")
+
+    def _mounted(self, mount_point: str) -> str:
+        r"""Return the number of the device whose XFS is mounted there ('8:1'), or ''.
+
+        Source: proc(5), mountinfo: number, root and mount point are the 3rd to 5th field; a special
+        character is spelled '\040'. The root of a file system is a directory: nothing else that
+        opening might disturb is ever named.
+        """
+        for line in self._text("/proc/1/mountinfo").splitlines():
+            mount, _, source = line.partition(" - ")
+            fields = mount.split(" ")
+            if len(fields) > 5 and fields[3] == "/" and source.startswith("xfs "):
+                at = re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), fields[4])
+                if at == mount_point:
+                    return fields[2]
+        return ""
+
+    def _controllers(self, matched: Matched) -> frozenset[str]:
+        """Return what one program at a time may be at: disks, or hosts that answer for many."""
+        program, name = matched.program, self._name(matched)
+        if matched.scan:
+            return frozenset({"scan", *self._hosts(_LOOKED_FOR)})
+        if program.vendor and not name:
+            return self._hosts(program.drivers) or frozenset({program.vendor})
+        if not name:
+            return frozenset()
+        if number := re.fullmatch(r"(?:bus/|bsg/sssraid)(\d+)", name):
+            return frozenset({f"host{number[1]}"})
+        if kind := re.fullmatch(r"tw([ael])(\d+)", name):
+            hosts = sorted(self._hosts((_THREEWARE[kind[1]],)), key=lambda host: int(host[4:]))
+            return frozenset(hosts[int(kind[2]) :][:1] or hosts or ["3ware"])
+        if name.startswith("cciss/"):
+            hp = allowed.PROGRAMS["ssacli"]
+            return self._hosts(hp.drivers) or frozenset({hp.vendor})
+        if matched.raid_type:
+            directory = "/sys/class/scsi_generic" if name.startswith("sg") else "/sys/block"
+            hosts = [self._host(f"{directory}/{name}/device") or name]
+            # smartctl asks the host that the type names, whichever disk goes with it.
+            if other := re.search(r"aacraid,(\d+)", matched.raid_type):
+                hosts.append(f"host{int(other[1])}")
+            return frozenset(hosts)
+        if name.startswith("sg"):
+            path = f"/sys/class/scsi_generic/{name}/device"
+            disks = self._names(path + "/block")
+            return frozenset(map(self._key, disks)) or frozenset(
+                {self._raid(self._host(path)) or name}
+            )
+        whole = self._whole(name)
+        keys = frozenset(map(self._key, self._leaves(whole)))
+        return keys | {whole} if whole.startswith("md") else keys
+
+    def _devices(self, matched: Matched) -> tuple[str, ...]:
+        """Return what a command line is about: not the volume that only shows where a disk is."""
+        name = self._name(matched)
+        if not name or matched.raid_type or matched.program.vendor:
+            return ()
+        if re.fullmatch(r"sg\d+", name):
+            return tuple(self._names(f"/sys/class/scsi_generic/{name}/device/block"))
+        if re.fullmatch(r"nvme\d+", name):
+            namespace = re.compile(rf"{name}n\d+")
+            return tuple(block for block in self._names("/sys/block") if namespace.fullmatch(block))
+        return (self._whole(name),)
+
+    def _name(self, matched: Matched) -> str:
+        """Return the kernel's name of what a command line names, or ''."""
+        if matched.mount_point:
+            number = self._mounted(matched.mount_point)
+            try:
+                return os.path.basename(os.readlink(f"{self._root}/sys/dev/block/{number}"))
+            except OSError:
+                return number
+        return matched.device.removeprefix("/dev/")
+
+    def _hosts(self, drivers: tuple[str, ...]) -> frozenset[str]:
+        hosts = self._names("/sys/class/scsi_host")
+        return frozenset(host for host in hosts if self._driver(host) in drivers)
+
+    def _driver(self, host: str) -> str:
+        """Return the driver of a SCSI host, or ''.
+
+        Limits: arcmsr gave the kernel no 'proc_name' for years; the adapter's driver is asked then.
+        """
+        path = f"/sys/class/scsi_host/{host}"
+        name = self._text(path + "/proc_name")
+        if name in ("", "(null)", "<NULL>"):
+            try:
+                name = os.path.basename(os.readlink(f"{self._root}{path}/device/../driver"))
+            except OSError:
+                return ""
+        return name
+
+    def _host(self, path: str) -> str:
+        """Return the host of a SCSI device, from its address H:C:T:L, or ''."""
+        addresses = self._names(path + "/scsi_device")
+        return f"host{addresses[0].split(':')[0]}" if addresses else ""
+
+    def _raid(self, host: str) -> str:
+        return host if self._driver(host) in RAID_DRIVERS else ""
+
+    def _key(self, disk: str) -> str:
+        """Return what a disk shares with nobody, or with all disks behind its RAID controller."""
+        nvme = re.match(r"nvme\d+", disk)
+        return nvme[0] if nvme else self._raid(self._host(f"/sys/block/{disk}/device")) or disk
+
+    def _whole(self, name: str) -> str:
+        """Return the device that a partition is of."""
+        for whole in self._names("/sys/block"):
+            if name.startswith(whole) and self._text(f"/sys/block/{whole}/{name}/partition"):
+                return whole
+        return name
+
+    def _leaves(self, name: str) -> set[str]:
+        """Return the disks at the bottom of a device."""
+        seen: set[str] = set()
+        leaves: set[str] = set()
+        rest = [name]
+        while rest:
+            whole = rest.pop()
+            if whole in seen:
+                continue
+            seen.add(whole)
+            slaves = self._names(f"/sys/block/{whole}/slaves")
+            rest += map(self._whole, slaves)
+            if not slaves:
+                leaves.add(whole)
+        return leaves
+
+    def _names(self, path: str) -> list[str]:
+        """Return the names in a directory; none, where it is not."""
+        try:
+            return sorted(os.listdir(self._root + path))
+        except OSError:
+            return []
+
+    def _text(self, path: str) -> str:
+        """Return the text of an attribute; '', where there is none: a process may have ended."""
+        try:
+            with open(self._root + path, encoding="utf-8", errors="replace") as file:
+                return file.read().strip()
+        except OSError:
+            return ""
