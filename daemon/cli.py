@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import atexit
 import dataclasses
+import functools
 import importlib.metadata
 import importlib.resources
 import os
@@ -24,12 +25,13 @@ from iowarden.collectors.files import Root
 from iowarden.collectors.recording import Player, RecordingError
 from iowarden.daemon import check as checking
 from iowarden.daemon import config as configuration
-from iowarden.daemon import hotplug, journal, mail, memory, unparsed
+from iowarden.daemon import console, control, hotplug, journal, mail, memory, unparsed
 from iowarden.daemon.clock import PlayedClock, SystemClock
 from iowarden.daemon.exposition import Exposition
 from iowarden.daemon.http import App, Server
 from iowarden.daemon.loop import Loop, Parts, Reload, Stop, Trouble, recipients
 from iowarden.daemon.message import render
+from iowarden.daemon.probe import client
 from iowarden.daemon.process import ProcessMetrics
 from iowarden.daemon.readers import Readers
 from iowarden.daemon.state import State
@@ -38,12 +40,17 @@ from iowarden.rules.notice import Evidence, Notice, Reason, Severity
 from iowarden.rules.rulefile import RuleFileError, RuleGroup, parse_rule_file
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Callable, Sequence
 
 DEFAULT_CONFIG = "/etc/iowarden/iowarden.yaml"
 EXIT_CONFIG = 78
 """sysexits.h EX_CONFIG: the unit does not restart on it."""
 EXIT_FAILED = 1
+PROBE_SOCKET = "/run/iowarden-probe.socket"
+"""Where systemd listens for the probe."""
+PROBE_DIRECTORY = "/run/iowarden-probe"
+"""Where a probe that we start as a child notes what hangs."""
 EXIT_INTERRUPTED = 130
 """As a shell says of a program that Ctrl-C ended."""
 RULE_SUFFIXES = (".yaml", ".yml")
@@ -88,6 +95,7 @@ def _parser() -> argparse.ArgumentParser:
     look = add("check", _check, "look at this machine once and say what is wrong")
     look.add_argument("--play", metavar="RECORDING", help="look at a recording's end instead")
     look.add_argument("--json", action="store_true", help="the report as data")
+    console.add_commands(add)
     test = add("test-mail", _test_mail, "send a test mail and say what the server answered")
     kept = add("unparsed", lambda _: 0, "what the kernel said and no parser understood")
     actions = kept.add_subparsers(required=True, metavar="ACTION")
@@ -339,6 +347,10 @@ def _run(arguments: argparse.Namespace) -> int:
     under_systemd = _is_journal(sys.stderr.fileno())
     log = journal.Log(foreground=not under_systemd, level=settings.log_level)
     clock, player, root = _machine(arguments.play)
+    listening = control.inherited()
+    probe = None if player is not None else _probe(settings, clock)
+    if probe is not None:
+        root = functools.partial(Root, probe=probe.ask)
     dry_run(settings.host, settings.mail.sender, recipients(settings), clock.now())
     # Before the threads: of their stacks only what is touched is locked, not the half megabyte.
     if problem := memory.lock():
@@ -360,6 +372,9 @@ def _run(arguments: argparse.Namespace) -> int:
     def sender(config: configuration.Config) -> mail.Sender:
         return mail.Sender(_mail_settings(config), events.put)
 
+    people = _control(listening, settings, events.put)
+    if probe is not None:
+        probe.begin()
     keeper = unparsed.Unparsed(
         unparsed_directory(settings),
         lambda text: events.put(Trouble("unparsed", text)),
@@ -383,6 +398,9 @@ def _run(arguments: argparse.Namespace) -> int:
             load=load,
             sender_for=sender,
             keep=keeper.keep,
+            probe=probe,
+            control=people,
+            version=_version_text(),
         )
     )
     app = App(_version_text(), exposition.render, loop.healthy, loop.ready, loop.landing)
@@ -392,6 +410,35 @@ def _run(arguments: argparse.Namespace) -> int:
     if player is None:
         hotplug.listen(events.put)
     return loop.run(server)
+
+
+def _probe(settings: configuration.Config, clock: SystemClock) -> client.Client | None:
+    """Return who asks the probe: systemd's, or one that we start; None where neither may be."""
+    if not settings.probe:
+        return None
+    if os.access(PROBE_SOCKET, os.W_OK):
+        return client.Client(client.at(PROBE_SOCKET), clock.now)
+    if os.geteuid() == 0:
+        return client.Client(client.spawn(PROBE_DIRECTORY), clock.now)
+    return None
+
+
+def _control(
+    listening: socket.socket | None,
+    settings: configuration.Config,
+    post: Callable[[object], object],
+) -> control.Control | None:
+    """Serve the socket that systemd made, or one in the state directory; say why there is none."""
+    path = ""
+    try:
+        if listening is None:
+            os.makedirs(settings.state_directory, mode=0o750, exist_ok=True)
+            path = str(Path(settings.state_directory) / control.FILE_NAME)
+            listening = control.bind(path)
+    except OSError as error:  # a ControlError is one
+        post(Trouble("control", str(error)))
+        return None
+    return control.Control(listening, post, lambda t: post(Trouble("control", t)), remove=path)
 
 
 def _is_journal(descriptor: int) -> bool:
@@ -411,7 +458,7 @@ def _machine(recording: str | None) -> tuple[SystemClock, Player | None, Callabl
 
 
 def _where(settings: configuration.Config) -> list[str]:
-    """Return the five lines that say where to look."""
+    """Return the lines that say where to look."""
     host, port = settings.listen[0]
     place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     server = settings.mail.server
@@ -421,5 +468,6 @@ def _where(settings: configuration.Config) -> list[str]:
         f"  metrics  curl http://{place}/metrics",
         f"  mail     {mails}" + ("" if server else " (nobody is mailed: set mail.server)"),
         f"  state    {settings.state_directory}/state.db",
+        f"  status   iowarden status --state-directory {settings.state_directory}",
         "  log      below, and: journalctl -t iowarden -o verbose",
     ]

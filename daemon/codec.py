@@ -33,6 +33,14 @@ def decode(cls: Any, text: str) -> Any:  # noqa: ANN401 - any type that `encode`
         raise CodecError(message) from error
 
 
+def text(found: Mapping[str, Any], name: str) -> str:
+    """Return a text that must be there. Errors: CodecError."""
+    value = found.get(name)
+    if not isinstance(value, str):
+        raise CodecError(f"'{name}': expected a text, got {value!r:.60}")
+    return value
+
+
 def _plain(value: object) -> object:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}

@@ -78,6 +78,8 @@ class Config:
     state_directory: str
     rules_directory: str
     shipped_rules: bool
+    probe: bool
+    """Whether the helper that runs as root is asked."""
     mail: Mail
     http: Http
     expose_node: bool
@@ -256,6 +258,11 @@ KEYS = (
         "Your own Prometheus rule files: *.yaml and *.yml.",
     ),
     Key("shipped_rules", _BOOLEAN, "true", "false", "Evaluate the rules that come with iowarden."),
+    Key(
+        "probe", _BOOLEAN, "true", "false",
+        "Ask the helper that runs as root for what only root may see. Without it, SMART, RAID"
+        " controllers and what blocked tasks wait for are not watched.",
+    ),
     Key(
         "mail.server", _SERVER, "", "mail.example.com", "SMTP server that takes our mail.",
         "none: nobody is mailed, mails go to a Maildir in the state directory",
@@ -460,7 +467,7 @@ def example() -> str:
         "# What is shown is the default, or an example where the default is said in words.",
         "# Durations: 500ms, 90s, 1h30m, 7d. 'iowarden config check FILE' tests this file.",
         "# 'systemctl reload iowarden' applies it, but for 'state_directory', 'listen', 'http' and",
-        "# 'expose': those need a restart.",
+        "# 'expose' and 'probe': those need a restart.",
     ]
     section = ""
     for key in KEYS:
@@ -720,6 +727,7 @@ def _config(values: dict[str, Any], machine: str) -> Config:
             connection_limit=values["http.connection_limit"],
             threads=values["http.threads"],
         ),
+        probe=values["probe"],
         expose_node=values["expose.node"],
         period_seconds=MappingProxyType(
             {path[8:]: value for path, value in values.items() if path.startswith("periods.")}

@@ -14,6 +14,7 @@ from iowarden.daemon import journal
 from iowarden.daemon.mail import OutboundMail
 from iowarden.daemon.outbox import Outbox, SendResult
 from iowarden.daemon.state import Batch, Committed, OutboxRow
+from iowarden.daemon.status import MailLine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -65,6 +66,7 @@ class Delivery:
         self._commits = 0
         self._confirmed = 0
         self._written = True
+        self._problem = ""
 
     def __len__(self) -> int:
         """Return how many mails wait."""
@@ -125,6 +127,7 @@ class Delivery:
                 f"mail {result.message_id}: {', '.join(result.delivered)}: {result.answer}",
                 IOWARDEN_INCIDENT="" if row is None else row.incident,
             )
+        self._problem = problem
         if problem:
             self._failed_total += 1
         self._trouble("mail", problem, journal.MAIL_FAILED)
@@ -159,6 +162,18 @@ class Delivery:
             (_OLDEST.name, (), self._outbox.oldest_unsent_seconds(now) or 0.0),
             (_UNWRITTEN.name, (), round(waited, 3)),
         ]
+
+    def line(self, destination: str, now: float, realtime: Callable[[float], float]) -> MailLine:
+        """Return what waits, for 'iowarden status'."""
+        age, due = self._outbox.oldest_unsent_seconds(now), self._outbox.next_due(now)
+        return MailLine(
+            destination=destination,
+            waiting=len(self._outbox),
+            refused=self._outbox.refused(),
+            oldest_seconds=None if age is None else realtime(now - age),
+            next_seconds=None if due is None else realtime(due),
+            error=self._problem,
+        )
 
     def _write(self, batch: Batch) -> None:
         self._commits += 1

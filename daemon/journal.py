@@ -63,6 +63,9 @@ SOURCE_RECOVERED = Kind("source recovered", "a3dccb6c28ce4eb6b0a02595fa8a5c9b")
 STATE_TROUBLE = Kind("state trouble", "58e5ff873f3c4e4fa04ce727ef580a6b")
 MESSAGES_LOST = Kind("messages lost", "1d56aae707da46ec9e265e155a3969b0")
 DEVICE_CHANGED = Kind("device changed", "5d9a3c1be4c1472a8f0e6b7a2d48c3f1")
+SILENCE = Kind("silence", "2f6f0c3f0c0b4a5ea2b4f3b87d5f6a19")
+ACKNOWLEDGED = Kind("acknowledged", "b6c1c3a9a5d04ff8a8f4f2a1d37e9c52")
+PROGRAM_STUCK = Kind("program stuck", "c0a7d1d8e2f94d7c9b3e5a6f81b2d4e7")
 TROUBLE = Kind("trouble", "e8e50498565241ed8b2ec1ad08c59cc3")
 
 
@@ -80,8 +83,10 @@ class Log:
         level: str = "info",
         socket_path: str = SOCKET_PATH,
         descriptor: int = 2,
+        identifier: str = IDENTIFIER,
     ) -> None:
         """Choose the way out. `level`: the least important one that is said, a key of `LEVELS`."""
+        self._identifier = identifier
         self.lost_total = 0
         self._lost_untold = 0
         self._level = LEVELS[level]
@@ -131,7 +136,7 @@ class Log:
             "MESSAGE": message,
             "PRIORITY": priority,
             "MESSAGE_ID": kind.message_id,
-            "SYSLOG_IDENTIFIER": IDENTIFIER,
+            "SYSLOG_IDENTIFIER": self._identifier,
         }
         return self._transmit(encode({**own, **fields})) and written
 

@@ -13,6 +13,7 @@ from iowarden.rules.devices import Devices
 from iowarden.rules.digest import Digest
 from iowarden.rules.incidents import Incident, Incidents, first_mail, unwatched
 from iowarden.rules.signals.table import Memory
+from iowarden.rules.silences import Silences
 
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping
@@ -35,6 +36,7 @@ class Kept:
     signals: Memory = field(default_factory=Memory)
     devices: Devices = field(default_factory=Devices)
     digest: Digest = field(default_factory=Digest)
+    silences: Silences = field(default_factory=Silences)
     wall_ahead_seconds: float = 0.0
 
 
@@ -46,6 +48,7 @@ _TYPES: Mapping[str, Any] = {
     "signals": Memory,
     "devices": Devices,
     "digest": Digest,
+    "silences": Silences,
     "wall_ahead_seconds": float,
 }
 

@@ -16,14 +16,17 @@ from typing import TYPE_CHECKING
 from iowarden.collectors import uevents
 from iowarden.collectors.recording import RecordingError
 from iowarden.collectors.vocabulary import Chunk, Family, Outcome, Reading, Sample, trace
-from iowarden.daemon import delivery, journal, kept, reload
+from iowarden.daemon import answers, delivery, journal, kept, reload, status
 from iowarden.daemon.clock import PLAUSIBLE_SECONDS
+from iowarden.daemon.control import Command
+from iowarden.daemon.desk import Desk
 from iowarden.daemon.exposition import Snapshot
 from iowarden.daemon.message import local_zone, message_id, render
 from iowarden.daemon.outbox import SendResult
+from iowarden.daemon.probe import client
 from iowarden.daemon.state import Committed, OutboxRow, SetAside, StateLoaded
 from iowarden.daemon.telling import PRIORITY, Telling
-from iowarden.rules import digest, incidents, report
+from iowarden.rules import digest, incidents, report, silences
 from iowarden.rules.alerts import Alert, State, Transition
 from iowarden.rules.notice import Evidence, Severity
 from iowarden.rules.quantity import duration
@@ -35,9 +38,12 @@ if TYPE_CHECKING:
     from iowarden.collectors.recording import Player
     from iowarden.daemon.clock import PlayedClock, SystemClock
     from iowarden.daemon.config import Config
+    from iowarden.daemon.control import Control
     from iowarden.daemon.exposition import Exposition
     from iowarden.daemon.http import Server
     from iowarden.daemon.mail import Sender
+    from iowarden.daemon.probe.client import Client
+    from iowarden.daemon.probe.protocol import Stuck
     from iowarden.daemon.process import Content
     from iowarden.daemon.readers import Readers
     from iowarden.daemon.state import State as StateStore
@@ -64,6 +70,7 @@ STEP_SECONDS = 2.0
 """The wall clock was set, or the machine slept, when the two clocks part by so much at once."""
 STOP_SECONDS = 5.0
 """What a stop gives the last commit and the mail under way."""
+CLOSE_SECONDS = 1.0
 FRAME_WAIT_SECONDS = 0.02
 MOST_PROBLEMS = 10
 """Of a refused configuration, in the log."""
@@ -96,6 +103,8 @@ _OWN = (
     _RELOADED_AT,
     _UEVENTS,
     _UEVENTS_LOST,
+    *silences.FAMILIES,
+    *client.FAMILIES,
 )
 """What the program says of itself; rules/iowarden.yaml judges it."""
 
@@ -145,6 +154,11 @@ class Parts:
     """Reads configuration and rules anew; may hang."""
     sender_for: Callable[[Config], Sender] | None = None
     """Makes what sends mail by another configuration."""
+    probe: Client | None = None
+    """Asks the helper that runs as root."""
+    control: Control | None = None
+    """Where people ask."""
+    version: str = ""
 
 
 class Loop:
@@ -186,6 +200,13 @@ class Loop:
         self._reloaded_at: float | None = None
         self._wall_ahead = 0.0
         self._refusal = ""
+        self._refused: status.RefusedReload | None = None
+        self._desk = Desk(
+            self._engine, self._telling, self._known, lambda: self._commit([]), self._topology
+        )
+        self._stuck: tuple[Stuck, ...] = ()
+        if parts.control is not None:
+            self._telling.follow = parts.control.publish
         self._uevents_total = 0
         self._uevent_losses_total = 0
 
@@ -294,6 +315,8 @@ class Loop:
                 self._trouble(event.key, event.text)
             case uevents.Batch():
                 self._announced(event)
+            case Command():
+                self._desk.answer(event, self._clock.now())
             case Reload():
                 self._reload()
             case reload.Loaded():
@@ -329,6 +352,7 @@ class Loop:
             self._learnt_seconds = now
             self._commit([], learnt=True)
         self._look_at_threads(now)
+        self._look_at_probe()
         self._mails.look(now, self._config.mail.unsent_critical_seconds)
         self._serve(now)
         self._publish(now)
@@ -375,6 +399,16 @@ class Loop:
         )
         self._trouble("mail thread", text if hung else "", journal.MAIL_FAILED)
 
+    def _look_at_probe(self) -> None:
+        """Say what became of the helper that runs as root, and of what it runs."""
+        probe = self._parts.probe
+        if probe is None:
+            return
+        self._trouble("probe", probe.problem)
+        before, self._stuck = self._stuck, probe.stuck
+        if before != self._stuck:
+            self._telling.stuck(before, self._stuck)
+
     def _judge_reading(self, reading: Reading) -> None:
         key = f"source {reading.source}"
         if reading.outcome in (Outcome.OK, Outcome.ABSENT):
@@ -393,6 +427,7 @@ class Loop:
         if now - self._turned > UNWATCHED_SECONDS:  # stopped, or starved of the processor
             by_key = incidents.unwatched(self._incidents.by_key, now)
             self._incidents = replace(self._incidents, by_key=by_key)
+        self._desk.look(now)
         changes = self._engine.evaluate(now)
         self._incidents, dues, events = incidents.step(
             self._incidents,
@@ -403,7 +438,12 @@ class Loop:
             observe=lambda alert: self._measured([alert], now),
             judged=self._engine.judged,
             arrival=self._arrival(),
+            silenced=lambda alert: self._desk.silence_of(alert, now) is not None,
+            acknowledged=self._desk.said.by_incident(),
         )
+        for event in events:
+            if event.change is incidents.Change.LIFTED:
+                self._desk.lift(event.incident.identifier)
         for change in changes:
             self._telling.transition(change, self._incidents.by_key.values())
         for event in events:
@@ -547,6 +587,7 @@ class Loop:
                     signals=self._engine.remember(),
                     devices=self._engine.known_devices(),
                     digest=self._digest,
+                    silences=self._desk.said,
                     wall_ahead_seconds=self._wall_ahead,
                 ),
                 without=() if learnt else ("signals",),
@@ -581,9 +622,40 @@ class Loop:
         self._incidents = kept.merged(self._incidents, before, now)
         self._engine.recall(before.signals, before.devices)
         self._digest = digest.merged(self._digest, before.digest)
+        self._desk.restore(before.silences)
         self._part_with(gone, now)
         # What was learnt before the file could be read belongs into it.
         self._commit([], learnt=True)
+
+    # --- what people ask
+
+    def _known(self, now: float) -> answers.Known:
+        """Return what is known, for who asks."""
+        probe, config = self._parts.probe, self._config
+        where = (
+            f"SMTP server {config.mail.server}:{config.mail.port}"
+            if config.mail.server
+            else f"Maildir {config.state_directory}/Maildir"
+        )
+        return answers.Known(
+            version=self._parts.version,
+            host=config.host,
+            now=now,
+            realtime=self._clock.realtime,
+            started_seconds=now if self._started is None else self._started,
+            ready=self._ready,
+            engine=self._engine,
+            incidents=self._incidents.by_key,
+            silences=self._desk.said,
+            mail=self._mails.line(where, now, self._clock.realtime),
+            probe=status.ProbeLine(error="there is none")
+            if probe is None
+            else status.ProbeLine(
+                probe.connected, probe.problem, probe.programs, answers.stuck(probe.stuck)
+            ),
+            refused_reload=self._refused,
+            troubles=tuple(self._telling.troubles()),
+        )
 
     # --- devices and configuration that change
 
@@ -619,7 +691,7 @@ class Loop:
         self._parts.readers.set_periods(config.period_seconds)
         gone = self._engine.load(loaded.groups, now, config.rule_interval_seconds)
         self._part_with(gone, now)
-        self._reload_good, self._refusal = True, ""
+        self._reload_good, self._refusal, self._refused = True, "", None
         self._mails.retry_refused(self._recipients, now)
         self._reloaded_at = now
         kept_back = ", ".join(loaded.kept_back)
@@ -654,6 +726,8 @@ class Loop:
     def _keep_running(self, problems: Sequence[str]) -> None:
         self._reload_good = False
         self._refusal = problems[0]
+        at = self._clock.realtime(self._clock.now())
+        self._refused = status.RefusedReload(at, tuple(problems[:MOST_PROBLEMS]))
         for problem in problems[:MOST_PROBLEMS]:
             self._log.send(
                 journal.CONFIGURATION, 3, f"{problem}; still running the previous configuration"
@@ -720,6 +794,8 @@ class Loop:
         open_now = [i for i in self._incidents.by_key.values() if i.closed_seconds is None]
         return [
             *self._mails.samples(now),
+            *self._desk.samples(now),
+            *(self._parts.probe.samples(self._clock.realtime(now)) if self._parts.probe else ()),
             (_INCIDENTS_OPEN.name, (), float(len(open_now))),
             (_LOG_LOST.name, (), float(self._parts.log.lost_total)),
             (_RELOADED.name, (), float(self._reload_good)),
@@ -754,6 +830,10 @@ class Loop:
             )
         if self._server is not None:
             self._server.close()
+        if self._parts.control is not None:
+            self._parts.control.close()
+        if self._parts.probe is not None:
+            self._parts.probe.close(CLOSE_SECONDS)
         self._parts.log.close()
 
 

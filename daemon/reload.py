@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from iowarden.daemon.mail import Sender
 
-NEEDS_RESTART = ("state_directory", "listen", "http", "expose_node")
+NEEDS_RESTART = ("state_directory", "listen", "http", "expose_node", "probe")
 """Settings that a reload does not change."""
 
 

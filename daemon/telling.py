@@ -15,8 +15,9 @@ from iowarden.rules.alerts import State, Transition
 from iowarden.rules.notice import Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
+    from iowarden.daemon.probe.protocol import Stuck
     from iowarden.rules import devices
 
 MOST_EVENTS = 1000
@@ -42,6 +43,7 @@ _INCIDENT = {
     incidents.Change.FOLDED: journal.INCIDENT_WORSE,
     incidents.Change.AGAIN: journal.INCIDENT_OPENED,
     incidents.Change.CLOSED: journal.INCIDENT_CLOSED,
+    incidents.Change.LIFTED: journal.ACKNOWLEDGED,
 }
 
 
@@ -119,6 +121,24 @@ class Telling:
             IOWARDEN_INCIDENT=incident.identifier,
             IOWARDEN_SEVERITY=incident.severity.name.lower(),
             IOWARDEN_STATE=event.change.value,
+        )
+
+    def stuck(self, before: Collection[Stuck], now: Collection[Stuck]) -> None:
+        """Say which programs hang in the kernel now, and which do no more."""
+        for each in now:
+            if each not in before:
+                self._program(each, 4, "was killed and lives on")
+        for each in before:
+            if each not in now:
+                self._program(each, 5, "has ended")
+
+    def _program(self, stuck: Stuck, priority: int, words: str) -> None:
+        about = f" at {', '.join(stuck.controllers)}" if stuck.controllers else ""
+        self.send(
+            journal.PROGRAM_STUCK,
+            priority,
+            f"'{' '.join(stuck.arguments)}' (pid {stuck.pid}){about} {words}",
+            IOWARDEN_DEVICE=stuck.devices[0] if stuck.devices else "",
         )
 
     def device(self, event: devices.Event) -> None:

@@ -678,6 +678,24 @@ class Engine:
         results = expression.evaluate(store, now)
         return results if isinstance(results, list) else []
 
+    def look(self, text: str, now: float) -> list[evaluator.Sample] | float:
+        """Return what an expression gives now, of all there is: what a person asks.
+
+        Node_exporter's series are among it, shown or not. Errors: PromqlError, EvaluationError.
+        """
+        expression = compile_expression(text)
+        if expression.names <= self._wanted and not expression.reads_any:
+            return expression.evaluate(self._store, now)
+        store = Store()
+        for chunk in self._chunks.values():
+            for family, samples in chunk.families:
+                if expression.reads_any or family.name in expression.names:
+                    store.append_many(now, samples)
+        for status in self._sources.values() if not self._expose_node else ():
+            if status.source.node is not None and status.samples:
+                store.append_many(now, list(status.source.node(status.value)))
+        return expression.evaluate(store, now)
+
     def _last(self, name: str) -> list[Sample]:
         """Return the newest samples of a metric, as '/metrics' shows them."""
         return [

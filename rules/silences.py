@@ -271,6 +271,16 @@ def acknowledge(
     return replace(state, acknowledgements=(*others, added)), added
 
 
+def undo(state: Silences, identifier: str) -> tuple[Silences, str]:
+    """Return the state without an acknowledgement that a person takes back, and its incident.
+
+    `identifier` may be its beginning, when no other acknowledged incident begins so.
+    Errors: ValueError.
+    """
+    incident = _only("acknowledged incident", identifier, state.by_incident(), "iowarden status")
+    return lift(state, incident), incident
+
+
 def lift(state: Silences, identifier: str) -> Silences:
     """Return the state without the acknowledgement of an incident."""
     others = tuple(a for a in state.acknowledgements if a.incident != identifier)

@@ -1,0 +1,217 @@
+"""What people are answered over the control socket: the loop's state as documents. Pure.
+
+Times are turned from the program's clock into Unix time here.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.vocabulary import Outcome
+from iowarden.daemon import status
+from iowarden.rules import silences
+from iowarden.rules.alerts import Alert, State
+from iowarden.rules.notice import Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from iowarden.daemon.probe.protocol import Stuck
+    from iowarden.rules.engine import Engine
+    from iowarden.rules.incidents import Incident, Key
+    from iowarden.rules.promql.evaluator import Sample
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the loop knows at `now`; `realtime` turns the program's clock into Unix time."""
+
+    version: str
+    host: str
+    now: float
+    realtime: Callable[[float], float]
+    started_seconds: float
+    ready: bool
+    engine: Engine
+    incidents: Mapping[str, Incident]
+    silences: silences.Silences
+    mail: status.MailLine
+    probe: status.ProbeLine
+    refused_reload: status.RefusedReload | None
+    troubles: tuple[str, ...]
+
+
+def answer(known: Known) -> status.Status:
+    """Return the document of 'iowarden status', the worst first."""
+    open_now = [i for i in known.incidents.values() if i.closed_seconds is None]
+    open_now.sort(key=lambda i: (not i.firing, -i.severity, i.opened_seconds))
+    alerts = [
+        a for a in known.engine.alerts() if a.state in (State.PENDING, State.FIRING, State.UNKNOWN)
+    ]
+    alerts.sort(key=lambda a: (a.state is State.PENDING, -a.severity, a.name, a.labels))
+    statuses = known.engine.statuses()
+    kept_back = _kept_back(known)
+    homes = {m.key: i.identifier for i in open_now for m in i.members}
+    return status.Status(
+        version=known.version,
+        host=known.host,
+        now_seconds=known.realtime(known.now),
+        started_seconds=known.realtime(known.started_seconds),
+        ready=known.ready,
+        summary=_summary(open_now, alerts),
+        incidents=tuple(_incident(known, each, kept_back) for each in open_now),
+        alerts=tuple(
+            _alert(each, known.realtime, homes.get(each.key, ""), kept_back.get(each.key))
+            for each in alerts
+        ),
+        sources=tuple(
+            status.SourceLine(
+                s.source.name,
+                "not read yet" if s.reading is None else s.reading.outcome.value,
+                None if s.good_seconds is None else known.realtime(s.good_seconds),
+                "" if s.reading is None else s.reading.error,
+            )
+            for s in statuses
+            if s.silent()
+        ),
+        sources_ok=sum(s.outcome() is Outcome.OK for s in statuses),
+        mail=known.mail,
+        probe=known.probe,
+        silences=in_force(known.silences, known.now, known.realtime),
+        refused_reload=known.refused_reload,
+        troubles=known.troubles,
+    )
+
+
+def incident(known: Known, identifier: str) -> status.IncidentLine:
+    """Return an incident in a line; of one that is gone only its identifier."""
+    for found in known.incidents.values():
+        if found.identifier == identifier:
+            return _incident(known, found, _kept_back(known))
+    return status.IncidentLine(identifier)
+
+
+def _incident(known: Known, found: Incident, kept_back: Mapping[Key, str]) -> status.IncidentLine:
+    active = [m for m in found.members if m.cleared_seconds is None]
+    worst = max(active or found.members, key=lambda m: m.severity, default=None)
+    holding = [kept_back[m.key] for m in active if m.key in kept_back]
+    said = known.silences.by_incident().get(found.identifier)
+    return status.IncidentLine(
+        identifier=found.identifier,
+        severity=found.severity.name.lower(),
+        object=found.object,
+        opened_seconds=known.realtime(found.opened_seconds),
+        firing=found.firing,
+        summary="" if worst is None else worst.summary,
+        mails=found.mails,
+        mailed_seconds=_moment(found.mailed_seconds, known.realtime),
+        acknowledged=None
+        if said is None
+        else status.AcknowledgementLine(
+            said.who, known.realtime(said.created_seconds), said.reason
+        ),
+        silences=tuple(dict.fromkeys(holding)),
+    )
+
+
+def in_force(
+    known: silences.Silences, now: float, realtime: Callable[[float], float]
+) -> tuple[status.SilenceLine, ...]:
+    """Return the silences that hold, the one that ends first at the top."""
+    held = sorted(known.active(now), key=lambda s: s.ends_seconds)
+    return tuple(silence(each, realtime) for each in held)
+
+
+def silence(found: silences.Silence, realtime: Callable[[float], float]) -> status.SilenceLine:
+    """Return a silence in a line."""
+    return status.SilenceLine(
+        found.identifier,
+        found.matchers,
+        realtime(found.created_seconds),
+        realtime(found.ends_seconds),
+        found.reason,
+        found.who,
+    )
+
+
+def result(found: list[Sample] | float, realtime_seconds: float) -> status.Result:
+    """Return what an expression gives."""
+    if not isinstance(found, list):
+        return status.Result(realtime_seconds, "scalar", (status.ResultSample({}, _number(found)),))
+    return status.Result(
+        realtime_seconds,
+        "vector",
+        tuple(
+            status.ResultSample(
+                {**({"__name__": s.name} if s.name else {}), **dict(s.labels)}, _number(s.value)
+            )
+            for s in found
+        ),
+    )
+
+
+def stuck(found: Iterable[Stuck]) -> tuple[status.StuckLine, ...]:
+    """Return the programs that live on after SIGKILL."""
+    return tuple(
+        status.StuckLine(s.pid, " ".join(s.arguments), s.devices, s.controllers, s.since_seconds)
+        for s in found
+    )
+
+
+def _kept_back(known: Known) -> dict[Key, str]:
+    """Return the silence that holds of each alert that one matches."""
+    found: dict[Key, str] = {}
+    find = silences.finder(known.silences)
+    for alert in known.engine.alerts() if known.silences.silences else ():
+        held = find(alert, known.now)
+        if held is not None:
+            found[alert.key] = held.identifier
+    return found
+
+
+def _alert(
+    alert: Alert, realtime: Callable[[float], float], incident: str, silence: str | None
+) -> status.AlertLine:
+    since = alert.unknown_seconds if alert.state is State.UNKNOWN else alert.active_seconds
+    return status.AlertLine(
+        name=alert.name,
+        severity=alert.severity.name.lower(),
+        state=alert.state.value,
+        object=alert.object or alert.label("device") or "host",
+        since_seconds=realtime(alert.active_seconds if since is None else since),
+        summary=alert.annotation("summary"),
+        value=_number(alert.value),
+        labels=dict(alert.labels),
+        unknown_reason=alert.unknown_reason,
+        incident=incident,
+        silences=() if silence is None else (silence,),
+    )
+
+
+def _summary(open_now: list[Incident], alerts: list[Alert]) -> str:
+    active = [a for a in alerts if a.active]
+    worst = max((a.severity for a in active), default=None)
+    parts = [f"{len(open_now)} open incident{'s'[: len(open_now) != 1]}"] if open_now else []
+    for severity in sorted({a.severity for a in active}, reverse=True):
+        count = sum(a.severity is severity for a in active)
+        parts.append(f"{count} {severity.name.lower()}")
+    unknown = sum(a.state is State.UNKNOWN for a in alerts)
+    if unknown:
+        parts.append(f"{unknown} unknown")
+    word = "ok" if worst is None or worst < Severity.WARNING else worst.name.lower()
+    return f"{word}: {', '.join(parts) or 'no alert fires'}"
+
+
+def _moment(at: float | None, realtime: Callable[[float], float]) -> float | None:
+    return None if at is None else realtime(at)
+
+
+def _number(value: float) -> str:
+    """Return a number as Prometheus writes it."""
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "+Inf" if value > 0 else "-Inf"
+    return str(int(value)) if value == int(value) and abs(value) < 1e15 else repr(value)

@@ -1,0 +1,165 @@
+"""Where people ask and say: commands of the control socket, silences, acknowledgements.
+
+For the loop's thread only. `daemon.status` has the documents, `daemon.control` the socket.
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.vocabulary import trace
+from iowarden.daemon import answers, codec, journal, status
+from iowarden.rules import silences
+from iowarden.rules.promql.evaluator import EvaluationError
+from iowarden.rules.promql.lexer import PromqlError
+from iowarden.rules.quantity import duration
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from iowarden.collectors.block import Topology
+    from iowarden.collectors.vocabulary import Sample
+    from iowarden.daemon.control import Command
+    from iowarden.daemon.telling import Telling
+    from iowarden.rules.engine import Engine
+
+MOST_QUERY_CHARACTERS = 4096
+"""The loop evaluates it: no essay."""
+
+
+class Desk:
+    """Answers commands; `said` is what people said that holds."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        telling: Telling,
+        known: Callable[[float], answers.Known],
+        keep: Callable[[], object],
+        topology: Callable[[], Topology | None],
+    ) -> None:
+        """`known` is all that is known at a moment, `keep` has what was said written down."""
+        self.said = silences.Silences()
+        self.silence_of = silences.finder(self.said)
+        """By which silence an alert is silenced at a moment."""
+        self._engine = engine
+        self._telling = telling
+        self._known = known
+        self._keep = keep
+        self._topology = topology
+        self._held: frozenset[str] = frozenset()
+
+    def answer(self, command: Command, now: float) -> None:
+        """Do what somebody asks, and reply."""
+        try:
+            command.reply({"answer": self._answered(command, now)})
+        except (ValueError, PromqlError, EvaluationError) as error:  # CodecError is a ValueError
+            command.reply({"error": str(error)})
+        except Exception as error:  # noqa: BLE001 - who asks is told, the loop goes on
+            text = f"command '{command.name}': bug: {trace(error)}"
+            command.reply({"error": text})
+            self._telling.trouble("command", text)
+
+    def look(self, now: float) -> None:
+        """Say which silences ended, and forget those of long ago."""
+        pruned = silences.prune(self.said, now)
+        if pruned is not self.said:
+            self._take(pruned)
+        held = frozenset(each.identifier for each in self.said.active(now))
+        for each in self.said.silences:
+            if each.identifier in self._held - held and each.expired_seconds is None:
+                text = f"silence {each.identifier} ended: {each.reason}"
+                self._telling.send(journal.SILENCE, 5, text)
+        self._held = held
+
+    def lift(self, incident: str) -> None:
+        """Take note that an incident is over, or worse than what was acknowledged."""
+        self._take(silences.lift(self.said, incident))
+
+    def restore(self, kept: silences.Silences) -> None:
+        """Take what was said before the start."""
+        self.said = silences.merged(self.said, kept)
+        self.silence_of = silences.finder(self.said)
+
+    def samples(self, now: float) -> list[Sample]:
+        """Return the samples of silences.FAMILIES."""
+        return silences.samples(self.said, self._engine.alerts(), self.silence_of, now)
+
+    def _answered(self, command: Command, now: float) -> object:
+        """Return the document. Errors: ValueError and the rule language's, as for people."""
+        realtime = self._known(now).realtime
+        match command.name:
+            case "status":
+                return answers.answer(self._known(now))
+            case "silence add":
+                added = self._silence(command, command.read(status.AddSilence), now)
+                return answers.silence(added, realtime)
+            case "silence list":
+                return status.Silences(answers.in_force(self.said, now, realtime))
+            case "silence expire":
+                wanted = codec.text(command.arguments, "identifier")
+                after, ended = silences.expire(self.said, wanted, now)
+                self._take(after)
+                text = f"silence {ended.identifier} expired by {command.who}"
+                self._telling.send(journal.SILENCE, 5, text)
+                return answers.silence(ended, realtime)
+            case "ack":
+                name = self._acknowledge(command, command.read(status.Acknowledge), now)
+                return answers.incident(self._known(now), name)
+            case "events":
+                last = command.arguments.get("last", 50)
+                count = last if isinstance(last, int) and last > 0 else 0
+                return status.Events(tuple(self._telling.events)[-count:] if count else ())
+            case "query":
+                text = codec.text(command.arguments, "expression")
+                if len(text) > MOST_QUERY_CHARACTERS:
+                    raise ValueError(f"query: expected at most {MOST_QUERY_CHARACTERS} characters")
+                return answers.result(self._engine.look(text, now), realtime(now))
+        raise ValueError(f"command: expected a known one, got '{command.name:.60}'")
+
+    def _silence(self, command: Command, wanted: status.AddSilence, now: float) -> silences.Silence:
+        matchers = tuple(silences.parse_matcher(text) for text in wanted.matchers)
+        after, added = silences.add(
+            self.said,
+            silences.pinned(matchers, self._topology()),
+            identifier=secrets.token_hex(4),
+            now=now,
+            for_seconds=wanted.for_seconds,
+            reason=wanted.reason,
+            who=command.who,
+        )
+        self._take(after)
+        shown = " ".join(silences.written(each) for each in added.matchers)
+        self._telling.send(
+            journal.SILENCE,
+            5,
+            f"silence {added.identifier} added by {command.who} for"
+            f" {duration(added.lasts_seconds)}: {shown}: {added.reason}",
+        )
+        return added
+
+    def _acknowledge(self, command: Command, wanted: status.Acknowledge, now: float) -> str:
+        """Return the identifier of the incident that is acknowledged now, or no longer is."""
+        if wanted.undo:
+            after, name = silences.undo(self.said, wanted.incident)
+            words = f"incident {name} is no longer acknowledged, says {command.who}"
+        else:
+            after, said = silences.acknowledge(
+                self.said,
+                self._known(now).incidents.values(),
+                wanted.incident,
+                now=now,
+                reason=wanted.reason,
+                who=command.who,
+            )
+            name = said.incident
+            words = f"incident {name} acknowledged by {command.who}: {said.reason}"
+        self._take(after)
+        self._telling.send(journal.ACKNOWLEDGED, 5, words, IOWARDEN_INCIDENT=name)
+        return name
+
+    def _take(self, said: silences.Silences) -> None:
+        self.said = said
+        self.silence_of = silences.finder(said)
+        self._keep()
