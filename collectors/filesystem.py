@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import json
 import re
 from collections.abc import Mapping  # noqa: TC003 - to be evaluated
 from dataclasses import dataclass, field
@@ -31,6 +34,11 @@ if TYPE_CHECKING:
     from iowarden.collectors.mounts import Mount
 
 OWN = "/proc/self/mountinfo"
+PROBE_SECONDS = 5.0
+"""A disk that works answers in milliseconds; the others wait behind one that does not."""
+
+_HIDDEN = frozenset({errno.EACCES, errno.EPERM, errno.ENOENT})
+"""Below a directory of mode 0700, or not there in this service's own view of the machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +169,9 @@ def read_filesystems(root: Root, enter: Callable[[Hashable], str] = lambda _: ""
     """Ask each mount of the host how full it is.
 
     `enter` is told of each file system before it is asked; it returns '', or why it is not to be.
-    Limits: hangs with the first that does not answer. Errors: those of read_mountinfo.
+    What keeps data and is hidden from this user is asked of the probe.
+    Limits: hangs with the first that does not answer, with one that the probe asks for up to
+    `PROBE_SECONDS`. Errors: those of read_mountinfo.
     """
     mounts = read_mountinfo(root)
     watched = {mount.mount_point for mount in storage(mounts)}
@@ -173,19 +183,48 @@ def read_filesystems(root: Root, enter: Callable[[Hashable], str] = lambda _: ""
         if mount.kind == "btrfs" and foreign is None:
             foreign = _own_numbers(root)
         reason = enter(identity(mount))
-        try:
-            found[mount.mount_point] = (
-                unread(mount, reason)
-                if reason
-                else parse_statvfs(root.statvfs(mount.mount_point), mount, foreign or frozenset())
-            )
-        except (AbsentError, ReadError) as error:
-            found[mount.mount_point] = unread(mount, str(error))
+        found[mount.mount_point] = (
+            unread(mount, reason)
+            if reason
+            else _asked(root, mount, foreign or frozenset(), watched=mount.mount_point in watched)
+        )
     return Filesystems(
         usage={p: u for p, u in found.items() if p in watched and isinstance(u, Usage)},
         unread={p: u for p, u in found.items() if p in watched and isinstance(u, Unread)},
         others={p: u for p, u in found.items() if p not in watched},
     )
+
+
+def _asked(root: Root, mount: Mount, foreign: frozenset[str], *, watched: bool) -> Usage | Unread:
+    """Return what the kernel tells of a mount; if it is `watched` and hidden, tells the probe."""
+    hidden = True
+    try:
+        found = parse_statvfs(root.statvfs(mount.mount_point), mount, foreign)
+    except (AbsentError, ReadError) as error:
+        found = unread(mount, str(error))
+        hidden = isinstance(error.__cause__, OSError) and error.__cause__.errno in _HIDDEN
+    if isinstance(found, Usage) or not (watched and hidden):
+        return found
+    try:
+        answer = root.ask("statvfs", mount.mount_point, deadline_seconds=PROBE_SECONDS)
+    except AbsentError:  # no probe
+        return found
+    except ReadError as error:
+        # Our own error stays the last: node_exporter's label has its words.
+        return unread(mount, f"{error}; the probe was asked because {found.reason}")
+    return parse_statvfs(_text(answer, mount), mount, foreign)
+
+
+def _text(answer: str, mount: Mount) -> str:
+    text = None
+    with contextlib.suppress(ValueError, TypeError, KeyError, RecursionError):
+        text = json.loads(answer)["text"]
+    if not isinstance(text, str):
+        raise ParseError(
+            f"statvfs of '{mount.mount_point}' by the probe: expected an object with a text,"
+            f" got {answer[:80]!r}"
+        )
+    return text
 
 
 def _own_numbers(root: Root) -> frozenset[str]:

@@ -1,0 +1,342 @@
+"""What the probe does beside running programs: it looks, as root, in a child of its own.
+
+Each verb runs in a forked child that has one thread and nothing to lose: a disk that hangs, hangs
+the child alone. What a verb returns becomes JSON, the value of the answer.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import stat
+import time
+import uuid
+from typing import TYPE_CHECKING, Any
+
+from iowarden.collectors import tasks as blocked_tasks
+from iowarden.collectors.files import Root
+from iowarden.collectors.mounts import PATH as HOST_MOUNTS
+from iowarden.collectors.mounts import parse_mountinfo, visible
+from iowarden.collectors.vocabulary import AbsentError, ReadError
+from iowarden.daemon.words import ELLIPSIS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+DIRECTORIES = "/etc/iowarden/probe-directories"
+"""The directories whose newest file may be asked for: one path a line, '#' begins a comment."""
+MOST_DIRECTORIES_BYTES = 64 * 1024
+MOST_NAMES = 1_000_000
+
+MOST_ENTRIES = 5_000
+MOST_ENTRIES_BYTES = 2 * 1024 * 1024
+"""As JSON; a storm of kernel lines is told in several answers."""
+MOST_MESSAGE_BYTES = 4096
+"""Kernel: a record of printk has at most 2 KiB, but a journal may hold anything."""
+FIRST_SECONDS = 24 * 3600.0
+"""How far back somebody is told who has no cursor yet."""
+
+_OWN_MOUNTS = "/proc/self/mountinfo"
+_MOST_PATH_BYTES = 4095
+"""PATH_MAX of linux/limits.h, less the NUL at the end."""
+_CURSOR = re.compile(
+    r"s=(?P<sequence>[0-9a-f]{32});i=(?P<number>[0-9a-f]{1,16});b=[0-9a-f]{32};m=[0-9a-f]{1,16}"
+    r";t=[0-9a-f]{1,16};x=[0-9a-f]{1,16}"
+)
+
+
+def refusal(verb: str, arguments: tuple[str, ...]) -> str:
+    """Return '', or why a request is not even tried. Pure: nothing is looked at."""
+    if verb not in VERBS:
+        return f"'{verb}': expected one of {', '.join(sorted(VERBS))}"
+    wanted = _ARGUMENTS[verb]
+    if len(arguments) != len(wanted):
+        return f"'{verb}': expected {' '.join(wanted) or 'no argument'}, got {len(arguments)}"
+    for kind, argument in zip(wanted, arguments, strict=True):
+        if kind == "CURSOR" and argument and not _CURSOR.fullmatch(argument):
+            return f"'{verb}': expected a cursor of the journal or '', got {argument!r:.80}"
+        if kind in {"PATH", "DIR"} and not _normal(argument):
+            return (
+                f"'{verb}': expected an absolute path of up to {_MOST_PATH_BYTES} bytes, without"
+                f" '.', '..', '//' or '/' at the end, got {argument!r:.80}"
+            )
+    return ""
+
+
+def _normal(path: str) -> bool:
+    try:
+        size = len(os.fsencode(path))
+    except UnicodeEncodeError:  # a surrogate that stands for no byte
+        return False
+    # POSIX leaves '//' at the beginning to the system, and normpath leaves it alone.
+    return (
+        0 < size <= _MOST_PATH_BYTES
+        and path.startswith("/")
+        and not path.startswith("//")
+        and "\0" not in path
+        and os.path.normpath(path) == path
+    )
+
+
+def tasks(_: tuple[str, ...]) -> dict[str, Any]:
+    """Tell which tasks are in uninterruptible sleep, and where in the kernel."""
+    try:
+        return blocked_tasks.to_json(blocked_tasks.look(Root()))
+    except (AbsentError, ReadError) as error:
+        raise ValueError(str(error)) from error
+
+
+def statvfs(arguments: tuple[str, ...]) -> dict[str, Any]:
+    """Tell how full the file system is that the host has mounted at a path, as Root.statvfs does.
+
+    For mount points below directories that are closed to the daemon's user.
+    Limits: a FUSE file system may refuse root, too (fuse(4), allow_root). Errors: ValueError.
+    """
+    (path,) = arguments
+    root = Root()
+    try:
+        host = _mounted(root.read(HOST_MOUNTS), path, HOST_MOUNTS)
+        if host is None:
+            raise ValueError(
+                f"'{path}': expected a mount point of the host, got none in '{HOST_MOUNTS}'"
+            )
+        # Not by stat's number: a subvolume of btrfs has one that no mount table shows.
+        own = _mounted(root.read(_OWN_MOUNTS), path, _OWN_MOUNTS)
+        if own != host:
+            raise ValueError(
+                f"'{path}': expected device {host}, as the host has, got {own or 'no mount'} in the"
+                " probe's own name space; start the probe anew"
+            )
+        return {"text": root.statvfs(path)}
+    except (AbsentError, ReadError) as error:
+        raise ValueError(str(error)) from error
+
+
+def _mounted(text: str, path: str, name: str) -> str | None:
+    numbers = (
+        mount.device_number
+        for mount in visible(parse_mountinfo(text, name))
+        if mount.mount_point == path
+    )
+    return next(numbers, None)
+
+
+def newest(
+    arguments: tuple[str, ...],
+    allowed: str = DIRECTORIES,
+    owner: int = 0,
+    most_names: int = MOST_NAMES,
+) -> dict[str, Any]:
+    """Tell the newest and the oldest regular file in a directory, by time of last change.
+
+    Only of directories that `allowed` lists: names of files are nobody's business otherwise. Links
+    are followed nowhere in the path, since the owner of a directory in it could turn them.
+    Units: bytes, Unix time. Limits: so many names are looked at; 'truncated' says that there are
+    more. Errors: OSError, ValueError.
+    """
+    (path,) = arguments
+    if path not in _allowed(allowed, owner):
+        raise ValueError(
+            f"'{path}': expected a directory that '{allowed}' lists; add it there, one path a line"
+        )
+    first: tuple[float, str, int] | None = None
+    last: tuple[float, str, int] | None = None
+    files, truncated = 0, False
+    descriptor = _directory(path)
+    try:
+        with os.scandir(descriptor) as found:
+            for names, entry in enumerate(found):
+                if names == most_names:
+                    truncated = True
+                    break
+                try:
+                    status = entry.stat(follow_symlinks=False)
+                except FileNotFoundError:  # removed meanwhile
+                    continue
+                if not stat.S_ISREG(status.st_mode):
+                    continue
+                files += 1
+                one = (status.st_mtime, entry.name, status.st_size)
+                first = one if first is None else min(first, one)
+                last = one if last is None else max(last, one)
+    finally:
+        os.close(descriptor)
+    return {
+        "entries": files,
+        "newest": _file(last),
+        "oldest": _file(first),
+        "truncated": truncated,
+    }
+
+
+def _file(found: tuple[float, str, int] | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    realtime_seconds, name, size_bytes = found
+    return {"name": name, "bytes": size_bytes, "realtime_seconds": realtime_seconds}
+
+
+def _allowed(path: str, owner: int) -> frozenset[str]:
+    """Return the directories that root has listed. Errors: ValueError, OSError."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except FileNotFoundError:
+        return frozenset()
+    try:
+        status = os.fstat(descriptor)
+        private = status.st_uid == owner and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+        if not stat.S_ISREG(status.st_mode) or not private:
+            raise ValueError(
+                f"'{path}': expected a file that only its owner, user {owner}, can write, got mode"
+                f" {stat.filemode(status.st_mode)} of user {status.st_uid}; nothing of it is used"
+            )
+        content = os.read(descriptor, MOST_DIRECTORIES_BYTES + 1)
+    finally:
+        os.close(descriptor)
+    if len(content) > MOST_DIRECTORIES_BYTES:
+        raise ValueError(f"'{path}': expected at most {MOST_DIRECTORIES_BYTES} bytes, got more")
+    lines = (os.fsdecode(line).strip() for line in content.split(b"\n"))
+    return frozenset(line.rstrip("/") or "/" for line in lines if line and line[0] != "#")
+
+
+def _directory(path: str) -> int:
+    """Open a directory without following a link anywhere. Errors: OSError."""
+    flags = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    here = os.open("/", flags | os.O_RDONLY)
+    parts = [part for part in path.split("/") if part]
+    for depth, part in enumerate(parts, 1):
+        above = here
+        try:
+            access = os.O_RDONLY if depth == len(parts) else os.O_PATH
+            here = os.open(part, flags | access, dir_fd=above)
+        except NotADirectoryError as error:
+            raise NotADirectoryError(
+                errno.ENOTDIR,
+                "expected a directory, reached without symbolic links; list its real path",
+                "/" + "/".join(parts[:depth]),
+            ) from error
+        finally:
+            os.close(above)
+    return here
+
+
+def journal(arguments: tuple[str, ...], directory: str | None = None) -> dict[str, Any]:
+    """Tell the kernel messages that the journal has after a cursor; without one, of the last day.
+
+    Source: systemd.journal-fields(7), sd_journal_seek_cursor(3), sd_journal_get_cursor(3).
+    Units: 'monotonic_seconds' is the kernel's own time stamp, as '/dev/kmsg' has it;
+    'realtime_seconds' is when journald took the line.
+    Limits: `MOST_ENTRIES`, `MOST_ENTRIES_BYTES`, then 'more'. 'gap': the cursor's own entry is no
+    longer there, so some after it may be gone, too. A damaged file is passed over in silence: so
+    does the library. Errors: ValueError, OSError.
+    """
+    # 4 MB and a library of C: for this child, not for the process that is always there.
+    import systemd.journal as library  # noqa: PLC0415
+
+    (cursor,) = arguments
+    if directory is None:
+        reader = library.Reader(flags=library.LOCAL_ONLY | library.SYSTEM_ONLY)
+    else:
+        reader = library.Reader(path=directory)
+    with reader:
+        # Without a journal the library says nothing at all; one that runs has an entry of its own.
+        reader.seek_head()
+        if not reader._next():  # noqa: SLF001
+            raise ValueError(
+                "journal: expected entries, got none that can be read; see 'journalctl --header'"
+            )
+        reader.add_match(_TRANSPORT="kernel")
+        # What a program writes to '/dev/kmsg' has facility 1 or above: the kernel sees to that.
+        reader.add_match(SYSLOG_FACILITY="0")
+        if cursor:
+            reader.seek_cursor(cursor)
+        else:
+            reader.seek_realtime(time.time() - FIRST_SECONDS)
+        return _entries(reader, cursor)
+
+
+def _entries(reader: Any, cursor: str) -> dict[str, Any]:  # noqa: ANN401 - it brings no types
+    # The underscored methods are those of the C class: the public one takes eight times as long,
+    # and makes local dates of the times.
+    entries: list[dict[str, Any]] = []
+    left_bytes = MOST_ENTRIES_BYTES
+    last, more, gap = cursor, False, bool(cursor)
+    while reader._next():  # noqa: SLF001
+        here = reader._get_cursor()  # noqa: SLF001
+        if here == cursor:
+            gap = False
+            continue
+        if _before(here, cursor):
+            continue
+        try:
+            entry = _entry(reader, here)
+        except OSError:  # EBADMSG: this entry is damaged, those after it need not be
+            gap = True
+            continue
+        size_bytes = len(json.dumps(entry))
+        if len(entries) == MOST_ENTRIES or size_bytes > left_bytes:
+            more = True
+            break
+        left_bytes -= size_bytes
+        entries.append(entry)
+        last = here
+    return {"entries": entries, "gap": gap, "more": more, "cursor": last}
+
+
+def _before(here: str, cursor: str) -> bool:
+    """Whether an entry was told before: the library may step back a few (systemd, #31516)."""
+    known, found = _CURSOR.fullmatch(cursor), _CURSOR.fullmatch(here)
+    if known is None or found is None or known["sequence"] != found["sequence"]:
+        return False
+    return int(found["number"], 16) <= int(known["number"], 16)
+
+
+def _entry(reader: Any, cursor: str) -> dict[str, Any]:  # noqa: ANN401 - it brings no types
+    fields = reader._get_all()  # noqa: SLF001
+    journal_microseconds, boot = reader._get_monotonic()  # noqa: SLF001
+    kernel_microseconds = _text(fields, "_SOURCE_MONOTONIC_TIMESTAMP") or ""
+    microseconds = (
+        int(kernel_microseconds) if _is_count(kernel_microseconds) else journal_microseconds
+    )
+    priority = _text(fields, "PRIORITY") or ""
+    return {
+        "cursor": cursor,
+        "realtime_seconds": reader._get_realtime() / 1e6,  # noqa: SLF001
+        "monotonic_seconds": microseconds / 1e6,
+        "boot_id": str(uuid.UUID(bytes=boot)),
+        "priority": int(priority) if _is_count(priority) else None,
+        "message": _text(fields, "MESSAGE") or "",
+        "device": _text(fields, "_KERNEL_DEVICE"),
+        "subsystem": _text(fields, "_KERNEL_SUBSYSTEM"),
+    }
+
+
+def _text(fields: Mapping[str, Any], name: str) -> str | None:
+    """Return a field, the first of several, cut; bytes that are no UTF-8 are escaped."""
+    value = fields.get(name)
+    if value is None:
+        return None
+    content: bytes = value[0] if isinstance(value, list) else value
+    text = content[:MOST_MESSAGE_BYTES].decode(errors="backslashreplace")
+    return text + ELLIPSIS if len(content) > MOST_MESSAGE_BYTES else text
+
+
+def _is_count(text: str) -> bool:
+    return text.isdigit() and text.isascii() and len(text) < 20
+
+
+VERBS: Mapping[str, Callable[[tuple[str, ...]], dict[str, Any]]] = {
+    "tasks": tasks,
+    "statvfs": statvfs,
+    "newest": newest,
+    "journal": journal,
+}
+
+_ARGUMENTS: Mapping[str, tuple[str, ...]] = {
+    "tasks": (),
+    "statvfs": ("PATH",),
+    "newest": ("DIR",),
+    "journal": ("CURSOR",),
+}

@@ -1,0 +1,464 @@
+"""What the probe looks at as root: only what may be asked, bounded, and told as it is."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.journald import private_journald
+
+from iowarden.daemon.probe import verbs
+from iowarden.daemon.probe.protocol import MOST_REPLY_BYTES
+
+REMOTE = "/lib/systemd/systemd-journal-remote"
+BOOT = "0f70219b-9a6f-44d1-99ad-824270d0ef01"
+CURSOR = "s=" + "a" * 32 + ";i=1f;b=" + "b" * 32 + ";m=1;t=2;x=3"
+IMPORTS = "import json\nfrom iowarden.daemon.probe import verbs\n"
+DEADLINE_SECONDS = 60.0
+"""Far above anything measured: it ends a test that would hang, and judges nothing."""
+
+
+@pytest.mark.parametrize(
+    ("verb", "arguments"),
+    [
+        ("tasks", ()),
+        ("journal", ("",)),
+        ("journal", (CURSOR,)),
+        ("statvfs", ("/",)),
+        ("newest", ("/srv/a b/\udcff",)),
+        ("newest", ("/" + "x/" * 2000 + "x",)),
+    ],
+)
+def test_what_may_be_asked(verb: str, arguments: tuple[str, ...]) -> None:
+    """A path may hold any byte, and be as long as the kernel takes it."""
+    assert verbs.refusal(verb, arguments) == ""
+
+
+@pytest.mark.parametrize(
+    ("verb", "arguments", "text"),
+    [
+        ("shell", (), "'shell': expected one of journal, newest, statvfs, tasks"),
+        ("tasks", ("1",), "'tasks': expected no argument, got 1"),
+        ("statvfs", (), "'statvfs': expected PATH, got 0"),
+        ("journal", ("", ""), "'journal': expected CURSOR, got 2"),
+        ("journal", (CURSOR + "\n",), "cursor"),
+        ("journal", ("s=1;i=1",), "cursor"),
+        *(
+            (verb, (path,), "absolute path")
+            for verb in ("statvfs", "newest")
+            for path in (
+                *("", "srv", "./srv", "/srv/", "//srv", "/srv//a", "/srv/../etc", "/srv/.", "/.."),
+                *("/srv\0/a", "/" + "x" * 4095, "/" + "ü" * 2048, "/\ud800"),
+            )
+        ),
+    ],
+)
+def test_what_may_not(verb: str, arguments: tuple[str, ...], text: str) -> None:
+    """A path has one spelling, so that a list of paths cannot be talked round."""
+    assert text in verbs.refusal(verb, arguments)
+
+
+@given(st.sampled_from(["statvfs", "newest", "journal"]), st.text(max_size=60))
+def test_any_text_is_a_path_or_refused(verb: str, text: str) -> None:
+    """No text ends in an error; what passes for a path is one that names what it says."""
+    refused = verbs.refusal(verb, ("/" + text,))
+    if not refused:
+        assert verb != "journal"
+        assert os.path.normpath("/" + text) == "/" + text
+
+
+# statvfs
+
+
+def run_apart(script: str, code: str, *, processes: bool) -> dict[str, Any]:
+    """Run Python in a mount name space of its own, and be its process 1 if `processes`."""
+    command = ["unshare", "--mount"]
+    command += [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+    command += ["--pid", "--fork", "--mount-proc"] if processes else []
+    if subprocess.run([*command, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("this machine gives nobody a name space of his own")
+    ran = subprocess.run(
+        [*command, "sh", "-ec", f'{script}\nexec "$@"', "sh", sys.executable, "-c", IMPORTS + code],
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_SECONDS,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    found = json.loads(ran.stdout)
+    assert isinstance(found, dict)
+    return found
+
+
+ASK = """
+try:
+    print(json.dumps(verbs.statvfs(({path!r},))))
+except ValueError as error:
+    print(json.dumps({{"error": str(error)}}))
+"""
+
+
+def test_a_mount_below_a_closed_directory_is_told(tmp_path: Path) -> None:
+    """Mode 0700, a blank and a backslash in its name: what the kernel says of that very mount."""
+    (tmp_path / "closed").mkdir(mode=0o700)
+    place = tmp_path / "closed" / "a b\\c"
+    place.mkdir()
+    mount = f"mount -t tmpfs -o size=256k tmpfs '{place}'"
+    text = run_apart(mount, ASK.format(path=str(place)), processes=True)["text"]
+    values = dict(line.split(" ") for line in text.splitlines())
+    assert int(values["blocks"]) * int(values["fragment_bytes"]) == 256 * 1024
+    assert values["device_number"].startswith("0:")
+
+
+def test_what_is_no_mount_of_the_host_is_not_looked_at(tmp_path: Path) -> None:
+    """A directory, and a mount that only the probe has: neither is told."""
+    mount = f"mount -t tmpfs tmpfs {tmp_path}"
+    found = run_apart(mount, ASK.format(path=str(tmp_path)), processes=False)
+    assert "expected a mount point of the host" in found["error"]
+    with pytest.raises(ValueError, match="expected a mount point of the host"):
+        verbs.statvfs((str(tmp_path),))
+
+
+def test_a_mount_that_the_probe_does_not_see_is_not_taken_for_another() -> None:
+    """Something of its own lies over it: the numbers would be those of another file system."""
+    found = run_apart("mount -t tmpfs tmpfs /dev/shm", ASK.format(path="/dev/shm"), processes=False)
+    if "expected a mount point of the host" in found["error"]:
+        pytest.skip("no '/dev/shm' here, or '/proc/1/mountinfo' is hidden")
+    assert "as the host has" in found["error"]
+
+
+# newest
+
+
+def listing(tmp_path: Path, *directories: Path | str) -> str:
+    """Write the list of directories that may be asked for."""
+    path = tmp_path / "list"
+    path.write_text("# backups\n\n" + "".join(f"{each}\n" for each in directories))
+    path.chmod(0o640)
+    return str(path)
+
+
+def ask_newest(directory: Path, allowed: str, **options: int) -> dict[str, Any]:
+    """Ask as the probe does, with a list that is ours."""
+    return verbs.newest((str(directory),), allowed, os.geteuid(), **options)
+
+
+def test_the_newest_and_the_oldest_file_are_told(tmp_path: Path) -> None:
+    """By time of last change, whatever their names; what is no regular file does not count."""
+    place = tmp_path / "wal"
+    place.mkdir()
+    for name, at, content in (("b", 100, "xx"), ("a\udcff", 300, ""), ("c", 200, "x")):
+        (place / name).write_text(content)
+        os.utime(place / name, (at, at))
+    (place / "directory").mkdir()
+    (place / "link").symlink_to("b")
+    os.mkfifo(place / "pipe")
+    found = ask_newest(place, listing(tmp_path, f"  {place}/ "))
+    assert found == {
+        "entries": 3,
+        "newest": {"name": "a\udcff", "bytes": 0, "realtime_seconds": 300.0},
+        "oldest": {"name": "b", "bytes": 2, "realtime_seconds": 100.0},
+        "truncated": False,
+    }
+    assert json.loads(json.dumps(found)) == found
+
+
+def test_an_empty_directory_has_no_newest_file(tmp_path: Path) -> None:
+    """That is an answer, and no error."""
+    place = tmp_path / "wal"
+    place.mkdir()
+    found = ask_newest(place, listing(tmp_path, place))
+    assert (found["entries"], found["newest"], found["oldest"]) == (0, None, None)
+
+
+def test_a_directory_with_more_names_than_anybody_waits_for(tmp_path: Path) -> None:
+    """It says that it has not looked at all of them."""
+    place = tmp_path / "wal"
+    place.mkdir()
+    for name in "abc":
+        (place / name).touch()
+    allowed = listing(tmp_path, place)
+    assert ask_newest(place, allowed, most_names=2)["truncated"]
+    found = ask_newest(place, allowed, most_names=3)
+    assert (found["truncated"], found["entries"]) == (False, 3)
+
+
+def test_only_listed_directories_are_told(tmp_path: Path) -> None:
+    """Neither what lies above nor below one; without a list there is nothing."""
+    (tmp_path / "wal" / "below").mkdir(parents=True)
+    allowed = listing(tmp_path, tmp_path / "wal")
+    for place in (tmp_path, tmp_path / "wal" / "below"):
+        with pytest.raises(ValueError, match=r"expected a directory that '.*/list' lists; add"):
+            ask_newest(place, allowed)
+    with pytest.raises(ValueError, match="add it there"):
+        ask_newest(tmp_path, str(tmp_path / "none"))
+
+
+def test_a_list_that_others_can_write_is_not_used(tmp_path: Path) -> None:
+    """Whoever writes it reads names of files through the probe."""
+    allowed = listing(tmp_path, tmp_path)
+    for mode in (0o660, 0o602):
+        os.chmod(allowed, mode)
+        with pytest.raises(ValueError, match="expected a file that only its owner"):
+            ask_newest(tmp_path, allowed)
+    os.chmod(allowed, 0o600)
+    with pytest.raises(ValueError, match=f"user {os.geteuid() + 1}, can write"):
+        verbs.newest((str(tmp_path),), allowed, os.geteuid() + 1)
+    (tmp_path / "link").symlink_to(allowed)
+    with pytest.raises(OSError, match="symbolic links"):
+        ask_newest(tmp_path, str(tmp_path / "link"))
+    os.mkfifo(tmp_path / "pipe", 0o600)
+    with pytest.raises(ValueError, match="expected a file"):
+        ask_newest(tmp_path, str(tmp_path / "pipe"))
+    Path(allowed).write_bytes(b"/srv\n" * 20_000)
+    with pytest.raises(ValueError, match="at most 65536 bytes"):
+        ask_newest(tmp_path, allowed)
+
+
+def test_a_link_is_followed_nowhere_in_the_path(tmp_path: Path) -> None:
+    """Who owns a directory on the way could turn it to one that is closed to him."""
+    (tmp_path / "real" / "wal").mkdir(parents=True)
+    (tmp_path / "turned").symlink_to("real")
+    (tmp_path / "real" / "last").symlink_to("wal")
+    for place in (tmp_path / "turned" / "wal", tmp_path / "real" / "last"):
+        with pytest.raises(NotADirectoryError, match="without symbolic links"):
+            ask_newest(place, listing(tmp_path, place))
+
+
+def test_a_directory_that_is_gone_is_an_error(tmp_path: Path) -> None:
+    """Not 'no file': the backup disk is not mounted."""
+    with pytest.raises(FileNotFoundError):
+        ask_newest(tmp_path / "wal", listing(tmp_path, tmp_path / "wal"))
+
+
+# journal
+
+
+def exported(
+    number: int, message: str | bytes, at_seconds: float, facility: int = 0, **fields: str
+) -> bytes:
+    """One kernel message in the export format, its time that of the kernel's clock in µs."""
+    pairs: dict[str, str | bytes | int] = {
+        "__REALTIME_TIMESTAMP": int(at_seconds * 1e6) + number,
+        "__MONOTONIC_TIMESTAMP": 50_000_000 + number,
+        "_BOOT_ID": BOOT.replace("-", ""),
+        "_TRANSPORT": "kernel",
+        "SYSLOG_FACILITY": facility,
+        "PRIORITY": 3,
+        "_SOURCE_MONOTONIC_TIMESTAMP": 40_000_000 + number,
+        "MESSAGE": message,
+        **fields,
+    }
+    lines = []
+    for name, value in pairs.items():
+        data = value if isinstance(value, bytes) else str(value).encode()
+        if isinstance(value, bytes):
+            lines.append(name.encode() + b"\n" + len(data).to_bytes(8, "little") + data + b"\n")
+        else:
+            lines.append(name.encode() + b"=" + data + b"\n")
+    return b"".join(lines) + b"\n"
+
+
+def write_journal(directory: Path, name: str, *entries: bytes) -> str:
+    """Write a journal file of these entries, by systemd's own program."""
+    if not os.path.exists(REMOTE):
+        pytest.skip(f"no '{REMOTE}' here")
+    directory.mkdir(exist_ok=True)
+    subprocess.run(
+        [REMOTE, "--output", str(directory / name), "-"],
+        input=b"".join(entries),
+        check=True,
+        capture_output=True,
+        timeout=DEADLINE_SECONDS,
+    )
+    return str(directory)
+
+
+def messages(value: dict[str, Any]) -> list[str]:
+    """The texts of an answer."""
+    return [entry["message"] for entry in value["entries"]]
+
+
+def test_a_kernel_message_is_told_with_its_time_and_device(tmp_path: Path) -> None:
+    """The kernel's own time stamp and boot, by which the same line of '/dev/kmsg' is known."""
+    now = time.time()
+    line = exported(7, "I/O error", now, _KERNEL_DEVICE="b8:0", _KERNEL_SUBSYSTEM="block")
+    found = verbs.journal(("",), write_journal(tmp_path / "j", "a.journal", line))
+    (entry,) = found["entries"]
+    assert entry == {
+        "cursor": found["cursor"],
+        "realtime_seconds": (int(now * 1e6) + 7) / 1e6,
+        "monotonic_seconds": 40.000007,
+        "boot_id": BOOT,
+        "priority": 3,
+        "message": "I/O error",
+        "device": "b8:0",
+        "subsystem": "block",
+    }
+    assert (found["gap"], found["more"]) == (False, False)
+    assert verbs.refusal("journal", (found["cursor"],)) == ""
+
+
+def test_without_a_cursor_the_last_day_is_told(tmp_path: Path) -> None:
+    """Months of a journal are no news."""
+    now = time.time()
+    directory = write_journal(
+        tmp_path / "j",
+        "a.journal",
+        exported(1, "old", now - 25 * 3600),
+        exported(2, "new", now - 23 * 3600),
+    )
+    assert messages(verbs.journal(("",), directory)) == ["new"]
+
+
+def test_only_the_kernels_own_lines_are_told(tmp_path: Path) -> None:
+    """A program's line, and one that a program wrote to '/dev/kmsg', cannot pass for a bad disk."""
+    now = time.time()
+    directory = write_journal(
+        tmp_path / "j",
+        "a.journal",
+        exported(1, "I/O error, dev sda", now, facility=1),
+        exported(2, "I/O error, dev sda", now, _TRANSPORT="syslog"),
+        exported(3, "I/O error, dev sdb", now),
+    )
+    assert messages(verbs.journal(("",), directory)) == ["I/O error, dev sdb"]
+
+
+def test_the_cursors_own_entry_is_not_told_again(tmp_path: Path) -> None:
+    """Each message once, in order, over several files, and nothing when there is nothing new."""
+    now = time.time()
+    numbers = range(30)
+    for first in (0, 10, 20):
+        lines = (exported(n, f"line {n}", now) for n in numbers[first : first + 10])
+        directory = write_journal(tmp_path / "j", f"{first:02}.journal", *lines)
+    every = verbs.journal(("",), directory)
+    assert messages(every) == [f"line {n}" for n in numbers]
+    for n, entry in enumerate(every["entries"]):
+        after = verbs.journal((entry["cursor"],), directory)
+        assert messages(after) == [f"line {n}" for n in numbers[n + 1 :]]
+        assert (after["gap"], after["cursor"]) == (False, every["cursor"])
+
+
+def test_what_was_deleted_meanwhile_is_a_gap(tmp_path: Path) -> None:
+    """The journal was vacuumed while nobody looked: what is left is told, and that some is not."""
+    now = time.time()
+    for first in (0, 10):
+        lines = (exported(n, f"line {n}", now) for n in range(first, first + 10))
+        directory = write_journal(tmp_path / "j", f"{first:02}.journal", *lines)
+    cursor = verbs.journal(("",), directory)["entries"][3]["cursor"]
+    (tmp_path / "j" / "00.journal").unlink()
+    found = verbs.journal((cursor,), directory)
+    assert messages(found) == [f"line {n}" for n in range(10, 20)]
+    assert found["gap"]
+
+
+def test_a_storm_of_messages_is_told_in_parts(tmp_path: Path) -> None:
+    """A dying disk fills the journal: no answer is too long, and none leaves one out."""
+    now = time.time()
+    count = 2 * verbs.MOST_ENTRIES + 3
+    lines = [exported(n, f"sector {n}", now) for n in range(count)]
+    directory = write_journal(tmp_path / "j", "a.journal", *lines)
+    cursor, told, more = "", [], True
+    while more:
+        found = verbs.journal((cursor,), directory)
+        assert 0 < len(found["entries"]) <= verbs.MOST_ENTRIES
+        assert not found["gap"]
+        told += messages(found)
+        cursor, more = found["cursor"], found["more"]
+    assert told == [f"sector {n}" for n in range(count)]
+
+
+def test_long_messages_are_cut_and_fill_an_answer_no_further(tmp_path: Path) -> None:
+    """Bytes that JSON spells in six characters each: still one frame of the protocol."""
+    now = time.time()
+    lines = [exported(n, b"\xff" * 100_000, now) for n in range(700)]
+    directory = write_journal(tmp_path / "j", "a.journal", *lines)
+    found = verbs.journal(("",), directory)
+    assert found["more"]
+    assert set(messages(found)) == {"\\xff" * verbs.MOST_MESSAGE_BYTES + "..."}
+    size_bytes = len(json.dumps(found))
+    assert verbs.MOST_ENTRIES_BYTES / 2 < size_bytes < MOST_REPLY_BYTES / 2
+    rest = verbs.journal((found["cursor"],), directory)
+    assert not rest["gap"]
+
+
+def test_bytes_that_are_no_text_are_spelled_out(tmp_path: Path) -> None:
+    """A drive's serial number may be anything; a field that is no number is none."""
+    line = exported(1, b"serial \xff\x00\n", time.time(), PRIORITY="urgent")
+    (entry,) = verbs.journal(("",), write_journal(tmp_path / "j", "a.journal", line))["entries"]
+    assert entry["message"] == "serial \\xff\x00\n"
+    assert entry["priority"] is None
+    assert (entry["device"], entry["subsystem"]) == (None, None)
+
+
+@pytest.mark.parametrize("damage", ["cut", "empty", "overwritten"])
+def test_a_damaged_file_costs_what_was_in_it(tmp_path: Path, damage: str) -> None:
+    """Power was lost: the other files are told whole."""
+    now = time.time()
+    lines = [exported(n, f"line {n}", now) for n in range(2000)]
+    directory = write_journal(tmp_path / "j", "a.journal", *lines[:1000])
+    write_journal(tmp_path / "j", "b.journal", *lines[1000:])
+    path = tmp_path / "j" / "a.journal"
+    content = path.read_bytes()
+    if damage == "cut":
+        path.write_bytes(content[: len(content) // 20])
+    elif damage == "empty":
+        path.write_bytes(b"")
+    else:
+        at = content.index(b"MESSAGE=line 500")
+        path.write_bytes(content[:at] + b"\xa5" * 65_536 + content[at + 65_536 :])
+    # In a process of its own, as in the probe: the library may not survive what it reads.
+    ran = subprocess.run(
+        [
+            *(sys.executable, "-c"),
+            f"{IMPORTS}print(json.dumps(verbs.journal(('',), {directory!r})))",
+        ],
+        capture_output=True,
+        check=True,
+        timeout=DEADLINE_SECONDS,
+    )
+    told = messages(json.loads(ran.stdout))
+    assert told[-1000:] == [f"line {n}" for n in range(1000, 2000)]
+    assert len(told) < 2000
+
+
+def test_no_journal_is_an_error_and_not_silence(tmp_path: Path) -> None:
+    """Nobody logs, or nobody may read it: that must not look like a quiet night."""
+    with pytest.raises(ValueError, match="journal: expected entries, got none"):
+        verbs.journal(("",), str(tmp_path))
+    with pytest.raises(FileNotFoundError):
+        verbs.journal(("",), str(tmp_path / "none"))
+
+
+def test_the_machines_own_journal_is_found() -> None:
+    """A real journald runs and the kernel has said nothing since: no error, and nothing told."""
+    code = IMPORTS + "print(json.dumps(verbs.journal(('',))))"
+    with private_journald() as journald:
+        ask = journald.command(sys.executable, "-c", code)
+        ran = subprocess.run(ask, capture_output=True, check=True, timeout=DEADLINE_SECONDS)
+    assert json.loads(ran.stdout) == {"entries": [], "gap": False, "more": False, "cursor": ""}
+
+
+def test_what_the_kernel_says_now_is_in_no_answer_of_a_program(tmp_path: Path) -> None:
+    """A program that sends journald a line with the kernel's fields is found out by journald."""
+    if shutil.which("logger") is None:
+        pytest.skip("no 'logger' here")
+    with private_journald() as journald:
+        line = "MESSAGE=I/O error, dev sda\n_TRANSPORT=kernel\nSYSLOG_FACILITY=0\n"
+        (tmp_path / "line").write_text(line)
+        send = journald.command("sh", "-c", f"logger --journald < {tmp_path}/line")
+        subprocess.run(send, check=True, timeout=DEADLINE_SECONDS)
+        assert journald.entries("MESSAGE=I/O error, dev sda")
+        code = IMPORTS + "print(verbs.journal(('',))['entries'])"
+        ask = journald.command(sys.executable, "-c", code)
+        ran = subprocess.run(ask, capture_output=True, check=True, timeout=DEADLINE_SECONDS)
+    assert ran.stdout == b"[]\n"
