@@ -287,6 +287,6 @@ class Once:
         times = "once" if said.times == 1 else f"{said.times} times"
         return f"{key}: works again after {lasted} ({times}); it was: {said.text}"
 
-    def keys(self) -> list[str]:
-        """Return what is wrong now."""
-        return list(self._said)
+    def wrong(self) -> dict[str, str]:
+        """Return what is wrong now: key and text."""
+        return {key: said.text for key, said in self._said.items()}

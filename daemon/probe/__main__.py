@@ -1,0 +1,78 @@
+"""The root half of iowarden: `python -I -m iowarden.daemon.probe`, by its socket or with one given.
+
+*Source:* sd_listen_fds(3), sd_notify(3). Exit: 0, 64 (command line), 71 (not on this kernel), 77
+(not root); numbers of sysexits.h.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import pwd
+import socket
+import sys
+
+from systemd import daemon
+
+from iowarden.daemon.journal import LEVELS, STARTED, STOPPED, TROUBLE, Log
+from iowarden.daemon.probe.server import Server
+
+IDENTIFIER = "iowarden-probe"
+USER = "iowarden"
+_USAGE, _SYSTEM, _PERMISSION = 64, 71, 77
+
+
+def main(words: list[str]) -> int:
+    """Serve until idle, or the given connection ends; return the exit status."""
+    parser = argparse.ArgumentParser("iowarden-probe", description="Runs programs for iowarden.")
+    parser.add_argument("--descriptor", type=int, help="a connected socket, instead of systemd's")
+    parser.add_argument("--user", default=USER, help="who may ask beside root (%(default)s)")
+    parser.add_argument("--runtime-directory", default=_runtime_directory())
+    parser.add_argument("--unprivileged", action="store_true", help="for tests: not as root")
+    options = parser.parse_args(words)
+    own = os.geteuid()
+    if own != 0 and not options.unprivileged:
+        return _refuse("expected to be started by root", _PERMISSION)
+    if not options.runtime_directory:
+        return _refuse("expected '--runtime-directory', or a directory of systemd's", _USAGE)
+    listening = daemon.listen_fds() if options.descriptor is None else []
+    if options.descriptor is None and not listening:
+        return _refuse("expected '--descriptor', or a socket of systemd's", _USAGE)
+    log = Log(foreground=not listening, identifier=IDENTIFIER)
+    users = {own} if options.unprivileged else set()
+    with contextlib.suppress(KeyError):  # no such user here: root alone may ask
+        users.add(pwd.getpwnam(options.user).pw_uid)
+    try:
+        server = Server(
+            directory=options.runtime_directory,
+            users=users,
+            log=log,
+            listener=socket.socket(fileno=listening[0]) if listening else None,
+            connected=[socket.socket(fileno=options.descriptor)] if not listening else [],
+        )
+    except OSError as error:
+        log.send(TROUBLE, LEVELS["error"], f"probe: cannot start: {error}")
+        log.close()
+        return _SYSTEM
+    log.send(STARTED, LEVELS["info"], "probe: ready")
+    daemon.notify("READY=1")
+    server.run()
+    daemon.notify("STOPPING=1")
+    log.send(STOPPED, LEVELS["info"], f"probe: ended; {server.refused_total} refused")
+    log.close()
+    return 0
+
+
+def _refuse(why: str, status: int) -> int:
+    sys.stderr.write(f"iowarden-probe: {why}\n")
+    return status
+
+
+def _runtime_directory() -> str:
+    """Return the directory that the unit asks for. Source: systemd.exec(5), RuntimeDirectory."""
+    return os.environ.get("RUNTIME_DIRECTORY", "").partition(":")[0]
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

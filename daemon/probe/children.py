@@ -1,0 +1,306 @@
+"""A program or function in a process of its own, which nothing here ever waits for.
+
+Not by 'subprocess': that waits until exec returns, and exec from a disk that hangs never does.
+
+*Source:* fork(2), setsid(2), pidfd_open(2), PR_SET_CHILD_SUBREAPER(2const), proc(5).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fcntl
+import json
+import os
+import resource
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+Work = Callable[[dict[str, str]], object]
+"""What a child does, given its environment; ends by exec, or by returning."""
+
+PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
+MOST_FILE_BYTES = 16 * 1024 * 1024
+MOST_ERROR_BYTES = 4000
+_READ_BYTES = 64 * 1024
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+# In a child, beside standard input, output and error:
+_FAULT, _GATE, _FIRST_OTHER = 3, 4, 5
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """What '/proc/PID/stat' tells of a process. `start_ticks`: field 22, since boot."""
+
+    pid: int
+    state: str
+    group: int
+    session: int
+    start_ticks: int
+
+
+class Pipe:
+    """The reading end of what a child writes to; it never blocks."""
+
+    def __init__(self, descriptor: int) -> None:
+        """Own the descriptor, which is -1 once it is closed."""
+        self.descriptor = descriptor
+        self.content = bytearray()
+        self.seen_bytes = 0
+
+    def read(self, most_bytes: int, *, turns: int = 1) -> bool:
+        """Take what is there, and keep at most so much of it; return whether more may come.
+
+        `turns`: how often at most, because somebody may write as fast as this reads.
+        """
+        for _ in range(turns):
+            try:
+                data = os.read(self.descriptor, _READ_BYTES)
+            except BlockingIOError:
+                return True
+            if not data:
+                return False
+            self.seen_bytes += len(data)
+            self.content += data[: max(most_bytes - len(self.content), 0)]
+        return True
+
+    def close(self) -> None:
+        """Want no more; whoever still writes gets SIGPIPE."""
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1
+
+
+@dataclass(slots=True)
+class Child:
+    """A process that was started here. `gate`: it waits for a byte there before it does its work.
+
+    `fault` brings why the work could not be begun, or failed; it is empty where it did not.
+    """
+
+    pid: int
+    start_ticks: int
+    pidfd: int
+    gate: int
+    scratch: str
+    output: Pipe
+    error: Pipe
+    fault: Pipe
+
+    def release(self) -> None:
+        """Let it do its work."""
+        with contextlib.suppress(BrokenPipeError):  # it was killed already: its end will tell
+            os.write(self.gate, b"x")
+        self._close_gate()
+
+    def kill(self) -> None:
+        """Send SIGKILL to it and all that descends from it."""
+        kill(self.pid, self.pidfd)
+
+    def pipes(self) -> tuple[Pipe, Pipe, Pipe]:
+        """Return what it writes to."""
+        return self.output, self.error, self.fault
+
+    def close(self) -> None:
+        """Close all but the pidfd, and remove the scratch directory."""
+        self._close_gate()
+        for pipe in self.pipes():
+            pipe.close()
+        remove(self.scratch)
+
+    def _close_gate(self) -> None:
+        if self.gate >= 0:
+            os.close(self.gate)
+            self.gate = -1
+
+
+def prepare() -> None:
+    """Become the parent of what children leave behind. Errors: OSError, a kernel without pidfd."""
+    try:
+        os.close(os.pidfd_open(os.getpid()))
+    except OSError as error:
+        raise OSError(
+            error.errno, f"pidfd_open: expected Linux 5.4 or later, got: {error.strerror}"
+        ) from error
+    # Where whoever started this ignores it, the kernel reaps, and how a program ended is lost.
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def program(path: str, arguments: tuple[str, ...]) -> Work:
+    """Return the work of becoming a program; `arguments` begin with its name."""
+    return lambda environment: os.execve(path, arguments, environment)  # noqa: S606 - no shell
+
+
+def function(call: Callable[[tuple[str, ...]], dict[str, Any]], arguments: tuple[str, ...]) -> Work:
+    """Return the work of calling a function and writing what it returns as JSON."""
+
+    def work(_: dict[str, str]) -> None:
+        rest = json.dumps(call(arguments), separators=(",", ":")).encode("ascii")
+        while rest:
+            rest = rest[os.write(1, rest) :]
+
+    return work
+
+
+def start(work: Work, scratch: str) -> Child:
+    """Fork a child that waits at its gate. `scratch`: a directory to make, its current one.
+
+    Errors: OSError; then nothing is left of it.
+    """
+    with contextlib.ExitStack() as undo:
+        os.mkdir(scratch, 0o700)
+        undo.callback(remove, scratch)
+        ends = []
+        for _ in range(4):
+            pair = os.pipe2(os.O_CLOEXEC)
+            ends.append(pair)
+            for end in pair:
+                undo.callback(os.close, end)
+        (output, to_output), (error, to_error), (fault, to_fault), (from_gate, gate) = ends
+        for end in (output, error, fault, gate):
+            os.set_blocking(end, False)
+        # A signal that came between fork and setsid would be handled twice: there and here.
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        try:
+            pid = os.fork()
+            if pid == 0:
+                _become(work, scratch, (to_output, to_error, to_fault, from_gate))
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        try:
+            pidfd = os.pidfd_open(pid)
+            process = look(pid)
+            if process is None:
+                raise OSError(
+                    f"'/proc/{pid}/stat': expected the process just made; is '/proc' there?"
+                )
+        except OSError:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)  # it is at its gate, and touched nothing that can hang
+            raise
+        undo.pop_all()
+    for end in (to_output, to_error, to_fault, from_gate):
+        os.close(end)
+    return Child(
+        pid, process.start_ticks, pidfd, gate, scratch, Pipe(output), Pipe(error), Pipe(fault)
+    )
+
+
+def _become(work: Work, scratch: str, ends: tuple[int, int, int, int]) -> NoReturn:
+    """In the child: leave all that is the parent's behind, wait at the gate, do the work."""
+    fault = ends[2]
+    status = 127
+    try:
+        os.setsid()
+        for each in set(signal.valid_signals()) - {signal.SIGKILL, signal.SIGSTOP}:
+            signal.signal(each, signal.SIG_DFL)
+        null = os.open("/dev/null", os.O_RDONLY)
+        # Out of the way first: one of them may have a number that another is to get.
+        high = [fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 64) for end in (null, *ends)]
+        for number, end in enumerate(high):
+            os.dup2(end, number, inheritable=number < _FAULT)
+        fault = _FAULT
+        os.closerange(_FIRST_OTHER, os.sysconf("SC_OPEN_MAX"))
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (MOST_FILE_BYTES, MOST_FILE_BYTES))
+        os.umask(0o077)
+        os.chdir(scratch)
+        environment = {"LC_ALL": "C", "PATH": PATH, "HOME": scratch, "TW_CLI_LOG": "OFF"}
+        if "TZ" in os.environ:
+            environment["TZ"] = os.environ["TZ"]
+        if os.read(_GATE, 1):
+            work(environment)
+            status = 0
+    except BaseException as error:  # noqa: BLE001 - whatever it was, it is told, and the child ends
+        plain = isinstance(error, OSError | ValueError)
+        text = str(error) if plain else f"{type(error).__name__}: {error}"
+        with contextlib.suppress(OSError):
+            os.write(fault, text.encode("utf-8", "backslashreplace")[:MOST_ERROR_BYTES])
+    finally:
+        os._exit(status)
+
+
+def kill(pid: int, pidfd: int) -> None:
+    """Send SIGKILL to a process, to its group, and to what descends from it in other groups.
+
+    `pidfd` makes sure that it is no other process of that number.
+    """
+    below = descendants(pid)
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        # While this process is there, reaped or not, no group but its own has its number.
+        signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+        os.killpg(pid, signal.SIGKILL)
+    for each in below:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(each, signal.SIGKILL)
+
+
+def ended(pid: int) -> int | None:
+    """Reap a child of ours that ended: its wait status, or None; None as well if it is not ours."""
+    try:
+        found, status = os.waitpid(pid, os.WNOHANG)
+    except ChildProcessError:
+        return None
+    return status if found else None
+
+
+def look(pid: int) -> Process | None:
+    """Return what a process is, or None when there is none of that number."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            text = file.read()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    # The name stands in parentheses and may hold any of them.
+    words = text[text.rindex(b")") + 1 :].split()
+    return Process(pid, words[0].decode("ascii"), int(words[2]), int(words[3]), int(words[19]))
+
+
+def children(pid: int) -> list[int]:
+    """Return the children of a process, ended ones as well; none when it is gone.
+
+    Limits: the kernel may leave one out while others end (proc(5), task/TID/children), so look
+    again after each end.
+    """
+    found: list[int] = []
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{thread}/children", "rb") as file:
+                found += map(int, file.read().split())
+    return found
+
+
+def descendants(pid: int) -> list[int]:
+    """Return what a process started and what those started, as far as their parents live."""
+    found = children(pid)
+    for each in found:  # grows on the way
+        found += children(each)
+    return found
+
+
+def remove(directory: str) -> None:
+    """Remove a scratch directory. What cannot be removed stays until the next start."""
+    with contextlib.suppress(OSError, RecursionError):
+        for folder, directories, files in os.walk(directory, topdown=False):
+            for name in files:
+                os.unlink(os.path.join(folder, name))
+            for name in directories:
+                path = os.path.join(folder, name)
+                if os.path.islink(path):
+                    os.unlink(path)
+                else:
+                    os.rmdir(path)
+        os.rmdir(directory)
+
+
+def _prctl(option: int, value: int) -> None:
+    """*Source:* prctl(2)."""
+    if ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"prctl({option}): {os.strerror(number)}")

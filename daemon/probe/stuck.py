@@ -1,0 +1,107 @@
+"""The register of what the probe started and what of it hangs: found again after any end of it.
+
+It lies in the runtime directory, in memory, so that writing it never waits for a disk. A program is
+told from a later one of its number by its start (proc(5), starttime).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import select
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from iowarden.daemon.probe import children, protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from iowarden.daemon.probe.protocol import Stuck
+
+NAME = "stuck.json"
+_BOOT_PATH = "/proc/sys/kernel/random/boot_id"
+_MOST_BYTES = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A program that was started; `told`: it outlived SIGKILL, and that was said."""
+
+    program: Stuck
+    told: bool = False
+
+
+def write(directory: str, entries: Iterable[Entry], boot: str) -> None:
+    """Replace the register, whole or not at all. Errors: OSError."""
+    kept = tuple(entries)
+    document = {
+        "boot": boot,
+        "told": [each.program.pid for each in kept if each.told],
+        "stuck": [dataclasses.asdict(each.program) for each in kept],
+    }
+    path = os.path.join(directory, NAME)
+    draft = f"{path}.new"
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with open(descriptor, "w", encoding="ascii") as file:
+        json.dump(document, file)
+    os.rename(draft, path)
+
+
+def read(directory: str, boot: str) -> list[Entry]:
+    """Return what the register of this boot holds; nothing where there is none, or of another boot.
+
+    Errors: OSError; ValueError for one that is damaged.
+    """
+    path = os.path.join(directory, NAME)
+    try:
+        with open(path, "rb") as file:
+            content = file.read(_MOST_BYTES)
+    except FileNotFoundError:
+        return []
+    try:
+        document = json.loads(content)
+        if document["boot"] != boot:
+            return []
+        told = document["told"]
+        message = protocol.decode(json.dumps({"stuck": document["stuck"]}).encode("ascii"))
+        if not isinstance(message, protocol.StuckNow):
+            raise TypeError("expected a list of programs")
+        return [Entry(each, each.pid in told) for each in message.stuck if each.pid > 1]
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise ValueError(
+            f"'{path}': expected the register of programs, got {content[:80]!r}"
+            f" ({type(error).__name__}: {error})"
+        ) from error
+
+
+def boot_identifier() -> str:
+    """Return what tells this boot from others. Source: random(4). Errors: OSError."""
+    with open(_BOOT_PATH, encoding="ascii") as file:
+        return file.read().strip()
+
+
+def alive(program: Stuck) -> int | None:
+    """Return a pidfd of a program that still runs, or None: it ended, or its number is another's.
+
+    Not by the state in '/proc': a first thread that ended is a zombie there while others hang.
+    Errors: OSError.
+    """
+    try:
+        pidfd = os.pidfd_open(program.pid)
+    except ProcessLookupError:
+        return None
+    process = children.look(program.pid)
+    same = process is not None and process.start_ticks == program.start_ticks
+    if same and not over(pidfd):
+        return pidfd
+    os.close(pidfd)
+    return None
+
+
+def over(pidfd: int) -> bool:
+    """Whether all threads of a process ended. Source: pidfd_open(2)."""
+    poll = select.poll()
+    poll.register(pidfd, select.POLLIN)
+    return bool(poll.poll(0))
