@@ -37,7 +37,7 @@ from iowarden.daemon.status import (
     Status,
 )
 from iowarden.daemon.words import one_line
-from iowarden.rules.quantity import duration
+from iowarden.rules.quantity import quantity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -355,7 +355,7 @@ def _count(text: str) -> int:
 def status_sections(status: Status) -> list[str | Table]:
     """Return what one screen shows of a status, the worst first."""
     now = status.now_seconds
-    age = duration(max(now - status.started_seconds, 0.0))
+    age = _span(now - status.started_seconds)
     sections: list[str | Table] = [
         f"iowarden {status.version} on {status.host}, running for {age}",
         status.summary,
@@ -363,7 +363,8 @@ def status_sections(status: Status) -> list[str | Table]:
     if not status.ready:
         sections.append("not ready: not everything has been read yet, so what is missing may come")
     if status.refused_reload is not None:
-        sections.append(f"reload refused {_since(status.refused_reload.at_seconds, now)}:")
+        since = _since(status.refused_reload.at_seconds, now)
+        sections.append(f"reload refused, since {since}; the configuration before is in force:")
         sections += [f"  {problem}" for problem in status.refused_reload.problems]
     sections += [f"trouble: {text}" for text in status.troubles]
     if status.incidents:
@@ -499,7 +500,7 @@ def _silences(silences: Sequence[SilenceLine], now: float) -> Table:
         (
             s.identifier,
             _matchers(s.matchers),
-            f"{_at(s.ends_seconds)} (in {duration(s.ends_seconds - now)})",
+            f"{_at(s.ends_seconds)} ({_span(s.ends_seconds - now)} left)",
             s.who,
             s.reason,
         )
@@ -518,7 +519,7 @@ def _mail(mail: MailLine, now: float) -> str:
     if mail.refused:
         parts.append(f"{mail.refused} refused for good")
     if mail.next_seconds is not None:
-        parts.append(f"next attempt in {duration(max(mail.next_seconds - now, 0.0))}")
+        parts.append(f"next attempt in {_span(mail.next_seconds - now)}")
     if mail.error:
         parts.append(f"last error: {mail.error}")
     return "; ".join(part for part in parts if part)
@@ -549,7 +550,11 @@ def _since(at_seconds: float | None, now: float) -> str:
     if at_seconds is None:
         return "never"
     at, today = _at(at_seconds), _at(now)[: len("2026-11-21")]
-    return f"{at.removeprefix(today).strip()} ({duration(max(now - at_seconds, 0.0))} ago)"
+    return f"{at.removeprefix(today).strip()} ({_span(now - at_seconds)})"
+
+
+def _span(seconds: float) -> str:
+    return quantity("_seconds", max(seconds, 0.0))
 
 
 def _at(at_seconds: float) -> str:
