@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -213,6 +214,67 @@ def test_a_recording_of_this_machine_plays_again(tmp_path: Path) -> None:
     again = read_filesystems(Root(str(tmp_path / "played")))
     assert again.usage == value.usage
     assert again.unread.keys() == value.unread.keys()
+
+
+CLOSED = "33 27 8:3 / /srv/closed rw - ext4 /dev/sda3 rw\n"
+ANSWER = "/.probe/statvfs !srv!closed"
+
+
+def test_what_is_closed_to_us_the_probe_looks_at(machine: MachineMaker) -> None:
+    """A mount below a directory of mode 0700 is as full as root sees it."""
+    files = {**FILES, PATH: MOUNTS + CLOSED, ANSWER: json.dumps({"text": statvfs("8:3", 500)})}
+    value = read_filesystems(machine(files))
+    assert value.usage["/srv/closed"].size_bytes == 500 * 4096
+    assert set(value.unread) == {"/mnt/nas"}
+
+
+def test_the_probes_answer_is_about_that_mount_or_none(machine: MachineMaker) -> None:
+    """In its own view of the machine something else may lie there."""
+    files = {**FILES, PATH: MOUNTS + CLOSED, ANSWER: json.dumps({"text": statvfs("0:77")})}
+    unread = read_filesystems(machine(files)).unread["/srv/closed"]
+    assert unread.reason == "this service sees device 0:77 there, the host 8:3"
+
+
+def test_another_mount_at_that_place_here_is_none_for_the_probe(machine: MachineMaker) -> None:
+    """A tmpfs lies over it in the daemon's own view of the machine, not in the probe's."""
+    files = {
+        **FILES,
+        PATH: MOUNTS + CLOSED,
+        "/srv/closed/.statvfs": statvfs("0:77"),
+        ANSWER: json.dumps({"text": statvfs("8:3", 500)}),
+    }
+    assert read_filesystems(machine(files)).usage["/srv/closed"].size_bytes == 500 * 4096
+
+
+def test_only_what_keeps_data_is_worth_the_probes_time(machine: MachineMaker) -> None:
+    """A tmpfs or a second mount that is closed stays unread, as node_exporter leaves it."""
+    files = {**FILES, ANSWER.replace("closed", "x"): json.dumps({"text": statvfs("0:90")})}
+    mount = "33 27 0:90 / /srv/x rw - tmpfs tmpfs rw\n"
+    other = read_filesystems(machine({**files, PATH: MOUNTS + mount})).others["/srv/x"]
+    assert isinstance(other, Unread)
+
+
+def test_a_probe_that_fails_leaves_both_reasons(machine: MachineMaker) -> None:
+    """What it met, why it was asked, and node_exporter's words for that at the end."""
+    value = read_filesystems(machine({**FILES, PATH: MOUNTS + CLOSED, ANSWER: None}))
+    reason = value.unread["/srv/closed"].reason
+    assert reason == (
+        f"'{ANSWER}': Is a directory; the probe was asked because '/srv/closed/.statvfs': No such"
+        " file or directory"
+    )
+    (error,) = (
+        dict(labels)["device_error"]
+        for name, labels, _ in node_samples(value)
+        if name == "node_filesystem_device_error" and labels[0] == ("device", "/dev/sda3")
+    )
+    assert error == "no such file or directory"
+
+
+@pytest.mark.parametrize("answer", ["", "[]", "{}", '{"text": 1}', '{"text": ""}', "[" * 100_000])
+def test_an_answer_of_the_probe_that_is_none_is_refused(machine: MachineMaker, answer: str) -> None:
+    """It is not taken for a file system of size 0."""
+    with pytest.raises(ParseError, match="statvfs of '/srv/closed'"):
+        read_filesystems(machine({**FILES, PATH: MOUNTS + CLOSED, ANSWER: answer}))
 
 
 def test_no_mount_table_no_answer(machine: MachineMaker) -> None:

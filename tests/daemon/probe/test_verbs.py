@@ -79,7 +79,7 @@ def test_any_text_is_a_path_or_refused(verb: str, text: str) -> None:
 # statvfs
 
 
-def run_apart(script: str, code: str, *, processes: bool) -> dict[str, Any]:
+def run_apart(script: str, code: str, *, processes: bool) -> Any:  # noqa: ANN401 - what it prints
     """Run Python in a mount name space of its own, and be its process 1 if `processes`."""
     command = ["unshare", "--mount"]
     command += [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
@@ -94,9 +94,7 @@ def run_apart(script: str, code: str, *, processes: bool) -> dict[str, Any]:
         check=False,
     )
     assert ran.returncode == 0, ran.stderr
-    found = json.loads(ran.stdout)
-    assert isinstance(found, dict)
-    return found
+    return json.loads(ran.stdout)
 
 
 ASK = """
@@ -134,6 +132,44 @@ def test_a_mount_that_the_probe_does_not_see_is_not_taken_for_another() -> None:
     if "expected a mount point of the host" in found["error"]:
         pytest.skip("no '/dev/shm' here, or '/proc/1/mountinfo' is hidden")
     assert "as the host has" in found["error"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a disk")
+def test_a_user_whom_a_directory_is_closed_to_learns_how_full_the_disk_in_it_is(
+    tmp_path: Path,
+) -> None:
+    """An ext4 below mode 0700: nobody alone is refused, and with the probe's help is not."""
+    for program in ("mkfs.ext4", "losetup"):
+        if shutil.which(program) is None:
+            pytest.skip(f"no '{program}' here")
+    if subprocess.run(["losetup", "--find"], capture_output=True, check=False).returncode:
+        pytest.skip("no loop device here")
+    place = tmp_path / "closed" / "backup"
+    place.mkdir(parents=True)
+    place.parent.chmod(0o700)
+    with (tmp_path / "disk").open("wb") as disk:
+        disk.truncate(8 << 20)
+    mount = f"mkfs.ext4 -q {disk.name} >&2\nmount -o loop {disk.name} '{place}'"
+    code = f"""
+import os
+from iowarden.collectors.files import Root
+from iowarden.collectors.filesystem import read_filesystems
+
+def probe(verb, arguments, deadline_seconds):
+    assert (verb, arguments, deadline_seconds) == ("statvfs", ({str(place)!r},), 5)
+    os.seteuid(0)
+    try:
+        return json.dumps(verbs.VERBS[verb](tuple(arguments)))
+    finally:
+        os.seteuid(65534)
+
+os.seteuid(65534)
+alone, helped = (read_filesystems(Root(probe=each)) for each in (None, probe))
+print(json.dumps([alone.unread[{str(place)!r}].reason, helped.usage[{str(place)!r}].size_bytes]))
+"""
+    reason, size_bytes = run_apart(mount, code, processes=True)
+    assert reason == f"'{place}': Permission denied"
+    assert 4 << 20 < size_bytes < 8 << 20
 
 
 # newest
