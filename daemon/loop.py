@@ -458,7 +458,7 @@ class Loop:
         problems = {f"rule {p.rule}": p.text for p in self._engine.problems()}
         for key, text in problems.items():
             self._trouble(key, text)
-        for key in set(self._telling.troubles()) - problems.keys():
+        for key in self._telling.troubles().keys() - problems.keys():
             if key.startswith("rule "):
                 self._trouble(key, "")
         if changes or rows or self._incidents.changed or self._digest != before:
@@ -654,7 +654,11 @@ class Loop:
                 probe.connected, probe.problem, probe.programs, answers.stuck(probe.stuck)
             ),
             refused_reload=self._refused,
-            troubles=tuple(self._telling.troubles()),
+            troubles=tuple(
+                text
+                for key, text in self._telling.troubles().items()
+                if key != "probe" and not key.startswith("source ")  # told in their own place
+            ),
         )
 
     # --- devices and configuration that change

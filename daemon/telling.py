@@ -81,9 +81,9 @@ class Telling:
         if line:
             self.send(kind, 4 if text else 5, line)
 
-    def troubles(self) -> list[str]:
-        """Return the keys of what is wrong now."""
-        return self._once.keys()
+    def troubles(self) -> dict[str, str]:
+        """Return what is wrong now: key and text."""
+        return self._once.wrong()
 
     def transition(
         self, change: Transition, known: Iterable[incidents.Incident], why: str = ""

@@ -236,7 +236,7 @@ def test_an_error_is_said_once_then_when_it_changes_or_ends() -> None:
     said = [once.say("mail", text) for text in ("refused", "refused", "timed out", "timed out")]
     assert said == ["refused", None, "timed out", None]
     assert once.say("state", "disk full") == "disk full"
-    assert once.keys() == ["mail", "state"]
+    assert list(once.wrong()) == ["mail", "state"]
     now[0] = 3600.0
     assert once.clear("mail") == "mail: works again after 1 h 0 min (4 times); it was: timed out"
     assert once.clear("mail") is None

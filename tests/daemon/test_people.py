@@ -1,0 +1,121 @@
+"""What people say over the control socket, to the whole program, and what it does about it."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+from support.live import RULE, Live, watched
+from support.program import COMMAND
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from support.live import Watched
+
+ASLEEP = {"/proc/sys/vm/laptop_mode": "5\n"}
+ALL_CLEAR_SECONDS = 660.0
+
+
+def said(host: Watched, *arguments: str) -> str:
+    """What the command line answers, which must not fail."""
+    done = subprocess.run(
+        [COMMAND, *arguments, "--state-directory", host.program.state],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def status(host: Watched) -> dict[str, Any]:
+    """The document of 'iowarden status --json'."""
+    found: dict[str, Any] = json.loads(said(host, "status", "--json"))
+    return found
+
+
+def test_what_is_silenced_is_shown_and_not_mailed_until_the_silence_ends(tmp_path: Path) -> None:
+    """An array is degraded on purpose: no mail. The silence is ended: the mail comes, once."""
+    live = Live(tmp_path)
+    with watched(tmp_path, live) as host:
+        host.wait(20)
+        said(host, "silence", "add", "--for", "2h", "--reason", "disk swap", "ArrayDegraded")
+        live.degrade()
+        assert host.wait(120) == []
+        alert = next(a for a in status(host)["alerts"] if a["name"] == "ArrayDegraded")
+        silence = status(host)["silences"][0]["identifier"]
+        assert (alert["state"], alert["silences"]) == ("firing", [silence])
+        assert host.program.metrics()["iowarden_alerts_silenced"] == 1.0
+        said(host, "silence", "expire", silence)
+        (mail,) = host.wait(30)
+        assert mail["Subject"].startswith("[CRITICAL]")
+        assert host.wait(120) == []
+        assert status(host)["silences"] == []
+
+
+def test_a_silence_outlives_a_kill(tmp_path: Path) -> None:
+    """The program is killed and started again: what was said holds, and it ends when it should."""
+    live = Live(tmp_path)
+    with watched(tmp_path, live) as host:
+        host.wait(20)
+        said(host, "silence", "add", "--for", "10m", "--reason", "disk swap", "device=md0")
+        host.wait(8)
+        assert host.program.end(signal.SIGKILL) == -signal.SIGKILL
+        host.start_again()
+        host.wait(20)
+        assert status(host)["silences"][0]["reason"] == "disk swap"
+        live.degrade()
+        assert host.wait(300) == []
+        assert [m["Subject"][:10] for m in host.wait(400)] == ["[CRITICAL]"]
+
+
+def test_an_acknowledged_incident_is_mailed_again_when_it_gets_worse(tmp_path: Path) -> None:
+    """Known is not ignored: a warning somebody took on is told again once it is critical."""
+    live = Live(tmp_path)
+    rules = tmp_path / "rules.d"
+    rules.mkdir()
+    (rules / "mine.yaml").write_text(
+        RULE.replace("SEVERITY", "warning").replace("> 0", "> 0 < 9")
+        + RULE.partition("rules:\n")[2].replace("SEVERITY", "critical").replace("> 0", ">= 9")
+    )
+    with watched(tmp_path, live) as host:
+        host.wait(20)
+        live.change(ASLEEP)
+        (mail,) = host.wait(120)
+        assert mail["Subject"].startswith("[WARNING]")
+        incident = status(host)["incidents"][0]["identifier"]
+        said(host, "ack", incident, "--reason", "known since Monday")
+        assert status(host)["incidents"][0]["acknowledged"]["reason"] == "known since Monday"
+        live.change({"/proc/sys/vm/laptop_mode": "0\n"})
+        host.wait(60)
+        live.change(ASLEEP)
+        assert host.wait(120) == []
+        live.change({"/proc/sys/vm/laptop_mode": "9\n"})
+        (mail,) = host.wait(60)
+        assert mail["Subject"].startswith("[CRITICAL]")
+        assert status(host)["incidents"][0]["acknowledged"] is None
+        events = said(host, "events", "-n", "200")
+        assert "acknowledged by" in events
+        assert "no longer acknowledged" in events
+
+
+def test_a_query_sees_what_no_rule_reads(tmp_path: Path) -> None:
+    """Node_exporter's names are there as well, and a mistake is told with its place."""
+    live = Live(tmp_path)
+    with watched(tmp_path, live) as host:
+        host.wait(20)
+        assert said(host, "query", 'iowarden_device_size_bytes{device="sda"} > 0')
+        assert said(host, "query", "node_memory_MemTotal_bytes").startswith("node_memory_MemTotal")
+        done = subprocess.run(
+            [COMMAND, "query", "1 +", "--state-directory", host.program.state],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        assert done.returncode == 1
+        assert "1:" in done.stderr
