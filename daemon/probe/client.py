@@ -1,0 +1,667 @@
+"""The daemon's side of the probe: one thread, one connection, many requests at a time."""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import datetime as dt
+import json
+import os
+import selectors
+import socket
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.vocabulary import (
+    AbsentError,
+    Family,
+    Labels,
+    ReadError,
+    Sample,
+    StuckError,
+    trace,
+)
+from iowarden.daemon.probe.protocol import (
+    LENGTH_BYTES,
+    MOST_ARGUMENTS,
+    MOST_DEADLINE_SECONDS,
+    MOST_REPLY_BYTES,
+    MOST_REQUEST_BYTES,
+    VERSION,
+    Answer,
+    Cancel,
+    Decoder,
+    Hello,
+    Message,
+    Outcome,
+    ProtocolError,
+    Request,
+    Stuck,
+    StuckNow,
+    encode,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    Connect = Callable[[], socket.socket]
+    """Return a new connected stream socket. Errors: OSError; FileNotFoundError: no probe at all."""
+
+VERBS = ("run", "tasks", "journal", "newest", "statvfs", "kmsg")
+MOST_WAITING = 256
+UNREACHABLE = "unreachable"
+"""Instead of an outcome: there was no connection, or it broke before the answer."""
+
+_CHUNK_BYTES = 65_536
+_MOST_CHARACTERS = 500
+_MOST_CHILDREN = 3
+_LOOK = "see 'journalctl -t iowarden-probe'"
+
+_UP = Family(
+    "iowarden_probe_up",
+    "gauge",
+    "1 while the last attempt to reach the probe succeeded, 0 after one that failed.",
+)
+_REQUESTS = Family(
+    "iowarden_probe_requests_total", "counter", "Requests to the probe, by what they came to."
+)
+_SECONDS = Family(
+    "iowarden_probe_request_seconds_total",
+    "counter",
+    "Seconds from request to answer, waiting for a turn at the controller included.",
+)
+_OPEN = Family("iowarden_probe_open_requests", "gauge", "Requests that are not answered yet.")
+_CONNECTIONS = Family(
+    "iowarden_probe_connections_total", "counter", "Connections to the probe that were made."
+)
+_STUCK_SECONDS = Family(
+    "iowarden_probe_program_stuck_seconds",
+    "gauge",
+    "Seconds since a program was killed that lives on in the kernel.",
+)
+_STUCK_COUNT = Family(
+    "iowarden_probe_programs_stuck", "gauge", "Programs that were killed and live on."
+)
+FAMILIES = (_UP, _REQUESTS, _SECONDS, _OPEN, _CONNECTIONS, _STUCK_SECONDS, _STUCK_COUNT)
+
+_TEXTS = {
+    Outcome.REFUSED: ("expected what the probe may do, got a refusal", _LOOK),
+    Outcome.BUSY: (
+        "expected a turn at the controller in time, got none",
+        "trying again in its next period",
+    ),
+    Outcome.TIMEOUT: (
+        "expected its end in time, got none, and it was killed",
+        "trying again in its next period",
+    ),
+    Outcome.STUCK: (
+        "expected its end after SIGKILL, got none",
+        "nothing is started at this controller until it ends; look at the disk and its cables",
+    ),
+    Outcome.OVERFLOW: (
+        f"expected at most {MOST_REPLY_BYTES} bytes, got more, and nothing of it is used",
+        "run it by hand",
+    ),
+    Outcome.FAILED: ("expected it to be done, got an error", _LOOK),
+    Outcome.CANCELLED: ("expected an answer, got a cancellation", _LOOK),
+    Outcome.MISSING: ("expected the program on this machine, got none", "install it to have this"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long things may take, in seconds."""
+
+    hello_seconds: float = 5.0
+    grace_seconds: float = 4.5
+    """Beyond a request's deadline: the probe kills, waits 3 s for the end, and answers."""
+    idle_seconds: float = 20.0
+    """The connection is closed, then the probe can end."""
+    unread_seconds: float = 30.0
+    """The probe reads nothing of what was sent."""
+    pause_seconds: float = 1.0
+    """Between two attempts to connect; doubled while they fail."""
+    most_pause_seconds: float = 60.0
+
+
+LIMITS = Limits()
+
+
+@dataclass(slots=True)
+class _Call:
+    """A request, and a thread that waits for its end. The clock's units."""
+
+    identifier: int
+    verb: str
+    arguments: tuple[str, ...]
+    deadline: float
+    done: threading.Event = field(default_factory=threading.Event)
+    sent_at: float | None = None
+    answer: Answer | None = None
+    error: Exception | None = None
+    descriptor: int = -1
+
+
+class Client:
+    """Asks the probe. `ask`, `kernel_log`, `begin` and `close` are for any thread.
+
+    Attributes are replaced whole, so that another thread reads them without waiting: `stuck` and
+    `programs` as last told, `connected`, and `problem`: '' or why there is no connection.
+    """
+
+    def __init__(
+        self, connect: Connect, clock: Callable[[], float], limits: Limits = LIMITS
+    ) -> None:
+        """Start nothing yet. `clock` is monotonic; `connect` may block, but only this thread."""
+        self.stuck: tuple[Stuck, ...] = ()
+        self.programs: dict[str, str] = {}
+        self.connected = False
+        self.problem = ""
+        self._connect = connect
+        self._clock = clock
+        self._limits = limits
+        # What several threads touch, held for a few lines and never across a wait:
+        self._lock = threading.Lock()
+        self._calls: dict[int, _Call] = {}
+        self._given_up: list[_Call] = []
+        self._begin = False
+        self._closed = False
+        self._next = 1
+        self._counts = {(verb, name): 0 for verb in VERBS for name in (*Outcome, UNREACHABLE)}
+        self._seconds = dict.fromkeys(VERBS, 0.0)
+        self._thread: threading.Thread | None = None
+        # What only the thread touches:
+        self._selector = selectors.DefaultSelector()
+        self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._selector.register(self._wake, selectors.EVENT_READ)
+        self._socket: socket.socket | None = None
+        self._decoder = Decoder(MOST_REPLY_BYTES)
+        self._outgoing = bytearray()
+        self._descriptor = -1
+        self._up: bool | None = None
+        self._connections_total = 0
+        self._absent = False
+        self._failing_since = ""
+        self._retry_at = float("-inf")
+        self._pause_seconds = limits.pause_seconds
+        self._began_at = self._busy_at = self._heard_at = self._sent_at = 0.0
+
+    def begin(self) -> None:
+        """Connect once: the greeting tells the programs, and what has hung since before."""
+        with self._lock:
+            self._begin = True
+            self._notify()
+
+    def ask(self, verb: str, arguments: Sequence[str], deadline_seconds: float) -> str:
+        """Return the value of the answer, as JSON.
+
+        Blocks 5 s beyond the deadline at most, whatever the probe does.
+        Errors: AbsentError (no probe, or the program is not installed), StuckError, ReadError.
+        """
+        answer, descriptor = self._answer(verb, tuple(arguments), deadline_seconds)
+        if descriptor >= 0:
+            os.close(descriptor)
+        return json.dumps(answer.value)
+
+    def kernel_log(self, deadline_seconds: float = 5.0) -> int:
+        """Return a descriptor of '/dev/kmsg', to be closed by the caller. Errors: as `ask`."""
+        _, descriptor = self._answer("kmsg", (), deadline_seconds)
+        if descriptor < 0:
+            raise ReadError(
+                f"'kmsg': expected a descriptor with the answer, got none; next step: {_LOOK}"
+            )
+        return descriptor
+
+    def samples(self, now_realtime: float) -> list[Sample]:
+        """Return what FAMILIES describe; `now_realtime` is Unix time."""
+        with self._lock:
+            counts, seconds = dict(self._counts), dict(self._seconds)
+            open_requests = len(self._calls)
+        stuck, up = self.stuck, self._up
+        samples: list[Sample] = [] if up is None else [(_UP.name, (), float(up))]
+        samples += [
+            (_REQUESTS.name, (("outcome", outcome), ("verb", verb)), count)
+            for (verb, outcome), count in counts.items()
+        ]
+        samples += [(_SECONDS.name, (("verb", verb),), total) for verb, total in seconds.items()]
+        samples.append((_OPEN.name, (), open_requests))
+        samples.append((_CONNECTIONS.name, (), self._connections_total))
+        since = {labels: each.since_seconds for each in stuck for labels in _labels(each)}
+        samples += [
+            (_STUCK_SECONDS.name, labels, max(now_realtime - start, 0.0))
+            for labels, start in since.items()
+        ]
+        samples.append((_STUCK_COUNT.name, (), len(stuck)))
+        return samples
+
+    def close(self, timeout_seconds: float) -> bool:
+        """End the connection and every request; return whether the thread ended in time."""
+        with self._lock:
+            self._closed = True
+            thread = self._thread
+            if thread is not None:
+                self._notify()
+        if thread is None:
+            self._release()
+            return True
+        thread.join(timeout_seconds)
+        return not thread.is_alive()
+
+    # What a thread that asks does.
+
+    def _answer(
+        self, verb: str, arguments: tuple[str, ...], deadline_seconds: float
+    ) -> tuple[Answer, int]:
+        if not 0 < deadline_seconds <= MOST_DEADLINE_SECONDS or len(arguments) > MOST_ARGUMENTS:
+            raise ValueError(
+                f"'{verb}': expected a deadline up to {MOST_DEADLINE_SECONDS:.0f} s and up to"
+                f" {MOST_ARGUMENTS} arguments, got {deadline_seconds} and {len(arguments)}"
+            )
+        start = self._clock()
+        try:
+            call = self._post(verb, arguments, start + deadline_seconds)
+            if not call.done.wait(deadline_seconds + self._limits.grace_seconds):
+                self._give_up(call)
+        except ReadError:
+            self._count(verb, Outcome.BUSY, start)
+            raise
+        if call.answer is None:
+            unanswered = call.error is None
+            self._count(verb, Outcome.CANCELLED if unanswered else UNREACHABLE, start)
+            if call.error is not None:
+                raise call.error
+            where = "not even sent" if call.sent_at is None else "and it is cancelled"
+            raise ReadError(
+                f"{_name(verb, arguments)}: expected an answer of the probe within"
+                f" {deadline_seconds:g} s, got none, {where}; trying again in its next period"
+            )
+        self._count(verb, call.answer.outcome, start)
+        if call.answer.outcome is Outcome.DONE:
+            return call.answer, call.descriptor
+        expected, step = _TEXTS[call.answer.outcome]
+        said = f": {_printable(call.answer.error)}" if call.answer.error else ""
+        text = f"{_name(verb, arguments)}: {expected}{said}; next step: {step}"
+        match call.answer.outcome:
+            case Outcome.MISSING:
+                raise AbsentError(text)
+            case Outcome.STUCK:
+                raise StuckError(text)
+            case _:
+                raise ReadError(text)
+
+    def _post(self, verb: str, arguments: tuple[str, ...], deadline: float) -> _Call:
+        with self._lock:
+            if self._closed or len(self._calls) >= MOST_WAITING:
+                got = "the end of iowarden" if self._closed else f"{MOST_WAITING} already waiting"
+                raise ReadError(
+                    f"{_name(verb, arguments)}: expected a place among the requests to the probe,"
+                    f" got {got}; trying again in its next period"
+                )
+            call = _Call(self._next, verb, arguments, deadline)
+            self._next += 1
+            self._calls[call.identifier] = call
+            self._notify()
+        return call
+
+    def _give_up(self, call: _Call) -> None:
+        with self._lock:
+            # Already taken out: its end came in this moment, and is complete.
+            if self._calls.pop(call.identifier, None) is not None:
+                self._given_up.append(call)
+                self._notify()
+
+    def _count(self, verb: str, outcome: str, start: float) -> None:
+        with self._lock:
+            self._counts[verb, outcome] = self._counts.get((verb, outcome), 0) + 1
+            self._seconds[verb] = self._seconds.get(verb, 0.0) + self._clock() - start
+
+    def _notify(self) -> None:
+        """Wake the thread, or start it; the lock is held."""
+        if self._wake < 0:
+            return  # closed
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="probe", daemon=True)
+            self._thread.start()
+        os.eventfd_write(self._wake, 1)
+
+    # What the thread does.
+
+    def _run(self) -> None:
+        while not self._closed:
+            try:
+                self._turn()
+            except (OSError, ProtocolError) as error:
+                self._broken(str(error), absent=isinstance(error, FileNotFoundError))
+            except Exception as error:  # noqa: BLE001 - our own fault, told as the problem
+                self._broken(trace(error))
+        self._broken("iowarden ends")
+        self._release()
+
+    def _release(self) -> None:
+        with self._lock:
+            wake, self._wake = self._wake, -1
+        if wake >= 0:
+            self._selector.close()
+            os.close(wake)
+
+    def _turn(self) -> None:
+        for key, events in self._selector.select(self._wait_seconds()):
+            if key.fd == self._wake:
+                os.eventfd_read(self._wake)
+                continue
+            if events & selectors.EVENT_READ:
+                self._receive()
+            if events & selectors.EVENT_WRITE:
+                self._transmit()
+        now = self._clock()
+        with self._lock:
+            given_up, self._given_up = self._given_up, []
+            calls = list(self._calls.values())
+            begin, self._begin = self._begin, False
+        self._look_at_limits(now, given_up)
+        if calls:
+            self._busy_at = now
+        if self._socket is None and (begin or calls or self.stuck):
+            self._reach(now, calls)
+        if self.connected:
+            for call in given_up:
+                if call.sent_at is not None:
+                    self._outgoing += encode(Cancel(call.identifier))
+            for call in calls:
+                if call.sent_at is None:
+                    self._put(call, now)
+        self._transmit()
+
+    def _wait_seconds(self) -> float | None:
+        now = self._clock()
+        limits = self._limits
+        if self._socket is None:
+            # A problem fails requests at once; without one they wait for the next attempt.
+            waits = bool(self.stuck or self._calls)
+            return max(self._retry_at - now, 0.0) if waits else None
+        if not self.connected:
+            return max(self._began_at + limits.hello_seconds - now, 0.0)
+        ends = []
+        if self._outgoing:
+            ends.append(self._sent_at + limits.unread_seconds)
+        if not self._calls and not self.stuck:
+            ends.append(self._busy_at + limits.idle_seconds)
+        return max(min(ends) - now, 0.0) if ends else None
+
+    def _look_at_limits(self, now: float, given_up: list[_Call]) -> None:
+        """Close a connection that is of no use. Errors: TimeoutError."""
+        if self._socket is None:
+            return
+        limits = self._limits
+        if not self.connected:
+            if now >= self._began_at + limits.hello_seconds:
+                raise TimeoutError(
+                    f"expected its greeting within {limits.hello_seconds:g} s, got none"
+                )
+            return
+        if self._outgoing and now >= self._sent_at + limits.unread_seconds:
+            raise TimeoutError(
+                f"expected the probe to read within {limits.unread_seconds:g} s, got nothing read"
+            )
+        if any(call.sent_at is not None and self._heard_at < call.sent_at for call in given_up):
+            raise TimeoutError("expected an answer by its deadline, got no word since the request")
+        idle = not self._calls and not self.stuck
+        if idle and now >= self._busy_at + limits.idle_seconds:
+            self._drop()
+            self._retry_at, self._pause_seconds = now, limits.pause_seconds
+
+    def _reach(self, now: float, calls: list[_Call]) -> None:
+        """Make a connection, or fail what waits for one too soon after a failure."""
+        if now < self._retry_at:
+            if self.problem:
+                self._fail(calls)
+            return
+        connection = self._connect()
+        connection.settimeout(0)
+        self._socket = connection
+        self._selector.register(connection, selectors.EVENT_READ)
+        self._began_at = self._sent_at = self._clock()
+        self._outgoing += encode(Hello())
+
+    def _put(self, call: _Call, now: float) -> None:
+        left = call.deadline - now
+        what = _name(call.verb, call.arguments)
+        if left <= 0:
+            text = f"{what}: expected a connection to the probe by its deadline, got one too late"
+            self._end(call.identifier, error=ReadError(f"{text}; trying again in its next period"))
+            return
+        frame = encode(Request(call.identifier, call.verb, call.arguments, left))
+        if len(frame) > LENGTH_BYTES + MOST_REQUEST_BYTES:
+            text = f"{what}: expected at most {MOST_REQUEST_BYTES} bytes, got {len(frame)}"
+            self._end(call.identifier, error=ReadError(f"{text}; shorten the arguments"))
+            return
+        if not self._outgoing:
+            self._sent_at = now
+        call.sent_at = now
+        self._outgoing += frame
+
+    def _transmit(self) -> None:
+        """Send what the socket takes. Errors: OSError."""
+        if self._socket is None:
+            return
+        if self._outgoing:
+            with contextlib.suppress(BlockingIOError):
+                del self._outgoing[: self._socket.send(self._outgoing)]
+                self._sent_at = self._clock()
+        events = selectors.EVENT_READ | (selectors.EVENT_WRITE if self._outgoing else 0)
+        if self._selector.get_key(self._socket).events != events:
+            self._selector.modify(self._socket, events)
+
+    def _receive(self) -> None:
+        """Take what came. Errors: OSError, ProtocolError."""
+        if self._socket is None:
+            return
+        try:
+            # Room for one descriptor: the kernel closes those that are beyond the room.
+            received, ancillary, _, _ = self._socket.recvmsg(
+                _CHUNK_BYTES, socket.CMSG_SPACE(array.array("i").itemsize), socket.MSG_CMSG_CLOEXEC
+            )
+        except BlockingIOError:
+            return
+        self._keep_descriptor(ancillary)
+        if not received:
+            self._hung_up()
+            return
+        self._heard_at = self._clock()
+        for message in self._decoder.feed(received):
+            self._handle(message)
+        if not self._decoder.waiting():
+            self._forget_descriptor()  # it came with no answer to 'kmsg'
+
+    def _keep_descriptor(self, ancillary: list[tuple[int, int, bytes]]) -> None:
+        """Keep the last descriptor that came until the frame it came with is whole."""
+        for level, kind, data in ancillary:
+            if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+                found = array.array("i")
+                found.frombytes(data[: len(data) - len(data) % found.itemsize])
+                for descriptor in found:
+                    self._forget_descriptor()
+                    self._descriptor = descriptor
+
+    def _forget_descriptor(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def _hung_up(self) -> None:
+        if not self.connected:
+            raise ConnectionError("expected its greeting, got the end of the connection")
+        with self._lock:
+            waits = any(call.sent_at is not None for call in self._calls.values())
+        if waits or self._decoder.waiting():
+            raise ConnectionError("expected answers, got the end of the connection")
+        self._drop()  # nobody waits for it: it was restarted
+        self._pause()
+
+    def _handle(self, message: Message) -> None:
+        if isinstance(message, Hello) != (not self.connected):
+            raise ProtocolError(
+                f"expected one greeting, at first, got a {type(message).__name__} message"
+            )
+        match message:
+            case Hello(version, programs, stuck):
+                if version != VERSION:
+                    raise ProtocolError(
+                        f"expected version {VERSION} of the protocol, got {version};"
+                        " restart iowarden.service and iowarden-probe.service"
+                    )
+                self.stuck, self.programs = stuck, programs
+                self.connected, self._up, self.problem = True, True, ""
+                self._absent = False
+                self._connections_total += 1
+                self._busy_at = self._clock()
+            case StuckNow(stuck):
+                self.stuck = stuck
+            case Answer():
+                self._pause_seconds = self._limits.pause_seconds
+                self._busy_at = self._clock()
+                if not 0 < message.identifier < self._next:
+                    raise ProtocolError(
+                        f"expected the answer to a request, got one to {message.identifier}"
+                    )
+                # Nobody may wait any more: it was given up, or is answered twice.
+                self._end(message.identifier, message)
+            case _:
+                raise ProtocolError(f"expected an answer, got a {type(message).__name__} message")
+
+    def _end(
+        self, identifier: int, answer: Answer | None = None, error: Exception | None = None
+    ) -> None:
+        with self._lock:
+            call = self._calls.pop(identifier, None)
+            if call is None:
+                return
+            call.answer, call.error = answer, error
+            if answer and call.verb == "kmsg" and answer.outcome is Outcome.DONE:
+                call.descriptor, self._descriptor = self._descriptor, -1
+        call.done.set()
+
+    def _broken(self, why: str, *, absent: bool = False) -> None:
+        """Drop the connection, and fail whoever waits."""
+        if not self.problem:
+            now = dt.datetime.fromtimestamp(time.time(), dt.UTC)
+            self._failing_since = f"{now:%Y-%m-%d %H:%M:%S} UTC"
+        with self._lock:
+            calls = list(self._calls.values())
+        self._drop()
+        self._up, self._absent = False, absent
+        self.problem = f"no connection to the probe since {self._failing_since}: {_printable(why)}"
+        self._pause()
+        self._fail(calls)
+
+    def _fail(self, calls: list[_Call]) -> None:
+        for call in calls:
+            text = (
+                f"{_name(call.verb, call.arguments)}: {self.problem}; trying again with the next"
+                f" request, at most {self._limits.most_pause_seconds:.0f} s after the last attempt"
+            )
+            self._end(call.identifier, error=(AbsentError if self._absent else ReadError)(text))
+
+    def _pause(self) -> None:
+        """Set when the next attempt may be made."""
+        self._retry_at = self._clock() + self._pause_seconds
+        self._pause_seconds = min(self._pause_seconds * 2, self._limits.most_pause_seconds)
+
+    def _drop(self) -> None:
+        self.connected = False
+        self._forget_descriptor()
+        self._decoder = Decoder(MOST_REPLY_BYTES)
+        self._outgoing.clear()
+        if self._socket is not None:
+            self._selector.unregister(self._socket)
+            self._socket.close()
+            self._socket = None
+
+
+def at(path: str) -> Connect:
+    """Return what connects to the socket at a path, as systemd made it."""
+
+    def connect() -> socket.socket:
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            connection.settimeout(0)  # a full queue is an error (EAGAIN), not a wait: unix(7)
+            connection.connect(path)
+        except OSError as error:
+            connection.close()
+            text = f"{error.strerror}; see 'systemctl status iowarden-probe.socket'"
+            raise type(error)(error.errno, text, path) from error
+        return connection
+
+    return connect
+
+
+def spawn(runtime_directory: str, *options: str) -> Connect:
+    """Return what starts a probe as a child, for a run in the foreground, and connects to it.
+
+    The child has a session of its own, so that Ctrl-C reaches only us; it ends at the end of its
+    connection. `options` are further ones of its command line.
+    Limits: beyond `_MOST_CHILDREN` that live on, no other is started.
+    """
+    children: list[subprocess.Popen[bytes]] = []
+
+    def connect() -> socket.socket:
+        children[:] = [child for child in children if child.poll() is None]
+        if len(children) >= _MOST_CHILDREN:
+            pids = ", ".join(str(child.pid) for child in children)
+            for child in children:
+                child.kill()
+            raise ChildProcessError(
+                f"expected earlier probes to end with their connection, got processes {pids} still"
+                " there; they were killed; look for a hung disk below them"
+            )
+        ours, theirs = socket.socketpair()
+        with theirs:
+            command = [sys.executable, "-I", "-m", "iowarden.daemon.probe"]
+            command += ["--descriptor", str(theirs.fileno())]
+            command += ["--runtime-directory", os.path.abspath(runtime_directory), *options]
+            try:
+                child = subprocess.Popen(  # noqa: S603 - our own program, nothing of it from outside
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    cwd="/",
+                    pass_fds=(theirs.fileno(),),
+                    start_new_session=True,
+                )
+            except OSError:
+                ours.close()
+                raise
+        children.append(child)
+        # It ends when we close, and leaves no zombie until the next one is started.
+        threading.Thread(target=child.wait, name="probe-child", daemon=True).start()
+        return ours
+
+    return connect
+
+
+def _labels(stuck: Stuck) -> list[Labels]:
+    base = {
+        "controller": ",".join(stuck.controllers),
+        "pid": str(stuck.pid),
+        "program": os.path.basename(stuck.arguments[0]) if stuck.arguments else "",
+    }
+    return [
+        tuple(
+            (name, _printable(value))
+            for name, value in sorted({**base, "device": device}.items())
+            if value
+        )
+        for device in stuck.devices or ("",)
+    ]
+
+
+def _name(verb: str, arguments: tuple[str, ...]) -> str:
+    return f"'{_printable(' '.join((verb, *arguments)))}'"
+
+
+def _printable(text: str) -> str:
+    """Return text that can be written anywhere, not too long: it may come from anyone."""
+    return text[:_MOST_CHARACTERS].encode(errors="backslashreplace").decode()
