@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar
 
 from iowarden.collectors.mounts import Mount
+from iowarden.collectors.tasks import writeback_channel
 from iowarden.rules.alerts import State
 from iowarden.rules.devices import ITSELF, carried_by, identity
 from iowarden.rules.incidents import ADAPTER, HANGING
@@ -12,9 +13,10 @@ from iowarden.rules.notice import Evidence, Notice, Reason
 from iowarden.rules.quantity import quantity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from iowarden.collectors.block import Device, Topology
+    from iowarden.collectors.tasks import Task, Tasks
     from iowarden.collectors.vocabulary import Sample
     from iowarden.rules.incidents import Due, Incident, Member
     from iowarden.rules.notice import Severity
@@ -25,6 +27,8 @@ STALLS = ("A", "B", "C")
 """Conditions in which somebody waits: then it matters which disks have work."""
 MOST_DISKS = 24
 """Disks of an adapter that a line names."""
+MOST_WAITING = 5
+"""Tasks that a mail names."""
 MOST_EVIDENCE = 24
 """Lines of evidence in one mail; a machine with 480 disks must not bury the first."""
 
@@ -45,11 +49,12 @@ def notice(
     topology: Topology | None,
     busy: Sequence[str] = (),
     mounts: Sequence[Mount] = (),
+    tasks: Tasks | None = None,
 ) -> Notice:
     """Return the mail that is due.
 
     `realtime` turns the program's clock into Unix time; `busy` are the disks with requests in
-    flight, `mounts` what is mounted.
+    flight, `mounts` what is mounted, `tasks` who waits (None: nobody knows by now).
     """
     incident = due.incident
     members = sorted(
@@ -81,7 +86,13 @@ def notice(
         realtime_seconds=realtime(now),
         recurrences=incident.recurrences,
         happened=tuple(happened),
-        evidence=_distinct((*begun[: MOST_EVIDENCE // 2], *current))[:MOST_EVIDENCE],
+        evidence=_distinct(
+            (
+                *begun[: MOST_EVIDENCE // 2],
+                *(_waiting(tasks, realtime(now)) if tasks and _stalls(members) else ()),
+                *current,
+            )
+        )[:MOST_EVIDENCE],
         affected=_affected(incident.key, members, topology, busy, mounts),
         advice=_distinct(m.advice.strip() for m in fresh),
         unknown=_distinct(
@@ -140,6 +151,36 @@ def _happened_together(members: Sequence[Member], now: float) -> list[str]:
         of = f"{len(names)} disks ({shown}): " if len(names) > 1 else f"{shown}: " if shown else ""
         lines.append(of + _happened(group[0], now))
     return lines
+
+
+def _stalls(members: Sequence[Member]) -> bool:
+    """Whether somebody waits for what an alert that is not over tells."""
+    return any(
+        member.cleared_seconds is None
+        and dict(member.labels).get("condition", "").startswith(STALLS)
+        for member in members
+    )
+
+
+def _waiting(tasks: Tasks, realtime_seconds: float) -> Iterator[Evidence]:
+    """Yield lines about who waits: programs first, and of them who wrote most."""
+    ranked = sorted(tasks.tasks, key=lambda task: (task.kernel, -(task.write_bytes or 0)))
+    for task in ranked[:MOST_WAITING]:
+        yield Evidence(realtime_seconds, "tasks", _waits(task))
+    left = tasks.count - len(ranked[:MOST_WAITING])
+    if ranked and left > 0:
+        yield Evidence(realtime_seconds, "tasks", f"{left} more wait as well")
+
+
+def _waits(task: Task) -> str:
+    thread = f", thread {task.pid}" if task.process else ""
+    kind = ", of the kernel" if task.kernel else ""
+    stack = task.stack[0] if task.stack else "the kernel"
+    place = writeback_channel(task) or task.wait_channel or stack
+    wrote = ""
+    if task.write_bytes is not None and not task.kernel:
+        wrote = f", wrote {quantity('_bytes', task.write_bytes)} since its start"
+    return f"{task.command} (pid {task.process or task.pid}{thread}{kind}) waits in {place}{wrote}"
 
 
 def _affected(

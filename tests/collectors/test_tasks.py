@@ -1,0 +1,318 @@
+"""Who waits in the kernel, as root sees it, and on its way through the probe to the daemon."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from iowarden.collectors.files import Root
+from iowarden.collectors.tasks import (
+    MOST_TASKS,
+    WRITEBACK,
+    Task,
+    Tasks,
+    emit,
+    from_json,
+    look,
+    read_tasks,
+    to_json,
+    writeback_channel,
+)
+from iowarden.collectors.vocabulary import ParseError, ReadError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import MachineMaker
+
+COUNTERS = "cpu  1 0 1 1 1 0 0 0 0 0\nintr 0\nctxt 0\nbtime 1799999000\nprocesses 1\n"
+IO = "rchar: 9\nwchar: 9\nsyscr: 1\nsyscw: 1\nread_bytes: {}\nwrite_bytes: {}\n"
+STACK = (
+    "[<0>] folio_wait_bit_common+0x140/0x330\n[<0>] folio_wait_writeback+0x28/0x80\n"
+    "[<0>] ext4_sync_file+0x120/0x3a0 [ext4]\n[<ffffffffffffffff>] 0xffffffffffffffff\n"
+)
+
+
+def status(pid: int, name: str, state: str, *, start: int, flags: int = 0, threads: int = 1) -> str:
+    """Return a line of '/proc/PID/stat'."""
+    return (
+        f"{pid} ({name}) {state} 1 {pid} {pid} 0 -1 {flags} 5 0 0 0 3 4 0 0 20 0 {threads} 0"
+        f" {start} 8192 100 18446744073709551615 0 0 0 0\n"
+    )
+
+
+def blocked(number: int) -> str:
+    """Return a '/proc/stat' with so many tasks blocked."""
+    return f"{COUNTERS}procs_running 1\nprocs_blocked {number}\n"
+
+
+def task(pid: int = 812, channel: str = "balance_dirty_pages", **changes: object) -> Task:
+    """Return a writer that is paused."""
+    values: dict[str, object] = {
+        "pid": pid,
+        "start_ticks": 4000,
+        "command": "postgres",
+        "wait_channel": channel,
+        "stack": (),
+        "read_bytes": 0,
+        "write_bytes": 1 << 30,
+    }
+    return Task(**{**values, **changes})  # type: ignore[arg-type]
+
+
+def test_a_database_a_thread_and_the_flusher_wait(machine: MachineMaker) -> None:
+    """A name with blanks and parentheses, a thread of a process at work, a thread of the kernel."""
+    root = machine(
+        {
+            "/proc/1/stat": status(1, "systemd", "S", start=1),
+            "/proc/812/stat": status(812, "pg) D (1 x", "D", start=4000),
+            "/proc/812/wchan": "jbd2_log_wait_commit",
+            "/proc/812/stack": STACK,
+            "/proc/812/io": IO.format(4096, 1 << 30),
+            "/proc/900/stat": status(900, "java", "S", start=300, threads=3),
+            "/proc/900/io": IO.format(0, 12288),
+            "/proc/900/task/900/stat": status(900, "java", "S", start=300, threads=3),
+            "/proc/900/task/901/stat": status(901, "java", "R", start=301, threads=3),
+            "/proc/900/task/902/stat": status(902, "GC Thread#0", "D", start=302, threads=3),
+            "/proc/900/task/902/wchan": "0",
+            "/proc/77/stat": status(77, "kworker/u8:2+flush-8:0", "D", start=90, flags=0x4208060),
+            "/proc/77/wchan": "rq_qos_wait",
+            "/proc/meminfo": "MemTotal: 1 kB\n",
+        }
+    )
+    assert look(root) == Tasks(
+        (
+            Task(902, 302, "GC Thread#0", "", (), 0, 12288, process=900),
+            Task(
+                pid=812,
+                start_ticks=4000,
+                command="pg) D (1 x",
+                wait_channel="jbd2_log_wait_commit",
+                stack=("folio_wait_bit_common", "folio_wait_writeback", "ext4_sync_file"),
+                read_bytes=4096,
+                write_bytes=1 << 30,
+            ),
+            Task(77, 90, "kworker/u8:2+flush-8:0", "rq_qos_wait", (), None, None, kernel=True),
+        ),
+        count=3,
+    )
+
+
+def test_of_hundreds_the_oldest_programs_are_told_and_all_are_counted(
+    machine: MachineMaker,
+) -> None:
+    """A stalled mail server: 100 processes and 30 threads of the kernel wait."""
+    files: dict[str, str | bytes | None] = {
+        f"/proc/{pid}/stat": status(
+            pid, "smtpd", "D", start=10_000 - pid, flags=0x200040 if pid < 130 else 0
+        )
+        for pid in range(100, 230)
+    }
+    found = look(machine(files))
+    assert found.count == 130
+    assert [t.pid for t in found.tasks] == list(range(229, 229 - MOST_TASKS, -1))
+
+
+def test_a_task_that_ends_while_it_is_looked_at_is_left_out(tmp_path: Path) -> None:
+    """Its state was D; when its details were to be read, its directory was gone."""
+    directory = tmp_path / "proc/812"
+    directory.mkdir(parents=True)
+    for name, text in (("stat", status(812, "dd", "D", start=5)), ("wchan", "rq_qos_wait")):
+        (directory / name).write_text(text)
+    (tmp_path / "proc/813").mkdir()  # ended before its state was read
+
+    def ended(path: str, _: bytes) -> None:
+        if path == "/proc/812/wchan":
+            (directory / "stat").unlink()
+
+    root = Root(str(tmp_path), seen=ended)
+    assert look(root) == Tasks(())
+
+
+def test_the_number_of_a_task_that_ended_may_be_another_one(tmp_path: Path) -> None:
+    """Between two reads 812 ended and another 812 began: neither is told with the other's wait."""
+    directory = tmp_path / "proc/812"
+    directory.mkdir(parents=True)
+    for name, text in (("stat", status(812, "dd", "D", start=5)), ("wchan", "rq_qos_wait")):
+        (directory / name).write_text(text)
+
+    def replaced(path: str, _: bytes) -> None:
+        if path == "/proc/812/wchan":
+            (directory / "stat").write_text(status(812, "sh", "D", start=6))
+
+    assert look(Root(str(tmp_path), seen=replaced)) == Tasks(())
+
+
+@pytest.mark.parametrize("text", ["garbage\n", "812 (dd) D 1 2\n", "812 (dd) D x" + " -1" * 40])
+def test_a_state_that_is_none_is_refused(machine: MachineMaker, text: str) -> None:
+    """It names the file and what was expected."""
+    with pytest.raises(ParseError, match="'/proc/812/stat': expected '<pid> "):
+        look(machine({"/proc/812/stat": text}))
+
+
+def test_a_real_thread_that_cannot_be_interrupted_is_found(tmp_path: Path) -> None:
+    """A parent waits for its vfork child, which opens a FIFO nobody writes: both threads of one."""
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    code = (
+        "import os, sys, threading\n"
+        "spawn = lambda: os.posix_spawn('/bin/true', ['true'], {},"
+        " file_actions=[(os.POSIX_SPAWN_OPEN, 0, sys.argv[1], os.O_RDONLY, 0)])\n"
+        "threading.Thread(target=spawn).start()\n"
+    )
+    with subprocess.Popen([sys.executable, "-I", "-c", code, str(fifo)]) as program:
+        try:
+            deadline = time.monotonic() + 20
+            mine: list[Task] = []
+            while not mine and time.monotonic() < deadline:
+                found = look(Root())
+                mine = [t for t in found.tasks if t.process == program.pid]
+        finally:
+            writer = os.open(fifo, os.O_RDWR)  # never waits for the other side
+            program.wait()
+            os.close(writer)
+    assert len(mine) == 1
+    assert mine[0].pid != program.pid
+    assert mine[0].start_ticks > 0
+    assert not mine[0].kernel
+    assert writeback_channel(mine[0]) == ""
+
+
+def test_while_nothing_is_blocked_nobody_is_asked(machine: MachineMaker) -> None:
+    """The probe may sleep: what a recording would answer is not read."""
+    root = machine({"/proc/stat": blocked(0), "/.probe/tasks": "garbage"})
+    assert read_tasks(root) == Tasks(())
+    assert dict.fromkeys(WRITEBACK, 0.0) | {"other": 0.0} == {
+        labels[0][1]: value for _, labels, value in emit(Tasks(()))
+    }
+
+
+def test_without_a_probe_it_is_not_known_who_waits(machine: MachineMaker) -> None:
+    """Two wait and nobody may look: no series, which is not a series of 0."""
+    found = read_tasks(machine({"/proc/stat": blocked(2)}))
+    assert (found.tasks, found.count) == ((), 2)
+    assert "/.probe/tasks" in found.unseen
+    assert emit(found) == []
+
+
+def test_what_the_probe_answers_comes_through_its_door(machine: MachineMaker) -> None:
+    """As it was told, programs and threads of the kernel."""
+    told = Tasks((task(), task(77, "rq_qos_wait", kernel=True)), 5)
+    answer = json.dumps(to_json(told))
+    assert read_tasks(machine({"/proc/stat": blocked(2), "/.probe/tasks": answer})) == told
+
+
+def test_a_probe_that_fails_has_failed(machine: MachineMaker) -> None:
+    """A directory in place of the answer: a failed read, not an empty one."""
+    with pytest.raises(ReadError):
+        read_tasks(machine({"/proc/stat": blocked(1), "/.probe/tasks": None}))
+
+
+@pytest.mark.parametrize(
+    ("channel", "stack", "expected"),
+    [
+        ("balance_dirty_pages_ratelimited_flags", (), "balance_dirty_pages"),
+        ("balance_dirty_pages.isra.0", (), "balance_dirty_pages"),
+        ("wb_wait_for_completion", (), "wb_wait_for_completion"),
+        ("folio_wait_bit_common", ("folio_wait_bit_common", "folio_wait_writeback"), None),
+        ("folio_wait_bit_common", ("folio_wait_bit_common", "filemap_fault"), ""),
+        ("", ("jbd2_log_wait_commit",), "jbd2_log_wait_commit"),
+        ("pipe_read", (), ""),
+        ("", (), ""),
+    ],
+)
+def test_waiting_for_writeback_is_told_from_other_waiting(
+    channel: str, stack: tuple[str, ...], expected: str | None
+) -> None:
+    """The innermost function where it tells, else the stack: a read of a page waits alike."""
+    found = writeback_channel(task(channel=channel, stack=stack))
+    assert found == ("folio_wait_writeback" if expected is None else expected)
+
+
+def test_tasks_are_counted_by_what_holds_them() -> None:
+    """Two writers, a reader, and 36 that were not told by name."""
+    value = Tasks((task(1), task(2), task(3, "folio_wait_bit_common")), 39)
+    counts = {labels[0][1]: number for _, labels, number in emit(value)}
+    assert {channel: n for channel, n in counts.items() if n} == {
+        "balance_dirty_pages": 2,
+        "other": 37,
+    }
+
+
+TASKS = st.builds(
+    Task,
+    pid=st.integers(0, 1 << 22),
+    start_ticks=st.integers(0, (1 << 64) - 1),
+    command=st.text(max_size=64),
+    wait_channel=st.text(max_size=64),
+    stack=st.lists(st.text(max_size=20), max_size=16).map(tuple),
+    read_bytes=st.none() | st.integers(0, (1 << 64) - 1),
+    write_bytes=st.none() | st.integers(0, (1 << 64) - 1),
+    process=st.integers(0, 1 << 22),
+    kernel=st.booleans(),
+)
+
+
+@given(st.lists(TASKS, max_size=MOST_TASKS), st.integers(0, 1000))
+def test_what_is_sent_is_received(tasks: list[Task], more: int) -> None:
+    """Any name a task may have, any number."""
+    value = Tasks(tuple(tasks), len(tasks) + more)
+    assert from_json(json.dumps(to_json(value))) == value
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["tasks", "count", "pid", "stack", "kernel", "command"]),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=8,
+)
+
+
+@given(st.one_of(st.text(max_size=50), JSON.map(json.dumps)))
+def test_whatever_is_received_is_tasks_or_refused(text: str) -> None:
+    """Never a bug, however it is nested."""
+    try:
+        value = from_json(text)
+    except ParseError:
+        return
+    assert value == Tasks((), value.count)
+
+
+@pytest.mark.parametrize(
+    ("field", "wrong"),
+    [
+        ("pid", -1),
+        ("pid", True),
+        ("start_ticks", 1.5),
+        ("command", None),
+        ("stack", ["x"] * 17),
+        ("stack", "abc"),
+        ("stack", [1]),
+        ("write_bytes", 1 << 64),
+        ("kernel", 1),
+    ],
+)
+def test_a_field_of_another_kind_is_refused(field: str, wrong: object) -> None:
+    """Each of them, with the rest as it should be; and more tasks than are counted."""
+    good = to_json(Tasks((task(),), 1))
+    good["tasks"][0][field] = wrong
+    with pytest.raises(ParseError, match="expected"):
+        from_json(json.dumps(good))
+    with pytest.raises(ParseError, match="1 tasks of 0"):
+        from_json(json.dumps({**to_json(Tasks((task(),), 1)), "count": 0}))
+    with pytest.raises(ParseError, match="expected tasks as JSON"):
+        from_json("[" * 100_000)

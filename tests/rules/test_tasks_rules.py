@@ -1,0 +1,324 @@
+"""What the probe adds: who waits where in the kernel (A3), and programs of its own that hang."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from support.host import shipped_rules
+from support.machine import disk, topology
+from support.recordings import write_tree
+from support.simulation import Simulation
+
+from iowarden.collectors.tasks import Task, Tasks, to_json
+from iowarden.collectors.vocabulary import Family
+from iowarden.rules import report
+from iowarden.rules.alerts import State
+from iowarden.rules.devices import Devices, subject
+from iowarden.rules.engine import Engine
+from iowarden.rules.incidents import Due, Incident, Member
+from iowarden.rules.notice import Reason, Severity
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from iowarden.collectors.vocabulary import Labels
+    from iowarden.rules.alerts import Alert
+
+WRITER = Task(812, 4000, "postgres", "balance_dirty_pages", (), 0, 1_288_490_189)
+QUEUED, THRESHOLD = 206_288 * 1024, 4_670_116 * 1024
+"""GA6: a device with strict_limit; 4.4 % of what the machine may queue."""
+
+
+class Strict:
+    """A machine with one disk, whose writers the kernel holds as a test says."""
+
+    def __init__(self, tmp_path: Path, *, uptime: float = 1000.0, laptop_mode: int = 0) -> None:
+        self.machine = Simulation(tmp_path, uptime=uptime, laptop_mode=laptop_mode)
+        self.machine.add_disk("sda", "S1")
+        self.directory = self.machine.directory
+        write_tree(
+            self.directory,
+            {
+                "/sys/class/bdi/8:0/max_ratio": "100\n",
+                "/sys/class/bdi/8:0/max_bytes": "4194304\n",
+                "/sys/class/bdi/8:0/strict_limit": "1\n",
+            },
+        )
+        self.host = self.machine.host
+
+    def wait(
+        self, seconds: int, *tasks: Task, queued: int = QUEUED, blocked: int | None = None
+    ) -> None:
+        """Let seconds pass in which root would see these tasks."""
+        told = json.dumps(to_json(Tasks(tasks, len(tasks))))
+        write_tree(self.directory, {"/.probe/tasks": told})
+        self.machine.run(
+            seconds,
+            queued=queued,
+            threshold=THRESHOLD,
+            background=THRESHOLD // 2,
+            blocked=len(tasks) if blocked is None else blocked,
+            writes={"sda": 40_000_000},
+            in_flight={"sda": 2},
+        )
+
+    def alert(self) -> Alert | None:
+        """Return the alert, while it is active."""
+        assert self.host.engine is not None
+        alerts = [a for a in self.host.engine.alerts() if a.name == "BdiThrottle" and a.active]
+        return alerts[0] if alerts else None
+
+
+@pytest.fixture
+def strict(tmp_path: Path) -> Strict:
+    """Long after boot, nobody waits yet."""
+    machine = Strict(tmp_path)
+    machine.wait(6)
+    return machine
+
+
+def test_a_strict_limit_of_one_device_holds_a_writer(strict: Strict) -> None:
+    """GA6: 206288 of 4670116 kB queued, a task in D in balance_dirty_pages: only A3, no mail."""
+    strict.wait(9, WRITER)
+    assert strict.host.names() == set()
+    strict.wait(8, WRITER)
+    assert strict.host.names() == strict.host.names("info") == {"BdiThrottle"}
+    alert = strict.alert()
+    assert alert is not None
+    assert "only 4.4" in alert.annotation("summary")
+    advice = alert.annotation("advice")
+    assert "echo 0 > /sys/class/bdi/8:0/strict_limit" in advice
+    assert "echo 100" not in advice
+    strict.wait(80)
+    assert strict.alert() is None
+    assert strict.host.mails == []
+
+
+def test_limits_that_this_kernel_has_not_are_not_advised(tmp_path: Path) -> None:
+    """6.1 has no strict_limit; the share of the device is 5 %."""
+    strict = Strict(tmp_path)
+    (strict.directory / "sys/class/bdi/8:0/strict_limit").unlink()
+    write_tree(strict.directory, {"/sys/class/bdi/8:0/max_ratio": "5\n"})
+    strict.wait(20, WRITER)
+    alert = strict.alert()
+    assert alert is not None
+    assert "> /sys/class/bdi/8:0/strict_limit" not in alert.annotation("advice")
+    assert "8:0 may have 5 % of the cache" in alert.annotation("advice")
+
+
+OTHERS = {
+    "a reader": replace(WRITER, wait_channel="folio_wait_bit_common"),
+    "nobody may see where": replace(WRITER, wait_channel=""),
+    "the flusher": replace(WRITER, wait_channel="rq_qos_wait", kernel=True),
+}
+
+
+@pytest.mark.parametrize("task", OTHERS.values(), ids=OTHERS.keys())
+def test_another_wait_is_no_evidence(strict: Strict, task: Task) -> None:
+    """For 40 s in D, but not a program in a function of writeback."""
+    strict.wait(40, task)
+    assert strict.host.names() == set()
+    assert strict.host.signals()["iowarden_bdi_throttle_seconds"] == 0.0
+
+
+def test_programs_that_take_turns_are_not_one_that_waits(strict: Strict) -> None:
+    """Each look finds another process, or another one of the same number."""
+    for turn in range(12):
+        strict.wait(5, replace(WRITER, start_ticks=4000 + turn))
+    assert strict.host.names() == set()
+
+
+def test_while_the_machine_is_at_its_limit_that_is_the_reason(strict: Strict) -> None:
+    """A1 holds: its alert tells, and for a minute after it what still waits has waited for that."""
+    strict.wait(60, WRITER, queued=THRESHOLD * 9 // 10)
+    strict.wait(50, WRITER)
+    assert "WriteThrottle" in strict.host.names()
+    assert "BdiThrottle" not in strict.host.names()
+    strict.wait(60, WRITER)
+    assert "BdiThrottle" in strict.host.names()
+
+
+@pytest.mark.parametrize("start", [{"uptime": 10.0}, {"laptop_mode": 5}], ids=["boot", "laptop"])
+def test_after_boot_and_on_a_laptop_nothing_is_concluded(
+    tmp_path: Path, start: dict[str, int]
+) -> None:
+    """Within two minutes of the boot, or where writing is put off on purpose."""
+    strict = Strict(tmp_path, **start)  # type: ignore[arg-type]
+    strict.wait(90, WRITER)
+    assert strict.host.signals()["iowarden_bdi_throttle_seconds"] >= 80
+    assert strict.host.names() == set()
+
+
+def test_without_a_probe_nothing_is_said_and_nothing_is_over(strict: Strict) -> None:
+    """It was there and told; then it is not: the alert is unknown, neither firing nor over."""
+    strict.wait(20, WRITER)
+    (strict.directory / ".probe/tasks").unlink()
+    strict.machine.run(100, queued=QUEUED, threshold=THRESHOLD, background=10**9, blocked=1)
+    alert = strict.alert()
+    assert alert is not None
+    assert alert.state is State.UNKNOWN
+    assert "iowarden_bdi_throttle_seconds" not in strict.host.signals()
+    strict.wait(80)  # nobody is blocked: that needs no probe
+    assert strict.alert() is None
+
+
+def test_a_machine_without_probe_is_silent_about_it(tmp_path: Path) -> None:
+    """Minutes of blocked tasks: no alert on a collector, no series of who waits."""
+    strict = Strict(tmp_path)
+    strict.machine.run(10, queued=QUEUED, threshold=THRESHOLD, background=10**9)
+    strict.machine.run(150, queued=QUEUED, threshold=THRESHOLD, background=10**9, blocked=2)
+    assert strict.host.names() == set()
+    assert not any(name.startswith("iowarden_tasks_waiting") for name in strict.host.signals())
+
+
+# --- who waits, in a mail
+
+STALL = Member(
+    labels=(("alertname", "WriteStall"), ("condition", "A1")),
+    name="WriteStall",
+    severity=Severity.WARNING,
+    state=State.FIRING,
+    since_seconds=0.0,
+    summary="writers stalled",
+    advice="",
+    unknown="",
+)
+
+
+def told(*members: Member, tasks: Tasks | None) -> list[str]:
+    """Return the evidence of the mail about these alerts."""
+    incident = Incident("abc", "host", "host", 0.0, Severity.WARNING, members=members, mails=1)
+    due = Due(Reason.OPENED, incident)
+    notice = report.notice(due, float, 60.0, (), topology(disk("sda")), tasks=tasks)
+    return [f"{line.source}: {line.text}" for line in notice.evidence]
+
+
+def test_a_mail_about_a_stall_names_who_waits() -> None:
+    """Programs by what they wrote, then threads of the kernel; what is left is counted."""
+    tasks = Tasks(
+        (
+            Task(77, 9, "kworker/u8:2", "rq_qos_wait", (), 0, 0, kernel=True),
+            Task(31, 9, "tar", "", ("folio_wait_writeback",), None, None),
+            WRITER,
+            Task(902, 5, "java", "wb_wait_for_completion", (), 0, 4096, process=900),
+            Task(32, 9, "cat", "", (), 0, 0),
+            Task(33, 9, "cp", "pipe_read", (), 0, 0),
+        ),
+        count=9,
+    )
+    assert told(STALL, tasks=tasks) == [
+        "tasks: postgres (pid 812) waits in balance_dirty_pages, wrote 1.2 GiB since its start",
+        (
+            "tasks: java (pid 900, thread 902) waits in wb_wait_for_completion,"
+            " wrote 4.0 KiB since its start"
+        ),
+        "tasks: tar (pid 31) waits in folio_wait_writeback",
+        "tasks: cat (pid 32) waits in the kernel, wrote 0 B since its start",
+        "tasks: cp (pid 33) waits in pipe_read, wrote 0 B since its start",
+        "tasks: 4 more wait as well",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("member", "tasks"),
+    [
+        (STALL, None),
+        (STALL, Tasks(())),
+        (STALL, Tasks((), 3, "no probe")),
+        (replace(STALL, labels=(("condition", "L7"),)), Tasks((WRITER,), 1)),
+        (replace(STALL, cleared_seconds=9.0), Tasks((WRITER,), 1)),
+    ],
+)
+def test_nobody_is_named_where_nobody_is_known_or_hurt(member: Member, tasks: Tasks | None) -> None:
+    """No probe, nobody waits, a full disk, a stall that is over."""
+    assert told(member, tasks=tasks) == []
+
+
+@pytest.mark.parametrize("probe", [True, False])
+def test_what_is_not_known_of_a_stall_depends_on_the_probe(tmp_path: Path, *, probe: bool) -> None:
+    """Where the evidence names who waits, the mail does not say that nobody knows."""
+    strict = Strict(tmp_path)
+    strict.machine.run(10, queued=QUEUED, threshold=THRESHOLD, background=THRESHOLD // 2)
+    answer = json.dumps(to_json(Tasks((WRITER,) * 3, 3)))
+    write_tree(strict.directory, {"/.probe/tasks": answer} if probe else {})
+    strict.machine.run(40, queued=THRESHOLD + 4096, threshold=THRESHOLD, blocked=3)
+    assert strict.host.engine is not None
+    alert = next(a for a in strict.host.engine.alerts() if a.name == "WriteStall")
+    unknown = alert.annotation("unknown")
+    assert ("Which program wrote it is not known" in unknown) is not probe
+    assert ("the evidence names some of them" in unknown) is probe
+
+
+# --- a program of the probe that hangs
+
+STUCK: Labels = (
+    ("controller", "host2"),
+    ("device", "sdb"),
+    ("pid", "4711"),
+    ("program", "smartctl"),
+)
+
+
+class Program:
+    """The shipped rules over what the program says of its probe."""
+
+    def __init__(self) -> None:
+        self.now = 1_800_000_000.0
+        self.engine = Engine(shipped_rules(), (), self.now)
+
+    def say(self, metric: str, *series: tuple[Labels, float]) -> dict[str, Alert]:
+        """Publish all series of a metric, let rules be due, return the active alerts by name."""
+        family = Family(metric, "gauge", "Said in a test.")
+        samples = [(metric, labels, value) for labels, value in series]
+        self.engine.publish(metric, (family,), samples, self.now)
+        self.now += 15.0
+        self.engine.evaluate(self.now)
+        return {alert.name: alert for alert in self.engine.alerts() if alert.active}
+
+
+def test_a_program_that_survives_its_kill_is_told_at_once_as_a_matter_of_its_disk() -> None:
+    """A smartctl in D for 3 s: a warning in the incident of sdb's serial number, until it ends."""
+    program = Program()
+    alert = program.say("iowarden_probe_program_stuck_seconds", (STUCK, 3.0))["ProbeProgramStuck"]
+    assert alert.state is State.FIRING
+    assert alert.label("severity") == "warning"
+    machine = topology(disk("sdb", serial="S2", vendor="ACME", model="HDD"))
+    assert subject(machine, Devices(), alert.labels).key == "disk ACME HDD S2"
+    assert alert.annotation("summary") == (
+        "smartctl (pid 4711) was killed and has hung in the kernel for 3s, at sdb"
+    )
+    assert "cat /proc/4711/stack" in alert.annotation("advice")
+    assert "/sys/block/sdb/device/state" in alert.annotation("advice")
+    for _ in range(21):
+        left = program.say("iowarden_probe_program_stuck_seconds")
+    assert left == {}
+
+
+def test_a_program_at_a_controller_is_the_hosts_matter() -> None:
+    """No block device is known of it: nothing is made up."""
+    program = Program()
+    labels = (("controller", "megaraid"), ("pid", "4712"), ("program", "storcli"))
+    alert = program.say("iowarden_probe_program_stuck_seconds", (labels, 0.0))["ProbeProgramStuck"]
+    assert subject(None, Devices(), alert.labels).key == ""
+    assert alert.annotation("summary").endswith("has hung in the kernel for 0s")
+    assert "/sys/block" not in alert.annotation("advice")
+    assert "a disk or controller (megaraid)" in alert.annotation("description")
+
+
+def test_a_probe_that_is_away_for_minutes_is_told() -> None:
+    """Idle is up, a restart is short; 5 minutes without an answer is a warning about iowarden."""
+    program = Program()
+    for value, times in ((1.0, 30), (0.0, 20)):
+        for _ in range(times):
+            assert "ProbeDown" not in _firing(program.say("iowarden_probe_up", ((), value)))
+    firing = _firing(program.say("iowarden_probe_up", ((), 0.0)))
+    assert firing["ProbeDown"].label("severity") == "warning"
+    assert subject(None, Devices(), firing["ProbeDown"].labels).key == "iowarden"
+    assert _firing(program.say("iowarden_probe_up", ((), 1.0))) == {}
+
+
+def _firing(alerts: dict[str, Alert]) -> dict[str, Alert]:
+    return {name: alert for name, alert in alerts.items() if alert.state is State.FIRING}
