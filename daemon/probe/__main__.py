@@ -44,6 +44,7 @@ def main(words: list[str]) -> int:
     with contextlib.suppress(KeyError):  # no such user here: root alone may ask
         users.add(pwd.getpwnam(options.user).pw_uid)
     try:
+        os.makedirs(options.runtime_directory, 0o700, exist_ok=True)  # systemd has made its own
         server = Server(
             directory=options.runtime_directory,
             users=users,
