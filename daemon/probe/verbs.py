@@ -229,8 +229,8 @@ def journal(arguments: tuple[str, ...], directory: str | None = None) -> dict[st
     Units: 'monotonic_seconds' is the kernel's own time stamp, as '/dev/kmsg' has it;
     'realtime_seconds' is when journald took the line.
     Limits: `MOST_ENTRIES`, `MOST_ENTRIES_BYTES`, then 'more'. 'gap': the cursor's own entry is no
-    longer there, so some after it may be gone, too. A damaged file is passed over in silence: so
-    does the library. Errors: ValueError, OSError.
+    longer there, or an entry is damaged. The rest of a damaged file is passed over in silence, as
+    the library does. Errors: ValueError, OSError.
     """
     # 4 MB and a library of C: for this child, not for the process that is always there.
     import systemd.journal as library  # noqa: PLC0415
@@ -258,8 +258,8 @@ def journal(arguments: tuple[str, ...], directory: str | None = None) -> dict[st
 
 
 def _entries(reader: Any, cursor: str) -> dict[str, Any]:  # noqa: ANN401 - it brings no types
-    # The underscored methods are those of the C class: the public one takes eight times as long,
-    # and makes local dates of the times.
+    # The underscored methods are those of the C class: the public one makes local dates of the
+    # times, and does not tell a step that fails from an entry that cannot be read.
     entries: list[dict[str, Any]] = []
     left_bytes = MOST_ENTRIES_BYTES
     last, more, gap = cursor, False, bool(cursor)
@@ -272,8 +272,8 @@ def _entries(reader: Any, cursor: str) -> dict[str, Any]:  # noqa: ANN401 - it b
             continue
         try:
             entry = _entry(reader, here)
-        except OSError:  # EBADMSG: this entry is damaged, those after it need not be
-            gap = True
+        except (OSError, UnicodeDecodeError):  # damaged (EBADMSG), its fields' names no text
+            gap, last = True, here
             continue
         size_bytes = len(json.dumps(entry))
         if len(entries) == MOST_ENTRIES or size_bytes > left_bytes:

@@ -436,6 +436,20 @@ def test_bytes_that_are_no_text_are_spelled_out(tmp_path: Path) -> None:
     assert (entry["device"], entry["subsystem"]) == (None, None)
 
 
+def test_a_damaged_entry_is_a_gap_and_stops_nothing(tmp_path: Path) -> None:
+    """A bit of a field's name turned: the messages around it are told, and it only once."""
+    now = time.time()
+    lines = [exported(n, f"line {n}", now) for n in range(10)]
+    directory = write_journal(tmp_path / "j", "a.journal", *lines)
+    path = tmp_path / "j" / "a.journal"
+    path.write_bytes(path.read_bytes().replace(b"MESSAGE=line 9", b"\xcdESSAGE=line 9"))
+    found = verbs.journal(("",), directory)
+    assert messages(found) == [f"line {n}" for n in range(9)]
+    assert found["gap"]
+    after = verbs.journal((found["cursor"],), directory)
+    assert (after["entries"], after["gap"]) == ([], False)
+
+
 @pytest.mark.parametrize("damage", ["cut", "empty", "overwritten"])
 def test_a_damaged_file_costs_what_was_in_it(tmp_path: Path, damage: str) -> None:
     """Power was lost: the other files are told whole."""
