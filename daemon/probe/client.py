@@ -52,7 +52,8 @@ if TYPE_CHECKING:
     """Return a new connected stream socket. Errors: OSError; FileNotFoundError: no probe at all."""
 
 VERBS = ("run", "tasks", "journal", "newest", "statvfs", "kmsg")
-MOST_WAITING = 256
+MOST_WAITING = 48
+"""The probe refuses more than 64 of a connection, those that it has not yet killed included."""
 UNREACHABLE = "unreachable"
 """Instead of an outcome: there was no connection, or it broke before the answer."""
 
