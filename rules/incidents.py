@@ -108,6 +108,7 @@ class Incident:
     """What the last mail was about: a host's incident may become a disk's."""
     mailed_seconds: float | None = None
     last_reason: Reason | None = None
+    """None also when it has come again and nobody could say that it was over."""
     active_seconds: float = 0.0
     """When an alert of it was last firing or unknown."""
     firing: bool = False
@@ -508,7 +509,7 @@ def _refresh(
         recurrences=incident.recurrences + 1 if again and cleared else incident.recurrences,
         # It only rises while the incident is open; what was said to be over starts from its own.
         severity=fresh if begins and cleared else max(incident.severity, fresh),
-        last_reason=Reason.ALL_CLEAR if begins and _lost(incident) else incident.last_reason,
+        last_reason=None if begins and _lost(incident) else incident.last_reason,
         unreadable=incident.unreadable and any(m.state is State.UNKNOWN for m in active),
     )
 
@@ -617,7 +618,7 @@ def _due(incident: Incident, now: float, policy: Policy) -> Reason | None:
     if not incident.firing:
         return Reason.ALL_CLEAR if _is_clear(incident, now, policy) else None
     mailed = incident.mailed_seconds if incident.mailed_seconds is not None else now
-    if incident.last_reason is Reason.ALL_CLEAR:
+    if incident.last_reason in (Reason.ALL_CLEAR, None):
         first = incident.recurrences <= 1
         return Reason.AGAIN if first or now - mailed >= policy.again_seconds else None
     if _has_news(incident, now - mailed, policy):

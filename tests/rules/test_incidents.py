@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from iowarden.rules import incidents
+from iowarden.rules import incidents, silences
 from iowarden.rules.alerts import Alert, State
 from iowarden.rules.incidents import Incidents, Policy
 from iowarden.rules.notice import Evidence, Reason, Severity
@@ -57,13 +58,51 @@ class Machine:
         self.mails: list[tuple[float, Reason, str, int]] = []
         self.blind = False
         self.arrival: incidents.Arrival | None = None
+        self.said = silences.Silences()
+        self.changes: list[str] = []
+        self.threads: list[tuple[str, Reason]] = []
+        self.worst: dict[str, Severity] = {}
+        """By subject: the worst of what was not silenced."""
+
+    def silence(self, *matchers: str, seconds: float = DAY) -> str:
+        """Silence alerts from now on; return the identifier."""
+        self.said, added = silences.add(
+            self.said,
+            tuple(silences.parse_matcher(text) for text in matchers),
+            identifier=f"s{len(self.said.silences)}",
+            now=self.now,
+            for_seconds=seconds,
+            reason="disk is on order",
+            who="alice",
+        )
+        return added.identifier
+
+    def expire(self, identifier: str) -> None:
+        """End a silence."""
+        self.said, _ = silences.expire(self.said, identifier, self.now)
+
+    def acknowledge(self, key: str = "host") -> None:
+        """Say that an incident is known."""
+        self.said, _ = silences.acknowledge(
+            self.said,
+            self.state.by_key.values(),
+            self.state.by_key[key].identifier,
+            now=self.now,
+            reason="known",
+            who="alice",
+        )
 
     def run(self, seconds: float, *alerts: Alert, step: float = 5.0) -> list[str]:
         """Let `seconds` pass with these alerts; return the reasons of the mails that came."""
         sent = []
         end = self.now + seconds
+        find = silences.finder(self.said)
         while self.now < end:
-            self.state, dues, _ = incidents.step(
+            silenced = {a.key for a in alerts if find(a, self.now)}
+            for each in alerts:
+                heard = Severity.INFO if each.key in silenced else each.severity
+                self.worst[each.subject] = max(heard, self.worst.get(each.subject, heard))
+            self.state, dues, events = incidents.step(
                 self.state,
                 alerts,
                 self.now,
@@ -72,12 +111,33 @@ class Machine:
                 observe=lambda a: (Evidence(0.0, "x", a.name),),
                 judged=lambda *_: not self.blind,
                 arrival=self.arrival,
+                silenced=lambda a: find(a, self.now) is not None,
+                acknowledged=self.said.by_incident(),
             )
+            for event in events:
+                self.changes.append(event.change.value)
+                if event.change is incidents.Change.LIFTED:
+                    self.said = silences.lift(self.said, event.incident.identifier)
             for due in dues:
+                self._check(due, alerts, silenced)
                 self.mails.append((self.now, due.reason, due.incident.object, due.incident.mails))
+                self.threads.append((due.incident.identifier, due.reason))
                 sent.append(due.reason.value)
             self.now += step
         return sent
+
+    def _check(
+        self,
+        due: incidents.Due,
+        alerts: tuple[Alert, ...],
+        silenced: set[tuple[tuple[tuple[str, str], ...], str]],
+    ) -> None:
+        """Whatever happens: nothing silenced brings a mail about, or makes one look worse."""
+        members = due.incident.members
+        going = {m.key for m in members if m.cleared_seconds is None}
+        active = [a for a in alerts if a.key in going]
+        assert not active or any(a.key not in silenced for a in active)
+        assert due.incident.severity <= max(self.worst[m.subject] for m in members)
 
     def only(self) -> incidents.Incident:
         """The one incident there is."""
@@ -548,3 +608,333 @@ def test_warnings_of_an_adapters_disks_wait_for_each_other() -> None:
     assert host.run(10, *slow[:2]) == []
     assert host.run(120, *slow) == ["opened"]
     assert list(host.state.by_key) == ["adapter host3"]
+
+
+def test_what_is_silenced_is_tracked_and_brings_no_mail() -> None:
+    """A disk that is on order hangs for nine days: an incident, no mail, not even a reminder."""
+    host = Machine()
+    host.silence("device=sda", seconds=30 * DAY)
+    critical = alert("DeviceStall", "critical", device="sda", condition="B1")
+    assert host.run(9 * DAY, HANG, critical, step=600) == []
+    assert host.only().firing
+    assert host.changes == ["opened"]
+
+
+def test_what_still_holds_when_its_silence_ends_is_told_once() -> None:
+    """The silence ran out before the stall did."""
+    host = Machine()
+    host.silence("WriteStall", seconds=HOUR)
+    assert host.run(HOUR, STALL) == []
+    assert host.run(DAY, STALL) == ["opened"]
+    assert host.mails[0][0] == HOUR
+
+
+def test_a_silence_that_is_expired_by_hand_ends_at_once() -> None:
+    """The maintenance was over early."""
+    host = Machine()
+    silence = host.silence("WriteStall")
+    host.run(HOUR, STALL)
+    host.expire(silence)
+    assert host.run(5, STALL) == ["opened"]
+
+
+def test_what_began_and_ended_silenced_is_never_told() -> None:
+    """A planned stall is over before its silence: nothing to open, nothing to clear."""
+    host = Machine()
+    host.silence("WriteStall", seconds=HOUR)
+    host.run(20 * MINUTE, STALL)
+    assert host.run(3 * DAY, step=60) == []
+    assert host.only().closed_seconds is not None
+
+
+def test_what_began_silenced_and_comes_again_in_the_open_is_told() -> None:
+    """The maintenance caused one stall, the next day brings another."""
+    host = Machine()
+    host.silence("WriteStall", seconds=HOUR)
+    host.run(20 * MINUTE, STALL)
+    host.run(2 * HOUR)
+    assert host.run(120, STALL) == ["opened"]
+
+
+def test_a_short_warning_before_the_silence_is_told() -> None:
+    """It ended within its minute, and the silence came after it: nobody was asked to hide it."""
+    host = Machine()
+    host.run(20, STALL)
+    host.silence("WriteStall")
+    assert host.run(60) == ["opened"]
+
+
+def test_what_was_told_before_its_silence_gets_its_all_clear() -> None:
+    """Good news is not held back."""
+    host = Machine()
+    host.run(120, STALL)
+    host.silence("WriteStall")
+    assert host.run(HOUR, STALL, WORSE) == []
+    assert host.run(HOUR) == ["all clear"]
+
+
+def test_what_comes_again_silenced_after_its_all_clear_has_no_second_one() -> None:
+    """Opened, clear; then it comes and goes in the silence, and later in the open."""
+    host = Machine()
+    host.run(120, STALL)
+    host.run(HOUR)
+    host.silence("WriteStall", seconds=HOUR)
+    assert host.run(10 * MINUTE, WORSE) == []
+    assert host.run(2 * HOUR) == []
+    assert host.run(2 * MINUTE, STALL) == ["again"]
+    assert host.only().severity is Severity.WARNING
+
+
+def test_a_silence_over_what_was_told_ends_without_a_word() -> None:
+    """The same warning, told before: its silence brought nothing new."""
+    host = Machine()
+    host.run(120, STALL)
+    host.silence("WriteStall", seconds=HOUR)
+    assert host.run(2 * HOUR, STALL) == []
+
+
+def test_what_got_worse_in_the_silence_is_told_as_worse_after_it() -> None:
+    """A warning was mailed; it became critical while nobody wanted to hear."""
+    host = Machine()
+    host.run(120, STALL)
+    host.silence("WriteStall", seconds=HOUR)
+    assert host.run(HOUR, STALL, WORSE) == []
+    assert host.run(HOUR, STALL, WORSE) == ["worse"]
+
+
+def test_an_alert_that_is_not_silenced_is_told_with_its_own_severity() -> None:
+    """A silenced critical alert on the same disk does not make the warning a critical mail."""
+    host = Machine()
+    host.silence("DiskOffline")
+    offline = alert("DiskOffline", "critical", device="sda", condition="M7")
+    host.run(10 * MINUTE, offline)
+    assert host.run(120, offline, HANG) == ["opened"]
+    assert host.only().severity is Severity.WARNING
+    assert {m.name for m in host.only().members if m.silenced} == {"DiskOffline"}
+
+
+def test_an_incident_is_opened_by_what_is_told_of_it() -> None:
+    """The silenced alert comes first in the list; the critical one beside it waits no minute."""
+    host = Machine()
+    host.silence("DeviceStall")
+    critical = alert("FileSystemReadOnly", "critical", device="sda", condition="M2")
+    assert host.run(5, HANG, critical) == ["opened"]
+    assert host.only().severity is Severity.CRITICAL
+
+
+def test_a_further_alert_that_is_silenced_is_no_news() -> None:
+    """Another fault of the disk, an hour later, announced by whoever works on it."""
+    host = Machine()
+    old = alert("FileSystemHadErrors", device="sda", condition="M1")
+    host.run(2 * HOUR, old)
+    host.silence("ReadAheadTooSmall", seconds=HOUR)
+    slow = alert("ReadAheadTooSmall", device="sda", condition="D1", since=host.now)
+    assert host.run(HOUR, old, slow) == []
+    assert host.run(HOUR, old, slow) == ["worse"]
+
+
+def test_a_silenced_alert_that_cannot_be_read_any_more_is_no_mail() -> None:
+    """The disk is pulled, as announced, while another warning of it stays."""
+    host = Machine()
+    other = alert("ReadAheadTooSmall", device="sda", condition="D1")
+    host.run(120, HANG, other)
+    host.silence("DeviceStall")
+    silent = replace(HANG, state=State.UNKNOWN, unknown_reason="no longer listed")
+    assert host.run(HOUR, silent, other) == []
+
+
+def test_a_silenced_disk_does_not_unleash_the_stalls_that_it_causes() -> None:
+    """It hangs, as is known; that the host's writers wait for it is the same matter."""
+    host = Machine()
+    host.silence("DeviceStall", "device=sda", seconds=2 * HOUR)
+    reads = replace(alert("CollectorSilent", condition="S1"), subject="iowarden")
+    starved = alert("AdapterStarvesDisks", device="sdb", condition="F2")
+    assert host.run(HOUR, HANG, STALL, WORSE, reads, starved) == []
+    assert list(host.state.by_key) == ["disk sda"]
+    other = alert("DeviceStall", device="sdc", condition="B1", since=host.now)
+    assert host.run(HOUR, HANG, STALL, WORSE, other)[0] == "opened"
+
+
+def test_stalls_are_told_once_the_silenced_disk_hangs_no_more() -> None:
+    """Then it is something else that holds the writers."""
+    host = Machine()
+    host.silence("DeviceStall")
+    host.run(HOUR, HANG, STALL)
+    assert host.run(HOUR, STALL) == ["opened"]
+
+
+def test_a_stall_is_told_with_the_hanging_disk_that_is_not_silenced() -> None:
+    """Two disks hang; the one that hung first is known."""
+    host = Machine()
+    host.silence("device=sda")
+    other = alert("DeviceStall", device="sdb", condition="B1", since=30.0)
+    assert host.run(120, HANG, other, STALL) == ["opened"]
+    assert host.mails[0][2] == "sdb (serial sdb)"
+    assert len(host.state.by_key["disk sdb"].members) == 2
+
+
+def test_an_acknowledged_incident_says_nothing_until_its_all_clear() -> None:
+    """Neither a reminder, nor another warning, nor that it cannot be read; then that it is over."""
+    host = Machine()
+    host.run(120, HANG)
+    host.acknowledge("disk sda")
+    slow = alert("ReadAheadTooSmall", device="sda", condition="D1", since=host.now)
+    assert host.run(8 * DAY, HANG, slow, step=600) == []
+    silent = replace(HANG, state=State.UNKNOWN, unknown_reason="diskstats failed")
+    assert host.run(HOUR, silent, slow) == []
+    assert host.run(5 * MINUTE) == []
+    assert host.run(5, HANG) == []
+    assert host.said.acknowledgements
+    assert host.run(HOUR) == ["all clear"]
+    assert host.said.acknowledgements == ()
+    host.run(HOUR)
+    assert host.run(120, HANG) == ["again"]
+
+
+def test_an_acknowledged_recurrence_is_over_when_its_all_clear_would_be_due() -> None:
+    """The third stall of an hour was not mailed, and known: nothing to tell, nothing that stays."""
+    host = Machine()
+    for _ in range(2):
+        host.run(120, STALL)
+        host.run(11 * MINUTE)
+    host.run(120, STALL)
+    host.run(11 * MINUTE)
+    host.run(5, STALL)
+    assert host.only().last_reason is Reason.ALL_CLEAR
+    host.acknowledge()
+    assert host.run(5, STALL) == []
+    assert host.run(HOUR) == []
+    assert host.said.acknowledgements == ()
+
+
+def test_what_is_acknowledged_before_its_first_mail_has_none() -> None:
+    """Seen on the screen within its minute; it ends, and nothing is told of it afterwards."""
+    host = Machine()
+    host.run(30, STALL)
+    host.acknowledge()
+    assert host.run(HOUR, STALL) == []
+    assert host.run(HOUR) == []
+    assert host.said.acknowledgements == ()
+    assert host.run(120, STALL) == ["opened"]
+
+
+def test_an_acknowledgement_ends_when_it_gets_worse() -> None:
+    """A warning was known; that it is critical is not. The journal hears of both."""
+    host = Machine()
+    host.run(120, STALL)
+    host.acknowledge()
+    host.run(HOUR, STALL)
+    assert host.run(5, STALL, WORSE) == ["worse"]
+    assert host.changes[-2:] == ["worse", "no longer acknowledged"]
+    assert host.said.acknowledgements == ()
+
+
+def test_a_silenced_alert_does_not_end_an_acknowledgement() -> None:
+    """It does when its silence has ended."""
+    host = Machine()
+    host.run(120, STALL)
+    host.acknowledge()
+    host.silence("severity=critical", seconds=HOUR)
+    assert host.run(HOUR, STALL, WORSE) == []
+    assert host.run(HOUR, STALL, WORSE) == ["worse"]
+
+
+def test_what_was_shown_silenced_when_it_was_acknowledged_is_known() -> None:
+    """Its severity stood on the screen."""
+    host = Machine()
+    host.run(120, STALL)
+    host.silence("severity=critical", seconds=HOUR)
+    host.run(60, STALL, WORSE)
+    host.acknowledge()
+    assert host.run(2 * HOUR, STALL, WORSE) == []
+    assert host.run(2 * HOUR) == ["all clear"]
+
+
+def test_a_further_disk_ends_an_acknowledgement() -> None:
+    """The cable of 24 disks was known; the first disk of the next cable is not."""
+    host = Machine()
+    disks = [disk_alert(n) for n in range(4)]
+    host.run(300, *disks)
+    host.acknowledge("adapter host3")
+    assert host.run(DAY, *disks, step=60) == []
+    assert host.run(300, *disks[:2]) == []
+    assert host.run(60, *disks) == []
+    assert host.run(5, *disks, disk_alert(4, since=host.now)) == ["worse"]
+    assert host.said.acknowledgements == ()
+
+
+def test_a_known_stall_that_turns_out_to_be_a_hanging_disk_is_news() -> None:
+    """The host's incident becomes the disk's, and its acknowledgement ends."""
+    host = Machine()
+    host.run(120, STALL)
+    host.acknowledge()
+    assert host.run(5, STALL, HANG) == ["worse"]
+    assert host.said.acknowledgements == ()
+
+
+def test_an_acknowledgement_ends_with_an_incident_that_goes_on_in_another() -> None:
+    """The disk had an incident of its own: the host's identifier is no more."""
+    host = Machine()
+    host.run(120, HANG)
+    host.run(5 * MINUTE)
+    host.run(120, STALL)
+    host.acknowledge()
+    assert host.run(60, STALL, HANG) == ["worse"]
+    assert "no longer acknowledged" in host.changes
+    assert host.said.acknowledgements == ()
+
+
+def test_stalls_of_the_host_do_not_end_the_acknowledgement_of_the_disk_that_causes_them() -> None:
+    """That the disk hangs is known, and so is what follows."""
+    host = Machine()
+    host.run(120, HANG)
+    host.acknowledge("disk sda")
+    assert host.run(HOUR, HANG, STALL) == []
+    assert host.said.acknowledgements
+
+
+SAID = st.sampled_from(["", "", "", "stall", "critical", "all", "expire", "acknowledge"])
+
+
+@settings(max_examples=80)
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(1, 900),
+            st.sets(st.sampled_from([STALL, WORSE, HANG, alert("SwapIn", condition="C1")])),
+            SAID,
+        ),
+        max_size=25,
+    )
+)
+def test_whatever_is_silenced_and_acknowledged_what_was_told_ends_in_one_all_clear(
+    phases: list[tuple[int, set[Alert], str]],
+) -> None:
+    """No thread is left open, none is opened by what is silenced (see `_check`)."""
+    host = Machine()
+    wanted = {
+        "stall": "WriteStall",
+        "critical": "severity=critical",
+        "all": "alertname=~.+",
+    }
+    for seconds, alerts, said in phases:
+        if said in wanted:
+            host.silence(wanted[said], seconds=seconds * 2.5)
+        for silence in host.said.active(host.now) if said == "expire" else ():
+            host.expire(silence.identifier)
+        if said == "acknowledge":
+            for incident in host.state.by_key.values():
+                if incident.firing:
+                    host.acknowledge(incident.key)
+        host.run(seconds, *sorted(alerts, key=lambda a: a.labels))
+    host.run(2 * HOUR)
+    assert host.said.active(host.now) == ()
+    assert host.said.acknowledgements == ()
+    for incident in host.state.by_key.values():
+        assert incident.mails == 0 or incident.last_reason is Reason.ALL_CLEAR
+    reasons: dict[str, list[Reason]] = {}
+    for identifier, reason in host.threads:
+        reasons.setdefault(identifier, []).append(reason)
+    for sent in reasons.values():
+        assert sent[0] is Reason.OPENED
+        assert all(pair != (Reason.ALL_CLEAR, Reason.ALL_CLEAR) for pair in pairwise(sent))

@@ -1,0 +1,315 @@
+"""What a person may say, what it matches, and how long it holds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from iowarden.collectors.block import Device, Topology
+from iowarden.daemon import codec
+from iowarden.rules import silences
+from iowarden.rules.alerts import Alert, State
+from iowarden.rules.incidents import Incident, Member
+from iowarden.rules.notice import Severity
+from iowarden.rules.silences import Matcher, Silences
+
+HOUR, DAY = 3600.0, 86_400.0
+NOW = 1_800_000_000.0
+KEY = "disk ACME SLOW-HDD SLOW1"
+HANG = Alert(
+    name="DeviceStall",
+    labels=(
+        ("alertname", "DeviceStall"),
+        ("condition", "B1"),
+        ("device", "sda"),
+        ("severity", "critical"),
+    ),
+    state=State.FIRING,
+    value=1.0,
+    annotations=(),
+    active_seconds=NOW,
+    fired_seconds=NOW,
+    subject=KEY,
+)
+
+
+def added(
+    *matchers: str,
+    state: Silences | None = None,
+    identifier: str = "abc123",
+    now: float = NOW,
+    for_seconds: float = HOUR,
+    reason: str = "disk is on order",
+) -> Silences:
+    """Return the silences with one more."""
+    after, _ = silences.add(
+        state or Silences(),
+        tuple(silences.parse_matcher(text) for text in matchers),
+        identifier=identifier,
+        now=now,
+        for_seconds=for_seconds,
+        reason=reason,
+        who="alice (uid 1000)",
+    )
+    return after
+
+
+def is_silenced(state: Silences, alert: Alert = HANG, now: float = NOW) -> bool:
+    """Whether an alert is silenced at a moment."""
+    return silences.finder(state)(alert, now) is not None
+
+
+def device(name: str, serial: str | None) -> Device:
+    """Return a disk, or with no serial number what is stacked on disks."""
+    words = ("SLOW-HDD", "ACME") if serial else (None, None)
+    return Device(
+        name, None, (), (), (), serial is not None, None, None, *words, serial, *[None] * 5
+    )
+
+
+def incident(**changes: object) -> Incident:
+    """Return a disk's incident with one member."""
+    member = Member(
+        HANG.labels, HANG.name, Severity.CRITICAL, State.FIRING, NOW, "hangs", "", "", subject=KEY
+    )
+    whole = Incident("1a2b3c", KEY, "sda", NOW, Severity.CRITICAL, (member,), firing=True)
+    return replace(whole, **changes)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("WriteStall", Matcher("alertname", "=", "WriteStall")),
+        ("device=sda", Matcher("device", "=", "sda")),
+        (" device = sda ", Matcher("device", "=", "sda")),
+        ("device!=sda", Matcher("device", "!=", "sda")),
+        ("alertname=~Write.*", Matcher("alertname", "=~", "Write.*")),
+        ('mountpoint!~"/srv/a b"', Matcher("mountpoint", "!~", "/srv/a b")),
+        ("mountpoint='/srv'", Matcher("mountpoint", "=", "/srv")),
+        (r'mountpoint="/srv/\"x\""', Matcher("mountpoint", "=", '/srv/"x"')),
+        ("mountpoint=/a=b", Matcher("mountpoint", "=", "/a=b")),
+        ("device=", Matcher("device", "=", "")),
+    ],
+)
+def test_matchers_are_written_as_for_alertmanager(text: str, expected: Matcher) -> None:
+    """With quotes or without; a bare word is the name of an alert."""
+    assert silences.parse_matcher(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", "expected LABEL=VALUE"),
+        ("=sda", "expected LABEL=VALUE"),
+        ("dev-ice=sda", "expected LABEL=VALUE"),
+        ("Write Stall", "expected LABEL=VALUE"),
+        ("device==sda", "got '=='"),
+        ('device="sda', "expected a closed quoted text"),
+        ("device='", "expected a closed quoted text"),
+        ("device=~(", "missing closing )"),
+        ("device=~(?=a)", "look-around"),
+        ("device=sd\na", "printable"),
+        ("device=" + "a" * 1001, "at most 1000"),
+    ],
+)
+def test_a_matcher_that_cannot_be_meant_is_refused(text: str, expected: str) -> None:
+    """The error names what was expected."""
+    with pytest.raises(ValueError, match=expected.replace("(", r"\(").replace(")", r"\)")):
+        silences.parse_matcher(text)
+
+
+@given(
+    st.sampled_from(["=", "!="]),
+    st.text(st.characters(codec="utf-8"), max_size=40).filter(str.isprintable),
+)
+def test_a_matcher_that_is_listed_can_be_typed_again(operator: str, text: str) -> None:
+    """Quotes and backslashes included."""
+    matcher = Matcher("mountpoint", operator, text)
+    assert silences.parse_matcher(silences.written(matcher)) == matcher
+
+
+@pytest.mark.parametrize(
+    ("matchers", "expected"),
+    [
+        (["device=sda"], True),
+        (["device=sdb"], False),
+        (["device=sda", "severity=critical"], True),
+        (["device=sda", "severity=warning"], False),
+        (["device=~sd[ab]"], True),
+        (["device=~s"], False),
+        (["device=sda", "mountpoint="], True),
+        (["device=sda", "device!=sda"], False),
+        (["alertname=~.+", "device!~sd.*"], False),
+        ([f"subject={KEY}"], True),
+    ],
+)
+def test_a_silence_holds_when_all_its_matchers_do(matchers: list[str], *, expected: bool) -> None:
+    """Patterns match a whole value; a label that an alert has not is empty."""
+    assert is_silenced(added(*matchers)) is expected
+
+
+def test_a_device_is_the_disk_that_has_the_name_today() -> None:
+    """After a restart sda is another disk: that one is not silenced, and sdb is."""
+    topology = Topology({"sda": device("sda", "SLOW1"), "md0": device("md0", None)})
+    wanted = (
+        Matcher("device", "=", "sda"),
+        Matcher("device", "=", "md0"),
+        Matcher("device", "=", "sdz"),
+        Matcher("device", "!=", "sda"),
+    )
+    pinned = silences.pinned(wanted, topology)
+    assert pinned == (Matcher("subject", "=", KEY), *wanted[1:])
+    assert silences.pinned(wanted, None) == wanted
+    state = added(silences.written(pinned[0]))
+    moved = tuple((k, "sdb" if k == "device" else v) for k, v in HANG.labels)
+    assert is_silenced(state)
+    assert is_silenced(state, replace(HANG, labels=moved))
+    assert not is_silenced(state, replace(HANG, subject="disk ACME SLOW-HDD SLOW2"))
+
+
+def test_of_several_silences_the_one_that_ends_last_is_named() -> None:
+    """So long nobody is mailed; the others do not matter."""
+    state = added("device=sda", identifier="short", for_seconds=60.0)
+    state = added("DeviceStall", identifier="long", state=state)
+    state = added("DeviceStall", identifier="middle", state=state, for_seconds=120.0)
+    find = silences.finder(state)
+    found = find(HANG, NOW)
+    assert found is not None
+    assert found.identifier == "long"
+    assert find(HANG, NOW + HOUR) is None
+
+
+def test_what_was_looked_up_is_found_again_only_for_the_same_alert() -> None:
+    """Two disks may have had one name."""
+    find = silences.finder(added(f"subject={KEY}"))
+    assert find(HANG, NOW) is not None
+    assert find(replace(HANG, subject="disk other"), NOW) is None
+    assert find(HANG, NOW) is not None
+
+
+@pytest.mark.parametrize("matchers", [[], ["alertname=~.*"], ["device!=sda"], ["device=", "a=~|b"]])
+def test_a_silence_of_everything_is_refused(matchers: list[str]) -> None:
+    """One must not match the empty text, as in Alertmanager."""
+    with pytest.raises(ValueError, match="matcher"):
+        added(*matchers)
+
+
+@pytest.mark.parametrize(
+    "seconds", [0.0, -1.0, 366 * DAY, float("nan"), float("inf"), float("-inf")]
+)
+def test_a_silence_lasts_a_second_to_a_year(seconds: float) -> None:
+    """Nobody remembers a silence for ever."""
+    with pytest.raises(ValueError, match="365 days"):
+        added("WriteStall", for_seconds=seconds)
+
+
+@pytest.mark.parametrize("reason", ["", " ", "a\nb", "\x1b[31m", "a" * 1001])
+def test_a_silence_says_why_in_a_line(reason: str) -> None:
+    """It is shown on a terminal and read by others."""
+    with pytest.raises(ValueError, match="reason"):
+        added("WriteStall", reason=reason)
+
+
+@pytest.mark.parametrize(
+    "matcher", [Matcher("a b", "=", "x"), Matcher("a", "==", "x"), Matcher("a", "=~", "(")]
+)
+def test_a_matcher_from_a_program_is_checked_like_one_that_was_typed(matcher: Matcher) -> None:
+    """The socket takes them apart already."""
+    with pytest.raises(ValueError, match="matcher"):
+        silences.add(
+            Silences(), (matcher,), identifier="a", now=NOW, for_seconds=60.0, reason="r", who="w"
+        )
+
+
+def test_silences_and_matchers_are_limited() -> None:
+    """A script that adds one a second does not fill the memory; what has ended makes room."""
+    state = added("A")
+    many = tuple(replace(state.silences[0], identifier=str(n)) for n in range(1000))
+    with pytest.raises(ValueError, match="at most 1000"):
+        added("B", state=Silences(many))
+    ended = replace(many[7], expired_seconds=NOW)
+    after = added("B", state=Silences((*many[:7], ended, *many[8:])))
+    assert len(after.silences) == 1000
+    assert ended not in after.silences
+    with pytest.raises(ValueError, match="1 to 64 matchers, got 65"):
+        added(*["a=b"] * 65)
+
+
+def test_a_silence_is_expired_by_the_beginning_of_its_identifier() -> None:
+    """It ends at that moment, and stays in the list for a day."""
+    state = added("DeviceStall")
+    state, ended = silences.expire(state, "abc", NOW + 60)
+    assert (ended.identifier, ended.ends_seconds) == ("abc123", NOW + 60)
+    assert not is_silenced(state, now=NOW + 60)
+    assert silences.prune(state, NOW + DAY) is state
+    assert silences.prune(state, NOW + DAY + 61).silences == ()
+
+
+def test_only_one_silence_that_holds_can_be_expired() -> None:
+    """Not an ended one, not one of two, not all of them with ''."""
+    state = added("A", identifier="abc1")
+    state = added("B", identifier="abc2", state=state)
+    state = added("C", identifier="d", state=state, for_seconds=1.0)
+    for wrong in ("abc", "d", "", "x"):
+        with pytest.raises(ValueError, match="iowarden silence list"):
+            silences.expire(state, wrong, NOW + 1)
+    assert silences.expire(state, "abc2", NOW + 1)[1].identifier == "abc2"
+
+
+def test_an_acknowledgement_remembers_how_bad_it_was_and_what_it_was_about() -> None:
+    """A second one of the same incident takes the place of the first."""
+    state = Silences()
+    for reason in ("first", "second"):
+        state, said = silences.acknowledge(
+            state, [incident(severity=Severity.INFO)], "1a", now=NOW, reason=reason, who="alice"
+        )
+    assert state.acknowledgements == (said,)
+    assert (said.incident, said.severity) == ("1a2b3c", Severity.CRITICAL)
+    assert (said.reason, said.subjects) == ("second", (KEY,))
+    assert silences.lift(state, "1a2b3c") == Silences()
+
+
+@pytest.mark.parametrize(
+    ("known", "expected"),
+    [
+        ([], "none of this name"),
+        ([incident(closed_seconds=NOW)], "none of this name"),
+        ([incident(firing=False)], "over"),
+        ([incident(), incident(identifier="1a2b3d")], "2 that begin so"),
+    ],
+)
+def test_only_an_incident_that_goes_on_can_be_acknowledged(
+    known: list[Incident], expected: str
+) -> None:
+    """Who mistypes an identifier has to hear of it."""
+    with pytest.raises(ValueError, match=expected):
+        silences.acknowledge(Silences(), known, "1a2b", now=NOW, reason="r", who="w")
+
+
+def test_what_was_said_survives_a_restart() -> None:
+    """As JSON and back, with its end and with what was said before the file could be read."""
+    state = added("DeviceStall")
+    state, _ = silences.acknowledge(state, [incident()], "1a2b3c", now=NOW, reason="r", who="w")
+    state, _ = silences.expire(added("B", state=state, identifier="b"), "b", NOW)
+    back = codec.decode(Silences, codec.encode(state))
+    assert back == state
+    late = added("A", identifier="late")
+    both = silences.merged(late, back)
+    assert [s.identifier for s in both.silences] == ["abc123", "b", "late"]
+    assert both.acknowledgements == state.acknowledgements
+    assert silences.merged(both, back) == both
+
+
+def test_samples_count_what_holds_and_what_it_hides() -> None:
+    """A resolved alert is not hidden, and an ended silence does not hold."""
+    state = added("A", state=added("DeviceStall"), identifier="b", for_seconds=1.0)
+    over = replace(HANG, state=State.RESOLVED)
+    other = replace(HANG, subject="x", labels=(("alertname", "Other"),))
+    find = silences.finder(state)
+    assert silences.samples(state, [HANG, over, other], find, NOW + 1) == [
+        ("iowarden_silences", (), 1.0),
+        ("iowarden_alerts_silenced", (), 1.0),
+    ]
