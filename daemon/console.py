@@ -15,6 +15,7 @@ import io
 import json
 import os
 import socket
+import struct
 import sys
 import time
 from datetime import datetime
@@ -251,8 +252,8 @@ def _exchange(
     line = json.dumps(request).encode() + b"\n"
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
-            client.settimeout(TIMEOUT_SECONDS)
             _connect(client, path)
+            client.settimeout(TIMEOUT_SECONDS)
             client.sendall(line)
             with client.makefile("rb") as answers:
                 yield _line(answers.readline(MOST_LINE_BYTES), path)
@@ -269,10 +270,13 @@ def _exchange(
 
 
 def _connect(client: socket.socket, path: str) -> None:
+    # Blocking, and this limits it: else a full queue of a busy service is an error (unix(7)).
+    limit = struct.pack("ll", int(TIMEOUT_SECONDS), 0)
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
     try:
         client.connect(path)
-    except TimeoutError:
-        raise
+    except BlockingIOError as error:
+        raise TimeoutError from error
     except OSError as error:
         got = error.strerror or str(error)
         then = (

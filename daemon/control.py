@@ -48,6 +48,7 @@ COMMANDS = frozenset(
 )
 
 MOST_CONNECTIONS = 32
+BACKLOG = 128
 MOST_LINE_BYTES = 64 * 1024
 MOST_OUTPUT_BYTES = 1024 * 1024
 """What a follower may leave unread."""
@@ -126,7 +127,7 @@ def bind(path: str) -> socket.socket:
         _remove_dead(path)
         listener.bind(path)
         os.chmod(path, 0o660)  # nobody can connect before we listen
-        listener.listen(MOST_CONNECTIONS)
+        listener.listen(BACKLOG)
     except OSError as error:
         listener.close()
         if isinstance(error, ControlError):

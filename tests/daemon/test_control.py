@@ -1,0 +1,647 @@
+"""The control socket: real sockets, clients that behave and clients that do not."""
+
+from __future__ import annotations
+
+import contextlib
+import grp
+import json
+import os
+import pwd
+import queue
+import resource
+import socket
+import stat
+import subprocess
+import sys
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from iowarden.daemon import control
+from iowarden.daemon.codec import CodecError
+from iowarden.daemon.status import AddSilence, EventLine
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+DEADLINE_SECONDS = 30.0
+NOBODY = 65534
+NAME = pwd.getpwuid(os.geteuid()).pw_name
+
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user")
+
+
+class Service:
+    """A control socket whose loop is the test: it takes commands and answers them, or not."""
+
+    def __init__(
+        self,
+        path: Path,
+        post: Callable[[control.Command], object] | None = None,
+        group: str = control.GROUP,
+    ) -> None:
+        """Serve a path."""
+        self.path = str(path)
+        self.commands: queue.SimpleQueue[control.Command] = queue.SimpleQueue()
+        self.troubles: list[str] = []
+        self.control = control.Control(
+            control.bind(self.path),
+            post or self.commands.put,
+            self.troubles.append,
+            group=group,
+            remove=self.path,
+        )
+
+    def take(self) -> control.Command:
+        """Return the next command."""
+        return self.commands.get(timeout=DEADLINE_SECONDS)
+
+
+class Client:
+    """One connection."""
+
+    def __init__(self, path: str) -> None:
+        """Connect."""
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.socket.connect(path)  # waits while the service's queue is full
+        self.socket.settimeout(DEADLINE_SECONDS)
+        self.file = self.socket.makefile("rb")
+
+    def send(self, text: bytes) -> None:
+        """Send bytes; that the other side has closed is no error."""
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            self.socket.sendall(text)
+
+    def line(self) -> dict[str, Any]:
+        """Return the next line; {} when the connection has ended."""
+        try:
+            text = self.file.readline()
+        except ConnectionResetError:
+            return {}
+        found: dict[str, Any] = json.loads(text) if text else {}
+        return found
+
+    def ask(self, command: str, **arguments: object) -> None:
+        """Ask something."""
+        self.send(json.dumps({"command": command, **arguments}).encode() + b"\n")
+
+    def close(self) -> None:
+        """Hang up."""
+        self.file.close()
+        self.socket.close()
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Iterator[Service]:
+    """Return a service that nobody has asked yet."""
+    made = Service(tmp_path / "control.sock")
+    yield made
+    made.control.close()
+
+
+@pytest.fixture
+def connect(service: Service) -> Iterator[Callable[[], Client]]:
+    """Return what connects to the service; all are closed in the end."""
+    clients: list[Client] = []
+
+    def make() -> Client:
+        clients.append(Client(service.path))
+        return clients[-1]
+
+    yield make
+    for client in clients:
+        client.close()
+
+
+def is_answered(service: Service, client: Client) -> bool:
+    """Whether a client gets what it asks for."""
+    client.ask("status", mark="mine")
+    command = service.take()
+    while command.arguments.get("mark") != "mine":
+        command = service.take()
+    command.reply({"answer": {"mark": "mine"}})
+    return client.line() == {"answer": {"mark": "mine"}}
+
+
+def test_who_asks_is_told_by_the_kernel(service: Service, connect: Callable[[], Client]) -> None:
+    """A question comes with its arguments and its asker's name; the answer finds its way back."""
+    client = connect()
+    client.ask("query", expression="up", who="somebody else")
+    command = service.take()
+    assert (command.name, command.who) == ("query", f"{NAME} (uid {os.geteuid()})")
+    assert command.arguments == {"expression": "up", "who": "somebody else"}
+    command.reply({"answer": {"kind": "vector"}})
+    assert client.line() == {"answer": {"kind": "vector"}}
+
+
+def test_each_gets_its_own_answer(service: Service, connect: Callable[[], Client]) -> None:
+    """Two ask, and the second is answered first."""
+    first, second = connect(), connect()
+    first.ask("status", number=1)
+    one = service.take()
+    second.ask("status", number=2)
+    two = service.take()
+    two.reply({"answer": 2})
+    one.reply({"answer": 1})
+    assert (first.line(), second.line()) == ({"answer": 1}, {"answer": 2})
+
+
+def test_several_lines_are_answered_one_after_the_other(
+    service: Service, connect: Callable[[], Client]
+) -> None:
+    """A script sends all it wants to know at once; the loop gets the next when it has answered."""
+    client = connect()
+    client.send(b'{"command": "status"}\n{"command": "ack"}\n{"comm')
+    command = service.take()
+    assert service.commands.empty()
+    command.reply({"answer": 1})
+    assert client.line() == {"answer": 1}
+    service.take().reply({"error": "expected an incident"})
+    assert client.line() == {"error": "expected an incident"}
+    client.send(b'and": "query"}\n')
+    assert service.take().name == "query"
+
+
+def test_a_client_that_only_listens_any_more_is_answered(
+    service: Service, connect: Callable[[], Client]
+) -> None:
+    """`echo ... | nc -U -N` ends its side before the answer comes, and then waits for our end."""
+    client = connect()
+    client.ask("status")
+    client.socket.shutdown(socket.SHUT_WR)
+    service.take().reply({"answer": 1})
+    assert client.line() == {"answer": 1}
+    assert client.line() == {}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"GET / HTTP/1.1",
+        b"",
+        b"[]",
+        b"7",
+        b'"status"',
+        b"{}",
+        b'{"command": 7}',
+        b'{"command": null}',
+        b"\xff\xfe\x00",
+        b'{"command": "silence add", "for_seconds": NaN}',
+        b'{"command": "silence add", "for_seconds": Infinity}',
+        b'{"n": ' + b"9" * 5000 + b"}",
+        b"[" * 60_000,
+        b'{"command": "status", "a": ' + b'{"a":' * 10_000 + b"1" + b"}" * 10_001,
+    ],
+    ids=lambda line: repr(line[:20]),
+)
+def test_garbage_is_refused(service: Service, connect: Callable[[], Client], line: bytes) -> None:
+    """What is no request is told so and hung up on; the next client is served."""
+    client = connect()
+    client.send(line + b"\n")
+    assert "expected" in client.line()["error"]
+    assert client.line() == {}
+    assert is_answered(service, connect())
+
+
+def test_an_unknown_command_is_named(service: Service, connect: Callable[[], Client]) -> None:
+    """A mistake in a word costs no connection, and the answer says which words there are."""
+    client = connect()
+    client.ask("stauts")
+    error = client.line()["error"]
+    assert "stauts" in error
+    assert "status" in error
+    assert is_answered(service, client)
+
+
+def test_a_line_without_end_is_refused(service: Service, connect: Callable[[], Client]) -> None:
+    """More than 64 KiB are never kept."""
+    client = connect()
+    client.send(b"x" * (control.MOST_LINE_BYTES + 1))
+    assert str(control.MOST_LINE_BYTES) in client.line()["error"]
+    assert client.line() == {}
+    assert is_answered(service, connect())
+
+
+def test_half_a_line_is_not_waited_for(
+    service: Service, connect: Callable[[], Client], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client that hangs in the middle of its line is told, and hung up on."""
+    monkeypatch.setattr(control, "LINE_SECONDS", 0.05)
+    client = connect()
+    client.send(b'{"command": "sta')
+    assert "part" in client.line()["error"]
+    assert client.line() == {}
+
+
+def test_a_silent_client_is_hung_up_on_and_a_follower_is_not(
+    service: Service, connect: Callable[[], Client], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing happens all night: who follows is still there in the morning."""
+    monkeypatch.setattr(control, "IDLE_SECONDS", 0.05)
+    follower = connect()
+    follower.ask("events", follow=True)
+    service.take().reply({"answer": {"events": []}})
+    assert follower.line() == {"answer": {"events": []}}
+    assert connect().line() == {}  # came later, and has been hung up on
+    service.control.publish(EventLine(text="the sun rises"))
+    assert follower.line()["event"]["text"] == "the sun rises"
+
+
+def test_a_loop_that_does_not_answer_is_told(
+    service: Service, connect: Callable[[], Client], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error comes in time; the answer that comes too late is not taken for the next one."""
+    monkeypatch.setattr(control, "ANSWER_SECONDS", 0.05)
+    client = connect()
+    client.ask("status")
+    late = service.take()
+    assert "loop" in client.line()["error"]
+    monkeypatch.undo()
+    client.ask("query")
+    command = service.take()
+    late.reply({"answer": "late"})
+    command.reply({"answer": "right"})
+    command.reply({"answer": "twice"})
+    assert client.line() == {"answer": "right"}
+    assert is_answered(service, client)
+
+
+def test_a_follower_gets_each_event_once(service: Service, connect: Callable[[], Client]) -> None:
+    """What was published before the answer is in the answer, what comes after follows it."""
+    follower, other = connect(), connect()
+    follower.ask("events", follow=True)
+    command = service.take()
+    service.control.publish({"number": 1})
+    command.reply({"answer": {"events": [{"number": 1}]}})
+    service.control.publish({"number": 2})
+    service.control.publish({"number": 3})
+    assert [follower.line() for _ in range(3)] == [
+        {"answer": {"events": [{"number": 1}]}},
+        {"event": {"number": 2}},
+        {"event": {"number": 3}},
+    ]
+    other.ask("events", follow=False)
+    service.take().reply({"answer": {"events": []}})
+    service.control.publish({"number": 4})
+    assert follower.line() == {"event": {"number": 4}}
+    assert other.line() == {"answer": {"events": []}}
+    assert is_answered(service, other)
+
+
+def test_a_follower_that_stops_reading_is_dropped(
+    service: Service, connect: Callable[[], Client]
+) -> None:
+    """`events --follow | less`, forgotten: a bounded buffer, then the end; who reads goes on."""
+    forgotten, reader = connect(), connect()
+    for client in (forgotten, reader):
+        client.ask("events", follow=True)
+        service.take().reply({"answer": {}})
+        assert client.line() == {"answer": {}}
+    text = "x" * 100_000
+    for number in range(50):
+        service.control.publish({"number": number, "text": text})
+        assert reader.line()["event"]["number"] == number
+    got = 0
+    while forgotten.line():
+        got += 1
+    assert got * len(text) < 2 * control.MOST_OUTPUT_BYTES  # its buffer, and the kernel's
+    assert is_answered(service, connect())
+
+
+def test_events_that_this_thread_cannot_take_end_the_followers(
+    service: Service, connect: Callable[[], Client], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A flood is bounded, and who follows is told that something is missing."""
+    follower = connect()
+    follower.ask("events", follow=True)
+    service.take().reply({"answer": {}})
+    assert follower.line() == {"answer": {}}
+    monkeypatch.setattr(control, "MOST_QUEUED", 0)
+    service.control.publish({"number": 1})
+    monkeypatch.undo()
+    service.control.publish({"number": 2})
+    lines = [follower.line(), follower.line()]
+    assert any("lost" in line.get("error", "") for line in lines)
+
+
+def test_an_answer_that_is_too_large_is_an_error(
+    service: Service, connect: Callable[[], Client]
+) -> None:
+    """Somebody queries for everything; the memory is locked, so it is not copied for them."""
+    client = connect()
+    client.ask("query")
+    service.take().reply({"answer": "x" * control.MOST_ANSWER_BYTES})
+    assert "ask for less" in client.line()["error"]
+    assert is_answered(service, client)
+
+
+def test_an_answer_that_is_no_json_is_an_error_of_one(
+    service: Service, connect: Callable[[], Client]
+) -> None:
+    """Our own mistake in one answer is told and logged, and costs the other clients nothing."""
+    other, client = connect(), connect()
+    client.ask("query")
+    service.take().reply({"answer": object()})
+    assert "report" in client.line()["error"]
+    assert "bug" in service.troubles[0]
+    assert is_answered(service, other)
+
+
+def test_a_name_that_is_no_utf8_is_still_json(
+    service: Service, connect: Callable[[], Client]
+) -> None:
+    """A mount point may have any bytes; the answer holds them as Python does."""
+    client = connect()
+    client.ask("status")
+    service.take().reply({"answer": "/mnt/\udcff"})
+    assert client.line() == {"answer": "/mnt/\udcff"}
+
+
+def test_a_thousand_connections_keep_nobody_out(
+    service: Service, connect: Callable[[], Client]
+) -> None:
+    """A script gone wild says nothing: who waits for an answer and who comes last are served."""
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(limits[0], min(2048, limits[1])), limits[1]))
+    patient = connect()
+    patient.ask("ack")
+    command = service.take()
+    before = len(os.listdir("/proc/self/fd"))
+    wild = [connect() for _ in range(1000)]
+    assert is_answered(service, connect())
+    taken = len(os.listdir("/proc/self/fd")) - before - 1001
+    assert taken <= control.MOST_CONNECTIONS
+    command.reply({"answer": "known"})
+    assert patient.line() == {"answer": "known"}
+    assert wild[0].line() == {}
+    resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+
+def test_no_descriptor_left_is_told_and_survived(
+    service: Service, connect: Callable[[], Client], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who connects meanwhile is served once there are descriptors again."""
+    monkeypatch.setattr(control, "RETRY_SECONDS", 0.05)
+    told = threading.Event()
+    monkeypatch.setattr(service.control, "_on_trouble", lambda text: told.set())
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    free = socket.socket(socket.AF_UNIX)
+    free.settimeout(DEADLINE_SECONDS)
+    taken = {int(name) for name in os.listdir("/proc/self/fd")}
+    first_free = min(set(range(max(taken) + 2)) - taken)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (first_free, limits[1]))
+    try:
+        free.connect(service.path)
+        assert told.wait(DEADLINE_SECONDS)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    free.sendall(b'{"command": "status"}\n')
+    service.take().reply({"answer": 1})
+    assert json.loads(free.recv(100)) == {"answer": 1}
+    free.close()
+
+
+# --- who may ask
+
+
+def told_to_nobody(
+    directory: Path,
+    post: Callable[[control.Command], object],
+    group: str = control.GROUP,
+    gid: int = NOBODY,
+    groups: Sequence[int] = (),
+) -> tuple[dict[str, Any], list[str]]:
+    """Return the first line that a process of the user 'nobody' gets, and what was logged.
+
+    The socket's file lets everybody in, and the service the group.
+    """
+    service = Service(directory / "control.sock", post, group)
+    os.chmod(directory, 0o711)
+    os.chmod(service.path, 0o666)
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        with contextlib.suppress(BaseException):
+            os.chdir(directory)  # the way there is the test's alone
+            os.setgroups(groups)
+            os.setgid(gid)
+            os.setuid(NOBODY)
+            client = Client("control.sock")
+            client.ask("status")
+            os.write(writing, json.dumps(client.line()).encode())
+        os._exit(0)
+    os.close(writing)
+    with open(reading, "rb") as file:
+        text = file.read()
+    os.waitpid(pid, 0)
+    service.control.close()
+    return json.loads(text), service.troubles
+
+
+@as_root
+def test_who_is_not_in_the_group_is_refused(tmp_path: Path) -> None:
+    """The file's mode was changed by somebody; the second gate holds, and says what to do."""
+    asked: list[control.Command] = []
+    line, troubles = told_to_nobody(tmp_path, asked.append)
+    assert f"uid {NOBODY}" in line["error"]
+    assert "usermod" in line["error"]
+    assert asked == []
+    assert len(troubles) == 1
+
+
+@as_root
+@pytest.mark.parametrize("who", [{"groups": [7, 1, 9]}, {"gid": 1}], ids=["further", "primary"])
+def test_who_is_in_the_group_may_ask(tmp_path: Path, who: dict[str, Any]) -> None:
+    """The kernel says of which groups the asking process is, by its primary and further ones."""
+    group = grp.getgrgid(1).gr_name
+    line, troubles = told_to_nobody(tmp_path, say_who, group=group, **who)
+    assert line == {"answer": f"{pwd.getpwuid(NOBODY).pw_name} (uid {NOBODY})"}
+    assert troubles == []
+
+
+@as_root
+def test_a_directory_service_that_hangs_keeps_nobody_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """LDAP is behind the disk that hangs: the number has to do, and others are served meanwhile."""
+    release = threading.Event()
+
+    def hang(uid: int) -> None:
+        release.wait(DEADLINE_SECONDS)
+        raise KeyError(uid)
+
+    monkeypatch.setattr(control, "NAME_SECONDS", 0.05)
+    monkeypatch.setattr(pwd, "getpwuid", hang)
+    group = grp.getgrgid(1).gr_name
+    line, _ = told_to_nobody(tmp_path, say_who, group=group, gid=1)
+    release.set()
+    assert line == {"answer": f"uid {NOBODY}"}
+
+
+def say_who(command: control.Command) -> None:
+    """Answer a command with who asked it."""
+    command.reply({"answer": command.who})
+
+
+# --- the socket itself
+
+
+def test_a_socket_is_for_its_user_and_group(service: Service) -> None:
+    """Nobody else gets as far as the second gate."""
+    assert stat.S_IMODE(os.stat(service.path).st_mode) == 0o660
+
+
+def test_the_socket_of_a_killed_run_is_replaced(tmp_path: Path) -> None:
+    """Nobody listens at what a kill left behind."""
+    path = str(tmp_path / "control.sock")
+    control.bind(path).close()
+    assert os.path.exists(path)
+    with control.bind(path):
+        Client(path).close()
+
+
+def test_the_socket_of_a_living_run_is_left_alone(
+    service: Service, connect: Callable[[], Client]
+) -> None:
+    """A second run is told; the first one goes on."""
+    with pytest.raises(control.ControlError, match="running"):
+        control.bind(service.path)
+    assert is_answered(service, connect())
+
+
+def test_a_file_in_the_way_is_left_alone(tmp_path: Path) -> None:
+    """It may be somebody's."""
+    path = tmp_path / "control.sock"
+    path.write_text("precious")
+    with pytest.raises(control.ControlError, match="move it away"):
+        control.bind(str(path))
+    assert path.read_text() == "precious"
+
+
+@pytest.mark.parametrize("name", ["x" * 108, "missing/control.sock"])
+def test_a_place_where_no_socket_can_be_is_named(tmp_path: Path, name: str) -> None:
+    """The error says which path, what is wrong and what to do."""
+    with pytest.raises(control.ControlError, match=f"{name}.*expected.*state directory"):
+        control.bind(f"{tmp_path}/{name}")
+
+
+def test_the_end_hangs_up_and_removes_the_socket(tmp_path: Path) -> None:
+    """A follower sees the end at once, and nothing is left for the next run to remove."""
+    service = Service(tmp_path / "control.sock")
+    follower = Client(service.path)
+    follower.ask("events", follow=True)
+    command = service.take()
+    command.reply({"answer": {}})
+    assert follower.line() == {"answer": {}}
+    service.control.close()
+    assert follower.line() == {}
+    assert os.listdir(tmp_path) == []
+    command.reply({"answer": "late"})
+    service.control.publish({"text": "late"})
+    follower.close()
+
+
+def test_systemd_hands_over_its_socket(tmp_path: Path) -> None:
+    """The descriptor that LISTEN_FDNAMES calls 'control' is served, with a path of systemd's."""
+    program = (
+        "import os, queue, sys\n"
+        "os.dup2(int(sys.argv[1]), 3)\n"
+        "names = {'LISTEN_PID': str(os.getpid()), 'LISTEN_FDS': '1', 'LISTEN_FDNAMES': 'control'}\n"
+        "os.environ.update(names)\n"
+        "from iowarden.daemon import control\n"
+        "post = lambda command: command.reply({'answer': command.name})\n"
+        "served = control.Control(control.inherited(), post, print)\n"
+        "sys.stdin.read()\n"
+        "served.close()\n"
+    )
+    path = str(tmp_path / "control.sock")
+    with control.bind(path) as listener:
+        descriptor = listener.fileno()
+        process = subprocess.Popen(
+            [sys.executable, "-c", program, str(descriptor)],
+            stdin=subprocess.PIPE,
+            pass_fds=[descriptor],
+        )
+    client = Client(path)
+    client.ask("status")
+    line = client.line()
+    client.close()
+    process.communicate(timeout=DEADLINE_SECONDS)
+    assert line == {"answer": "status"}
+    assert process.returncode == 0
+
+
+def test_without_systemd_nothing_is_inherited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run in the foreground makes its own."""
+    monkeypatch.delenv("LISTEN_FDS", raising=False)
+    assert control.inherited() is None
+
+
+def test_arguments_become_what_the_loop_works_with() -> None:
+    """A document of daemon.status is read whole, or the error says what was expected."""
+    asked = {"matchers": ["device=sda"], "for_seconds": 60, "reason": "x"}
+    command = control.Command("silence add", asked, "", print)
+    assert command.read(AddSilence) == AddSilence(("device=sda",), 60.0, "x")
+    wrong = control.Command("silence add", {"matchers": "device=sda"}, "", print)
+    with pytest.raises(CodecError, match="matchers"):
+        wrong.read(AddSilence)
+
+
+# --- whatever they do
+
+ACTIONS = st.one_of(
+    st.tuples(st.just("send"), st.binary(max_size=200)),
+    st.tuples(
+        st.just("send"),
+        st.sampled_from(
+            [
+                b'{"command": "status"}\n',
+                b'{"command": "events", "follow": true}\n',
+                b'{"command": "que',
+                b'ry"}\n',
+                b"\n",
+                b"{" * 300 + b"\n",
+                b"x" * 70_000,
+            ]
+        ),
+    ),
+    st.tuples(st.sampled_from(["read", "shutdown", "close", "publish", "late"]), st.just(b"")),
+)
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), ACTIONS), max_size=30))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=100)
+def test_whatever_four_clients_do_a_fifth_is_answered(
+    service: Service, script: list[tuple[int, tuple[str, bytes]]]
+) -> None:
+    """Any bytes in any pieces, half-closed, hung up, unread, answered late: no thread ends."""
+    clients = [Client(service.path) for _ in range(4)]
+    late: list[control.Command] = []
+    for number, (action, text) in script:
+        client = clients[number]
+        with contextlib.suppress(OSError, ValueError, BlockingIOError):
+            client.socket.setblocking(False)
+            if action == "send":
+                client.send(text)
+            elif action == "read":
+                client.socket.recv(4096)
+            elif action == "shutdown":
+                client.socket.shutdown(socket.SHUT_WR)
+            elif action == "close":
+                client.close()
+        if action == "publish":
+            service.control.publish(EventLine(text="x" * 1000))
+        if action == "late":
+            with contextlib.suppress(queue.Empty):
+                late.append(service.commands.get_nowait())
+            for command in late:
+                command.reply({"answer": "x" * 100_000})
+    last = Client(service.path)
+    assert is_answered(service, last)
+    for client in (*clients, last):
+        client.close()
+    assert [text for text in service.troubles if "bug" in text] == []
