@@ -56,11 +56,11 @@ MOST_WAITING = 48
 """The probe refuses more than 64 of a connection, those that it has not yet killed included."""
 UNREACHABLE = "unreachable"
 """Instead of an outcome: there was no connection, or it broke before the answer."""
+OUTCOMES = (*(outcome.value for outcome in Outcome), UNREACHABLE)
 
 _CHUNK_BYTES = 65_536
 _MOST_CHARACTERS = 500
 _MOST_CHILDREN = 3
-_LOOK = "see 'journalctl -t iowarden-probe'"
 
 _UP = Family(
     "iowarden_probe_up",
@@ -90,27 +90,21 @@ _STUCK_COUNT = Family(
 FAMILIES = (_UP, _REQUESTS, _SECONDS, _OPEN, _CONNECTIONS, _STUCK_SECONDS, _STUCK_COUNT)
 
 _TEXTS = {
-    Outcome.REFUSED: ("expected what the probe may do, got a refusal", _LOOK),
-    Outcome.BUSY: (
-        "expected a turn at the controller in time, got none",
-        "trying again in its next period",
-    ),
-    Outcome.TIMEOUT: (
-        "expected its end in time, got none, and it was killed",
-        "trying again in its next period",
-    ),
-    Outcome.STUCK: (
-        "expected its end after SIGKILL, got none",
-        "nothing is started at this controller until it ends; look at the disk and its cables",
-    ),
-    Outcome.OVERFLOW: (
-        f"expected at most {MOST_REPLY_BYTES} bytes, got more, and nothing of it is used",
-        "run it by hand",
-    ),
-    Outcome.FAILED: ("expected it to be done, got an error", _LOOK),
-    Outcome.CANCELLED: ("expected an answer, got a cancellation", _LOOK),
-    Outcome.MISSING: ("expected the program on this machine, got none", "install it to have this"),
+    Outcome.REFUSED: "expected what the probe may do, got a refusal",
+    Outcome.BUSY: "expected a turn at the controller in time, got none",
+    Outcome.TIMEOUT: "expected its end in time, got none, and it was killed",
+    Outcome.STUCK: "expected its end after SIGKILL, got none",
+    Outcome.OVERFLOW: f"expected at most {MOST_REPLY_BYTES} bytes, got more, and uses none of it",
+    Outcome.FAILED: "expected it to be done, got an error",
+    Outcome.CANCELLED: "expected an answer, got a cancellation",
+    Outcome.MISSING: "expected the program on this machine, got none",
 }
+_STEPS = {
+    Outcome.STUCK: "nothing is started there until it ends; look at the disk and its cables",
+    Outcome.OVERFLOW: "run it by hand",
+    Outcome.MISSING: "install it to have this",
+}
+_AGAIN = "trying again in its next period"
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +166,7 @@ class Client:
         self._begin = False
         self._closed = False
         self._next = 1
-        self._counts = {(verb, name): 0 for verb in VERBS for name in (*Outcome, UNREACHABLE)}
+        self._counts = {(verb, name): 0 for verb in VERBS for name in OUTCOMES}
         self._seconds = dict.fromkeys(VERBS, 0.0)
         self._thread: threading.Thread | None = None
         # What only the thread touches:
@@ -213,7 +207,8 @@ class Client:
         _, descriptor = self._answer("kmsg", (), deadline_seconds)
         if descriptor < 0:
             raise ReadError(
-                f"'kmsg': expected a descriptor with the answer, got none; next step: {_LOOK}"
+                "'kmsg': expected a descriptor with the answer, got none;"
+                " see 'journalctl -t iowarden-probe'"
             )
         return descriptor
 
@@ -278,14 +273,16 @@ class Client:
             where = "not even sent" if call.sent_at is None else "and it is cancelled"
             raise ReadError(
                 f"{_name(verb, arguments)}: expected an answer of the probe within"
-                f" {deadline_seconds:g} s, got none, {where}; trying again in its next period"
+                f" {deadline_seconds:g} s, got none, {where}; {_AGAIN}"
             )
         self._count(verb, call.answer.outcome, start)
         if call.answer.outcome is Outcome.DONE:
             return call.answer, call.descriptor
-        expected, step = _TEXTS[call.answer.outcome]
         said = f": {_printable(call.answer.error)}" if call.answer.error else ""
-        text = f"{_name(verb, arguments)}: {expected}{said}; next step: {step}"
+        text = (
+            f"{_name(verb, arguments)}: {_TEXTS[call.answer.outcome]}{said};"
+            f" {_STEPS.get(call.answer.outcome, _AGAIN)}"
+        )
         match call.answer.outcome:
             case Outcome.MISSING:
                 raise AbsentError(text)
@@ -300,7 +297,7 @@ class Client:
                 got = "the end of iowarden" if self._closed else f"{MOST_WAITING} already waiting"
                 raise ReadError(
                     f"{_name(verb, arguments)}: expected a place among the requests to the probe,"
-                    f" got {got}; trying again in its next period"
+                    f" got {got}; {_AGAIN}"
                 )
             call = _Call(self._next, verb, arguments, deadline)
             self._next += 1
@@ -317,7 +314,8 @@ class Client:
 
     def _count(self, verb: str, outcome: str, start: float) -> None:
         with self._lock:
-            self._counts[verb, outcome] = self._counts.get((verb, outcome), 0) + 1
+            key = (verb, str(outcome))
+            self._counts[key] = self._counts.get(key, 0) + 1
             self._seconds[verb] = self._seconds.get(verb, 0.0) + self._clock() - start
 
     def _notify(self) -> None:
@@ -433,7 +431,7 @@ class Client:
         what = _name(call.verb, call.arguments)
         if left <= 0:
             text = f"{what}: expected a connection to the probe by its deadline, got one too late"
-            self._end(call.identifier, error=ReadError(f"{text}; trying again in its next period"))
+            self._end(call.identifier, error=ReadError(f"{text}; {_AGAIN}"))
             return
         frame = encode(Request(call.identifier, call.verb, call.arguments, left))
         if len(frame) > LENGTH_BYTES + MOST_REQUEST_BYTES:
