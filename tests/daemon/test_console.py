@@ -1,0 +1,520 @@
+"""The commands that ask the service, against a real socket, as text, on a terminal and as data."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from iowarden.daemon import codec, console, control
+from iowarden.daemon.status import (
+    AcknowledgementLine,
+    AlertLine,
+    EventLine,
+    Events,
+    IncidentLine,
+    MailLine,
+    ProbeLine,
+    RefusedReload,
+    Result,
+    ResultSample,
+    SilenceLine,
+    Silences,
+    SourceLine,
+    Status,
+    StuckLine,
+)
+from iowarden.rules.silences import Matcher
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+DEADLINE_SECONDS = 30.0
+NOW = 1_795_286_020.0
+LONG = "sda completes nothing while 31 requests wait, and what is said of it is long " * 3
+SILENCE = SilenceLine(
+    "ab12", (Matcher("device", "=~", "sd.*"),), NOW - 10, NOW + 7000, "moving", "bob (uid 1001)"
+)
+STATUS = Status(
+    version="0.1.0",
+    host="db1.example.com",
+    now_seconds=NOW,
+    started_seconds=NOW - 90_000,
+    ready=True,
+    summary="critical: 2 incidents, 2 alerts fire",
+    incidents=(
+        IncidentLine(
+            "3f2a9c01de",
+            "critical",
+            "sda (ACME SLOW-HDD, serial SLOW1)",
+            NOW - 7300,
+            firing=True,
+            summary=LONG,
+            mails=2,
+            acknowledged=AcknowledgementLine("alice (uid 1000)", NOW - 60, "drive ordered"),
+        ),
+        IncidentLine("aa2a9c01de", "warning", "host\x1b[31m", NOW - 100, summary="[bold]x[/bold]"),
+    ),
+    alerts=(
+        AlertLine("DiskHung", "critical", "firing", "sda", NOW - 7300, "sda hangs"),
+        AlertLine("WriteStall", "warning", "unknown", unknown_reason="source 'vmstat' is stuck"),
+    ),
+    sources=(SourceLine("filesystem", "stuck", NOW - 8000, "statfs of '/data' hangs\x9b2J"),),
+    sources_ok=24,
+    mail=MailLine("SMTP server mx1:25", 3, 1, NOW - 500, NOW + 40, "connection refused"),
+    probe=ProbeLine(
+        connected=True,
+        programs={"smartctl": "/usr/sbin/smartctl"},
+        stuck=(StuckLine(812, "smartctl -a /dev/sda", ("sda",), ("host0",), NOW - 6000),),
+    ),
+    silences=(SILENCE,),
+    refused_reload=RefusedReload(NOW - 50, ("'iowarden.yaml':3:4: expected a number",)),
+)
+FACTS = (
+    "0.1.0", "db1.example.com", "1 d 1 h", "critical: 2 incidents", "3f2a9c01de", "SLOW1",
+    "2 h 1 min", "alice (uid 1000)", "drive ordered", "DiskHung", "WriteStall",
+    "source 'vmstat' is stuck", "filesystem", "statfs of '/data' hangs", "24 ok, 1 not",
+    "3 wait", "mx1:25", "1 refused for good", "connection refused", "/usr/sbin/smartctl", "812",
+    "smartctl -a /dev/sda", "ab12", "sd.*", "bob (uid 1001)", "moving",
+    "'iowarden.yaml':3:4: expected a number", r"host\x1b[31m", "[bold]x[/bold]", "not mailed yet",
+)  # fmt: skip
+"""What somebody who is woken must find on the screen."""
+
+
+class Service:
+    """A control socket with an answer for each command; what was asked is kept."""
+
+    def __init__(self, directory: Path) -> None:
+        """Answer nothing yet."""
+        self.directory = directory
+        self.path = str(directory / control.FILE_NAME)
+        self.answers: dict[str, dict[str, Any]] = {}
+        self.asked: list[control.Command] = []
+        self.came = threading.Event()
+        self.control = control.Control(control.bind(self.path), self._post, print, remove=self.path)
+
+    def _post(self, command: control.Command) -> None:
+        self.asked.append(command)
+        command.reply(self.answers.get(command.name, {"error": "not now"}))
+        self.came.set()
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Iterator[Service]:
+    """Return a service in a directory of its own."""
+    made = Service(tmp_path)
+    yield made
+    made.control.close()
+
+
+def run(*words: str) -> int:
+    """Run a command as the command line does."""
+    parser = argparse.ArgumentParser()
+    commands = parser.add_subparsers(required=True)
+
+    def add(
+        name: str, command: Callable[[argparse.Namespace], int], text: str
+    ) -> argparse.ArgumentParser:
+        made = commands.add_parser(name, help=text)
+        made.set_defaults(command=command)
+        return made
+
+    console.add_commands(add)
+    parsed = parser.parse_args(words)
+    status: int = parsed.command(parsed)
+    return status
+
+
+def at(service: Service) -> Sequence[str]:
+    """Return the option that names a service."""
+    return "--state-directory", str(service.directory)
+
+
+def test_a_piped_status_says_all_of_it(
+    service: Service, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """For a ticket: plain lines, nothing cut off, nothing that a terminal would obey."""
+    service.answers["status"] = {"answer": STATUS}
+    assert run("status", *at(service)) == 0
+    text = capsys.readouterr().out
+    assert [fact for fact in (*FACTS, LONG.strip()) if fact not in text] == []
+    assert [c for c in text if not c.isprintable() and c != "\n"] == []
+    assert "..." not in text
+
+
+def test_a_status_on_a_terminal_says_all_of_it(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """80 columns: tables are drawn, text is folded, and only colours are sent beside it."""
+    service.answers["status"] = {"answer": STATUS}
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("TERM", "xterm")
+    text = on_a_terminal(monkeypatch, lambda: run("status", *at(service)))
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", text)
+    assert "\x1b[1;31mcritical" in text
+    assert [c for c in plain if not c.isprintable() and c not in "\r\n"] == []
+    assert max(map(len, plain.splitlines())) <= 80
+    assert "3f2a9c01de" in plain
+    assert r"host\x1b[31m" in plain
+    assert "…" not in plain
+    words = set("".join(plain).split())
+    assert {*LONG.split(), "DiskHung", "mx1:25;", "[bold]x[/bold]"} <= words
+
+
+def on_a_terminal(monkeypatch: pytest.MonkeyPatch, command: Callable[[], object]) -> str:
+    """Return what a command writes to a terminal."""
+    leader, follower = pty.openpty()
+    got: list[bytes] = []
+
+    def read() -> None:
+        with contextlib.suppress(OSError):  # EIO: the last writer has closed it
+            while piece := os.read(leader, 65_536):
+                got.append(piece)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    with open(follower, "w", encoding="utf-8") as terminal:
+        monkeypatch.setattr(sys, "stdout", terminal)
+        command()
+        monkeypatch.undo()
+    reader.join(DEADLINE_SECONDS)
+    os.close(leader)
+    return b"".join(got).decode()
+
+
+def test_a_healthy_machine_needs_few_lines(
+    service: Service, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing is wrong: no empty tables."""
+    quiet = Status("0.1.0", "db1", NOW, NOW - 5, True, "ok: nothing is wrong", sources_ok=30)
+    service.answers["status"] = {"answer": quiet}
+    assert run("status", *at(service)) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "iowarden 0.1.0 on db1, running for 5 s",
+        "ok: nothing is wrong",
+        "sources: 30 ok, 0 not",
+        "mail: none waits",
+        "probe: not connected: not asked yet",
+    ]
+
+
+def test_a_status_as_data_is_the_document(
+    service: Service, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A program gets every field, unrounded, in ASCII."""
+    service.answers["status"] = {"answer": STATUS}
+    assert run("status", "--json", *at(service)) == 0
+    text = capsys.readouterr().out
+    assert text.isascii()
+    assert codec.decode(Status, text) == STATUS
+
+
+def test_a_newer_service_is_understood(
+    service: Service, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An upgrade without restart: what this client does not know is left out."""
+    service.answers["status"] = {"answer": {"version": "9", "summary": "ok", "moods": ["blue"]}}
+    assert run("status", *at(service)) == 0
+    assert "iowarden 9" in capsys.readouterr().out
+
+
+def test_a_service_of_another_kind_is_told(
+    service: Service, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A field that is no longer what it was ends in a sentence."""
+    service.answers["status"] = {"answer": {"incidents": 7}}
+    assert run("status", *at(service)) == 1
+    assert "version" in capsys.readouterr().err
+
+
+def test_nobody_there_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The service is down: which socket, what was expected, what to look at; exit status 1."""
+    missing = str(tmp_path / "control.sock")
+    assert run("status", "--socket", missing) == 1
+    control.bind(missing).close()
+    assert run("query", "up", "--socket", missing) == 1
+    for line in capsys.readouterr().err.splitlines():
+        assert missing in line
+        assert "expected" in line
+        assert "systemctl status iowarden" in line
+
+
+def test_a_path_that_is_too_long_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    """A long name is no traceback."""
+    assert run("status", "--socket", "/" + "x" * 200) == 1
+    assert "expected" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user")
+def test_who_may_not_is_told_what_to_do(service: Service) -> None:
+    """A user outside the group reads how to get in, not 'Permission denied' alone."""
+    os.chmod(service.directory, 0o711)
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        with contextlib.suppress(BaseException):
+            os.chdir(service.directory)
+            os.setgroups([])
+            os.setgid(65534)
+            os.setuid(65534)
+            with open(writing, "w", encoding="utf-8") as sys.stderr:
+                run("status", "--socket", control.FILE_NAME)
+        os._exit(0)
+    os.close(writing)
+    with open(reading, encoding="utf-8") as file:
+        text = file.read()
+    os.waitpid(pid, 0)
+    assert "Permission denied" in text
+    assert "be root, or in group 'iowarden'" in text
+
+
+def test_a_service_that_hangs_up_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It ends, or says half a line, or no JSON, while somebody waits for an answer."""
+    path = str(tmp_path / "control.sock")
+    for said in (b"", b'{"answer"', b"hello\n", b"[]\n", b'{"mood": 1}\n'):
+        with control.bind(path) as listener:
+            listener.setblocking(True)
+
+            def speak(listener: socket.socket = listener, said: bytes = said) -> None:
+                connected, _ = listener.accept()
+                with connected:
+                    connected.recv(65_536)
+                    connected.sendall(said)
+
+            speaker = threading.Thread(target=speak)
+            speaker.start()
+            assert run("status", "--socket", path) == 1
+            speaker.join(DEADLINE_SECONDS)
+        assert path in capsys.readouterr().err
+
+
+def test_a_service_that_says_nothing_is_not_waited_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is stopped by a debugger: the queue takes us, nobody answers, and we end."""
+    monkeypatch.setattr(console, "TIMEOUT_SECONDS", 0.05)
+    path = str(tmp_path / "control.sock")
+    with control.bind(path):
+        assert run("status", "--socket", path) == 1
+    assert "got none" in capsys.readouterr().err
+
+
+# --- silences and acknowledgements
+
+
+def test_a_silence_is_asked_for(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
+    """What was typed arrives; who did it is not the client's to say."""
+    service.answers["silence add"] = {"answer": SILENCE}
+    words = ("device=~sd.*", "WriteStall", "--for", "1h30m", "--reason", "moving the rack")
+    assert run("silence", "add", *words, *at(service)) == 0
+    assert service.asked[0].arguments == {
+        "matchers": ["device=~sd.*", "WriteStall"],
+        "for_seconds": 5400.0,
+        "reason": "moving the rack",
+    }
+    out = capsys.readouterr().out
+    assert "ab12" in out
+    assert 'device=~"sd.*"' in out
+
+
+def test_a_silence_lasts_until_a_time(service: Service) -> None:
+    """A time with its offset is that time; the service is told how long that is from now."""
+    service.answers["silence add"] = {"answer": SILENCE}
+    until = time.time() + 3600
+    text = time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime(until))
+    assert run("silence", "add", "x", "--until", text, "--reason", "y", *at(service)) == 0
+    assert 0 < service.asked[0].arguments["for_seconds"] <= 3600
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "said"),
+    [
+        ("--for", "90", "90s"),
+        ("--for", "soon", "expected a duration"),
+        ("--until", "tomorrow", "expected a time such as"),
+        ("--until", "2001-01-01", "to come"),
+    ],
+)
+def test_a_time_that_is_none_is_told(
+    service: Service, capsys: pytest.CaptureFixture[str], option: str, value: str, said: str
+) -> None:
+    """Nothing is asked, and the error says what was expected."""
+    with pytest.raises(SystemExit) as ended:
+        run("silence", "add", "x", option, value, "--reason", "y", *at(service))
+    assert ended.value.code == 2
+    assert said in capsys.readouterr().err
+    assert service.asked == []
+
+
+def test_silences_are_listed_and_ended(
+    service: Service, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The list shows what `expire` takes; none is said in words."""
+    service.answers["silence list"] = {"answer": Silences((SILENCE,))}
+    service.answers["silence expire"] = {"answer": SILENCE}
+    assert run("silence", "list", *at(service)) == 0
+    listed = capsys.readouterr().out
+    assert all(fact in listed for fact in ("ab12", 'device=~"sd.*"', "bob (uid 1001)", "moving"))
+    assert run("silence", "expire", "ab1", *at(service)) == 0
+    assert service.asked[1].arguments == {"identifier": "ab1"}
+    service.answers["silence list"] = {"answer": Silences()}
+    assert run("silence", "list", *at(service)) == 0
+    assert run("silence", "list", "--json", *at(service)) == 0
+    assert capsys.readouterr().out.endswith('no silence holds\n{\n  "silences": []\n}\n')
+
+
+def test_an_incident_is_acknowledged(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
+    """The answer says of which incident, and for how long nothing is mailed."""
+    service.answers["ack"] = {"answer": STATUS.incidents[0]}
+    assert run("ack", "3f2a", "--reason", "drive ordered", *at(service)) == 0
+    assert service.asked[0].arguments == {
+        "incident": "3f2a",
+        "reason": "drive ordered",
+        "undo": False,
+    }
+    assert "worse" in capsys.readouterr().out
+    assert run("ack", "3f2a", "--undo", *at(service)) == 0
+    assert service.asked[1].arguments["undo"] is True
+
+
+def test_an_error_is_shown_and_fails(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
+    """What the service refuses is a sentence, without what a terminal would obey."""
+    service.answers["ack"] = {"error": "incident 'zz\x1b[2J': expected an open one, got none"}
+    assert run("ack", "zz", *at(service)) == 1
+    assert capsys.readouterr().err == ("incident 'zz\\x1b[2J': expected an open one, got none\n")
+
+
+# --- events and queries
+
+
+def test_events_are_lines(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
+    """Time, severity, text; as data one object a line."""
+    happened = (EventLine(NOW, "warning", "sda\x07 is gone"), EventLine(NOW, "info", "back"))
+    service.answers["events"] = {"answer": Events(happened)}
+    assert run("events", "-n", "7", *at(service)) == 0
+    assert service.asked[0].arguments == {"last": 7, "follow": False}
+    first, second = capsys.readouterr().out.splitlines()
+    assert re.fullmatch(r"2026-11-2[0-9] [0-9:]{8}  warning   sda\\x07 is gone", first)
+    assert second.endswith("  info      back")
+    assert run("events", "--json", *at(service)) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert tuple(codec.decode(EventLine, line) for line in lines) == happened
+
+
+FOLLOW = "import sys\nfrom test_console import run\nsys.exit(run(*sys.argv[1:]))\n"
+
+
+def following(service: Service) -> subprocess.Popen[str]:
+    """Start a process that follows events, and wait until it does."""
+    service.answers["events"] = {"answer": Events((EventLine(NOW, "info", "before"),))}
+    process = subprocess.Popen(
+        [sys.executable, "-c", FOLLOW, "events", "--follow", *at(service)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.path.dirname(__file__)},
+    )
+    assert service.came.wait(DEADLINE_SECONDS)
+    assert process.stdout is not None
+    assert process.stdout.readline().endswith("before\n")
+    return process
+
+
+def test_who_follows_sees_events_at_once_and_the_end(service: Service) -> None:
+    """An event is there when it is published; when the service ends, that is said."""
+    with following(service) as process:
+        assert process.stdout is not None
+        service.control.publish(EventLine(NOW, "critical", "sda hangs"))
+        assert process.stdout.readline().endswith("critical  sda hangs\n")
+        service.control.close()
+        _, said = process.communicate(timeout=DEADLINE_SECONDS)
+    assert process.returncode == 1
+    assert "went away" in said
+
+
+def test_control_c_ends_following_quietly(service: Service) -> None:
+    """The way out of `--follow` is no error message."""
+    with following(service) as process:
+        process.send_signal(signal.SIGINT)
+        out, said = process.communicate(timeout=DEADLINE_SECONDS)
+    assert (process.returncode, out, said) == (130, "", "")
+
+
+def test_a_reader_that_has_enough_is_no_error(service: Service) -> None:
+    """`iowarden events --follow | head -1` ends without a traceback."""
+    with following(service) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        process.stdout = None
+        service.control.publish(EventLine(NOW, "info", "unread"))
+        _, said = process.communicate(timeout=DEADLINE_SECONDS)
+    assert said == ""
+
+
+def test_a_query_is_answered_as_promtool_would(
+    service: Service, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A line for each sample, escaped so that it can be pasted into a rule."""
+    samples = (
+        ResultSample({"__name__": "up", "device": "sda", "a": 'say "x"\\'}, "1"),
+        ResultSample({}, "NaN"),
+    )
+    service.answers["query"] = {"answer": Result(NOW, "vector", samples)}
+    assert run("query", "up", *at(service)) == 0
+    assert service.asked[0].arguments == {"expression": "up"}
+    assert capsys.readouterr().out == 'up{a="say \\"x\\"\\\\", device="sda"} 1\nNaN\n'
+    service.answers["query"] = {"answer": Result(NOW)}
+    assert run("query", "up", *at(service)) == 0
+    assert capsys.readouterr() == ("", "the result is empty\n")
+    assert run("query", "up", "--json", *at(service)) == 0
+    assert json.loads(capsys.readouterr().out)["samples"] == []
+
+
+# --- whatever the documents hold
+
+
+@given(st.from_type(Status))
+@settings(max_examples=40)
+def test_whatever_a_status_holds_is_shown(status: Status) -> None:
+    """Any text, any time, any number: no exception, and only what prints reaches the terminal."""
+    for section in console.status_sections(status):
+        if isinstance(section, str):
+            lines = [console.printable(section)]
+        else:
+            lines = console.columns(section)
+        assert [line for line in lines if not line.isprintable()] == []
+
+
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
+
+
+@given(st.builds(SilenceLine, created_seconds=FINITE, ends_seconds=FINITE))
+def test_a_document_comes_back_from_json(line: SilenceLine) -> None:
+    """What the loop says is what the client reads, whatever text is in it."""
+    assert codec.decode(SilenceLine, codec.encode(line)) == line
+
+
+def test_the_service_does_not_load_what_draws_tables() -> None:
+    """Its memory is locked, and a table library is of no use to it."""
+    program = (
+        "import sys\nfrom iowarden.daemon import console, control\nprint('rich' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    assert done.stdout == b"[]\n"
