@@ -476,6 +476,7 @@ class Loop:
             self._topology(),
             self._busy(),
             self._engine.mounts(),
+            self._engine.waiting(now),
         )
         by_key = dict(self._incidents.by_key)  # what is due may have been closed in the same step
         known = by_key[incident.key]

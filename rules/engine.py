@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.block import Topology
     from iowarden.collectors.mounts import Mount, Mounts
     from iowarden.collectors.table import Source
+    from iowarden.collectors.tasks import Tasks
     from iowarden.rules.promql import evaluator
 
 HELD_PERIODS = 3
@@ -366,6 +367,14 @@ class Engine:
         """Return what was last seen mounted."""
         status = self._sources.get("mounts")
         return () if status is None or status.value is None else tuple(status.value.mounts)
+
+    def waiting(self, now: float) -> Tasks | None:
+        """Return which tasks wait, or None when nobody knows by now."""
+        status = self._sources.get("tasks")
+        if status is None or status.outcome() is not Outcome.OK or not status.held(now):
+            return None
+        tasks: Tasks = status.value
+        return tasks
 
     def device_events(self) -> list[devices.Event]:
         """Return what became of disks since the last call."""
