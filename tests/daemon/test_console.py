@@ -517,4 +517,4 @@ def test_the_service_does_not_load_what_draws_tables() -> None:
         "import sys\nfrom iowarden.daemon import console, control\nprint('rich' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
-    assert done.stdout == b"[]\n"
+    assert done.stdout == b"False\n"
