@@ -13,7 +13,7 @@ import pwd
 import socket
 import sys
 
-from systemd import daemon
+from systemd.daemon import listen_fds, notify
 
 from iowarden.daemon.journal import LEVELS, STARTED, STOPPED, TROUBLE, Log
 from iowarden.daemon.probe.server import Server
@@ -36,7 +36,7 @@ def main(words: list[str]) -> int:
         return _refuse("expected to be started by root", _PERMISSION)
     if not options.runtime_directory:
         return _refuse("expected '--runtime-directory', or a directory of systemd's", _USAGE)
-    listening = daemon.listen_fds() if options.descriptor is None else []
+    listening = listen_fds() if options.descriptor is None else []
     if options.descriptor is None and not listening:
         return _refuse("expected '--descriptor', or a socket of systemd's", _USAGE)
     log = Log(foreground=not listening, identifier=IDENTIFIER)
@@ -57,9 +57,9 @@ def main(words: list[str]) -> int:
         log.close()
         return _SYSTEM
     log.send(STARTED, LEVELS["info"], "probe: ready")
-    daemon.notify("READY=1")
+    notify("READY=1")
     server.run()
-    daemon.notify("STOPPING=1")
+    notify("STOPPING=1")
     log.send(STOPPED, LEVELS["info"], f"probe: ended; {server.refused_total} refused")
     log.close()
     return 0

@@ -22,6 +22,8 @@ Work = Callable[[dict[str, str]], object]
 """What a child does, given its environment; ends by exec, or by returning."""
 
 PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
+SCRATCH = "job-"
+"""How the name of each scratch directory begins."""
 MOST_FILE_BYTES = 16 * 1024 * 1024
 MOST_ERROR_BYTES = 4000
 _READ_BYTES = 64 * 1024
@@ -164,11 +166,12 @@ def start(work: Work, scratch: str) -> Child:
         for end in (output, error, fault, gate):
             os.set_blocking(end, False)
         # A signal that came between fork and setsid would be handled twice: there and here.
+        parent = os.getpid()
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         try:
             pid = os.fork()
             if pid == 0:
-                _become(work, scratch, (to_output, to_error, to_fault, from_gate))
+                _become(work, scratch, parent, (to_output, to_error, to_fault, from_gate))
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         try:
@@ -190,7 +193,7 @@ def start(work: Work, scratch: str) -> Child:
     )
 
 
-def _become(work: Work, scratch: str, ends: tuple[int, int, int, int]) -> NoReturn:
+def _become(work: Work, scratch: str, parent: int, ends: tuple[int, int, int, int]) -> NoReturn:
     """In the child: leave all that is the parent's behind, wait at the gate, do the work."""
     fault = ends[2]
     status = 127
@@ -214,7 +217,8 @@ def _become(work: Work, scratch: str, ends: tuple[int, int, int, int]) -> NoRetu
         environment = {"LC_ALL": "C", "PATH": PATH, "HOME": scratch, "TW_CLI_LOG": "OFF"}
         if "TZ" in os.environ:
             environment["TZ"] = os.environ["TZ"]
-        if os.read(_GATE, 1):
+        # The gate may have been opened by a parent that died before it could take this child along.
+        if os.read(_GATE, 1) and os.getppid() == parent:
             work(environment)
             status = 0
     except BaseException as error:  # noqa: BLE001 - whatever it was, it is told, and the child ends

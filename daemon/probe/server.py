@@ -107,11 +107,12 @@ class Server:
         listener: socket.socket | None = None,
         connected: Iterable[socket.socket] = (),
         find: Callable[[], Programs] = Programs,
+        idle_seconds: float = IDLE_SECONDS,
     ) -> None:
         """Find the programs and what an earlier probe left. `directory`: in memory, its own.
 
-        `users`: who may ask beside root. `listener`: it ends when nobody has asked for a while;
-        without one it ends with its last connection.
+        `users`: who may ask beside root. `listener`: it ends when nobody has been connected for
+        `idle_seconds`; without one it ends with its last connection.
         """
         children.prepare()
         self.refused_total = 0
@@ -120,6 +121,7 @@ class Server:
         self._log = log
         self._listener = listener
         self._find = find
+        self._idle_seconds = idle_seconds
         self._programs = find()
         self._selector = selectors.DefaultSelector()
         self._connections: set[Connection] = set()
@@ -357,7 +359,7 @@ class Server:
         self._number += 1
         job.begun, job.since_seconds = time.monotonic(), time.time()
         try:
-            child = children.start(job.work, f"{self._directory}/job-{self._number}")
+            child = children.start(job.work, f"{self._directory}/{children.SCRATCH}{self._number}")
         except OSError as error:
             self._reply(job, Outcome.FAILED, f"cannot start a process: {error}")
             return
@@ -547,16 +549,13 @@ class Server:
         except (OSError, ValueError) as error:
             entries = []
             self._say("error", f"probe: {error}; what an earlier probe left hanging is not known")
-        for entry in entries:
-            pidfd = stuck.alive(entry.program)
-            if pidfd is None:
-                continue
+        for entry, pidfd in stuck.survivors(entries, self._directory):
             self._leave(entry.program, pidfd, told=entry.told)
             self._say(
                 "warning", f"probe: {_name(entry.program)} was left by an earlier probe; killed"
             )
         for name in os.listdir(self._directory):
-            if name.startswith("job-"):
+            if name.startswith(children.SCRATCH):
                 children.remove(os.path.join(self._directory, name))
         self._register()
 
@@ -628,7 +627,7 @@ class Server:
 
     def _idle_at(self) -> float:
         idle = not (self._connections or self._running or self._left)
-        return self._busy_at + IDLE_SECONDS if idle and self._listener is not None else _NEVER
+        return self._busy_at + self._idle_seconds if idle and self._listener is not None else _NEVER
 
     def _over(self) -> bool:
         now = time.monotonic()

@@ -82,6 +82,29 @@ def boot_identifier() -> str:
         return file.read().strip()
 
 
+def survivors(entries: Iterable[Entry], directory: str) -> list[tuple[Entry, int]]:
+    """Return what of these still runs, and what they left running, each with its pidfd.
+
+    What a program started is known by its session, whose number none else gets while somebody is in
+    it (setsid(2)), and by its current directory, a scratch directory of the probe. Errors: OSError.
+    """
+    kept = {each.program.pid: each for each in entries}
+    found = [(each, alive(each.program)) for each in kept.values()]
+    for name in os.listdir("/proc"):
+        process = children.look(int(name)) if name.isdecimal() else None
+        if process is None or process.pid in kept or process.session not in kept:
+            continue
+        try:
+            at = os.readlink(f"/proc/{name}/cwd")
+        except OSError:  # it ended, or is a zombie
+            continue
+        if at.startswith(os.path.join(os.path.realpath(directory), children.SCRATCH)):
+            origin = kept[process.session].program
+            left = dataclasses.replace(origin, pid=process.pid, start_ticks=process.start_ticks)
+            found.append((Entry(left), alive(left)))
+    return [(each, pidfd) for each, pidfd in found if pidfd is not None]
+
+
 def alive(program: Stuck) -> int | None:
     """Return a pidfd of a program that still runs, or None: it ended, or its number is another's.
 

@@ -11,7 +11,6 @@ import struct
 import subprocess
 import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from iowarden.daemon.probe.protocol import (
@@ -27,31 +26,23 @@ from iowarden.daemon.probe.protocol import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 DEADLINE_SECONDS = 60.0
 """Far above anything measured: it ends a test that would hang, and judges nothing."""
-
-CONTROLLERS = {"tw_cli": "3ware", "sas3ircu": "mpt", "arcconf": "adaptec"}
-"""Programs that the probe runs, by what it holds to be theirs where no such adapter is."""
-COMMANDS = {
-    "tw_cli": ("tw_cli", "show"),
-    "sas3ircu": ("sas3ircu", "list"),
-    "arcconf": ("arcconf", "list"),
-    "smartctl": ("smartctl", "-V"),
-}
 
 _SCRIPT = """
 import os, socket, sys
 from iowarden.daemon.journal import Log
 from iowarden.daemon.probe.programs import Programs
 from iowarden.daemon.probe.server import Server
-directory, root, kind, descriptor = sys.argv[1:]
+directory, root, kind, descriptor, idle = sys.argv[1:]
 stream = socket.socket(fileno=int(descriptor))
 log = Log(foreground=True, socket_path="/nonexistent")
 server = Server(
     directory=directory, users={os.geteuid()}, log=log, find=lambda: Programs(root, os.geteuid()),
     listener=stream if kind == "listener" else None,
-    connected=[stream] if kind == "connected" else [],
+    connected=[stream] if kind == "connected" else [], idle_seconds=float(idle),
 )
 print("ready", file=sys.stderr, flush=True)
 server.run()
@@ -153,25 +144,35 @@ class Probe:
         draft.rename(path)
         return path
 
-    def start(self, **environment: str) -> None:
+    def start(self, *, idle_seconds: float = DEADLINE_SECONDS, **environment: str) -> None:
         """Start it on a listening socket, as systemd does."""
         self._path.unlink(missing_ok=True)
+        if self._listener is not None:
+            self._listener.close()
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(str(self._path))
         self._listener.listen(128)
-        self._start("listener", self._listener, environment)
+        self._start("listener", self._listener, environment, idle_seconds)
 
-    def start_connected(self) -> Talk:
+    def start_connected(
+        self, pair: tuple[socket.socket, socket.socket] | None = None, *, greet: bool = True
+    ) -> Talk:
         """Start it with a connection, as a foreground run does."""
-        mine, theirs = socket.socketpair()
+        mine, theirs = pair or socket.socketpair()
         with theirs:
             self._start("connected", theirs, {})
-        talk = Talk(mine)
+        talk = Talk(mine, greet=greet)
         self._talks.append(talk)
         return talk
 
-    def _start(self, kind: str, stream: socket.socket, environment: dict[str, str]) -> None:
-        words = [str(self.runtime), str(self.root), kind, str(stream.fileno())]
+    def _start(
+        self,
+        kind: str,
+        stream: socket.socket,
+        environment: dict[str, str],
+        idle_seconds: float = DEADLINE_SECONDS,
+    ) -> None:
+        words = [str(self.runtime), str(self.root), kind, str(stream.fileno()), str(idle_seconds)]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-I", "-c", _SCRIPT, *words],
@@ -212,6 +213,13 @@ class Probe:
             assert self.process.poll() is None, f"it ended, waiting for {what}:\n{self.text()}"
             assert time.monotonic() < end, f"waited for {what}:\n{self.text()}"
             time.sleep(0.01)  # between two looks at another process, which no event tells of
+
+    def until_gone(self, true: Callable[[], object]) -> None:
+        """Wait for something that follows the end of the probe."""
+        end = time.monotonic() + DEADLINE_SECONDS
+        while not true():
+            assert time.monotonic() < end, self.text()
+            time.sleep(0.01)  # as above
 
     def end(self, number: int) -> int:
         """Send a signal and return the exit status."""

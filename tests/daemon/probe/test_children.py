@@ -1,0 +1,197 @@
+"""A child of the probe, from its gate to its end."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from iowarden.daemon.probe import children
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from iowarden.daemon.probe.children import Child
+
+DEADLINE_SECONDS = 60.0
+"""Far above anything measured: it ends a test that would hang, and judges nothing."""
+
+
+@pytest.fixture
+def started(tmp_path: Path) -> Iterator[list[Child]]:
+    """A list to which a test adds its children; they are gone when it ends."""
+    found: list[Child] = []
+    yield found
+    for child in found:
+        child.kill()
+        if not over(child.pidfd):
+            pytest.fail("a child outlived SIGKILL")
+        children.ended(child.pid)
+        child.close()
+        os.close(child.pidfd)
+
+
+def over(pidfd: int) -> bool:
+    """Wait for the end of a process."""
+    return bool(select.select([pidfd], [], [], DEADLINE_SECONDS)[0])
+
+
+def output(child: Child) -> bytes:
+    """Wait for a child's end, and return what it wrote, or why it failed."""
+    assert over(child.pidfd)
+    for pipe in child.pipes():
+        pipe.read(1_000_000, turns=100)
+    return bytes(child.output.content + child.fault.content)
+
+
+def test_nothing_is_done_before_the_gate_opens(tmp_path: Path, started: list[Child]) -> None:
+    """A child that is killed at its gate has touched nothing."""
+    child = children.start(
+        children.program("/bin/touch", ("touch", str(tmp_path / "touched"))), str(tmp_path / "job")
+    )
+    started.append(child)
+    child.kill()
+    assert output(child) == b""
+    assert not (tmp_path / "touched").exists()
+
+
+def test_a_child_whose_gate_never_opens_ends_without_its_work(
+    tmp_path: Path, started: list[Child]
+) -> None:
+    """Whoever should open it died: the end of the pipe is no permission."""
+    child = children.start(
+        children.program("/bin/touch", ("touch", str(tmp_path / "touched"))), str(tmp_path / "job")
+    )
+    started.append(child)
+    os.close(child.gate)
+    child.gate = -1
+    assert output(child) == b""
+    assert not (tmp_path / "touched").exists()
+
+
+def test_a_function_returns_json(tmp_path: Path, started: list[Child]) -> None:
+    """What it returns is longer than a pipe holds, and comes through whole."""
+    call = children.function(lambda arguments: {"got": arguments, "long": "x" * 500_000}, ("a",))
+    child = children.start(call, str(tmp_path / "job"))
+    started.append(child)
+    child.release()
+    while child.output.read(1_000_000) or not child.output.content:
+        select.select([child.output.descriptor], [], [], DEADLINE_SECONDS)
+    assert bytes(child.output.content) == b'{"got":["a"],"long":"' + b"x" * 500_000 + b'"}'
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (ValueError("expected this, got that"), b"expected this, got that"),
+        (FileNotFoundError(2, "No such file", "/x"), b"[Errno 2] No such file: '/x'"),
+        (KeyError("x"), b"KeyError: 'x'"),
+        (KeyboardInterrupt(), b"KeyboardInterrupt: "),
+        (ValueError("x" * 100_000), b"x" * children.MOST_ERROR_BYTES),
+        (ValueError("\udcff\ud800"), b"\\udcff\\ud800"),
+    ],
+)
+def test_a_function_that_fails_says_why(
+    tmp_path: Path, started: list[Child], error: BaseException, said: bytes
+) -> None:
+    """Whatever it raises, the child ends there, and the parent gets the words."""
+
+    def fail(_: tuple[str, ...]) -> dict[str, object]:
+        raise error
+
+    child = children.start(children.function(fail, ()), str(tmp_path / "job"))
+    started.append(child)
+    child.release()
+    assert output(child) == said
+
+
+def test_a_scratch_directory_that_is_there_already_is_an_error_and_leaves_nothing(
+    tmp_path: Path,
+) -> None:
+    """No child, no open descriptor; the directory is somebody else's and stays."""
+    before = os.listdir("/proc/self/fd")
+    (tmp_path / "job").mkdir()
+    with pytest.raises(FileExistsError):
+        children.start(children.program("/bin/true", ("true",)), str(tmp_path / "job"))
+    assert (tmp_path / "job").is_dir()
+    assert len(os.listdir("/proc/self/fd")) == len(before)
+
+
+def test_all_is_closed_and_removed_at_the_end(tmp_path: Path) -> None:
+    """Also what a program left in its directory, and never what a link there points to."""
+    before = os.listdir("/proc/self/fd")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/file").touch()
+    text = f"mkdir -p a/b; touch a/b/c .d; ln -s {tmp_path}/mine a/link; chmod 500 a/b"
+    child = children.start(children.program("/bin/sh", ("sh", "-c", text)), str(tmp_path / "job"))
+    child.release()
+    assert over(child.pidfd)
+    assert children.ended(child.pid) == 0
+    child.close()
+    os.close(child.pidfd)
+    assert (tmp_path / "mine/file").exists()
+    assert len(os.listdir("/proc/self/fd")) == len(before)
+    if os.geteuid() == 0:  # others may not remove from a directory they closed
+        assert os.listdir(tmp_path) == ["mine"]
+
+
+def test_a_name_in_parentheses_hides_no_field(tmp_path: Path) -> None:
+    """A program may be called ') Z 1 (': the last parenthesis counts."""
+    path = tmp_path / ") Z 1 ("
+    path.symlink_to("/bin/sleep")
+    with subprocess.Popen([path, "1000"], start_new_session=True) as process:
+        found = children.look(process.pid)
+        process.kill()
+    assert found is not None
+    assert (found.session, found.group) == (process.pid, process.pid)
+    assert found.state in "RSD"
+    assert children.look(2**22 + 1) is None
+
+
+def test_the_signals_of_a_child_are_as_at_login(tmp_path: Path, started: list[Child]) -> None:
+    """Python ignores SIGPIPE and the probe blocks some: a program that inherits that never ends."""
+    child = children.start(
+        children.program("/bin/cat", ("cat", "/proc/self/status")), str(tmp_path / "job")
+    )
+    started.append(child)
+    child.release()
+    lines = [line.split() for line in output(child).decode().splitlines()]
+    masks = {words[0]: words[1] for words in lines if words[0] in ("SigBlk:", "SigIgn:", "SigCgt:")}
+    assert set(masks.values()) == {"0" * 16}
+
+
+def test_descendants_are_found_in_other_sessions(tmp_path: Path, started: list[Child]) -> None:
+    """SIGKILL reaches who left the group while its parent lives."""
+    text = "setsid sleep 1000 & echo $!; wait"
+    child = children.start(children.program("/bin/sh", ("sh", "-c", text)), str(tmp_path / "job"))
+    started.append(child)
+    child.release()
+    assert select.select([child.output.descriptor], [], [], DEADLINE_SECONDS)[0]
+    child.output.read(100)
+    pidfd = os.pidfd_open(int(child.output.content))
+    child.kill()
+    assert over(pidfd)
+    os.close(pidfd)
+
+
+def test_a_child_dies_with_its_parent(tmp_path: Path) -> None:
+    """The probe is killed: nobody is left to end its programs."""
+    script = (
+        "import sys, time\nfrom iowarden.daemon.probe import children\n"
+        "child = children.start(children.program('/bin/sleep', ('sleep', '1000')), sys.argv[1])\n"
+        "child.release()\nprint(child.pid, flush=True)\ntime.sleep(1000)\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-I", "-c", script, str(tmp_path / "job")], stdout=subprocess.PIPE
+    ) as parent:
+        assert parent.stdout is not None
+        pidfd = os.pidfd_open(int(parent.stdout.readline()))
+        parent.send_signal(signal.SIGKILL)
+    assert over(pidfd)
+    os.close(pidfd)

@@ -1,0 +1,586 @@
+"""The probe as it runs: a process of its own, over sockets, with programs that do their worst."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from support.probe import DEADLINE_SECONDS, Probe, Talk
+
+from iowarden.daemon.probe import protocol
+from iowarden.daemon.probe.protocol import Answer, Cancel, Hello, Outcome, Request
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+A, B, C = ("tw_cli", "show"), ("sas3ircu", "list"), ("arcconf", "list")
+"""What the probe runs, each at a controller of its own."""
+FREE = ("smartctl", "-V")
+"""At none."""
+FOR_EVER = "while :; do sleep 1000; done"
+
+
+@pytest.fixture
+def probe(tmp_path: Path) -> Iterator[Probe]:
+    """A probe that is not started yet."""
+    one = Probe(tmp_path / "probe")
+    yield one
+    one.close()
+
+
+@pytest.fixture
+def frozen(tmp_path: Path) -> Iterator[Path]:
+    """A file system that takes no write until it is thawed: whoever tries, cannot be killed."""
+    if os.geteuid() != 0 or not shutil.which("mkfs.ext4") or not shutil.which("fsfreeze"):
+        pytest.skip("needs root, mkfs.ext4 and fsfreeze for a file system that hangs")
+    image, mount = tmp_path / "image", tmp_path / "hangs"
+    with image.open("wb") as file:
+        file.truncate(8 << 20)
+    mount.mkdir()
+    subprocess.run(["mkfs.ext4", "-q", image], check=True)
+    made = subprocess.run(
+        ["mount", "-o", "loop", image, mount], capture_output=True, text=True, check=False
+    )
+    if made.returncode != 0:
+        pytest.skip(f"needs a loop mount: {made.stderr}")
+    try:
+        subprocess.run(["fsfreeze", "-f", mount], check=True)
+        yield mount
+    finally:
+        subprocess.run(["fsfreeze", "-u", mount], capture_output=True, check=False)
+        subprocess.run(["umount", "-l", mount], check=True)
+
+
+def thaw(mount: Path) -> None:
+    """Let all go on that hangs there."""
+    subprocess.run(["fsfreeze", "-u", mount], check=True)
+
+
+def gone(pid: int) -> bool:
+    """Whether a process is no more, or a zombie that waits for whoever adopted it."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
+def pid_in(probe: Probe, path: Path) -> int:
+    """Return the process number that a program writes, once it has."""
+    probe.until(lambda: path.exists() and path.read_text().endswith("\n"), path.name)
+    return int(path.read_text())
+
+
+def done(talk: Talk, *arguments: str) -> dict[str, object]:
+    """Run a program that is expected to end in time."""
+    talk.run(*arguments)
+    answer = talk.answer()
+    assert answer.outcome is Outcome.DONE, answer
+    return answer.value
+
+
+def test_a_program_is_run_alone_and_all_it_says_is_data(probe: Probe) -> None:
+    """Status and both outputs come back; it has no input, and nothing of whoever started us."""
+    probe.program(
+        *A[:1],
+        "cat; echo out; echo err >&2; env | sort; pwd; umask; ulimit -c; ulimit -f;"
+        " ls /proc/self/fd; exit 3",
+    )
+    probe.start(SECRET="x", TZ="Europe/Berlin", LD_PRELOAD="")
+    value = done(probe.connect(), *A)
+    scratch = f"{probe.runtime}/job-1"
+    assert (value["status"], value["signal"], value["stderr"]) == (3, None, "err\n")
+    assert str(value["stdout"]).split() == [
+        "out",
+        f"HOME={scratch}",
+        "LC_ALL=C",
+        "PATH=/usr/sbin:/usr/bin:/sbin:/bin",
+        f"PWD={scratch}",
+        "TW_CLI_LOG=OFF",
+        "TZ=Europe/Berlin",
+        *(scratch, "0077", "0", str((16 << 20) // 512), "0", "1", "2", "3"),
+    ]
+    assert os.listdir(probe.runtime) == ["stuck.json"]
+
+
+def test_a_program_that_a_signal_ends_says_so(probe: Probe) -> None:
+    """The status tells a signal from an exit; bytes that are no text come through as they are."""
+    probe.program(*A[:1], "printf 'a\\377'; kill -SEGV $$")
+    probe.start()
+    value = done(probe.connect(), *A)
+    assert value == {"status": None, "signal": signal.SIGSEGV, "stdout": "a\udcff", "stderr": ""}
+
+
+def test_a_program_that_prints_for_ever_is_killed_at_the_limit(probe: Probe) -> None:
+    """Nothing of its output is used, and the next request is served."""
+    probe.program(*A[:1], "echo $$ > ../pid; exec yes")
+    probe.program(*B[:1], "echo well")
+    probe.start()
+    talk = probe.connect()
+    talk.run(*A, limit_bytes=100_000)
+    answer = talk.answer()
+    assert (answer.outcome, answer.value) == (Outcome.OVERFLOW, {})
+    assert gone(pid_in(probe, probe.runtime / "pid"))
+    assert done(talk, *B)["stdout"] == "well\n"
+
+
+def test_a_program_that_complains_for_ever_is_heard_up_to_a_limit(probe: Probe) -> None:
+    """Standard error is kept so far, and the rest does not stop the program."""
+    probe.program(*A[:1], "yes | head -c 1000000 >&2; echo end")
+    probe.start()
+    value = done(probe.connect(), *A)
+    assert (value["stdout"], len(str(value["stderr"]))) == ("end\n", 64 * 1024)
+
+
+def test_an_answer_longer_than_its_limit_as_a_frame_is_not_sent(probe: Probe) -> None:
+    """A control character takes six bytes of JSON; the daemon takes no longer frame."""
+    probe.program(*A[:1], "head -c 2000000 /dev/zero")
+    probe.start()
+    talk = probe.connect()
+    talk.run(*A)
+    assert talk.answer().outcome is Outcome.OVERFLOW
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "trap '' TERM HUP INT; " + FOR_EVER,
+        "exec >&- 2>&-; " + FOR_EVER,
+        "sleep 1000 & sleep 1000 & wait",
+        "setsid sh -c 'echo $$ > ../escaped; exec sleep 1000' & wait",
+    ],
+    ids=["ignores TERM", "closes its output", "forks", "leaves its group"],
+)
+def test_a_program_without_end_is_killed_at_its_deadline(probe: Probe, text: str) -> None:
+    """It and all it started are gone; the controller is free again."""
+    probe.program(*A[:1], f"echo $$ > ../pid; {text}")
+    probe.start()
+    talk = probe.connect()
+    talk.run(*A, deadline_seconds=0.5)
+    answer = talk.answer()
+    assert answer.outcome is Outcome.TIMEOUT
+    assert answer.duration_seconds > 0
+    pid = pid_in(probe, probe.runtime / "pid")
+    probe.until(lambda: gone(pid) and not living(probe), "the end of all")
+    probe.program(*A[:1], "echo well")
+    assert done(talk, *A)["stdout"] == "well\n"
+
+
+def living(probe: Probe) -> list[str]:
+    """Return the processes below the probe."""
+    assert probe.process is not None
+    pid = probe.process.pid
+    return Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+
+
+@pytest.mark.parametrize("prefix", ["", "setsid "], ids=["in its group", "in its own session"])
+def test_a_program_that_leaves_another_behind_is_answered_at_its_own_end(
+    probe: Probe, prefix: str
+) -> None:
+    """The answer does not wait for the one that keeps the pipe open; that one is killed."""
+    text = f"{prefix}sh -c 'echo $$ > ../left; exec sleep 1000' & while ! test -s ../left; do"
+    probe.program(*A[:1], f"{text} sleep 0.01; done; echo mine")
+    probe.start()
+    talk = probe.connect()
+    assert done(talk, *A)["stdout"] == "mine\n"
+    left = pid_in(probe, probe.runtime / "left")
+    probe.until(lambda: gone(left) and not living(probe), "the end of what was left")
+
+
+def test_a_program_whose_interpreter_is_missing_fails_by_name(probe: Probe) -> None:
+    """An exec that fails is told with the kernel's words."""
+    probe.program(*A[:1], "", "/nonexistent")
+    probe.start()
+    talk = probe.connect()
+    talk.run(*A)
+    answer = talk.answer()
+    assert (answer.outcome, answer.value) == (Outcome.FAILED, {})
+    assert "No such file or directory" in answer.error
+
+
+def test_a_program_that_is_not_installed_is_missing_until_it_is(probe: Probe) -> None:
+    """Who asks is told that it is not there; once it is, the list is made anew on request."""
+    probe.start()
+    talk = probe.connect()
+    talk.run(*A)
+    assert talk.answer().outcome is Outcome.MISSING
+    assert talk.hello.programs == {}
+    probe.program(*A[:1], "echo here")
+    talk.send(Request(2, "programs"))
+    assert talk.answer().value == {"programs": {"tw_cli": "/usr/sbin/tw_cli"}}
+    assert done(talk, *A)["stdout"] == "here\n"
+
+
+def test_one_program_at_a_controller_others_elsewhere(probe: Probe) -> None:
+    """A second one waits its turn, in order, while another controller answers at once."""
+    os.mkfifo(probe.runtime / "go")
+    probe.program(*A[:1], "echo $$ >> ../began; read line < ../go; echo $line")
+    probe.program(*B[:1], "echo elsewhere")
+    probe.start()
+    talk = probe.connect()
+    talk.run(*A, identifier=1)
+    talk.run(*A, identifier=2)
+    talk.run(*B, identifier=3)
+    assert talk.answer().identifier == 3
+    began = probe.runtime / "began"
+    probe.until(began.exists, "the first")
+    for number in (1, 2):
+        (probe.runtime / "go").write_text(f"{number}\n")
+        answer = talk.answer()
+        assert (answer.identifier, answer.value["stdout"]) == (number, f"{number}\n")
+    assert len(began.read_text().splitlines()) == 2
+
+
+def test_a_request_that_never_gets_its_turn_is_told_who_is_there(probe: Probe) -> None:
+    """At its deadline it is answered with what runs, since when; what runs goes on."""
+    probe.program(*A[:1], FOR_EVER)
+    probe.start()
+    talk = probe.connect()
+    talk.run(*A, identifier=1)
+    talk.run(*A, identifier=2, deadline_seconds=0.2)
+    answer = talk.answer()
+    assert (answer.identifier, answer.outcome) == (2, Outcome.BUSY)
+    assert answer.error.startswith("'tw_cli show' (process ")
+    assert len(living(probe)) == 1
+
+
+def test_a_cancelled_request_is_killed_or_never_started(probe: Probe) -> None:
+    """Both are answered; whose number nobody knows is ignored."""
+    probe.program(*A[:1], f"echo $$ > ../pid; {FOR_EVER}")
+    probe.start()
+    talk = probe.connect()
+    talk.run(*A, identifier=1)
+    talk.run(*A, identifier=2)
+    pid = pid_in(probe, probe.runtime / "pid")
+    talk.send(Cancel(77), Cancel(2), Cancel(1))
+    answers = [talk.answer(), talk.answer()]
+    assert [each.identifier for each in answers] == [2, 1]
+    assert {each.outcome for each in answers} == {Outcome.CANCELLED}
+    assert gone(pid)
+
+
+def test_what_runs_for_a_connection_ends_with_it(probe: Probe) -> None:
+    """A daemon that died has its programs killed; another connection is not touched."""
+    probe.program(*A[:1], f"echo $$ > ../pid; {FOR_EVER}")
+    probe.program(*B[:1], "echo well")
+    probe.start()
+    first, second = probe.connect(), probe.connect()
+    first.run(*A)
+    pid = pid_in(probe, probe.runtime / "pid")
+    first.stream.close()
+    probe.until(lambda: gone(pid), "its end")
+    assert done(second, *B)["stdout"] == "well\n"
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"\xff\xff\xff\xff",
+        b"\x00\x00\x00\x02{]",
+        b"GET / HTTP/1.1\r\n\r\n",
+        protocol.encode(Request(1, "run", A)),
+        protocol.encode(Hello(version=99)),
+        protocol.encode(Hello()) * 2,
+        protocol.encode(Hello()) + protocol.encode(Answer(1, Outcome.DONE)),
+    ],
+    ids=["huge", "no JSON", "a browser", "no greeting", "a version", "greets twice", "answers"],
+)
+def test_a_connection_that_does_not_keep_to_the_protocol_is_closed(
+    probe: Probe, sent: bytes
+) -> None:
+    """It is said once, however often it happens, and nobody else notices."""
+    probe.program(*FREE[:1], "echo well")
+    probe.start()
+    other = probe.connect()
+    for _ in range(3):
+        rude = probe.connect(greet=False)
+        rude.stream.sendall(sent)
+        assert rude.closed()
+    assert done(other, *FREE)["stdout"] == "well\n"
+    probe.until(lambda: "refused" in probe.text(), "a line of the log")
+    assert probe.text().count("refused") == 1
+    assert "Traceback" not in probe.text()
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(pieces=st.lists(st.binary(max_size=60), max_size=6), greet=st.booleans())
+def test_garbage_never_reaches_the_others(
+    lasting: tuple[Probe, Talk], pieces: list[bytes], greet: bool
+) -> None:
+    """Whatever one connection sends, another is answered."""
+    probe, other = lasting
+    rude = probe.connect(greet=greet)
+    try:
+        for piece in pieces:
+            rude.stream.sendall(piece)
+    except (BrokenPipeError, ConnectionResetError):
+        pass  # it is closed at the first that is wrong
+    rude.stream.close()
+    other.send(Request(1, "programs"))
+    assert other.answer().outcome is Outcome.DONE
+
+
+@pytest.fixture
+def lasting(probe: Probe) -> tuple[Probe, Talk]:
+    """A probe that runs, and a connection to it."""
+    probe.start()
+    return probe, probe.connect()
+
+
+def test_a_thousand_connections_leave_the_first_ones_alone(probe: Probe) -> None:
+    """Those beyond the eighth are closed at once; when one ends, its place is free."""
+    probe.start()
+    talks = [probe.connect() for _ in range(8)]
+    for _ in range(1000):
+        assert probe.connect(greet=False).closed()
+    talks[0].stream.close()
+    other = talks[1]
+    other.send(Request(1, "programs"))
+    assert other.answer().outcome is Outcome.DONE
+    probe.connect()
+    probe.until(lambda: "already" in probe.text(), "a line of the log")
+    assert probe.text().count("already") == 1
+
+
+def test_more_open_requests_than_allowed_are_refused(probe: Probe) -> None:
+    """The 65th of a connection is; so is a number that is in use."""
+    probe.program(*A[:1], FOR_EVER)
+    probe.start()
+    talk = probe.connect()
+    for number in range(64):
+        talk.run(*A, identifier=number)
+    talk.run(*A, identifier=64)
+    answer = talk.answer()
+    assert (answer.identifier, answer.outcome) == (64, Outcome.REFUSED)
+    talk.run(*A, identifier=1)
+    answer = talk.answer()
+    assert (answer.identifier, answer.outcome) == (1, Outcome.REFUSED)
+    assert "open already" in answer.error
+
+
+def test_a_connection_that_reads_nothing_is_closed(probe: Probe) -> None:
+    """What waits for it is bounded, and nobody else notices."""
+    probe.program(*A[:1], "yes | head -c 4000000")
+    probe.program(*B[:1], "echo well")
+    probe.start()
+    deaf, other = probe.connect(), probe.connect()
+    for number in range(10):
+        deaf.run(*A, identifier=number)
+    probe.until(lambda: "reads nothing" in probe.text(), "its end")
+    assert deaf.closed()
+    assert done(other, *B)["stdout"] == "well\n"
+
+
+def test_programs_at_no_controller_are_many_but_bounded(probe: Probe) -> None:
+    """32 run at once; the others follow as those end."""
+    os.mkfifo(probe.runtime / "go")
+    probe.program(*FREE[:1], "read line < ../go")
+    probe.start()
+    talk = probe.connect()
+    for number in range(40):
+        talk.run(*FREE, identifier=number)
+    probe.until(lambda: len(living(probe)) == 32, "32 programs")
+    go = os.open(probe.runtime / "go", os.O_WRONLY)
+    os.write(go, b"\n" * 40)
+    answers = {talk.answer().identifier for _ in range(40)}
+    os.close(go)
+    assert answers == set(range(40))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to be another user")
+def test_another_user_is_closed_unheard(probe: Probe) -> None:
+    """The kernel tells who connected; root and the daemon's user alone are heard."""
+    os.seteuid(65534)
+    try:
+        pair = socket.socketpair()
+    finally:
+        os.seteuid(0)
+    talk = probe.start_connected(pair, greet=False)
+    assert talk.closed()
+    probe.close()
+    assert "user 65534" in probe.text()
+
+
+@pytest.mark.skipif(not os.access("/dev/kmsg", os.R_OK), reason="needs to read /dev/kmsg")
+def test_the_kernels_messages_come_as_a_descriptor(probe: Probe) -> None:
+    """It reads records and does not block at the last one."""
+    probe.start()
+    talk = probe.connect()
+    talk.send(Request(1, "kmsg"), Request(2, "kmsg", ("/etc/shadow",)))
+    assert talk.answer() == Answer(1, Outcome.DONE)
+    (descriptor,) = talk.descriptors
+    os.lseek(descriptor, 0, os.SEEK_END)
+    with pytest.raises(BlockingIOError):
+        os.read(descriptor, 8192)
+    os.close(descriptor)
+    assert talk.answer().outcome is Outcome.REFUSED
+
+
+def test_what_is_not_on_the_list_is_refused_and_said_once(probe: Probe) -> None:
+    """Other programs, paths, verbs: an answer each, one line for all that are the same."""
+    probe.start()
+    talk = probe.connect()
+    for arguments in (("sh", "-c", "id"), ("/usr/sbin/tw_cli", "show"), ("tw_cli", "rm"), ()):
+        for _ in range(3):
+            talk.run(*arguments)
+            assert talk.answer().outcome is Outcome.REFUSED
+    talk.send(Request(1, "shutdown\n<0>forged"))
+    assert talk.answer().outcome is Outcome.REFUSED
+    probe.until(lambda: "shutdown" in probe.text(), "the last line")
+    assert probe.text().count("refused") == 5
+    assert "\n<0>" not in probe.text()
+
+
+def test_it_ends_when_nobody_is_there(probe: Probe) -> None:
+    """It stays while a connection is open, and goes soon after the last one closed."""
+    probe.start(idle_seconds=0.2)
+    talk = probe.connect()
+    talk.send(Request(1, "programs"))
+    talk.answer()
+    talk.stream.close()
+    assert probe.process is not None
+    assert probe.process.wait(DEADLINE_SECONDS) == 0
+
+
+def test_a_child_of_the_daemon_ends_with_it(probe: Probe) -> None:
+    """With no socket to wait at, the end of the connection is its own, and its programs'."""
+    probe.program(*A[:1], f"echo $$ > ../pid; {FOR_EVER}")
+    talk = probe.start_connected()
+    talk.run(*A)
+    pid = pid_in(probe, probe.runtime / "pid")
+    talk.stream.close()
+    assert probe.process is not None
+    assert probe.process.wait(DEADLINE_SECONDS) == 0
+    assert gone(pid)
+
+
+def test_a_stop_kills_what_runs(probe: Probe) -> None:
+    """SIGTERM: who waits is told, nothing is left, the status is 0."""
+    probe.program(*A[:1], f"echo $$ > ../pid; trap '' TERM; {FOR_EVER}")
+    probe.start()
+    talk = probe.connect()
+    talk.run(*A, identifier=1)
+    talk.run(*A, identifier=2)
+    pid = pid_in(probe, probe.runtime / "pid")
+    assert probe.end(signal.SIGTERM) == 0
+    assert {talk.answer().outcome for _ in range(2)} == {Outcome.CANCELLED}
+    assert gone(pid)
+    assert probe.register() == []
+
+
+def test_programs_do_not_outlive_a_probe_that_is_killed(probe: Probe) -> None:
+    """After SIGKILL of the probe the next one kills what they started; the controller is free."""
+    probe.program(*A[:1], "sleep 1000 & echo $! > ../started; echo $$ > ../pid; wait")
+    probe.start()
+    probe.connect().run(*A)
+    pid = pid_in(probe, probe.runtime / "pid")
+    started = pid_in(probe, probe.runtime / "started")
+    assert [each["pid"] for each in probe.register()] == [pid]
+    probe.end(signal.SIGKILL)
+    probe.until_gone(lambda: gone(pid))
+    probe.program(*A[:1], "echo well")
+    probe.start()
+    talk = probe.connect()
+    assert talk.hello.stuck == ()
+    assert done(talk, *A)["stdout"] == "well\n"
+    assert gone(started)
+    assert sorted(os.listdir(probe.runtime)) == ["pid", "started", "stuck.json"]
+
+
+def test_a_program_that_hangs_in_the_kernel_holds_up_nobody_else(
+    probe: Probe, frozen: Path
+) -> None:
+    """Killed and alive: told as stuck, not doubled, and free again the moment it is gone."""
+    probe.program(*A[:1], f"echo x > {frozen}/file")
+    probe.program(*B[:1], "echo well")
+    probe.start()
+    talk, other = probe.connect(), probe.connect()
+    before = time.time()
+    talk.run(*A, identifier=1, deadline_seconds=0.2)
+    talk.run(*A, identifier=2)
+    assert done(other, *B)["stdout"] == "well\n"
+    first, second = talk.answer(), talk.answer()
+    assert [(each.identifier, each.outcome) for each in (first, second)] == [
+        (1, Outcome.STUCK),
+        (2, Outcome.STUCK),
+    ]
+    assert "'tw_cli show' (process " in first.error
+    (stuck,) = talk.told().stuck
+    assert (stuck.arguments, stuck.controllers) == (A, ("3ware",))
+    assert before <= stuck.since_seconds <= time.time()
+    assert f"process {stuck.pid})" in second.error
+    assert other.told().stuck == (stuck,)
+    talk.run(*A, identifier=3)
+    assert talk.answer().outcome is Outcome.STUCK
+    assert done(other, *B)["stdout"] == "well\n"
+    thaw(frozen)
+    assert talk.told().stuck == ()
+    assert gone(stuck.pid)
+    assert done(talk, *A)["status"] == 0
+    assert probe.register() == []
+    assert probe.text().count("hangs in the kernel") == 1
+
+
+def test_a_stop_does_not_wait_for_a_program_that_hangs_and_the_next_start_finds_it(
+    probe: Probe, frozen: Path
+) -> None:
+    """Also across SIGKILL of the probe: the same process, stuck since the same time."""
+    probe.program(*A[:1], f"echo x > {frozen}/file")
+    probe.start()
+    talk = probe.connect()
+    talk.run(*A, deadline_seconds=0.2)
+    assert talk.answer().outcome is Outcome.STUCK
+    stuck = talk.told().stuck
+    assert probe.end(signal.SIGTERM) == 0
+    for number in (signal.SIGKILL, signal.SIGTERM):
+        probe.start()
+        talk = probe.connect()
+        assert talk.hello.stuck == stuck
+        talk.run(*A)
+        assert talk.answer().outcome is Outcome.STUCK
+        probe.end(number)
+    probe.start()
+    talk = probe.connect()
+    thaw(frozen)
+    assert talk.told().stuck == ()
+    assert done(talk, *A)["status"] == 0
+
+
+def test_a_program_that_hung_when_the_probe_was_killed_is_found_again(
+    probe: Probe, frozen: Path
+) -> None:
+    """Nobody had told of it: its controller is held at once, and it is told as stuck soon."""
+    probe.program(*A[:1], f"echo $$ > ../pid; echo x > {frozen}/file")
+    probe.start()
+    probe.connect().run(*A)
+    pid = pid_in(probe, probe.runtime / "pid")
+    probe.end(signal.SIGKILL)
+    probe.start()
+    talk = probe.connect()
+    assert talk.hello.stuck == ()
+    talk.run(*A)
+    assert talk.answer().outcome is Outcome.STUCK
+    assert [each.pid for each in talk.told().stuck] == [pid]
+
+
+def test_what_a_program_left_hanging_holds_its_controller(probe: Probe, frozen: Path) -> None:
+    """The program itself ended well; what it started hangs, and is told as its own."""
+    text = f"(echo x > {frozen}/file) & while ! grep -qs D /proc/$!/stat; do sleep 0.01; done"
+    probe.program(*A[:1], text)
+    probe.program(*B[:1], "echo well")
+    probe.start()
+    talk = probe.connect()
+    assert done(talk, *A)["status"] == 0
+    talk.run(*A, identifier=2)
+    assert done(probe.connect(), *B)["stdout"] == "well\n"
+    assert talk.answer().outcome is Outcome.STUCK
+    (stuck,) = talk.told().stuck
+    assert (stuck.arguments, stuck.controllers) == (A, ("3ware",))

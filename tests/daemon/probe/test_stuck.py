@@ -1,0 +1,112 @@
+"""The register of programs: what it holds is found again, and nobody else is taken for it."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from iowarden.daemon.probe import children, stuck
+from iowarden.daemon.probe.protocol import Stuck
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+BOOT = "0f70219b-9a6f-44d1-99ad-824270d0ef01"
+ENTRY = stuck.Entry(
+    Stuck(4711, 123456, ("smartctl", "-a", "/dev/sda"), ("host0",), ("sda",), 1.7e9), told=True
+)
+DAMAGED = [
+    b"",
+    b"{",
+    b"[]",
+    b"\xff",
+    b'{"boot": "B"}',
+    b'{"boot": "B", "told": [], "stuck": [{}]}',
+    b'{"boot": "B", "told": 1, "stuck": [1]}',
+    b"[" * 100_000,
+]
+
+
+@pytest.fixture
+def sleeper() -> Iterator[Stuck]:
+    """A process that lives, as the register would hold it."""
+    with subprocess.Popen(["sleep", "1000"]) as process:
+        found = children.look(process.pid)
+        assert found is not None
+        yield Stuck(process.pid, found.start_ticks, ("sleep", "1000"), (), (), 0.0)
+        process.kill()
+
+
+def test_what_was_written_is_read_by_nobody_else(tmp_path: Path) -> None:
+    """Programs with all that is known of them; the file is its owner's alone; no draft is left."""
+    stuck.write(str(tmp_path), [ENTRY, dataclasses.replace(ENTRY, told=False)][:1], BOOT)
+    assert stuck.read(str(tmp_path), BOOT) == [ENTRY]
+    assert os.listdir(tmp_path) == [stuck.NAME]
+    assert (tmp_path / stuck.NAME).stat().st_mode & 0o777 == 0o600
+
+
+def test_programs_of_another_boot_are_none(tmp_path: Path) -> None:
+    """Their numbers mean others now; no file means none, too."""
+    assert stuck.read(str(tmp_path), BOOT) == []
+    stuck.write(str(tmp_path), [ENTRY], BOOT)
+    assert stuck.read(str(tmp_path), "another") == []
+
+
+@pytest.mark.parametrize("content", DAMAGED)
+def test_a_damaged_register_is_named(tmp_path: Path, content: bytes) -> None:
+    """What is wrong is said with the file's name, whatever it holds."""
+    (tmp_path / stuck.NAME).write_bytes(content)
+    with pytest.raises(ValueError, match=stuck.NAME):
+        stuck.read(str(tmp_path), "B")
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(cut=st.integers(0, 200), put=st.binary(max_size=3))
+def test_no_damage_is_worse_than_an_empty_register(tmp_path: Path, cut: int, put: bytes) -> None:
+    """Bytes lost or changed anywhere: programs, none, or a ValueError; nothing else."""
+    stuck.write(str(tmp_path), [ENTRY], BOOT)
+    path = tmp_path / stuck.NAME
+    content = path.read_bytes()
+    path.write_bytes(content[:cut] + put + content[cut + len(put) :])
+    with contextlib.suppress(ValueError):
+        assert all(each.program.pid > 1 for each in stuck.read(str(tmp_path), BOOT))
+
+
+def test_a_later_process_of_the_same_number_is_another(sleeper: Stuck) -> None:
+    """The start tells them apart; the one that started then is found."""
+    pidfd = stuck.alive(sleeper)
+    assert pidfd is not None
+    os.close(pidfd)
+    later = dataclasses.replace(sleeper, start_ticks=sleeper.start_ticks - 1)
+    assert stuck.alive(later) is None
+
+
+def test_a_zombie_has_ended() -> None:
+    """Nobody has reaped it, and it holds nothing any more."""
+    with subprocess.Popen(["sleep", "1000"]) as process:
+        found = children.look(process.pid)
+        assert found is not None
+        program = Stuck(process.pid, found.start_ticks, (), (), (), 0.0)
+        pidfd = os.pidfd_open(process.pid)
+        process.kill()
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        assert stuck.over(pidfd)
+        os.close(pidfd)
+        assert children.look(process.pid) is not None
+        assert stuck.alive(program) is None
+
+
+def test_somebody_elses_process_in_a_session_of_that_number_is_let_alone(
+    tmp_path: Path, sleeper: Stuck
+) -> None:
+    """Only who works in a scratch directory of the probe was started by it."""
+    gone = dataclasses.replace(sleeper, pid=os.getsid(0) or 1, start_ticks=1)
+    assert stuck.survivors([stuck.Entry(gone)], str(tmp_path)) == []
