@@ -20,13 +20,17 @@ from iowarden.rules.devices import Devices, subject
 from iowarden.rules.engine import Engine
 from iowarden.rules.incidents import Due, Incident, Member
 from iowarden.rules.notice import Reason, Severity
+from iowarden.rules.signals import bdi_throttle
+from iowarden.rules.signals.leaves import LeafHistory
+from iowarden.rules.signals.table import Inputs, View
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from iowarden.collectors.vocabulary import Labels
+    from iowarden.collectors.vocabulary import Labels, Sample
     from iowarden.rules.alerts import Alert
 
+BDI_THROTTLE = "iowarden_bdi_throttle_seconds"
 WRITER = Task(812, 4000, "postgres", "balance_dirty_pages", (), 0, 1_288_490_189)
 QUEUED, THRESHOLD = 206_288 * 1024, 4_670_116 * 1024
 """GA6: a device with strict_limit; 4.4 % of what the machine may queue."""
@@ -146,7 +150,7 @@ def test_after_boot_and_on_a_laptop_nothing_is_concluded(
     tmp_path: Path, start: dict[str, int]
 ) -> None:
     """Within two minutes of the boot, or where writing is put off on purpose."""
-    strict = Strict(tmp_path, **start)  # type: ignore[arg-type]
+    strict = Strict(tmp_path, **start)
     strict.wait(90, WRITER)
     assert strict.host.signals()["iowarden_bdi_throttle_seconds"] >= 80
     assert strict.host.names() == set()
@@ -172,6 +176,47 @@ def test_a_machine_without_probe_is_silent_about_it(tmp_path: Path) -> None:
     strict.machine.run(150, queued=QUEUED, threshold=THRESHOLD, background=10**9, blocked=2)
     assert strict.host.names() == set()
     assert not any(name.startswith("iowarden_tasks_waiting") for name in strict.host.signals())
+
+
+@pytest.mark.parametrize(
+    ("looks", "seconds"),
+    [
+        ((0, 5), [0, 0]),
+        ((0, 5, 10), [0, 0, 10]),
+        ((0, 11), [0, 0]),  # the look between was missed
+        ((0, 11, 16), [0, 0, 16]),
+        ((0, 5, 18, 23, 28), [0, 0, 0, 0, 10]),  # two were missed
+    ],
+)
+def test_three_looks_in_a_row_make_evidence(looks: tuple[int, ...], seconds: list[int]) -> None:
+    """A look may come late or be missed: then fewer seconds are told, never more than were seen."""
+    state, told_seconds = bdi_throttle.EMPTY, []
+    for at in looks:
+        state, samples = bdi_throttle.step(state, view(at, above=0.0))
+        assert samples is not None
+        told_seconds.append(samples[0][2])
+    assert told_seconds == seconds
+    assert bdi_throttle.step(state, view(looks[-1] + 1, fresh=False, above=0.0)) == (state, None)
+
+
+def test_while_the_limits_are_not_known_nobody_can_tell() -> None:
+    """Without vmstat and meminfo: what was seen before counts no more."""
+    state = bdi_throttle.EMPTY
+    for at in (0, 5):
+        state, _ = bdi_throttle.step(state, view(at, above=0.0))
+    state, samples = bdi_throttle.step(state, view(10, above=None))
+    assert samples is None
+    assert bdi_throttle.step(state, view(15, above=0.0))[1] == [(BDI_THROTTLE, (), 0.0)]
+
+
+def view(at: float, *, above: float | None, fresh: bool = True) -> View:
+    """Return a second in which a writer waits, and how long the machine was above freerun."""
+    inputs = Inputs(
+        at, 1000.0, {"tasks": Tasks((WRITER,), 1)}, frozenset({"tasks"} if fresh else ())
+    )
+    level = "iowarden_writeback_above_freerun_seconds"
+    before: dict[str, list[Sample]] = {} if above is None else {"writeback": [(level, (), above)]}
+    return View(inputs, None, LeafHistory(), before)
 
 
 # --- who waits, in a mail
