@@ -197,8 +197,8 @@ def _allowed(path: str, owner: int) -> frozenset[str]:
         os.close(descriptor)
     if len(content) > MOST_DIRECTORIES_BYTES:
         raise ValueError(f"'{path}': expected at most {MOST_DIRECTORIES_BYTES} bytes, got more")
-    lines = (os.fsdecode(line).strip() for line in content.split(b"\n"))
-    return frozenset(line.rstrip("/") or "/" for line in lines if line and line[0] != "#")
+    # A comment stays among them: it is no path that anybody could ask for.
+    return frozenset(os.fsdecode(line).strip().rstrip("/") for line in content.split(b"\n"))
 
 
 def _directory(path: str) -> int:
@@ -265,9 +265,7 @@ def _entries(reader: Any, cursor: str) -> dict[str, Any]:  # noqa: ANN401 - it b
     last, more, gap = cursor, False, bool(cursor)
     while reader._next():  # noqa: SLF001
         here = reader._get_cursor()  # noqa: SLF001
-        if here == cursor:
-            gap = False
-            continue
+        gap = gap and here != cursor
         if _before(here, cursor):
             continue
         try:
@@ -286,7 +284,7 @@ def _entries(reader: Any, cursor: str) -> dict[str, Any]:  # noqa: ANN401 - it b
 
 
 def _before(here: str, cursor: str) -> bool:
-    """Whether an entry was told before: the library may step back a few (systemd, #31516)."""
+    """Whether an entry is the cursor's, or came before: systemd 253 may step back (its #31516)."""
     known, found = _CURSOR.fullmatch(cursor), _CURSOR.fullmatch(here)
     if known is None or found is None or known["sequence"] != found["sequence"]:
         return False

@@ -254,6 +254,13 @@ def test_only_what_keeps_data_is_worth_the_probes_time(machine: MachineMaker) ->
     assert isinstance(other, Unread)
 
 
+def test_what_root_would_not_see_either_is_not_asked(machine: MachineMaker) -> None:
+    """An error of the disk is told as it is: the probe would meet it, too."""
+    files = {**FILES, PATH: MOUNTS + CLOSED, ANSWER: json.dumps({"text": statvfs("8:3")})}
+    value = read_filesystems(machine({**files, "/srv/closed/.statvfs": None}))
+    assert value.unread["/srv/closed"].reason == "'/srv/closed/.statvfs': Is a directory"
+
+
 def test_a_probe_that_fails_leaves_both_reasons(machine: MachineMaker) -> None:
     """What it met, why it was asked, and node_exporter's words for that at the end."""
     value = read_filesystems(machine({**FILES, PATH: MOUNTS + CLOSED, ANSWER: None}))
