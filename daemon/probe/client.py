@@ -338,6 +338,9 @@ class Client:
             except Exception as error:  # noqa: BLE001 - our own fault, told as the problem
                 self._broken(trace(error))
         self._broken("iowarden ends")
+        with self._lock:
+            calls = list(self._calls.values())
+        self._fail(calls)
         self._release()
 
     def _release(self) -> None:
@@ -498,8 +501,8 @@ class Client:
             waits = any(call.sent_at is not None for call in self._calls.values())
         if waits or self._decoder.waiting():
             raise ConnectionError("expected answers, got the end of the connection")
-        self._drop()  # nobody waits for it: it was restarted
         self._pause()
+        self._drop()  # nobody waits for it: it was restarted
 
     def _handle(self, message: Message) -> None:
         if isinstance(message, Hello) != (not self.connected):
@@ -550,11 +553,12 @@ class Client:
             now = dt.datetime.fromtimestamp(time.time(), dt.UTC)
             self._failing_since = f"{now:%Y-%m-%d %H:%M:%S} UTC"
         with self._lock:
-            calls = list(self._calls.values())
+            # What was not sent may go by the next connection, if one may be made already.
+            calls = [c for c in self._calls.values() if c.sent_at is not None or not self.connected]
+        self._pause()
         self._drop()
         self._up, self._absent = False, absent
         self.problem = f"no connection to the probe since {self._failing_since}: {_printable(why)}"
-        self._pause()
         self._fail(calls)
 
     def _fail(self, calls: list[_Call]) -> None:
@@ -566,8 +570,9 @@ class Client:
             self._end(call.identifier, error=(AbsentError if self._absent else ReadError)(text))
 
     def _pause(self) -> None:
-        """Set when the next attempt may be made."""
-        self._retry_at = self._clock() + self._pause_seconds
+        """Set when the next attempt may be made: soon after a connection that had worked."""
+        start = self._began_at if self.connected else self._clock()
+        self._retry_at = start + self._pause_seconds
         self._pause_seconds = min(self._pause_seconds * 2, self._limits.most_pause_seconds)
 
     def _drop(self) -> None:

@@ -738,7 +738,7 @@ def test_whatever_a_peer_says_the_next_request_is_served(greets: bool, said: lis
     """Only the errors that readers know come out, and nothing of one connection reaches another."""
     peers = Peers()
     with contextlib.closing(peers), a_client(peers.connect) as client:
-        question = asking(client)
+        question = asking(client, seconds=0.1)
         peer = peers.next()
         if greets:
             peer.greet()

@@ -1,0 +1,201 @@
+"""Daemon and probe with each other: the real client, the real process, and strange requests."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.probe import DEADLINE_SECONDS, Probe
+
+from iowarden.collectors.vocabulary import ReadError
+from iowarden.daemon.probe.client import Client, Limits, at, spawn
+from iowarden.daemon.probe.protocol import (
+    MOST_REPLY_BYTES,
+    Cancel,
+    Hello,
+    Message,
+    Request,
+    encode,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+AT_ONCE = Limits(grace_seconds=0.2, pause_seconds=0.0)
+
+
+def children() -> set[int]:
+    """The processes that this one started and has not reaped."""
+    tasks = Path("/proc/self/task").iterdir()
+    return {int(pid) for task in tasks for pid in (task / "children").read_text().split()}
+
+
+def reaped(pid: int) -> bool:
+    """Wait until a child is gone, its zombie included."""
+    for thread in threading.enumerate():
+        if thread.name == "probe-child":
+            thread.join(DEADLINE_SECONDS)
+    return pid not in children()
+
+
+@pytest.fixture
+def child(tmp_path: Path) -> Iterator[Client]:
+    """A client that starts the probe itself, as a run in the foreground does."""
+    client = Client(spawn(str(tmp_path / "run"), "--unprivileged"), time.monotonic, AT_ONCE)
+    yield client
+    assert client.close(DEADLINE_SECONDS)
+    reaped(0)
+
+
+def started(client: Client) -> int:
+    """Ask something; return the process that was started for it."""
+    before = children()
+    assert "programs" in json.loads(client.ask("programs", (), DEADLINE_SECONDS))
+    (pid,) = children() - before
+    return pid
+
+
+def test_a_child_answers_and_ends_with_us(child: Client) -> None:
+    """Started at the first request, in a session of its own; closed, it leaves no zombie."""
+    assert not child.connected
+    pid = started(child)
+    assert os.getsid(pid) == pid
+    assert child.connected
+    assert "device_number" in json.loads(child.ask("statvfs", ("/",), DEADLINE_SECONDS))["text"]
+    with pytest.raises(ReadError, match="a program that root may run, got 'bash'"):
+        child.ask("run", ("bash", "-c", "id"), DEADLINE_SECONDS)
+    assert child.close(DEADLINE_SECONDS)
+    assert reaped(pid)
+
+
+def test_a_child_that_is_killed_is_replaced(child: Client) -> None:
+    """Somebody killed the probe; the next request, or the one after, is answered by another."""
+    pid = started(child)
+    os.kill(pid, signal.SIGKILL)
+    assert reaped(pid)
+    with contextlib.suppress(ReadError):  # it may be sent before the end is seen
+        child.ask("programs", (), DEADLINE_SECONDS)
+    assert "programs" in child.ask("programs", (), DEADLINE_SECONDS)
+
+
+def test_a_child_that_is_stopped_is_left_and_replaced(child: Client) -> None:
+    """SIGSTOP: who asks is told after the deadline, and the next one asks another probe."""
+    pid = started(child)
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        with pytest.raises(ReadError, match="got none, and it is cancelled"):
+            child.ask("programs", (), 0.1)
+        assert started(child) != pid
+    finally:
+        os.kill(pid, signal.SIGKILL)
+
+
+def test_children_that_do_not_end_are_not_many(tmp_path: Path) -> None:
+    """Stopped, or on a hung disk, they do not see the end of their connection: no fourth starts."""
+    connect = spawn(str(tmp_path / "run"), "--unprivileged")
+    before = children()
+    connections = [connect() for _ in range(3)]
+    assert len(children() - before) == 3
+    with pytest.raises(ChildProcessError, match="earlier probes to end with their connection"):
+        connect()
+    for connection in connections:
+        connection.close()
+    assert reaped(0)
+    connect().close()
+    assert reaped(0)
+
+
+@pytest.mark.skipif(not os.access("/dev/kmsg", os.R_OK), reason="needs a '/dev/kmsg' to read")
+def test_the_kernels_messages_reach_the_daemon(child: Client) -> None:
+    """What the daemon may not open comes opened."""
+    descriptor = child.kernel_log(DEADLINE_SECONDS)
+    try:
+        assert os.readlink(f"/proc/self/fd/{descriptor}") == "/dev/kmsg"
+        assert not os.get_blocking(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@pytest.fixture(scope="module")
+def probe(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Probe]:
+    """A probe that serves all that comes."""
+    one = Probe(tmp_path_factory.mktemp("p"))
+    one.program("smartctl", "echo well")
+    one.start()
+    yield one
+    one.close()
+
+
+@pytest.fixture(scope="module")
+def daemon(probe: Probe) -> Iterator[Client]:
+    """The daemon beside the strange one."""
+    client = Client(at(str(probe._path)), time.monotonic)
+    yield client
+    assert client.close(DEADLINE_SECONDS)
+
+
+IDENTIFIERS = st.integers(-2, 3) | st.sampled_from([2**63 - 1, -(2**63) + 1])
+WORDS = st.one_of(
+    st.sampled_from(
+        [
+            *("smartctl", "-V", "-a", "--json=c", "/dev/sda", "/dev/../etc/shadow", "/", "/srv"),
+            *("/proc/1/fd", "", "\0", "\n", "\udcff", "\ud800", "..", "-", "x" * 5000),
+        ]
+    ),
+    st.text(max_size=10),
+)
+REQUESTS = st.builds(
+    Request,
+    IDENTIFIERS,
+    st.sampled_from(
+        ["run", "tasks", "journal", "newest", "statvfs", "kmsg", "programs", "scan", "\udcff", ""]
+    ),
+    st.lists(WORDS, max_size=3).map(tuple) | st.just(("smartctl", "-V")),
+    st.sampled_from([1e-300, 0.001, 5.0, 600.0]),
+    st.sampled_from([1, 50, MOST_REPLY_BYTES]),
+)
+TALK: st.SearchStrategy[Message] = st.one_of(REQUESTS, REQUESTS, st.builds(Cancel, IDENTIFIERS))
+
+
+@given(st.lists(TALK, max_size=12), st.integers(200, 9000))
+@settings(max_examples=60)
+def test_strange_requests_are_answered_once_each_and_the_daemon_is_served(
+    probe: Probe, daemon: Client, said: list[Message], piece_bytes: int
+) -> None:
+    """Numbers twice, verbs of nobody, paths of any text, limits of nothing, in pieces of any size.
+
+    Each request has one answer, and nothing more is said.
+    """
+    talk, log = probe.connect(), len(probe.text())
+    whole = b"".join(encode(message) for message in said)
+    for start in range(0, len(whole), piece_bytes):
+        talk.stream.sendall(whole[start : start + piece_bytes])
+    asked = [message.identifier for message in said if isinstance(message, Request)]
+    assert sorted(talk.answer().identifier for _ in asked) == sorted(asked)
+    talk.stream.shutdown(socket.SHUT_WR)
+    with pytest.raises(EOFError):
+        talk.receive()
+    for descriptor in talk.descriptors:
+        os.close(descriptor)
+    talk.stream.close()
+    value = json.loads(daemon.ask("run", ("smartctl", "-V"), DEADLINE_SECONDS))
+    assert value["stdout"] == "well\n"
+    assert "Traceback" not in probe.text()[log:]
+
+
+def test_a_daemon_of_another_version_is_told_apart(probe: Probe) -> None:
+    """After an upgrade without a restart: the old side sees the end, the log has both numbers."""
+    talk = probe.connect(greet=False)
+    talk.send(Hello(version=2))
+    assert talk.closed()
+    probe.until(lambda: "expected version 1, got 2" in probe.text(), "a line of the log")
