@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import shutil
@@ -16,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.journald import private_journald
 
+from iowarden.collectors import kernel_journal, newest
 from iowarden.daemon.probe import verbs
 from iowarden.daemon.probe.protocol import MOST_REPLY_BYTES
 
@@ -205,7 +207,9 @@ def test_the_newest_and_the_oldest_file_are_told(tmp_path: Path) -> None:
         "oldest": {"name": "b", "bytes": 2, "realtime_seconds": 100.0},
         "truncated": False,
     }
-    assert json.loads(json.dumps(found)) == found
+    assert newest.from_json(json.dumps(found)) == newest.Listing(
+        3, newest.File("a\udcff", 0, 300.0), newest.File("b", 2, 100.0), truncated=False
+    )
 
 
 def test_an_empty_directory_has_no_newest_file(tmp_path: Path) -> None:
@@ -341,6 +345,8 @@ def test_a_kernel_message_is_told_with_its_time_and_device(tmp_path: Path) -> No
         "subsystem": "block",
     }
     assert (found["gap"], found["more"]) == (False, False)
+    (message,) = kernel_journal.from_json(json.dumps(found)).messages
+    assert dataclasses.asdict(message) == entry
     assert verbs.refusal("journal", (found["cursor"],)) == ""
 
 

@@ -1,0 +1,89 @@
+"""Kernel messages of a time when nobody looked: from the journal, by the probe.
+
+Source: systemd.journal-fields(7), what journald adds to a line of '/dev/kmsg'.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from iowarden.collectors.answer import field, number, optional
+from iowarden.collectors.vocabulary import ParseError
+
+if TYPE_CHECKING:
+    from iowarden.collectors.files import Root
+
+DEADLINE_SECONDS = 60.0
+"""A large journal on a disk that is at work: seconds; nobody waits for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A line of the kernel. The same line of '/dev/kmsg' has its boot, its time and its text."""
+
+    cursor: str
+    realtime_seconds: float
+    """When journald took it: late at boot, and while its disk hung."""
+    monotonic_seconds: float
+    """The kernel's own time stamp."""
+    boot_id: str
+    """As '/proc/sys/kernel/random/boot_id'."""
+    priority: int | None
+    """0 (emergency) to 7 (debug). Source: syslog(3)."""
+    message: str
+    device: str | None
+    """'b8:0' a block device, 'c1:3', 'n2' an interface, '+scsi:0:0:0:0' by subsystem and name."""
+    subsystem: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Messages:
+    """Some messages, in the journal's order."""
+
+    messages: tuple[Message, ...]
+    gap: bool
+    """What was there may be lost: deleted, or damaged."""
+    more: bool
+    """Ask again from `cursor`."""
+    cursor: str
+    """Of the last; as it was asked for, where there is none."""
+
+
+def read_messages(root: Root, cursor: str = "") -> Messages:
+    """Ask for what came after a cursor; '': for the last day.
+
+    Errors: AbsentError (no probe), ReadError (no journal), ParseError.
+    """
+    return from_json(root.ask("journal", cursor, deadline_seconds=DEADLINE_SECONDS))
+
+
+def from_json(text: str) -> Messages:
+    """Return what the probe answers to 'journal'. Errors: ParseError."""
+    try:
+        found = json.loads(text)
+        return Messages(
+            tuple(_message(each) for each in field(list, found, "entries")),
+            field(bool, found, "gap"),
+            field(bool, found, "more"),
+            field(str, found, "cursor"),
+        )
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
+        raise ParseError(
+            f"probe 'journal': expected messages as JSON, got {text[:80]!r}:"
+            f" {type(error).__name__}: {error}"
+        ) from None
+
+
+def _message(found: Any) -> Message:  # noqa: ANN401 - whatever the probe sent
+    return Message(
+        cursor=field(str, found, "cursor"),
+        realtime_seconds=number(found, "realtime_seconds"),
+        monotonic_seconds=number(found, "monotonic_seconds"),
+        boot_id=field(str, found, "boot_id"),
+        priority=optional(int, found, "priority"),
+        message=field(str, found, "message"),
+        device=optional(str, found, "device"),
+        subsystem=optional(str, found, "subsystem"),
+    )

@@ -1,0 +1,78 @@
+"""The newest and the oldest file of a directory that root has listed: backups, archived logs.
+
+Source: readdir(3), stat(2): regular files that lie directly in it, by st_mtime.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from iowarden.collectors.answer import field, number
+from iowarden.collectors.vocabulary import ParseError
+
+if TYPE_CHECKING:
+    from iowarden.collectors.files import Root
+
+DEADLINE_SECONDS = 60.0
+"""A million names of which none is in memory take a disk minutes; then it is no answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A regular file. Units: bytes; Unix time of its last change, which a program may set."""
+
+    name: str
+    size_bytes: int
+    realtime_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What lies in a directory. `newest` and `oldest` are None where there is no file."""
+
+    files: int
+    newest: File | None
+    oldest: File | None
+    truncated: bool
+    """There are more names than were looked at."""
+
+
+def read_listing(root: Root, path: str) -> Listing:
+    """Ask for the files in a directory.
+
+    Errors: AbsentError (no probe), ReadError (not listed for the probe, not there), ParseError.
+    """
+    return from_json(root.ask("newest", path, deadline_seconds=DEADLINE_SECONDS))
+
+
+def from_json(text: str) -> Listing:
+    """Return what the probe answers to 'newest'. Errors: ParseError."""
+    try:
+        found = json.loads(text)
+        listing = Listing(
+            files=field(int, found, "entries"),
+            newest=_file(found["newest"]),
+            oldest=_file(found["oldest"]),
+            truncated=field(bool, found, "truncated"),
+        )
+        if (listing.files > 0, listing.files > 0) != (
+            listing.newest is not None,
+            listing.oldest is not None,
+        ):
+            raise ValueError("files without a newest and an oldest, or the other way round")
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
+        raise ParseError(
+            f"probe 'newest': expected files as JSON, got {text[:80]!r}:"
+            f" {type(error).__name__}: {error}"
+        ) from None
+    return listing
+
+
+def _file(found: Any) -> File | None:  # noqa: ANN401 - whatever the probe sent
+    if found is None:
+        return None
+    return File(
+        field(str, found, "name"), field(int, found, "bytes"), number(found, "realtime_seconds")
+    )
