@@ -156,7 +156,7 @@ def look(root: Root) -> Tasks:
 
     To be run as root, where it may be killed: a task that executes a program from a disk that hangs
     holds the lock that 'stack' and 'io' want (kernel, fs/exec.c, exec_update_lock).
-    A task that ends meanwhile is left out. Errors: AbsentError, ReadError, ParseError.
+    A task that ends or wakes meanwhile is left out. Errors: AbsentError, ReadError, ParseError.
     """
     waiting = [status for status in _statuses(root) if status.state == "D"]
     waiting.sort(key=lambda status: (status.kernel, status.start_ticks, status.pid))
@@ -275,18 +275,18 @@ def _status(root: Root, directory: str, process: int) -> _Status | None:
 
 
 def _task(root: Root, status: _Status) -> Task | None:
-    """Return a task with what it waits for, None where it has ended."""
+    """Return a task with what it waits for, None where it has ended or waits no more."""
     channel = (_read(root, f"{status.directory}/wchan") or "").strip()
     stack = _functions(_read(root, f"{status.directory}/stack") or "")
     done = _io(_read(root, f"{_DIRECTORY}/{status.process}/io") or "")
     again = _status(root, status.directory, status.process)
-    if again is None or again.start_ticks != status.start_ticks:
-        return None
+    if again is None or (again.start_ticks, again.state) != (status.start_ticks, "D"):
+        return None  # what was read of it may be of another wait, or of another task
     return Task(
         pid=status.pid,
         start_ticks=status.start_ticks,
         command=status.command,
-        wait_channel="" if channel == "0" else channel,  # awake meanwhile, or not for us to see
+        wait_channel="" if channel == "0" else channel,  # not for us to see
         stack=stack,
         read_bytes=done.get("read_bytes"),
         write_bytes=done.get("write_bytes"),

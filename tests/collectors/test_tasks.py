@@ -137,8 +137,9 @@ def test_a_task_that_ends_while_it_is_looked_at_is_left_out(tmp_path: Path) -> N
     assert look(root) == Tasks(())
 
 
-def test_the_number_of_a_task_that_ended_may_be_another_one(tmp_path: Path) -> None:
-    """Between two reads 812 ended and another 812 began: neither is told with the other's wait."""
+@pytest.mark.parametrize("later", [("sh", "D", 6), ("dd", "S", 5)], ids=["another", "awake"])
+def test_what_is_told_of_a_task_is_of_one_wait(tmp_path: Path, later: tuple[str, str, int]) -> None:
+    """Between two reads 812 ended and another 812 began, or it woke and waits for its terminal."""
     directory = tmp_path / "proc/812"
     directory.mkdir(parents=True)
     for name, text in (("stat", status(812, "dd", "D", start=5)), ("wchan", "rq_qos_wait")):
@@ -146,7 +147,8 @@ def test_the_number_of_a_task_that_ended_may_be_another_one(tmp_path: Path) -> N
 
     def replaced(path: str, _: bytes) -> None:
         if path == "/proc/812/wchan":
-            (directory / "stat").write_text(status(812, "sh", "D", start=6))
+            name, state, start = later
+            (directory / "stat").write_text(status(812, name, state, start=start))
 
     assert look(Root(str(tmp_path), seen=replaced)) == Tasks(())
 
