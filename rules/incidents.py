@@ -234,11 +234,12 @@ def step(  # noqa: PLR0913 - all but two are named where it is called
         elif _outgrown(after, acknowledgement):
             book.events.append(Event(Change.LIFTED, after))
             reason = Reason.WORSE if after.mails else _due(after, now, policy)
+        elif not after.firing and now - after.active_seconds >= policy.all_clear_seconds:
+            book.events.append(Event(Change.LIFTED, after))
+            after = _known_to_the_end(after)
+            reason = _due(after, now, policy)
         else:
-            reason = Reason.ALL_CLEAR if _is_clear(after, now, policy) else None
-            if not after.firing and now - after.active_seconds >= policy.all_clear_seconds:
-                book.events.append(Event(Change.LIFTED, after))
-                after = _known_to_the_end(after)
+            reason = None
         if reason is not None:
             after = _mailed(after, reason, now)
             dues.append(Due(reason, after))
@@ -592,20 +593,12 @@ def _known_to_the_end(incident: Incident) -> Incident:
     )
 
 
-def _is_clear(incident: Incident, now: float, policy: Policy) -> bool:
-    """Whether the all clear is due."""
-    if not _awaits_all_clear(incident):
-        return False
-    # Of what vanished while nobody could read it, nobody can say that it is well.
-    lost = any(m.state is State.UNKNOWN for m in incident.members)
-    return not lost and now - incident.active_seconds >= policy.all_clear_seconds
-
-
 def _due(incident: Incident, now: float, policy: Policy) -> Reason | None:
     """Return why a mail is due now about what nobody acknowledged, or None."""
     active = [m for m in incident.members if (m.cleared_seconds is None) is incident.firing]
     if all(m.silenced for m in active) and (incident.firing or not incident.mails):
         return None  # what was told before gets its all clear
+    quiet = now - incident.active_seconds
     # From the opening, not from the last beginning: what flaps must not start its minute anew.
     waited = now - incident.opened_seconds >= policy.grouping_seconds
     if incident.mails == 0:
@@ -616,7 +609,10 @@ def _due(incident: Incident, now: float, policy: Policy) -> Reason | None:
     if incident.firing and incident.object != incident.mailed_object:
         return Reason.WORSE
     if not incident.firing:
-        return Reason.ALL_CLEAR if _is_clear(incident, now, policy) else None
+        clear = quiet >= policy.all_clear_seconds and _awaits_all_clear(incident)
+        # Of what vanished while nobody could read it, nobody can say that it is well.
+        lost = any(m.state is State.UNKNOWN for m in incident.members)
+        return Reason.ALL_CLEAR if clear and not lost else None
     mailed = incident.mailed_seconds if incident.mailed_seconds is not None else now
     if incident.last_reason in (Reason.ALL_CLEAR, None):
         first = incident.recurrences <= 1

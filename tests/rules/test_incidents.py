@@ -60,6 +60,7 @@ class Machine:
         self.arrival: incidents.Arrival | None = None
         self.said = silences.Silences()
         self.changes: list[str] = []
+        self.opened: list[Severity] = []
         self.threads: list[tuple[str, Reason]] = []
         self.worst: dict[str, Severity] = {}
         """By subject: the worst of what was not silenced."""
@@ -116,6 +117,8 @@ class Machine:
             )
             for event in events:
                 self.changes.append(event.change.value)
+                if event.change is incidents.Change.OPENED:
+                    self.opened.append(event.incident.severity)
                 if event.change is incidents.Change.LIFTED:
                     self.said = silences.lift(self.said, event.incident.identifier)
             for due in dues:
@@ -719,7 +722,7 @@ def test_an_incident_is_opened_by_what_is_told_of_it() -> None:
     host.silence("DeviceStall")
     critical = alert("FileSystemReadOnly", "critical", device="sda", condition="M2")
     assert host.run(5, HANG, critical) == ["opened"]
-    assert host.only().severity is Severity.CRITICAL
+    assert host.opened == [Severity.CRITICAL]
 
 
 def test_a_further_alert_that_is_silenced_is_no_news() -> None:
@@ -771,6 +774,7 @@ def test_a_stall_is_told_with_the_hanging_disk_that_is_not_silenced() -> None:
     assert host.run(120, HANG, other, STALL) == ["opened"]
     assert host.mails[0][2] == "sdb (serial sdb)"
     assert len(host.state.by_key["disk sdb"].members) == 2
+    assert host.run(5, HANG, other, WORSE) == ["worse"]
 
 
 def test_an_acknowledged_incident_says_nothing_until_its_all_clear() -> None:
@@ -850,14 +854,28 @@ def test_what_was_shown_silenced_when_it_was_acknowledged_is_known() -> None:
     assert host.run(2 * HOUR) == ["all clear"]
 
 
+def test_what_was_acknowledged_and_is_lost_is_not_told_as_worse() -> None:
+    """The disk was pulled for good; that it was critical in the end stood on the screen."""
+    host = Machine()
+    critical = alert("DeviceStall", "critical", device="sda", condition="B1")
+    host.run(120, HANG)
+    host.silence("severity=critical", seconds=HOUR)
+    host.run(60, HANG, critical)
+    host.acknowledge("disk sda")
+    host.run(2 * HOUR, HANG, critical)
+    both = [replace(a, state=State.UNKNOWN, unknown_reason="not listed") for a in (HANG, critical)]
+    assert host.run(DAY, *both, step=60) == []
+    assert host.run(2 * HOUR) == []
+    assert host.said.acknowledgements == ()
+
+
 def test_a_further_disk_ends_an_acknowledgement() -> None:
     """The cable of 24 disks was known; the first disk of the next cable is not."""
     host = Machine()
     disks = [disk_alert(n) for n in range(4)]
     host.run(300, *disks)
     host.acknowledge("adapter host3")
-    assert host.run(DAY, *disks, step=60) == []
-    assert host.run(300, *disks[:2]) == []
+    assert host.run(60, *disks[:2]) == []
     assert host.run(60, *disks) == []
     assert host.run(5, *disks, disk_alert(4, since=host.now)) == ["worse"]
     assert host.said.acknowledgements == ()

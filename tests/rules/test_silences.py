@@ -253,9 +253,11 @@ def test_only_one_silence_that_holds_can_be_expired() -> None:
     state = added("A", identifier="abc1")
     state = added("B", identifier="abc2", state=state)
     state = added("C", identifier="d", state=state, for_seconds=1.0)
-    for wrong in ("abc", "d", "", "x"):
+    for wrong in ("abc", "d", "x"):
         with pytest.raises(ValueError, match="iowarden silence list"):
             silences.expire(state, wrong, NOW + 1)
+    with pytest.raises(ValueError, match="iowarden silence list"):
+        silences.expire(added("A"), "", NOW)
     assert silences.expire(state, "abc2", NOW + 1)[1].identifier == "abc2"
 
 
