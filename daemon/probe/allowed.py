@@ -216,8 +216,8 @@ _WORDS = {
     r"|usbcypress|usbjmicron(,p)?(,[01])?|usbprolific|usbsunplus"
     r"|snt(asmedia|realtek)(/sat)?|sntjmicron(/sat)?(,(0x)?[0-9a-f]{1,8})?",
     # Without those that set or reset ('scterc,N', 'sasphy,reset') or forget once they were read.
-    "log": r"(x?error|xselftest)(,\d{1,3})?(,error|,selftest)?|selftest|selective|background"
-    r"|directory(,[gs])?|scttemp(sts|hist)?|scterc|devstat(,\d{1,3})?|defects(,\d{1,5})?|ssd"
+    "log": r"error|xerror(,\d{1,3})?(,error)?|selftest|xselftest(,\d{1,3})?(,selftest)?"
+    r"|selective|background|directory(,[gs])?|scttemp(sts|hist)?|scterc|devstat(,\d{1,3})?|defects(,\d{1,5})?|ssd"
     r"|sataphy|sasphy|envrep|farm|genstats",
     "power": r"(never|sleep|standby|idle)(,\d{1,3}){0,2}",
     "self_test": "short|long|conveyance",
