@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 OWN = "/proc/self/mountinfo"
 PROBE_SECONDS = 5.0
 """A disk that works answers in milliseconds; the others wait behind one that does not."""
+NEXT_PROBE_SECONDS = 1.0
+"""As PROBE_SECONDS, once the probe has failed at one in this run."""
 
 _HIDDEN = frozenset({errno.EACCES, errno.EPERM, errno.ENOENT})
 """Below a directory of mode 0700, or not there in this service's own view of the machine."""
@@ -175,19 +177,22 @@ def read_filesystems(root: Root, enter: Callable[[Hashable], str] = lambda _: ""
     """
     mounts = read_mountinfo(root)
     watched = {mount.mount_point for mount in storage(mounts)}
-    foreign: frozenset[str] | None = None
+    foreign: frozenset[str] = frozenset()
     found: dict[str, Usage | Unread] = {}
+    hidden: list[tuple[Mount, str]] = []
     for mount in visible(mounts):
         if mount.mount_point not in watched and _ignored(mount.mount_point, mount.kind):
             continue
-        if mount.kind == "btrfs" and foreign is None:
+        if mount.kind == "btrfs" and not foreign:
             foreign = _own_numbers(root)
-        reason = enter(identity(mount))
-        found[mount.mount_point] = (
-            unread(mount, reason)
-            if reason
-            else _asked(root, mount, foreign or frozenset(), watched=mount.mount_point in watched)
-        )
+        if reason := enter(identity(mount)):
+            found[mount.mount_point] = unread(mount, reason)
+            continue
+        one, closed = _looked(root, mount, foreign)
+        found[mount.mount_point] = one
+        if closed and isinstance(one, Unread) and mount.mount_point in watched:
+            hidden.append((mount, one.reason))
+    found.update(_asked(root, hidden, foreign, enter))
     return Filesystems(
         usage={p: u for p, u in found.items() if p in watched and isinstance(u, Usage)},
         unread={p: u for p, u in found.items() if p in watched and isinstance(u, Unread)},
@@ -195,24 +200,42 @@ def read_filesystems(root: Root, enter: Callable[[Hashable], str] = lambda _: ""
     )
 
 
-def _asked(root: Root, mount: Mount, foreign: frozenset[str], *, watched: bool) -> Usage | Unread:
-    """Return what the kernel tells of a mount; if it is `watched` and hidden, tells the probe."""
-    hidden = True
+def _looked(root: Root, mount: Mount, foreign: frozenset[str]) -> tuple[Usage | Unread, bool]:
+    """Return what the kernel tells this user of a mount, and whether it is hidden from him."""
     try:
         found = parse_statvfs(root.statvfs(mount.mount_point), mount, foreign)
     except (AbsentError, ReadError) as error:
-        found = unread(mount, str(error))
-        hidden = isinstance(error.__cause__, OSError) and error.__cause__.errno in _HIDDEN
-    if isinstance(found, Usage) or not (watched and hidden):
-        return found
-    try:
-        answer = root.ask("statvfs", mount.mount_point, deadline_seconds=PROBE_SECONDS)
-    except AbsentError:  # no probe
-        return found
-    except ReadError as error:
-        # Our own error stays the last: node_exporter's label has its words.
-        return unread(mount, f"{error}; the probe was asked because {found.reason}")
-    return parse_statvfs(_text(answer, mount), mount, foreign)
+        cause = error.__cause__
+        return unread(mount, str(error)), isinstance(cause, OSError) and cause.errno in _HIDDEN
+    return found, isinstance(found, Unread)
+
+
+def _asked(
+    root: Root,
+    hidden: list[tuple[Mount, str]],
+    foreign: frozenset[str],
+    enter: Callable[[Hashable], str],
+) -> Iterator[tuple[str, Usage | Unread]]:
+    """Yield what the probe tells of hidden mounts; nothing where there is no probe.
+
+    `hidden`: each with what this user was told. That stays the last of a reason: node_exporter's
+    label has its words.
+    """
+    seconds = PROBE_SECONDS
+    for mount, because in hidden:
+        if reason := enter(identity(mount)):
+            yield mount.mount_point, unread(mount, reason)
+            continue
+        try:
+            answer = root.ask("statvfs", mount.mount_point, deadline_seconds=seconds)
+        except AbsentError:
+            continue
+        except ReadError as error:
+            seconds = NEXT_PROBE_SECONDS  # mounts of a dead server come in numbers
+            reason = f"{error}; the probe was asked because {because}"
+            yield mount.mount_point, unread(mount, reason)
+        else:
+            yield mount.mount_point, parse_statvfs(_text(answer, mount), mount, foreign)
 
 
 def _text(answer: str, mount: Mount) -> str:

@@ -139,7 +139,10 @@ def test_read_only_is_what_the_host_says() -> None:
 
 
 def test_what_is_not_to_be_asked_is_not(machine: MachineMaker) -> None:
-    """The reader is told of each file system first, the same for two mounts of one."""
+    """The reader is told of each file system first, the same for two mounts of one.
+
+    It is told again of the one that is hidden, before the probe is asked for that.
+    """
     asked: list[Hashable] = []
 
     def enter(part: Hashable) -> str:
@@ -147,7 +150,8 @@ def test_what_is_not_to_be_asked_is_not(machine: MachineMaker) -> None:
         return "silent for 12 s" if part == ("8:2", "") else ""
 
     value = read_filesystems(machine(FILES), enter)
-    assert asked == [("8:2", ""), ("0:40", "nas:/data"), ("0:23", ""), ("8:2", "")]
+    nas = ("0:40", "nas:/data")
+    assert asked == [("8:2", ""), nas, ("0:23", ""), ("8:2", ""), nas]
     assert value.unread["/"].reason == "silent for 12 s"
     other = value.others["/export"]
     assert isinstance(other, Unread)
@@ -275,6 +279,18 @@ def test_a_probe_that_fails_leaves_both_reasons(machine: MachineMaker) -> None:
         if name == "node_filesystem_device_error" and labels[0] == ("device", "/dev/sda3")
     )
     assert error == "no such file or directory"
+
+
+def test_a_hidden_mount_where_somebody_hangs_is_not_asked_for(machine: MachineMaker) -> None:
+    """Another thread waits for the probe's answer about that very file system."""
+    files = {**FILES, PATH: MOUNTS + CLOSED, ANSWER: json.dumps({"text": statvfs("8:3")})}
+    told: list[Hashable] = []
+
+    def enter(part: Hashable) -> str:
+        told.append(part)
+        return "silent for 12 s" if told.count(("8:3", "")) == 2 else ""
+
+    assert read_filesystems(machine(files), enter).unread["/srv/closed"].reason == "silent for 12 s"
 
 
 @pytest.mark.parametrize("answer", ["", "[]", "{}", '{"text": 1}', '{"text": ""}', "[" * 100_000])
