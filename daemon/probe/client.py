@@ -634,6 +634,9 @@ def spawn(runtime_directory: str, *options: str) -> Connect:
                     cwd="/",
                     pass_fds=(theirs.fileno(),),
                     start_new_session=True,
+                    # With a user, even our own, it is fork and not vfork: that would suspend us
+                    # until the exec, the interpreter's lock held, and the exec may wait for a disk.
+                    user=os.geteuid(),
                 )
             except OSError:
                 ours.close()
