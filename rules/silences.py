@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 SUBJECT = "subject"
 MOST_SILENCES, MOST_MATCHERS, MOST_CHARACTERS = 1000, 64, 1000
+MOST_PATTERN_CHARACTERS = 10_000
+"""Of all regular expressions: they are read anew with each change, and the loop waits for that."""
 LONGEST_SECONDS = 365 * 86_400.0
 KEPT_SECONDS = 86_400.0
 """What has ended is listed for so long."""
@@ -169,7 +171,7 @@ def finder(state: Silences) -> Callable[[Alert, float], Silence | None]:
 
     It remembers what it found by labels: make one for each state, not for each question.
     """
-    tests = [(silence, _all(silence.matchers)) for silence in state.silences]
+    tests = [(s, _all(s.matchers)) for s in state.silences if s.expired_seconds is None]
     remembered: dict[tuple[Labels, str], tuple[Silence, ...]] = {}
 
     def find(alert: Alert, now: float) -> Silence | None:
@@ -217,6 +219,14 @@ def add(
         message = f"silence: expected 1 second to 365 days, got {for_seconds:g} s"
         raise ValueError(message)
     added = Silence(identifier, matchers, now, math.ceil(for_seconds), _text("reason", reason), who)
+    readable = (*(s for s in state.silences if s.expired_seconds is None), added)
+    patterns = sum(len(m.text) for s in readable for m in s.matchers if "~" in m.operator)
+    if patterns > MOST_PATTERN_CHARACTERS:
+        message = (
+            f"silence: expected regular expressions of {MOST_PATTERN_CHARACTERS} characters in all"
+            f" silences together, got {patterns}; expire some, or match with '='"
+        )
+        raise ValueError(message)
     # What has ended makes room for what holds.
     room = sorted(state.silences, key=lambda s: s.ends_seconds)[-(MOST_SILENCES - 1) :]
     kept = tuple(s for s in state.silences if s in room)
