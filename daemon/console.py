@@ -41,7 +41,7 @@ from iowarden.daemon.words import one_line
 from iowarden.rules.quantity import quantity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Generator, Sequence
 
     from iowarden.daemon.status import MailLine, ProbeLine
     from iowarden.rules.silences import Matcher
@@ -246,7 +246,7 @@ def _ask(arguments: argparse.Namespace, command: str, asked: object = None) -> d
 
 def _exchange(
     path: str, command: str, arguments: object = None, *, follow: bool = False
-) -> Iterator[dict[str, Any]]:
+) -> Generator[dict[str, Any], None, None]:
     """Give what the service says: one answer, and with `follow` what comes after. ServiceError."""
     request = {"command": command, **json.loads(codec.encode(arguments or {}))}
     line = json.dumps(request).encode() + b"\n"

@@ -9,6 +9,7 @@ import os
 import pty
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -40,7 +41,6 @@ from iowarden.daemon.status import (
 from iowarden.rules.silences import Matcher
 
 if TYPE_CHECKING:
-    import socket
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
@@ -166,7 +166,7 @@ def test_a_status_on_a_terminal_says_all_of_it(
     monkeypatch.setenv("TERM", "xterm")
     text = on_a_terminal(monkeypatch, lambda: run("status", *at(service)))
     plain = re.sub(r"\x1b\[[0-9;]*m", "", text)
-    assert "\x1b[1;31mcritical" in text
+    assert text.count("\x1b[1;31mcritical") == 3  # in the first lines, of an incident, an alert
     assert [c for c in plain if not c.isprintable() and c not in "\r\n"] == []
     assert max(map(len, plain.splitlines())) <= 80
     assert "3f2a9c01de" in plain
@@ -288,7 +288,9 @@ def test_a_service_that_hangs_up_is_told(
 ) -> None:
     """It ends, or says half a line, or no JSON, while somebody waits for an answer."""
     path = str(tmp_path / "control.sock")
-    for said in (b"", b'{"answer"', b"hello\n", b"[]\n", b'{"mood": 1}\n'):
+    answers = {b"": "went away", b'{"answer"': "went away"}
+    answers |= dict.fromkeys((b"hi\n", b"[]\n", b'{"mood": 1}\n'), "expected")
+    for said, told in answers.items():
         with control.bind(path) as listener:
             listener.setblocking(True)
 
@@ -302,7 +304,9 @@ def test_a_service_that_hangs_up_is_told(
             speaker.start()
             assert run("status", "--socket", path) == 1
             speaker.join(DEADLINE_SECONDS)
-        assert path in capsys.readouterr().err
+        error = capsys.readouterr().err
+        assert path in error
+        assert told in error
 
 
 def test_a_service_that_says_nothing_is_not_waited_for(
@@ -429,7 +433,11 @@ def following(service: Service) -> subprocess.Popen[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": os.path.dirname(__file__)},
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([os.path.dirname(__file__), *sys.path]),
+            "PYTHONUNBUFFERED": "",  # it would write each line at once, whatever we do
+        },
     )
     assert service.came.wait(DEADLINE_SECONDS)
     assert process.stdout is not None
@@ -447,6 +455,28 @@ def test_who_follows_sees_events_at_once_and_the_end(service: Service) -> None:
         _, said = process.communicate(timeout=DEADLINE_SECONDS)
     assert process.returncode == 1
     assert "went away" in said
+
+
+def test_a_quiet_night_does_not_end_following(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The time limit is for the answer; the first event may come hours later."""
+    monkeypatch.setattr(console, "TIMEOUT_SECONDS", 0.05)
+    monkeypatch.setattr(control, "IDLE_SECONDS", 0.3)
+    service.answers["events"] = {"answer": Events()}
+    lines = console._exchange(service.path, "events", {"follow": True}, follow=True)
+    assert next(lines) == {"answer": {"events": []}}
+    got: list[dict[str, Any]] = []
+    reader = threading.Thread(target=lambda: got.append(next(lines)))
+    reader.start()
+    with socket.socket(socket.AF_UNIX) as silent:
+        silent.connect(service.path)
+        silent.settimeout(DEADLINE_SECONDS)
+        assert silent.recv(1) == b""  # hung up on, long after the limit
+    service.control.publish(EventLine(text="the sun rises"))
+    reader.join(DEADLINE_SECONDS)
+    lines.close()
+    assert [line["event"]["text"] for line in got] == ["the sun rises"]
 
 
 def test_control_c_ends_following_quietly(service: Service) -> None:

@@ -292,6 +292,16 @@ def test_a_follower_gets_each_event_once(service: Service, connect: Callable[[],
     assert is_answered(service, other)
 
 
+def test_who_is_refused_events_may_ask_on(service: Service, connect: Callable[[], Client]) -> None:
+    """Following begins with an answer; after an error the connection is as it was."""
+    client = connect()
+    client.ask("events", follow=True)
+    service.take().reply({"error": "not now"})
+    assert client.line() == {"error": "not now"}
+    service.control.publish({"number": 1})
+    assert is_answered(service, client)
+
+
 def test_a_follower_that_stops_reading_is_dropped(
     service: Service, connect: Callable[[], Client]
 ) -> None:
@@ -391,8 +401,8 @@ def test_no_descriptor_left_is_told_and_survived(
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     free = socket.socket(socket.AF_UNIX)
     free.settimeout(DEADLINE_SECONDS)
-    taken = {int(name) for name in os.listdir("/proc/self/fd")}
-    first_free = min(set(range(max(taken) + 2)) - taken)
+    first_free = os.dup(free.fileno())
+    os.close(first_free)
     resource.setrlimit(resource.RLIMIT_NOFILE, (first_free, limits[1]))
     try:
         free.connect(service.path)
