@@ -391,6 +391,20 @@ def test_a_connection_that_takes_forever_keeps_nobody(peers: Peers) -> None:
         release.set()
 
 
+def test_a_greeting_after_the_deadline_is_too_late(peers: Peers) -> None:
+    """What nobody waits for any more is not started, on a machine that was very slow."""
+    clock = Clock()
+    with a_client(peers.connect, clock=clock) as client:
+        question = asking(client, seconds=3.0)
+        peer = peers.next()
+        clock.now += 4.0
+        peer.greet()
+        with pytest.raises(ReadError, match="by its deadline, got one too late"):
+            question.result()
+        question = asking(client, seconds=3.0)
+        assert peer.request().identifier == 2
+
+
 def test_a_probe_that_hears_and_says_nothing_is_left(peers: Peers) -> None:
     """Without a greeting for 5 s the request fails, long before its own deadline."""
     with a_client(peers.connect, dataclasses.replace(QUICK, hello_seconds=0.0)) as client:
@@ -516,7 +530,19 @@ def test_attempts_become_rarer_while_they_fail(peers: Peers) -> None:
             assert peers.attempts == number
             clock.now += 0.5
         peers.refuse = None
-        assert works(client, peers)
+        question = asking(client)
+        peer = peers.next().greet()
+        peer.answer(peer.request())
+        question.result()
+        peers.refuse = PermissionError(13, "Permission denied")
+        peer.socket.sendall(b"\xff" * 8)
+        assert peer.ended()
+        made = peers.attempts
+        for pause, expected in ((0, "got one of"), (1, "denied"), (1, "denied"), (1, "denied")):
+            clock.now += pause
+            with pytest.raises(ReadError, match=expected):
+                client.ask("tasks", (), 600.0)
+        assert peers.attempts == made + 2  # after 1 s and 2 s more: an answer had come between
 
 
 def test_a_connection_that_nobody_needs_is_closed(peers: Peers) -> None:
@@ -670,6 +696,18 @@ def test_a_kernel_log_that_nobody_waits_for_is_closed(client: Client, peers: Pee
     answer = encode(Answer(peer.request().identifier, Outcome.DONE))
     socket.send_fds(peer.socket, [answer], [writing])
     os.close(writing)
+    assert closed_by_all(reading)
+
+
+def test_the_kernel_log_as_text_leaves_no_descriptor(client: Client, peers: Peers) -> None:
+    """Who asks for the value alone, gets that alone."""
+    question = asking(client, "kmsg")
+    peer = peers.next().greet()
+    reading, writing = os.pipe()
+    answer = encode(Answer(peer.request().identifier, Outcome.DONE))
+    socket.send_fds(peer.socket, [answer], [writing])
+    os.close(writing)
+    assert question.result() == "{}"
     assert closed_by_all(reading)
 
 
