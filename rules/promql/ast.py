@@ -28,12 +28,54 @@ class Number:
 
 
 @dataclass(frozen=True, slots=True)
+class Text:
+    """A string literal, unquoted."""
+
+    value: str
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
 class Selector:
-    """An instant vector selector; `name` is '' where the name is not fixed."""
+    """An instant vector selector, or with a range a range vector's.
+
+    `name` is '' where the name is not fixed. Units: seconds; `at` is the time of the modifier `@`,
+    as a number or as 'start' or 'end' of the query.
+    """
 
     name: str
     matchers: tuple[Matcher, ...]
     """Without the one that fixes the name."""
+    position: int
+    range_seconds: float | None = None
+    offset_seconds: float = 0.0
+    at: float | Literal["start", "end"] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Subquery:
+    """An expression evaluated at each step of a range: `expression[30m:1m]`. Units as above."""
+
+    expression: Node
+    range_seconds: float
+    step_seconds: float | None
+    """None: the default, a rule group's interval."""
+    position: int
+    offset_seconds: float = 0.0
+    at: float | Literal["start", "end"] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregation:
+    """`sum by (device) (expression)`, `quantile without (device) (0.9, expression)`."""
+
+    operator: str
+    expression: Node
+    parameter: Node | None
+    """Of count_values, quantile, topk, bottomk, limitk."""
+    labels: tuple[str, ...]
+    without: bool
+    """Whether `labels` are left out instead of kept."""
     position: int
 
 
