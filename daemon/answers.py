@@ -100,7 +100,7 @@ def _incident(known: Known, found: Incident, kept_back: Mapping[Key, str]) -> st
     said = known.silences.by_incident().get(found.identifier)
     return status.IncidentLine(
         identifier=found.identifier,
-        severity=found.severity.name.lower(),
+        severity=max([found.severity, *(m.severity for m in active)]).name.lower(),
         object=found.object,
         opened_seconds=known.realtime(found.opened_seconds),
         firing=found.firing,

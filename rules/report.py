@@ -59,7 +59,7 @@ def notice(
     incident = due.incident
     members = sorted(
         incident.members,
-        key=lambda m: (m.cleared_seconds is not None, -m.severity, m.since_seconds),
+        key=lambda m: (m.cleared_seconds is not None, m.silenced, -m.severity, m.since_seconds),
     )
     number = incident.mails
     begun = [
@@ -109,13 +109,14 @@ def _summary(reason: Reason, members: Sequence[Member], incident: Incident) -> s
         last = [m for m in members if (m.cleared_seconds or 0.0) >= incident.started_seconds]
         return f"was: {(last or [worst])[0].summary}"
     if reason is Reason.UNREADABLE:
-        silent = next((m for m in members if m.state is State.UNKNOWN), worst)
+        silent = next((m for m in members if m.state is State.UNKNOWN and not m.silenced), worst)
         return silent.unknown or f"can no longer be read: {silent.summary}"
     if reason is Reason.WORSE:  # the news, and a hanging disk before what it causes
         active = [m for m in members if m.cleared_seconds is None] or [worst]
         worst = max(
             active,
             key=lambda m: (
+                not m.silenced,
                 m.told_seconds == incident.mailed_seconds,
                 ("condition", HANGING) in m.labels,
                 m.severity,
@@ -133,6 +134,8 @@ def _happened(member: Member, now: float) -> str:
         return f"{text} (its source can no longer be read)"
     if member.cleared_seconds is not None:
         return f"{text} (over since {quantity('_seconds', now - member.cleared_seconds)})"
+    if member.silenced:
+        return f"{text} (silenced)"
     if member.missed_seconds is not None:
         return f"{text} (has not held for {quantity('_seconds', now - member.missed_seconds)})"
     return text

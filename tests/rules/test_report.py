@@ -63,6 +63,16 @@ def test_the_worst_alert_speaks_first() -> None:
     assert [line.split(",")[0] for line in notice.happened] == ["critical Hung", "warning Slow"]
 
 
+@pytest.mark.parametrize("reason", [Reason.OPENED, Reason.WORSE])
+def test_what_is_silenced_is_listed_and_is_not_the_subject(reason: Reason) -> None:
+    """A warning nobody silenced is what the mail is about, beside something worse that is."""
+    known = member("Hung", Severity.CRITICAL, silenced=True)
+    notice = report.notice(Due(reason, incident(known, member("Slow"))), float, 60.0, (), MACHINE)
+    assert notice.summary == "Slow happens"
+    assert [line.startswith("critical Hung") for line in notice.happened] == [False, True]
+    assert notice.happened[1].endswith("(silenced)")
+
+
 def test_what_is_built_on_the_disk_is_named() -> None:
     """The mirror and the volume on it are what the administrator knows."""
     notice = report.notice(Due(Reason.OPENED, incident(member("Hung"))), float, 0.0, (), MACHINE)
