@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from iowarden.daemon import codec
 from iowarden.daemon.clock import PLAUSIBLE_SECONDS
+from iowarden.daemon.probe.protocol import Stuck
 from iowarden.rules.alerts import Alert
 from iowarden.rules.devices import Devices
 from iowarden.rules.digest import Digest
@@ -37,6 +38,7 @@ class Kept:
     devices: Devices = field(default_factory=Devices)
     digest: Digest = field(default_factory=Digest)
     silences: Silences = field(default_factory=Silences)
+    stuck: tuple[Stuck, ...] = ()
     wall_ahead_seconds: float = 0.0
 
 
@@ -49,6 +51,7 @@ _TYPES: Mapping[str, Any] = {
     "devices": Devices,
     "digest": Digest,
     "silences": Silences,
+    "stuck": tuple[Stuck, ...],
     "wall_ahead_seconds": float,
 }
 

@@ -408,6 +408,7 @@ class Loop:
         before, self._stuck = self._stuck, probe.stuck
         if before != self._stuck:
             self._telling.stuck(before, self._stuck)
+            self._commit([])
 
     def _judge_reading(self, reading: Reading) -> None:
         key = f"source {reading.source}"
@@ -589,6 +590,7 @@ class Loop:
                     devices=self._engine.known_devices(),
                     digest=self._digest,
                     silences=self._desk.said,
+                    stuck=self._stuck,
                     wall_ahead_seconds=self._wall_ahead,
                 ),
                 without=() if learnt else ("signals",),
@@ -624,6 +626,9 @@ class Loop:
         self._engine.recall(before.signals, before.devices)
         self._digest = digest.merged(self._digest, before.digest)
         self._desk.restore(before.silences)
+        if self._parts.probe is not None:
+            self._stuck = before.stuck
+            self._parts.probe.remember(before.stuck)
         self._part_with(gone, now)
         # What was learnt before the file could be read belongs into it.
         self._commit([], learnt=True)

@@ -191,6 +191,13 @@ class Client:
             self._begin = True
             self._notify()
 
+    def remember(self, stuck: tuple[Stuck, ...]) -> None:
+        """Take what was stuck when iowarden ended as still so, until the probe's first greeting."""
+        with self._lock:
+            if not self._connections_total:
+                self.stuck = stuck
+                self._notify()
+
     def ask(self, verb: str, arguments: Sequence[str], deadline_seconds: float) -> str:
         """Return the value of the answer, as JSON.
 
@@ -516,10 +523,11 @@ class Client:
                         f"expected version {VERSION} of the protocol, got {version};"
                         " restart iowarden.service and iowarden-probe.service"
                     )
-                self.stuck, self.programs = stuck, programs
+                with self._lock:  # against `remember`
+                    self.stuck, self.programs = stuck, programs
+                    self._connections_total += 1
                 self.connected, self._up, self.problem = True, True, ""
                 self._absent = False
-                self._connections_total += 1
                 self._busy_at = self._clock()
             case StuckNow(stuck):
                 self.stuck = stuck

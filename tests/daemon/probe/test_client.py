@@ -601,6 +601,25 @@ def test_a_probe_that_ends_while_something_hangs_is_asked_again(
     assert client.stuck == ()
 
 
+def test_what_hung_before_a_restart_hangs_until_the_probe_tells_otherwise(peers: Peers) -> None:
+    """Nobody answers yet, after a restart of iowarden: no all clear until somebody does."""
+    peers.refuse = ConnectionRefusedError(111, "Connection refused")
+    with a_client(peers.connect) as client:
+        client.remember((HUNG,))
+        question = asking(client)
+        with pytest.raises(ReadError):
+            question.result()
+        assert client.stuck == (HUNG,)
+        peers.refuse = None
+        peer = peers.next().greet(Hello())
+        question = asking(client)
+        peer.answer(peer.request())
+        question.result()
+        assert client.stuck == ()
+        client.remember((HUNG,))  # state.db comes late
+        assert client.stuck == ()
+
+
 def test_a_stuck_program_without_a_device_has_no_such_label(client: Client, peers: Peers) -> None:
     """A vendor's program is about a controller; what it printed as its name is made printable."""
     client.begin()
