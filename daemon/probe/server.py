@@ -151,6 +151,7 @@ class Server:
         signal.set_wakeup_fd(self._waker.fileno(), warn_on_full_buffer=False)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_signal)
+        self._on_time()
         while not self._over():
             pause = self._next_at() - time.monotonic()
             for key, _ in self._selector.select(max(pause, 0) if pause < _NEVER else None):
@@ -192,6 +193,7 @@ class Server:
             self._watch(stream, partial(self._serve, taken))
             return
         taken.close()
+        self._stopping |= self._alone()
 
     def _serve(self, each: Connection) -> None:
         """Read from a connection and write to it; whatever goes wrong is the end of it alone."""
@@ -244,7 +246,11 @@ class Server:
         each.close()
         for job in self._jobs(each):
             self._end(job, Outcome.CANCELLED, "nobody waits for it")
-        self._stopping |= self._listener is None and not self._connections
+        self._stopping |= self._alone()
+
+    def _alone(self) -> bool:
+        """Whether nobody is connected, and nobody can be any more."""
+        return self._listener is None and not self._connections
 
     def _send(self, each: Connection, message: Message, descriptor: int = -1) -> None:
         if each.closed:
@@ -563,8 +569,6 @@ class Server:
 
     def _on_time(self) -> None:
         now = time.monotonic()
-        if self._stopping and self._stop_at == _NEVER:
-            self._stop(now)
         for job in tuple(self._waiting):
             if now >= job.until:
                 self._end(job, Outcome.BUSY, self._busy(job))
@@ -585,6 +589,9 @@ class Server:
                 self._watch(self._listener, self._accept)
         if self._connections or self._running or self._left:
             self._busy_at = now
+        # Last: a connection that was dropped just now may have been the only one.
+        if self._stopping and self._stop_at == _NEVER:
+            self._stop(now)
 
     def _late(self, job: _Job, child: Child) -> None:
         """Kill a program at its deadline; give one up that is not gone long after that."""
