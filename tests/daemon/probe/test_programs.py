@@ -467,6 +467,11 @@ def in_an_open_directory(machine: Machine) -> None:
     (machine.root / "usr/sbin").chmod(0o757)
 
 
+def in_an_open_root(machine: Machine) -> None:
+    """Anybody may put another '/usr' in its place."""
+    machine.root.chmod(0o777)
+
+
 def below_an_open_directory(machine: Machine) -> None:
     """Anybody may rename the directory it is in, sticky bit or not."""
     (machine.root / "usr").chmod(0o1777)
@@ -507,7 +512,8 @@ def a_circle(machine: Machine) -> None:
 
 
 UNSAFE: list[Callable[[Machine], None]] = [
-    *(writable_by_group, in_an_open_directory, below_an_open_directory, not_a_program, a_pipe),
+    *(writable_by_group, in_an_open_directory, in_an_open_root, below_an_open_directory),
+    *(not_a_program, a_pipe),
     *(a_link_into_an_open_directory, a_link_through_an_open_directory, a_circle),
 ]
 
@@ -526,7 +532,9 @@ def test_a_program_that_others_may_change_is_refused(
     assert len(programs.changes()) == 1
     assert programs.changes() == []
     assert "smartctl" not in programs.found()
-    assert "smartctl" in machine.programs().problems()
+    again = machine.programs()
+    assert "smartctl" in again.problems()
+    assert again.changes() == []
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root gives files away")
@@ -578,6 +586,7 @@ def test_a_device_that_is_none_is_refused(machine: Machine) -> None:
     machine.at("/dev/sdb").write_text("")
     machine.at("/dev/sdc").mkdir()
     machine.at("/dev/bus/0").mkdir()
+    machine.devices("/dev/bus/1")
     programs = machine.programs()
     for device, got in (
         ("-a /dev/sda", "a symbolic link"),
@@ -585,6 +594,7 @@ def test_a_device_that_is_none_is_refused(machine: Machine) -> None:
         ("-a /dev/sdc", "a file"),
         ("-a /dev/sdd", "'No such file or directory'"),
         ("-a -d megaraid,1 /dev/bus/0", "a file"),
+        ("-a -d megaraid,1 /dev/bus/1", "a file"),
     ):
         with pytest.raises(RefusedError, match=f"expected a device, got {got}.*nothing was run"):
             programs.resolve(["smartctl", *device.split()])
@@ -643,6 +653,8 @@ def test_disks_behind_a_raid_controller_share_it(machine: Machine) -> None:
     assert machine.controllers("smartctl -a -d megaraid,7 /dev/bus/0") == {"host0"}
     assert machine.controllers("smartctl -a -d sat+megaraid,7 /dev/sda") == {"host0"}
     assert machine.controllers("storcli64 /c0 show J") == {"host0"}
+    volume = machine.programs().resolve("smartctl -a -d megaraid,7 /dev/sda".split())
+    assert volume.devices == ()
     assert machine.controllers("smartctl -a -d 3ware,1 /dev/twa1") == {"host2"}
     assert machine.controllers("smartctl -a -d aacraid,3,0,1 /dev/sdb") == {"host3"}
     assert machine.controllers("smartctl -a -d aacraid,9,0,1 /dev/sdb") == {"host3", "host9"}
@@ -713,10 +725,14 @@ def test_no_areca_is_asked_while_smartd_runs(machine: Machine) -> None:
     programs = machine.programs()
     areca = ["cli64 event info", "smartctl -a -d areca,1 /dev/sg2", "smartctl -a /dev/sdc"]
     assert [programs.rival(line.split()) for line in areca] == [""] * 3
-    machine.files({"/proc/812/comm": "smartd\n", "/proc/813/comm": "smartd-helper\n"})
+    machine.files({"/proc/811/comm": "smartd-helper\n"})
+    assert programs.rival(areca[0].split()) == ""
+    machine.files({"/proc/812/comm": "smartd\n"})
     for line in areca:
         assert "'smartd' (process 812)" in programs.rival(line.split())
         with pytest.raises(RefusedError, match="stop it with 'systemctl disable --now smart"):
             programs.resolve(line.split())
     assert programs.resolve("smartctl -a /dev/sda".split()).devices == ("sda",)
     assert programs.rival("tw_cli info".split()) == ""
+    (machine.root / "sys/class/scsi_host/host4/proc_name").write_text("(null)\n")
+    assert "'smartd'" in programs.rival("cli64 event info".split())
