@@ -204,6 +204,8 @@ class Server:
             each.send(now)
             messages = each.receive(now)
             for message in messages or ():
+                if each.closed:  # an answer found it broken: nothing more is done for it
+                    return
                 self._hear(each, message)
             if messages is None:
                 self._drop(each)
@@ -550,6 +552,13 @@ class Server:
 
     def _find_again(self) -> None:
         """Take over what an earlier probe left: kill it again, and see to it until it is gone."""
+        status = os.stat(self._directory)
+        if status.st_uid != os.geteuid() or status.st_mode & 0o022:
+            # Whoever can write there can have any process killed.
+            raise PermissionError(
+                f"'{self._directory}': expected a directory that is root's and writable by nobody"
+                f" else, got owner {status.st_uid} and mode {status.st_mode & 0o7777:04o}"
+            )
         try:
             entries = stuck.read(self._directory, self._boot)
         except (OSError, ValueError) as error:

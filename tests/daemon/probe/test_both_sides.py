@@ -210,3 +210,26 @@ def test_a_daemon_of_another_version_is_told_apart(probe: Probe) -> None:
     talk.send(Hello(version=2))
     assert talk.closed()
     probe.until(lambda: "expected version 1, got 2" in probe.text(), "a line of the log")
+
+
+def test_nothing_is_done_for_who_has_left(probe: Probe, daemon: Client) -> None:
+    """It asks for much at once and is gone: no program runs for nobody, no descriptor stays."""
+    probe.program("arcconf", "exec sleep 1000")
+    pid = probe.process.pid if probe.process else 0
+
+    def held() -> int:
+        daemon.ask("programs", (), DEADLINE_SECONDS)  # all that was said before is dealt with
+        return len(list(Path(f"/proc/{pid}/fd").iterdir()))
+
+    before, log = held(), len(probe.text())
+    for _ in range(20):
+        talk = probe.connect()
+        talk.send(
+            *(Request(number, "scan") for number in range(5)),
+            Request(5, "run", ("arcconf", "list"), 600.0),
+            *(Request(number, "kmsg") for number in range(6, 9)),
+        )
+        talk.stream.close()
+    probe.until(lambda: held() <= before, "the end of what was asked")
+    assert not Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    assert "Traceback" not in probe.text()[log:]
