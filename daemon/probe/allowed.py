@@ -212,10 +212,11 @@ _DEVICES = {
 _WORDS = {
     "json": r"--json(=[cgiosv]{1,6})?|-j",
     "scan": r"--scan(-open)?",
-    "direct": r"auto|ata|scsi|nvme(,(0x)?[0-9a-f]{1,8})?|sat(,auto)?(,1[26])?"
+    "direct": r"auto|ata|scsi|nvme(,0x[0-9a-f]{1,8})?|sat(,auto)?(,1[26])?"
     r"|usbcypress|usbjmicron(,p)?(,[01])?|usbprolific|usbsunplus"
-    r"|snt(asmedia|realtek)(/sat)?|sntjmicron(/sat)?(,(0x)?[0-9a-f]{1,8})?",
+    r"|snt(asmedia|realtek)(/sat)?|sntjmicron(/sat)?(,0x[0-9a-f]{1,8})?",
     # Without those that set or reset ('scterc,N', 'sasphy,reset') or forget once they were read.
+    # 7.3 does not know 'farm' and 'genstats'.
     "log": r"error|xerror(,\d{1,3})?(,error)?|selftest|xselftest(,\d{1,3})?(,selftest)?"
     r"|selective|background|directory(,[gs])?|scttemp(sts|hist)?|scterc|devstat(,\d{1,3})?|defects(,\d{1,5})?|ssd"
     r"|sataphy|sasphy|envrep|farm|genstats",
