@@ -20,6 +20,7 @@ from iowarden.collectors import (
     loadavg,
     md,
     meminfo,
+    monitors,
     mounts,
     numa,
     pressure,
@@ -252,6 +253,14 @@ SOURCES = (
         read=tasks.read_tasks,
         families=tasks.FAMILIES,
         emit=lambda value, _: tasks.emit(value),
+    ),
+    Source(
+        name="monitors",
+        period_seconds=60,
+        may_hang=True,
+        read=monitors.read_monitors,
+        families=monitors.FAMILIES,
+        emit=lambda value, _: monitors.emit(value),
     ),
     Source(
         name="queue",

@@ -50,10 +50,9 @@ PATHS = {
     "queue": "/sys/block",
     "dm": "/sys/block",
     "tasks": "/proc/stat",
+    "monitors": "/proc",
 }
-LISTED = frozenset(
-    {"bdi", "block", "btrfs", "dm", "enclosure", "ext4", "hwmon", "numa", "queue", "scsi"}
-)
+LISTED = frozenset("bdi block btrfs dm enclosure ext4 hwmon monitors numa queue scsi".split())
 """Sources that list a directory first: its path is what PATHS has."""
 TEXTS = [source for source in SOURCES if source.name not in LISTED]
 

@@ -49,6 +49,7 @@ MORE = {
     "/sys/class/enclosure/0:0:0:0/Slot 01/fault": "0\n",
     "/sys/block/dm-0/dm/name": "vg-root\n",
     "/sys/block/dm-0/dm/suspended": "0\n",
+    "/proc/1/comm": "systemd\n",
     "/.probe/tasks": '{"tasks": [], "count": 0}',
     "/run/udev/data/b8:0": "E:ID_SERIAL=abc\nE:ID_PATH=pci-0000:00:1f.2-ata-1\n",
 }

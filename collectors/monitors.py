@@ -1,0 +1,212 @@
+"""Other programs that ask disks and controllers by themselves, beside iowarden.
+
+Known by 'comm' in '/proc', and by the systemd unit in 'cgroup'. Neither hangs when a disk does;
+'cmdline', which may, is never read. Left out, because they disturb nobody: 'mdadm --monitor' reads
+'/proc/mdstat', and udisksd asks disks at SATA only, and after its start none that sleeps.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping  # noqa: TC003 - to be evaluated
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.vocabulary import AbsentError, Family, ReadError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from iowarden.collectors.files import Root
+    from iowarden.collectors.vocabulary import Sample
+
+PROC = "/proc"
+PCI_DRIVERS = "/sys/bus/pci/drivers"
+"""Not 'proc_name' of the SCSI host: arcmsr gives one only since a change of March 2023."""
+
+_UNIT = re.compile(r"[A-Za-z0-9:_.@\\-]+\.service", re.ASCII)
+"""Source: systemd.unit(5). It becomes part of a command that somebody copies."""
+_ADAPTER = re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.ASCII)
+
+_THREEWARE = ("3w-9xxx", "3w-sas", "3w-xxxx")
+
+
+@dataclass(frozen=True, slots=True)
+class Monitor:
+    """A program that asks disks or controllers by itself.
+
+    Fields: `commands` as 'comm' has them, 15 characters at most; `units` tell what a 'java' is;
+    `drivers` are of controllers at which a second program loses answers.
+    """
+
+    name: str
+    commands: tuple[str, ...] = ()
+    units: tuple[str, ...] = ()
+    drivers: tuple[str, ...] = ()
+
+
+KNOWN = (
+    Monitor("smartd", ("smartd",), drivers=("arcmsr",)),
+    # 3ware's guide: an alarm is seen by 3DM or by the CLI, whichever asks first. It says so of the
+    # 8000 and 9000 series; of 3w-sas (9750) that was not checked.
+    Monitor("3dm2", ("3dm2",), drivers=_THREEWARE),
+    Monitor("archttp", ("archttp64", "archttp32", "archttp", "areca_http"), drivers=("arcmsr",)),
+    Monitor(
+        "megaraid-storage-manager",
+        ("mrmonitord",),
+        ("vivaldiframeworkd.service", "mrmonitor.service", "lsi_msm.service"),
+    ),
+    Monitor("lsi-storage-authority", ("LSA",)),
+    Monitor("lsi-snmp", ("lsi_mrdsnmpmain",)),
+    Monitor("openmanage", ("dsm_sa_datamgrd",)),
+    Monitor("hp-storage-agents", ("cmaidad", "cmasasd", "cmascsid")),
+    # The agent's unit is the one that systemd makes of its init script: not seen on a machine.
+    Monitor("adaptec-storage-manager", (), ("stor_tomcat.service", "StorAgnt.service")),
+)
+"""The names are from packages' scripts and process lists of users; only smartd's was seen by us."""
+
+_BY_COMMAND = {command: monitor for monitor in KNOWN for command in monitor.commands}
+_BY_UNIT = {unit: monitor for monitor in KNOWN for unit in monitor.units}
+_SHARED_COMMAND = "java"
+
+FAMILIES = (
+    Family(
+        "iowarden_other_monitor_running",
+        "gauge",
+        "1 while another program that asks disks or controllers by itself runs on this host.",
+    ),
+    Family(
+        "iowarden_other_monitor_pid",
+        "gauge",
+        "Process of such a program; unit is the systemd service it runs in, empty without one.",
+    ),
+    Family(
+        "iowarden_other_monitor_clash",
+        "gauge",
+        "1 while such a program runs beside a controller that cannot serve two.",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A process of such a program; `unit` is '' where it is no service of the system."""
+
+    pid: int
+    unit: str
+
+
+@dataclass(frozen=True, slots=True)
+class Monitors:
+    """What was found in one look.
+
+    Fields: `running` has by the name of a program its oldest process in each unit; `drivers` are
+    those of KNOWN that have a controller.
+    """
+
+    running: Mapping[str, tuple[Process, ...]]
+    drivers: frozenset[str]
+
+
+def parse_unit(text: str) -> str:
+    """Return the system's service a process runs in, from the text of '/proc/PID/cgroup', or ''.
+
+    Source: cgroups(7), 'hierarchy:controllers:path'; systemd's is '0::', or 'name=systemd' in the
+    old layout. A service of a user or within a container is none that 'systemctl' stops: ''.
+    """
+    for line in text.splitlines():
+        _, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
+        name = path.rpartition("/")[2]
+        if (
+            controllers in {"", "name=systemd"}
+            and path.startswith("/system.slice/")
+            and _UNIT.fullmatch(name)
+        ):
+            return name
+    return ""
+
+
+def emit(value: Monitors) -> list[Sample]:
+    """Return the samples of FAMILIES: every program that is known, from the first look on."""
+    samples: list[Sample] = []
+    for monitor in KNOWN:
+        program = ("program", monitor.name)
+        processes = value.running.get(monitor.name, ())
+        runs = float(bool(processes))
+        samples.append(("iowarden_other_monitor_running", (program,), runs))
+        samples += [
+            ("iowarden_other_monitor_pid", (program, ("unit", process.unit)), float(process.pid))
+            for process in processes
+        ]
+        samples += [
+            ("iowarden_other_monitor_clash", (("driver", driver), program), runs)
+            for driver in monitor.drivers
+            if driver in value.drivers
+        ]
+    return samples
+
+
+def read_monitors(root: Root) -> Monitors:
+    """Look at every process once; one that ends meanwhile is left out.
+
+    Limits: one system call more for each process of the host, so not for each second.
+    Errors: AbsentError (also where other users' processes are hidden), ReadError.
+    """
+    processes = [int(name) for name in root.names(PROC) if name.isascii() and name.isdigit()]
+    _require_all_visible(root)
+    running: dict[str, dict[str, Process]] = {}
+    for pid in sorted(processes):
+        command = _text(root, f"{PROC}/{pid}/comm")
+        if command != _SHARED_COMMAND and command not in _BY_COMMAND:
+            continue
+        unit = parse_unit(_text(root, f"{PROC}/{pid}/cgroup"))
+        monitor = _BY_COMMAND.get(command) or _BY_UNIT.get(unit)
+        if monitor is not None:
+            running.setdefault(monitor.name, {}).setdefault(unit, Process(pid, unit))
+    return Monitors(
+        {name: tuple(by_unit.values()) for name, by_unit in running.items()},
+        frozenset(_drivers(root)),
+    )
+
+
+def _require_all_visible(root: Root) -> None:
+    """Refuse to say that nothing runs where only one's own processes are seen.
+
+    Source: kernel, filesystems/proc.rst, hidepid: 1 makes it EPERM, 2 and 4 ENOENT.
+    """
+    path = f"{PROC}/1/comm"
+    try:
+        root.read(path)
+    except (AbsentError, ReadError) as error:
+        if isinstance(error, AbsentError) or isinstance(error.__cause__, PermissionError):
+            message = (
+                f"{error}; expected to see every process, got none but iowarden's own: is '{PROC}'"
+                " mounted with hidepid? See 'findmnt /proc'"
+            )
+            raise AbsentError(message) from error
+        raise
+
+
+def _text(root: Root, path: str) -> str:
+    """Return a file of a process, '' where it has ended. Errors: ReadError."""
+    try:
+        return root.read(path).rstrip("\n")
+    except AbsentError:
+        return ""
+    except ReadError as error:
+        # It ended between open and read. Any other error is no evidence that it does not run.
+        if isinstance(error.__cause__, ProcessLookupError):
+            return ""
+        raise
+
+
+def _drivers(root: Root) -> Iterator[str]:
+    """Yield the drivers to which a controller is bound."""
+    for driver in sorted({driver for monitor in KNOWN for driver in monitor.drivers}):
+        try:
+            names = root.names(f"{PCI_DRIVERS}/{driver}")
+        except AbsentError:
+            continue
+        if any(map(_ADAPTER.fullmatch, names)):
+            yield driver
