@@ -81,6 +81,14 @@ def test_a_real_journal_takes_every_field_and_every_byte() -> None:
     assert (log.lost_total, large["SYSLOG_IDENTIFIER"]) == (0, "iowarden")
 
 
+def test_a_program_of_ours_has_its_own_name_in_the_journal(tmp_path: Path) -> None:
+    """'journalctl -t iowarden-probe' shows what ran as root, and nothing else."""
+    path = tmp_path / "socket"
+    with journal_socket(path) as bound, log_to(path, identifier="iowarden-probe") as log:
+        log.send(journal.TROUBLE, 4, "refused")
+        assert fields(bound.recv(65536))["SYSLOG_IDENTIFIER"] == b"iowarden-probe"
+
+
 def test_a_journal_that_does_not_read_costs_lines_but_no_time(tmp_path: Path) -> None:
     """journald hangs on its disk: `send` returns; later one line says how many were lost."""
     with journal_socket(tmp_path / "socket") as hung, log_to(tmp_path / "socket") as log:
