@@ -468,6 +468,6 @@ def _where(settings: configuration.Config) -> list[str]:
         f"  metrics  curl http://{place}/metrics",
         f"  mail     {mails}" + ("" if server else " (nobody is mailed: set mail.server)"),
         f"  state    {settings.state_directory}/state.db",
-        f"  status   iowarden status --state-directory {settings.state_directory}",
+        f"  status   {sys.argv[0]} status --state-directory {settings.state_directory}",
         "  log      below, and: journalctl -t iowarden -o verbose",
     ]
