@@ -24,8 +24,10 @@ PROC = "/proc"
 PCI_DRIVERS = "/sys/bus/pci/drivers"
 """Not 'proc_name' of the SCSI host: arcmsr gives one only since a change of March 2023."""
 
-_UNIT = re.compile(r"[A-Za-z0-9:_.@\\-]+\.service", re.ASCII)
-"""Source: systemd.unit(5). It becomes part of a command that somebody copies."""
+_UNIT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9:_.@-]*\.service", re.ASCII)
+"""Source: systemd.unit(5), but without what a shell takes for something else: it becomes part of a
+command that somebody copies.
+"""
 _ADAPTER = re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.ASCII)
 
 _THREEWARE = ("3w-9xxx", "3w-sas", "3w-xxxx")
@@ -158,9 +160,12 @@ def read_monitors(root: Root) -> Monitors:
     running: dict[str, dict[str, Process]] = {}
     for pid in sorted(processes):
         command = _text(root, f"{PROC}/{pid}/comm")
-        if command != _SHARED_COMMAND and command not in _BY_COMMAND:
+        if command is None or (command != _SHARED_COMMAND and command not in _BY_COMMAND):
             continue
-        unit = parse_unit(_text(root, f"{PROC}/{pid}/cgroup"))
+        groups = _text(root, f"{PROC}/{pid}/cgroup")
+        if groups is None:
+            continue
+        unit = parse_unit(groups)
         monitor = _BY_COMMAND.get(command) or _BY_UNIT.get(unit)
         if monitor is not None:
             running.setdefault(monitor.name, {}).setdefault(unit, Process(pid, unit))
@@ -188,16 +193,16 @@ def _require_all_visible(root: Root) -> None:
         raise
 
 
-def _text(root: Root, path: str) -> str:
-    """Return a file of a process, '' where it has ended. Errors: ReadError."""
+def _text(root: Root, path: str) -> str | None:
+    """Return a file of a process, None where it has ended. Errors: ReadError."""
     try:
         return root.read(path).rstrip("\n")
     except AbsentError:
-        return ""
+        return None
     except ReadError as error:
         # It ended between open and read. Any other error is no evidence that it does not run.
         if isinstance(error.__cause__, ProcessLookupError):
-            return ""
+            return None
         raise
 
 
