@@ -1,0 +1,7 @@
+"""What goes wrong while an expression is evaluated."""
+
+from __future__ import annotations
+
+
+class EvaluationError(Exception):
+    """An expression that these samples give no answer to, such as an ambiguous match."""

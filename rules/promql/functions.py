@@ -1,0 +1,275 @@
+"""Functions of an instant vector: of each value alone, of labels, and of the order.
+
+Source: Prometheus 3, 'Functions'; arithmetic as Go's package math, which never raises.
+Errors: EvaluationError.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from calendar import monthrange
+from datetime import date
+from typing import TYPE_CHECKING
+
+from iowarden.rules.promql.aggregations import sorted_by_value, with_label
+from iowarden.rules.promql.errors import EvaluationError
+from iowarden.rules.promql.regex import RegexError, compile_anchored
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from iowarden.rules.promql.store import VectorItem
+
+Vector = list["VectorItem"]
+
+_LABEL_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
+_WHOLE = 2.0**52
+"""From here on every float64 is a whole number."""
+_SECONDS_LIMIT = 2.0**63
+_DAY_SECONDS = 86_400
+_ERA_DAYS = 146_097
+"""In 400 years of the Gregorian calendar."""
+_EPOCH_DAY = date(1970, 1, 1).toordinal() - 1
+
+
+# --- one value ---
+
+
+def floor(value: float) -> float:
+    """Return the largest whole number not above the value."""
+    return value if not abs(value) < _WHOLE else math.copysign(float(math.floor(value)), value)
+
+
+def ceil(value: float) -> float:
+    """Return the smallest whole number not below the value; of -0.3 that is -0."""
+    return value if not abs(value) < _WHOLE else math.copysign(float(math.ceil(value)), value)
+
+
+def round_to(value: float, nearest: float = 1.0) -> float:
+    """Return the nearest multiple, ties up; of 0 there is none: NaN."""
+    inverse = 1.0 / nearest if nearest else math.copysign(math.inf, nearest)
+    rounded = floor(value * inverse + 0.5)
+    if inverse:
+        return rounded / inverse
+    if rounded == 0 or math.isnan(rounded):
+        return math.nan
+    return math.copysign(math.inf, rounded) * math.copysign(1.0, inverse)
+
+
+def clamp(value: float, low: float, high: float) -> float:
+    """Return the value, or the bound it passes; no bound may pass the other."""
+    return _maximum(low, _minimum(high, value))
+
+
+def _minimum(left: float, right: float) -> float:
+    """Return Go's math.Min: -Inf wins over NaN, and -0 is less than 0."""
+    if -math.inf in {left, right}:
+        return -math.inf
+    if math.isnan(left) or math.isnan(right):
+        return math.nan
+    if left == right:
+        return left if math.copysign(1.0, left) < 0 else right
+    return min(left, right)
+
+
+def _maximum(left: float, right: float) -> float:
+    """Return Go's math.Max: +Inf wins over NaN, and 0 is more than -0."""
+    return -_minimum(-left, -right)
+
+
+def sign(value: float) -> float:
+    """Return -1, 0 or 1; zeros keep their sign, and NaN stays."""
+    return math.copysign(1.0, value) if value and not math.isnan(value) else value
+
+
+def _tamed(
+    function: Callable[[float], float], *, poles: Mapping[float, float] | None = None
+) -> Callable[[float], float]:
+    """Return a function of Python's math that gives what Go's gives where Python raises.
+
+    `poles` are the places where it tends to an infinity; elsewhere out of its domain it is NaN.
+    What overflows has the sign of its argument, or is positive.
+    """
+    at_poles = poles or {}
+
+    def tamed(value: float) -> float:
+        try:
+            return function(value)
+        except ValueError:
+            return at_poles.get(value, math.nan)
+        except OverflowError:
+            return math.copysign(math.inf, value) if function is math.sinh else math.inf
+
+    return tamed
+
+
+_AT_ZERO = {0.0: -math.inf}
+
+
+# --- parts of a date, in UTC ---
+
+
+def _of_date(part: Callable[[date, int], int]) -> Callable[[float], float]:
+    """Return a function of a Unix time, from one of its date and of the years to add to that.
+
+    Limits: Go leaves it to the processor what NaN and numbers beyond 63 bits become; here NaN.
+    """
+
+    def of_time(value: float) -> float:
+        if not abs(value) < _SECONDS_LIMIT:
+            return math.nan
+        # The calendar repeats itself, weekdays included, after 400 years; `date` has only 9999.
+        eras, day = divmod(int(value) // _DAY_SECONDS + _EPOCH_DAY, _ERA_DAYS)
+        return float(part(date.fromordinal(day + 1), eras * 400))
+
+    return of_time
+
+
+def _of_clock(unit_seconds: int, count: int) -> Callable[[float], float]:
+    def of_time(value: float) -> float:
+        if not abs(value) < _SECONDS_LIMIT:
+            return math.nan
+        return float(int(value) // unit_seconds % count)
+
+    return of_time
+
+
+ELEMENTWISE: Mapping[str, Callable[[float], float]] = {
+    "abs": abs,
+    "acos": _tamed(math.acos),
+    "acosh": _tamed(math.acosh),
+    "asin": _tamed(math.asin),
+    "asinh": math.asinh,
+    "atan": math.atan,
+    "atanh": _tamed(math.atanh, poles={1.0: math.inf, -1.0: -math.inf}),
+    "ceil": ceil,
+    "cos": _tamed(math.cos),
+    "cosh": _tamed(math.cosh),
+    "day_of_month": _of_date(lambda day, _: day.day),
+    "day_of_week": _of_date(lambda day, _: day.isoweekday() % 7),  # Sunday is 0
+    "day_of_year": _of_date(lambda day, _: day.timetuple().tm_yday),
+    "days_in_month": _of_date(lambda day, _: monthrange(day.year, day.month)[1]),
+    "deg": lambda value: value * 180 / math.pi,
+    "exp": _tamed(math.exp),
+    "floor": floor,
+    "hour": _of_clock(3600, 24),
+    "ln": _tamed(math.log, poles=_AT_ZERO),
+    "log10": _tamed(math.log10, poles=_AT_ZERO),
+    "log2": _tamed(math.log2, poles=_AT_ZERO),
+    "minute": _of_clock(60, 60),
+    "month": _of_date(lambda day, _: day.month),
+    "rad": lambda value: value * math.pi / 180,
+    "sgn": sign,
+    "sin": _tamed(math.sin),
+    "sinh": _tamed(math.sinh),
+    "sqrt": _tamed(math.sqrt),
+    "tan": _tamed(math.tan),
+    "tanh": math.tanh,
+    "year": _of_date(lambda day, years: day.year + years),
+}
+"""Functions of each value alone; those of a date take seconds since 1970."""
+
+
+# --- labels and order ---
+
+
+def label_replacer(
+    destination: str, replacement: str, source: str, pattern: str
+) -> Callable[[Vector], Vector]:
+    """Return label_replace with its texts read once; raises for those Prometheus refuses."""
+    if not _LABEL_NAME.fullmatch(destination):
+        raise EvaluationError(
+            f"invalid destination label name in label_replace(): {destination!r};"
+            " expected letters, digits and underscores"
+        )
+    try:
+        fullmatch = compile_anchored(pattern).fullmatch
+    except RegexError as error:
+        raise EvaluationError(
+            f"invalid regular expression in label_replace(): {pattern!r}; {error}"
+        ) from error
+
+    def replaced(items: Vector) -> Vector:
+        result: Vector = []
+        for item in items:
+            match = fullmatch(_label(item, source))
+            if match is not None:
+                text = expand(replacement, match)
+                item = (*with_label(item, destination, text), item[2])  # noqa: PLW2901 - same one
+            result.append(item)
+        return distinct(result)
+
+    return replaced
+
+
+def label_replace(
+    items: Vector, destination: str, replacement: str, source: str, pattern: str
+) -> Vector:
+    """Return elements with a label set from another's text where the pattern matches all of it."""
+    return label_replacer(destination, replacement, source, pattern)(items)
+
+
+def label_join(items: Vector, destination: str, separator: str, sources: Sequence[str]) -> Vector:
+    """Return elements with a label set to the texts of others, joined."""
+    for kind, label in (("destination", destination), *(("source", one) for one in sources)):
+        if not _LABEL_NAME.fullmatch(label):
+            raise EvaluationError(
+                f"invalid {kind} label name in label_join(): {label!r};"
+                " expected letters, digits and underscores"
+            )
+    return distinct(
+        [
+            (
+                *with_label(
+                    item, destination, separator.join([_label(item, one) for one in sources])
+                ),
+                item[2],
+            )
+            for item in items
+        ]
+    )
+
+
+def sort(items: Vector, *, descending: bool) -> Vector:
+    """Return elements by value, NaN last in either direction."""
+    return sorted_by_value(items, descending=descending)
+
+
+def distinct(items: Vector) -> Vector:
+    """Return the vector as it is, unless two elements have the same name and labels."""
+    if len({(name, labels) for name, labels, _ in items}) < len(items):
+        raise EvaluationError("vector cannot contain metrics with the same labelset")
+    return items
+
+
+_REFERENCE = re.compile(r"\$(?:\$|\{(\w+)\}|(\w+))")
+
+
+def expand(replacement: str, match: re.Match[str]) -> str:
+    """Return a replacement with `$1`, `${1}` and `${name}` replaced by the groups of a match.
+
+    Source: Go, package regexp, Expand: a name is as long as possible, one that is no group is
+    empty, a number with a leading zero is a name, `$$` is a dollar, and so is a `$` before what is
+    no name.
+    """
+
+    def group(reference: re.Match[str]) -> str:
+        name = reference[1] or reference[2]
+        if name is None:
+            return "$"
+        if name.isascii() and name.isdecimal() and (name == "0" or name[0] != "0"):
+            number = int(name) if len(name) <= 8 else match.re.groups + 1
+            return (match[number] or "") if number <= match.re.groups else ""
+        return (match[name] or "") if name in match.re.groupindex else ""
+
+    return _REFERENCE.sub(group, replacement)
+
+
+def _label(item: VectorItem, label: str) -> str:
+    if label == "__name__":
+        return item[0]
+    for name, value in item[1]:
+        if name == label:
+            return value
+    return ""
