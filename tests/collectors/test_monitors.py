@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -49,6 +48,17 @@ def running(value: Monitors) -> Mapping[str, tuple[Process, ...]]:
     """Return what runs of a look that found no controller."""
     assert value.drivers == frozenset()
     return value.running
+
+
+@pytest.fixture
+def named() -> Iterator[subprocess.Popen[bytes]]:
+    """Return a process of this machine whose name is Areca's web server's, until its input ends."""
+    script = "echo archttp64 > /proc/$$/comm && echo && read _"
+    child = subprocess.Popen(["sh", "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    with child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"\n"
+        yield child
 
 
 def test_smartd_as_debian_starts_it(machine: MachineMaker) -> None:
@@ -166,31 +176,23 @@ def test_another_error_is_no_sign_that_nothing_runs(name: str, machine: MachineM
         read_monitors(machine(files | {f"/proc/{name}": None}))
 
 
-def test_a_process_that_ended_meanwhile_is_left_out(machine: MachineMaker) -> None:
+def test_a_process_that_ended_meanwhile_is_left_out(
+    machine: MachineMaker, named: subprocess.Popen[bytes]
+) -> None:
     """Its directory is empty, or the kernel says 'No such process' of a file that was opened."""
-    root = machine(INIT | {"/proc/500": None, "/proc/501": None} | process(812, "smartd", SMARTD))
-    ended = os.fork()
-    if ended == 0:
-        os._exit(0)
-    os.waitid(os.P_PID, ended, os.WEXITED | os.WNOWAIT)
-    # A zombie has no memory: newer kernels say ESRCH of this file, older ones show it empty.
-    Path(root.path, "proc/501/comm").symlink_to(f"/proc/{ended}/auxv")
-    assert running(read_monitors(root)).keys() == {"smartd"}
-    os.waitpid(ended, 0)
+    root = machine(INIT | process(501, "") | {"/proc/500": None} | process(812, "smartd", SMARTD))
+    with open(f"/proc/{named.pid}/comm", encoding="utf-8") as file:
+        Path(root.path, "proc/501/comm").unlink()
+        # Opened anew by its number the file is there, although nothing stands behind it.
+        Path(root.path, "proc/501/comm").symlink_to(f"/proc/self/fd/{file.fileno()}")
+        assert running(read_monitors(root)).keys() == {"smartd", "archttp"}
+        named.communicate()
+        with pytest.raises(ProcessLookupError):
+            Path(root.path, "proc/501/comm").read_text()
+        assert running(read_monitors(root)).keys() == {"smartd"}
 
 
 # --- this machine
-
-
-@pytest.fixture
-def named() -> Iterator[subprocess.Popen[bytes]]:
-    """Return a process of this machine whose name is Areca's web server's, until its input ends."""
-    script = "echo archttp64 > /proc/$$/comm && echo && read _"
-    child = subprocess.Popen(["sh", "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    with child:
-        assert child.stdout is not None
-        assert child.stdout.readline() == b"\n"
-        yield child
 
 
 def test_a_process_of_this_machine(named: subprocess.Popen[bytes]) -> None:
