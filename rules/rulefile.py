@@ -13,24 +13,24 @@ from typing import TYPE_CHECKING
 
 import yaml
 
+from iowarden.rules.nodes import Nodes, RuleFileError, compose, is_null, line_and_column, start
 from iowarden.rules.promql.evaluator import Expression, PromqlError, compile_expression
-from iowarden.rules.promql.lexer import duration_seconds
 from iowarden.rules.template import Template, TemplateError, compile_template
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
+
+__all__ = [
+    "MAXIMUM_RULES",
+    "RecordingRule",
+    "Rule",
+    "RuleFileError",
+    "RuleGroup",
+    "parse_rule_file",
+]
 
 MAXIMUM_RULES = 10_000
 """Anchors can repeat a list; this bounds what a small file can ask for."""
-
-
-class RuleFileError(Exception):
-    """A rule file that cannot be loaded; `errors` has all that is wrong with it, in order."""
-
-    def __init__(self, errors: Iterable[str]) -> None:
-        """Keep the messages, each with file, line and column."""
-        self.errors = tuple(errors)
-        super().__init__("\n".join(self.errors))
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,6 @@ class RuleGroup:
 
 _METRIC_NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 _LABEL_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
-_NULL = "tag:yaml.org,2002:null"
 _FILE_KEYS = ("groups",)
 _GROUP_KEYS = ("name", "interval", "limit", "rules")
 _RULE_KEYS = (
@@ -95,156 +94,91 @@ def parse_rule_file(text: str, file: str) -> tuple[RuleGroup, ...]:
 
     Errors: RuleFileError with all that is wrong.
     """
-    reader = _Reader(text, file)
-    try:
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        where = f"{mark.line + 1}:{mark.column + 1}" if mark else "1:1"
-        what = " ".join(part for part in (error.context, error.problem) if part)
-        raise RuleFileError([f"'{file}':{where}: not YAML: {what}"]) from error
-    except yaml.reader.ReaderError as error:
-        line, column = _line_and_column(text, error.position)
-        message = f"'{file}':{line}:{column}: not YAML: {error.reason}"
-        raise RuleFileError([message]) from error
-    except (RecursionError, ValueError) as error:
-        message = f"'{file}':1:1: not YAML: nested too deeply or not valid"
-        raise RuleFileError([message]) from error
-    groups = reader.groups(root) if root is not None else ()
-    if reader.errors:
-        raise RuleFileError(text for _, text in sorted(reader.errors, key=lambda one: one[0]))
+    root = compose(text, file)
+    nodes = Nodes(text, file)
+    groups = _Reader(nodes).groups(root) if root is not None else ()
+    nodes.finish()
     return groups
-
-
-def _line_and_column(text: str, index: int) -> tuple[int, int]:
-    before = text[:index]
-    return before.count("\n") + 1, index - (before.rfind("\n") + 1) + 1
 
 
 class _Reader:
     """Walks the nodes and collects what is wrong, so that all of it is said at once."""
 
-    def __init__(self, text: str, file: str) -> None:
-        self.errors: list[tuple[int, str]] = []
-        self._text = text
-        self._file = file
+    def __init__(self, nodes: Nodes) -> None:
+        self._nodes = nodes
         self._rules = 0
         self._seen: set[tuple[object, ...]] = set()
 
-    def _wrong(self, index: int, message: str) -> None:
-        line, column = _line_and_column(self._text, index)
-        self.errors.append((index, f"'{self._file}':{line}:{column}: {message}"))
-
-    # Shapes.
-
-    def _mapping(
-        self, node: yaml.Node, what: str, known: tuple[str, ...] | None
-    ) -> dict[str, tuple[yaml.Node, yaml.Node]]:
-        """Return a mapping's key and value nodes by key."""
-        result: dict[str, tuple[yaml.Node, yaml.Node]] = {}
-        if not isinstance(node, yaml.MappingNode):
-            if not _is_null(node):
-                self._wrong(_start(node), f"{what}: expected a mapping, got {_kind(node)}")
-            return result
-        for key, value in node.value:
-            if not isinstance(key, yaml.ScalarNode):
-                self._wrong(_start(key), f"{what}: expected a text as key, got {_kind(key)}")
-            elif key.value in result:
-                self._wrong(_start(key), f"{what}: duplicate key {key.value!r}; keep one of them")
-            elif known is not None and key.value not in known:
-                message = f"{what}: unknown key {key.value!r}; known are {', '.join(known)}"
-                self._wrong(_start(key), message)
-            else:
-                result[key.value] = (key, value)
-        return result
-
-    def _sequence(self, node: yaml.Node, what: str) -> list[yaml.Node]:
-        if isinstance(node, yaml.SequenceNode):
-            return list(node.value)
-        if not _is_null(node):
-            self._wrong(_start(node), f"{what}: expected a list, got {_kind(node)}")
-        return []
-
-    def _string(self, node: yaml.Node, what: str) -> str:
-        if isinstance(node, yaml.ScalarNode):
-            return "" if _is_null(node) else str(node.value)
-        self._wrong(_start(node), f"{what}: expected a text, got {_kind(node)}")
-        return ""
-
-    def _duration(self, node: yaml.Node, what: str) -> float:
-        text = self._string(node, what)
-        seconds = 0.0 if text == "0" else duration_seconds(text)
-        if seconds is None and isinstance(node, yaml.ScalarNode):
-            message = f"{what}: expected a duration such as 30s or 1h30m, got {text!r}"
-            self._wrong(_start(node), message)
-        return seconds or 0.0
-
-    # Contents.
-
     def groups(self, root: yaml.Node) -> tuple[RuleGroup, ...]:
-        fields = self._mapping(root, "file", _FILE_KEYS)
-        nodes = self._sequence(fields["groups"][1], "groups") if "groups" in fields else []
+        fields = self._nodes.mapping(root, "file", _FILE_KEYS)
+        nodes = self._nodes.sequence(fields["groups"][1], "groups") if "groups" in fields else []
         names: set[str] = set()
         groups: list[RuleGroup] = []
         for node in nodes:
             group = self._group(node)
             if group.name in names and group.name:
                 message = f"group {group.name!r} is repeated in the same file; rename one of them"
-                self._wrong(_start(node), message)
+                self._nodes.wrong(start(node), message)
             names.add(group.name)
             groups.append(group)
         return tuple(groups)
 
     def _group(self, node: yaml.Node) -> RuleGroup:
-        fields = self._mapping(node, "group", _GROUP_KEYS)
-        name = self._string(fields["name"][1], "group: name") if "name" in fields else ""
+        fields = self._nodes.mapping(node, "group", _GROUP_KEYS)
+        name = self._nodes.string(fields["name"][1], "group: name") if "name" in fields else ""
         if not name:
-            self._wrong(_start(node), "group: expected a name; add 'name:'")
+            self._nodes.wrong(start(node), "group: expected a name; add 'name:'")
         what = f"group {name!r}"
         interval = None
         if "interval" in fields:
-            interval = self._duration(fields["interval"][1], f"{what}: interval") or None
+            interval = self._nodes.duration(fields["interval"][1], f"{what}: interval") or None
         limit = 0
         if "limit" in fields:
             limit_node = fields["limit"][1]
-            text = self._string(limit_node, f"{what}: limit")
+            text = self._nodes.string(limit_node, f"{what}: limit")
             if re.fullmatch(r"[0-9]{1,9}", text, re.ASCII):
                 limit = int(text)
             else:
-                self._wrong(_start(limit_node), f"{what}: limit: expected a number, got {text!r}")
+                self._nodes.wrong(
+                    start(limit_node), f"{what}: limit: expected a number, got {text!r}"
+                )
         rules: list[Rule | RecordingRule] = []
-        nodes = self._sequence(fields["rules"][1], f"{what}: rules") if "rules" in fields else []
+        nodes = (
+            self._nodes.sequence(fields["rules"][1], f"{what}: rules") if "rules" in fields else []
+        )
         for number, rule_node in enumerate(nodes, start=1):
             self._rules += 1
             if self._rules > MAXIMUM_RULES:
-                self._wrong(_start(rule_node), f"more than {MAXIMUM_RULES} rules; split the file")
+                self._nodes.wrong(
+                    start(rule_node), f"more than {MAXIMUM_RULES} rules; split the file"
+                )
                 break
             rule = self._rule(rule_node, f"{what}, rule {number}")
             if rule is not None:
                 rules.append(rule)
-        return RuleGroup(name, interval, limit, tuple(rules), self._file)
+        return RuleGroup(name, interval, limit, tuple(rules), self._nodes.file)
 
     def _rule(self, node: yaml.Node, what: str) -> Rule | RecordingRule | None:
-        before = len(self.errors)
-        fields = self._mapping(node, what, _RULE_KEYS)
+        before = len(self._nodes.errors)
+        fields = self._nodes.mapping(node, what, _RULE_KEYS)
         text = {
-            key: self._string(fields[key][1], f"{what}: {key}")
+            key: self._nodes.string(fields[key][1], f"{what}: {key}")
             for key in ("alert", "record", "expr")
             if key in fields
         }
         alert, record = text.get("alert", ""), text.get("record", "")
         if bool(alert) == bool(record):
             some = "only one of 'record' and 'alert'" if alert else "one of 'record' or 'alert'"
-            self._wrong(_start(node), f"{what}: {some} must be set")
+            self._nodes.wrong(start(node), f"{what}: {some} must be set")
         what = f"{what}, {alert or record!r}" if alert or record else what
         expression = None
         if text.get("expr", "").strip():
             expression = self._expression(fields["expr"][1], f"{what}: expr")
         elif "expr" not in fields or isinstance(fields["expr"][1], yaml.ScalarNode):
-            position = _start(fields["expr"][1] if "expr" in fields else node)
-            self._wrong(position, f"{what}: field 'expr' must be set in rule")
+            position = start(fields["expr"][1] if "expr" in fields else node)
+            self._nodes.wrong(position, f"{what}: field 'expr' must be set in rule")
         wait: dict[str, float] = {
-            key: self._duration(fields[key][1], f"{what}: {key}")
+            key: self._nodes.duration(fields[key][1], f"{what}: {key}")
             for key in ("for", "keep_firing_for")
             if key in fields
         }
@@ -255,11 +189,11 @@ class _Reader:
         else:
             label_templates = self._templates(labels, f"{what}: label")
             annotation_templates = self._templates(annotations, f"{what}: annotation")
-        line, _ = _line_and_column(self._text, _start(node))
+        line, _ = line_and_column(self._nodes.text, start(node))
         rule: Rule | RecordingRule | None = None
         if expression and record:
             plain = tuple(sorted((name, str(value.value)) for name, value in labels))
-            rule = RecordingRule(record, expression, plain, self._file, line)
+            rule = RecordingRule(record, expression, plain, self._nodes.file, line)
         elif expression:
             rule = Rule(
                 alert,
@@ -268,11 +202,11 @@ class _Reader:
                 wait.get("keep_firing_for", 0.0),
                 label_templates,
                 annotation_templates,
-                self._file,
+                self._nodes.file,
                 line,
             )
         self._check_duplicate(node, what, (alert, record, text.get("expr", "").strip()), labels)
-        return rule if len(self.errors) == before else None
+        return rule if len(self._nodes.errors) == before else None
 
     def _check_duplicate(
         self,
@@ -287,7 +221,7 @@ class _Reader:
         """
         identity = (*names, tuple(sorted((name, str(value.value)) for name, value in labels)))
         if identity in self._seen:
-            self._wrong(_start(node), f"{what}: duplicate rule; remove one of the two")
+            self._nodes.wrong(start(node), f"{what}: duplicate rule; remove one of the two")
         self._seen.add(identity)
 
     def _check_recording(
@@ -299,11 +233,11 @@ class _Reader:
     ) -> None:
         if not _METRIC_NAME.fullmatch(record):
             message = f"{what}: invalid recording rule name; expected letters, digits, _ and :"
-            self._wrong(_start(fields["record"][1]), message)
+            self._nodes.wrong(start(fields["record"][1]), message)
         for key in ("for", "keep_firing_for", "annotations"):
             if key in fields and (wait.get(key) or (key == "annotations" and fields[key][1].value)):
                 message = f"{what}: invalid field {key!r} in recording rule; remove it"
-                self._wrong(_start(fields[key][0]), message)
+                self._nodes.wrong(start(fields[key][0]), message)
 
     def _pairs(
         self, fields: dict[str, tuple[yaml.Node, yaml.Node]], key: str, what: str
@@ -312,17 +246,17 @@ class _Reader:
         result: list[tuple[str, yaml.ScalarNode]] = []
         if key not in fields:
             return result
-        pairs = self._mapping(fields[key][1], f"{what}: {key}", None)
+        pairs = self._nodes.mapping(fields[key][1], f"{what}: {key}", None)
         for name, (name_node, value) in pairs.items():
             label = key == "labels"
             if not _LABEL_NAME.fullmatch(name) or (label and name == "__name__"):
                 kind = "label" if label else "annotation"
                 message = f"{what}: invalid {kind} name {name!r}; expected letters, digits and _"
-                self._wrong(_start(name_node), message)
+                self._nodes.wrong(start(name_node), message)
             elif isinstance(value, yaml.ScalarNode):
                 result.append((name, value))
             else:
-                self._string(value, f"{what}: {key}: {name}")  # Says what is wrong.
+                self._nodes.string(value, f"{what}: {key}: {name}")  # Says what is wrong.
         return result
 
     def _expression(self, node: yaml.Node, what: str) -> Expression | None:
@@ -339,7 +273,7 @@ class _Reader:
         result: list[tuple[str, Template]] = []
         for name, node in pairs:
             try:
-                text = "" if _is_null(node) else str(node.value)
+                text = "" if is_null(node) else str(node.value)
                 result.append((name, compile_template(text)))
             except TemplateError as error:
                 self._wrong_inside(node, error, f"{what} {name!r}")
@@ -349,21 +283,7 @@ class _Reader:
         """Report an error at its place in the file, whatever YAML made of the text."""
         lines = str(node.value).split("\n")
         offset = sum(len(line) + 1 for line in lines[: error.line - 1]) + error.column - 1
-        self._wrong(_source_index(self._text, node, offset), f"{what}: {error.message}")
-
-
-def _is_null(node: yaml.Node) -> bool:
-    return isinstance(node, yaml.ScalarNode) and node.tag == _NULL
-
-
-def _start(node: yaml.Node) -> int:
-    return int(node.start_mark.index)
-
-
-def _kind(node: yaml.Node) -> str:
-    if isinstance(node, yaml.ScalarNode):
-        return "a text"
-    return "a list" if isinstance(node, yaml.SequenceNode) else "a mapping"
+        self._nodes.wrong(_source_index(self._nodes.text, node, offset), f"{what}: {error.message}")
 
 
 def _source_index(text: str, node: yaml.Node, offset: int) -> int:
@@ -373,7 +293,7 @@ def _source_index(text: str, node: yaml.Node, offset: int) -> int:
     them in the value is the n-th in the file.
     """
     wanted = sum(not one.isspace() for one in str(node.value)[:offset])
-    begin, end = _start(node), int(node.end_mark.index)
+    begin, end = start(node), int(node.end_mark.index)
     style = node.style if isinstance(node, yaml.ScalarNode) else None
     if style in {"|", ">"}:
         begin = text.find("\n", begin) + 1

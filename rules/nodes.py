@@ -1,0 +1,162 @@
+"""A YAML file as nodes that know their place, so that all that is wrong with it is said at once.
+
+Source: YAML 1.1 as PyYAML composes it. Errors name file, line and column, both from 1.
+Limits: what aliases repeat counts each time, because a small file can ask for gigabytes with them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import yaml
+
+from iowarden.rules.promql.lexer import duration_seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+MOST_CHARACTERS = 20_000_000
+"""Of all nodes that are looked at, each counted as `NODE_CHARACTERS` and its text."""
+NODE_CHARACTERS = 20
+NULL = "tag:yaml.org,2002:null"
+
+
+class RuleFileError(Exception):
+    """A rule file that cannot be loaded; `errors` has all that is wrong with it, in order."""
+
+    def __init__(self, errors: Iterable[str]) -> None:
+        """Keep the messages, each with file, line and column."""
+        self.errors = tuple(errors)
+        super().__init__("\n".join(self.errors))
+
+
+def compose(text: str, file: str) -> yaml.Node | None:
+    """Return the root node of a text; None where it is empty.
+
+    Errors: RuleFileError.
+    """
+    try:
+        return yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        where = f"{mark.line + 1}:{mark.column + 1}" if mark else "1:1"
+        what = " ".join(part for part in (error.context, error.problem) if part)
+        raise RuleFileError([f"'{file}':{where}: not YAML: {what}"]) from error
+    except yaml.reader.ReaderError as error:
+        line, column = line_and_column(text, error.position)
+        message = f"'{file}':{line}:{column}: not YAML: {error.reason}"
+        raise RuleFileError([message]) from error
+    except (RecursionError, ValueError) as error:
+        message = f"'{file}':1:1: not YAML: nested too deeply or not valid"
+        raise RuleFileError([message]) from error
+
+
+def line_and_column(text: str, index: int) -> tuple[int, int]:
+    """Return where an offset into a text is."""
+    before = text[:index]
+    return before.count("\n") + 1, index - (before.rfind("\n") + 1) + 1
+
+
+def is_null(node: yaml.Node) -> bool:
+    """Say whether a node is there without a value."""
+    return isinstance(node, yaml.ScalarNode) and node.tag == NULL
+
+
+def start(node: yaml.Node) -> int:
+    """Return the offset at which a node begins."""
+    return int(node.start_mark.index)
+
+
+class Nodes:
+    """Reads nodes as what they should be, and collects what is wrong with them.
+
+    `what` names a node in messages.
+    """
+
+    def __init__(self, text: str, file: str) -> None:
+        """Begin with a text of which nothing is wrong yet."""
+        self.text = text
+        self.file = file
+        self.errors: list[tuple[int, str]] = []
+        self._characters = 0
+
+    def finish(self) -> None:
+        """Raise RuleFileError with all that was wrong, in the order of the file."""
+        if self.errors:
+            raise RuleFileError(text for _, text in sorted(self.errors, key=lambda one: one[0]))
+
+    def wrong(self, index: int, message: str) -> None:
+        """Note what is wrong at an offset."""
+        self.errors.append((index, f"'{self.file}':{self.place(index)}: {message}"))
+
+    def place(self, index: int) -> str:
+        """Return line and column of an offset."""
+        line, column = line_and_column(self.text, index)
+        return f"{line}:{column}"
+
+    def mapping(
+        self, node: yaml.Node, what: str, known: tuple[str, ...] | None
+    ) -> dict[str, tuple[yaml.Node, yaml.Node]]:
+        """Return a mapping's key and value nodes by key; `known` None: any key will do."""
+        result: dict[str, tuple[yaml.Node, yaml.Node]] = {}
+        self._count(node)
+        if not isinstance(node, yaml.MappingNode):
+            if not is_null(node):
+                self.wrong(start(node), f"{what}: expected a mapping, got {_kind(node)}")
+            return result
+        for key, value in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                self.wrong(start(key), f"{what}: expected a text as key, got {_kind(key)}")
+            elif key.value in result:
+                self.wrong(start(key), f"{what}: duplicate key {key.value!r}; keep one of them")
+            elif known is not None and key.value not in known:
+                message = f"{what}: unknown key {key.value!r}; known are {', '.join(known)}"
+                self.wrong(start(key), message)
+            else:
+                result[key.value] = (key, value)
+        return result
+
+    def sequence(self, node: yaml.Node, what: str) -> list[yaml.Node]:
+        """Return a list's nodes."""
+        self._count(node)
+        if isinstance(node, yaml.SequenceNode):
+            return list(node.value)
+        if not is_null(node):
+            self.wrong(start(node), f"{what}: expected a list, got {_kind(node)}")
+        return []
+
+    def string(self, node: yaml.Node, what: str) -> str:
+        """Return a text; '' for none."""
+        self._count(node)
+        if isinstance(node, yaml.ScalarNode):
+            return "" if is_null(node) else str(node.value)
+        self.wrong(start(node), f"{what}: expected a text, got {_kind(node)}")
+        return ""
+
+    def duration(self, node: yaml.Node, what: str) -> float:
+        """Return a duration's seconds; 0 where it is wrong."""
+        text = self.string(node, what)
+        seconds = 0.0 if text == "0" else duration_seconds(text)
+        if seconds is None and isinstance(node, yaml.ScalarNode):
+            message = f"{what}: expected a duration such as 30s or 1h30m, got {text!r}"
+            self.wrong(start(node), message)
+        return seconds or 0.0
+
+    def _count(self, node: yaml.Node) -> None:
+        content = len(node.value) if isinstance(node, yaml.ScalarNode) else 0
+        if isinstance(node, yaml.CollectionNode):
+            content = NODE_CHARACTERS * len(node.value)
+        self._characters += NODE_CHARACTERS + content
+        if self._characters > MOST_CHARACTERS:
+            message = (
+                f"'{self.file}':{self.place(start(node))}: expected at most"
+                f" {MOST_CHARACTERS // 1_000_000} MB with what aliases repeat, got more;"
+                " use fewer aliases ('*') or split the file"
+            )
+            raise RuleFileError([message])
+
+
+def _kind(node: yaml.Node) -> str:
+    if isinstance(node, yaml.ScalarNode):
+        return "a text"
+    return "a list" if isinstance(node, yaml.SequenceNode) else "a mapping"
