@@ -1,6 +1,8 @@
 """The syntax tree of an expression: what was written, and where.
 
-Source: Prometheus 3, 'Querying basics' and 'Operators'. `position` is an offset into the text.
+Source: Prometheus 3, 'Querying basics' and 'Operators'. Parentheses and unary plus leave no node.
+Units: `position` is an offset into the text, where the node begins with the parentheses around it;
+a binary operation's is its operator's.
 """
 
 from __future__ import annotations
@@ -72,7 +74,7 @@ class Aggregation:
     operator: str
     expression: Node
     parameter: Node | None
-    """Of count_values, quantile, topk, bottomk, limitk."""
+    """Of count_values, quantile, topk and bottomk."""
     labels: tuple[str, ...]
     without: bool
     """Whether `labels` are left out instead of kept."""
@@ -81,7 +83,7 @@ class Aggregation:
 
 @dataclass(frozen=True, slots=True)
 class Negation:
-    """Unary minus; unary plus leaves no trace in the tree."""
+    """Unary minus."""
 
     operand: Node
     position: int
@@ -111,15 +113,39 @@ class Binary:
     matching: Matching
     position: int
     """Of the operator."""
+    start: int
+    """Of the left operand."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A function's call."""
+    """A function's call, with what was left out: `hour()` is `hour(vector(time()))`."""
 
     function: str
     arguments: tuple[Node, ...]
     position: int
 
 
-Node = Number | Selector | Negation | Binary | Call
+Node = Number | Text | Selector | Subquery | Aggregation | Negation | Binary | Call
+
+
+def children(node: Node) -> tuple[Node, ...]:
+    """Return a node's operands, in the order they were written."""
+    match node:
+        case Subquery():
+            return (node.expression,)
+        case Aggregation():
+            operands = (node.parameter, node.expression)
+            return tuple(operand for operand in operands if operand is not None)
+        case Negation():
+            return (node.operand,)
+        case Binary():
+            return (node.left, node.right)
+        case Call():
+            return node.arguments
+    return ()
+
+
+def begin(node: Node) -> int:
+    """Return where a node begins."""
+    return node.start if isinstance(node, Binary) else node.position

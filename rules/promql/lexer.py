@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NoReturn
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-Kind = Literal["identifier", "number", "string", "operator", "end"]
+Kind = Literal["identifier", "number", "duration", "string", "operator", "end"]
 
 
 class PromqlError(Exception):
@@ -29,7 +29,7 @@ class PromqlError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """One word; `value` is a float for a number, and a string's text without quotes and escapes."""
+    """One word; `value` is a number, a duration's seconds, or a string's text."""
 
     kind: Kind
     text: str
@@ -39,7 +39,15 @@ class Token:
 
 _BLANK = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
 _IDENTIFIER = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
-_OPERATOR = re.compile(r"=~|!~|==|!=|<=|>=|[-+*/%^(){}\[\],=<>@]")
+_WORD = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
+_OPERATOR = re.compile(r"==|!=|<=|>=|=(?!~)|[-+*/%^(){\[\],<>@]")
+_OPERATOR_IN_BRACKETS = re.compile(r"[-+*/%^()\[\],:]")
+_OPERATOR_IN_BRACES = re.compile(r"=~|!~|!=|[={},]")
+_STRINGS: Mapping[str, re.Pattern[str]] = {
+    '"': re.compile(r'"(?:[^"\\\n]|\\[^\n])*+"'),
+    "'": re.compile(r"'(?:[^'\\\n]|\\[^\n])*+'"),
+    "`": re.compile(r"`[^`]*+`"),
+}
 _NUMERIC = re.compile(
     r"0[xX][0-9a-zA-Z_.]*|(?:[0-9]|\.[0-9])(?:[0-9a-df-zA-DF-Z_.]|[eE](?:[-+](?=[0-9]))?)*"
 )
@@ -125,12 +133,18 @@ def unquote(literal: str) -> str | None:
 
 
 class Lexer:
-    """Reads one token after the other, so that an error is the first one in the text."""
+    """Reads one token after the other, so that an error is the first one in the text.
+
+    What a character means depends on the brackets around it: in braces a word is a label, in
+    square brackets a colon is an operator and not the beginning of a name.
+    """
 
     def __init__(self, text: str) -> None:
         """Begin at the text's first word."""
         self.text = text
         self._position = 0
+        self._parentheses = 0
+        self._inside: Literal["", "{", "["] = ""
 
     def next(self) -> Token:
         """Return the next token; at the end, again and again, one of kind 'end'."""
@@ -138,26 +152,87 @@ class Lexer:
         blank = _BLANK.match(text, self._position)
         start = self._position = blank.end() if blank else self._position
         if start == len(text):
-            return Token("end", "", "", start)
-        if match := _IDENTIFIER.match(text, start):
+            return self._end()
+        if text[start] in "\"'`":
+            return self._string(start)
+        match self._inside:
+            case "{":
+                return self._in_braces(start)
+            case "[":
+                identifier, operator = _WORD, _OPERATOR_IN_BRACKETS
+            case _:
+                identifier, operator = _IDENTIFIER, _OPERATOR
+        if match := identifier.match(text, start):
             word = match[0]
             if word.lower() in {"inf", "nan"}:
                 return self._token("number", word, float(word), start)
             return self._token("identifier", word, word, start)
         if match := _NUMERIC.match(text, start):
             return self._number(match[0], start)
-        if text[start] in "\"'`":
-            return self._string(start)
-        if match := _OPERATOR.match(text, start):
-            return self._token("operator", match[0], match[0], start)
-        message = f"unexpected character {text[start]!r}"
-        raise position_error(text, start, message)
+        if match := operator.match(text, start):
+            return self._operator(match[0], start)
+        return self._unexpected(start)
+
+    def _fail(self, start: int, message: str) -> NoReturn:
+        raise position_error(self.text, start, message)
+
+    def _end(self) -> Token:
+        if self._inside == "{":
+            self._fail(self._position, "unexpected end of input inside braces; close them with }")
+        if self._parentheses:
+            self._fail(self._position, "unclosed left parenthesis")
+        if self._inside == "[":
+            self._fail(self._position, "unclosed left bracket")
+        return Token("end", "", "", self._position)
+
+    def _unexpected(self, start: int) -> NoReturn:
+        character, following = self.text[start], self.text[start + 1 : start + 2]
+        if character in "=!" and self._inside != "{":
+            what = f"unexpected character after {character!r}: {following!r}"
+            if following == "~":
+                what += "; regular expressions match labels, in braces"
+            self._fail(start, what)
+        where = " inside braces" if self._inside == "{" else ""
+        self._fail(start, f"unexpected character{where}: {character!r}")
 
     def _token(self, kind: Kind, word: str, value: float | str, start: int) -> Token:
         self._position = start + len(word)
         return Token(kind, word, value, start)
 
+    def _in_braces(self, start: int) -> Token:
+        if match := _WORD.match(self.text, start):
+            return self._token("identifier", match[0], match[0], start)
+        match = _OPERATOR_IN_BRACES.match(self.text, start)
+        if match is None:
+            return self._unexpected(start)
+        if match[0] == "}":
+            self._inside = ""
+        return self._token("operator", match[0], match[0], start)
+
+    def _operator(self, word: str, start: int) -> Token:
+        match word:
+            case "{":
+                self._inside = "{"
+            case "[" if self._inside:
+                self._fail(start, "unexpected left bracket '['")
+            case "[":
+                self._inside = "["
+            case "]" if not self._inside:
+                self._fail(start, "unexpected right bracket ']'; expected an operator or the end")
+            case "]":
+                self._inside = ""
+            case "(":
+                self._parentheses += 1
+            case ")" if not self._parentheses:
+                self._fail(
+                    start, "unexpected right parenthesis ')'; expected an operator or the end"
+                )
+            case ")":
+                self._parentheses -= 1
+        return self._token("operator", word, word, start)
+
     def _number(self, word: str, start: int) -> Token:
+        kind: Kind = "number"
         value: float | None
         try:
             if _HEXADECIMAL.fullmatch(word):
@@ -167,30 +242,25 @@ class Lexer:
             elif _DECIMAL.fullmatch(word):
                 value = float(word.replace("_", ""))
             else:
-                value = duration_seconds(word)
+                kind, value = "duration", duration_seconds(word)
         except OverflowError:
             value = float("inf")
         if value is None:
-            message = f"bad number or duration syntax: {word!r}; write 0.5, 1e6, 0x1F, 5m or 1h30m"
-            raise position_error(self.text, start, message)
+            what = f"bad number or duration syntax: {word!r}; write 0.5, 1e6, 0x1F, 5m or 1h30m"
+            self._fail(start, what)
         if value in (float("inf"), float("-inf")):
-            message = f"number {word!r} is out of range; write Inf for infinity"
-            raise position_error(self.text, start, message)
-        return self._token("number", word, value, start)
+            self._fail(start, f"number {word!r} is out of range; write Inf for infinity")
+        return self._token(kind, word, value, start)
 
     def _string(self, start: int) -> Token:
         text = self.text
         quote = text[start]
-        end = start + 1
-        while end < len(text) and text[end] != quote and (quote == "`" or text[end] != "\n"):
-            end += 2 if text[end] == "\\" and quote != "`" else 1
-        if end >= len(text) or text[end] != quote:
-            raise position_error(text, start, f"unterminated string; close it with {quote}")
-        literal = text[start : end + 1]
-        value = unquote(literal)
+        match = _STRINGS[quote].match(text, start)
+        if match is None:
+            kind = "raw" if quote == "`" else "quoted"
+            self._fail(start, f"unterminated {kind} string; close it with {quote}")
+        value = unquote(match[0])
         if value is None:
-            message = (
-                f"invalid escape in string {literal}; write \\\\ for a backslash, or use `...`"
-            )
-            raise position_error(text, start, message)
-        return self._token("string", literal, value, start)
+            what = f"invalid escape in string {match[0]}; write \\\\ for a backslash, or use `...`"
+            self._fail(start, what)
+        return self._token("string", match[0], value, start)

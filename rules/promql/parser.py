@@ -1,19 +1,43 @@
 """The grammar of expressions: text in, syntax tree out, types checked.
 
 Source: Prometheus 3, promql grammar; 'Operators', binary operator precedence.
-Limits: what this version does not evaluate is recognised and refused by name, never approximated:
-string expressions, range selectors, subqueries, offset, @, aggregations, most functions, native
-histograms, quoted names, and all that a plain Prometheus server refuses as experimental.
+Limits: MAXIMUM_LENGTH, MAXIMUM_NESTING. Histograms, names in quotes, and all that a Prometheus
+server refuses unless it is told to accept experimental syntax: refused by name.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, NoReturn
 
-from iowarden.rules.promql.ast import Binary, Call, Matcher, Matching, Negation, Number, Selector
+from iowarden.rules.promql.ast import (
+    Aggregation,
+    Binary,
+    Call,
+    Matcher,
+    Matching,
+    Negation,
+    Number,
+    Selector,
+    Subquery,
+    Text,
+    begin,
+)
 from iowarden.rules.promql.lexer import Lexer, PromqlError, Token, position_error
-from iowarden.rules.promql.regex import RegexError, compile_anchored
+from iowarden.rules.promql.signatures import (
+    AGGREGATIONS,
+    COMPARISONS,
+    EXPERIMENTAL_AGGREGATIONS,
+    EXPERIMENTAL_FUNCTIONS,
+    FUNCTIONS,
+    HISTOGRAM_FUNCTIONS,
+    METRIC_NAME,
+    SET_OPERATORS,
+    check,
+    matches_empty,
+    result_type,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,51 +45,23 @@ if TYPE_CHECKING:
     from iowarden.rules.promql.ast import Node
     from iowarden.rules.promql.lexer import Kind
 
-METRIC_NAME = "__name__"
-COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
-SET_OPERATORS = frozenset({"and", "or", "unless"})
-MAXIMUM_NESTING = 150
-"""Operators, calls and parentheses of one expression: what the tree may need of Python's stack."""
+__all__ = [
+    "COMPARISONS",
+    "METRIC_NAME",
+    "PRECEDENCE",
+    "SET_OPERATORS",
+    "UNARY_PRECEDENCE",
+    "PromqlError",
+    "matches_empty",
+    "parse",
+    "result_type",
+]
 
-Type = Literal["scalar", "instant vector"]
-
-
-@dataclass(frozen=True, slots=True)
-class Signature:
-    """Types of a function's arguments and of its result."""
-
-    arguments: tuple[Type, ...]
-    result: Type
-
-
-_OF_VECTOR = Signature(("instant vector",), "instant vector")
-FUNCTIONS: Mapping[str, Signature] = {
-    "abs": _OF_VECTOR,
-    "absent": _OF_VECTOR,
-    "clamp": Signature(("instant vector", "scalar", "scalar"), "instant vector"),
-    "clamp_max": Signature(("instant vector", "scalar"), "instant vector"),
-    "clamp_min": Signature(("instant vector", "scalar"), "instant vector"),
-    "scalar": Signature(("instant vector",), "scalar"),
-    "time": Signature((), "scalar"),
-    "vector": Signature(("scalar",), "instant vector"),
-}
-_OTHER_FUNCTIONS = frozenset(
-    """absent_over_time acos acosh asin asinh atan atanh avg_over_time ceil changes cos cosh
-    count_over_time day_of_month day_of_week day_of_year days_in_month deg delta deriv
-    double_exponential_smoothing end exp first_over_time floor histogram_avg histogram_count
-    histogram_fraction histogram_quantile histogram_quantiles histogram_stddev histogram_stdvar
-    histogram_sum holt_winters hour idelta increase info irate label_join label_replace
-    last_over_time ln log10 log2 mad_over_time max_of max_over_time min_of min_over_time minute
-    month pi predict_linear present_over_time quantile_over_time rad range rate resets round sgn
-    sin sinh sort sort_by_label sort_by_label_desc sort_desc sqrt start stddev_over_time
-    stdvar_over_time step sum_over_time tan tanh timestamp ts_of_first_over_time
-    ts_of_last_over_time ts_of_max_over_time ts_of_min_over_time year""".split()
-)
-_AGGREGATIONS = frozenset(
-    """avg bottomk count count_values group limit_ratio limitk max min quantile stddev stdvar sum
-    topk""".split()
-)
-_PRECEDENCE: Mapping[str, int] = {
+MAXIMUM_LENGTH = 100_000
+"""Characters of an expression."""
+MAXIMUM_NESTING = 100
+"""Parentheses, calls, signs and powers inside each other: what reading needs of Python's stack."""
+PRECEDENCE: Mapping[str, int] = {
     "or": 1,
     "and": 2,
     "unless": 2,
@@ -78,42 +74,27 @@ _PRECEDENCE: Mapping[str, int] = {
     "atan2": 5,
     "^": 6,
 }
-_UNARY_PRECEDENCE = 5
-_NOT_A_METRIC = frozenset({"bool", "on", "ignoring", "group_left", "group_right", "atan2"})
+UNARY_PRECEDENCE = 5
+_KEYWORDS = frozenset("bool by group_left group_right ignoring offset on without".split())
+_NOT_A_METRIC = frozenset("atan2 bool group_left group_right ignoring on".split())
+_NOT_A_FUNCTION = frozenset({*SET_OPERATORS, "by", "offset", "without"})
+_FILL = frozenset({"fill", "fill_left", "fill_right"})
+_OPERATOR_TEXTS = frozenset({*PRECEDENCE, "=~", "!~", "@"})
+_DURATION_LIMIT_SECONDS = 2**63 / 1e9
+_TIMESTAMP_LIMIT_SECONDS = 2.0**63
 
 
 def parse(text: str) -> Node:
     """Return the tree of an expression.
 
-    Errors: PromqlError for what is not PromQL, and for what this version does not evaluate.
+    Errors: PromqlError for what is not PromQL, and for what is not supported.
     """
-    return _Parser(text).expression_alone()
-
-
-def result_type(node: Node) -> Type:
-    """Return what evaluating a node yields."""
-    match node:
-        case Number():
-            return "scalar"
-        case Selector():
-            return "instant vector"
-        case Negation():
-            return result_type(node.operand)
-        case Call():
-            return FUNCTIONS[node.function].result
-    scalars = result_type(node.left) == result_type(node.right) == "scalar"
-    return "scalar" if scalars else "instant vector"
-
-
-def matches_empty(matcher: Matcher) -> bool:
-    """Return whether a series without the label matches."""
-    match matcher.operator:
-        case "=":
-            return not matcher.value
-        case "!=":
-            return bool(matcher.value)
-    found = compile_anchored(matcher.value).fullmatch("") is not None
-    return found is (matcher.operator == "=~")
+    if len(text) > MAXIMUM_LENGTH:
+        message = f"expected at most {MAXIMUM_LENGTH} characters, got {len(text)}"
+        raise position_error(text, 0, f"{message}; split it into several rules")
+    node = _Parser(text).expression_alone()
+    check(text, node)
+    return node
 
 
 class _Parser:
@@ -130,35 +111,48 @@ class _Parser:
             self._fail(0, "no expression found in input")
         node = self._expression(0)
         if not self._is("end"):
-            self._unexpected("an operator or the end")
+            self._unexpected("", "an operator or the end")
         return node
+
+    # --- tokens ---
 
     def _fail(self, position: int, message: str) -> NoReturn:
         raise position_error(self._text, position, message)
 
-    def _refuse(self, position: int, what: str) -> NoReturn:
-        self._fail(position, f"{what} not supported by this version")
+    def _refuse_experimental(self, position: int, what: str) -> NoReturn:
+        self._fail(position, f"{what} is experimental in Prometheus and not supported")
 
-    def _unexpected(self, expected: str) -> NoReturn:
-        token = self._token
-        got = "end of input" if token.kind == "end" else f"{token.kind} {token.text!r}"
-        self._fail(token.position, f"unexpected {got}; expected {expected}")
+    def _unexpected(self, context: str, expected: str) -> NoReturn:
+        where = f" in {context}" if context else ""
+        self._fail(self._token.position, f"unexpected {self._told()}{where}, expected {expected}")
+
+    def _told(self) -> str:
+        """Return the present token as Prometheus names it."""
+        kind, text = self._token.kind, self._token.text
+        word = text.lower()
+        shown = f'"{text}"' if len(text) <= 10 else f'"{text[:10]}"...'
+        if kind == "end":
+            return "end of input"
+        if word in _OPERATOR_TEXTS:
+            return f"<op:{text}>"
+        if kind == "operator":
+            return shown
+        if word in _KEYWORDS:
+            return f"<{text}>"
+        if word in AGGREGATIONS or word in EXPERIMENTAL_AGGREGATIONS:
+            return f"<aggr:{text}>"
+        return f"{'metric ' if kind == 'identifier' and ':' in text else ''}{kind} {shown}"
 
     def _advance(self) -> Token:
         token = self._token
         self._token = self._lexer.next()
         return token
 
-    def _is(self, kind: Kind) -> bool:
-        return self._token.kind == kind
+    def _is(self, *kinds: Kind) -> bool:
+        return self._token.kind in kinds
 
     def _at(self, operator: str) -> bool:
         return self._token.kind == "operator" and self._token.text == operator
-
-    def _take(self, operator: str, expected: str) -> None:
-        if not self._at(operator):
-            self._unexpected(expected)
-        self._advance()
 
     def _keyword(self) -> str:
         return self._token.text.lower() if self._token.kind == "identifier" else ""
@@ -166,175 +160,39 @@ class _Parser:
     def _deeper(self) -> None:
         self._nesting += 1
         if self._nesting > MAXIMUM_NESTING:
-            self._fail(
-                self._token.position,
-                f"more than {MAXIMUM_NESTING} operators, calls and parentheses; split it",
-            )
+            message = f"more than {MAXIMUM_NESTING} parentheses, calls and signs inside each other"
+            self._fail(self._token.position, f"{message}; split it into several rules")
+
+    # --- operators ---
 
     def _expression(self, lowest: int) -> Node:
         """Read operands joined by operators that bind at least as tightly as `lowest`."""
         left = self._unary()
-        while (precedence := _PRECEDENCE.get(self._token.text.lower(), -1)) >= lowest:
-            if self._token.kind not in {"operator", "identifier"}:
+        while self._is("operator", "identifier"):
+            precedence = PRECEDENCE.get(self._token.text.lower(), -1)
+            if precedence < lowest:
                 break
-            self._deeper()
             token = self._advance()
             operator = token.text.lower()
-            returns_bool, matching, matching_position = self._modifiers()
+            returns_bool, matching = self._modifiers()
+            self._deeper()
             right = self._expression(precedence if operator == "^" else precedence + 1)
-            left = Binary(operator, left, right, returns_bool, matching, token.position)
-            self._check_binary(left, matching_position)
+            self._nesting -= 1
+            left = Binary(
+                operator, left, right, returns_bool, matching, token.position, begin(left)
+            )
         return left
 
-    def _unary(self) -> Node:
-        if not self._at("-") and not self._at("+"):
-            return self._postfix()
-        self._deeper()
-        sign = self._advance()
-        operand = self._expression(_UNARY_PRECEDENCE + 1)
-        return Negation(operand, sign.position) if sign.text == "-" else operand
-
-    def _postfix(self) -> Node:
-        node = self._primary()
-        if self._at("["):
-            inside = self._text[self._token.position :].partition("]")[0]
-            what = "subqueries are" if ":" in inside else "range selectors are"
-            self._refuse(self._token.position, what)
-        if self._at("@"):
-            self._refuse(self._token.position, "the @ modifier is")
-        if self._keyword() in {"offset", "smoothed", "anchored"}:
-            self._refuse(self._token.position, f"the modifier '{self._keyword()}' is")
-        return node
-
-    def _primary(self) -> Node:
-        token = self._token
-        match token.kind:
-            case "number":
-                self._advance()
-                return Number(float(token.value), token.position)
-            case "string":
-                self._refuse(token.position, "strings as expressions are")
-            case "identifier":
-                return self._named()
-        if self._at("("):
-            self._deeper()
-            self._advance()
-            node = self._expression(0)
-            if not self._at(")"):
-                if self._is("end"):
-                    self._fail(token.position, "unclosed left parenthesis")
-                self._unexpected("an operator or ')'")
-            self._advance()
-            return node
-        if not self._at("{"):
-            self._unexpected("an expression")
-        return self._selector("", token.position)
-
-    def _named(self) -> Node:
-        """Read what begins with a word: a metric's name, a call, an aggregation."""
-        word = self._keyword()
-        if word in _NOT_A_METRIC:
-            self._unexpected("an expression")
-        token = self._advance()
-        following = self._keyword()
-        if word in _AGGREGATIONS and (self._at("(") or following in {"by", "without"}):
-            self._refuse(token.position, f"the aggregation '{word}' is")
-        if self._at("("):
-            return self._call(token)
-        return self._selector(token.text, token.position)
-
-    def _call(self, name: Token) -> Node:
-        signature = FUNCTIONS.get(name.text)
-        if signature is None:
-            if name.text in _OTHER_FUNCTIONS:
-                self._refuse(name.position, f"the function '{name.text}' is")
-            self._fail(name.position, f"unknown function with name {name.text!r}")
-        self._deeper()
-        self._advance()
-        arguments: list[Node] = []
-        while not self._at(")"):
-            arguments.append(self._expression(0))
-            if not self._at(")"):
-                self._take(",", "',' or ')'")
-                if self._at(")"):
-                    self._unexpected("an argument")
-        self._advance()
-        expected = signature.arguments
-        if len(arguments) != len(expected):
-            message = f"expected {len(expected)} argument(s) in call to {name.text!r}"
-            self._fail(name.position, f"{message}, got {len(arguments)}")
-        for argument, wanted in zip(arguments, expected, strict=True):
-            if (got := result_type(argument)) != wanted:
-                message = f"expected type {wanted} in call to function {name.text!r}, got {got}"
-                self._fail(argument.position, message)
-        return Call(name.text, tuple(arguments), name.position)
-
-    def _selector(self, name: str, position: int) -> Selector:
-        matchers = self._matchers() if self._at("{") else []
-        if name:
-            for matcher in matchers:
-                if matcher.label == METRIC_NAME:
-                    message = f"metric name must not be set twice: {name!r} or {matcher.value!r}"
-                    self._fail(matcher.position, message)
-            return Selector(name, tuple(matchers), position)
-        if all(matches_empty(matcher) for matcher in matchers):
-            self._fail(position, "vector selector must contain at least one non-empty matcher")
-        for matcher in matchers:
-            if matcher.label == METRIC_NAME and matcher.operator == "=" and matcher.value:
-                rest = tuple(one for one in matchers if one is not matcher)
-                return Selector(matcher.value, rest, position)
-        return Selector("", tuple(matchers), position)
-
-    def _matchers(self) -> list[Matcher]:
-        self._advance()
-        if self._at("{"):
-            self._refuse(self._token.position, "native histograms are")
-        matchers: list[Matcher] = []
-        while not self._at("}"):
-            matchers.append(self._matcher())
-            if not self._at("}"):
-                self._take(",", "',' or '}'")
-        self._advance()
-        return matchers
-
-    def _matcher(self) -> Matcher:
-        label = self._label("a label's name or '}'")
-        operator = self._token.text
-        if not self._is("operator") or operator not in {"=", "!=", "=~", "!~"}:
-            self._unexpected("one of = != =~ !~")
-        self._advance()
-        if not self._is("string"):
-            self._unexpected("a string in quotes")
-        value = str(self._token.value)
-        if operator in {"=~", "!~"}:
-            try:
-                compile_anchored(value)
-            except RegexError as error:
-                self._fail(self._token.position, str(error))
-        self._advance()
-        return Matcher(label.text, operator, value, label.position)
-
-    def _label(self, expected: str) -> Token:
-        token = self._token
-        if token.kind == "string":
-            self._refuse(token.position, "quoted names are")
-        # A number's kind: `inf` and `nan` are names here.
-        is_name = token.text[:1].isalpha() or token.text[:1] == "_"
-        if token.kind not in {"identifier", "number"} or not is_name or ":" in token.text:
-            self._unexpected(expected)
-        return self._advance()
-
-    def _modifiers(self) -> tuple[bool, Matching, int]:
+    def _modifiers(self) -> tuple[bool, Matching]:
         """Read what may follow a binary operator: bool, on or ignoring, and a grouping."""
         returns_bool = self._keyword() == "bool"
         if returns_bool:
             self._advance()
-        position = self._token.position
         word = self._keyword()
         if word not in {"on", "ignoring"}:
             if word in {"group_left", "group_right"}:
-                self._unexpected("'on' or 'ignoring' before it")
-            return returns_bool, Matching(), -1
+                self._unexpected("", "'on' or 'ignoring' before it")
+            return returns_bool, Matching()
         self._advance()
         labels = self._label_list()
         many: Literal["", "left", "right"] = ""
@@ -344,41 +202,330 @@ class _Parser:
             many = "left" if side == "group_left" else "right"
             self._advance()
             include = self._label_list() if self._at("(") else ()
-        if self._keyword() in {"fill", "fill_left", "fill_right"}:
-            self._refuse(self._token.position, f"the modifier '{self._keyword()}' is")
-        matching = Matching(word == "on", frozenset(labels), many, include)
-        for label in include:
-            if matching.on and label in matching.labels:
-                message = f"label {label!r} must not occur in ON and GROUP clause at once"
-                self._fail(position, message)
-        return returns_bool, matching, position
+        return returns_bool, Matching(word == "on", frozenset(labels), many, include)
 
     def _label_list(self) -> tuple[str, ...]:
-        self._take("(", "'('")
+        if not self._at("("):
+            self._unexpected("grouping opts", '"("')
+        self._advance()
         labels: list[str] = []
         while not self._at(")"):
-            labels.append(self._label("a label's name or ')'").text)
-            if not self._at(")"):
-                self._take(",", "',' or ')'")
+            if self._is("string"):
+                self._refuse_quoted_name()
+            if not self._is("identifier") or ":" in self._token.text:
+                self._unexpected("grouping opts", "label")
+            labels.append(self._advance().text)
+            if self._at(","):
+                self._advance()
+            elif not self._at(")"):
+                self._unexpected("grouping opts", '"," or ")"')
         self._advance()
         return tuple(labels)
 
-    def _check_binary(self, node: Binary, matching_position: int) -> None:
-        operator = node.operator
-        scalars = [result_type(side) == "scalar" for side in (node.left, node.right)]
-        if node.returns_bool and operator not in COMPARISONS:
-            self._fail(node.position, "bool modifier can only be used on comparison operators")
-        if operator in COMPARISONS and all(scalars) and not node.returns_bool:
-            self._fail(node.position, "comparisons between scalars must use BOOL modifier")
-        if operator in SET_OPERATORS and any(scalars):
-            message = f"set operator {operator!r} not allowed in binary scalar expression"
-            self._fail(node.position, message)
-        if operator in SET_OPERATORS and node.matching.many:
-            self._fail(matching_position, f"no grouping allowed for {operator!r} operation")
-        # `1 + on() 2` says nothing that could be lost; Prometheus lets an empty list pass, too.
-        if any(scalars) and (node.matching.labels or node.matching.many):
-            message = "vector matching only allowed between instant vectors"
-            self._fail(matching_position, message)
+    def _refuse_quoted_name(self) -> NoReturn:
+        message = "names in quotes are not supported: all names here are words of a-z, 0-9 and _"
+        self._fail(self._token.position, message)
+
+    def _unary(self) -> Node:
+        if not self._at("-") and not self._at("+"):
+            return self._postfix()
+        sign = self._advance()
+        self._deeper()
+        operand = self._expression(UNARY_PRECEDENCE + 1)
+        self._nesting -= 1
+        if sign.text == "-":
+            return Negation(operand, sign.position)
+        if isinstance(operand, Text | Subquery) or (
+            isinstance(operand, Selector) and operand.range_seconds is not None
+        ):
+            message = (
+                "unary expression only allowed on expressions of type scalar or instant vector"
+            )
+            self._fail(sign.position, message)
+        return _moved(operand, sign.position)
+
+    # --- what follows an operand: [5m], [5m:1m], offset, @ ---
+
+    def _postfix(self) -> Node:
+        in_parentheses = self._at("(")
+        node = self._primary()
+        while True:
+            plain = node if not in_parentheses else None
+            if self._at("["):
+                node = self._range(node, plain)
+                in_parentheses = False
+            elif self._at("@"):
+                node = self._at_modifier(node, plain)
+            elif (word := self._keyword()) == "offset":
+                node = self._offset(node, plain)
+            elif word in {"anchored", "smoothed"}:
+                self._refuse_experimental(self._token.position, f"the modifier '{word}'")
+            else:
+                return node
+
+    def _range(self, node: Node, plain: Node | None) -> Node:
+        bracket = self._advance()
+        range_seconds = self._positive_duration("subquery or range selector", "number or duration")
+        if self._at(":"):
+            self._advance()
+            step_seconds = None
+            if not self._at("]"):
+                expected = 'number or duration or "]"'
+                step_seconds = self._positive_duration("subquery selector", expected)
+            if not self._at("]"):
+                self._unexpected("subquery selector", '"]"')
+            self._advance()
+            return Subquery(node, range_seconds, step_seconds, begin(node))
+        if not self._at("]"):
+            self._unexpected("subquery or range", '":" or "]"')
+        self._advance()
+        if not isinstance(plain, Selector) or plain.range_seconds is not None:
+            message = "ranges only allowed for vector selectors; write [5m:] for a subquery"
+            self._fail(bracket.position, message)
+        if plain.offset_seconds:
+            message = "no offset modifiers allowed before range; write it after the bracket"
+            self._fail(bracket.position, message)
+        if plain.at is not None:
+            message = "no @ modifiers allowed before range; write it after the bracket"
+            self._fail(bracket.position, message)
+        return replace(plain, range_seconds=range_seconds)
+
+    def _positive_duration(self, context: str, expected: str) -> float:
+        position = self._token.position
+        seconds = self._duration(context, expected)
+        if self._is("operator") and self._token.text in PRECEDENCE:
+            self._refuse_experimental(self._token.position, "arithmetic with durations")
+        if seconds <= 0:
+            self._fail(position, "duration must be greater than 0")
+        if seconds < 0.001:
+            self._fail(position, "duration must be at least 1ms")
+        return seconds
+
+    def _duration(self, context: str, expected: str) -> float:
+        """Read a number or duration with its sign. Units: seconds, in whole milliseconds."""
+        position = self._token.position
+        sign = -1 if self._at("-") else 1
+        if self._at("-") or self._at("+"):
+            self._advance()
+        if self._at("(") or self._keyword() in {"step", "range", "min", "max", "min_of", "max_of"}:
+            self._refuse_experimental(self._token.position, "arithmetic with durations")
+        if not self._is("number", "duration"):
+            self._unexpected(context, expected)
+        seconds = sign * float(self._token.value)
+        if not abs(seconds) <= _DURATION_LIMIT_SECONDS:  # NaN, too.
+            self._fail(position, "duration out of range")
+        self._advance()
+        # Rounded to nanoseconds, then cut to milliseconds, as the engine of Prometheus does.
+        return math.trunc(round(seconds * 1e9) / 1e6) / 1000
+
+    def _offset(self, node: Node, plain: Node | None) -> Node:
+        self._advance()
+        seconds = self._duration("offset", "number or duration")
+        if not isinstance(plain, Selector | Subquery):
+            message = (
+                "offset modifier must be preceded by an instant vector selector or range vector"
+                " selector or a subquery"
+            )
+            self._fail(begin(node), message)
+        if plain.offset_seconds:
+            self._fail(plain.position, "offset may not be set multiple times")
+        return replace(plain, offset_seconds=seconds)
+
+    def _at_modifier(self, node: Node, plain: Node | None) -> Node:
+        self._advance()
+        at: float | Literal["start", "end"]
+        if (word := self._keyword()) in {"start", "end"}:
+            at = "start" if word == "start" else "end"
+            self._advance()
+            for parenthesis in "()":
+                if not self._at(parenthesis):
+                    self._unexpected("@", "timestamp")
+                self._advance()
+        else:
+            at = self._timestamp(begin(node))
+        if not isinstance(plain, Selector | Subquery):
+            message = (
+                "@ modifier must be preceded by an instant vector selector or range vector selector"
+                " or a subquery"
+            )
+            self._fail(begin(node), message)
+        if plain.at is not None:
+            self._fail(plain.position, "@ <timestamp> may not be set multiple times")
+        return replace(plain, at=at)
+
+    def _timestamp(self, position: int) -> float:
+        """Read a time. Units: seconds since 1970, in whole milliseconds."""
+        sign = -1 if self._at("-") else 1
+        if self._at("-") or self._at("+"):
+            self._advance()
+        if not self._is("number", "duration"):
+            self._unexpected("@", "timestamp")
+        seconds = sign * float(self._token.value)
+        if not abs(seconds) < _TIMESTAMP_LIMIT_SECONDS:  # NaN, too.
+            self._fail(position, f"timestamp out of bounds for @ modifier: {self._token.text}")
+        self._advance()
+        milliseconds = seconds * 1000
+        return math.copysign(math.floor(abs(milliseconds) + 0.5), milliseconds) / 1000
+
+    # --- operands ---
+
+    def _primary(self) -> Node:
+        token = self._token
+        match token.kind:
+            case "number" | "duration":
+                self._advance()
+                return Number(float(token.value), token.position)
+            case "string":
+                self._advance()
+                return Text(str(token.value), token.position)
+            case "identifier":
+                return self._named()
+        if self._at("("):
+            self._advance()
+            self._deeper()
+            node = self._expression(0)
+            self._nesting -= 1
+            if not self._at(")"):
+                self._unexpected("", "an operator or ')'")
+            self._advance()
+            return _moved(node, token.position)
+        if not self._at("{"):
+            self._unexpected("", "an expression")
+        return self._selector("", token.position)
+
+    def _named(self) -> Node:
+        """Read what begins with a word: a metric's name, a call, an aggregation."""
+        word = self._keyword()
+        if word in _NOT_A_METRIC:
+            self._unexpected("", "an expression")
+        token = self._advance()
+        called = self._at("(")
+        if called or self._keyword() in {"by", "without"}:
+            if word in AGGREGATIONS:
+                return self._aggregation(token, word)
+            if word in EXPERIMENTAL_AGGREGATIONS:
+                self._refuse_experimental(token.position, f"the aggregation '{word}'")
+        if called and word in _FILL:
+            self._refuse_experimental(token.position, f"the modifier '{word}'")
+        if called and word not in _NOT_A_FUNCTION and ":" not in word:
+            return self._call(token)
+        return self._selector(token.text, token.position)
+
+    def _arguments(self, context: str) -> list[Node]:
+        if not self._at("("):
+            self._unexpected(context, '"("')
+        self._advance()
+        self._deeper()
+        arguments: list[Node] = []
+        while not self._at(")"):
+            arguments.append(self._expression(0))
+            comma = self._token
+            if self._at(","):
+                self._advance()
+                if self._at(")"):
+                    self._fail(comma.position, "trailing commas not allowed in function call args")
+            elif not self._at(")"):
+                self._unexpected("", "',' or ')'")
+        self._advance()
+        self._nesting -= 1
+        return arguments
+
+    def _aggregation(self, name: Token, operator: str) -> Aggregation:
+        labels: tuple[str, ...] = ()
+        modifier = self._keyword()
+        if modifier in {"by", "without"}:
+            self._advance()
+            labels = self._label_list()
+        arguments = self._arguments("aggregation")
+        if not modifier and (after := self._keyword()) in {"by", "without"}:
+            modifier = after
+            self._advance()
+            labels = self._label_list()
+        if not arguments:
+            self._fail(name.position, "no arguments for aggregate expression provided")
+        expected = 1 if AGGREGATIONS[operator] is None else 2
+        if len(arguments) != expected:
+            message = "wrong number of arguments for aggregate expression provided"
+            self._fail(name.position, f"{message}, expected {expected}, got {len(arguments)}")
+        return Aggregation(
+            operator=operator,
+            expression=arguments[-1],
+            parameter=arguments[0] if expected == 2 else None,
+            labels=labels,
+            without=modifier == "without",
+            position=name.position,
+        )
+
+    def _call(self, name: Token) -> Call:
+        function, position = name.text, name.position
+        if function in EXPERIMENTAL_FUNCTIONS:
+            self._refuse_experimental(position, f"the function '{function}'")
+        if function in HISTOGRAM_FUNCTIONS:
+            message = f"the function '{function}' is not supported: no histograms are kept here"
+            self._fail(position, f"{message}; leave this rule to a Prometheus server")
+        if function not in FUNCTIONS:
+            self._fail(position, f'unknown function with name "{function}"')
+        arguments = self._arguments("")
+        signature = FUNCTIONS[function]
+        if signature.last == "optional" and len(arguments) == len(signature.arguments) - 1:
+            arguments.append(
+                Number(1.0, position)
+                if function == "round"
+                else Call("vector", (Call("time", (), position),), position)
+            )
+        return Call(function, tuple(arguments), position)
+
+    # --- selectors ---
+
+    def _selector(self, name: str, position: int) -> Selector:
+        matchers = self._matchers() if self._at("{") else []
+        if name:
+            for matcher in matchers:
+                if matcher.label == METRIC_NAME:
+                    message = f'metric name must not be set twice: "{name}" or "{matcher.value}"'
+                    self._fail(position, message)
+            return Selector(name, tuple(matchers), position)
+        for matcher in matchers:
+            if matcher.label == METRIC_NAME and matcher.operator == "=" and matcher.value:
+                rest = tuple(one for one in matchers if one is not matcher)
+                return Selector(matcher.value, rest, position)
+        return Selector("", tuple(matchers), position)
+
+    def _matchers(self) -> list[Matcher]:
+        self._advance()
+        if self._at("{"):
+            self._fail(self._token.position, "native histograms are not supported")
+        matchers: list[Matcher] = []
+        while not self._at("}"):
+            matchers.append(self._matcher())
+            if self._at(","):
+                self._advance()
+            elif not self._at("}"):
+                self._unexpected("label matching", '"," or "}"')
+        self._advance()
+        return matchers
+
+    def _matcher(self) -> Matcher:
+        context = "label matching"
+        if self._is("string"):
+            self._refuse_quoted_name()
+        if not self._is("identifier"):
+            self._unexpected(context, 'identifier or "}"')
+        label = self._advance()
+        operator = self._token.text
+        if not self._is("operator") or operator not in {"=", "!=", "=~", "!~"}:
+            self._unexpected(context, "label matching operator")
+        self._advance()
+        if not self._is("string"):
+            self._unexpected(context, "string")
+        value = str(self._advance().value)
+        return Matcher(label.text, operator, value, label.position)
 
 
-__all__ = ["PromqlError", "parse", "result_type"]
+def _moved(node: Node, position: int) -> Node:
+    """Return a node that begins where a parenthesis or a sign before it does."""
+    return (
+        replace(node, start=position)
+        if isinstance(node, Binary)
+        else replace(node, position=position)
+    )
