@@ -8,12 +8,35 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Mapping
+from array import array
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
-from iowarden.rules.promql.ast import Binary, Call, Negation, Number, Selector
-from iowarden.rules.promql.lexer import PromqlError
+from iowarden.rules.promql import ranges
+from iowarden.rules.promql.aggregations import aggregate, quantile
+from iowarden.rules.promql.ast import (
+    Aggregation,
+    Binary,
+    Call,
+    Negation,
+    Number,
+    Selector,
+    Subquery,
+    Text,
+    children,
+)
+from iowarden.rules.promql.errors import EvaluationError
+from iowarden.rules.promql.functions import (
+    ELEMENTWISE,
+    clamp,
+    distinct,
+    label_join,
+    label_replacer,
+    round_to,
+    sort,
+)
+from iowarden.rules.promql.lexer import PromqlError, position_error
 from iowarden.rules.promql.parser import (
     COMPARISONS,
     METRIC_NAME,
@@ -23,21 +46,57 @@ from iowarden.rules.promql.parser import (
     result_type,
 )
 from iowarden.rules.promql.regex import compile_anchored
-from iowarden.rules.promql.store import Labels, Store, VectorItem
+from iowarden.rules.promql.store import LOOKBACK_SECONDS, Labels, Series, Store, VectorItem
 
 if TYPE_CHECKING:
     from iowarden.rules.promql.ast import Matcher, Matching, Node
 
 __all__ = ["EvaluationError", "Expression", "PromqlError", "Sample", "compile_expression"]
 
+SUBQUERY_STEP_SECONDS = 60.0
+"""Of a subquery that says none, where nobody says otherwise. Source: Prometheus's default."""
+MOST_READS = 20_000_000
+"""Samples that one evaluation may read, and nodes it may evaluate in the steps of subqueries.
+
+It bounds the loop's stall to about two seconds on one slow core.
+"""
+
+
+class _Run:
+    """One evaluation: where it reads, the times `@` names, and how much it may still read."""
+
+    __slots__ = ("end", "found", "left", "start", "step_seconds", "store")
+
+    def __init__(self, store: Store, start: float, end: float, step_seconds: float) -> None:
+        self.store = store
+        self.start = start
+        self.end = end
+        self.step_seconds = step_seconds
+        self.left = MOST_READS
+        self.found: dict[int, _Found] | None = None
+        """Series by selector, found once for all the steps of a subquery."""
+
+    def spend(self, reads: int) -> None:
+        """Count what is read, before it is.
+
+        Errors: EvaluationError where it is too much.
+        """
+        self.left -= reads
+        if self.left < 0:
+            raise EvaluationError(
+                f"too expensive: more than {MOST_READS:,} samples and steps in one evaluation;"
+                " shorten its range, lengthen its step or select less"
+            )
+
+
+_Found = list[tuple[str, Series]]
 Vector = list[VectorItem]
-_VectorFunction = Callable[[Store, float], Vector]
-_ScalarFunction = Callable[[Store, float], float]
+_Row = tuple[str, Labels, "array[float]", "array[float]"]
+_VectorFunction = Callable[[_Run, float], Vector]
+_ScalarFunction = Callable[[_Run, float], float]
+_SeriesFunction = Callable[[_Run], _Found]
+_RowsFunction = Callable[[_Run, float], Iterator[_Row]]
 _Key = Callable[[VectorItem], Labels]
-
-
-class EvaluationError(Exception):
-    """An expression that these samples give no answer to, such as an ambiguous match."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,15 +118,31 @@ class Expression:
     reads_any: bool
     """Whether some selector has no fixed name."""
     retention_seconds: Mapping[str, float]
-    """History needed for each name; 0 where the newest sample is enough."""
+    """History needed for each name; 0 where the newest sample is enough.
+
+    Limits: what `@` with a fixed time asks for depends on when it is evaluated, and is not in it.
+    """
+    any_retention_seconds: float
+    """History needed for each metric that a selector without a fixed name may find."""
     _function: _VectorFunction | _ScalarFunction = field(repr=False, compare=False)
 
-    def evaluate(self, store: Store, at: float) -> list[Sample] | float:
+    def evaluate(
+        self,
+        store: Store,
+        at: float,
+        *,
+        step_seconds: float = SUBQUERY_STEP_SECONDS,
+        start: float | None = None,
+        end: float | None = None,
+    ) -> list[Sample] | float:
         """Return the vector or the scalar at this time.
 
+        `step_seconds` is of subqueries that say none; start and end are those of a query of many
+        times, else this one.
         Errors: EvaluationError.
         """
-        result = self._function(store, at)
+        run = _Run(store, at if start is None else start, at if end is None else end, step_seconds)
+        result = self._function(run, at)
         return [Sample(*item) for item in result] if isinstance(result, list) else result
 
 
@@ -77,29 +152,53 @@ def compile_expression(text: str) -> Expression:
     Errors: PromqlError, with line and column.
     """
     node = parse(text)
-    selectors = list(_selectors(node))
-    names = frozenset(selector.name for selector in selectors if selector.name)
-    scalar = result_type(node) == "scalar"
+    retention: dict[str, float] = {}
+    _retain(node, 0.0, retention)
+    any_seconds = retention.pop("", None)
+    try:
+        kind = result_type(node)
+        if kind not in {"scalar", "instant vector"}:
+            _refuse(node, f"expected an instant vector or a scalar as result, got {kind}")
+        function = _scalar(node) if kind == "scalar" else _vector(node)
+    except _Refused as refused:
+        raise position_error(text, refused.position, str(refused)) from None
     return Expression(
         text=text,
-        names=names,
-        reads_any=any(not selector.name for selector in selectors),
-        retention_seconds=dict.fromkeys(sorted(names), 0.0),
-        _function=_scalar(node) if scalar else _vector(node),
+        names=frozenset(retention),
+        reads_any=any_seconds is not None,
+        retention_seconds=dict(sorted(retention.items())),
+        any_retention_seconds=any_seconds or 0.0,
+        _function=function,
     )
 
 
-def _selectors(node: Node) -> list[Selector]:
-    match node:
-        case Selector():
-            return [node]
-        case Negation():
-            return _selectors(node.operand)
-        case Binary():
-            return _selectors(node.left) + _selectors(node.right)
-        case Call():
-            return [one for argument in node.arguments for one in _selectors(argument)]
-    return []
+class _Refused(Exception):  # noqa: N818 - becomes a PromqlError, which knows the text
+    """An expression that is well-formed, but cannot be evaluated."""
+
+    def __init__(self, position: int, message: str) -> None:
+        super().__init__(message)
+        self.position = position
+
+
+def _refuse(node: Node, message: str) -> NoReturn:
+    raise _Refused(node.position, message)
+
+
+def _retain(node: Node, earlier: float, retention: dict[str, float]) -> None:
+    """Note the history that the selectors of a node need; `earlier` is for how long it is asked."""
+    if isinstance(node, Selector | Subquery):
+        if node.at is not None:  # It does not move with the steps of the subquery around it.
+            earlier = 0.0
+        earlier = max(0.0, earlier + node.offset_seconds + (node.range_seconds or 0.0))
+    if isinstance(node, Selector):
+        needed = earlier + LOOKBACK_SECONDS if earlier else 0.0
+        retention[node.name] = max(needed, retention.get(node.name, 0.0))
+    for part in children(node):
+        _retain(part, earlier, retention)
+
+
+def _size(node: Node) -> int:
+    return 1 + sum(_size(part) for part in children(node))
 
 
 # --- arithmetic as Go's ---
@@ -151,12 +250,6 @@ _COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {
 }
 
 
-def _clamp(value: float, low: float, high: float) -> float:
-    if math.isnan(value) or math.isnan(low) or math.isnan(high):
-        return math.nan
-    return max(low, min(high, value))
-
-
 # --- scalars ---
 
 
@@ -164,27 +257,32 @@ def _scalar(node: Node) -> _ScalarFunction:
     match node:
         case Number():
             constant = node.value
-            return lambda _store, _at: constant
+            return lambda _run, _at: constant
         case Negation():
             operand = _scalar(node.operand)
-            return lambda store, at: -operand(store, at)
+            return lambda run, at: -operand(run, at)
         case Binary():
             left, right = _scalar(node.left), _scalar(node.right)
             test = _COMPARISONS.get(node.operator)
             compute = _ARITHMETIC[node.operator] if test is None else _as_number(test)
-            return lambda store, at: compute(left(store, at), right(store, at))
+            return lambda run, at: compute(left(run, at), right(run, at))
         case Call(function="time"):
-            return lambda _store, at: at
+            return lambda _run, at: at
+        case Call(function="pi"):
+            return lambda _run, _at: math.pi
         case Call(function="scalar"):
             vector = _vector(node.arguments[0])
 
-            def only(store: Store, at: float) -> float:
-                items = vector(store, at)
+            def only(run: _Run, at: float) -> float:
+                items = vector(run, at)
                 return items[0][2] if len(items) == 1 else math.nan
 
             return only
-    message = f"not a scalar: {node!r}"
-    raise TypeError(message)
+    _refuse(node, f"expected a scalar, got {_told(node)}")
+
+
+def _told(node: Node) -> str:
+    return f"the function '{node.function}'" if isinstance(node, Call) else result_type(node)
 
 
 # --- vectors ---
@@ -192,8 +290,10 @@ def _scalar(node: Node) -> _ScalarFunction:
 
 def _vector(node: Node) -> _VectorFunction:
     match node:
-        case Selector():
+        case Selector(range_seconds=None):
             return _selector(node)
+        case Aggregation():
+            return _aggregation(node)
         case Negation():
             return _mapped(node.operand, operator.neg)
         case Call():
@@ -206,8 +306,7 @@ def _vector(node: Node) -> _VectorFunction:
             if node.operator in SET_OPERATORS:
                 return _set_operation(node)
             return _joined(node)
-    message = f"not a vector: {node!r}"
-    raise TypeError(message)
+    _refuse(node, f"expected an instant vector, got {_told(node)}")
 
 
 def _matches(matcher: Matcher) -> Callable[[Labels], bool]:
@@ -235,7 +334,8 @@ def _matches(matcher: Matcher) -> Callable[[Labels], bool]:
     return test
 
 
-def _selector(node: Selector) -> _VectorFunction:
+def _series(node: Selector) -> _SeriesFunction:
+    """Return the function that finds a selector's series, with their names."""
     named = [_matches(one) for one in node.matchers if one.label == METRIC_NAME]
     tests = [_matches(one) for one in node.matchers if one.label != METRIC_NAME]
     matches: Callable[[Labels], bool] | None
@@ -252,17 +352,204 @@ def _selector(node: Selector) -> _VectorFunction:
     def name_matches(name: str) -> bool:
         return all(test(((METRIC_NAME, name),)) for test in named)
 
-    if node.name and name_matches(node.name):
-        fixed = node.name
-        return lambda store, at: store.select(fixed, at, matches)
     if node.name:
-        return lambda _store, _at: []
+        fixed = (node.name,) if name_matches(node.name) else ()
 
-    def select(store: Store, at: float) -> Vector:
-        names = filter(name_matches, sorted(store.names()))
-        return [item for name in names for item in store.select(name, at, matches)]
+    def find(run: _Run) -> _Found:
+        if run.found is not None and (found := run.found.get(id(node))) is not None:
+            run.spend(len(found))
+            return found
+        store = run.store
+        names = fixed if node.name else filter(name_matches, sorted(store.names()))
+        found = []
+        for name in names:
+            run.spend(store.count(name))
+            found += [(name, series) for series in store.series(name, matches)]
+        if run.found is not None:
+            run.found[id(node)] = found
+        return found
+
+    return find
+
+
+def _moment(node: Selector | Subquery) -> _ScalarFunction:
+    """Return the time that `offset` and `@` say."""
+    offset, fixed = node.offset_seconds, node.at
+    match fixed:
+        case None if not offset:
+            return lambda _run, at: at
+        case None:
+            return lambda _run, at: at - offset
+        case "start":
+            return lambda run, _at: run.start - offset
+        case "end":
+            return lambda run, _at: run.end - offset
+    moment = fixed - offset
+    return lambda _run, _at: moment
+
+
+def _selector(node: Selector) -> _VectorFunction:
+    find, moment = _series(node), _moment(node)
+
+    def select(run: _Run, at: float) -> Vector:
+        at = moment(run, at)
+        oldest = at - LOOKBACK_SECONDS
+        items: Vector = []
+        for name, series in find(run):
+            # The newest sample is what nearly every rule wants: no call for it.
+            if oldest < series.timestamp_seconds <= at:
+                if not series.stale:
+                    items.append((name, series.labels, series.value))
+            elif sample := series.sample(at):
+                items.append((name, series.labels, sample[1]))
+        return items
 
     return select
+
+
+def _timestamp(argument: Node) -> _VectorFunction:
+    """Return when the samples of a selector were taken, or for anything else the time it is."""
+    if not isinstance(argument, Selector):
+        vector, mixed = _vector(argument), _mixes_names(argument)
+
+        def same(run: _Run, at: float) -> Vector:
+            result = [("", labels, at) for _, labels, _ in vector(run, at)]
+            return distinct(result) if mixed else result
+
+        return same
+    find, moment = _series(argument), _moment(argument)
+
+    def timestamps(run: _Run, at: float) -> Vector:
+        at = moment(run, at)
+        found = [(series.labels, series.sample(at)) for _, series in find(run)]
+        result = [("", labels, sample[0]) for labels, sample in found if sample]
+        return result if argument.name else distinct(result)
+
+    return timestamps
+
+
+# --- ranges ---
+
+
+def _rows(node: Node) -> _RowsFunction:
+    """Return the function that finds the samples of each series in the window before a time."""
+    match node:
+        case Selector(range_seconds=float(range_seconds)):
+            find = _series(node)
+
+            def select(run: _Run, end: float) -> Iterator[_Row]:
+                begin = end - range_seconds
+                for name, series in find(run):
+                    timestamps, values = series.window(begin, end)
+                    if values:
+                        run.spend(len(values))
+                        yield name, series.labels, timestamps, values
+
+            return select
+        case Subquery():
+            return _subquery(node)
+    _refuse(node, f"expected a range vector, got {_told(node)}")
+
+
+def _subquery(node: Subquery) -> _RowsFunction:
+    """Return the expression's values at each step in the window.
+
+    Source: Prometheus: steps are whole multiples of their length since 1970, in milliseconds.
+    """
+    vector, cost = _vector(node.expression), _size(node.expression)
+
+    def evaluate(run: _Run, end: float) -> Iterator[_Row]:
+        step = max(1, _milliseconds(node.step_seconds or run.step_seconds))
+        first = _milliseconds(end - node.range_seconds) // step + 1
+        last = _milliseconds(end) // step
+        run.spend(max(0, last - first + 1) * cost)
+        outermost = run.found is None
+        if outermost:
+            run.found = {}
+        rows: dict[tuple[str, Labels], _Row] = {}
+        for number in range(first, last + 1):
+            at = number * step / 1000
+            for name, labels, value in vector(run, at):
+                row = rows.get((name, labels))
+                if row is None:
+                    row = rows[name, labels] = (name, labels, array("d"), array("d"))
+                row[2].append(at)
+                row[3].append(value)
+        if outermost:
+            run.found = None
+        yield from rows.values()
+
+    return evaluate
+
+
+def _milliseconds(seconds: float) -> int:
+    """Return whole milliseconds; what a float of today's Unix time cannot tell is rounded up."""
+    return math.floor(seconds * 1000 + 0.001)
+
+
+def _over_range(name: str, argument: Node) -> _VectorFunction:
+    function, keeps_name = ranges.FUNCTIONS[name], name == "last_over_time"
+    rows, moment, range_seconds = _rows(argument), *_window(argument)
+    mixed = not keeps_name and _mixes_names(argument)
+
+    def computed(run: _Run, at: float) -> Vector:
+        end = moment(run, at)
+        result: Vector = []
+        for metric, labels, timestamps, values in rows(run, end):
+            value = function(timestamps, values, end, range_seconds)
+            if value is not None:
+                result.append((metric if keeps_name else "", labels, value))
+        return distinct(result) if mixed else result
+
+    return computed
+
+
+def _window(node: Node) -> tuple[_ScalarFunction, float]:
+    """Return when a range ends, and how long it is."""
+    if not isinstance(node, Selector | Subquery) or node.range_seconds is None:
+        _refuse(node, f"expected a range vector, got {_told(node)}")
+    return _moment(node), node.range_seconds
+
+
+def _line(argument: Node, ahead: _ScalarFunction | None) -> _VectorFunction:
+    """Return the slope of the line through each series, or where it will be so many seconds ahead.
+
+    Source: Prometheus: ahead of the time of the query, whatever `offset` and `@` say.
+    """
+    rows, (moment, _), mixed = _rows(argument), _window(argument), _mixes_names(argument)
+
+    def computed(run: _Run, at: float) -> Vector:
+        seconds = 0.0 if ahead is None else ahead(run, at)
+        known: dict[bytes, ranges.Moments] = {}  # series of one source have the same timestamps
+        result: Vector = []
+        for _, labels, timestamps, values in rows(run, moment(run, at)):
+            if len(values) < 2:
+                continue
+            key = timestamps.tobytes()
+            times = known.get(key)
+            if times is None:
+                origin = timestamps[0] if ahead is None else at
+                times = known[key] = ranges.moments(timestamps, origin)
+            slope, level = ranges.line(values, times)
+            result.append(("", labels, slope if ahead is None else slope * seconds + level))
+        return distinct(result) if mixed else result
+
+    return computed
+
+
+def _quantile_over_time(rank: _ScalarFunction, argument: Node) -> _VectorFunction:
+    rows, (moment, _), mixed = _rows(argument), _window(argument), _mixes_names(argument)
+
+    def computed(run: _Run, at: float) -> Vector:
+        number = rank(run, at)
+        found = rows(run, moment(run, at))
+        result = [("", labels, quantile(number, values)) for _, labels, _, values in found]
+        return distinct(result) if mixed else result
+
+    return computed
+
+
+# --- functions and aggregations of a vector ---
 
 
 def _mixes_names(node: Node) -> bool:
@@ -270,32 +557,24 @@ def _mixes_names(node: Node) -> bool:
     match node:
         case Selector():
             return not node.name
-        case Negation():
-            return _mixes_names(node.operand)
-        case Call():
-            return any(_mixes_names(argument) for argument in node.arguments)
-        case Binary():
-            either = _mixes_names(node.left) or _mixes_names(node.right)
-            return node.operator == "or" or either
-    return False
+        case Binary(operator="or") | Call(function="label_replace" | "label_join"):
+            return True
+        case Aggregation():
+            named = not node.without and METRIC_NAME in node.labels
+            keeps = named or node.operator in {"topk", "bottomk"}
+            return keeps and _mixes_names(node.expression)
+    return any(_mixes_names(part) for part in children(node))
 
 
 def _mapped(argument: Node, function: Callable[[float], float]) -> _VectorFunction:
     """Return the vector's values after a function of one number; names are dropped."""
     vector, mixed = _vector(argument), _mixes_names(argument)
 
-    def mapped(store: Store, at: float) -> Vector:
-        result = [("", labels, function(value)) for _, labels, value in vector(store, at)]
-        return _distinct(result) if mixed else result
+    def mapped(run: _Run, at: float) -> Vector:
+        result = [("", labels, function(value)) for _, labels, value in vector(run, at)]
+        return distinct(result) if mixed else result
 
     return mapped
-
-
-def _distinct(vector: Vector) -> Vector:
-    if len({(name, labels) for name, labels, _ in vector}) < len(vector):
-        message = "vector cannot contain metrics with the same labelset"
-        raise EvaluationError(message)
-    return vector
 
 
 def _with_scalar(node: Binary, *, scalar_left: bool) -> _VectorFunction:
@@ -307,13 +586,13 @@ def _with_scalar(node: Binary, *, scalar_left: bool) -> _VectorFunction:
     compute = _ARITHMETIC[node.operator] if test is None else _as_number(test)
     mixed = _mixes_names(node)
 
-    def computed(store: Store, at: float) -> Vector:
-        constant, items = scalar(store, at), vector(store, at)
+    def computed(run: _Run, at: float) -> Vector:
+        constant, items = scalar(run, at), vector(run, at)
         if scalar_left:
             result = [("", labels, compute(constant, value)) for _, labels, value in items]
         else:
             result = [("", labels, compute(value, constant)) for _, labels, value in items]
-        return _distinct(result) if mixed else result
+        return distinct(result) if mixed else result
 
     return computed
 
@@ -327,13 +606,13 @@ def _filtered(
 ) -> _VectorFunction:
     """Return the elements that compare well with a scalar, on whichever side that stands."""
 
-    def above(store: Store, at: float) -> Vector:
-        limit = scalar(store, at)
-        return [item for item in vector(store, at) if test(limit, item[2])]
+    def above(run: _Run, at: float) -> Vector:
+        limit = scalar(run, at)
+        return [item for item in vector(run, at) if test(limit, item[2])]
 
-    def below(store: Store, at: float) -> Vector:
-        limit = scalar(store, at)
-        return [item for item in vector(store, at) if test(item[2], limit)]
+    def below(run: _Run, at: float) -> Vector:
+        limit = scalar(run, at)
+        return [item for item in vector(run, at) if test(item[2], limit)]
 
     return above if scalar_left else below
 
@@ -344,15 +623,58 @@ def _as_number(test: Callable[[float, float], bool]) -> Callable[[float, float],
 
 def _call(node: Call) -> _VectorFunction:
     match node.function, node.arguments:
-        case "abs", (argument,):
-            return _mapped(argument, abs)
-        case "absent", (argument,):
+        case name, (argument,) if name in ELEMENTWISE:
+            return _mapped(argument, ELEMENTWISE[name])
+        case name, (argument,) if name in ranges.FUNCTIONS:
+            return _over_range(name, argument)
+        case "deriv", (argument,):
+            return _line(argument, None)
+        case "predict_linear", (argument, ahead):
+            return _line(argument, _scalar(ahead))
+        case "quantile_over_time", (rank, argument):
+            return _quantile_over_time(_scalar(rank), argument)
+        case (("absent" | "absent_over_time"), (argument,)):
             return _absent(argument)
+        case "timestamp", (argument,):
+            return _timestamp(argument)
         case "vector", (argument,):
             scalar = _scalar(argument)
-            return lambda store, at: [("", (), scalar(store, at))]
-    low: _ScalarFunction = lambda _store, _at: -math.inf  # noqa: E731 - typed
-    high: _ScalarFunction = lambda _store, _at: math.inf  # noqa: E731 - typed
+            return lambda run, at: [("", (), scalar(run, at))]
+        case ("sort" | "sort_desc") as name, (argument,):
+            return _sorted(argument, descending=name == "sort_desc")
+    return _call_with_more(node)
+
+
+def _call_with_more(node: Call) -> _VectorFunction:
+    match node.function:
+        case "round":
+            return _rounded(node.arguments[0], _scalar(node.arguments[1]))
+        case "clamp" | "clamp_min" | "clamp_max":
+            return _clamped(node)
+        case "label_replace" | "label_join":
+            return _labelled(node)
+    _refuse(node, f"expected an instant vector, got {_told(node)}")
+
+
+def _sorted(argument: Node, *, descending: bool) -> _VectorFunction:
+    vector = _vector(argument)
+    return lambda run, at: sort(vector(run, at), descending=descending)
+
+
+def _rounded(argument: Node, nearest: _ScalarFunction) -> _VectorFunction:
+    vector, mixed = _vector(argument), _mixes_names(argument)
+
+    def rounded(run: _Run, at: float) -> Vector:
+        to = nearest(run, at)
+        result = [("", labels, round_to(value, to)) for _, labels, value in vector(run, at)]
+        return distinct(result) if mixed else result
+
+    return rounded
+
+
+def _clamped(node: Call) -> _VectorFunction:
+    low: _ScalarFunction = lambda _run, _at: -math.inf  # noqa: E731 - typed
+    high: _ScalarFunction = lambda _run, _at: math.inf  # noqa: E731 - typed
     match node.function, node.arguments:
         case "clamp", (_, first, second):
             low, high = _scalar(first), _scalar(second)
@@ -360,38 +682,67 @@ def _call(node: Call) -> _VectorFunction:
             low = _scalar(first)
         case "clamp_max", (_, first):
             high = _scalar(first)
-        case _:
-            message = f"no such function: {node.function}"
-            raise TypeError(message)
     vector, mixed = _vector(node.arguments[0]), _mixes_names(node.arguments[0])
 
-    def clamped(store: Store, at: float) -> Vector:
-        bottom, top = low(store, at), high(store, at)
+    def clamped(run: _Run, at: float) -> Vector:
+        bottom, top = low(run, at), high(run, at)
         if bottom > top:
             return []
-        result = [
-            ("", labels, _clamp(value, bottom, top)) for _, labels, value in vector(store, at)
-        ]
-        return _distinct(result) if mixed else result
+        result = [("", labels, clamp(value, bottom, top)) for _, labels, value in vector(run, at)]
+        return distinct(result) if mixed else result
 
     return clamped
 
 
+def _labelled(node: Call) -> _VectorFunction:
+    texts = [argument.value for argument in node.arguments if isinstance(argument, Text)]
+    vector = _vector(node.arguments[0])
+    match node.function, texts:
+        case "label_replace", (destination, replacement, source, pattern):
+            try:
+                replace = label_replacer(destination, replacement, source, pattern)
+            except EvaluationError as error:
+                _refuse(node, str(error))
+            return lambda run, at: replace(vector(run, at))
+        case "label_join", (destination, separator, *sources):
+            return lambda run, at: label_join(vector(run, at), destination, separator, sources)
+    _refuse(node, f"expected an instant vector, got {_told(node)}")
+
+
+def _aggregation(node: Aggregation) -> _VectorFunction:
+    vector = _vector(node.expression)
+    name, labels, without = node.operator, node.labels, node.without
+    match node.parameter:
+        case None:
+            return lambda run, at: aggregate(name, vector(run, at), None, labels, without=without)
+        case Text(value=text):
+            return lambda run, at: aggregate(name, vector(run, at), text, labels, without=without)
+    number = _scalar(node.parameter)
+    return lambda run, at: aggregate(
+        name, vector(run, at), number(run, at), labels, without=without
+    )
+
+
 def _absent(argument: Node) -> _VectorFunction:
-    """Return 1 where a vector is empty, with the labels that the selector's = matchers say."""
-    vector = _vector(argument)
+    """Return 1 where there is nothing, with the labels that the selector's = matchers say."""
     said: dict[str, str] = {}
     if isinstance(argument, Selector):
-        contradicted: set[str] = set()
+        # As Prometheus: the first = of a label counts, what follows it takes the label away.
+        equal: set[str] = set()
         for matcher in argument.matchers:
-            if matcher.operator == "=" and matcher.label not in said:
+            if matcher.operator == "=" and matcher.label not in equal:
+                equal.add(matcher.label)
                 said[matcher.label] = matcher.value
             else:
-                contradicted.add(matcher.label)
-        for label in (METRIC_NAME, *contradicted):
-            said.pop(label, None)
+                said.pop(matcher.label, None)
+        said.pop(METRIC_NAME, None)
     labels = tuple(sorted((name, value) for name, value in said.items() if value))
-    return lambda store, at: [] if vector(store, at) else [("", labels, 1.0)]
+    nothing: Vector = [("", labels, 1.0)]
+    if result_type(argument) == "range vector":
+        rows, (moment, _) = _rows(argument), _window(argument)
+        return lambda run, at: [] if any(rows(run, moment(run, at))) else nothing[:]
+    vector = _vector(argument)
+    return lambda run, at: [] if vector(run, at) else nothing[:]
 
 
 # --- two vectors ---
@@ -418,8 +769,8 @@ def _set_operation(node: Binary) -> _VectorFunction:
     left, right, key = _vector(node.left), _vector(node.right), _key(node.matching)
     if node.operator == "or":
 
-        def union(store: Store, at: float) -> Vector:
-            first, second = left(store, at), right(store, at)
+        def union(run: _Run, at: float) -> Vector:
+            first, second = left(run, at), right(run, at)
             if not first or not second:
                 return first or second
             keys = {key(item) for item in first}
@@ -428,8 +779,8 @@ def _set_operation(node: Binary) -> _VectorFunction:
         return union
     wanted = node.operator == "and"
 
-    def filtered(store: Store, at: float) -> Vector:
-        first, second = left(store, at), right(store, at)
+    def filtered(run: _Run, at: float) -> Vector:
+        first, second = left(run, at), right(run, at)
         if not first or not second:
             return [] if wanted else first
         keys = {key(item) for item in second}
@@ -446,8 +797,8 @@ def _joined(node: Binary) -> _VectorFunction:
     combined = _result_labels(node)
     side = "left" if swapped else "right"
 
-    def joined(store: Store, at: float) -> Vector:
-        many, one = left(store, at), right(store, at)
+    def joined(run: _Run, at: float) -> Vector:
+        many, one = left(run, at), right(run, at)
         if not many or not one:  # Prometheus does not look for duplicates then, either.
             return []
         if swapped:

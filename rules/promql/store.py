@@ -39,7 +39,15 @@ class Series:
     A plain slotted class because the daemon writes to a thousand of them each second.
     """
 
-    __slots__ = ("labels", "stale", "timestamp_seconds", "timestamps", "value", "values")
+    __slots__ = (
+        "ended_seconds",
+        "labels",
+        "stale",
+        "timestamp_seconds",
+        "timestamps",
+        "value",
+        "values",
+    )
 
     def __init__(self, labels: Labels, timestamp: float, value: float, *, history: bool) -> None:
         """Begin with one sample."""
@@ -47,8 +55,18 @@ class Series:
         self.timestamp_seconds = timestamp
         self.value = value
         self.stale = False
-        self.timestamps = array("d", (timestamp,)) if history else None
-        self.values = array("d", (value,)) if history else None
+        self.ended_seconds = -math.inf
+        """When a stale marker was written last."""
+        self.timestamps: array[float] | None = None
+        self.values: array[float] | None = None
+        if history:
+            self.remember()
+
+    def remember(self) -> None:
+        """Keep samples from the newest one on."""
+        if self.timestamps is None:
+            self.timestamps = array("d", (self.timestamp_seconds,))
+            self.values = array("d", (_STALE if self.stale else self.value,))
 
     def sample(self, at: float) -> tuple[float, float] | None:
         """Return timestamp and value of the newest sample in the look-back window before `at`."""
@@ -63,6 +81,25 @@ class Series:
             stale = _is_stale(value)
         return None if stale or timestamp <= at - LOOKBACK_SECONDS else (timestamp, value)
 
+    def window(self, begin: float, end: float) -> tuple[array[float], array[float]]:
+        """Return timestamps and values of the samples after `begin` and up to `end`."""
+        if self.timestamps is None or self.values is None:
+            inside = begin < self.timestamp_seconds <= end and not self.stale
+            return (
+                array("d", (self.timestamp_seconds,) if inside else ()),
+                array("d", (self.value,) if inside else ()),
+            )
+        first, last = bisect_right(self.timestamps, begin), len(self.timestamps)
+        if self.timestamp_seconds > end:
+            last = bisect_right(self.timestamps, end, first)
+        timestamps, values = self.timestamps[first:last], self.values[first:last]
+        if self.ended_seconds > begin:
+            alive = [index for index, value in enumerate(values) if not _is_stale(value)]
+            if len(alive) < len(values):
+                timestamps = array("d", [timestamps[index] for index in alive])
+                values = array("d", [values[index] for index in alive])
+        return timestamps, values
+
 
 class Store:
     """Series by metric name and labels.
@@ -70,13 +107,45 @@ class Store:
     Limits: a metric without retention keeps only its newest sample, so it cannot be evaluated at
     an earlier time. A series is forgotten once its newest sample is older than look-back and
     retention; that is looked after every look-back period, so the store cannot grow for ever.
+    A sample of history takes 16 bytes; an eighth more of them is kept than asked for.
     """
 
-    def __init__(self, retention_seconds: Mapping[str, float] | None = None) -> None:
-        """Keep history for these metrics, for as long as their rules ask."""
-        self._retention_seconds = {k: v for k, v in (retention_seconds or {}).items() if v > 0}
+    def __init__(
+        self, retention_seconds: Mapping[str, float] | None = None, any_retention_seconds: float = 0
+    ) -> None:
+        """Keep history for these metrics, and for any, for as long as their rules ask."""
+        self._any_retention_seconds = 0.0
+        self._retention_seconds: dict[str, float] = {}
+        self._set_retention(retention_seconds or {}, any_retention_seconds)
         self._tables: dict[str, dict[Labels, Series]] = {}
         self._sweep_due_seconds = -math.inf
+
+    def _set_retention(self, retention_seconds: Mapping[str, float], any_seconds: float) -> None:
+        self._any_retention_seconds = any_seconds
+        self._retention_seconds = {
+            name: max(seconds, any_seconds)
+            for name, seconds in retention_seconds.items()
+            if max(seconds, any_seconds) > 0
+        }
+
+    def retain(
+        self, retention_seconds: Mapping[str, float], any_retention_seconds: float = 0
+    ) -> None:
+        """Keep other history from now on, because other rules were loaded; what is there stays.
+
+        Limits: a metric that had no history begins it with its newest sample.
+        """
+        self._set_retention(retention_seconds, any_retention_seconds)
+        for name, table in self._tables.items():
+            kept = self._retention(name) > 0
+            for series in table.values():
+                if kept:
+                    series.remember()
+                else:
+                    series.timestamps = series.values = None
+
+    def _retention(self, name: str) -> float:
+        return self._retention_seconds.get(name, self._any_retention_seconds)
 
     def append(self, name: str, labels: Labels, timestamp: float, value: float) -> None:
         """Store one sample; see `append_many`."""
@@ -87,19 +156,19 @@ class Store:
 
         Limits: one as old as the series' newest replaces it; an older one is ignored.
         """
-        tables, retention = self._tables, self._retention_seconds
+        tables = self._tables
         for name, labels, value in samples:
             try:
                 series = tables[name][labels]
             except KeyError:
                 tables.setdefault(name, {})[labels] = Series(
-                    labels, timestamp, float(value), history=name in retention
+                    labels, timestamp, float(value), history=self._retention(name) > 0
                 )
                 continue
             if timestamp < series.timestamp_seconds:
                 continue
             if series.timestamps is not None:
-                self._remember(series, timestamp, float(value), retention[name])
+                self._remember(series, timestamp, float(value), self._retention(name))
             series.timestamp_seconds = timestamp
             series.value = float(value)  # a template tells 1 from 1.0
             series.stale = False
@@ -112,17 +181,24 @@ class Store:
         if series is None or timestamp < series.timestamp_seconds:
             return
         if series.timestamps is not None:
-            self._remember(series, timestamp, _STALE, self._retention_seconds[name])
-        series.timestamp_seconds = timestamp
+            self._remember(series, timestamp, _STALE, self._retention(name))
+        series.timestamp_seconds = series.ended_seconds = timestamp
         series.stale = True
 
     def names(self) -> set[str]:
         """Return the names of all metrics that have a series."""
         return set(self._tables)
 
-    def series(self, name: str) -> list[Series]:
-        """Return a metric's series, the ended ones included."""
-        return list(self._tables.get(name, {}).values())
+    def series(self, name: str, matches: Callable[[Labels], bool] | None = None) -> list[Series]:
+        """Return a metric's matching series, the ended ones included."""
+        table = self._tables.get(name, {})
+        if matches is None:
+            return list(table.values())
+        return [series for labels, series in table.items() if matches(labels)]
+
+    def count(self, name: str) -> int:
+        """Return how many series a metric has, the ended ones included."""
+        return len(self._tables.get(name, ()))
 
     def select(
         self, name: str, at: float, matches: Callable[[Labels], bool] | None = None
@@ -158,7 +234,7 @@ class Store:
     def _sweep(self, now: float) -> None:
         self._sweep_due_seconds = now + LOOKBACK_SECONDS
         for name, table in list(self._tables.items()):
-            oldest = now - max(LOOKBACK_SECONDS, self._retention_seconds.get(name, 0.0))
+            oldest = now - max(LOOKBACK_SECONDS, self._retention(name))
             for labels in [k for k, v in table.items() if v.timestamp_seconds <= oldest]:
                 del table[labels]
             if not table:
