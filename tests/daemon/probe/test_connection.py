@@ -71,9 +71,16 @@ def test_who_reads_nothing_is_late_and_who_reads_a_little_is_not(
     theirs.sendall(FRAME)
     one.receive(100.0)
     put = fill(one, 200.0)
+    while put < 4 << 20:
+        one.put(ANSWER, 200.0)
+        put += len(ANSWER)
     assert one.late_at() == 200.0 + connection.UNSENT_SECONDS
     assert "reads nothing" in one.fault()
     received = bytearray()
+    while len(received) < 1 << 20:
+        received += theirs.recv(1 << 16)
+        one.send(210.0)
+    assert one.late_at() == 210.0 + connection.UNSENT_SECONDS
     while len(received) < put:
         received += theirs.recv(1 << 20)
         one.send(215.0)

@@ -226,17 +226,34 @@ def test_one_program_at_a_controller_others_elsewhere(probe: Probe) -> None:
     probe.program(*B[:1], "echo elsewhere")
     probe.start()
     talk = probe.connect()
-    talk.run(*A, identifier=1)
-    talk.run(*A, identifier=2)
-    talk.run(*B, identifier=3)
-    assert talk.answer().identifier == 3
+    for number in (1, 2, 3):
+        talk.run(*A, identifier=number)
+    talk.run(*B, identifier=4)
+    assert talk.answer().identifier == 4
     began = probe.runtime / "began"
-    probe.until(began.exists, "the first")
-    for number in (1, 2):
+    for number in (1, 2, 3):
+        probe.until(
+            lambda n=number: began.exists() and len(began.read_text().splitlines()) >= n, "a turn"
+        )
+        assert len(living(probe)) == 1
         (probe.runtime / "go").write_text(f"{number}\n")
         answer = talk.answer()
         assert (answer.identifier, answer.value["stdout"]) == (number, f"{number}\n")
-    assert len(began.read_text().splitlines()) == 2
+
+
+def test_no_program_runs_that_could_not_be_found_again(probe: Probe) -> None:
+    """Where the register cannot be written, the child is killed at its gate, and that is said."""
+    probe.program(*A[:1], "touch ../ran")
+    probe.start()
+    talk = probe.connect()
+    (probe.runtime / "stuck.json.new").mkdir()
+    talk.run(*A)
+    answer = talk.answer()
+    assert answer.outcome is Outcome.FAILED
+    assert "cannot write down what runs" in answer.error
+    assert not (probe.runtime / "ran").exists()
+    (probe.runtime / "stuck.json.new").rmdir()
+    assert done(talk, *A)["status"] == 0
 
 
 def test_a_request_that_never_gets_its_turn_is_told_who_is_there(probe: Probe) -> None:
