@@ -184,15 +184,20 @@ def _count(number: int, word: str, plural: str = "s", more: str = "") -> str:
     return f"{number} {word}{plural if number != 1 else ''}{more}" if number else ""
 
 
+_QUOTED = re.compile(r"(?<!\w)'[^']{1,80}'(?!\w)")
+
+
 def _wrapped(level: Level, text: str) -> list[str]:
-    return textwrap.wrap(
-        one_line(text),
+    """Return the lines of a text; what is quoted stays together: it may be a command to copy."""
+    lines = textwrap.wrap(
+        _QUOTED.sub(lambda found: found[0].replace(" ", "\0"), one_line(text)),
         WIDTH,
         initial_indent=f"{level.value:<9}",
         subsequent_indent=" " * 9,
         break_long_words=False,
         break_on_hyphens=False,
     )
+    return [line.replace("\0", " ") for line in lines]
 
 
 def _advice(line: str) -> list[str]:

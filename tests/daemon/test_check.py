@@ -40,6 +40,11 @@ MEMINFO = (
     "SwapFree: 4000000 kB\n"
     "Active(file): 1000 kB\nInactive(file): 1000 kB\n"
 )
+SMARTD: Files = {
+    "/proc/1/comm": "systemd\n",
+    "/proc/812/comm": "smartd\n",
+    "/proc/812/cgroup": "0::/system.slice/smartmontools.service\n",
+}
 
 
 def machine(*, degraded: int = 0, used: float = 0.5, disks: int = 2) -> Files:
@@ -169,6 +174,26 @@ def test_a_filling_file_system_is_a_warning(checked: Checker) -> None:
     status, text = checked(machine(used=0.85))
     assert status == 1, text
     assert [line.split()[1:3] for line in lines(text, "WARNING")] == [["FileSystemFull", "/:"]]
+
+
+def test_another_program_at_the_same_disks_is_a_finding_with_what_stops_it(
+    checked: Checker,
+) -> None:
+    """smartd: information, and the command on one line, to be copied."""
+    status, text = checked(machine() | SMARTD)
+    assert status == 0, text
+    assert any("OtherMonitor host: smartd asks disks" in line for line in lines(text, "INFO"))
+    assert "'systemctl disable --now smartmontools.service'" in text
+    assert max(map(len, text.splitlines())) <= check.WIDTH
+
+
+def test_smartd_at_an_areca_is_a_warning_with_what_stops_it(checked: Checker) -> None:
+    """Status 1; what is advised has the command as it is to be typed."""
+    areca: Files = {"/sys/bus/pci/drivers/arcmsr/0000:02:00.0": None}
+    status, text = checked(machine() | SMARTD | areca)
+    assert status == 1, text
+    assert [line.split()[1] for line in lines(text, "WARNING")] == ["OtherMonitorAreca"]
+    assert "\n             systemctl disable --now smartmontools.service\n" in text
 
 
 def test_a_source_that_says_nonsense_is_unknown(checked: Checker) -> None:
