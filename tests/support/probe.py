@@ -234,5 +234,8 @@ class Probe:
         if self._listener is not None:
             self._listener.close()
         if self.process is not None and self.process.poll() is None:
+            self.process.terminate()  # it ends its programs, too
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(DEADLINE_SECONDS)
             self.process.kill()
             self.process.wait(DEADLINE_SECONDS)
