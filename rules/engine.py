@@ -15,6 +15,7 @@ from iowarden.collectors import node
 from iowarden.collectors.vocabulary import Chunk, Family, Labels, Outcome, Reading, Sample
 from iowarden.rules import alerts as life
 from iowarden.rules import devices
+from iowarden.rules.promql import evaluator
 from iowarden.rules.promql.evaluator import EvaluationError, compile_expression
 from iowarden.rules.promql.store import Store
 from iowarden.rules.rulefile import RecordingRule, Rule, RuleGroup
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from iowarden.collectors.mounts import Mount, Mounts
     from iowarden.collectors.table import Source
     from iowarden.collectors.tasks import Tasks
-    from iowarden.rules.promql import evaluator
 
 HELD_PERIODS = 3
 REFRESH_SECONDS = 15.0
@@ -182,6 +182,7 @@ class Engine:
         self._groups = tuple(groups)
         self._due = [now] * len(self._groups)
         self._rules: list[Rule | RecordingRule] = [r for g in groups for r in g.rules]
+        self._limits = [g.limit for g in groups for _ in g.rules]
         self._alerts = {i: {} for i, r in enumerate(self._rules) if isinstance(r, Rule)}
         self._rule_names = tuple(
             dict.fromkeys(r.alert if isinstance(r, Rule) else r.record for r in self._rules)
@@ -494,12 +495,15 @@ class Engine:
             return self._silence(index, silent, blind, now) if isinstance(rule, Rule) else []
         try:
             results = rule.expression.evaluate(self._store, now)
-            samples = results if isinstance(results, list) else []
+            # As Prometheus: a scalar is a sample without labels.
+            samples = results if isinstance(results, list) else [evaluator.Sample("", (), results)]
             if isinstance(rule, RecordingRule):
+                _within(self._limits[index], len(samples), "series")
                 self._record(index, rule, samples, now)
                 self._solved(rule.record)
                 return []
             found = life.matched(rule, samples, lambda text: self.query(text, now))
+            _within(self._limits[index], len(found), "alerts")
         except (EvaluationError, life.DuplicateAlertError) as error:
             name = rule.alert if isinstance(rule, Rule) else rule.record
             self._failures[name] = self._failures.get(name, 0) + 1
@@ -703,6 +707,7 @@ class Engine:
         for status in self._sources.values() if not self._expose_node else ():
             if status.source.node is not None and status.samples:
                 store.append_many(now, list(status.source.node(status.value)))
+        store.append_many(now, self._prometheus_alerts())
         return expression.evaluate(store, now)
 
     def _last(self, name: str) -> list[Sample]:
@@ -727,6 +732,8 @@ class Engine:
         samples += [("iowarden_alerts", labels, 1.0) for labels in states]
         samples += [(RECENT, labels, count) for labels, count in recent.items()]
         self.publish("alerts", ALERT_FAMILIES, samples, now)
+        # For rules only: on '/metrics' they would meet those of the Prometheus that scrapes it.
+        self._feed("ALERTS", self._prometheus_alerts(), now)
         failures = [(name, float(self._failures.get(name, 0))) for name in self._rule_names]
         self.publish(
             "rules",
@@ -744,6 +751,21 @@ class Engine:
             ],
             now,
         )
+
+    def _prometheus_alerts(self) -> list[Sample]:
+        """Return ALERTS and ALERTS_FOR_STATE. Source: Prometheus, rules/alerting.go.
+
+        An alert that nobody can judge by now is what it was: firing.
+        """
+        samples: dict[tuple[str, Labels], float] = {}  # two disks may have had one name
+        for alert in self.alerts():
+            if alert.state is life.State.RESOLVED:
+                continue
+            state = "pending" if alert.state is life.State.PENDING else "firing"
+            labels = tuple(sorted((*alert.labels, ("alertstate", state))))
+            samples["ALERTS", labels] = 1.0
+            samples["ALERTS_FOR_STATE", alert.labels] = alert.active_seconds
+        return [(*key, value) for key, value in samples.items()]
 
     # --- what others ask
 
@@ -864,6 +886,12 @@ class Engine:
         return frozenset(
             source for name in self._plain_names(expression) for source in self._owners(name)
         )
+
+
+def _within(limit: int, found: int, what: str) -> None:
+    """Source: Prometheus, the field 'limit' of a group; 0 is none. Errors: EvaluationError."""
+    if limit and found > limit:
+        raise EvaluationError(f"exceeded limit of {limit} with {found} {what}")
 
 
 def _same_rule(rule: Rule, alert: life.Alert) -> bool:

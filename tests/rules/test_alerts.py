@@ -234,3 +234,71 @@ def test_rules_read_both_our_names_and_those_of_node_exporter(name: str) -> None
     reading = Reading("meminfo", Outcome.OK, START, 0.0, parse_meminfo(text))
     engine.observe([reading], START, 1000.0)
     assert [change.alert.state for change in engine.evaluate(START)] == [State.FIRING]
+
+
+HYSTERESIS = """
+groups:
+  - name: test
+    interval: 1s
+    rules:
+      - alert: Hot
+        expr: >-
+          temperature > 55 or (temperature > 50
+          and on (device) ALERTS{alertname="Hot", alertstate="firing"})
+      - alert: HotForLong
+        expr: (time() - ALERTS_FOR_STATE{alertname="Hot"}) >= 3
+"""
+
+
+def test_a_rule_may_read_what_fires() -> None:
+    """Hysteresis as Prometheus's users write it: on above 55, off at 50, and how long so far."""
+    host = Machine(HYSTERESIS)
+    assert host.seconds(2, {"a": 53.0}) == []
+    assert host.seconds(2, {"a": 56.0}) == ["firing"]
+    assert host.seconds(1, {"a": 53.0}) == []
+    assert host.seconds(1, {"a": 53.0}) == ["firing"]
+    names = {alert.name: alert.state for alert in host.engine.alerts()}
+    assert names == {"Hot": State.FIRING, "HotForLong": State.FIRING}
+    assert "resolved" in host.seconds(2, {"a": 50.0})
+
+
+def test_what_fires_is_not_shown_under_prometheus_own_names() -> None:
+    """A second ALERTS of a host would break the rules of a fleet; a query sees it."""
+    host = Machine()
+    host.seconds(5, {"a": 60.0})
+    shown = {family.name for chunk in host.engine.chunks() for family, _ in chunk.families}
+    assert "iowarden_alerts" in shown
+    assert not shown & {"ALERTS", "ALERTS_FOR_STATE"}
+    found = host.engine.look('ALERTS{alertstate="firing"}', host.now)
+    assert isinstance(found, list)
+    assert [dict(sample.labels)["device"] for sample in found] == ["a"]
+
+
+def test_a_group_with_a_limit_fails_beyond_it_and_ends_no_alert() -> None:
+    """Two hot disks are one too many: the rule is in error, and what fired is not told as over."""
+    host = Machine(RULES.replace("    interval: 1s", "    interval: 1s\n    limit: 1"))
+    assert host.seconds(4, {"a": 60.0})[-1:] == ["firing"]
+    assert host.seconds(5, {"a": 60.0, "b": 60.0}) == []
+    assert [p.text for p in host.engine.problems()] == ["exceeded limit of 1 with 2 alerts"]
+    assert host.only().state is State.FIRING
+    host.seconds(1, {"a": 60.0})
+    assert host.engine.problems() == []
+
+
+def test_a_scalar_is_a_sample_without_labels() -> None:
+    """'expr: scalar(...)' of a user fires and records, as in Prometheus."""
+    rules = """
+groups:
+  - name: test
+    interval: 1s
+    rules:
+      - record: warmest
+        expr: scalar(temperature)
+      - alert: Known
+        expr: warmest == 60
+      - alert: Always
+        expr: "1"
+"""
+    host = Machine(rules)
+    host.seconds(2, {"a": 60.0})
+    assert {a.name: a.value for a in host.engine.alerts()} == {"Known": 60.0, "Always": 1.0}
