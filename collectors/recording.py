@@ -1,11 +1,27 @@
-"""Recorded machines: what the sources read, frame by frame, as a directory that plays again.
+r"""Recorded machines: what the sources read, frame by frame, to be played again.
 
 A recording holds 'recording.json' (format, version, page size, note) and one directory per frame,
 '000000' and on without holes. In a frame: 'root/' with the files whose text changed since the frame
 before (in frame 0 all), as read; directories that were listed; what was listed and never read as an
-empty directory; in a mount point that was asked how full it is, '.statvfs' with the answer. 'gone':
-paths that vanished, one a line. 'clock': 'monotonic_seconds <n>' and 'realtime_seconds <n>'; it
-comes last, by rename, so a frame that has one is complete. All of it may be written by hand.
+empty directory. 'gone': paths that vanished, one a line. 'clock': 'monotonic_seconds <n>' and
+'realtime_seconds <n>'; it comes last, by rename, so a frame that has one is complete.
+
+What is told in no file has a name that no machine has: in a mount point that was asked how full it
+is, 'root/.../.statvfs'; 'root/.probe/<verb> <arguments>' (their '/' as '!') what the probe
+answered; 'root/.uevents', of this frame alone, what the kernel announced: '<action> <device>
+<diskseq or ->' a line.
+
+It is a directory of texts, or an archive of one ('.tar.xz', '.tar.gz') with the frames in order.
+Both may be written by hand, as by this, of a disk that hangs in its second frame:
+
+    mkdir -p hang/000000/root/proc hang/000001/root/proc
+    echo '{"format": "iowarden-recording", "version": 1, "page_size_bytes": 4096}' \
+        > hang/recording.json
+    printf 'monotonic_seconds 600\nrealtime_seconds 1795000000\n' > hang/000000/clock
+    printf 'monotonic_seconds 601\nrealtime_seconds 1795000001\n' > hang/000001/clock
+    echo '8 0 sda 9 0 72 5 0 0 0 0 0 5 5' > hang/000000/root/proc/diskstats
+    echo '8 0 sda 9 0 72 5 0 0 0 0 1 5 5' > hang/000001/root/proc/diskstats
+    tar --sort=name -cJf hang.tar.xz hang
 
 '/etc/fstab' may hold passwords of network file systems: of its options only those of `_RECORDED`
 are written, '*' for any other; a user ahead of a server's name is '*', and comments are empty.
@@ -20,12 +36,14 @@ import re
 import shutil
 import sys
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Protocol
 
-from iowarden.collectors.files import Root
+from iowarden.collectors import archive
+from iowarden.collectors.files import LIMIT_BYTES, Root
 from iowarden.collectors.mounts import FSTAB
 from iowarden.collectors.table import SOURCES, collect
+from iowarden.collectors.vocabulary import AbsentError, ReadError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -35,7 +53,10 @@ VERSION = 1
 _HEADER = "recording.json"
 _CLOCK = "clock"
 _GONE = "gone"
-
+_UEVENTS = "/.uevents"
+LIMIT_FRAME_BYTES = 64 * 1024 * 1024
+LIMIT_MACHINE_BYTES = 256 * 1024 * 1024
+"""Of all texts that are there at one time; 480 disks have 6 MB."""
 
 _RECORDED = frozenset(
     "defaults ro rw auto noauto nofail user users nouser owner group _netdev atime noatime relatime"
@@ -58,77 +79,347 @@ class Frame:
     realtime_seconds: float
 
 
-class Recorder:
-    """Writes a recording: hand `root_seen` to a Root, run sources, call `frame`.
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A frame with what changed in it: contents by path, None for a directory; what vanished."""
 
-    Errors: RecordingError when the directory holds a recording already; OSError of writing.
+    frame: Frame
+    files: Mapping[str, bytes | None] = field(default_factory=dict)
+    gone: Sequence[str] = ()
+    uevents: str = ""
+    """What the kernel announced since the frame before."""
+
+
+class Changes:
+    """What the sources see, as what changed from frame to frame. For one thread at a time."""
+
+    def __init__(self) -> None:
+        """Nothing was seen."""
+        # By source what its last run saw; to the end comes which ran last, and its text counts.
+        self._seen: dict[str, dict[str, bytes | None]] = {}
+        self._told: dict[str, bytes | None] = {}
+        self._touched: set[str] = set()
+
+    def take(self, source: str, seen: Mapping[str, bytes]) -> None:
+        """Take all that one run of a source has read, as Root tells it to `seen`.
+
+        A path with '/' at its end is a directory of these names. What only the run before has seen
+        is gone; a source that does not run keeps what it saw.
+        """
+        before = self._seen.pop(source, {})
+        after = self._seen[source] = _tree(seen)
+        told = self._told
+        self._touched |= before.keys() - after.keys()
+        self._touched.update(p for p, c in after.items() if p not in told or told[p] != c)
+
+    def step(self, frame: Frame, uevents: str = "") -> Step:
+        """Return what changed since the step before."""
+        files: dict[str, bytes | None] = {}
+        gone: list[str] = []
+        told = self._told
+        for path in sorted(self._touched):
+            known = [tree[path] for tree in self._seen.values() if path in tree]
+            if not known:
+                if path in told:
+                    gone.append(path)
+                    del told[path]
+                continue
+            content = next((c for c in reversed(known) if c is not None), None)
+            if path in told:
+                if told[path] == content:
+                    continue
+                if (told[path] is None) != (content is None):
+                    gone.append(path)
+            files[path] = told[path] = content
+        self._touched.clear()
+        return Step(frame, files, gone, uevents)
+
+
+def _tree(seen: Mapping[str, bytes]) -> dict[str, bytes | None]:
+    files: dict[str, bytes | None] = {}
+    tree: dict[str, bytes | None] = {}
+    for path, content in seen.items():
+        if not path.endswith("/"):
+            files[path] = without_secrets(content) if path == FSTAB else content
+            continue
+        tree[path[:-1]] = None
+        for name in content.split(b"\n") if content else ():
+            tree[path + os.fsdecode(name)] = None
+    tree.update(files)
+    return tree
+
+
+class _Sink(Protocol):
+    """Where a recording is written."""
+
+    def add(self, name: str, content: bytes | None) -> None:
+        """Write a file, or with None a directory."""
+
+    def close(self) -> None:
+        """Write the end."""
+
+
+class _Directory:
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def add(self, name: str, content: bytes | None) -> None:
+        target = os.fsencode(f"{self._path}/{name}")
+        if content is None:
+            os.makedirs(target, exist_ok=True)
+            return
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        if not name.endswith("/" + _CLOCK):
+            _write(target, content)
+            return
+        _write(target + b".draft", content)
+        os.rename(target + b".draft", target)
+
+    def close(self) -> None:
+        pass
+
+
+class Recorder:
+    """Writes a recording, frame by frame: an archive by its suffix, else a directory.
+
+    Errors: RecordingError when there is something by that name already; OSError of writing.
     """
 
-    def __init__(self, directory: str, page_size_bytes: int, note: str = "") -> None:
-        """Begin a recording in a directory that is made when it is not there."""
-        header = os.path.join(directory, _HEADER)
-        if os.path.exists(header):
+    def __init__(self, path: str, page_size_bytes: int, note: str = "") -> None:
+        """Begin a recording; its directory is made when it is not there."""
+        packed = path.endswith(archive.SUFFIXES)
+        header = path if packed else os.path.join(path, _HEADER)
+        if os.path.lexists(header):
             raise RecordingError(f"'{header}': expected no recording there, got one; name another")
-        os.makedirs(directory, exist_ok=True)
-        _write(header, _header(page_size_bytes, note))
-        self._directory = directory
-        self._number = 0
+        self._sink: _Sink = archive.Writer(path) if packed else _Directory(path)
+        self._sink.add(_HEADER, _header(page_size_bytes, note))
+        self.frames = 0
+        self._changes = Changes()
         self._source = ""
-        # Per source what its last run saw; a source that did not run since the last frame keeps it.
         self._seen: dict[str, dict[str, bytes]] = {}
-        self._written: dict[str, bytes | None] = {}
 
     def begin(self, source: str) -> None:
-        """Say that this source runs now: what only its run before has seen is gone."""
-        self._source = source
-        # To the end: where two sources read one file, what was read last is what is written.
-        self._seen.pop(source, None)
+        """Say that this source runs now; what it reads then comes by `root_seen`."""
         self._seen[source] = {}
+        self._source = source
 
     def root_seen(self, path: str, content: bytes) -> None:
-        """Take what a Root has read; a path with '/' at its end is a directory of these names."""
-        content = without_secrets(content) if path == FSTAB else content
+        """Take what a Root has read."""
         self._seen.setdefault(self._source, {})[path] = content
 
     def frame(self, monotonic_seconds: float, realtime_seconds: float) -> None:
         """Write a frame of what changed since the frame before."""
-        tree = self._tree()
-        before = self._written
-        gone = [
-            path
-            for path, content in before.items()
-            if path not in tree or (content is None) != (tree[path] is None)
-        ]
-        directory = _frame_path(self._directory, self._number)
-        root = os.fsencode(directory) + b"/root"
-        os.makedirs(root, exist_ok=True)
-        for path, content in tree.items():
-            if path in before and before[path] == content:
-                continue
-            target = root + os.fsencode(path)
-            if content is None:
-                os.makedirs(target, exist_ok=True)
-            else:
-                os.makedirs(os.path.dirname(target), exist_ok=True)
-                _write(target, content)
-        if gone:
-            _write(directory + "/" + _GONE, os.fsencode("\n".join(sorted(gone)) + "\n"))
-        _write_clock(directory, Frame(self._number, monotonic_seconds, realtime_seconds))
-        self._written = tree
-        self._number += 1
+        for source, seen in self._seen.items():
+            self._changes.take(source, seen)
+        self._seen = {}
+        self.write(self._changes.step(Frame(self.frames, monotonic_seconds, realtime_seconds)))
 
-    def _tree(self) -> dict[str, bytes | None]:
-        files: dict[str, bytes | None] = {}
-        directories: dict[str, bytes | None] = {}
-        for seen in self._seen.values():
-            for path, content in seen.items():
-                if not path.endswith("/"):
-                    files[path] = content
-                    continue
-                directories[path[:-1]] = None
-                for name in content.split(b"\n") if content else ():
-                    directories[path + os.fsdecode(name)] = None
-        return directories | files
+    def write(self, step: Step) -> None:
+        """Write a frame; its number is the next one."""
+        _add(self._sink, step, replace(step.frame, number=self.frames))
+        self.frames += 1
+
+    def close(self) -> None:
+        """Write the end. Errors: OSError."""
+        self._sink.close()
+
+
+def _add(sink: _Sink, step: Step, frame: Frame) -> None:
+    base = f"{frame.number:06d}"
+    sink.add(base + "/root", None)
+    for path, content in step.files.items():
+        sink.add(f"{base}/root{path}", content)
+    if step.uevents:
+        sink.add(f"{base}/root{_UEVENTS}", step.uevents.encode())
+    if step.gone:
+        sink.add(f"{base}/{_GONE}", os.fsencode("\n".join(sorted(step.gone)) + "\n"))
+    text = (
+        f"monotonic_seconds {frame.monotonic_seconds:.6f}\n"
+        f"realtime_seconds {frame.realtime_seconds:.6f}\n"
+    )
+    sink.add(f"{base}/{_CLOCK}", text.encode())
+
+
+class Recording:
+    """A recording that is read, step by step. It may come from a stranger.
+
+    Limits: `LIMIT_BYTES` a text, `LIMIT_FRAME_BYTES` a frame, `LIMIT_MACHINE_BYTES` for what is
+    there at one time. Errors: RecordingError, naming the frame.
+    """
+
+    def __init__(self, path: str) -> None:
+        """Read the header."""
+        self._path = path
+        self._packed: Iterator[Step] | None = None
+        if os.path.isdir(path) or not os.path.exists(path):
+            self.page_size_bytes, self.note = _read_header(path)
+        else:
+            self.page_size_bytes, self.note = _packed_header(path)
+            self._packed = _packed_steps(path)
+        self._last: Frame | None = None
+        self._sizes: dict[str, int] = {}
+        self._size_bytes = 0
+
+    def next(self) -> Step | None:
+        """Return the next step; None when it is not there (yet)."""
+        number = 0 if self._last is None else self._last.number + 1
+        if self._packed is not None:
+            step = next(self._packed, None)
+        else:
+            step = _read_step(self._path, number)
+        if step is None:
+            return None
+        place = f"'{_frame_path(self._path, step.frame.number)}"
+        if step.frame.number != number:
+            raise RecordingError(
+                f"{place}': expected frame {number:06d}, got this one; frames go in order and"
+                " without holes: pack them with 'tar --sort=name'"
+            )
+        if self._last and step.frame.monotonic_seconds < self._last.monotonic_seconds:
+            raise RecordingError(
+                f"{place}/{_CLOCK}': expected monotonic_seconds"
+                f" of at least {self._last.monotonic_seconds}, got {step.frame.monotonic_seconds}"
+            )
+        for gone in step.gone:
+            self._size_bytes -= self._sizes.pop(gone, 0)
+        for name, content in step.files.items():
+            self._size_bytes += len(content or b"") - self._sizes.get(name, 0)
+            self._sizes[name] = len(content or b"")
+        if self._size_bytes > LIMIT_MACHINE_BYTES:
+            raise RecordingError(
+                f"{place}': expected at most {LIMIT_MACHINE_BYTES} bytes of all texts, got"
+                f" {self._size_bytes}"
+            )
+        self._last = step.frame
+        return step
+
+
+_MEMBER = re.compile(r"(?:\./)?(?:[^/]+/)?(\d{6,9})/(root(?:/.*)?|clock|gone)/?", re.DOTALL)
+_PACKED_HEADER = re.compile(rf"(?:\./)?(?:[^/]+/)?{re.escape(_HEADER)}")
+
+
+def _packed_header(path: str) -> tuple[int, str]:
+    name = ""
+    try:
+        for name, content in archive.members(path):
+            if content is not None and _PACKED_HEADER.fullmatch(name):
+                return _parse_header(f"{path}/{name}", content)
+    except archive.ArchiveError as error:
+        place = f"'{path}' after '{name[:200]}'" if name else f"'{path}'"
+        raise RecordingError(f"{place}: {error}; '{_HEADER}' had not come yet") from error
+    raise RecordingError(f"'{path}': expected a recording with '{_HEADER}' in it, got none")
+
+
+def _packed_steps(path: str) -> Iterator[Step]:
+    """Yield the frames of an archive; one that is cut off or damaged has those before."""
+    number = ""
+    parts: dict[str, bytes | None] = {}
+    size_bytes = 0
+    try:
+        for name, content in archive.members(path):
+            match = _MEMBER.fullmatch(name)
+            if match is None:
+                if name.startswith("/") or ".." in name.split("/"):
+                    raise archive.ArchiveError(
+                        f"'{name[:200]}': expected a path below the recording"
+                    )
+                continue
+            if match[1] != number:
+                if number:
+                    yield _step(path, number, parts)
+                number, parts, size_bytes = match[1], {}, 0
+            parts[match[2]] = content
+            size_bytes += len(content or b"") + len(name)
+            if size_bytes > LIMIT_FRAME_BYTES:
+                raise archive.ArchiveError(f"expected at most {LIMIT_FRAME_BYTES} bytes a frame")
+    except archive.ArchiveError as error:
+        raise RecordingError(f"'{path}/{number or _HEADER}': {error}") from error
+    if number:
+        yield _step(path, number, parts)
+    else:
+        raise RecordingError(f"'{path}/000000': expected a complete frame, got none")
+
+
+def _step(path: str, number: str, parts: dict[str, bytes | None]) -> Step:
+    place = f"{path}/{number}"
+    clock, gone = parts.pop(_CLOCK, None), parts.pop(_GONE, None)
+    if clock is None:
+        raise RecordingError(f"'{place}/{_CLOCK}': expected a frame's clock, got none")
+    frame = _parse_clock(f"{place}/{_CLOCK}", clock.decode(errors="backslashreplace"), int(number))
+    files = {name[4:].rstrip("/"): content for name, content in parts.items() if len(name) > 5}
+    for name in files:
+        if {"", ".", ".."} & set(name[1:].split("/")) or "\0" in name:
+            raise RecordingError(f"'{place}': expected paths without '..', got '{name[:200]}'")
+    uevents = (files.pop(_UEVENTS, None) or b"").decode(errors="backslashreplace")
+    vanished = _parse_gone(f"{place}/{_GONE}", gone or b"")
+    return Step(frame, files, [os.fsdecode(line) for line in vanished], uevents)
+
+
+class PlayedRoot(Root):
+    """A machine in memory: what a recording has at one moment."""
+
+    def __init__(self, page_size_bytes: int) -> None:
+        """Nothing is there before the first step."""
+        super().__init__("/recording", page_size_bytes, recorded=True)
+        self._contents: dict[str, bytes] = {}
+        self._listed: dict[str, set[str]] = {"": set()}
+
+    def apply(self, step: Step) -> None:
+        """Take the next step."""
+        for path in step.gone:
+            self._remove(path.rstrip("/"))
+        for path, content in step.files.items():
+            if content is not None and path in self._contents:
+                self._contents[path] = content
+                continue
+            if content is not None:
+                self._remove(path)
+                self._contents[path] = content
+            elif path in self._listed:
+                continue
+            else:
+                self._contents.pop(path, None)
+                self._listed[path] = set()
+            self._list(path)
+
+    def _list(self, path: str) -> None:
+        while path:
+            parent, _, name = path.rpartition("/")
+            known = parent in self._listed
+            self._contents.pop(parent, None)
+            self._listed.setdefault(parent, set()).add(name)
+            if known:
+                return
+            path = parent
+
+    def _remove(self, path: str) -> None:
+        self._contents.pop(path, None)
+        for name in self._listed.pop(path, ()):
+            self._remove(f"{path}/{name}")
+        parent, _, name = path.rpartition("/")
+        self._listed.get(parent, set()).discard(name)
+
+    def read_bytes(self, path: str) -> bytes:
+        """Return the content of a file. Errors: AbsentError."""
+        content = self._contents.get(path)
+        if content is None:
+            why = "not in the recording" if path in self._listed else "No such file or directory"
+            raise AbsentError(f"'{path}': {why}")
+        if len(content) > LIMIT_BYTES:
+            raise ReadError(f"'{path}': expected at most {LIMIT_BYTES} bytes, got more")
+        self.last = (path, content)
+        return content
+
+    def read_kept(self, path: str) -> str:
+        """Return the text of a file. Errors: AbsentError."""
+        return self.read_bytes(path).decode(errors="backslashreplace")
+
+    def names(self, path: str) -> list[str]:
+        """Return the sorted names in a directory. Errors: AbsentError."""
+        listed = self._listed.get(path.rstrip("/"))
+        if listed is None:
+            raise AbsentError(f"'{path}': No such file or directory")
+        return sorted(listed)
 
 
 class Player:
@@ -138,33 +429,32 @@ class Player:
     Errors: RecordingError.
     """
 
-    def __init__(self, directory: str, root_directory: str) -> None:
+    def __init__(self, path: str, root_directory: str) -> None:
         """Read the header; the first `advance` makes frame 0 appear in `root_directory`."""
-        self.page_size_bytes, self.note = _read_header(directory)
-        if not os.path.exists(os.path.join(_frame_path(directory, 0), _CLOCK)):
-            raise RecordingError(f"'{directory}/000000': expected a complete frame, got none")
-        self._directory = directory
+        self._recording = Recording(path)
+        self.page_size_bytes, self.note = self._recording.page_size_bytes, self._recording.note
+        if os.path.isdir(path) and not os.path.exists(os.path.join(_frame_path(path, 0), _CLOCK)):
+            raise RecordingError(f"'{path}/000000': expected a complete frame, got none")
         self._root = os.fsencode(root_directory)
-        self._last: Frame | None = None
         os.makedirs(root_directory, exist_ok=True)
 
     def advance(self) -> Frame | None:
         """Apply the next frame and return it; None when it is not there (yet)."""
-        number = 0 if self._last is None else self._last.number + 1
-        frame = _read_frame(self._directory, number)
-        if frame is None:
+        step = self._recording.next()
+        if step is None:
             return None
-        if self._last is not None and frame.monotonic_seconds < self._last.monotonic_seconds:
-            raise RecordingError(
-                f"'{_frame_path(self._directory, number)}/{_CLOCK}': expected monotonic_seconds"
-                f" of at least {self._last.monotonic_seconds}, got {frame.monotonic_seconds}"
-            )
-        directory = _frame_path(self._directory, number)
-        for path in _read_gone(directory):
-            _remove(self._root + path)
-        _overlay(os.fsencode(directory) + b"/root", self._root)
-        self._last = frame
-        return frame
+        for path in step.gone:
+            _remove(self._root + os.fsencode(path))
+        for path, content in step.files.items():
+            target = self._root + os.fsencode(path)
+            if content is None:
+                _make_directory(target)
+                continue
+            _make_directory(os.path.dirname(target))
+            if os.path.isdir(target):
+                _remove(target)
+            _write_over(target, content)
+        return step.frame
 
 
 def record(
@@ -198,6 +488,7 @@ def record(
                 recorder.begin(source.name)
                 collect(source, root, lambda: clocks()[0])
         recorder.frame(now, wall)
+    recorder.close()
     root.close()
 
 
@@ -222,24 +513,14 @@ def _without_secrets(words: list[str]) -> str:
 
 def write_header(directory: str, page_size_bytes: int = 4096, note: str = "") -> None:
     """Begin a recording that is written by hand."""
-    os.makedirs(directory, exist_ok=True)
-    _write(os.path.join(directory, _HEADER), _header(page_size_bytes, note))
+    _Directory(directory).add(_HEADER, _header(page_size_bytes, note))
 
 
 def write_frame(
     directory: str, frame: Frame, files: Mapping[str, bytes | None], gone: Sequence[str] = ()
 ) -> None:
     """Write one frame by hand: `files` are path and content, None for a directory."""
-    path = _frame_path(directory, frame.number)
-    os.makedirs(path + "/root", exist_ok=True)
-    for name, content in files.items():
-        target = os.fsencode(path + "/root" + name)
-        os.makedirs(target if content is None else os.path.dirname(target), exist_ok=True)
-        if content is not None:
-            _write(target, content)
-    if gone:
-        _write(path + "/" + _GONE, os.fsencode("\n".join(gone) + "\n"))
-    _write_clock(path, frame)
+    _add(_Directory(directory), Step(frame, files, gone), frame)
 
 
 def read_frames(directory: str) -> Iterator[Frame]:
@@ -330,13 +611,18 @@ def _header(page_size_bytes: int, note: str) -> bytes:
 def _read_header(directory: str) -> tuple[int, str]:
     path = os.path.join(directory, _HEADER)
     try:
-        with open(path, encoding="utf-8") as file:
-            header = json.load(file)
+        with open(path, "rb") as file:
+            return _parse_header(path, file.read(LIMIT_BYTES))
     except OSError as error:
         raise RecordingError(
             f"'{path}': expected a recording's header, got: {error.strerror}"
         ) from error
-    except ValueError as error:
+
+
+def _parse_header(path: str, text: bytes) -> tuple[int, str]:
+    try:
+        header = json.loads(text)
+    except (ValueError, RecursionError) as error:
         raise RecordingError(f"'{path}': expected JSON, got: {error}") from error
     found = (
         {key: header.get(key) for key in ("format", "version")}
@@ -345,7 +631,7 @@ def _read_header(directory: str) -> tuple[int, str]:
     )
     if found != {"format": FORMAT, "version": VERSION}:
         raise RecordingError(
-            f"'{path}': expected format '{FORMAT}', version {VERSION}, got {found!r}"
+            f"'{path}': expected format '{FORMAT}', version {VERSION}, got {found!r:.200}"
         )
     page_size_bytes = header.get("page_size_bytes")
     if not isinstance(page_size_bytes, int) or page_size_bytes <= 0:
@@ -370,6 +656,10 @@ def _read_frame(directory: str, number: int) -> Frame | None:
         raise RecordingError(
             f"'{path}': expected a frame's clock, got: {error.strerror}"
         ) from error
+    return _parse_clock(path, text, number)
+
+
+def _parse_clock(path: str, text: str, number: int) -> Frame:
     found = _CLOCK_TEXT.fullmatch(text)
     if found is None:
         raise RecordingError(
@@ -385,18 +675,70 @@ _CLOCK_TEXT = re.compile(
 )
 
 
+def _read_step(directory: str, number: int) -> Step | None:
+    frame = _read_frame(directory, number)
+    if frame is None:
+        return None
+    place = _frame_path(directory, number)
+    files: dict[str, bytes | None] = {}
+    left = LIMIT_FRAME_BYTES
+    todo = [(os.fsencode(place) + b"/root", "")]
+    while todo:
+        source, path = todo.pop()
+        for entry in _entries(source):
+            name = f"{path}/{os.fsdecode(entry.name)}"
+            if entry.is_dir(follow_symlinks=False):
+                files[name] = None
+                todo.append((entry.path, name))
+                continue
+            if not entry.is_file(follow_symlinks=False):
+                raise RecordingError(
+                    f"{entry.path!r}: expected a file or a directory, got another kind"
+                )
+            content = _read_file(entry.path, left)
+            left -= len(content)
+            files[name] = content
+    uevents = (files.pop(_UEVENTS, None) or b"").decode(errors="backslashreplace")
+    gone = [os.fsdecode(line) for line in _read_gone(place)]
+    return Step(frame, files, gone, uevents)
+
+
+def _entries(directory: bytes) -> list[os.DirEntry[bytes]]:
+    try:
+        return list(os.scandir(directory))
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        message = f"{directory!r}: expected a directory, got: {error.strerror}"
+        raise RecordingError(message) from error
+
+
+def _read_file(path: bytes, limit_bytes: int) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            content = file.read(limit_bytes + 1)
+    except OSError as error:
+        raise RecordingError(f"{path!r}: expected a file, got: {error.strerror}") from error
+    if len(content) > limit_bytes:
+        raise RecordingError(f"{path!r}: expected at most {LIMIT_FRAME_BYTES} bytes in a frame")
+    return content
+
+
 def _read_gone(directory: str) -> list[bytes]:
     path = os.path.join(directory, _GONE)
     try:
         with open(path, "rb") as file:
-            lines = file.read().split(b"\n")
+            return _parse_gone(path, file.read(LIMIT_FRAME_BYTES))
     except FileNotFoundError:
         return []
     except OSError as error:
         raise RecordingError(
             f"'{path}': expected paths, one a line, got: {error.strerror}"
         ) from error
-    gone = [line for line in lines if line]
+
+
+def _parse_gone(path: str, text: bytes) -> list[bytes]:
+    gone = [line for line in text.split(b"\n") if line]
     for line in gone:
         # A recording may come from a stranger: nothing outside the root is ever touched.
         if not line.startswith(b"/") or not line.strip(b"/") or b".." in line.split(b"/"):
@@ -406,29 +748,13 @@ def _read_gone(directory: str) -> list[bytes]:
     return gone
 
 
-def _overlay(source: bytes, target: bytes) -> None:
-    try:
-        entries = list(os.scandir(source))
-    except FileNotFoundError:
+def _make_directory(path: bytes) -> None:
+    if os.path.isdir(path):
         return
-    except OSError as error:
-        raise RecordingError(f"{source!r}: expected a directory, got: {error.strerror}") from error
-    for entry in entries:
-        path = os.path.join(target, entry.name)
-        if entry.is_dir(follow_symlinks=False):
-            if not os.path.isdir(path):
-                _remove(path)
-                os.makedirs(path)
-            _overlay(entry.path, path)
-        elif entry.is_file(follow_symlinks=False):
-            if os.path.isdir(path):
-                _remove(path)
-            with open(entry.path, "rb") as file:
-                _write_over(path, file.read())
-        else:
-            raise RecordingError(
-                f"{entry.path!r}: expected a file or a directory, got another kind"
-            )
+    _make_directory(os.path.dirname(path))
+    if os.path.lexists(path):
+        _remove(path)
+    os.mkdir(path)
 
 
 def _remove(path: bytes) -> None:
@@ -454,16 +780,6 @@ def _write_over(path: bytes, content: bytes) -> None:
 def _write(path: str | bytes, content: bytes) -> None:
     with open(path, "wb") as file:
         file.write(content)
-
-
-def _write_clock(directory: str, frame: Frame) -> None:
-    text = (
-        f"monotonic_seconds {frame.monotonic_seconds:.6f}\n"
-        f"realtime_seconds {frame.realtime_seconds:.6f}\n"
-    )
-    draft = os.path.join(directory, _CLOCK + ".draft")
-    _write(draft, text.encode())
-    os.rename(draft, os.path.join(directory, _CLOCK))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 
 import pyudev
 
+from iowarden.collectors.vocabulary import ParseError
+
 MOST = 1000
 """Of one batch; what is left comes with the next."""
 _SUBSYSTEM = "block"
@@ -66,6 +68,34 @@ class Uevents:
             self._monitor = _subscribed()
             return Batch(tuple(events), str(error))
         return Batch(tuple(events))
+
+
+def text(batch: Batch) -> str:
+    """Return a batch as lines: '<action> <device> <diskseq or ->', of a loss 'lost <why>'."""
+    lines = [
+        f"{e.action} {e.device} {'-' if e.diskseq is None else e.diskseq}" for e in batch.events
+    ]
+    return "".join(
+        f"{line}\n" for line in (*lines, *([f"lost {batch.lost}"] if batch.lost else []))
+    )
+
+
+def parse_batch(text: str) -> Batch:
+    """Return what `text` wrote. Errors: ParseError."""
+    events: list[Uevent] = []
+    lost = ""
+    for line in text.splitlines():
+        match line.split(" "):
+            case ["lost", *why]:
+                lost = " ".join(why) or "unknown"
+            case [action, device, number] if number == "-" or (
+                number.isascii() and number.isdigit()
+            ):
+                events.append(Uevent(action, device, None if number == "-" else int(number)))
+            case _:
+                expected = "'<action> <device> <diskseq or ->' or 'lost <why>'"
+                raise ParseError(f"expected {expected}, got {line[:80]!r}")
+    return Batch(tuple(events), lost)
 
 
 def _subscribed() -> pyudev.Monitor:

@@ -1,0 +1,267 @@
+"""Recordings in one file: what `tar` makes and takes, and what a stranger may have made of one."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import lzma
+import subprocess
+import tarfile
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.recordings import FIXTURES, open_fixture, write_recording
+
+from iowarden.collectors import archive, recording
+from iowarden.collectors.diskstats import read_diskstats
+from iowarden.collectors.files import Root
+from iowarden.collectors.recording import (
+    Changes,
+    Frame,
+    PlayedRoot,
+    Player,
+    Recorder,
+    Recording,
+    RecordingError,
+)
+from iowarden.collectors.table import SOURCES, collect
+from iowarden.collectors.uevents import Batch, Uevent, parse_batch, text
+from iowarden.collectors.vocabulary import AbsentError, ParseError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+HEADER = b'{"format": "iowarden-recording", "version": 1, "page_size_bytes": 4096}'
+CLOCK = b"monotonic_seconds 600\nrealtime_seconds 1795000000\n"
+
+
+def steps(path: str) -> Iterator[recording.Step]:
+    """Return all steps of a recording."""
+    return iter(Recording(path).next, None)
+
+
+def test_the_example_of_the_documentation_plays(tmp_path: Path) -> None:
+    """Who follows it word by word has a disk that hangs, as a directory and as an archive."""
+    lines = (recording.__doc__ or "").splitlines()
+    script = "\n".join(line for line in lines if line.startswith("    "))
+    subprocess.run(["sh", "-e", "-c", script], cwd=tmp_path, check=True)
+    for name in ("hang", "hang.tar.xz"):
+        player = Player(str(tmp_path / name), str(tmp_path / f"{name}-played"))
+        root = Root(str(tmp_path / f"{name}-played"))
+        in_flight = []
+        while player.advance() is not None:
+            in_flight.append(read_diskstats(root)["sda"].in_flight)
+        assert in_flight == [0, 1]
+
+
+@pytest.mark.parametrize("suffix", archive.SUFFIXES)
+def test_an_archive_is_the_directory_to_tar(suffix: str, tmp_path: Path) -> None:
+    """What is recorded into one file unpacks to what is recorded into a directory."""
+    unpacked = tmp_path / "unpacked"
+    unpacked.mkdir()
+    for path in (tmp_path / "plain", tmp_path / f"packed{suffix}"):
+        recorder = Recorder(str(path), 4096, "a note")
+        for second, size in enumerate((b"8\n", None, b"9" * 700)):
+            recorder.begin("block")
+            recorder.root_seen("/sys/block/", b"sda")
+            if size is not None:
+                recorder.root_seen("/sys/block/sda/" + "long/" * 40 + "size", size)
+            recorder.frame(10.0 + second, 1000.0 + second)
+        recorder.close()
+    subprocess.run(["tar", "xf", tmp_path / f"packed{suffix}", "-C", unpacked], check=True)
+    plain = list(steps(str(tmp_path / "plain")))
+    assert list(steps(str(unpacked))) == plain
+    for step, same in zip(steps(str(tmp_path / f"packed{suffix}")), plain, strict=True):
+        assert (step.frame, step.gone) == (same.frame, same.gone)
+        # A directory above a file need not be told.
+        assert step.files.items() <= same.files.items()
+        assert {p for p in same.files.items() if p[1] is not None} <= step.files.items()
+
+
+def test_what_is_there_is_not_overwritten(tmp_path: Path) -> None:
+    """An incident may be in it."""
+    path = tmp_path / "kept.tar.xz"
+    path.write_bytes(b"precious")
+    with pytest.raises(RecordingError, match="expected no recording there"):
+        Recorder(str(path), 4096)
+    assert path.read_bytes() == b"precious"
+
+
+def test_a_machine_in_memory_says_what_one_below_a_directory_says(tmp_path: Path) -> None:
+    """Every source, in every frame of a hung disk: the same outcome, the same value."""
+    path = str(FIXTURES / "hung-disk.tar.xz")
+    player = Player(open_fixture("hung-disk", tmp_path / "fixture"), str(tmp_path / "played"))
+    played, memory = Root(str(tmp_path / "played"), recorded=True), PlayedRoot(4096)
+    frames = 0
+    for step in steps(path):
+        assert player.advance() == step.frame
+        memory.apply(step)
+        frames += 1
+        for source in SOURCES:
+            there, here = (collect(source, root, lambda: 0.0) for root in (played, memory))
+            assert (here.outcome, here.value) == (there.outcome, there.value), source.name
+    assert frames > 100
+
+
+PATHS = st.sampled_from(["/a", "/a/b", "/a/b/c", "/a/d", "/e", "/e/f"])
+SEEN = st.dictionaries(PATHS, st.binary(max_size=2), max_size=4)
+
+
+def possible(seen: dict[str, bytes]) -> dict[str, bytes]:
+    """Return what a file system can hold: no file below a file."""
+    return {p: c for p, c in seen.items() if not any(p.startswith(o + "/") for o in seen)}
+
+
+@given(st.lists(st.lists(st.tuples(st.sampled_from("xyz"), SEEN.map(possible)), max_size=3)))
+def test_what_changed_adds_up_to_what_is_there(
+    rounds: list[list[tuple[str, dict[str, bytes]]]],
+) -> None:
+    """Whatever sources see in whatever order: the newest text of each path that one still sees."""
+    changes, memory = Changes(), PlayedRoot(4096)
+    last: dict[str, dict[str, bytes]] = {}
+    for number, runs in enumerate(rounds):
+        for source, seen in runs:
+            # A path is a file to all or to none, as long as nothing was unplugged meanwhile.
+            others = possible({p: c for s, o in last.items() if s != source for p, c in o.items()})
+            fits = {p: c for p, c in seen.items() if p in possible({**others, **seen})}
+            if any(o.startswith(p + "/") for o in others for p in fits):
+                continue
+            changes.take(source, fits)
+            last.pop(source, None)
+            last[source] = fits
+        memory.apply(changes.step(Frame(number, 0.0, 0.0)))
+        wanted = {p: c for seen in last.values() for p, c in seen.items()}
+        for path in ("/a", "/a/b", "/a/b/c", "/a/d", "/e", "/e/f"):
+            if path in wanted:
+                assert memory.read_bytes(path) == wanted[path]
+            else:
+                with pytest.raises(AbsentError):
+                    memory.read_bytes(path)
+
+
+def test_announcements_come_back_as_they_were() -> None:
+    """A disk without a number, one with, and a loss."""
+    batch = Batch((Uevent("add", "sda", 12), Uevent("remove", "sdb", None)), "no buffer space")
+    assert parse_batch(text(batch)) == batch
+    with pytest.raises(ParseError, match="got 'add sda'"):
+        parse_batch("add sda\n")
+
+
+# --- what a stranger may send
+
+
+def packed(path: Path, *members: tuple[str, bytes] | tarfile.TarInfo) -> str:
+    """Write an archive of these members."""
+    with tarfile.open(path, "w:xz", preset=0) as file:
+        for member in members:
+            if isinstance(member, tarfile.TarInfo):
+                file.addfile(member, io.BytesIO(bytes(member.size)))
+                continue
+            info = tarfile.TarInfo(member[0])
+            info.size = len(member[1])
+            file.addfile(info, io.BytesIO(member[1]))
+    return str(path)
+
+
+def special(name: str, kind: bytes, target: str = "") -> tarfile.TarInfo:
+    """Return a link or a device."""
+    info = tarfile.TarInfo(name)
+    info.type, info.linkname = kind, target
+    return info
+
+
+FIRST = (("recording.json", HEADER), ("000000/clock", CLOCK))
+
+
+@pytest.mark.parametrize(
+    ("members", "message"),
+    [
+        ([("000000/root/../../x", b"")], r"000000': expected paths without '..', got"),
+        ([("/000000/root/proc/stat", b"")], "expected a path below the recording"),
+        ([special("000000/root/a", tarfile.SYMTYPE, "/etc")], "000000': .*another kind"),
+        ([special("000000/root/a", tarfile.LNKTYPE, "/etc")], "000000': .*another kind"),
+        ([special("000000/root/a", tarfile.CHRTYPE)], "000000': .*another kind"),
+        ([special("000000/root/a", tarfile.FIFOTYPE)], "000000': .*another kind"),
+        ([("000000/root/proc/stat", bytes(5 * 2**20))], "000000': .*at most 4194304 bytes, got"),
+        ([("000000/gone", b"/../x\n")], "000000/gone': expected absolute paths without"),
+        ([("000001/root/a", b"")], r"000001/clock': expected a frame's clock, got none"),
+        ([("000001/clock", b"soon\n")], "000001/clock': expected lines 'monotonic_seconds"),
+        ([("000002/clock", CLOCK)], "000002': expected frame 000001, got this one"),
+        ([("000001/clock", CLOCK.replace(b"600", b"60"))], "of at least 600.0, got 60.0"),
+        (
+            [(f"000001/root/{n}", bytes(4 * 2**20)) for n in range(17)],
+            "000001': expected at most 67108864 bytes a frame",
+        ),
+    ],
+)
+def test_a_bad_archive_is_refused_by_its_frame(
+    members: list[tuple[str, bytes] | tarfile.TarInfo], message: str, tmp_path: Path
+) -> None:
+    """Nothing of it is ever outside the machine that is played, nor larger than one can be."""
+    path = packed(tmp_path / "bad.tar.xz", *FIRST, *members)
+    with pytest.raises(RecordingError, match=message):
+        list(steps(path))
+
+
+def test_an_archive_of_something_else_is_refused(tmp_path: Path) -> None:
+    """No header, or no frame, or no archive at all."""
+    (tmp_path / "text").write_text("a text " * 100)
+    for path, message in (
+        (packed(tmp_path / "a.tar.xz", ("000000/clock", CLOCK)), "expected a recording with"),
+        (packed(tmp_path / "b.tar.xz", FIRST[0]), "000000': expected a complete frame"),
+        (str(tmp_path / "text"), "expected an octal number in a tar header"),
+        (str(tmp_path / "none.tar.xz"), "No such file"),
+    ):
+        with pytest.raises(RecordingError, match=message):
+            list(steps(path))
+
+
+def test_an_extended_header_that_never_ends_costs_no_memory(tmp_path: Path) -> None:
+    """tarfile would read all of it: a few kilobytes that unpack to gigabytes."""
+    info = special("x", tarfile.XHDTYPE)
+    info.size = 8 * 2**30 - 1
+    with lzma.open(tmp_path / "bomb.tar.xz", "wb", preset=0) as file:
+        file.write(info.tobuf(tarfile.GNU_FORMAT))
+        file.write(bytes(2**20))
+    with pytest.raises(RecordingError, match="expected at most 65536 bytes, got 8589934591"):
+        Recording(str(tmp_path / "bomb.tar.xz"))
+
+
+@pytest.mark.parametrize("suffix", archive.SUFFIXES)
+def test_of_an_archive_that_is_cut_off_the_frames_before_play(suffix: str, tmp_path: Path) -> None:
+    """The disk was full, or the power went: what was written is not lost, and the end is told."""
+    path = tmp_path / f"whole{suffix}"
+    recorder = Recorder(str(path), 4096)
+    for second in range(200):
+        recorder.begin("stat")
+        # Each text is as good as random, so that the packed ones lie one after another.
+        recorder.root_seen("/proc/stat", gzip.compress(bytes([second]) * 50_000) * 20)
+        recorder.frame(float(second), 1000.0 + second)
+    recorder.close()
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    played = Recording(str(path))
+    frames = 0
+
+    def play() -> None:
+        nonlocal frames
+        while played.next() is not None:
+            frames += 1
+
+    with pytest.raises(RecordingError, match=r"/000\d\d\d': .*cut off"):
+        play()
+    assert frames > 10
+
+
+def test_a_damaged_archive_names_the_frame(tmp_path: Path) -> None:
+    """A bit that fell over in the middle: the check sum of the header does not fit."""
+    source = write_recording(tmp_path / "r", [(float(n), {"/proc/stat": "a\n"}) for n in range(9)])
+    plain = tmp_path / "r.tar"
+    subprocess.run(["tar", "--sort=name", "-cf", plain, "-C", source, "."], check=True)
+    data = bytearray(plain.read_bytes())
+    data[data.index(b"./000005/root/proc/stat") + 3] ^= 1
+    plain.write_bytes(data)
+    with pytest.raises(RecordingError, match=r"after '\./000005/.*expected a tar header"):
+        list(steps(str(plain)))
