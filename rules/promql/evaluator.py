@@ -55,15 +55,17 @@ __all__ = ["EvaluationError", "Expression", "PromqlError", "Sample", "compile_ex
 
 SUBQUERY_STEP_SECONDS = 60.0
 """Of a subquery that says none, where nobody says otherwise. Source: Prometheus's default."""
-MOST_READS = 20_000_000
-"""Samples that one evaluation may read, and nodes it may evaluate in the steps of subqueries.
+MOST_WORK = 10_000_000
+"""What one evaluation may cost; a unit is about 0.1 microseconds of a slow core, so it ends in 2 s.
 
-It bounds the loop's stall to about two seconds on one slow core.
+The loop waits for it. A unit is a sample of a window; the others are measured in that:
 """
+SERIES_COST, ELEMENT_COST, STEP_COST = 15, 5, 3
+"""Of finding a series, of an element in an operation, of a node in a step of a subquery."""
 
 
 class _Run:
-    """One evaluation: where it reads, the times `@` names, and how much it may still read."""
+    """One evaluation: where it reads, the times that `@` names, and what it may still cost."""
 
     __slots__ = ("end", "found", "left", "start", "step_seconds", "store")
 
@@ -72,20 +74,21 @@ class _Run:
         self.start = start
         self.end = end
         self.step_seconds = step_seconds
-        self.left = MOST_READS
+        self.left = MOST_WORK
         self.found: dict[int, _Found] | None = None
         """Series by selector, found once for all the steps of a subquery."""
 
-    def spend(self, reads: int) -> None:
-        """Count what is read, before it is.
+    def spend(self, cost: int) -> None:
+        """Count work, before it is done where that is known.
 
         Errors: EvaluationError where it is too much.
         """
-        self.left -= reads
+        self.left -= cost
         if self.left < 0:
             raise EvaluationError(
-                f"too expensive: more than {MOST_READS:,} samples and steps in one evaluation;"
-                " shorten its range, lengthen its step or select less"
+                "too expensive: one evaluation may read "
+                f"{MOST_WORK:,} samples, or find {MOST_WORK // SERIES_COST:,} series;"
+                " shorten its ranges, lengthen its steps or select less"
             )
 
 
@@ -158,7 +161,11 @@ def compile_expression(text: str) -> Expression:
     try:
         kind = result_type(node)
         if kind not in {"scalar", "instant vector"}:
-            _refuse(node, f"expected an instant vector or a scalar as result, got {kind}")
+            _refuse(
+                node,
+                f"a {kind} as result is not supported: expected an instant vector or a scalar,"
+                " such as a function of it gives",
+            )
         function = _scalar(node) if kind == "scalar" else _vector(node)
     except _Refused as refused:
         raise position_error(text, refused.position, str(refused)) from None
@@ -289,6 +296,18 @@ def _told(node: Node) -> str:
 
 
 def _vector(node: Node) -> _VectorFunction:
+    """Return the function of a node that gives a vector; what it gives is counted as work."""
+    evaluate = _operation(node)
+
+    def counted(run: _Run, at: float) -> Vector:
+        items = evaluate(run, at)
+        run.spend(len(items) * ELEMENT_COST)
+        return items
+
+    return counted
+
+
+def _operation(node: Node) -> _VectorFunction:
     match node:
         case Selector(range_seconds=None):
             return _selector(node)
@@ -357,19 +376,24 @@ def _series(node: Selector) -> _SeriesFunction:
 
     def find(run: _Run) -> _Found:
         if run.found is not None and (found := run.found.get(id(node))) is not None:
-            run.spend(len(found))
+            run.spend(len(found) * SERIES_COST)
             return found
         store = run.store
         names = fixed if node.name else filter(name_matches, sorted(store.names()))
         found = []
         for name in names:
-            run.spend(store.count(name))
+            run.spend(store.count(name) * SERIES_COST)
             found += [(name, series) for series in store.series(name, matches)]
         if run.found is not None:
             run.found[id(node)] = found
         return found
 
     return find
+
+
+def _before(at: float, seconds: float) -> float:
+    """Return an earlier time, to the microsecond: 4 s - 2003 ms is a float next to 1.997."""
+    return round(at - seconds, 6)
 
 
 def _moment(node: Selector | Subquery) -> _ScalarFunction:
@@ -379,12 +403,12 @@ def _moment(node: Selector | Subquery) -> _ScalarFunction:
         case None if not offset:
             return lambda _run, at: at
         case None:
-            return lambda _run, at: at - offset
+            return lambda _run, at: _before(at, offset)
         case "start":
-            return lambda run, _at: run.start - offset
+            return lambda run, _at: _before(run.start, offset)
         case "end":
-            return lambda run, _at: run.end - offset
-    moment = fixed - offset
+            return lambda run, _at: _before(run.end, offset)
+    moment = _before(fixed, offset)
     return lambda _run, _at: moment
 
 
@@ -438,7 +462,7 @@ def _rows(node: Node) -> _RowsFunction:
             find = _series(node)
 
             def select(run: _Run, end: float) -> Iterator[_Row]:
-                begin = end - range_seconds
+                begin = _before(end, range_seconds)
                 for name, series in find(run):
                     timestamps, values = series.window(begin, end)
                     if values:
@@ -456,11 +480,11 @@ def _subquery(node: Subquery) -> _RowsFunction:
 
     Source: Prometheus: steps are whole multiples of their length since 1970, in milliseconds.
     """
-    vector, cost = _vector(node.expression), _size(node.expression)
+    vector, cost = _vector(node.expression), _size(node.expression) * STEP_COST
 
     def evaluate(run: _Run, end: float) -> Iterator[_Row]:
         step = max(1, _milliseconds(node.step_seconds or run.step_seconds))
-        first = _milliseconds(end - node.range_seconds) // step + 1
+        first = _milliseconds(_before(end, node.range_seconds)) // step + 1
         last = _milliseconds(end) // step
         run.spend(max(0, last - first + 1) * cost)
         outermost = run.found is None
