@@ -7,7 +7,6 @@ import atexit
 import dataclasses
 import functools
 import importlib.metadata
-import importlib.resources
 import os
 import queue
 import shutil
@@ -25,7 +24,16 @@ from iowarden.collectors.files import Root
 from iowarden.collectors.recording import Player, RecordingError
 from iowarden.daemon import check as checking
 from iowarden.daemon import config as configuration
-from iowarden.daemon import console, control, hotplug, journal, mail, memory, unparsed
+from iowarden.daemon import (
+    console,
+    control,
+    hotplug,
+    journal,
+    mail,
+    memory,
+    rules_command,
+    unparsed,
+)
 from iowarden.daemon.clock import PlayedClock, SystemClock
 from iowarden.daemon.exposition import Exposition
 from iowarden.daemon.http import App, Server
@@ -34,10 +42,11 @@ from iowarden.daemon.message import render
 from iowarden.daemon.probe import client
 from iowarden.daemon.process import ProcessMetrics
 from iowarden.daemon.readers import Readers
+from iowarden.daemon.rule_files import load_rules
 from iowarden.daemon.state import State
 from iowarden.rules.engine import Engine
 from iowarden.rules.notice import Evidence, Notice, Reason, Severity
-from iowarden.rules.rulefile import RuleFileError, RuleGroup, parse_rule_file
+from iowarden.rules.rulefile import RuleFileError, RuleGroup
 
 if TYPE_CHECKING:
     import socket
@@ -53,9 +62,6 @@ PROBE_DIRECTORY = "/run/iowarden-probe"
 """Where a probe that we start as a child notes what hangs."""
 EXIT_INTERRUPTED = 130
 """As a shell says of a program that Ctrl-C ended."""
-RULE_SUFFIXES = (".yaml", ".yml")
-MOST_RULE_FILE_BYTES = 1024 * 1024
-"""Parsed YAML needs a hundred times as much, and the unit has 512 MB."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -96,6 +102,7 @@ def _parser() -> argparse.ArgumentParser:
     look.add_argument("--play", metavar="RECORDING", help="look at a recording's end instead")
     look.add_argument("--json", action="store_true", help="the report as data")
     console.add_commands(add)
+    rules = rules_command.add_commands(add, _settings)
     test = add("test-mail", _test_mail, "send a test mail and say what the server answered")
     kept = add("unparsed", lambda _: 0, "what the kernel said and no parser understood")
     actions = kept.add_subparsers(required=True, metavar="ACTION")
@@ -107,7 +114,7 @@ def _parser() -> argparse.ArgumentParser:
     shown.add_argument(
         "--redact", action="store_true", help="placeholders for what names disks, hosts and people"
     )
-    for command in (run, look, test, listed, shown):
+    for command in (run, look, test, listed, shown, *rules):
         command.add_argument(
             "--config", metavar="FILE", help=f"default: {DEFAULT_CONFIG}, if there"
         )
@@ -181,7 +188,9 @@ def _whatever_is_good(
         return settings, load_rules(settings), problems
     except RuleFileError as error:
         problems += [_unusable("rules", text) for text in error.errors]
-        shipped = dataclasses.replace(settings, shipped_rules=True, rules_directory="/nonexistent")
+        shipped = dataclasses.replace(
+            settings, shipped_rules=True, rules_directory="/nonexistent", overrides=()
+        )
         return settings, load_rules(shipped), problems
 
 
@@ -241,56 +250,6 @@ def _settings(arguments: argparse.Namespace) -> configuration.Config:
         directory = str(Path(arguments.state_directory).resolve())
         return dataclasses.replace(settings, state_directory=directory)
     return settings
-
-
-def load_rules(settings: configuration.Config) -> list[RuleGroup]:
-    """Return the shipped and the user's rule groups.
-
-    Errors: RuleFileError naming file, line and column; the directory may be missing, a file in it
-    may not.
-    """
-    texts: list[tuple[str, str]] = []
-    if settings.shipped_rules:
-        shipped = importlib.resources.files("iowarden.rules")
-        texts += [
-            (f"shipped {entry.name}", entry.read_text(encoding="utf-8"))
-            for entry in sorted(shipped.iterdir(), key=lambda e: e.name)
-            if entry.name.endswith(RULE_SUFFIXES)
-        ]
-    texts += [(str(path), _rule_text(path)) for path in _rule_files(settings.rules_directory)]
-    return [group for file, text in texts for group in parse_rule_file(text, file)]
-
-
-def _rule_files(directory: str) -> list[Path]:
-    try:
-        found = sorted(Path(directory).iterdir())
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        message = (
-            f"'{directory}': expected a directory that can be read, got '{error.strerror}';"
-            " mend it or 'rules_directory'"
-        )
-        raise RuleFileError((message,)) from error
-    return [path for path in found if path.name.endswith(RULE_SUFFIXES)]
-
-
-def _rule_text(path: Path) -> str:
-    if path.exists() and not path.is_file():  # a pipe would never be read to its end
-        raise RuleFileError((f"'{path}': expected a file, got something else; remove it",))
-    try:
-        if (size_bytes := path.stat().st_size) > MOST_RULE_FILE_BYTES:
-            message = (
-                f"'{path}': expected at most {MOST_RULE_FILE_BYTES} bytes, got {size_bytes};"
-                " is it a rule file? split or remove it"
-            )
-            raise RuleFileError((message,))
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        message = (
-            f"'{path}': expected a readable rule file in UTF-8, got '{error}'; mend or remove it"
-        )
-        raise RuleFileError((message,)) from error
 
 
 def _mail_settings(settings: configuration.Config) -> mail.MailSettings | mail.MaildirSettings:

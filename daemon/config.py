@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from iowarden.rules.overrides import Override
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -92,6 +94,8 @@ class Config:
     reopen_within_seconds: float
     remind_after_seconds: float
     log_level: str
+    overrides: tuple[Override, ...] = ()
+    """What is different about shipped rules."""
 
 
 # Kinds: what a value may be. A reader gets the scalar's text and returns the value, or raises a
@@ -185,6 +189,14 @@ def _read_boolean(text: str) -> bool:
     return word in {"true", "yes", "on"}
 
 
+def _read_number(text: str) -> float:
+    if re.fullmatch(
+        r"[-+]?([0-9]{1,30}(\.[0-9]{0,30})?|\.[0-9]{1,30})([eE][-+]?[0-9]{1,3})?", text
+    ):
+        return float(text)
+    return duration_seconds(text)
+
+
 def _read_directory(text: str) -> str:
     if not text.startswith("/") or "\0" in text or ".." in text.split("/"):
         raise ValueError
@@ -218,6 +230,9 @@ _SENDER = _matching("one mail address", _MAIL_ADDRESS)
 _RECEIVERS = _matching("mail addresses", _MAIL_ADDRESS, is_list=True)
 _ADDRESSES = Kind("an IP address and a port", ("str", "int"), _read_address, is_list=True)
 _WORD = _matching("printable text without blanks", r"[!-~]{1,255}")
+_TEXT = _matching("an expression", r"(?s)\s*\S.{0,9999}")
+_NUMBER = Kind("a number, or a duration as seconds", ("int", "float", "str"), _read_number)
+_SEVERITY = _choice("critical", "warning", "notice", "info")
 _PERIOD = _duration("100ms", "1h")
 _PACE = _duration("1s", "5s")  # the loop turns once a second; signals take 5 s for a gap
 _SPAN = _duration("0s", "1y")
@@ -418,6 +433,19 @@ KEYS = (
     ),
 )  # fmt: skip
 
+OVERRIDE_KEYS = (
+    Key("enabled", _BOOLEAN, "true", "false", "false: the rule is left out."),
+    Key("severity", _SEVERITY, "", "info", "critical, warning, notice or info."),
+    Key(
+        "threshold", _NUMBER, "", "0.9",
+        "The number that the alert's value is compared with; {METRIC: NUMBER} for another one.",
+    ),
+    Key("expr", _TEXT, "", "vector(0) > 1", "Another expression."),
+    Key("for", _SPAN, "", "5m", "How long the expression holds before the alert fires."),
+    Key("keep_firing_for", _SPAN, "", "10m", "How long it fires on after that."),
+)  # fmt: skip
+"""What may be said of a rule under 'overrides'."""
+
 
 def load(path: str) -> Config:
     """Return the configuration in a file, with the password its password file holds.
@@ -457,7 +485,7 @@ def parse(text: str, file: str, machine: str = "localhost") -> Config:
         problems.append((lines[path], f"'{file}':{lines[path]}: {path}: {problem}"))
     if problems:
         raise ConfigError(tuple(problem for _, problem in sorted(problems)))
-    return _config(values, machine)
+    return _config(values, given.get("overrides", ()), machine)
 
 
 def example() -> str:
@@ -485,6 +513,15 @@ def example() -> str:
             subsequent_indent=f"{indent}# ",
         )
         lines.append(f"{indent}#{name}: {key.default or key.example}")
+    lines += [
+        "",
+        "# What is different about shipped rules; 'iowarden rules list' shows them.",
+        "# Of several alerts of one name, 'NAME/SEVERITY' is one. Keys:",
+        *(f"#   {key.path:<16} {key.explanation}" for key in OVERRIDE_KEYS),
+        "overrides:",
+        "  #FileSystemFull/warning: {threshold: 0.85, severity: notice}",
+        "  #NoSwap: {enabled: false}",
+    ]
     return "\n".join(lines) + "\n"
 
 
@@ -620,6 +657,8 @@ def _read_section(node: yaml.Node, prefix: str, reading: _Reading) -> None:
         seen[path] = name_node.start_mark.line + 1
         if path in sections:
             _read_section(value_node, path + ".", reading)
+        elif path == "overrides":
+            _read_overrides(value_node, reading)
         elif path in keys:
             reading.lines[path] = seen[path]
             _read_value(value_node, keys[path], reading)
@@ -628,8 +667,67 @@ def _read_section(node: yaml.Node, prefix: str, reading: _Reading) -> None:
             reading.report(name_node, f"{_plain(path)}: unknown key; {_suggestion(path)}")
 
 
+def _read_overrides(node: yaml.Node, reading: _Reading) -> None:
+    """Read what is different about shipped rules, which are named here and judged later."""
+    found = []
+    keys = {key.path: key for key in OVERRIDE_KEYS}
+    for rule, (name_node, value_node) in _pairs(node, "overrides", reading).items():
+        path = f"overrides.{_plain(rule)}"
+        values: dict[str, Any] = {}
+        for name, (key_node, value) in _pairs(value_node, path, reading).items():
+            if name not in keys:
+                known = ", ".join(keys)
+                problem = f"{path}.{_plain(name)}: unknown key; expected one of {known}"
+                reading.report(key_node, problem)
+                continue
+            key = dataclasses.replace(keys[name], path=f"{path}.{name}")
+            if name == "threshold" and isinstance(value, yaml.MappingNode):
+                values[name] = tuple(
+                    (metric, _read_scalar(number, key, reading))
+                    for metric, (_, number) in _pairs(value, key.path, reading).items()
+                )
+            else:
+                values[name] = _read_scalar(value, key, reading)
+        threshold = values.get("threshold")
+        if threshold is not None and not isinstance(threshold, tuple):
+            threshold = (("", threshold),)
+        override = Override(
+            rule=rule,
+            place=f"'{reading.file}':{name_node.start_mark.line + 1}",
+            enabled=values.get("enabled", True),
+            severity=values.get("severity"),
+            for_seconds=values.get("for"),
+            keep_firing_for_seconds=values.get("keep_firing_for"),
+            expression=values.get("expr"),
+            thresholds=threshold or (),
+        )
+        found.append(override)
+    reading.given["overrides"] = tuple(found)
+
+
+def _pairs(node: yaml.Node, path: str, reading: _Reading) -> dict[str, tuple[yaml.Node, yaml.Node]]:
+    """Return key and value nodes of a section whose keys can be anything."""
+    found: dict[str, tuple[yaml.Node, yaml.Node]] = {}
+    if _is_null(node):
+        return found
+    if not isinstance(node, yaml.MappingNode):
+        reading.report(node, f"{path}: expected 'key: value' lines, got {_got(node)}")
+        return found
+    for key, value in node.value:
+        if not isinstance(key, yaml.ScalarNode):
+            reading.report(key, f"{path}: expected a key, got {_got(key)}")
+        elif key.value in found:
+            before = found[key.value][0].start_mark.line + 1
+            name = _plain(key.value)
+            reading.report(key, f"{path}.{name}: given before, in line {before}; remove one")
+        else:
+            found[key.value] = (key, value)
+    return found
+
+
 def _suggestion(path: str) -> str:
     paths = [key.path for key in KEYS] + sorted({key.path.partition(".")[0] for key in KEYS})
+    paths.append("overrides")
     leaf = path.rpartition(".")[2]
     same_leaf = [known for known in paths if known.rpartition(".")[2] == leaf]
     if close := same_leaf or difflib.get_close_matches(path, paths, 1, 0.7):
@@ -698,7 +796,7 @@ def _conflicts(values: dict[str, Any], given: dict[str, Any]) -> list[tuple[str,
     return found
 
 
-def _config(values: dict[str, Any], machine: str) -> Config:
+def _config(values: dict[str, Any], overrides: tuple[Override, ...], machine: str) -> Config:
     host = values["host"] or machine
     mail = {path[5:]: value for path, value in values.items() if path.startswith("mail.")}
     return Config(
@@ -739,6 +837,7 @@ def _config(values: dict[str, Any], machine: str) -> Config:
         reopen_within_seconds=values["reopen_within"],
         remind_after_seconds=values["remind_after"],
         log_level=values["log_level"],
+        overrides=overrides,
     )
 
 

@@ -53,7 +53,9 @@ TIMEOUT_SECONDS = control.ANSWER_SECONDS + 5.0
 MOST_LINE_BYTES = control.MOST_ANSWER_BYTES + 1
 MOST_CELL_CHARACTERS = 100_000
 DEFAULT_FOR = "2h"
-WRAPPED = frozenset({"object", "summary", "error", "program", "alerts", "by", "reason"})
+WRAPPED = frozenset(
+    {"object", "summary", "error", "program", "alerts", "by", "reason", "source", "expression"}
+)
 """Columns that may take several lines on a narrow terminal."""
 STYLES = {"critical": "bold red", "warning": "yellow", "unknown": "magenta", "firing": "bold"}
 

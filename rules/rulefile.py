@@ -45,6 +45,8 @@ class Rule:
     annotations: tuple[tuple[str, Template], ...]
     file: str
     line: int
+    overridden: tuple[str, ...] = ()
+    """What the configuration changed of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,7 @@ class RecordingRule:
     labels: tuple[tuple[str, str], ...]
     file: str
     line: int
+    overridden: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,97 @@
+"""Where rules come from: the shipped files, the user's directory, and what the user overrides.
+
+Limits: a rule file has at most `MOST_RULE_FILE_BYTES`.
+"""
+
+from __future__ import annotations
+
+import importlib.resources
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from iowarden.rules.overrides import apply
+from iowarden.rules.rulefile import RuleFileError, RuleGroup, parse_rule_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from iowarden.daemon.config import Config
+
+RULE_SUFFIXES = (".yaml", ".yml")
+MOST_RULE_FILE_BYTES = 1024 * 1024
+"""Parsed YAML needs a hundred times as much, and the unit has 512 MB."""
+SHIPPED = "shipped "
+"""Before the name of a file that comes with iowarden."""
+
+
+def load_rules(settings: Config) -> list[RuleGroup]:
+    """Return the shipped and the user's rule groups.
+
+    Errors: RuleFileError with all that is wrong, naming file, line and column; the directory may be
+    missing, a file in it may not.
+    """
+    groups: list[RuleGroup] = []
+    problems: list[str] = []
+    if settings.shipped_rules:
+        found = importlib.resources.files("iowarden.rules")
+        for entry in sorted(found.iterdir(), key=lambda e: e.name):
+            if entry.name.endswith(RULE_SUFFIXES):
+                groups += parse_rule_file(entry.read_text(encoding="utf-8"), SHIPPED + entry.name)
+    try:
+        groups = apply(groups, settings.overrides)
+    except RuleFileError as error:
+        problems += error.errors
+    try:
+        groups += load_files(_in_directory(settings.rules_directory))
+    except RuleFileError as error:
+        problems += error.errors
+    if problems:
+        raise RuleFileError(problems)
+    return groups
+
+
+def load_files(paths: Iterable[Path]) -> list[RuleGroup]:
+    """Return the groups of some rule files. Errors: RuleFileError with all that is wrong."""
+    groups: list[RuleGroup] = []
+    problems: list[str] = []
+    for path in paths:
+        try:
+            groups += parse_rule_file(read_text(path), str(path))
+        except RuleFileError as error:
+            problems += error.errors
+    if problems:
+        raise RuleFileError(problems)
+    return groups
+
+
+def read_text(path: Path) -> str:
+    """Return the text of a file with rules, or tests of rules. Errors: RuleFileError."""
+    if path.exists() and not path.is_file():  # a pipe would never be read to its end
+        raise RuleFileError((f"'{path}': expected a file, got something else; remove it",))
+    try:
+        if (size_bytes := path.stat().st_size) > MOST_RULE_FILE_BYTES:
+            message = (
+                f"'{path}': expected at most {MOST_RULE_FILE_BYTES} bytes, got {size_bytes};"
+                " is it a rule file? split or remove it"
+            )
+            raise RuleFileError((message,))
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        message = (
+            f"'{path}': expected a readable rule file in UTF-8, got '{error}'; mend or remove it"
+        )
+        raise RuleFileError((message,)) from error
+
+
+def _in_directory(directory: str) -> list[Path]:
+    try:
+        found = sorted(Path(directory).iterdir())
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        message = (
+            f"'{directory}': expected a directory that can be read, got '{error.strerror}';"
+            " mend it or 'rules_directory'"
+        )
+        raise RuleFileError((message,)) from error
+    return [path for path in found if path.name.endswith(RULE_SUFFIXES)]

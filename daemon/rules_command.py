@@ -1,0 +1,171 @@
+"""The commands `iowarden rules check`, `rules test` and `rules list`.
+
+Exit status: 0; `check` 78 when a rule cannot be loaded, `test` 1 when one is not as expected.
+"""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from iowarden.daemon import codec, console, control
+from iowarden.daemon.rule_files import SHIPPED, load_files, load_rules, read_text
+from iowarden.daemon.status import AlertLine, Status
+from iowarden.rules import unit_tests
+from iowarden.rules.overrides import severity
+from iowarden.rules.rulefile import Rule, RuleFileError
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Sequence
+
+    from iowarden.daemon.config import Config
+    from iowarden.rules.rulefile import RecordingRule, RuleGroup
+
+EXIT_FAILED = 1
+NOT_KNOWN = "-"
+WORST_FIRST = ("firing", "unknown", "pending")
+
+
+def add_commands(
+    add: Callable[[str, Callable[[argparse.Namespace], int], str], argparse.ArgumentParser],
+    settings: Callable[[argparse.Namespace], Config],
+) -> list[argparse.ArgumentParser]:
+    """Add the commands; return those that read the configuration, by way of `settings`."""
+    actions = add("rules", lambda _: 0, "the rules that say what is wrong").add_subparsers(
+        required=True, metavar="ACTION"
+    )
+    check = actions.add_parser("check", help="read rule files and say all that is wrong with them")
+    check.set_defaults(command=lambda arguments: _check(arguments, settings))
+    check.add_argument(
+        "files", nargs="*", metavar="FILE", help="default: what the service would load"
+    )
+    test = actions.add_parser("test", help="run unit tests of rules, as promtool has them")
+    test.set_defaults(command=_test)
+    test.add_argument("files", nargs="+", metavar="FILE", help="with tests")
+    listed = actions.add_parser("list", help="the rules, and how they stand")
+    listed.set_defaults(
+        command=lambda arguments: console.guarded(lambda a: _list(a, settings(a)), arguments)
+    )
+    listed.add_argument("--json", action="store_true", help="as data")
+    listed.add_argument("--socket", metavar="PATH", help=f"default: {control.SOCKET}")
+    return [check, listed]
+
+
+def _check(arguments: argparse.Namespace, settings: Callable[[argparse.Namespace], Config]) -> int:
+    if arguments.files:
+        groups = load_files(map(Path, arguments.files))
+    else:
+        groups = load_rules(settings(arguments))
+    rules = sum(len(group.rules) for group in groups)
+    sys.stdout.write(f"{rules} rules in {len(groups)} groups\n")
+    return 0
+
+
+# --- unit tests
+
+
+def _test(arguments: argparse.Namespace) -> int:
+    failed = False
+    for file in arguments.files:
+        sys.stdout.write(f"Unit Testing:  {file}\n")
+        sys.stdout.flush()  # What failed goes to the other stream, and belongs below this line.
+        if failures := _failures(Path(file)):
+            failed = True
+            sys.stderr.write("  FAILED:\n" + "\n\n".join(failures) + "\n\n")
+        else:
+            sys.stdout.write("  SUCCESS\n\n")
+    return EXIT_FAILED if failed else 0
+
+
+def _failures(path: Path) -> Sequence[str]:
+    """Return what of a file of unit tests failed."""
+    try:
+        tests = unit_tests.parse_unit_tests(read_text(path), str(path))
+        files: list[Path] = []
+        for pattern in tests.rule_files:
+            # Not Path.glob, which refuses '..' and absolute patterns.
+            found = sorted(glob.glob(os.path.join(path.parent, pattern)))
+            if not found:
+                sys.stderr.write(f"  WARNING: no file match pattern {pattern}\n")
+            files += map(Path, found)
+        groups = load_files(dict.fromkeys(files))
+    except RuleFileError as error:
+        return error.errors
+    return unit_tests.run(tests, groups)
+
+
+# --- list
+
+
+def _list(arguments: argparse.Namespace, settings: Config) -> int:
+    groups = load_rules(settings)
+    lines = _lines(groups, _alerts(arguments))
+    if arguments.json:
+        sys.stdout.write(json.dumps(lines, indent=2) + "\n")
+        return 0
+    columns = ("rule", "severity", "condition", "state", "source", "expression")
+    rows = tuple(tuple(console.printable(line[column]) for column in columns) for line in lines)
+    console.show([console.Table("rules", columns, rows)])
+    return 0
+
+
+def _alerts(arguments: argparse.Namespace) -> Sequence[AlertLine] | None:
+    """Return the alerts of the service; None when it does not answer."""
+    path = arguments.socket or control.SOCKET
+    if arguments.state_directory is not None and arguments.socket is None:
+        path = str(Path(arguments.state_directory).resolve() / control.FILE_NAME)
+    try:
+        answer = json.dumps(console.ask(path, "status"))
+        status: Status = codec.decode(Status, answer)
+    except (console.ServiceError, codec.CodecError):
+        return None
+    return status.alerts
+
+
+def _lines(groups: Sequence[RuleGroup], alerts: Sequence[AlertLine] | None) -> list[dict[str, Any]]:
+    lines: list[dict[str, Any]] = []
+    for group in groups:
+        for rule in group.rules:
+            line = {
+                "rule": rule.alert if isinstance(rule, Rule) else rule.record,
+                "severity": severity(rule),
+                "condition": _condition(rule),
+                "state": _state(rule, alerts),
+                "source": _source(rule),
+                "expression": " ".join(rule.expression.text.split()),
+                "group": group.name,
+                "file": rule.file,
+                "line": rule.line,
+                "overridden": list(rule.overridden),
+            }
+            lines.append(line)
+    return lines
+
+
+def _condition(rule: Rule | RecordingRule) -> str:
+    labels = rule.labels if isinstance(rule, Rule) else ()
+    return next((text.text for name, text in labels if name == "condition"), "")
+
+
+def _source(rule: Rule | RecordingRule) -> str:
+    shipped = rule.file.startswith(SHIPPED)
+    place = f"{rule.file}:{rule.line}" if shipped else f"'{rule.file}':{rule.line}"
+    return place + (f", overridden: {', '.join(rule.overridden)}" if rule.overridden else "")
+
+
+def _state(rule: Rule | RecordingRule, alerts: Sequence[AlertLine] | None) -> str:
+    """Return how the alerts of a rule stand, the worst state of them."""
+    if alerts is None or not isinstance(rule, Rule):
+        return NOT_KNOWN
+    own = severity(rule)
+    states = [
+        a.state for a in alerts if a.name == rule.alert and a.severity in (own, own or a.severity)
+    ]
+    found = next((state for state in WORST_FIRST if state in states), "inactive")
+    count = states.count(found)
+    return f"{found} ({count})" if count > 1 else found

@@ -1,0 +1,260 @@
+"""What a user changes of a shipped rule without copying it. Pure.
+
+Prometheus refuses keys of our own in rule files, so overrides stand in the configuration.
+A rule is named as its alert or record; of several alerts of one name, 'Name/severity' is one.
+"""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from iowarden.rules.nodes import RuleFileError
+from iowarden.rules.promql.ast import Binary, Negation, Number, children
+from iowarden.rules.promql.evaluator import Expression, PromqlError, compile_expression
+from iowarden.rules.promql.lexer import Lexer
+from iowarden.rules.promql.parser import parse
+from iowarden.rules.promql.signatures import COMPARISONS
+from iowarden.rules.rulefile import RecordingRule, Rule, RuleGroup
+from iowarden.rules.template import compile_template
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from iowarden.rules.promql.ast import Node
+
+AnyRule = Rule | RecordingRule
+
+
+@dataclass(frozen=True, slots=True)
+class Override:
+    """What is to be different about one rule; None: as it is."""
+
+    rule: str
+    place: str
+    """File and line, for messages."""
+    enabled: bool = True
+    severity: str | None = None
+    for_seconds: float | None = None
+    keep_firing_for_seconds: float | None = None
+    expression: str | None = None
+    thresholds: tuple[tuple[str, float], ...] = ()
+    """By metric; '' is the comparison that gives the alert its value."""
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Return what it changes, as the configuration calls it."""
+        changed = {
+            "enabled": not self.enabled,
+            "severity": self.severity is not None,
+            "for": self.for_seconds is not None,
+            "keep_firing_for": self.keep_firing_for_seconds is not None,
+            "expr": self.expression is not None,
+            "threshold": bool(self.thresholds),
+        }
+        return tuple(key for key, is_changed in changed.items() if is_changed)
+
+
+class _OverrideError(Exception):
+    """An override that cannot be applied."""
+
+
+def apply(groups: Sequence[RuleGroup], overrides: Sequence[Override]) -> list[RuleGroup]:
+    """Return the groups with their rules changed; one that is not enabled is left out.
+
+    Errors: RuleFileError with all that is wrong.
+    """
+    rules: list[AnyRule | None] = [rule for group in groups for rule in group.rules]
+    names = [(_name(rule), _full_name(rule)) for group in groups for rule in group.rules]
+    problems: list[str] = []
+    # What is said of one of several rules of a name is said after what is said of all of them.
+    for override in sorted(overrides, key=lambda one: "/" in one.rule):
+        try:
+            for index in _chosen(override, names):
+                if (rule := rules[index]) is not None:
+                    rules[index] = _changed(rule, override) if override.enabled else None
+                    _check_alone(rules, index)
+        except (_OverrideError, PromqlError) as error:
+            problems.append(f"{override.place}: overrides: {override.rule}: {error}")
+    if problems:
+        raise RuleFileError(problems)
+    left = iter(rules)
+    return [
+        replace(group, rules=tuple(r for _ in group.rules if (r := next(left)) is not None))
+        for group in groups
+    ]
+
+
+def _name(rule: AnyRule) -> str:
+    return rule.alert if isinstance(rule, Rule) else rule.record
+
+
+def severity(rule: AnyRule) -> str:
+    """Return the severity that a rule gives its alerts, or '' where their series bring one."""
+    labels = rule.labels if isinstance(rule, Rule) else ()
+    return next((text.text for name, text in labels if name == "severity"), "")
+
+
+def _full_name(rule: AnyRule) -> str:
+    return f"{_name(rule)}/{severity(rule)}"
+
+
+def _chosen(override: Override, names: Sequence[tuple[str, str]]) -> list[int]:
+    """Return the indices of the rules that an override is about."""
+    chosen = [index for index, known in enumerate(names) if override.rule in known]
+    if not chosen:
+        known = sorted({name for pair in names for name in pair if not name.endswith("/")})
+        close = difflib.get_close_matches(override.rule, known, 3, 0.6)
+        hint = f"did you mean {' or '.join(map(repr, close))}?" if close else "see 'rules list'"
+        raise _OverrideError(f"expected the name of a shipped rule, got {override.rule!r}; {hint}")
+    particular = {"severity", "expr", "threshold"} & set(override.keys)
+    if len(chosen) > 1 and particular and override.enabled:
+        raise _OverrideError(
+            f"{len(chosen)} rules have this name and {_listed(sorted(particular))} is of one; name"
+            f" one: {' or '.join(repr(names[index][1]) for index in chosen)}"
+        )
+    return chosen
+
+
+def _changed(rule: AnyRule, override: Override) -> AnyRule:
+    expression = _expression(rule.expression, override)
+    changed = tuple(dict.fromkeys((*rule.overridden, *override.keys)))
+    if isinstance(rule, RecordingRule):
+        if wrong := sorted({"severity", "for", "keep_firing_for"} & set(override.keys)):
+            raise _OverrideError(f"a recording rule has no {_listed(wrong)}; remove it")
+        return replace(rule, expression=expression, overridden=changed)
+    labels = rule.labels
+    if override.severity is not None:
+        own = ("severity", compile_template(override.severity))
+        labels = (*(pair for pair in labels if pair[0] != "severity"), own)
+    waits = (override.for_seconds, override.keep_firing_for_seconds)
+    return replace(
+        rule,
+        expression=expression,
+        labels=labels,
+        for_seconds=rule.for_seconds if waits[0] is None else waits[0],
+        keep_firing_for_seconds=rule.keep_firing_for_seconds if waits[1] is None else waits[1],
+        overridden=changed,
+    )
+
+
+def _check_alone(rules: Sequence[AnyRule | None], index: int) -> None:
+    """Refuse a rule whose alerts nobody could tell from another's."""
+    rule = rules[index]
+    if isinstance(rule, Rule) and any(
+        isinstance(other, Rule) and _full_name(other) == _full_name(rule)
+        for place, other in enumerate(rules)
+        if place != index
+    ):
+        raise _OverrideError(
+            f"there is another alert {rule.alert!r} of severity {severity(rule)!r}; take another"
+            " severity, or 'enabled: false' for one of the two first"
+        )
+
+
+def _expression(expression: Expression, override: Override) -> Expression:
+    if override.expression is not None:
+        if override.thresholds:
+            raise _OverrideError("'expr' has its own threshold; remove 'threshold'")
+        return compile_expression(override.expression)
+    text = expression.text
+    for metric, value in override.thresholds:
+        text = _with_threshold(text, metric, value)
+    return compile_expression(text) if override.thresholds else expression
+
+
+# --- thresholds
+
+
+@dataclass(frozen=True, slots=True)
+class _Limit:
+    """A number that something is compared with, and where it stands in the text."""
+
+    begin: int
+    end: int
+    value: float
+    shown: str
+    """The comparison."""
+    metrics: frozenset[str]
+
+
+def _with_threshold(text: str, metric: str, value: float) -> str:
+    tree = parse(text)
+    limits = list(_limits(tree, text))
+    listed = ", ".join(f"'{limit.shown}'" for limit in limits) or "none"
+    if metric:
+        chosen = [limit for limit in limits if metric in limit.metrics]
+        what = f"a comparison of {metric!r} with a number"
+    else:
+        main = _main_comparison(tree)
+        chosen = [] if main is None else list(_limits(main, text, deep=False))
+        what = "an alert whose value is compared with a number"
+    if not chosen:
+        raise _OverrideError(
+            f"threshold: expected {what}, got {listed}; name a metric,"
+            " 'threshold: {METRIC: NUMBER}', or override 'expr'"
+        )
+    if len({limit.value for limit in chosen}) > 1:
+        raise _OverrideError(
+            f"threshold: expected one number, got {', '.join(repr(one.shown) for one in chosen)};"
+            " override 'expr' instead"
+        )
+    for limit in sorted(chosen, key=lambda one: -one.begin):
+        text = f"{text[: limit.begin]}{repr(value).removesuffix('.0')}{text[limit.end :]}"
+    return text
+
+
+def _main_comparison(node: Node) -> Binary | None:
+    """Return the comparison that gives the result its value."""
+    while isinstance(node, Binary) and node.operator in {"and", "unless"}:
+        node = node.left
+    return node if isinstance(node, Binary) and node.operator in COMPARISONS else None
+
+
+def _limits(node: Node, text: str, *, deep: bool = True) -> Iterator[_Limit]:
+    """Give the numbers that a tree compares with; not `deep`: that the node itself does."""
+    if isinstance(node, Binary) and node.operator in COMPARISONS:
+        for side, other in ((node.right, node.left), (node.left, node.right)):
+            span = _number(side, text)
+            if span is not None:
+                metrics = frozenset(_metrics(other))
+                names = " and ".join(sorted(metrics)) or "a number"
+                begin, end, value = span
+                shown = f"{names} {node.operator} {text[begin:end]}"
+                yield _Limit(begin, end, value, shown, metrics)
+                break
+    if deep:
+        for child in children(node):
+            yield from _limits(child, text)
+
+
+def _number(node: Node, text: str) -> tuple[int, int, float] | None:
+    """Return begin, end and value of a number's literal."""
+    number = node.operand if isinstance(node, Negation) else node
+    if not isinstance(number, Number):
+        return None
+    lexer = Lexer(text)
+    token = lexer.next()
+    while token.kind != "end" and (
+        token.position < number.position or token.kind not in {"number", "duration"}
+    ):
+        token = lexer.next()
+    end = token.position + len(token.text)
+    if isinstance(node, Negation):
+        if text[node.position + 1 : token.position].strip():  # -(5): not worth a rule
+            return None
+        return node.position, end, -number.value
+    return token.position, end, number.value
+
+
+def _metrics(node: Node) -> Iterator[str]:
+    name = getattr(node, "name", "")
+    if name:
+        yield name
+    for child in children(node):
+        yield from _metrics(child)
+
+
+def _listed(words: Iterable[str]) -> str:
+    return " and ".join(repr(word) for word in words)
