@@ -116,18 +116,23 @@ Alerts = dict["Labels", Alert]
 
 
 def matched(
-    rule: Rule, results: Sequence[Sample], query: Callable[[str], list[Sample]]
+    rule: Rule,
+    results: Sequence[Sample],
+    query: Callable[[str], list[Sample]],
+    external_labels: Mapping[str, str] | None = None,
+    external_url: str = "",
 ) -> dict[Labels, tuple[float, tuple[tuple[str, str], ...]]]:
     """Return for each alert identity of a rule's results its value and expanded annotations.
 
     Errors: DuplicateAlertError.
     """
     found: dict[Labels, tuple[float, tuple[tuple[str, str], ...]]] = {}
+    external = (external_labels, external_url)
     for sample in results:
         own = dict(sample.labels)
         labels = dict(own)
         for name, template in rule.labels:
-            labels[name] = template.render(own, sample.value, query)
+            labels[name] = template.render(own, sample.value, query, *external)
         labels["alertname"] = rule.alert
         identity = tuple(sorted((k, v) for k, v in labels.items() if v))
         if identity in found:
@@ -137,7 +142,8 @@ def matched(
             )
             raise DuplicateAlertError(message)
         texts = tuple(
-            (name, template.render(own, sample.value, query)) for name, template in rule.annotations
+            (name, template.render(own, sample.value, query, *external))
+            for name, template in rule.annotations
         )
         found[identity] = (sample.value, texts)
     return found

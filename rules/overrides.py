@@ -67,18 +67,19 @@ def apply(groups: Sequence[RuleGroup], overrides: Sequence[Override]) -> list[Ru
     """
     rules: list[AnyRule | None] = [rule for group in groups for rule in group.rules]
     names = [(_name(rule), _full_name(rule)) for group in groups for rule in group.rules]
-    problems: list[str] = []
+    problems: list[tuple[int, str]] = []
     # What is said of one of several rules of a name is said after what is said of all of them.
-    for override in sorted(overrides, key=lambda one: "/" in one.rule):
+    for number, override in sorted(enumerate(overrides), key=lambda one: "/" in one[1].rule):
         try:
             for index in _chosen(override, names):
                 if (rule := rules[index]) is not None:
                     rules[index] = _changed(rule, override) if override.enabled else None
                     _check_alone(rules, index)
         except (_OverrideError, PromqlError) as error:
-            problems.append(f"{override.place}: overrides: {override.rule}: {error}")
+            message = f"{override.place}: overrides: {override.rule}: {error}"
+            problems.append((number, message))
     if problems:
-        raise RuleFileError(problems)
+        raise RuleFileError(text for _, text in sorted(problems))
     left = iter(rules)
     return [
         replace(group, rules=tuple(r for _ in group.rules if (r := next(left)) is not None))

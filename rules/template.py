@@ -1,9 +1,9 @@
 """Texts with `{{ ... }}` in labels and annotations: Prometheus's subset of Go templates.
 
 Source: Prometheus 3, 'Template reference' and 'Template examples'; Go, package text/template.
-Limits: no define, template, block, break, continue; no HTML and link functions; `$value`, `$labels`
-and `$externalLabels` are as in Prometheus, `$externalURL` is empty. What is not supported is
-refused at load.
+Limits: no define, template, block, break, continue; no HTML and link functions. `$value`,
+`$labels`, `$externalLabels` and `$externalURL` are as in Prometheus; the last two are empty but in
+unit tests. What is not supported is refused at load.
 """
 
 from __future__ import annotations
@@ -70,6 +70,7 @@ class Template:
         value: float,
         query: Query | None,
         external_labels: Mapping[str, str] | None = None,
+        external_url: str = "",
     ) -> str:
         """Return the text for one alert.
 
@@ -78,9 +79,14 @@ class Template:
         own, external = dict(labels), dict(external_labels or {})
         root = Struct(
             "struct",
-            {"Labels": own, "ExternalLabels": external, "ExternalURL": "", "Value": value},
+            {
+                "Labels": own,
+                "ExternalLabels": external,
+                "ExternalURL": external_url,
+                "Value": value,
+            },
         )
-        variables: list[Value] = [root, own, external, "", value, *[None] * self._slots]
+        variables: list[Value] = [root, own, external, external_url, value, *[None] * self._slots]
         parts: list[str] = []
         try:
             self._write(_Scope(root, variables, query), parts)

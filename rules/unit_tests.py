@@ -377,7 +377,13 @@ class _Machine:
             return [
                 (rule.record, _full({**dict(one.labels), **extra}), one.value) for one in samples
             ]
-        found = life.matched(rule, samples, lambda text: self._query(text, at))
+        found = life.matched(
+            rule,
+            samples,
+            lambda text: self._query(text, at),
+            dict(self._test.external_labels),
+            self._test.external_url,
+        )
         self._alerts[index], _ = life.step(rule, self._alerts[index], found, at)
         active = [
             one
