@@ -166,7 +166,7 @@ def store(series: Sequence[Series]) -> Store:
 
 # --- expressions ---
 
-GAUGES = ("gauge", "gauge", "limit", "alone", '{__name__="gauge"}')
+GAUGES = ("gauge", "gauge", "gauge", "limit", "alone", '{__name__=~"gauge|limit"}')
 COUNTERS = ("reads_total", "writes_total")
 MATCHERS = (
     "",
@@ -183,7 +183,11 @@ MATCHERS = (
     '{nothing=""}',
 )
 RANGES = ("20s", "45s", "1m", "2m", "5m", "1m30s", "333s")
-OFFSETS = ("", "", "", "", " offset 1m", " offset 7s", " offset -30s", " offset 3m", " @ 1300.5")
+OFFSETS = (
+    *("", "", "", "", "", ""),
+    *(" offset 1m", " offset 7s", " offset -30s", " offset 3m"),
+    *(" @ 1300.5", " @ end()"),
+)
 NUMBERS = ("0", "1", "2", "-3", "0.5", "10", "100", "1e3", "-0.25", "7")
 ODD_NUMBERS = ("Inf", "-Inf", "NaN")
 EXACT_OVER_TIME = ("min", "max", "sum", "count", "last", "present")
@@ -222,6 +226,7 @@ MATCHINGS = (
     "on (device) group_right ",
     "on (device) group_left (model) ",
     "ignoring (device) group_left ",
+    "ignoring (device, bay) group_right ",
 )
 SET_MATCHINGS = ("", "", "on (device) ", "on (bay) ", "ignoring (bay) ", "on () ")
 ARITHMETIC = ("+", "-", "*")
@@ -236,6 +241,8 @@ LABEL_FUNCTIONS = (
     'label_join({}, "place", "/", "bay", "device")',
     'label_join({}, "bay", "", "nothing")',
     'label_join({}, "place", "-", "device", "nothing", "device")',
+    'label_replace({}, "metric", "$0", "__name__", ".+")',
+    'label_replace({}, "__name__", "${{name}}_$2", "device", "(?P<name>sd)(.)")',
 )
 
 
@@ -265,7 +272,7 @@ def selector(rng: random.Random, names: Sequence[str] = (*GAUGES, *COUNTERS)) ->
 
 def ranged(rng: random.Random, depth: int, names: Sequence[str], *, exact: bool) -> str:
     """Return a range vector: a selector's or a subquery."""
-    offset = rng.choice(OFFSETS)
+    offset = rng.choice((*OFFSETS, " offset 1m @ start()"))
     if not depth or rng.random() < 0.7:
         return f"{selector(rng, names)}[{rng.choice(RANGES)}]{offset}"
     step = rng.choice(("", "7s", "20s", "45s", "1m"))
@@ -342,7 +349,8 @@ def _jump(rng: random.Random, depth: int) -> str:
         case 2:
             return f"round({inner})"
         case 3:
-            return f"timestamp({selector(rng)})"
+            inner = inner if rng.random() < 0.3 else selector(rng) + rng.choice(OFFSETS)
+            return f"timestamp({inner})"
         case 4:
             return f"{rng.choice(DATES)}()"
     return f"{rng.choice(sorted(JUMPS))}({inner})"
@@ -370,17 +378,22 @@ def _odd(rng: random.Random, depth: int) -> str:
         case 1:
             return f"vector({scalar(rng, depth, exact=True)})"
         case 2:
-            return f"-({inner})"
+            return f"-{inner}"
         case 3:
             return f"{rng.choice(('sort', 'sort_desc'))}({inner})"
     return f"absent({selector(rng)})"
+
+
+def _braced(rng: random.Random, text: str) -> str:
+    """Return an operation, sometimes without the parentheses that say what it belongs to."""
+    return text if rng.random() < 0.2 else f"({text})"
 
 
 def _with_scalar(rng: random.Random, depth: int, *, exact: bool = False) -> str:
     operators = ARITHMETIC if exact else ROUGH_ARITHMETIC
     sides = [vector(rng, depth, exact=exact), scalar(rng, depth, exact=exact)]
     rng.shuffle(sides)
-    return f"({sides[0]} {rng.choice(operators)} {sides[1]})"
+    return _braced(rng, f"{sides[0]} {rng.choice(operators)} {sides[1]}")
 
 
 def _exact_with_scalar(rng: random.Random, depth: int) -> str:
@@ -391,7 +404,7 @@ def _compared(rng: random.Random, depth: int) -> str:
     sides = [vector(rng, depth, exact=True), scalar(rng, depth, exact=True)]
     rng.shuffle(sides)
     operator = rng.choice((*COMPARISONS, *(f"{one} bool" for one in COMPARISONS), "%"))
-    return f"({sides[0]} {operator} {sides[1]})"
+    return _braced(rng, f"{sides[0]} {operator} {sides[1]}")
 
 
 def _joined(rng: random.Random, depth: int, *, exact: bool = False) -> str:
@@ -402,7 +415,7 @@ def _joined(rng: random.Random, depth: int, *, exact: bool = False) -> str:
     operator = rng.choice(ARITHMETIC if exact else ROUGH_ARITHMETIC)
     if exact and rng.random() < 0.4:
         operator = rng.choice((*COMPARISONS, *(f"{one} bool" for one in COMPARISONS), "%"))
-    return f"({left} {operator} {matching}{right})"
+    return _braced(rng, f"{left} {operator} {matching}{right}")
 
 
 def _exact_joined(rng: random.Random, depth: int) -> str:
@@ -412,7 +425,7 @@ def _exact_joined(rng: random.Random, depth: int) -> str:
 def _of_sets(rng: random.Random, depth: int) -> str:
     left, right = (vector(rng, depth, exact=True) for _ in "lr")
     operator = rng.choice(("and", "or", "unless"))
-    return f"({left} {operator} {rng.choice(SET_MATCHINGS)}{right})"
+    return _braced(rng, f"{left} {operator} {rng.choice(SET_MATCHINGS)}{right}")
 
 
 def _plain(rng: random.Random, _: int) -> str:
@@ -464,7 +477,7 @@ def query(rng: random.Random) -> Query:
 
 
 def _extreme(rng: random.Random) -> str:
-    """Return topk or bottomk of values that are hardly ever the same: ties are nobody's."""
+    """Return topk or bottomk; among equal values it is the order of the series that decides."""
     count = rng.choice(("1", "2", "3", "10", "0", "-1", "1.9"))
     inner = f"rate({rng.choice(COUNTERS)}[5m]) + sum_over_time(gauge[5m]) / 7"
     return f"{rng.choice(('topk', 'bottomk'))}{rng.choice(GROUPINGS)} ({count}, {inner})"
@@ -578,6 +591,16 @@ class Known:
 
 
 KNOWN = (
+    Known(
+        "which of equal values topk and bottomk keep depends on the order of series in the storage",
+        lambda one: (
+            one.query.text.startswith(("topk", "bottomk"))
+            and isinstance(one.here, dict)
+            and isinstance(one.there, dict)
+            and len(one.here) == len(one.there)
+            and all(map(_close, sorted(one.here.values()), sorted(one.there.values())))
+        ),
+    ),
     Known(
         "an infinity's or a NaN's deviation is NaN since 3.0, #14941; it was 0 for a single one",
         lambda one: (
