@@ -7,7 +7,7 @@ known at a stop whether all of it is durable.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from iowarden.collectors.vocabulary import Family, Sample
 from iowarden.daemon import journal
@@ -19,8 +19,6 @@ from iowarden.daemon.status import MailLine
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from iowarden.daemon.mail import Sender
-    from iowarden.daemon.state import State
     from iowarden.daemon.telling import Telling
 
 _MAILS = Family(
@@ -41,6 +39,34 @@ _UNWRITTEN = Family(
 FAMILIES = (_MAILS, _WAITING, _REFUSED, _OLDEST, _UNWRITTEN)
 
 
+class Store(Protocol):
+    """Keeps what changes, and never waits; as state.State."""
+
+    working_since: float | None
+    unwritten_since: float | None
+
+    def load(self) -> None:
+        """Ask for what is kept."""
+
+    def commit(self, batch: Batch) -> None:
+        """Ask for a batch to be written."""
+
+    def retry(self) -> None:
+        """Try again now what failed."""
+
+
+class Sender(Protocol):
+    """Makes an attempt, and never waits; as mail.Sender."""
+
+    working_since: float | None
+
+    def submit(self, mail: OutboundMail) -> None:
+        """Ask for one attempt."""
+
+    def close(self, timeout_seconds: float) -> bool:
+        """End after what was submitted."""
+
+
 class Delivery:
     """The outbox, who sends it, and the numbered batches for state.db.
 
@@ -49,7 +75,7 @@ class Delivery:
 
     def __init__(
         self,
-        state: State,
+        state: Store,
         sender: Sender,
         log: Telling,
         trouble: Callable[[str, str, journal.Kind], object],

@@ -11,7 +11,7 @@ import secrets
 import time
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from iowarden.collectors import uevents
 from iowarden.collectors.recording import RecordingError
@@ -25,7 +25,7 @@ from iowarden.daemon.message import local_zone, message_id, render
 from iowarden.daemon.outbox import SendResult
 from iowarden.daemon.probe import client
 from iowarden.daemon.state import Committed, OutboxRow, SetAside, StateLoaded
-from iowarden.daemon.telling import PRIORITY, Telling
+from iowarden.daemon.telling import PRIORITY, Log, Telling
 from iowarden.rules import digest, incidents, report, silences
 from iowarden.rules.alerts import Alert, State, Transition
 from iowarden.rules.notice import Evidence, Severity
@@ -35,18 +35,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from iowarden.collectors.block import Topology
-    from iowarden.collectors.recording import Player
+    from iowarden.collectors.recording import Frame
     from iowarden.daemon.clock import PlayedClock, SystemClock
     from iowarden.daemon.config import Config
     from iowarden.daemon.control import Control
     from iowarden.daemon.exposition import Exposition
     from iowarden.daemon.http import Server
-    from iowarden.daemon.mail import Sender
     from iowarden.daemon.probe.client import Client
     from iowarden.daemon.probe.protocol import Stuck
     from iowarden.daemon.process import Content
     from iowarden.daemon.readers import Readers
-    from iowarden.daemon.state import State as StateStore
     from iowarden.rules.engine import Engine
     from iowarden.rules.notice import Notice
     from iowarden.rules.rulefile import RuleGroup
@@ -129,6 +127,13 @@ class Trouble:
     text: str
 
 
+class Player(Protocol):
+    """Has what is read come from a recording."""
+
+    def advance(self) -> Frame | None:
+        """Let the next frame be there; None while it is not."""
+
+
 @dataclass(frozen=True, slots=True)
 class Parts:
     """What the loop works with; made by the command line, or by a test."""
@@ -138,9 +143,9 @@ class Parts:
     engine: Engine
     readers: Readers
     events: queue.SimpleQueue[object]
-    log: journal.Log
-    state: StateStore
-    sender: Sender
+    log: Log
+    state: delivery.Store
+    sender: delivery.Sender
     recipients: tuple[str, ...]
     exposition: Exposition
     notify: Callable[[str], object]
@@ -152,7 +157,7 @@ class Parts:
     """Keeps the text of a source that could not be parsed; the time is Unix time."""
     load: Callable[[], tuple[Config, Sequence[RuleGroup]]] | None = None
     """Reads configuration and rules anew; may hang."""
-    sender_for: Callable[[Config], Sender] | None = None
+    sender_for: Callable[[Config], delivery.Sender] | None = None
     """Makes what sends mail by another configuration."""
     probe: Client | None = None
     """Asks the helper that runs as root."""
@@ -172,7 +177,9 @@ class Loop:
         self._config = parts.config
         self._clock = parts.clock
         self._engine = parts.engine
-        self._telling = Telling(parts.log, lambda: self._clock.realtime(self._clock.now()))
+        self._telling = Telling(
+            parts.log, lambda: self._clock.realtime(self._clock.now()), parts.clock.now
+        )
         self._log, self._trouble = self._telling, self._telling.trouble
         self._incidents = incidents.Incidents()
         self._install = ""
@@ -278,7 +285,8 @@ class Loop:
             return False
         clock: PlayedClock = self._clock  # type: ignore[assignment]  # a player comes with its clock
         clock.set(frame.monotonic_seconds, frame.realtime_seconds)
-        return True
+        self._take(0.0)  # what the kernel announced before the frame
+        return self._stopping is None
 
     def _take(self, timeout_seconds: float) -> None:
         """Handle the events that are there, waiting at most so long for the first."""

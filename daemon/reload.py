@@ -13,7 +13,7 @@ from iowarden.rules.rulefile import RuleFileError, RuleGroup
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from iowarden.daemon.mail import Sender
+    from iowarden.daemon.delivery import Sender
 
 NEEDS_RESTART = ("state_directory", "listen", "http", "expose_node", "probe")
 """Settings that a reload does not change."""

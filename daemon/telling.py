@@ -6,7 +6,7 @@ For the loop's thread only; nothing here waits.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from iowarden.daemon import journal
 from iowarden.daemon.status import EventLine
@@ -47,17 +47,34 @@ _INCIDENT = {
 }
 
 
+class Log(Protocol):
+    """Takes lines and never waits; as journal.Log."""
+
+    lost_total: int
+
+    def send(
+        self, kind: journal.Kind, priority: int, message: str, **fields: str | int | None
+    ) -> None:
+        """Say a line."""
+
+    def set_level(self, level: str) -> None:
+        """Say less or more from now on."""
+
+    def close(self) -> None:
+        """Say what waits."""
+
+
 class Telling:
     """The log, what is wrong and has been said, and the latest lines."""
 
-    def __init__(self, log: journal.Log, realtime: Callable[[], float]) -> None:
-        """`realtime` is the time that people are told, Unix seconds."""
+    def __init__(self, log: Log, realtime: Callable[[], float], now: Callable[[], float]) -> None:
+        """`realtime` is the time that people are told, Unix seconds; `now` never jumps."""
         self.log = log
         self.events: deque[EventLine] = deque(maxlen=MOST_EVENTS)
         self.follow: Callable[[EventLine], object] | None = None
         """Takes each line as it is said."""
         self._realtime = realtime
-        self._once = journal.Once()
+        self._once = journal.Once(now)
 
     def send(
         self, kind: journal.Kind, priority: int, message: str, **fields: str | int | None
