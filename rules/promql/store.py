@@ -137,15 +137,24 @@ class Store:
         """
         self._set_retention(retention_seconds, any_retention_seconds)
         for name, table in self._tables.items():
-            kept = self._retention(name) > 0
+            kept = self.retention_seconds(name) > 0
             for series in table.values():
                 if kept:
                     series.remember()
                 else:
                     series.timestamps = series.values = None
 
-    def _retention(self, name: str) -> float:
+    def retention_seconds(self, name: str) -> float:
+        """Return how long samples of a metric are kept; 0 is only the newest."""
         return self._retention_seconds.get(name, self._any_retention_seconds)
+
+    def share(self, other: Store, name: str) -> None:
+        """Read a metric from another store from now on.
+
+        Limits: nothing may be appended to it here.
+        """
+        if table := other._tables.get(name):
+            self._tables[name] = table
 
     def append(self, name: str, labels: Labels, timestamp: float, value: float) -> None:
         """Store one sample; see `append_many`."""
@@ -162,13 +171,13 @@ class Store:
                 series = tables[name][labels]
             except KeyError:
                 tables.setdefault(name, {})[labels] = Series(
-                    labels, timestamp, float(value), history=self._retention(name) > 0
+                    labels, timestamp, float(value), history=self.retention_seconds(name) > 0
                 )
                 continue
             if timestamp < series.timestamp_seconds:
                 continue
             if series.timestamps is not None:
-                self._remember(series, timestamp, float(value), self._retention(name))
+                self._remember(series, timestamp, float(value), self.retention_seconds(name))
             series.timestamp_seconds = timestamp
             series.value = float(value)  # a template tells 1 from 1.0
             series.stale = False
@@ -181,7 +190,7 @@ class Store:
         if series is None or timestamp < series.timestamp_seconds:
             return
         if series.timestamps is not None:
-            self._remember(series, timestamp, _STALE, self._retention(name))
+            self._remember(series, timestamp, _STALE, self.retention_seconds(name))
         series.timestamp_seconds = series.ended_seconds = timestamp
         series.stale = True
 
@@ -234,7 +243,7 @@ class Store:
     def _sweep(self, now: float) -> None:
         self._sweep_due_seconds = now + LOOKBACK_SECONDS
         for name, table in list(self._tables.items()):
-            oldest = now - max(LOOKBACK_SECONDS, self._retention(name))
+            oldest = now - max(LOOKBACK_SECONDS, self.retention_seconds(name))
             for labels in [k for k, v in table.items() if v.timestamp_seconds <= oldest]:
                 del table[labels]
             if not table:
