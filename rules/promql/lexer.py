@@ -51,9 +51,12 @@ _STRINGS: Mapping[str, re.Pattern[str]] = {
 _NUMERIC = re.compile(
     r"0[xX][0-9a-zA-Z_.]*|(?:[0-9]|\.[0-9])(?:[0-9a-df-zA-DF-Z_.]|[eE](?:[-+](?=[0-9]))?)*"
 )
-_DECIMAL = re.compile(r"(?:[0-9]+(?:_[0-9]+)*)?\.?(?:[0-9]+(?:_[0-9]+)*)?(?:[eE][-+]?[0-9]+)?")
-_OCTAL = re.compile(r"0_?[0-7]+(?:_[0-7]+)*")
-_HEXADECIMAL = re.compile(r"0[xX](?:_?[0-9a-fA-F]+)+")
+# Possessive: thousands of digits before a wrong character must not be tried in every split.
+_DECIMAL = re.compile(
+    r"(?:[0-9]++(?:_[0-9]++)*+)?+\.?+(?:[0-9]++(?:_[0-9]++)*+)?+(?:[eE][-+]?[0-9]++)?"
+)
+_OCTAL = re.compile(r"0_?[0-7]++(?:_[0-7]++)*+")
+_HEXADECIMAL = re.compile(r"0[xX](?:_?[0-9a-fA-F]++)++")
 _DURATION = re.compile(
     r"(?=[0-9])(?:(\d+)y)?(?:(\d+)w)?(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+)s)?(?:(\d+)ms)?",
     re.ASCII,

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 __all__ = [
     "COMPARISONS",
     "METRIC_NAME",
+    "NOT_A_METRIC",
     "PRECEDENCE",
     "SET_OPERATORS",
     "UNARY_PRECEDENCE",
@@ -76,7 +77,8 @@ PRECEDENCE: Mapping[str, int] = {
 }
 UNARY_PRECEDENCE = 5
 _KEYWORDS = frozenset("bool by group_left group_right ignoring offset on without".split())
-_NOT_A_METRIC = frozenset("atan2 bool group_left group_right ignoring on".split())
+NOT_A_METRIC = frozenset("atan2 bool group_left group_right ignoring on".split())
+"""What no metric can be called outside of braces."""
 _NOT_A_FUNCTION = frozenset({*SET_OPERATORS, "by", "offset", "without"})
 _FILL = frozenset({"fill", "fill_left", "fill_right"})
 _OPERATOR_TEXTS = frozenset({*PRECEDENCE, "=~", "!~", "@"})
@@ -174,6 +176,8 @@ class _Parser:
                 break
             token = self._advance()
             operator = token.text.lower()
+            if operator in {"<", ">"} and self._at("/"):
+                self._fail(token.position, f"native histograms are not supported: '{operator}/'")
             returns_bool, matching = self._modifiers()
             self._deeper()
             right = self._expression(precedence if operator == "^" else precedence + 1)
@@ -235,13 +239,15 @@ class _Parser:
         self._nesting -= 1
         if sign.text == "-":
             return Negation(operand, sign.position)
-        if isinstance(operand, Text | Subquery) or (
-            isinstance(operand, Selector) and operand.range_seconds is not None
-        ):
+        # A minus is checked with all types; nothing is left of a plus then.
+        got = "string" if isinstance(operand, Text) else ""
+        if isinstance(operand, Selector | Subquery) and operand.range_seconds is not None:
+            got = "range vector"
+        if got:
             message = (
                 "unary expression only allowed on expressions of type scalar or instant vector"
             )
-            self._fail(sign.position, message)
+            self._fail(sign.position, f'{message}, got "{got}"')
         return _moved(operand, sign.position)
 
     # --- what follows an operand: [5m], [5m:1m], offset, @ ---
@@ -297,8 +303,6 @@ class _Parser:
             self._refuse_experimental(self._token.position, "arithmetic with durations")
         if seconds <= 0:
             self._fail(position, "duration must be greater than 0")
-        if seconds < 0.001:
-            self._fail(position, "duration must be at least 1ms")
         return seconds
 
     def _duration(self, context: str, expected: str) -> float:
@@ -396,7 +400,7 @@ class _Parser:
     def _named(self) -> Node:
         """Read what begins with a word: a metric's name, a call, an aggregation."""
         word = self._keyword()
-        if word in _NOT_A_METRIC:
+        if word in NOT_A_METRIC:
             self._unexpected("", "an expression")
         token = self._advance()
         called = self._at("(")

@@ -82,8 +82,9 @@ FUNCTIONS: Mapping[str, Signature] = {
 }
 EXPERIMENTAL_FUNCTIONS = frozenset(
     """double_exponential_smoothing end first_over_time histogram_quantiles holt_winters info
-    integral mad_over_time max_of min_of range sort_by_label sort_by_label_desc start step
-    ts_of_first_over_time ts_of_last_over_time ts_of_max_over_time ts_of_min_over_time""".split()
+    integral mad_over_time max_of min_of range sort_by_label sort_by_label_desc start
+    start_timestamp step ts_of_first_over_time ts_of_last_over_time ts_of_max_over_time
+    ts_of_min_over_time""".split()
 )
 HISTOGRAM_FUNCTIONS = frozenset(
     """histogram_avg histogram_count histogram_fraction histogram_quantile histogram_stddev
