@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from iowarden.daemon.probe import children, stuck
+from iowarden.daemon.probe import children, server, stuck
 from iowarden.daemon.probe.protocol import Stuck
 
 if TYPE_CHECKING:
@@ -51,6 +51,18 @@ def test_what_was_written_is_read_by_nobody_else(tmp_path: Path) -> None:
     assert stuck.read(str(tmp_path), BOOT) == [ENTRY]
     assert os.listdir(tmp_path) == [stuck.NAME]
     assert (tmp_path / stuck.NAME).stat().st_mode & 0o777 == 0o600
+
+
+def test_a_register_of_the_most_and_longest_is_read_again(tmp_path: Path) -> None:
+    """As many as may run and hang, each at a path of the most bytes that are no text."""
+    path = "/" + "\udcff" * 4094
+    each = dataclasses.replace(
+        ENTRY.program, arguments=("newest", path), controllers=(f"path {path}",), devices=()
+    )
+    most = server.MOST_CHILDREN + server.MOST_LEFT
+    entries = [stuck.Entry(dataclasses.replace(each, pid=100 + n)) for n in range(most)]
+    stuck.write(str(tmp_path), entries, BOOT)
+    assert stuck.read(str(tmp_path), BOOT) == entries
 
 
 def test_programs_of_another_boot_are_none(tmp_path: Path) -> None:
