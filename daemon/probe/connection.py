@@ -21,7 +21,8 @@ MOST_UNSENT_BYTES = 16 * 1024 * 1024
 UNSENT_SECONDS = 30.0
 """So long the other side may read nothing of what waits."""
 MOST_DESCRIPTORS = 4
-_RECEIVE_BYTES = 64 * 1024
+_RECEIVE_BYTES = 4 * 1024
+"""At once, of one: the requests in them are looked at before anybody else has a turn."""
 
 
 class Connection:

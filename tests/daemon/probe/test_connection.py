@@ -63,6 +63,20 @@ def test_half_a_frame_is_late_however_slowly_it_grows(
     assert one.late_at() == 110.0 + connection.HALF_SECONDS
 
 
+def test_a_flood_of_requests_is_taken_in_small_parts(
+    pair: tuple[Connection, socket.socket],
+) -> None:
+    """All of a part are worked off before another connection has its turn."""
+    one, theirs = pair
+    theirs.sendall(FRAME + protocol.encode(Request(1, "programs")) * 500)
+    found = one.receive(101.0)
+    assert found is not None
+    assert 1 < len(found) < 100
+    while len(found) < 501:
+        found += one.receive(101.0) or ()
+    assert found[-1] == Request(1, "programs")
+
+
 def test_who_reads_nothing_is_late_and_who_reads_a_little_is_not(
     pair: tuple[Connection, socket.socket],
 ) -> None:
