@@ -46,6 +46,8 @@ MOST_ERROR_BYTES = 64 * 1024
 _ACCEPT_AGAIN_SECONDS = 1.0
 _SAY_AGAIN_SECONDS = 60.0
 _MOST_SAID = 256
+_MOST_REFUSED_SAID = 16
+"""Whoever asks for something else each time, fills no journal, and hides no line that matters."""
 _LAST_READS = 256
 """So often a pipe is read once its program has ended: what it holds, and not for ever."""
 _NEVER = float("inf")
@@ -349,9 +351,28 @@ class Server:
                 self._reply(job, Outcome.STUCK, hanging)
                 continue
             if len(self._running) < MOST_CHILDREN and not job.controllers & used:
-                self._waiting.remove(job)
-                self._start(job)
+                if not self._allowed_still(job):
+                    continue
+                if not job.controllers & used:
+                    self._waiting.remove(job)
+                    self._start(job)
             used |= job.controllers
+
+    def _allowed_still(self, job: _Job) -> bool:
+        """Look again when a request's turn has come; answer it if it may not be done any more.
+
+        While it waited, smartd may have been started, a program replaced, a disk been renamed.
+        """
+        try:
+            job.controllers, job.devices, job.work = self._plan(job.request)
+        except RefusedError as error:
+            missing = isinstance(error, MissingError)
+            if not missing:
+                self._refuse(f"'{job.request.verb}' of user {job.connection.peer()}: {error}")
+            self._waiting.remove(job)
+            self._reply(job, Outcome.MISSING if missing else Outcome.REFUSED, str(error))
+            return False
+        return True
 
     def _hanging(self, job: _Job) -> str:
         """Return '', or why nothing can be started for a request for long."""
@@ -675,15 +696,20 @@ class Server:
 
     def _refuse(self, text: str) -> None:
         self.refused_total += 1
-        self._say("warning", f"probe: refused {one_line(text, 300)}")
+        self._say("warning", f"probe: refused {one_line(text, 300)}", _MOST_REFUSED_SAID)
 
-    def _say(self, level: str, text: str) -> None:
-        """Log a text once a minute at most: somebody may ask the same for ever."""
+    def _say(self, level: str, text: str, most: int = _MOST_SAID) -> None:
+        """Log a text once a minute at most: somebody may ask the same for ever.
+
+        `most`: so many texts are said in a minute; the last of them says that it is.
+        """
         now = time.monotonic()
         said = {each: at for each, at in self._said.items() if now - at < _SAY_AGAIN_SECONDS}
-        if text not in said and len(said) < _MOST_SAID:
+        if text not in said and len(said) < most:
             said[text] = now
-            self._log.send(journal.TROUBLE, journal.LEVELS[level], text)
+            more = "; what else is like this is not logged for a minute"
+            last = more if len(said) == most else ""
+            self._log.send(journal.TROUBLE, journal.LEVELS[level], text + last)
         self._said = said
 
 

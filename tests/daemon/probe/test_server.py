@@ -20,7 +20,7 @@ from iowarden.daemon.probe import protocol
 from iowarden.daemon.probe.protocol import Answer, Cancel, Hello, Outcome, Request
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 A, B, C = ("tw_cli", "show"), ("sas3ircu", "list"), ("arcconf", "list")
 """What the probe runs, each at a controller of its own."""
@@ -256,6 +256,51 @@ def test_no_program_runs_that_could_not_be_found_again(probe: Probe) -> None:
     assert done(talk, *A)["status"] == 0
 
 
+def replace_by_one_that_others_may_change(probe: Probe) -> None:
+    """Change a program while a request for it waits."""
+    (probe.root / "usr/sbin/cli64").chmod(0o777)
+
+
+def start_smartd(probe: Probe) -> None:
+    """Have another monitor run while a request waits."""
+    (probe.root / "proc/812").mkdir(parents=True)
+    (probe.root / "proc/812/comm").write_text("smartd\n")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (start_smartd, "'smartd' (process 812)"),
+        (replace_by_one_that_others_may_change, "mode 0777"),
+    ],
+)
+def test_what_waited_is_looked_at_again_when_its_turn_comes(
+    probe: Probe, change: Callable[[Probe], None], words: str
+) -> None:
+    """An Areca is not asked beside smartd, nor a program run that was changed, as of then."""
+    os.mkfifo(probe.runtime / "go")
+    probe.program("cli64", "echo >> ../began; read line < ../go; echo $line")
+    probe.start()
+    talk = probe.connect()
+    talk.run("cli64", "disk", "info", identifier=1)
+    talk.run("cli64", "disk", "info", identifier=2)
+    talk.send(Request(3, "programs"))
+    assert talk.answer().identifier == 3
+    began = probe.runtime / "began"
+    probe.until(began.exists, "the first")
+    change(probe)
+    (probe.runtime / "go").write_text("1\n")
+    assert talk.answer().value["stdout"] == "1\n"
+    # Its own fifo: had the second one begun, it would end as well as the first.
+    with open(os.open(probe.runtime / "go", os.O_RDWR), "w") as go:
+        go.write("2\n")
+        go.flush()
+        answer = talk.answer()
+    assert (answer.identifier, answer.outcome) == (2, Outcome.REFUSED)
+    assert words in answer.error
+    assert began.read_text() == "\n"
+
+
 def test_a_request_that_never_gets_its_turn_is_told_who_is_there(probe: Probe) -> None:
     """At its deadline it is answered with what runs, since when; what runs goes on."""
     probe.program(*A[:1], FOR_EVER)
@@ -455,6 +500,25 @@ def test_what_is_not_on_the_list_is_refused_and_said_once(probe: Probe) -> None:
     probe.until(lambda: "shutdown" in probe.text(), "the last line")
     assert probe.text().count("refused") == 5
     assert "\n<0>" not in probe.text()
+
+
+def test_refusals_that_all_differ_fill_no_log(probe: Probe) -> None:
+    """A few of a minute are said, the last says so; all are counted; what matters is said."""
+    probe.program(*A[:1], "echo well")
+    probe.start()
+    for number in range(100):
+        rude = probe.connect(greet=False)
+        rude.stream.sendall((2**20 + number).to_bytes(4, "big"))
+        assert rude.closed()
+    (probe.runtime / "stuck.json.new").mkdir()
+    talk = probe.connect()
+    talk.run(*A)
+    assert talk.answer().outcome is Outcome.FAILED
+    assert probe.end(signal.SIGTERM) == 0
+    lines = [line for line in probe.text().splitlines() if "refused" in line]
+    assert len(lines) == 16
+    assert [line for line in lines if "not logged" in line] == lines[-1:]
+    assert "cannot write down what runs" in probe.text()
 
 
 def test_it_ends_when_nobody_is_there(probe: Probe) -> None:
