@@ -15,9 +15,11 @@ from iowarden.rules.promql.lexer import duration_seconds
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-MOST_CHARACTERS = 20_000_000
+MOST_CHARACTERS = 4_000_000
 """Of all nodes that are looked at, each counted as `NODE_CHARACTERS` and its text."""
 NODE_CHARACTERS = 20
+MOST_ERRORS = 200
+"""Nobody reads more at once."""
 NULL = "tag:yaml.org,2002:null"
 
 
@@ -88,6 +90,8 @@ class Nodes:
     def wrong(self, index: int, message: str) -> None:
         """Note what is wrong at an offset."""
         self.errors.append((index, f"'{self.file}':{self.place(index)}: {message}"))
+        if len(self.errors) >= MOST_ERRORS:
+            self.finish()
 
     def place(self, index: int) -> str:
         """Return line and column of an offset."""

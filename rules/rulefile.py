@@ -111,6 +111,8 @@ class _Reader:
         self._nodes = nodes
         self._rules = 0
         self._seen: set[tuple[object, ...]] = set()
+        self._expressions: dict[str, Expression] = {}
+        """Compiled once, however often an alias repeats them."""
 
     def groups(self, root: yaml.Node) -> tuple[RuleGroup, ...]:
         fields = self._nodes.mapping(root, "file", _FILE_KEYS)
@@ -264,8 +266,11 @@ class _Reader:
 
     def _expression(self, node: yaml.Node, what: str) -> Expression | None:
         text = str(node.value)
+        if text in self._expressions:
+            return self._expressions[text]
         try:
-            return compile_expression(text)
+            self._expressions[text] = compile_expression(text)
+            return self._expressions[text]
         except PromqlError as error:
             self._wrong_inside(node, error, f"{what}: could not parse expression")
         return None
