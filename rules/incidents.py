@@ -82,6 +82,8 @@ class Member:
     """When a mail first told of it."""
     silenced: bool = False
     """Whether no mail is due for it, or was while it lasted."""
+    heard_seconds: float | None = None
+    """When its last silence ended."""
 
     @property
     def key(self) -> tuple[Labels, str]:
@@ -489,7 +491,7 @@ def _refresh(
         else:
             members.append(member)
     members += [_member(alert, None, now, observe) for alert in current.values()]
-    active = [replace(m, silenced=m.key in quiet) for m in members if m.cleared_seconds is None]
+    active = [_heard(m, now, quiet) for m in members if m.cleared_seconds is None]
     over = sorted(
         (m for m in members if m.cleared_seconds is not None),
         key=lambda m: m.cleared_seconds or 0.0,
@@ -571,7 +573,16 @@ def _member(
         missed_seconds=alert.missed_seconds,
         subject=alert.subject,
         told_seconds=None if before is None else before.told_seconds,
+        silenced=before is not None and before.cleared_seconds is None and before.silenced,
+        heard_seconds=None if before is None else before.heard_seconds,
     )
+
+
+def _heard(member: Member, now: float, quiet: frozenset[Key]) -> Member:
+    """Return a member that is silenced, or no longer: what no mail told yet is news then."""
+    silenced = member.key in quiet
+    ends = member.silenced and not silenced
+    return replace(member, silenced=silenced, heard_seconds=now if ends else member.heard_seconds)
 
 
 def _outgrown(incident: Incident, acknowledgement: Acknowledgement) -> bool:
@@ -640,13 +651,12 @@ def _has_news(incident: Incident, quiet_seconds: float, policy: Policy) -> bool:
     """
     for member in incident.members:
         firing = member.state is State.FIRING and member.cleared_seconds is None
-        if (
-            member.silenced
-            or not firing
-            or member.since_seconds <= (incident.mailed_seconds or 0.0)
-        ):
-            continue
         critical, first = member.severity is Severity.CRITICAL, member.told_seconds is None
+        began = member.since_seconds
+        if first:  # a mail while it was silenced named it at most
+            began = max(began, member.heard_seconds or began)
+        if member.silenced or not firing or began <= (incident.mailed_seconds or 0.0):
+            continue
         if critical and quiet_seconds >= (
             policy.all_clear_seconds if first else policy.again_seconds
         ):
@@ -658,7 +668,8 @@ def _has_news(incident: Incident, quiet_seconds: float, policy: Policy) -> bool:
 
 def _with_told(incident: Incident, now: float) -> tuple[Member, ...]:
     return tuple(
-        replace(m, told_seconds=now) if m.told_seconds is None else m for m in incident.members
+        replace(m, told_seconds=now) if m.told_seconds is None and not m.silenced else m
+        for m in incident.members
     )
 
 

@@ -705,6 +705,16 @@ def test_what_got_worse_in_the_silence_is_told_as_worse_after_it() -> None:
     assert host.run(HOUR, STALL, WORSE) == ["worse"]
 
 
+def test_what_was_silenced_beside_what_was_mailed_is_told_when_its_silence_ends() -> None:
+    """The mail about the one named the other as silenced: that was not telling it."""
+    host = Machine()
+    host.silence("HungTask", seconds=2 * HOUR)
+    hung = alert("HungTask", "warning", device="sda", condition="B5")
+    assert host.run(2 * HOUR, HANG, hung) == ["opened"]
+    assert host.run(HOUR, HANG, hung) == ["worse"]
+    assert host.run(DAY, HANG, hung, step=600) == []
+
+
 def test_an_alert_that_is_not_silenced_is_told_with_its_own_severity() -> None:
     """A silenced critical alert on the same disk does not make the warning a critical mail."""
     host = Machine()
