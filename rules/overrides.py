@@ -108,6 +108,8 @@ def _chosen(override: Override, names: Sequence[tuple[str, str]]) -> list[int]:
         known = sorted({name for pair in names for name in pair if not name.endswith("/")})
         close = difflib.get_close_matches(override.rule, known, 3, 0.6)
         hint = f"did you mean {' or '.join(map(repr, close))}?" if close else "see 'rules list'"
+        if not names:
+            hint = "none is loaded, because 'shipped_rules' is false"
         raise _OverrideError(f"expected the name of a shipped rule, got {override.rule!r}; {hint}")
     particular = {"severity", "expr", "threshold"} & set(override.keys)
     if len(chosen) > 1 and particular and override.enabled:

@@ -1,0 +1,183 @@
+"""What an administrator changes of a shipped rule in the configuration."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from iowarden.daemon import config
+from iowarden.daemon.rule_files import load_rules
+from iowarden.rules.overrides import Override, apply, severity
+from iowarden.rules.rulefile import (
+    RecordingRule,
+    Rule,
+    RuleFileError,
+    RuleGroup,
+    parse_rule_file,
+)
+
+RULES = """\
+groups:
+  - name: disks
+    rules:
+      - alert: Full
+        expr: used_ratio{kind!="tmp"} > 0.8 unless on(device) (free_bytes >= 1e11)
+        for: 1m
+        labels: {severity: warning}
+      - alert: Full
+        expr: 0.9 < used_ratio
+        labels: {severity: critical}
+      - record: cold
+        expr: temperature_celsius < -5 or temperature_celsius{kind="outside"} < -5
+  - name: others
+    rules:
+      - {alert: Both, expr: 'a_seconds > 5 and b_seconds > 5m'}
+      - {alert: Either, expr: 'a_seconds > 5 or a_seconds{x="y"} > 10'}
+      - {alert: Join, expr: a_seconds > on(device) b_seconds}
+"""
+
+
+def changed(text: str) -> list[RuleGroup]:
+    """Return the rules above as a configuration changes them."""
+    settings = config.parse(f"overrides:\n  {text}\n", "c.yaml")
+    return apply(parse_rule_file(RULES, "r.yaml"), settings.overrides)
+
+
+def rules(groups: list[RuleGroup]) -> list[Rule | RecordingRule]:
+    """Return all rules of some groups."""
+    return [rule for group in groups for rule in group.rules]
+
+
+def refusal(text: str) -> str:
+    """Return why an override is refused."""
+    with pytest.raises(RuleFileError) as caught:
+        changed(text)
+    (error,) = caught.value.errors
+    return error
+
+
+@pytest.mark.parametrize(
+    ("text", "index", "expected"),
+    [
+        (
+            "Full/warning: {threshold: 0.85}",
+            0,
+            'used_ratio{kind!="tmp"} > 0.85 unless on(device) (free_bytes >= 1e11)',
+        ),
+        (
+            "Full/warning: {threshold: {free_bytes: 5e10, used_ratio: 90e-2}}",
+            0,
+            'used_ratio{kind!="tmp"} > 0.9 unless on(device) (free_bytes >= 50000000000)',
+        ),
+        ("Full/critical: {threshold: .95}", 1, "0.95 < used_ratio"),
+        (
+            "cold: {threshold: {temperature_celsius: 3}}",
+            2,
+            'temperature_celsius < 3 or temperature_celsius{kind="outside"} < 3',
+        ),
+        ("Both: {threshold: 1h}", 3, "a_seconds > 3600 and b_seconds > 5m"),
+        ("Both: {threshold: {b_seconds: -1}}", 3, "a_seconds > 5 and b_seconds > -1"),
+        ("Join: {expr: a_seconds > 7}", 5, "a_seconds > 7"),
+    ],
+)
+def test_a_threshold_is_changed_where_it_stands(text: str, index: int, expected: str) -> None:
+    """The number of the comparison that gives the value, or of the metric that is named."""
+    rule = rules(changed(text))[index]
+    assert rule.expression.text == expected
+    assert rule.overridden == (("expr",) if "expr" in text else ("threshold",))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Ful: {enabled: false}", "got 'Ful'; did you mean 'Full'"),
+        ("Qwertz: {enabled: false}", "got 'Qwertz'; see 'rules list'"),
+        ("Full: {threshold: 0.9}", "2 rules have this name and 'threshold' is of one; name one:"),
+        ("Full: {severity: info}", "name one: 'Full/warning' or 'Full/critical'"),
+        ("Full/warning: {severity: critical}", "another alert 'Full' of severity 'critical'"),
+        ("Either: {threshold: 7}", "got 'a_seconds > 5', 'a_seconds > 10'; name a metric"),
+        ("Either: {threshold: {a_seconds: 7}}", "expected one number, got 'a_seconds > 5'"),
+        ("Join: {threshold: 7}", "whose value is compared with a number, got none"),
+        ("Both: {threshold: {c: 7}}", "a comparison of 'c' with a number, got 'a_seconds > 5'"),
+        ("Both: {threshold: 7, expr: a}", "'expr' has its own threshold"),
+        ("Both: {expr: a >}", "1:4: parse error:"),
+        ("cold: {severity: info, for: 5m}", "a recording rule has no 'for' and 'severity'"),
+    ],
+)
+def test_what_cannot_be_changed_is_told_with_the_cure(text: str, expected: str) -> None:
+    """File, line, rule, and what to write instead."""
+    error = refusal(text)
+    assert error.startswith(f"'c.yaml':2: overrides: {text.partition(': ')[0]}: ")
+    assert expected in error
+
+
+def test_all_that_is_wrong_is_told_in_the_order_of_the_file() -> None:
+    """Also where it is looked at in another order."""
+    text = "Full/x: {enabled: no}\n  Ful: {enabled: no}\n  Join: {threshold: 1}\n  Both: {for: 5s}"
+    with pytest.raises(RuleFileError) as caught:
+        changed(text)
+    assert [error.split(":")[1] for error in caught.value.errors] == ["2", "3", "4"]
+
+
+def test_what_is_said_of_one_of_a_name_goes_before_what_is_said_of_all() -> None:
+    """Times for both, and another for one of them, wherever it stands."""
+    text = "Full/critical: {for: 3m}\n  Full: {for: 2m, keep_firing_for: 1h}"
+    warning, critical, *_ = rules(changed(text))
+    assert isinstance(warning, Rule)
+    assert isinstance(critical, Rule)
+    assert (warning.for_seconds, warning.keep_firing_for_seconds) == (120, 3600)
+    assert (critical.for_seconds, critical.keep_firing_for_seconds) == (180, 3600)
+    assert warning.overridden == ("for", "keep_firing_for")
+
+
+def test_a_severity_takes_the_place_of_the_shipped_one() -> None:
+    """And the rest of the labels stays; a rule without a severity gets one."""
+    warning, critical, *others = rules(
+        changed("Full/warning: {severity: info}\n  Both: {severity: notice}")
+    )
+    assert [severity(rule) for rule in (warning, critical)] == ["info", "critical"]
+    assert [severity(rule) for rule in others] == ["", "notice", "", ""]
+
+
+def test_a_rule_that_is_switched_off_is_not_there() -> None:
+    """All of a name, or one; then its severity is free for the other."""
+    assert len(rules(changed("Full: {enabled: no}"))) == 4
+    text = "Full/critical: {enabled: no}\n  Full/warning: {severity: critical}"
+    assert [severity(rule) for rule in rules(changed(text))][:2] == ["critical", ""]
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_any_number_is_the_threshold_that_is_evaluated(value: float) -> None:
+    """Tiny, huge or negative: the expression has it as it was given."""
+    override = Override("Full/critical", "here", thresholds=(("", value),))
+    rule = rules(apply(parse_rule_file(RULES, "r.yaml"), (override,)))[1]
+    literal, _, rest = rule.expression.text.partition(" ")
+    assert (float(literal), rest) == (value, "< used_ratio")
+
+
+def test_every_shipped_rule_can_be_overridden_by_the_name_that_is_listed(tmp_path: Path) -> None:
+    """No two shipped alerts have name and severity in common."""
+    shipped = rules(load_rules(config.parse(f"rules_directory: {tmp_path}", "c.yaml")))
+    alerts = [rule for rule in shipped if isinstance(rule, Rule)]
+    lines = [f"  {rule.alert}/{severity(rule)}: {{for: 17m}}\n" for rule in alerts]
+    text = f"rules_directory: {tmp_path}\noverrides:\n{''.join(lines)}"
+    after = rules(load_rules(config.parse(text, "c.yaml")))
+    assert {rule.for_seconds for rule in after if isinstance(rule, Rule)} == {17 * 60.0}
+
+
+def test_a_users_own_rule_is_changed_in_its_file(tmp_path: Path) -> None:
+    """An override is of what comes with iowarden, and says so."""
+    Path(tmp_path, "mine.yaml").write_text(RULES)
+    text = f"rules_directory: {tmp_path}\noverrides: {{Both: {{for: 5m}}}}"
+    with pytest.raises(RuleFileError, match="expected the name of a shipped rule, got 'Both'"):
+        load_rules(config.parse(text, "c.yaml"))
+
+
+def test_without_shipped_rules_there_is_nothing_to_override(tmp_path: Path) -> None:
+    """The switch that is in the way is named."""
+    text = f"rules_directory: {tmp_path}\nshipped_rules: no\noverrides: {{NoSwap: {{for: 5m}}}}"
+    with pytest.raises(RuleFileError, match="none is loaded, because 'shipped_rules' is false"):
+        load_rules(config.parse(text, "c.yaml"))
