@@ -345,67 +345,7 @@ def test_an_expression_says_what_it_reads() -> None:
     assert compile_expression('a + {__name__=~"b.*"}').reads_any
 
 
-# --- refused at load ---
-
-
-@pytest.mark.parametrize(
-    ("text", "line", "column", "message"),
-    [
-        ("rate(x[5m])", 1, 1, "the function 'rate' is not supported"),
-        ("1 +\n  sum by (a) (x)", 2, 3, "the aggregation 'sum' is not supported"),
-        ("x[5m]", 1, 2, "range selectors are not supported"),
-        ("x[5m:1m]", 1, 2, "subqueries are not supported"),
-        ("x offset 5m", 1, 3, "the modifier 'offset' is not supported"),
-        ("x @ 5", 1, 3, "the @ modifier is not supported"),
-        ('"text"', 1, 1, "strings as expressions are not supported"),
-        ('{"disk.temperature"}', 1, 2, "quoted names are not supported"),
-        ("{{schema:1}}", 1, 2, "native histograms are not supported"),
-        ("a + fill(0) b", 1, 5, "unknown function with name 'fill'"),
-        ("frobnicate(x)", 1, 1, "unknown function"),
-        ("", 1, 1, "no expression found"),
-        ("(a", 1, 1, "unclosed left parenthesis"),
-        ("a)", 1, 2, "expected an operator or the end"),
-        ("a b", 1, 3, "expected an operator or the end"),
-        ("a +", 1, 4, "unexpected end of input"),
-        ("a =~ b", 1, 3, "expected an operator or the end"),
-        ("5x", 1, 1, "bad number or duration"),
-        ("5m1h", 1, 1, "bad number or duration"),
-        ('a{b="c}', 1, 5, "unterminated string"),
-        ('a{b="\\d"}', 1, 5, "invalid escape"),
-        ('a{b="\\\'"}', 1, 5, "invalid escape"),
-        ('a{b=~"("}', 1, 6, "missing closing )"),
-        ('a{b=~"(?=x)"}', 1, 6, "no look-around"),
-        ('a{b=~"(x)\\\\1"}', 1, 6, "no back-references"),
-        ('a{b=~"x++"}', 1, 6, "nested repetition"),
-        ('a{__name__="b"}', 1, 3, "must not be set twice"),
-        ("1 == 1", 1, 3, "must use BOOL"),
-        ("a + bool b", 1, 3, "bool modifier can only be used on comparison"),
-        ("a and 1", 1, 3, "set operator 'and' not allowed"),
-        ("a and on(x) group_left b", 1, 7, "no grouping allowed"),
-        ("a + on(x) 1", 1, 5, "vector matching only allowed between instant vectors"),
-        ("a + on(x) group_left(x) b", 1, 5, "must not occur in ON and GROUP clause at once"),
-        ("a + group_left b", 1, 5, "'on' or 'ignoring' before it"),
-        ("absent(1)", 1, 8, "expected type instant vector"),
-        ("time(1)", 1, 1, "expected 0 argument"),
-        ("a ☃", 1, 3, "unexpected character"),
-        ("(" * 1000, 1, 151, "more than 150"),
-        ("1" + "+1" * 1000, 1, 302, "more than 150"),
-    ],
-)
-def test_what_cannot_be_evaluated_is_refused_at_its_place(
-    text: str, line: int, column: int, message: str
-) -> None:
-    """Never approximated: the rule's author reads what it is and where it stands."""
-    error = refusal(text)
-    assert message in error.message
-    assert (error.line, error.column) == (line, column)
-    assert str(error).startswith(f"{line}:{column}: parse error: ")
-
-
-def test_words_of_the_language_are_names_of_metrics() -> None:
-    """A metric may be called like an aggregation or an operator."""
-    for name in ("sum", "by", "offset", "and", "start", "a:b", "_x"):
-        assert compile_expression(f'{name}{{on="x", inf="y"}} > 1').names == {name}
+# --- any text ---
 
 
 WORDS = st.sampled_from(
