@@ -129,8 +129,9 @@ def matched(
     found: dict[Labels, tuple[float, tuple[tuple[str, str], ...]]] = {}
     external = (external_labels, external_url)
     for sample in results:
-        own = dict(sample.labels)
-        labels = dict(own)
+        labels = dict(sample.labels)
+        # A template sees the metric's name where the expression kept it; an alert never has it.
+        own = labels | ({"__name__": sample.name} if sample.name else {})
         for name, template in rule.labels:
             labels[name] = template.render(own, sample.value, query, *external)
         labels["alertname"] = rule.alert

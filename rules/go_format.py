@@ -167,9 +167,11 @@ class _Directive:
         if verb not in "vgGeEfFxX":
             return None
         sign = self._sign() if verb != "v" else ""
-        if not math.isfinite(value):
+        if math.isnan(value):
+            return f"{sign}NaN"
+        if math.isinf(value):
             text = plain(value)
-            return text if sign == "+" or text != "+Inf" or not sign else " Inf"
+            return " Inf" if sign == " " and text == "+Inf" else text
         if verb in "xX":
             mantissa, exponent = value.hex().split("p")
             mantissa = mantissa.rstrip("0").rstrip(".") if "." in mantissa else mantissa
