@@ -14,7 +14,7 @@ import os
 import re
 import tarfile
 import zlib
-from typing import IO, TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from iowarden.collectors.files import LIMIT_BYTES
 
@@ -47,7 +47,7 @@ class Writer:
 
         self._raw = open(path, "wb", opener=opener)  # noqa: SIM115 - `close` does
         # Preset 1 needs 9 MiB, the default 94.
-        self._file: IO[bytes] = (
+        self._file: lzma.LZMAFile | gzip.GzipFile = (
             lzma.LZMAFile(self._raw, "wb", preset=1)  # noqa: SIM115 - as above
             if path.endswith(".xz")
             else gzip.GzipFile("", "wb", 6, self._raw, mtime=0)

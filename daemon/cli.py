@@ -31,6 +31,7 @@ from iowarden.daemon import (
     journal,
     mail,
     memory,
+    recording_commands,
     rules_command,
     unparsed,
 )
@@ -102,6 +103,7 @@ def _parser() -> argparse.ArgumentParser:
     look.add_argument("--play", metavar="RECORDING", help="look at a recording's end instead")
     look.add_argument("--json", action="store_true", help="the report as data")
     console.add_commands(add)
+    recording_commands.add_commands(add)
     rules = rules_command.add_commands(add, _settings)
     test = add("test-mail", _test_mail, "send a test mail and say what the server answered")
     kept = add("unparsed", lambda _: 0, "what the kernel said and no parser understood")

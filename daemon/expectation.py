@@ -1,0 +1,213 @@
+"""What a replay must tell: a YAML file in, what differs out. Pure.
+
+    least: warning
+    alerts:
+      - {at: 43s, alert: WriteStall, severity: warning, state: firing}
+      - {at: 2m..3m, alert: WriteStall, state: resolved}
+    incidents:
+      - {at: 43s, state: opened}
+    mails:
+      - {at: 1m43s, subject: WARNING.*write stall, text: ['sda', 'vm.dirty_bytes']}
+
+Each section that is there is compared whole and in order; '[]' expects nothing. `at` is the time
+since the first frame, give or take a second, or a range. `text` and `subject` are regular
+expressions that must be found, several in a list; all other keys are compared. `least` leaves out
+what is less severe. Alerts that are only pending count if the section names one.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import yaml
+
+from iowarden.daemon.config import duration_seconds
+from iowarden.rules.notice import Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+SECTIONS = ("alerts", "incidents", "mails")
+KEYS = ("at", "alert", "device", "severity", "state", "subject", "text")
+LIMIT_CHARACTERS = 1024 * 1024
+TOLERANCE_SECONDS = 1.0
+"""Rules are evaluated at the frame after."""
+
+
+class ExpectationError(ValueError):
+    """The file is not what it should be, by line and column."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Something that happened: seconds since the first frame, and words by their key."""
+
+    section: str
+    at_seconds: float
+    severity: Severity
+    fields: Mapping[str, str]
+    line: str
+    """As it is shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """Something that must happen."""
+
+    from_seconds: float
+    to_seconds: float
+    fields: Mapping[str, str]
+    patterns: tuple[tuple[str, re.Pattern[str]], ...]
+    line: str
+
+    def fits(self, told: Told) -> bool:
+        """Whether this is what happened."""
+        return (
+            self.from_seconds <= told.at_seconds <= self.to_seconds
+            and all(told.fields.get(key, "") == text for key, text in self.fields.items())
+            and all(pattern.search(told.fields.get(key, "")) for key, pattern in self.patterns)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """All that must happen, by section; a section that is not there may hold anything."""
+
+    least: Severity
+    sections: Mapping[str, tuple[Expected, ...]]
+
+
+def parse(text: str, file: str) -> Expectation:
+    """Return an expectation. Errors: ExpectationError."""
+    try:
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        raise ExpectationError(f"'{file}': not YAML: {' '.join(str(error).split())}") from error
+    if root is None:
+        raise ExpectationError(f"'{file}': expected {' or '.join(SECTIONS)}, got nothing")
+    reader = _Reader(file)
+    least = Severity.INFO
+    sections: dict[str, tuple[Expected, ...]] = {}
+    for key, node in reader.pairs(root, ("least", *SECTIONS)):
+        if key == "least":
+            least = reader.severity(node)
+        elif isinstance(node, yaml.SequenceNode):
+            sections[key] = tuple(reader.expected(entry) for entry in node.value)
+        else:
+            raise reader.wrong(node, "a list")
+    return Expectation(least, sections)
+
+
+class _Reader:
+    """Reads nodes. Errors: ExpectationError."""
+
+    def __init__(self, file: str) -> None:
+        self._file = file
+
+    def wrong(self, node: yaml.Node, expected: str) -> ExpectationError:
+        mark = node.start_mark
+        shown = node.value if isinstance(node, yaml.ScalarNode) else "a list or keys"
+        return ExpectationError(
+            f"'{self._file}':{mark.line + 1}:{mark.column + 1}: expected {expected}, got"
+            f" '{shown:.80}'"
+        )
+
+    def pairs(self, node: yaml.Node, keys: Sequence[str]) -> Iterator[tuple[str, yaml.Node]]:
+        if not isinstance(node, yaml.MappingNode):
+            raise self.wrong(node, f"keys of {', '.join(keys)}")
+        seen: set[str] = set()
+        for name, value in node.value:
+            key = self.word(name)
+            if key not in keys or key in seen:
+                raise self.wrong(name, f"one of {', '.join(keys)}, each once")
+            seen.add(key)
+            yield key, value
+
+    def word(self, node: yaml.Node) -> str:
+        if not isinstance(node, yaml.ScalarNode):
+            raise self.wrong(node, "text")
+        return str(node.value)
+
+    def severity(self, node: yaml.Node) -> Severity:
+        name = self.word(node).upper()
+        if name not in Severity.__members__:
+            raise self.wrong(node, f"one of {', '.join(s.name.lower() for s in Severity)}")
+        return Severity[name]
+
+    def expected(self, node: yaml.Node) -> Expected:
+        fields: dict[str, str] = {}
+        patterns: list[tuple[str, re.Pattern[str]]] = []
+        begin, end, shown = 0.0, float("inf"), []
+        for key, value in self.pairs(node, KEYS):
+            if key in {"subject", "text"}:
+                several = value.value if isinstance(value, yaml.SequenceNode) else [value]
+                patterns += [(key, self._pattern(each)) for each in several]
+                shown.append(f"{key}: {', '.join(self.word(each) for each in several)}")
+                continue
+            word = self.word(value)
+            shown.append(f"{key}: {word}")
+            if key == "at":
+                begin, end = self._moments(value)
+            else:
+                fields[key] = word
+        return Expected(begin, end, fields, tuple(patterns), ", ".join(shown))
+
+    def _pattern(self, node: yaml.Node) -> re.Pattern[str]:
+        try:
+            return re.compile(self.word(node))
+        except (re.error, RecursionError, OverflowError) as error:
+            raise self.wrong(node, f"a regular expression ({error})") from error
+
+    def _moments(self, node: yaml.Node) -> tuple[float, float]:
+        begin, dots, end = self.word(node).partition("..")
+        try:
+            first = duration_seconds(begin)
+            if dots:
+                return first, duration_seconds(end)
+        except ValueError as error:
+            raise self.wrong(node, "a time as 43s, or a range as 40s..1m") from error
+        return first - TOLERANCE_SECONDS, first + TOLERANCE_SECONDS
+
+
+def differences(expectation: Expectation, told: Sequence[Told]) -> list[str]:
+    """Return what differs, '-' what was expected and '+' what happened instead; [] if nothing."""
+    lines: list[str] = []
+    for section, expected in expectation.sections.items():
+        pending = any(each.fields.get("state") == "pending" for each in expected)
+        happened = [
+            each
+            for each in told
+            if each.section == section
+            and each.severity >= expectation.least
+            and (pending or each.fields.get("state") != "pending")
+        ]
+        compared = list(_compared(expected, happened))
+        if any(not line.startswith(" ") for line in compared):
+            lines += [f"{section}:", *compared]
+    return lines
+
+
+def _compared(expected: Sequence[Expected], told: Sequence[Told]) -> Iterator[str]:
+    left = list(told)
+    for each in expected:
+        index = next((i for i, one in enumerate(left) if each.fits(one)), None)
+        if index is None:
+            yield f"- {each.line}"
+            continue
+        yield from (f"+ {_line(one)}" for one in left[:index])
+        yield f"  {_line(left[index])}"
+        del left[: index + 1]
+    yield from (f"+ {_line(one)}" for one in left)
+
+
+def _line(told: Told) -> str:
+    return f"at: {moment(told.at_seconds)}, {told.line}"
+
+
+def moment(seconds: float) -> str:
+    """Return seconds as they are written in such a file: '43s', '1h1m43s'."""
+    whole = round(seconds)
+    parts = ((whole // 3600, "h"), (whole // 60 % 60, "m"), (whole % 60, "s"))
+    return "".join(f"{count}{unit}" for count, unit in parts if count) or "0s"

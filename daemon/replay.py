@@ -1,0 +1,344 @@
+"""A recorded machine once more: the loop itself, by the recording's clock and without waiting.
+
+What it reads, keeps, sends and says stays in memory; no state.db is touched and nobody is mailed.
+The machine is taken as known: no arrival mail.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import email
+import email.policy
+import json
+import queue
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from iowarden.collectors import table, uevents
+from iowarden.collectors.recording import Frame, PlayedRoot, Recording, RecordingError
+from iowarden.collectors.vocabulary import ParseError
+from iowarden.daemon import codec, journal
+from iowarden.daemon.clock import PlayedClock
+from iowarden.daemon.expectation import Told, moment
+from iowarden.daemon.exposition import Exposition
+from iowarden.daemon.loop import Loop, Parts, Stop, recipients
+from iowarden.daemon.outbox import SendResult
+from iowarden.daemon.readers import Readers
+from iowarden.daemon.state import Batch, Committed, StateLoaded
+from iowarden.daemon.words import one_line
+from iowarden.rules.alerts import Alert, State
+from iowarden.rules.engine import Engine
+from iowarden.rules.notice import Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from iowarden.daemon.config import Config
+    from iowarden.daemon.mail import OutboundMail
+    from iowarden.rules.rulefile import RuleGroup
+
+HOST = "recorded-machine"
+"""The name in mails where no configuration gives one: a recording has none."""
+_SILENT = {journal.MAIL_DELIVERED, journal.STOPPED}
+_SECTIONS = {
+    journal.ALERT_FIRING: "alerts",
+    journal.ALERT_RESOLVED: "alerts",
+    journal.ALERT_UNKNOWN: "alerts",
+    journal.INCIDENT_OPENED: "incidents",
+    journal.INCIDENT_WORSE: "incidents",
+    journal.INCIDENT_CLOSED: "incidents",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Mail:
+    """A mail as it would have been sent."""
+
+    at_seconds: float
+    subject: str
+    date: str
+    text: str
+    data: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """What a recording came to."""
+
+    told: tuple[Told, ...]
+    mails: tuple[Mail, ...]
+    frames: int
+    seconds: float
+    """From the first frame to the last."""
+    problem: str = ""
+    """Why it did not play to its end."""
+
+    def compared(self) -> list[Told]:
+        """Return what an expectation is about: the timeline, and the mails with their text."""
+        return [
+            *self.told,
+            *(
+                Told(
+                    "mails",
+                    mail.at_seconds,
+                    Severity.CRITICAL,  # whatever it is about: a mail is a mail
+                    {"subject": mail.subject, "text": mail.text},
+                    f"subject: {mail.subject}",
+                )
+                for mail in self.mails
+            ),
+        ]
+
+    def lines(self) -> Iterator[str]:
+        """Return the timeline and then each mail, as text."""
+        for told in self.told:
+            yield (
+                f"{moment(told.at_seconds):>9}  {told.severity.name.lower():<8}"
+                f" {one_line(told.fields['text'])}"
+            )
+        for number, mail in enumerate(self.mails, 1):
+            yield ""
+            yield f"--- mail {number}, at {moment(mail.at_seconds)}"
+            yield f"Date: {mail.date}"
+            yield f"Subject: {mail.subject}"
+            yield ""
+            yield from mail.text.rstrip().splitlines()
+        yield ""
+        yield self.summary()
+
+    def summary(self) -> str:
+        """Return the last line."""
+        alerts = sum(told.fields.get("state") == "firing" for told in self.told)
+        return (
+            f"replayed {self.frames} frames, {moment(self.seconds)}:"
+            f" alerts that fired: {alerts}, mails: {len(self.mails)}"
+        )
+
+    def json(self, differences: Sequence[str]) -> str:
+        """Return the same as data."""
+        return json.dumps(
+            {
+                "frames": self.frames,
+                "seconds": self.seconds,
+                "problem": self.problem,
+                "timeline": [
+                    {
+                        "at_seconds": round(told.at_seconds, 3),
+                        "severity": told.severity.name.lower(),
+                        "section": told.section,
+                        **told.fields,
+                    }
+                    for told in self.told
+                ],
+                "mails": [
+                    {
+                        "at_seconds": round(mail.at_seconds, 3),
+                        "date": mail.date,
+                        "subject": mail.subject,
+                        "text": mail.text,
+                    }
+                    for mail in self.mails
+                ],
+                "differences": list(differences),
+            },
+            indent=1,
+        )
+
+
+def replay(recording: Recording, config: Config, groups: Sequence[RuleGroup]) -> Replayed:
+    """Play a recording to its end through all that the service does.
+
+    One that is cut off or damaged is played up to there, which `problem` tells.
+    """
+    config = dataclasses.replace(config, mail=dataclasses.replace(config.mail, arrival=False))
+    events: queue.SimpleQueue[object] = queue.SimpleQueue()
+    clock, root = PlayedClock(), PlayedRoot(recording.page_size_bytes)
+    # Nothing hangs here: each is read when it is due, one after the other.
+    sources = [dataclasses.replace(s, may_hang=False) for s in table.SOURCES]
+    readers = Readers(sources, config.period_seconds, lambda: root, clock.now, events.put)
+    engine = Engine(groups, readers.sources, clock.now(), config.rule_interval_seconds)
+    journal_ = _Journal(clock)
+    frames = _Frames(recording, root, engine, journal_, events.put)
+    sender = _Sender(journal_.at_seconds, events.put)
+    loop = Loop(
+        Parts(
+            config=config,
+            clock=clock,
+            engine=engine,
+            readers=readers,
+            events=events,
+            log=journal_,
+            state=_State(events.put),
+            sender=sender,
+            recipients=recipients(config),
+            exposition=Exposition(lambda _: None),
+            notify=lambda _: None,
+            player=frames,
+        )
+    )
+    loop.run(None)
+    return Replayed(
+        told=tuple(journal_.told),
+        mails=tuple(sender.mails),
+        frames=frames.count,
+        seconds=journal_.at_seconds(),
+        problem=frames.problem,
+    )
+
+
+class _Frames:
+    """Hands the loop one frame after the other, and ends it after the last."""
+
+    def __init__(
+        self,
+        recording: Recording,
+        root: PlayedRoot,
+        engine: Engine,
+        journal_: _Journal,
+        post: Callable[[object], object],
+    ) -> None:
+        self.count = 0
+        self.problem = ""
+        self._recording = recording
+        self._root = root
+        self._engine = engine
+        self._journal = journal_
+        self._post = post
+        self._pending: set[object] = set()
+
+    def advance(self) -> Frame | None:
+        """Let the next frame be there."""
+        self._look_at_pending()
+        try:
+            step = self._recording.next()
+            if step is not None and step.uevents:
+                self._post(uevents.parse_batch(step.uevents))
+        except RecordingError as error:
+            self.problem, step = str(error), None
+        except ParseError as error:
+            self.problem, step = f"frame {self.count:06d}: '.uevents': {error}", None
+        if step is None:
+            if not self.count and not self.problem:
+                self.problem = "'000000': expected a complete frame, got none"
+            self._post(Stop("the end of the recording"))
+            return None
+        if not self.count:
+            self._journal.begin(step.frame)
+        self.count += 1
+        self._root.apply(step)
+        return step.frame
+
+    def _look_at_pending(self) -> None:
+        """Tell of alerts that have begun to be true; the journal says nothing of them yet."""
+        pending = {a.key: a for a in self._engine.alerts() if a.state is State.PENDING}
+        for key, alert in pending.items():
+            if key not in self._pending:
+                self._journal.pending(alert)
+        self._pending = set(pending)
+
+
+class _Journal:
+    """Keeps what is said, with the time."""
+
+    def __init__(self, clock: PlayedClock) -> None:
+        self.lost_total = 0
+        self.told: list[Told] = []
+        self._clock = clock
+        self._first: Frame | None = None
+
+    def begin(self, frame: Frame) -> None:
+        self._first = frame
+
+    def at_seconds(self) -> float:
+        """Return how long ago the first frame was."""
+        if self._first is None:
+            return 0.0
+        return max(0.0, self._clock.uptime() - self._first.monotonic_seconds)
+
+    def send(
+        self, kind: journal.Kind, priority: int, message: str, **fields: str | int | None
+    ) -> None:
+        if kind in _SILENT:
+            return
+        named = {
+            name.removeprefix("IOWARDEN_").lower(): str(value)
+            for name, value in fields.items()
+            if value not in (None, "")
+        }
+        # What is resolved is a notice in the journal, and of its alert's severity here.
+        severity = Severity.__members__.get(
+            named.get("severity", "").upper(),
+            next((s for s, most in _PRIORITIES if priority <= most), Severity.INFO),
+        )
+        self._tell(_SECTIONS.get(kind, "others"), severity, {**named, "text": message})
+
+    def pending(self, alert: Alert) -> None:
+        device = alert.label("device")
+        text = f"{' '.join(filter(None, (alert.name, device)))} pending:"
+        fields = {
+            "alert": alert.name,
+            "severity": alert.severity.name.lower(),
+            "state": alert.state.value,
+            "text": f"{text} {alert.annotation('summary')}",
+        }
+        self._tell("alerts", alert.severity, fields | ({"device": device} if device else {}))
+
+    def _tell(self, section: str, severity: Severity, fields: dict[str, str]) -> None:
+        words = [f"{k}: {fields[k]}" for k in ("alert", "device", "severity", "state", "text")
+                 if k in fields]  # fmt: skip
+        self.told.append(Told(section, self.at_seconds(), severity, fields, ", ".join(words)))
+
+    def set_level(self, level: str) -> None:
+        """Everything is kept."""
+
+    def close(self) -> None:
+        """Nothing waits."""
+
+
+_PRIORITIES = ((Severity.CRITICAL, 2), (Severity.WARNING, 4), (Severity.NOTICE, 5))
+
+
+class _State:
+    """Keeps nothing, and has nothing to restore but a name, so that a replay repeats itself."""
+
+    def __init__(self, post: Callable[[object], object]) -> None:
+        self.working_since: float | None = None
+        self.unwritten_since: float | None = None
+        self._post = post
+
+    def load(self) -> None:
+        self._post(StateLoaded({"install": codec.encode("replay")}, ()))
+
+    def commit(self, batch: Batch) -> None:
+        self._post(Committed(batch.sequence))
+
+    def retry(self) -> None:
+        """All is well."""
+
+
+class _Sender:
+    """Takes every mail at once."""
+
+    def __init__(self, now: Callable[[], float], post: Callable[[object], object]) -> None:
+        self.working_since: float | None = None
+        self.mails: list[Mail] = []
+        self._now = now
+        self._post = post
+
+    def submit(self, mail: OutboundMail) -> None:
+        message = email.message_from_bytes(mail.data, policy=email.policy.default)
+        body = message.get_body(("plain",))
+        self.mails.append(
+            Mail(
+                at_seconds=self._now(),
+                subject=str(message["Subject"]),
+                date=str(message["Date"]),
+                text="" if body is None else body.get_content(),
+                data=mail.data,
+            )
+        )
+        self._post(SendResult(mail.message_id, delivered=mail.recipients, answer="replayed"))
+
+    def close(self, timeout_seconds: float) -> bool:
+        """Say that nothing is left."""
+        return timeout_seconds >= 0

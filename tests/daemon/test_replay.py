@@ -1,0 +1,224 @@
+"""`iowarden replay`: what was recorded runs again, and says what the service would have said."""
+
+from __future__ import annotations
+
+import email
+import email.policy
+import json
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+from support.recordings import (
+    FIXTURES,
+    STALL,
+    corpus,
+    open_fixture,
+    stall_from_corpus,
+    write_recording,
+)
+
+from iowarden.collectors.recording import idle_frames, write_header
+from iowarden.daemon.cli import main
+from iowarden.daemon.expectation import ExpectationError, Told, differences, parse
+from iowarden.rules.notice import Severity
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    Captured = pytest.CaptureFixture[str]
+
+
+@pytest.mark.parametrize("name", ["write-stall", "busy-day"])
+def test_a_recorded_machine_tells_what_its_expectation_says(name: str, capsys: Captured) -> None:
+    """A stall is one incident and one mail; a day of healthy work is nothing to anybody."""
+    expected = FIXTURES / f"{name}.expected.yaml"
+    status = main(["replay", str(FIXTURES / f"{name}.tar.xz"), "--expect", str(expected)])
+    assert status == 0, capsys.readouterr().out
+
+
+def test_the_write_stall_of_the_corpus_is_one_incident(tmp_path: Path, capsys: Captured) -> None:
+    """R0, 700 MB for a disk that takes 2 MB/s, then rest: one incident, one mail, and its end."""
+    stall = stall_from_corpus(corpus(STALL), tmp_path / "stall")
+    idle_frames(stall, 720)
+    expected = tmp_path / "expected.yaml"
+    expected.write_text(
+        "least: warning\n"
+        "alerts:\n"
+        "  - {at: 22s, alert: WriteStall, state: firing, text: '5m 51s to drain 702.9MiB'}\n"
+        "  - {at: 2m30s, alert: WriteStall, state: resolved}\n"
+        "incidents: [{at: 22s, severity: warning, state: opened}]\n"
+        "mails:\n"
+        "  - {at: 1m22s, subject: writers stalled, text: ['702.9 MiB', 'device sda: 2.0 MiB/s']}\n"
+        "  - {at: 12m30s, subject: ALL CLEAR}\n"
+    )
+    status = main(["replay", stall, "--expect", str(expected)])
+    assert status == 0, capsys.readouterr().out
+
+
+def test_what_differs_is_shown_from_both_sides(tmp_path: Path, capsys: Captured) -> None:
+    """A wrong time, a mail that nobody expected: exit status 1, '-' and '+'."""
+    expected = tmp_path / "expected.yaml"
+    expected.write_text(
+        "least: warning\nalerts: [{at: 2m, alert: WriteStall, state: firing}]\nmails: []\n"
+    )
+    stall = str(FIXTURES / "write-stall.tar.xz")
+    assert main(["replay", stall, "--expect", str(expected)]) == 1
+    shown = capsys.readouterr().out
+    assert "- at: 2m, alert: WriteStall, state: firing\n" in shown
+    assert "+ at: 32s, alert: WriteStall, severity: warning, state: firing, text: " in shown
+    assert "+ at: 1m33s, subject: [WARNING] recorded-machine: host: writers stalled" in shown
+
+
+def test_a_replay_repeats_itself(tmp_path: Path, capsys: Captured) -> None:
+    """Twice the same recording, twice the same to the letter, and each mail is kept on request."""
+    stall, told = str(FIXTURES / "write-stall.tar.xz"), []
+    for _ in range(2):
+        assert main(["replay", stall, "--json", "--mails", str(tmp_path / "mails")]) == 0
+        told.append(capsys.readouterr().out)
+    assert told[0] == told[1]
+    outcome = json.loads(told[0])
+    assert (outcome["frames"], len(outcome["mails"])) == (140, 1)
+    kept = [
+        email.message_from_bytes(path.read_bytes(), policy=email.policy.default)
+        for path in (tmp_path / "mails").iterdir()
+    ]
+    assert [mail["Subject"] for mail in kept] == [mail["subject"] for mail in outcome["mails"]]
+
+
+def test_rules_of_ones_own_are_tried_on_a_recorded_machine(
+    tmp_path: Path, capsys: Captured
+) -> None:
+    """They run beside the shipped ones; an alert is pending before it fires."""
+    rules, expected = tmp_path / "own.yaml", tmp_path / "expected.yaml"
+    rules.write_text(
+        "groups:\n- name: own\n  interval: 5s\n  rules:\n  - alert: Dirty\n    for: 10s\n"
+        "    expr: iowarden_writeback_queued_bytes > 500e6\n    labels: {severity: critical}\n"
+    )
+    expected.write_text(
+        "least: critical\nalerts:\n"
+        "  - {at: 20s..40s, alert: Dirty, state: pending}\n"
+        "  - {at: 30s..50s, alert: Dirty, severity: critical, state: firing}\n"
+        "  - {at: 1m..2m20s, alert: Dirty, state: resolved}\n"
+    )
+    stall = str(FIXTURES / "write-stall.tar.xz")
+    status = main(["replay", stall, "--rules", str(rules), "--expect", str(expected)])
+    assert status == 0, capsys.readouterr().out
+
+
+def test_a_recording_that_is_cut_off_is_told_up_to_there(tmp_path: Path, capsys: Captured) -> None:
+    """The hole is named, with what is missing; what came before it is not lost."""
+    stall = open_fixture("write-stall", tmp_path)
+    shutil.rmtree(f"{stall}/000040")
+    assert main(["replay", stall]) == 78
+    captured = capsys.readouterr()
+    assert "WriteStall firing" in captured.out
+    assert "replayed 40 frames, 39s" in captured.out
+    assert "000040/clock': expected every frame up to the last, got a hole" in captured.err
+
+
+def test_nothing_that_plays_is_refused(tmp_path: Path, capsys: Captured) -> None:
+    """No recording, and one without frames: said, with exit status 78."""
+    assert main(["replay", str(tmp_path / "none")]) == 78
+    assert "expected a recording's header, got: No such file" in capsys.readouterr().err
+    write_header(str(tmp_path / "empty"))
+    assert main(["replay", str(tmp_path / "empty")]) == 78
+    assert "'000000': expected a complete frame, got none" in capsys.readouterr().err
+
+
+DISK = {"size": "1953525168\n", "dev": "8:0\n", "device/model": "SIMULATED\n", "slaves": None}
+
+
+def machine(*names: str) -> dict[str, str | bytes | None]:
+    """Return the files of a machine with these disks."""
+    files: dict[str, str | bytes | None] = {
+        f"/sys/block/{name}/{key}": text for name in names for key, text in DISK.items()
+    }
+    lines = "".join(f"8 {n * 16} {d} 9 0 72 5 0 0 0 0 0 5 5\n" for n, d in enumerate(names))
+    return files | {"/proc/diskstats": lines}
+
+
+@pytest.mark.parametrize(("uevents", "at"), [("remove sdb -\n", "5s"), ("", "1m")])
+def test_a_disk_that_was_announced_to_be_gone_is_gone_at_once(
+    uevents: str, at: str, tmp_path: Path, capsys: Captured
+) -> None:
+    """As the service looks at once; without the announcement, a minute after its last look."""
+    frames: list[tuple[float, dict[str, str | bytes | None]]] = [
+        (600.0 + second, {}) for second in range(70)
+    ]
+    frames[0] = (600.0, machine("sda", "sdb"))
+    frames[5] = (605.0, {"/.uevents": uevents} if uevents else {})
+    path = write_recording(tmp_path / "r", frames)
+    (tmp_path / "r/000005/gone").write_text("/sys/block/sdb\n")
+    assert main(["replay", path]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    gone = next(line.split() for line in lines if "device sdb" in line)
+    assert gone[0] == at
+
+
+def test_an_announcement_that_is_none_names_the_frame(tmp_path: Path, capsys: Captured) -> None:
+    """A hand slipped while it was written."""
+    frames = [(600.0, machine("sda")), (601.0, {"/.uevents": "gone\n"})]
+    assert main(["replay", write_recording(tmp_path / "r", frames)]) == 78
+    assert "frame 000001: '.uevents': expected '<action> <device>" in capsys.readouterr().err
+
+
+# --- expectations
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "expected alerts or incidents or mails, got nothing"),
+        ("alerts: [", "not YAML"),
+        ("- a", "1:1: expected keys of least, alerts, incidents, mails, got 'a list or keys'"),
+        ("alert: []", "1:1: expected one of least, alerts, incidents, mails, each once, got"),
+        ("mails: []\nmails: []", "2:1: expected one of"),
+        ("alerts: 5", "1:9: expected a list, got '5'"),
+        ("alerts: [{at: soon}]", "1:15: expected a time as 43s, or a range as 40s..1m, got 'soon'"),
+        ("alerts: [{text: '('}]", r"1:17: expected a regular expression \(.*\), got '\('"),
+        ("alerts: [{state: [a]}]", "1:18: expected text, got"),
+        ("least: bad", "1:8: expected one of info, notice, warning, critical, got 'bad'"),
+        ("[" * 5000, "not YAML"),
+    ],
+)
+def test_an_expectation_that_says_nothing_is_refused_by_its_line(text: str, message: str) -> None:
+    """A file that is misread would make a test that cannot fail."""
+    with pytest.raises(ExpectationError, match=message):
+        parse(text, "e.yaml")
+
+
+def test_an_expectation_that_cannot_be_read_is_told(tmp_path: Path, capsys: Captured) -> None:
+    """Before anything is played."""
+    stall = str(FIXTURES / "write-stall.tar.xz")
+    assert main(["replay", stall, "--expect", str(tmp_path / "none")]) == 78
+    captured = capsys.readouterr()
+    assert ("expected a file that can be read" in captured.err, captured.out) == (True, "")
+
+
+def told(at: float, severity: str, **fields: str) -> Told:
+    """Return an alert of the timeline."""
+    return Told("alerts", at, Severity[severity.upper()], fields, str(fields))
+
+
+def test_pending_alerts_count_only_where_one_is_expected() -> None:
+    """Most are over before they are anything."""
+    happened = [told(1, "warning", state="pending"), told(2, "warning", state="firing")]
+    assert differences(parse("alerts: [{state: firing}]", "e"), happened) == []
+    assert differences(parse("alerts: [{state: pending}, {state: firing}]", "e"), happened) == []
+    assert differences(parse("alerts: [{state: pending}]", "e"), happened) != []
+
+
+def test_order_and_time_are_part_of_an_expectation() -> None:
+    """A second early or late is the same; two are not, nor is the other order."""
+    happened = [told(10, "warning", alert="A"), told(20, "notice", alert="B")]
+    for text, good in (
+        ("alerts: [{at: 11s, alert: A}, {at: 19s, alert: B}]", True),
+        ("alerts: [{at: 12s, alert: A}, {alert: B}]", False),
+        ("alerts: [{at: 5s..12s, alert: A}, {alert: B}]", True),
+        ("alerts: [{alert: B}, {alert: A}]", False),
+        ("{least: warning, alerts: [{alert: A}]}", True),
+        ("alerts: []", False),
+        ("mails: []", True),
+    ):
+        assert (differences(parse(text, "e"), happened) == []) is good, text
