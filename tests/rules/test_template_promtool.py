@@ -45,7 +45,7 @@ TEMPLATES = (
     '{{ index $labels "device" }}|{{ and $labels.device $value }}|{{ or $labels.none "x" }}',
     "{{ not $value }}|{{ not $labels.none }}|{{ $x := 3 }}{{ $x }}|{{ if $value }}y{{ end }}",
     '  {{- $labels.device -}}  |{{/* a remark */}}|{{ `raw \\n` }}|{{ "a\\tb" }}',
-    '{{ query "up" | sortByLabel "job" | first | value }}|{{ with query "up" }}{{ . | len }}{{ end }}',
+    '{{ query "up" | sortByLabel "job" | first | value }}|{{ query "up" | len }}',
     '{{ range query "up" | sortByLabel "job" }}{{ .Labels.job }}={{ .Value }};{{ end }}',
     '{{ range query "none" }}x{{ else }}nothing{{ end }}|{{ query "none" | len }}',
     '{{ $value | humanize | printf "%s of it" }}|{{ print 1 2 "a" 3 }}',
