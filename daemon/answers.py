@@ -50,9 +50,11 @@ def answer(known: Known) -> status.Status:
     alerts = [
         a for a in known.engine.alerts() if a.state in (State.PENDING, State.FIRING, State.UNKNOWN)
     ]
-    alerts.sort(key=lambda a: (a.state is State.PENDING, -a.severity, a.name, a.labels))
-    statuses = known.engine.statuses()
     kept_back = _kept_back(known)
+    alerts.sort(  # what is silenced is known: it must not push what is not off the screen
+        key=lambda a: (a.state is State.PENDING, a.key in kept_back, -a.severity, a.name, a.labels)
+    )
+    statuses = known.engine.statuses()
     homes = {m.key: i.identifier for i in open_now for m in i.members}
     return status.Status(
         version=known.version,
@@ -60,7 +62,7 @@ def answer(known: Known) -> status.Status:
         now_seconds=known.realtime(known.now),
         started_seconds=known.realtime(known.started_seconds),
         ready=known.ready,
-        summary=_summary(open_now, alerts),
+        summary=_summary(open_now, alerts, kept_back),
         incidents=tuple(_incident(known, each, kept_back) for each in open_now),
         alerts=tuple(
             _alert(each, known.realtime, homes.get(each.key, ""), kept_back.get(each.key))
@@ -95,8 +97,12 @@ def incident(known: Known, identifier: str) -> status.IncidentLine:
 
 def _incident(known: Known, found: Incident, kept_back: Mapping[Key, str]) -> status.IncidentLine:
     active = [m for m in found.members if m.cleared_seconds is None]
-    worst = max(active or found.members, key=lambda m: m.severity, default=None)
-    holding = [kept_back[m.key] for m in active if m.key in kept_back]
+    worst = max(
+        active or found.members, key=lambda m: (m.key not in kept_back, m.severity), default=None
+    )
+    # By one that is told it is mailed about: then no silence keeps its mails back.
+    quiet = all(m.silenced or m.key in kept_back for m in active)
+    holding = [kept_back[m.key] for m in active if quiet and m.key in kept_back]
     said = known.silences.by_incident().get(found.identifier)
     return status.IncidentLine(
         identifier=found.identifier,
@@ -190,7 +196,7 @@ def _alert(
     )
 
 
-def _summary(open_now: list[Incident], alerts: list[Alert]) -> str:
+def _summary(open_now: list[Incident], alerts: list[Alert], kept_back: Mapping[Key, str]) -> str:
     active = [a for a in alerts if a.active]
     worst = max((a.severity for a in active), default=None)
     parts = [f"{len(open_now)} open incident{'s'[: len(open_now) != 1]}"] if open_now else []
@@ -200,6 +206,9 @@ def _summary(open_now: list[Incident], alerts: list[Alert]) -> str:
     unknown = sum(a.state is State.UNKNOWN for a in alerts)
     if unknown:
         parts.append(f"{unknown} unknown")
+    silenced = sum(a.key in kept_back for a in active)
+    if silenced:
+        parts.append(f"{silenced} of them silenced")
     word = "ok" if worst is None or worst < Severity.WARNING else worst.name.lower()
     return f"{word}: {', '.join(parts) or 'no alert fires'}"
 

@@ -154,7 +154,8 @@ class Desk:
                 who=command.who,
             )
             name = said.incident
-            words = f"incident {name} acknowledged by {command.who}: {said.reason}"
+            words = f"incident {name} acknowledged by {command.who}"
+            words += f": {said.reason}" if said.reason else ""
         self._take(after)
         self._telling.send(journal.ACKNOWLEDGED, 5, words, IOWARDEN_INCIDENT=name)
         return name

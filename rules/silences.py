@@ -273,7 +273,7 @@ def acknowledge(
         incident=incident.identifier,
         severity=max(incident.severity, *(m.severity for m in active)),
         created_seconds=now,
-        reason=_text("reason", reason),
+        reason=_text("reason", reason) if reason else "",
         who=who,
         subjects=tuple(dict.fromkeys(m.subject for m in incident.members)),
     )

@@ -57,6 +57,32 @@ def test_what_is_silenced_is_shown_and_not_mailed_until_the_silence_ends(tmp_pat
         assert status(host)["silences"] == []
 
 
+def test_what_is_silenced_beside_what_is_not_stands_behind_it(tmp_path: Path) -> None:
+    """Two alerts of one incident, the worse one silenced: it was mailed, so it is not silenced."""
+    live = Live(tmp_path)
+    rules = tmp_path / "rules.d"
+    rules.mkdir()
+    other = RULE.partition("rules:\n")[2].replace("LaptopMode", "Known").replace("asleep", "awake")
+    rules.joinpath("mine.yaml").write_text(
+        RULE.replace("SEVERITY", "warning") + other.replace("SEVERITY", "critical")
+    )
+    with watched(tmp_path, live) as host:
+        host.wait(20)
+        said(host, "silence", "add", "--reason", "known", "Known")
+        live.change(ASLEEP)
+        (mail,) = host.wait(80)
+        assert mail["Subject"].startswith("[WARNING]")
+        found = status(host)
+        assert [alert["name"] for alert in found["alerts"]] == ["LaptopMode", "Known"]
+        (incident,) = found["incidents"]
+        assert incident["silences"] == []
+        assert incident["summary"] == "the disk is kept asleep"
+        assert found["summary"].endswith("1 critical, 1 warning, 1 of them silenced")
+        said(host, "silence", "add", "--reason", "known", "LaptopMode")
+        (incident,) = status(host)["incidents"]
+        assert len(incident["silences"]) == 2
+
+
 def test_a_silence_outlives_a_kill(tmp_path: Path) -> None:
     """The program is killed and started again: what was said holds, and it ends when it should."""
     live = Live(tmp_path)
@@ -88,6 +114,8 @@ def test_an_acknowledged_incident_is_mailed_again_when_it_gets_worse(tmp_path: P
         (mail,) = host.wait(120)
         assert mail["Subject"].startswith("[WARNING]")
         incident = status(host)["incidents"][0]["identifier"]
+        said(host, "ack", incident)
+        assert status(host)["incidents"][0]["acknowledged"]["reason"] == ""
         said(host, "ack", incident, "--reason", "known since Monday")
         assert status(host)["incidents"][0]["acknowledged"]["reason"] == "known since Monday"
         live.change({"/proc/sys/vm/laptop_mode": "0\n"})
