@@ -16,7 +16,11 @@ from iowarden.collectors.vocabulary import Chunk, Family, Labels, Outcome, Readi
 from iowarden.rules import alerts as life
 from iowarden.rules import devices
 from iowarden.rules.promql import evaluator
-from iowarden.rules.promql.evaluator import EvaluationError, compile_expression
+from iowarden.rules.promql.evaluator import (
+    SUBQUERY_STEP_SECONDS,
+    EvaluationError,
+    compile_expression,
+)
 from iowarden.rules.promql.store import Store
 from iowarden.rules.rulefile import RecordingRule, Rule, RuleGroup
 from iowarden.rules.signals import table as signals
@@ -152,6 +156,7 @@ class Engine:
         self._signal_seconds = dict.fromkeys(self._signal_samples, now)
         self._chunks: dict[str, Chunk] = {}
         self._published: dict[str, Sequence[Sample]] = {}
+        self._store = Store()
         self._live: dict[str, set[tuple[str, Labels]]] = {}
         self._refreshed = now
         self._alerts: dict[int, life.Alerts] = {}
@@ -182,6 +187,7 @@ class Engine:
         self._groups = tuple(groups)
         self._due = [now] * len(self._groups)
         self._rules: list[Rule | RecordingRule] = [r for g in groups for r in g.rules]
+        self._steps = [g.interval_seconds or SUBQUERY_STEP_SECONDS for g in groups for _ in g.rules]
         self._limits = [g.limit for g in groups for _ in g.rules]
         self._alerts = {i: {} for i, r in enumerate(self._rules) if isinstance(r, Rule)}
         self._rule_names = tuple(
@@ -190,15 +196,20 @@ class Engine:
         self._owners = self._owned()
         wanted: set[str] = set()
         retention: dict[str, float] = {}
+        any_seconds = 0.0
         self._reads_any = False
         for rule in self._rules:
             wanted |= rule.expression.names
             self._reads_any = self._reads_any or rule.expression.reads_any
+            any_seconds = max(any_seconds, rule.expression.any_retention_seconds)
             for name, seconds in rule.expression.retention_seconds.items():
                 retention[name] = max(seconds, retention.get(name, 0.0))
         self._wanted = frozenset(wanted)
-        self._store = Store(retention)
-        self._live = {}
+        # What was seen stays: a reload must not make the last hour unknown.
+        self._store.retain(retention, any_seconds)
+        for key in [key for key in self._live if key.startswith("rule_")]:  # other rules from now
+            for metric, labels in self._live.pop(key):
+                self._store.mark_stale(metric, labels, now)
         for chunk in self._chunks.values():  # what is stepped seldom is not told again soon
             if chunk.name in self._sources:
                 self._feed(chunk.name, self._sources[chunk.name].samples, now)
@@ -494,7 +505,7 @@ class Engine:
         if silent or blind:
             return self._silence(index, silent, blind, now) if isinstance(rule, Rule) else []
         try:
-            results = rule.expression.evaluate(self._store, now)
+            results = rule.expression.evaluate(self._store, now, step_seconds=self._steps[index])
             # As Prometheus: a scalar is a sample without labels.
             samples = results if isinstance(results, list) else [evaluator.Sample("", (), results)]
             if isinstance(rule, RecordingRule):
@@ -682,14 +693,33 @@ class Engine:
             if len(self._queries) >= MOST_QUERIES:  # templates put device names into them
                 self._queries.clear()
             expression = self._queries[text] = compile_expression(text)
+        self._check_history(expression)
         store = self._store
         if not self._reads_any and not expression.names <= self._wanted:
             # No rule reads all of it, so the store does not have it: what was said last will do.
             store = Store()
             for name in expression.names:
-                store.append_many(now, self._last(name))
+                if name in self._wanted:
+                    store.share(self._store, name)
+                else:
+                    store.append_many(now, self._last(name))
         results = expression.evaluate(store, now)
         return results if isinstance(results, list) else []
+
+    def _check_history(self, expression: evaluator.Expression) -> None:
+        """Refuse what asks for more history than is kept, instead of an answer from less of it.
+
+        Errors: EvaluationError.
+        """
+        for name, needed in expression.retention_seconds.items():
+            kept = self._store.retention_seconds(name)
+            if needed > kept:
+                raise EvaluationError(
+                    f"expected {needed:.0f} s of history of '{name}', kept are {kept:.0f} s:"
+                    " history is kept as long as a loaded rule asks; record or alert on this range"
+                )
+        if expression.any_retention_seconds > self._store.retention_seconds(""):
+            raise EvaluationError("expected a metric's name: history is kept by name")
 
     def look(self, text: str, now: float) -> list[evaluator.Sample] | float:
         """Return what an expression gives now, of all there is: what a person asks.
@@ -697,6 +727,7 @@ class Engine:
         Node_exporter's series are among it, shown or not. Errors: PromqlError, EvaluationError.
         """
         expression = compile_expression(text)
+        self._check_history(expression)
         if expression.names <= self._wanted and not expression.reads_any:
             return expression.evaluate(self._store, now)
         store = Store()
@@ -708,6 +739,9 @@ class Engine:
             if status.source.node is not None and status.samples:
                 store.append_many(now, list(status.source.node(status.value)))
         store.append_many(now, self._prometheus_alerts())
+        for name in self._store.names() if expression.reads_any else expression.names:
+            if name in self._wanted or self._reads_any:
+                store.share(self._store, name)
         return expression.evaluate(store, now)
 
     def _last(self, name: str) -> list[Sample]:

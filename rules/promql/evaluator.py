@@ -75,7 +75,7 @@ class _Run:
         self.end = end
         self.step_seconds = step_seconds
         self.left = MOST_WORK
-        self.found: dict[int, _Found] | None = None
+        self.found: dict[int, _Found] = {}
         """Series by selector, found once for all the steps of a subquery."""
 
     def spend(self, cost: int) -> None:
@@ -375,7 +375,8 @@ def _series(node: Selector) -> _SeriesFunction:
         fixed = (node.name,) if name_matches(node.name) else ()
 
     def find(run: _Run) -> _Found:
-        if run.found is not None and (found := run.found.get(id(node))) is not None:
+        found = run.found.get(id(node))
+        if found is not None:
             run.spend(len(found) * SERIES_COST)
             return found
         store = run.store
@@ -384,8 +385,7 @@ def _series(node: Selector) -> _SeriesFunction:
         for name in names:
             run.spend(store.count(name) * SERIES_COST)
             found += [(name, series) for series in store.series(name, matches)]
-        if run.found is not None:
-            run.found[id(node)] = found
+        run.found[id(node)] = found
         return found
 
     return find
@@ -487,9 +487,6 @@ def _subquery(node: Subquery) -> _RowsFunction:
         first = _milliseconds(_before(end, node.range_seconds)) // step + 1
         last = _milliseconds(end) // step
         run.spend(max(0, last - first + 1) * cost)
-        outermost = run.found is None
-        if outermost:
-            run.found = {}
         rows: dict[tuple[str, Labels], _Row] = {}
         for number in range(first, last + 1):
             at = number * step / 1000
@@ -499,8 +496,6 @@ def _subquery(node: Subquery) -> _RowsFunction:
                     row = rows[name, labels] = (name, labels, array("d"), array("d"))
                 row[2].append(at)
                 row[3].append(value)
-        if outermost:
-            run.found = None
         yield from rows.values()
 
     return evaluate

@@ -12,6 +12,9 @@ from hypothesis import strategies as st
 
 from iowarden.rules.promql import evaluator
 from iowarden.rules.promql.evaluator import (
+    ELEMENT_COST,
+    SERIES_COST,
+    STEP_COST,
     EvaluationError,
     PromqlError,
     Sample,
@@ -155,6 +158,7 @@ def test_the_query_time_inside_a_subquery_is_the_query_s() -> None:
         ([10.0, 20], "increase(x[1m])", 50.0, 10 * (15 + 10 + 7.5) / 15),
         # Exactly 1.1 spacings away is too far already.
         ([10.0, 20], "increase(x[1m])", 31.5, 10 * (15 + 7.5 + 7.5) / 15),
+        ([100.0, 110, 120], "increase(x[46500ms])", 30.0, 20 * (30 + 7.5) / 30),
         ([10.0, 20], "increase(x[1m])", 31.0, 10 * (15 + 7.5 + 16) / 15),
         ([5.0], "rate(x[1m])", 0.0, None),
         ([3.0, 5, 2], "irate(x[1m])", 30.0, 2 / 15),
@@ -189,6 +193,7 @@ def test_growth_is_told_as_prometheus_does(
         ([INF, -INF], "sum", NAN),
         ([NAN, 1, 3], "max", 3.0),
         ([1, NAN, 3], "min", 1.0),
+        ([NAN, 1, 3], "min", 1.0),
         ([NAN, NAN], "max", NAN),
         ([2.0, 4, 4, 4, 5, 5, 7, 9], "stddev", 2.0),
         ([2.0, 4, 4, 4, 5, 5, 7, 9], "stdvar", 4.0),
@@ -253,8 +258,8 @@ def test_series_with_other_timestamps_have_their_own_line() -> None:
     store = Store({"x": 3600.0})
     for number in range(5):
         store.append("x", SDA, 60.0 * number, 60.0 * number)
-        store.append("x", SDB, 60.0 * number + 7, 2 * (60.0 * number + 7))
-    got = {sample.labels: sample.value for sample in vector("deriv(x[1h])", store, 300.0)}
+        store.append("x", SDB, 90.0 * number, 2 * (90.0 * number))
+    got = {sample.labels: sample.value for sample in vector("deriv(x[1h])", store, 360.0)}
     assert math.isclose(got[SDA], 1.0)
     assert math.isclose(got[SDB], 2.0)
 
@@ -393,23 +398,31 @@ def test_an_expression_that_would_stall_the_loop_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("text", "cost"),
     [
-        "sum_over_time(x[1h])",
-        "x",
-        "abs(abs(abs(abs(abs(abs(x))))))",
-        'sum by (device) ({device=~"sd.*"})',
-        "max_over_time(x[10m:1m])",
-        "timestamp(x)",
-        "x * on (device) x",
+        ("x", 20 * SERIES_COST + 20 * ELEMENT_COST),
+        ("abs(x)", 20 * SERIES_COST + 40 * ELEMENT_COST),
+        ('x{device="sd1"}', 20 * SERIES_COST + 1 * ELEMENT_COST),
+        ('sum by (device) ({device=~"sd.*"})', 20 * SERIES_COST + 40 * ELEMENT_COST),
+        ("sum_over_time(x[5m])", 20 * SERIES_COST + 20 * 20 + 20 * ELEMENT_COST),
+        # 10 steps, and a node in each
+        ("max_over_time(x[10m:1m])", 200 * SERIES_COST + 220 * ELEMENT_COST + 10 * STEP_COST),
+        (
+            "vector(1) and on () count_over_time(vector(1)[5m:1m])",
+            8 * ELEMENT_COST + 10 * STEP_COST,
+        ),
+        ("timestamp(x)", 20 * SERIES_COST + 20 * ELEMENT_COST),
     ],
 )
-def test_every_way_to_read_is_counted(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where an evaluation may cost next to nothing, no way around the limit is left."""
+def test_every_way_to_read_is_counted(
+    text: str, cost: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One unit less than an evaluation costs, and it is refused: there is no way around it."""
     store = recorded({("x", (("device", f"sd{n}"),)): [1.0] * 40 for n in range(20)})
     expression = compile_expression(text)
+    monkeypatch.setattr(evaluator, "MOST_WORK", cost)
     assert expression.evaluate(store, 585.0)
-    monkeypatch.setattr(evaluator, "MOST_WORK", 50)
+    monkeypatch.setattr(evaluator, "MOST_WORK", cost - 1)
     with pytest.raises(EvaluationError, match="too expensive"):
         expression.evaluate(store, 585.0)
 
