@@ -7,6 +7,7 @@ server refuses unless it is told to accept experimental syntax: refused by name.
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, NoReturn
@@ -105,7 +106,7 @@ class _Parser:
     def __init__(self, text: str) -> None:
         self._text = text
         self._lexer = Lexer(text)
-        self._token = self._lexer.next()
+        self._ahead: Token | None = None
         self._nesting = 0
 
     def expression_alone(self) -> Node:
@@ -132,7 +133,7 @@ class _Parser:
         """Return the present token as Prometheus names it."""
         kind, text = self._token.kind, self._token.text
         word = text.lower()
-        shown = f'"{text}"' if len(text) <= 10 else f'"{text[:10]}"...'
+        shown = json.dumps(text[:10], ensure_ascii=False) + ("..." if len(text) > 10 else "")
         if kind == "end":
             return "end of input"
         if word in _OPERATOR_TEXTS:
@@ -145,9 +146,16 @@ class _Parser:
             return f"<aggr:{text}>"
         return f"{'metric ' if kind == 'identifier' and ':' in text else ''}{kind} {shown}"
 
+    @property
+    def _token(self) -> Token:
+        """The present token, read when it is asked for: errors come in the order of the text."""
+        if self._ahead is None:
+            self._ahead = self._lexer.next()
+        return self._ahead
+
     def _advance(self) -> Token:
         token = self._token
-        self._token = self._lexer.next()
+        self._ahead = None
         return token
 
     def _is(self, *kinds: Kind) -> bool:
@@ -319,8 +327,8 @@ class _Parser:
         if not abs(seconds) <= _DURATION_LIMIT_SECONDS:  # NaN, too.
             self._fail(position, "duration out of range")
         self._advance()
-        # Rounded to nanoseconds, then cut to milliseconds, as the engine of Prometheus does.
-        return math.trunc(round(seconds * 1e9) / 1e6) / 1000
+        # Cut to milliseconds, as the engine of Prometheus does; 0.29 is not a little less.
+        return sign * (round(abs(seconds) * 1_000_000) // 1000) / 1000
 
     def _offset(self, node: Node, plain: Node | None) -> Node:
         self._advance()
@@ -467,9 +475,9 @@ class _Parser:
         if function in HISTOGRAM_FUNCTIONS:
             message = f"the function '{function}' is not supported: no histograms are kept here"
             self._fail(position, f"{message}; leave this rule to a Prometheus server")
+        arguments = self._arguments("")
         if function not in FUNCTIONS:
             self._fail(position, f'unknown function with name "{function}"')
-        arguments = self._arguments("")
         signature = FUNCTIONS[function]
         if signature.last == "optional" and len(arguments) == len(signature.arguments) - 1:
             arguments.append(
