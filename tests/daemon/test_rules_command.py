@@ -1,0 +1,301 @@
+"""`iowarden rules check`, `test` and `list`, on files as people have them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from iowarden.daemon import cli, control
+from iowarden.daemon.rule_files import MOST_RULE_FILE_BYTES
+from iowarden.rules.rulefile import RuleFileError, parse_rule_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).parents[2]
+MINE = """\
+groups:
+  - name: mine
+    rules:
+      - alert: Mine
+        expr: |
+          iowarden_vm_laptop_mode
+            > 0
+        labels: {severity: notice, condition: X1}
+      - {record: a:b, expr: up + 1}
+"""
+TESTS = """\
+rule_files: ['*.rules', nothing.yaml]
+tests:
+  - input_series: [{series: up, values: 1x5}]
+    promql_expr_test: [{expr: 'a:b', eval_time: 1m, exp_samples: [{labels: 'a:b', value: 2}]}]
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """Return a directory with a configuration and an administrator's rules."""
+    (tmp_path / "rules.d").mkdir()
+    (tmp_path / "rules.d" / "mine.yaml").write_text(MINE)
+    (tmp_path / "c.yaml").write_text(
+        f"rules_directory: {tmp_path}/rules.d\nstate_directory: {tmp_path}\n"
+        "overrides:\n  NoSwap: {enabled: false}\n  FileSystemFull/warning: {threshold: 0.85}\n"
+    )
+    return tmp_path
+
+
+def config(home: Path) -> tuple[str, ...]:
+    """Return the options that name the configuration and the service of a directory."""
+    return ("--config", str(home / "c.yaml"), "--state-directory", str(home))
+
+
+# --- check
+
+
+def test_what_the_service_would_load_is_counted(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Shipped rules without the one that is switched off, and the administrator's."""
+    assert cli.main(["rules", "check", *config(home)]) == 0
+    with_override = capsys.readouterr().out
+    (home / "c.yaml").write_text(f"rules_directory: {home}/rules.d")
+    assert cli.main(["rules", "check", *config(home)]) == 0
+    without = capsys.readouterr().out
+    assert int(without.split()[0]) == int(with_override.split()[0]) + 1
+    assert cli.main(["rules", "check", str(home / "rules.d" / "mine.yaml")]) == 0
+    assert capsys.readouterr().out == "2 rules in 1 groups\n"
+
+
+def test_all_that_is_wrong_with_all_files_is_told(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """File, line and column of each; the configuration's overrides first."""
+    rules = home / "rules.d"
+    (rules / "one.yaml").write_text(MINE.replace("> 0", "> 0 0").replace("a:b", "a-b"))
+    (rules / "two.yaml").write_text(MINE + "  - {name: mine, rule: 5}\n")
+    (home / "c.yaml").write_text(f"rules_directory: {rules}\noverrides: {{A: {{for: 5m}}}}\n")
+    assert cli.main(["rules", "check", *config(home)]) == cli.EXIT_CONFIG
+    told = capsys.readouterr().err.splitlines()
+    assert [line.partition(": ")[0] for line in told] == [
+        f"'{home}/c.yaml':2",
+        f"'{rules}/one.yaml':7:17",
+        f"'{rules}/one.yaml':9:18",
+        f"'{rules}/two.yaml':10:5",
+        f"'{rules}/two.yaml':10:18",
+    ]
+    assert cli.main(["rules", "check", str(rules / "two.yaml")]) == cli.EXIT_CONFIG
+    assert len(capsys.readouterr().err.splitlines()) == 2
+    assert cli.main(["config", "check", str(home / "c.yaml")]) == cli.EXIT_CONFIG
+    assert capsys.readouterr().err.splitlines() == told
+
+
+def test_what_is_no_rule_file_is_named(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Missing, a directory, 10 MB, not UTF-8."""
+    (home / "big").write_text("#" * 10_000_000)
+    (home / "latin").write_bytes(b"# \xe9")
+    names = ("missing", "rules.d", "big", "latin")
+    files = [str(home / name) for name in names]
+    assert cli.main(["rules", "check", *files]) == cli.EXIT_CONFIG
+    lines = capsys.readouterr().err.splitlines()
+    for line, file, expected in zip(
+        lines,
+        files,
+        ("expected a readable rule file", "expected a file", "at most 1048576 bytes", "in UTF-8"),
+        strict=True,
+    ):
+        assert line.startswith(f"'{file}': ")
+        assert expected in line
+
+
+LABELS = ", ".join(f"l{number}: x" for number in range(1000))
+ONE = "groups:\n  - name: g\n    rules:\n      - alert: A\n        "
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            ONE
+            + f"expr: up\n        labels: &l {{{LABELS}}}\n"
+            + "      - {alert: A, expr: up, labels: *l}\n" * 400,
+            "'x':6:17: expected at most 4 MB with what aliases repeat",
+        ),
+        (
+            f"{ONE}expr: &e up{' ' * 80_000} + up\n" + "      - {alert: A, expr: *e}\n" * 100,
+            "'x':5:15: expected at most 4 MB with what aliases repeat",
+        ),
+        (
+            "a: &a [x, x, x, x, x, x, x, x]\n"
+            + "".join(
+                f"{b}: &{b} [{', '.join([f'*{a}'] * 8)}]\n"
+                for a, b in zip("abcdefghijklmno", "bcdefghijklmnop", strict=True)
+            )
+            + "groups: *p",
+            "'x':1:1: file: unknown key 'a'",
+        ),
+        ("groups: &g [*g, *g]", "'x':1:9: group: expected a mapping, got a list"),
+        (f"groups: {'[' * 100_000}", "'x':1:1: not YAML: nested too deeply"),
+        ("groups: [" + "x, " * 10_000 + "]", "group: expected a mapping, got a text"),
+    ],
+    ids=["labels", "expressions", "lists", "itself", "deep", "errors"],
+)
+def test_a_small_file_cannot_ask_for_much(text: str, expected: str) -> None:
+    """What aliases repeat is refused by line, before it fills memory or takes minutes."""
+    assert len(text) <= MOST_RULE_FILE_BYTES
+    with pytest.raises(RuleFileError) as caught:
+        parse_rule_file(text, "x")
+    assert expected in caught.value.errors[0]
+    assert len(caught.value.errors) <= 200
+
+
+# --- test
+
+
+def test_unit_tests_find_their_rules_beside_them(
+    home: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By patterns relative to the tests, wherever they are run; what matches nothing is said."""
+    monkeypatch.chdir("/")
+    (home / "mine.rules").write_text(MINE)
+    (home / "t.yaml").write_text(TESTS)
+    assert cli.main(["rules", "test", str(home / "t.yaml")]) == 0
+    said = capfd.readouterr()
+    assert said.out == f"Unit Testing:  {home}/t.yaml\n  SUCCESS\n\n"
+    assert said.err == "  WARNING: no file match pattern nothing.yaml\n"
+
+
+@pytest.mark.parametrize("pattern", ["../../{}", "{}"], ids=["relative", "absolute"])
+def test_shipped_rules_are_tested_by_their_path(
+    pattern: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A rule file of the tree, or of an installation, by any path."""
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "iowarden.yaml").write_bytes((ROOT / "rules" / "iowarden.yaml").read_bytes())
+    place = pattern.format("iowarden.yaml" if ".." in pattern else tmp_path / "iowarden.yaml")
+    tests = tmp_path / "a" / "b" / "t.yaml"
+    tests.write_text(
+        f"rule_files: ['{place}']\n"
+        "tests:\n"
+        "  - input_series: [{series: 'iowarden_probe_up', values: '0x9'}]\n"
+        "    alert_rule_test: [{eval_time: 9m, alertname: ProbeDown}]\n"
+    )
+    assert cli.main(["rules", "test", str(tests)]) == cli.EXIT_FAILED
+    assert 'Labels:{alertname="ProbeDown"' in capfd.readouterr().err
+
+
+def test_one_bad_file_of_tests_fails_all_and_stops_none(
+    home: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Bad tests, bad rules, missing tests, and a good one: each is told."""
+    (home / "mine.rules").write_text(MINE)
+    (home / "good.yaml").write_text(TESTS)
+    (home / "bad.yaml").write_text(TESTS.replace("promql_expr_test", "promql"))
+    (home / "rules.yaml").write_text(TESTS.replace("*.rules", "bad.yaml"))
+    files = [str(home / f"{name}.yaml") for name in ("bad", "rules", "missing", "good")]
+    assert cli.main(["rules", "test", *files]) == cli.EXIT_FAILED
+    said = capfd.readouterr()
+    assert said.out.count("Unit Testing:") == 4
+    assert said.out.count("SUCCESS") == 1
+    assert said.err.count("FAILED:") == 3
+    assert f"'{home}/bad.yaml':4:5: test 1: unknown key 'promql'" in said.err
+    assert f"'{home}/bad.yaml':1:1: file: unknown key 'rule_files'" in said.err
+    assert f"'{home}/missing.yaml': expected a readable rule file" in said.err
+
+
+# --- list
+
+
+@pytest.fixture
+def service(home: Path) -> Iterator[list[dict[str, Any]]]:
+    """Return the alerts that a service on the socket of a directory tells of."""
+    alerts: list[dict[str, Any]] = []
+
+    def answer(command: object) -> None:
+        assert isinstance(command, control.Command)
+        command.reply({"answer": {"alerts": alerts}})
+
+    path = str(home / control.FILE_NAME)
+    served = control.Control(control.bind(path), answer, print, remove=path)
+    yield alerts
+    served.close()
+
+
+def listed(home: Path, capsys: pytest.CaptureFixture[str]) -> dict[tuple[str, str], Any]:
+    """Return what is listed, by name and severity."""
+    assert cli.main(["rules", "list", "--json", *config(home)]) == 0
+    lines = json.loads(capsys.readouterr().out)
+    return {(line["rule"], line["severity"]): line for line in lines}
+
+
+def test_rules_are_listed_with_what_they_ask_and_where_they_are_from(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Shipped ones with what was overridden; no state, for nobody answers."""
+    lines = listed(home, capsys)
+    mine = lines["Mine", "notice"]
+    assert mine == {
+        "rule": "Mine",
+        "severity": "notice",
+        "condition": "X1",
+        "state": "-",
+        "source": f"'{home}/rules.d/mine.yaml':4",
+        "expression": "iowarden_vm_laptop_mode > 0",
+        "group": "mine",
+        "file": f"{home}/rules.d/mine.yaml",
+        "line": 4,
+        "overridden": [],
+    }
+    full = lines["FileSystemFull", "warning"]
+    assert full["overridden"] == ["threshold"]
+    assert full["source"].startswith("shipped filesystem.yaml:")
+    assert full["source"].endswith(", overridden: threshold")
+    assert full["expression"].startswith("iowarden_filesystem_held_used_ratio > 0.85 ")
+    assert not [name for name, _ in lines if name == "NoSwap"]
+
+
+def test_the_worst_state_of_a_rules_alerts_is_listed(
+    home: Path, service: list[dict[str, Any]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of its own severity only, as the service has it now."""
+    for severity, state in (("warning", "pending"), ("warning", "firing"), ("critical", "unknown")):
+        service.append({"name": "FileSystemFull", "severity": severity, "state": state})
+    service += [{"name": "NoSuch", "severity": "info", "state": "firing"}]
+    service += [{"name": "DiskGrew", "severity": "notice", "state": "pending"}] * 2
+    lines = listed(home, capsys)
+    assert lines["FileSystemFull", "warning"]["state"] == "firing"
+    assert lines["FileSystemFull", "critical"]["state"] == "unknown"
+    assert lines["DiskGrew", "notice"]["state"] == "pending (2)"
+    assert lines["Mine", "notice"]["state"] == "inactive"
+    assert lines["a:b", ""]["state"] == "-"
+
+
+def test_a_piped_list_is_columns_with_whole_expressions(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One line a rule, nothing cut off."""
+    assert cli.main(["rules", "list", *config(home)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    head = lines[1].split()
+    assert head == ["rule", "severity", "condition", "state", "source", "expression"]
+    (mine,) = [line for line in lines if line.split()[0] == "Mine"]
+    assert mine.endswith("iowarden_vm_laptop_mode > 0")
+    assert mine.index("notice") == lines[1].index("severity")
+
+
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.text(st.characters(exclude_categories=["Cs"]), max_size=30))
+def test_a_label_cannot_command_the_terminal(
+    home: Path, capsys: pytest.CaptureFixture[str], label: str
+) -> None:
+    """Whatever a rule file says, a line stays a line of printable text."""
+    text = MINE.replace("condition: X1", f"condition: {json.dumps(label)}")
+    (home / "rules.d" / "mine.yaml").write_text(text)
+    (home / "c.yaml").write_text(f"rules_directory: {home}/rules.d\nshipped_rules: false\n")
+    assert cli.main(["rules", "list", *config(home)]) == 0
+    out = capsys.readouterr().out
+    assert all(one.isprintable() or one == "\n" for one in out)
