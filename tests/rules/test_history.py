@@ -1,0 +1,163 @@
+"""History: rules over ranges read what the collectors said in the last minutes or hours."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from support.recordings import write_tree
+
+from iowarden.collectors.files import Root
+from iowarden.collectors.table import SOURCES, collect
+from iowarden.collectors.vocabulary import Outcome, Reading
+from iowarden.rules.engine import Engine
+from iowarden.rules.promql.evaluator import EvaluationError
+from iowarden.rules.rulefile import RuleGroup, parse_rule_file
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+START = 1_800_000_000.0
+MEMINFO = next(source for source in SOURCES if source.name == "meminfo")
+MEMINFO_LINES = ("MemTotal", "MemFree", "Buffers", "Cached", "Dirty", "Writeback")
+KIB = 1024
+
+
+def rules(*expressions: str, interval: str = "1s") -> tuple[RuleGroup, ...]:
+    """Return a group with an alert for each expression, and a recording of the dirty memory."""
+    alerts = ", ".join(
+        f"{{alert: A{number}, expr: '{text}', labels: {{severity: warning}}}}"
+        for number, text in enumerate(expressions)
+    )
+    return parse_rule_file(f"groups: [{{name: g, interval: {interval}, rules: [{alerts}]}}]", "t")
+
+
+class Memory:
+    """A machine of which only the memory is watched, and an engine."""
+
+    def __init__(self, directory: Path, *expressions: str, interval: str = "1s") -> None:
+        self.directory = directory
+        self.now = START
+        self.engine = Engine(rules(*expressions, interval=interval), [MEMINFO], START)
+
+    def second(self, dirty_bytes: int | None) -> None:
+        """Let a second pass, after which so much is dirty; None: nobody can tell."""
+        self.now += 1.0
+        if dirty_bytes is None:
+            reading = Reading(MEMINFO.name, Outcome.FAILED, self.now, 0.0, None, "EIO")
+        else:
+            lines = dict.fromkeys(MEMINFO_LINES, 1000) | {"Dirty": dirty_bytes // KIB}
+            text = "".join(f"{name}: {value} kB\n" for name, value in lines.items())
+            write_tree(self.directory, {"/proc/meminfo": text})
+            reading = collect(MEMINFO, Root(str(self.directory)), lambda: self.now)
+        self.engine.observe([reading], self.now, 1000.0)
+        self.engine.evaluate(self.now)
+
+    def firing(self) -> set[str]:
+        """Return the names of the alerts that fire."""
+        return {a.name for a in self.engine.alerts() if a.state.value == "firing"}
+
+    def look(self, text: str) -> float | None:
+        """Return what a person would see who asks now."""
+        result = self.engine.look(text, self.now)
+        assert isinstance(result, list)
+        return result[0].value if result else None
+
+
+def test_a_range_sees_every_second_of_a_fast_source(tmp_path: Path) -> None:
+    """`[1m]` over a source that is read each second holds sixty samples, and a trend is found."""
+    machine = Memory(
+        tmp_path,
+        "count_over_time(iowarden_memory_dirty_bytes[1m]) == 60",
+        "deriv(iowarden_memory_dirty_bytes[1m]) > 1e6",
+    )
+    for number in range(59):
+        machine.second(number * 2 * KIB * KIB)
+    assert machine.firing() == {"A1"}
+    for number in range(59, 120):
+        machine.second(number * 2 * KIB * KIB)
+    assert machine.firing() == {"A0", "A1"}
+    assert machine.look("count_over_time(iowarden_memory_dirty_bytes[1m])") == 60
+
+
+def test_what_was_lost_is_no_sample(tmp_path: Path) -> None:
+    """A source that fails is held for three periods; what comes after its end is counted anew."""
+    machine = Memory(tmp_path, "count_over_time(iowarden_memory_dirty_bytes[1m]) > 1e6")
+    for _ in range(10):
+        machine.second(KIB)
+    for _ in range(20):
+        machine.second(None)
+    assert machine.look("iowarden_memory_dirty_bytes") is None
+    counted = machine.look("count_over_time(iowarden_memory_dirty_bytes[1m])")
+    assert counted is not None
+    assert 10 <= counted <= 13
+
+
+def test_a_subquery_without_a_step_takes_the_interval_of_its_group(tmp_path: Path) -> None:
+    """`[1m:]` in a group of 5 s has twelve steps, in one without an interval a single one."""
+    text = "count_over_time(iowarden_memory_dirty_bytes[1m:]) == 12"
+    machine = Memory(tmp_path, text, interval="5s")
+    for _ in range(70):
+        machine.second(KIB)
+    assert machine.firing() == {"A0"}
+
+
+def test_other_rules_find_the_history_of_those_before(tmp_path: Path) -> None:
+    """A reload in the middle of a stall does not make the last minute unknown."""
+    text = "count_over_time(iowarden_memory_dirty_bytes[1m]) == 60"
+    machine = Memory(tmp_path, text)
+    for _ in range(70):
+        machine.second(KIB)
+    assert machine.firing() == {"A0"}
+    machine.engine.load(rules(text, "iowarden_memory_dirty_bytes > 1e12"), machine.now, 15.0)
+    machine.second(KIB)
+    assert machine.firing() == {"A0"}
+
+
+def test_what_a_reloaded_rule_recorded_ends_with_it(tmp_path: Path) -> None:
+    """A recording rule that is gone leaves no series behind that says the same for ever."""
+    recording = parse_rule_file(
+        "groups: [{name: g, interval: 1s, rules: [{record: dirty:bytes,"
+        " expr: iowarden_memory_dirty_bytes}, {alert: A, expr: 'dirty:bytes >= 0'}]}]",
+        "t",
+    )
+    machine = Memory(tmp_path)
+    machine.engine.load(recording, machine.now, 15.0)
+    for _ in range(3):
+        machine.second(KIB)
+    assert machine.firing() == {"A"}
+    machine.engine.load(rules("dirty:bytes >= 0"), machine.now, 15.0)
+    machine.second(KIB)
+    assert machine.firing() == set()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "max_over_time(iowarden_memory_dirty_bytes[1h])",
+        "iowarden_memory_dirty_bytes offset 1h",
+        "rate(iowarden_memory_free_bytes[1m])",
+        'max_over_time({__name__="iowarden_memory_free_bytes"}[1m])',
+    ],
+)
+def test_a_question_beyond_the_history_is_refused(text: str, tmp_path: Path) -> None:
+    """An answer from a minute would look like one from an hour."""
+    machine = Memory(tmp_path, "rate(iowarden_memory_dirty_bytes[1m]) > 1e12")
+    machine.second(KIB)
+    with pytest.raises(EvaluationError, match=r"expected \d+ s of history of '\w+', kept are"):
+        machine.engine.look(text, machine.now)
+    with pytest.raises(EvaluationError, match="kept are"):
+        machine.engine.query(text, machine.now)
+    with pytest.raises(EvaluationError, match="expected a metric's name"):
+        machine.engine.look('max_over_time({__name__=~"iowarden.*"}[1m])', machine.now)
+
+
+def test_a_question_may_mix_what_has_history_and_what_has_none(tmp_path: Path) -> None:
+    """The history a rule asked for, beside the newest value of what no rule reads."""
+    machine = Memory(tmp_path, "rate(iowarden_memory_dirty_bytes[1m]) > 1e12")
+    for _ in range(30):
+        machine.second(3 * KIB)
+    text = "sum_over_time(iowarden_memory_dirty_bytes[10s]) / iowarden_memory_free_bytes"
+    assert machine.look(text) == 30 / 1000
+    assert machine.engine.query(text, machine.now)[0].value == 30 / 1000
+    assert machine.look('count({__name__=~"iowarden_memory_(dirty|free)_bytes"})') == 2
