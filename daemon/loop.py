@@ -447,7 +447,7 @@ class Loop:
             observe=lambda alert: self._measured([alert], now),
             judged=self._engine.judged,
             arrival=self._arrival(),
-            silenced=lambda alert: self._desk.silence_of(alert, now) is not None,
+            silenced=lambda alert: self._silenced(alert, now),
             acknowledged=self._desk.said.by_incident(),
         )
         for event in events:
@@ -461,7 +461,9 @@ class Loop:
         for seen_event in seen:
             self._telling.device(seen_event)
         before = self._digest
-        self._digest = digest.step(self._digest, changes, seen, now, self._date)
+        self._digest = digest.step(
+            self._digest, changes, seen, now, self._date, lambda alert: self._silenced(alert, now)
+        )
         rows = [self._compose(due, now) for due in dues]
         rows += [self._row(notice) for notice in self._summaries(now)]
         problems = {f"rule {p.rule}": p.text for p in self._engine.problems()}
@@ -561,8 +563,12 @@ class Loop:
             self._clock.realtime,
             install=self._install,
             heartbeat=heartbeat if self._config.mail.heartbeat else "",
+            silenced={digest.entry_key(a) for a in self._engine.alerts() if self._silenced(a, now)},
         )
         return [] if weekly is None else [weekly]
+
+    def _silenced(self, alert: Alert, now: float) -> bool:
+        return self._desk.silence_of(alert, now) is not None
 
     def _date(self, at: float) -> str:
         return f"{datetime.fromtimestamp(self._clock.realtime(at), local_zone()):%a %d %b %H:%M}"

@@ -16,7 +16,7 @@ from iowarden.rules.notice import Notice, Reason, Severity
 from iowarden.rules.quantity import duration
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
     from iowarden.collectors.block import Topology
     from iowarden.rules.devices import Event
@@ -67,12 +67,16 @@ def step(
     events: Iterable[Event],
     now: float,
     date: Callable[[float], str],
+    silenced: Callable[[Alert], bool] = lambda _: False,
 ) -> Digest:
-    """Return the digest with what happened now; `date` writes a moment for people."""
+    """Return the digest with what happened now; `date` writes a moment for people.
+
+    What begins while it is `silenced` is told only if it is not when the digest is written.
+    """
     entries = dict(state.entries)
     for change in transitions:
         alert = change.alert
-        key = _key(alert)
+        key = entry_key(alert)
         if alert.severity >= Severity.WARNING:
             continue
         known = entries.get(key)
@@ -84,7 +88,7 @@ def step(
                 summary=alert.annotation("summary"),
                 advice=alert.annotation("advice"),
                 first_seconds=now if known is None else known.first_seconds,
-                times=1 if known is None else known.times + 1,
+                times=(0 if known is None else known.times) + (not silenced(alert)),
                 firing=True,
             )
         elif known is not None and alert.state in (State.RESOLVED, State.INACTIVE):
@@ -159,7 +163,7 @@ def arrival(
         entries={},
         events=(),
         events_total=0,
-        told=_told(state, (_key(alert) for alert in found)),
+        told=_told(state, (entry_key(alert) for alert in found)),
     )
     number = _counted(len(entries), "finding") if entries else "no finding"
     first = next((e.summary for e in entries if e.severity >= Severity.WARNING), "")
@@ -200,16 +204,27 @@ def weekly(
     *,
     install: str,
     heartbeat: str = "",
+    silenced: Container[str] = (),
 ) -> tuple[Digest, Notice | None]:
     """Return the digest that begins another week, and the mail if there is anything to tell.
 
-    `heartbeat` is a line that makes a mail of a week without news.
+    `heartbeat` is a line that makes a mail of a week without news. What is `silenced`, by
+    `entry_key`, is only counted, and told when it is so no longer.
     """
     began = now if state.begun_seconds is None else state.begun_seconds
     entries = sorted(state.entries.items(), key=lambda e: (-e[1].severity, e[1].name, e[1].object))
     # What goes on as it was told once is no news.
-    news = [(key, entry) for key, entry in entries if key not in state.told or entry.times]
-    kept = {key: replace(entry, times=0) for key, entry in state.entries.items() if entry.firing}
+    told = [
+        (key, entry)
+        for key, entry in entries
+        if entry.times or (entry.firing and key not in state.told)
+    ]
+    news = [(key, entry) for key, entry in told if key not in silenced]
+    kept = {
+        key: entry if key in silenced else replace(entry, times=0)
+        for key, entry in state.entries.items()
+        if entry.firing
+    }
     after = replace(
         state,
         begun_seconds=now,
@@ -224,6 +239,8 @@ def weekly(
     left_out = state.events_total - len(state.events)
     lines = [heartbeat] if heartbeat else []
     lines += _lines([entry for _, entry in news], now)
+    quiet = len(told) - len(news)
+    lines += [f"{_counted(quiet, 'finding')} silenced: iowarden silence list"] if quiet else []
     lines += [f"{left_out} more disks came or went before these"] if left_out else []
     parts = [
         _counted(len(news), "finding") if news else "",
@@ -335,7 +352,8 @@ def _finding(alert: Alert) -> tuple[object, ...]:
     return alert.subject, *(label for label in alert.labels if label[0] != "severity")
 
 
-def _key(alert: Alert) -> str:
+def entry_key(alert: Alert) -> str:
+    """Return the key of an alert's entry."""
     return " ".join((alert.subject, *(f"{name}={value}" for name, value in alert.labels)))
 
 

@@ -7,7 +7,7 @@ import signal
 import subprocess
 from typing import TYPE_CHECKING, Any
 
-from support.live import RULE, Live, watched
+from support.live import NOTE, RULE, Live, text, watched
 from support.program import COMMAND
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 ASLEEP = {"/proc/sys/vm/laptop_mode": "5\n"}
 ALL_CLEAR_SECONDS = 660.0
+DAY = 86_400.0
 
 
 def said(host: Watched, *arguments: str) -> str:
@@ -81,6 +82,23 @@ def test_what_is_silenced_beside_what_is_not_stands_behind_it(tmp_path: Path) ->
         said(host, "silence", "add", "--reason", "known", "LaptopMode")
         (incident,) = status(host)["incidents"]
         assert len(incident["silences"]) == 2
+
+
+def test_what_is_silenced_is_in_no_digest_until_its_silence_ends(tmp_path: Path) -> None:
+    """A notice is known for a fortnight: two weeks without a mail, the third tells it, once."""
+    live = Live(tmp_path)
+    (tmp_path / "rules.d").mkdir()
+    (tmp_path / "rules.d" / "mine.yaml").write_text(NOTE)
+    with watched(tmp_path, live) as host:
+        host.wait(20)
+        said(host, "silence", "add", "--for", "15d", "--reason", "known", "LaptopMode")
+        live.change(ASLEEP)
+        weeks = []
+        for _ in range(4):
+            live.leap(7 * DAY, 7 * DAY)
+            weeks.append([text(mail) for mail in host.wait(8)])
+        assert [len(mails) for mails in weeks] == [0, 0, 1, 0]
+        assert "LaptopMode: the disk is kept asleep" in weeks[2][0]
 
 
 def test_a_silence_outlives_a_kill(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from support.machine import disk, topology
 
 from iowarden.rules import digest
@@ -139,3 +141,26 @@ def test_the_inventory_counts_what_there_is() -> None:
     assert found == ["1 disk: sda (ACME)", "1 mounted file system", "not readable: scsi"]
     (unknown,) = digest.inventory(None, None, ())
     assert "could not be read yet" in unknown
+
+
+def test_what_is_silenced_is_counted_beside_what_is_told() -> None:
+    """One that began silenced, one silenced since: a line for both; what ended silenced is none."""
+    began, later, over, told = (alert(name, "sda") for name in ("Began", "Later", "Over", "Told"))
+    quiet = {"Began", "Over"}
+    changes = [Transition(each, State.INACTIVE) for each in (began, later, over, told)]
+    changes.append(Transition(replace(over, state=State.RESOLVED), State.FIRING))
+    state = digest.step(Digest(), changes, (), 0.0, str, lambda each: each.name in quiet)
+    keys = {digest.entry_key(each) for each in (began, later)}
+    state, notice = digest.weekly(state, WEEK, float, install="x", silenced=keys)
+    assert notice is not None
+    assert notice.happened == (
+        "info Told sda: Told is so, for 7 d 0 h",
+        "2 findings silenced: iowarden silence list",
+    )
+    assert [each.partition(":")[0] for each in notice.advice] == ["Told"]
+    _, notice = digest.weekly(state, 2 * WEEK, float, install="x")
+    assert notice is not None
+    assert [line.partition(":")[0] for line in notice.happened] == [
+        "info Began sda",
+        "info Later sda",
+    ]
