@@ -244,6 +244,17 @@ def test_what_is_no_duration_is_refused(text: str) -> None:
         ("host: a\n--- \nhost: b", "expected YAML"),
         ("host: a\n# \x07", "2: expected text, got a control character"),
         ("host: a\nlisten: 127.0.0.1:1\nhost: b", "3: host: given before, in line 1"),
+        ("overrides: [A]", "overrides: expected 'key: value' lines, got a list"),
+        ("overrides: {A: off}", "overrides.A: expected 'key: value' lines, got \"off\""),
+        ("overrides: {[a]: {}}", "overrides: expected a key, got a list"),
+        ("overrides:\n  A: {for: 5m}\n  A: {}", "3: overrides.A: given before, in line 2"),
+        ("overrides: {A: {fro: 5m}}", "overrides.A.fro: unknown key; expected one of enabled,"),
+        ("overrides: {A: {for: 5}}", 'overrides.A.for = "5": expected a duration from 0s to 1y'),
+        ("overrides: {A: {severity: bad}}", "expected one of critical, warning, notice, info"),
+        ("overrides: {A: {threshold: high}}", 'threshold = "high": expected a number'),
+        ("overrides: {A: {threshold: {b: [1]}}}", "threshold = a list: expected a number"),
+        ("overrides: {A: {expr: ' '}}", 'overrides.A.expr = " ": expected an expression'),
+        ("override: {A: {for: 5m}}", "override: unknown key; did you mean 'overrides'?"),
     ],
 )  # fmt: skip
 def test_one_mistake_is_one_line_with_its_reason(text: str, expected: str) -> None:
@@ -393,3 +404,17 @@ def test_the_machine_has_a_name() -> None:
     """The host name, or a longer one that begins with it."""
     nodename = subprocess.run(["uname", "-n"], capture_output=True, text=True, check=True).stdout
     assert config.machine_name().startswith(nodename.strip())
+
+
+def test_overrides_say_what_is_different_about_a_rule() -> None:
+    """Thresholds as numbers or durations; what is not said is None."""
+    text = (
+        "overrides:\n  A: {enabled: no}\n  B/warning: {threshold: 5m, severity: info}\n"
+        "  C: {threshold: {x: 1e11, y: -.5}, for: 0s, keep_firing_for: 1h}\n  D:\n"
+    )
+    off, other, more, nothing = config.parse(text, "c.yaml").overrides
+    assert (off.rule, off.place, off.keys) == ("A", "'c.yaml':2", ("enabled",))
+    assert (other.thresholds, other.severity) == ((("", 300.0),), "info")
+    assert more.thresholds == (("x", 1e11), ("y", -0.5))
+    assert (more.for_seconds, more.keep_firing_for_seconds, more.expression) == (0, 3600, None)
+    assert nothing.keys == ()

@@ -77,6 +77,24 @@ def test_periods_levels_and_recipients_are_in_force_after_it(tmp_path: Path) -> 
         assert "night@example.com: 250" not in host.program.text()
 
 
+def test_a_rule_that_is_switched_off_and_on_again_follows(tmp_path: Path) -> None:
+    """An override is in force from the next round on, and ends as it began."""
+    live = Live(tmp_path)
+    with watched(tmp_path, live) as host:
+        host.wait(8)
+        change(host, ("", "overrides: {ArrayDegraded: {enabled: no}}\n"))
+        reload(host)
+        live.degrade()
+        assert host.wait(40) == []
+        change(host, ("ArrayDegraded: {enabled: no}", "ArrayDegraded: {threshold: {a: 1}}"))
+        reload(host, KEPT)
+        assert "overrides: ArrayDegraded: threshold: expected a comparison" in host.program.text()
+        change(host, ("ArrayDegraded: {threshold: {a: 1}}", "ArrayDegraded: {severity: warning}"))
+        reload(host)
+        (mail,) = host.wait(100)
+        assert "warning" in str(mail["Subject"]).lower()
+
+
 def test_a_reload_while_it_starts_does_not_end_it(tmp_path: Path) -> None:
     """SIGHUP is handled before the rules are read: by default it ends a program."""
     rules = tmp_path / "rules.d"

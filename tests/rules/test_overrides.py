@@ -168,6 +168,25 @@ def test_every_shipped_rule_can_be_overridden_by_the_name_that_is_listed(tmp_pat
     assert {rule.for_seconds for rule in after if isinstance(rule, Rule)} == {17 * 60.0}
 
 
+def test_the_overrides_of_the_example_file_are_good(tmp_path: Path) -> None:
+    """Whoever removes the '#' has what the line says."""
+    _, _, section = config.example().partition("\noverrides:\n")
+    text = f"rules_directory: {tmp_path}\noverrides:\n{section.replace('#', '')}"
+    after = rules(load_rules(config.parse(text, "c.yaml")))
+    assert {rule.overridden for rule in after} == {(), ("severity", "threshold")}
+    assert not [rule for rule in after if isinstance(rule, Rule) and rule.alert == "NoSwap"]
+
+
+def test_the_overrides_of_the_readme_are_good(tmp_path: Path) -> None:
+    """What is shown there can be copied."""
+    readme = Path(__file__).parents[2].joinpath("README.md").read_text()
+    _, _, section = readme.partition("\n    overrides:\n")
+    section = section.partition("\n\n")[0]
+    text = f"rules_directory: {tmp_path}\noverrides:\n{section}"
+    after = rules(load_rules(config.parse(text, "c.yaml")))
+    assert sum(bool(rule.overridden) for rule in after) == 5
+
+
 def test_a_users_own_rule_is_changed_in_its_file(tmp_path: Path) -> None:
     """An override is of what comes with iowarden, and says so."""
     Path(tmp_path, "mine.yaml").write_text(RULES)
