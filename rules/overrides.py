@@ -7,6 +7,7 @@ A rule is named as its alert or record; of several alerts of one name, 'Name/sev
 from __future__ import annotations
 
 import difflib
+import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -20,11 +21,13 @@ from iowarden.rules.rulefile import RecordingRule, Rule, RuleGroup
 from iowarden.rules.template import compile_template
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from iowarden.rules.promql.ast import Node
 
 AnyRule = Rule | RecordingRule
+_MENTION = re.compile(r'(alertname="([^"]*)",\s*severity=")([^"]*)')
+"""How a shipped rule names another's alerts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +83,13 @@ def apply(groups: Sequence[RuleGroup], overrides: Sequence[Override]) -> list[Ru
             problems.append((number, message))
     if problems:
         raise RuleFileError(text for _, text in sorted(problems))
-    left = iter(rules)
+    before = [rule for group in groups for rule in group.rules]
+    severities = {
+        (_name(old), severity(old)): severity(new)
+        for old, new in zip(before, rules, strict=True)
+        if new is not None and severity(new) != severity(old)
+    }
+    left = iter([None if rule is None else _following(rule, severities) for rule in rules])
     return [
         replace(group, rules=tuple(r for _ in group.rules if (r := next(left)) is not None))
         for group in groups
@@ -140,6 +149,26 @@ def _changed(rule: AnyRule, override: Override) -> AnyRule:
         keep_firing_for_seconds=rule.keep_firing_for_seconds if waits[1] is None else waits[1],
         overridden=changed,
     )
+
+
+def _following(rule: AnyRule, severities: Mapping[tuple[str, str], str]) -> AnyRule:
+    """Return a rule that counts another's firings with that one's severity as it is now."""
+
+    def follow(text: str) -> str:
+        return _MENTION.sub(
+            lambda found: found[1] + severities.get((found[2], found[3]), found[3]), text
+        )
+
+    if not severities or not isinstance(rule, Rule):
+        return rule
+    expression = rule.expression
+    if follow(expression.text) != expression.text:
+        expression = compile_expression(follow(expression.text))
+    annotations = tuple(
+        (name, one if follow(one.text) == one.text else compile_template(follow(one.text)))
+        for name, one in rule.annotations
+    )
+    return replace(rule, expression=expression, annotations=annotations)
 
 
 def _check_alone(rules: Sequence[AnyRule | None], index: int) -> None:

@@ -400,7 +400,8 @@ class _Machine:
         ]
 
     def _result(self, expression: Expression, at: float) -> list[Sample]:
-        result = expression.evaluate(self._store, at)
+        step = self._tests.interval_seconds
+        result = expression.evaluate(self._store, at, step_seconds=step)
         return result if isinstance(result, list) else [Sample("", (), result)]
 
     def _query(self, text: str, at: float) -> list[Sample]:

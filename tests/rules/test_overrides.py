@@ -142,6 +142,17 @@ def test_a_severity_takes_the_place_of_the_shipped_one() -> None:
     assert [severity(rule) for rule in others] == ["", "notice", "", ""]
 
 
+def test_who_counts_the_firings_of_another_follows_its_severity(tmp_path: Path) -> None:
+    """A stall that is only noticed is still told as critical when it repeats."""
+    text = f"rules_directory: {tmp_path}\noverrides: {{WriteStall/warning: {{severity: notice}}}}"
+    after = rules(load_rules(config.parse(text, "c.yaml")))
+    (rule,) = [r for r in after if isinstance(r, Rule) and r.alert == "WriteStallRepeats"]
+    texts = [rule.expression.text, dict(rule.annotations)["summary"].text]
+    assert all('alertname="WriteStall"' in one for one in texts)
+    assert all('severity="notice"' in one for one in texts)
+    assert not any('severity="warning"' in one for one in texts)
+
+
 def test_a_rule_that_is_switched_off_is_not_there() -> None:
     """All of a name, or one; then its severity is free for the other."""
     assert len(rules(changed("Full: {enabled: no}"))) == 4
