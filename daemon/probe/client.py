@@ -192,10 +192,11 @@ class Client:
             self._notify()
 
     def remember(self, stuck: tuple[Stuck, ...]) -> None:
-        """Take what was stuck when iowarden ended as still so, until the probe's first greeting."""
+        """Take what was stuck when iowarden ended, and is there, as so until the first greeting."""
+        there = tuple(filter(_is_there, stuck))
         with self._lock:
             if not self._connections_total:
-                self.stuck = stuck
+                self.stuck = there
                 self._notify()
 
     def ask(self, verb: str, arguments: Sequence[str], deadline_seconds: float) -> str:
@@ -566,6 +567,9 @@ class Client:
         self._pause()
         self._drop()
         self._up, self._absent = False, absent
+        gone = [each for each in self.stuck if not _is_there(each)]
+        with self._lock:
+            self.stuck = tuple(each for each in self.stuck if each not in gone)
         self.problem = f"no connection to the probe since {self._failing_since}: {_printable(why)}"
         self._fail(calls)
 
@@ -671,6 +675,24 @@ def _labels(stuck: Stuck) -> list[Labels]:
         )
         for device in stuck.devices or ("",)
     ]
+
+
+def _is_there(program: Stuck) -> bool:
+    """Whether a program may still run although nobody tells: no probe, or a boot in between.
+
+    Where others' processes are not shown (proc(5), hidepid), nor is the first one: it may.
+    """
+    found = _start_ticks(program.pid)
+    return found == program.start_ticks or (found is None and _start_ticks(1) is None)
+
+
+def _start_ticks(pid: int) -> int | None:
+    """Return when a process was started, None where none is shown. Source: proc(5), starttime."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return int(file.read().rpartition(b")")[2].split()[19])
+    except OSError:
+        return None
 
 
 def _name(verb: str, arguments: tuple[str, ...]) -> str:

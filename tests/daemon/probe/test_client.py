@@ -9,6 +9,7 @@ import os
 import queue
 import select
 import socket
+import subprocess
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 from support.smtp import DEADLINE_SECONDS
 
 from iowarden.collectors.vocabulary import AbsentError, ReadError, StuckError
+from iowarden.daemon.probe.children import look
 from iowarden.daemon.probe.client import (
     FAMILIES,
     LIMITS,
@@ -601,22 +603,60 @@ def test_a_probe_that_ends_while_something_hangs_is_asked_again(
     assert client.stuck == ()
 
 
-def test_what_hung_before_a_restart_hangs_until_the_probe_tells_otherwise(peers: Peers) -> None:
+@pytest.fixture
+def hanging() -> Iterator[tuple[Stuck, subprocess.Popen[bytes]]]:
+    """A process that lives, as if it hung, and what the probe would tell of it."""
+    with subprocess.Popen(["sleep", "1000"]) as process:
+        found = look(process.pid)
+        assert found is not None
+        yield dataclasses.replace(HUNG, pid=process.pid, start_ticks=found.start_ticks), process
+        process.kill()
+
+
+def test_what_hung_before_a_restart_hangs_until_the_probe_tells_otherwise(
+    peers: Peers, hanging: tuple[Stuck, subprocess.Popen[bytes]]
+) -> None:
     """Nobody answers yet, after a restart of iowarden: no all clear until somebody does."""
     peers.refuse = ConnectionRefusedError(111, "Connection refused")
     with a_client(peers.connect) as client:
-        client.remember((HUNG,))
+        client.remember((hanging[0],))
         question = asking(client)
         with pytest.raises(ReadError):
             question.result()
-        assert client.stuck == (HUNG,)
+        assert client.stuck == (hanging[0],)
         peers.refuse = None
         peer = peers.next().greet(Hello())
         question = asking(client)
         peer.answer(peer.request())
         question.result()
         assert client.stuck == ()
-        client.remember((HUNG,))  # state.db comes late
+        client.remember((hanging[0],))  # state.db comes late
+        assert client.stuck == ()
+
+
+def test_what_hung_before_a_reboot_is_over_though_no_probe_tells(
+    peers: Peers, hanging: tuple[Stuck, subprocess.Popen[bytes]]
+) -> None:
+    """Its number is nobody's now, or that of a later process: that can be seen without root."""
+    peers.refuse = ConnectionRefusedError(111, "Connection refused")
+    with a_client(peers.connect) as client:
+        later = dataclasses.replace(hanging[0], start_ticks=hanging[0].start_ticks - 1)
+        client.remember((later, hanging[0]))
+        assert client.stuck == (hanging[0],)
+
+
+def test_what_ends_while_the_probe_is_away_is_over(
+    peers: Peers, hanging: tuple[Stuck, subprocess.Popen[bytes]]
+) -> None:
+    """The disk answered again, the probe does not: each attempt to reach it looks who is there."""
+    peers.refuse = ConnectionRefusedError(111, "Connection refused")
+    with a_client(peers.connect) as client:
+        client.remember((hanging[0],))
+        hanging[1].kill()
+        hanging[1].wait()
+        question = asking(client)
+        with pytest.raises(ReadError):
+            question.result()
         assert client.stuck == ()
 
 
