@@ -46,8 +46,12 @@ MOST_ERROR_BYTES = 64 * 1024
 _ACCEPT_AGAIN_SECONDS = 1.0
 _SAY_AGAIN_SECONDS = 60.0
 _MOST_SAID = 256
-_MOST_REFUSED_SAID = 16
-"""Whoever asks for something else each time, fills no journal, and hides no line that matters."""
+_MOST_REQUESTS_SAID = 16
+_MOST_CONNECTIONS_SAID = 32
+"""Whoever asks for something else each time, fills no journal, and hides no line that matters: so
+many texts of a minute, of whatever kind, leave no room for another refusal of a request, or of a
+connection.
+"""
 _LAST_READS = 256
 """So often a pipe is read once its program has ended: what it holds, and not for ever."""
 _NEVER = float("inf")
@@ -294,7 +298,7 @@ class Server:
             self._send(each, Answer(request.identifier, Outcome.MISSING, str(error)))
             return
         except RefusedError as error:
-            self._refuse(f"'{request.verb}' of user {each.peer()}: {error}")
+            self._refuse(f"'{request.verb}' of user {each.peer()}: {error}", _MOST_REQUESTS_SAID)
             self._send(each, Answer(request.identifier, Outcome.REFUSED, str(error)))
             return
         until = now + request.deadline_seconds
@@ -368,7 +372,8 @@ class Server:
         except RefusedError as error:
             missing = isinstance(error, MissingError)
             if not missing:
-                self._refuse(f"'{job.request.verb}' of user {job.connection.peer()}: {error}")
+                user = job.connection.peer()
+                self._refuse(f"'{job.request.verb}' of user {user}: {error}", _MOST_REQUESTS_SAID)
             self._waiting.remove(job)
             self._reply(job, Outcome.MISSING if missing else Outcome.REFUSED, str(error))
             return False
@@ -694,9 +699,9 @@ class Server:
     def _watch(self, what: socket.socket | int, call: Callable[[], None]) -> None:
         self._selector.register(what, selectors.EVENT_READ, call)
 
-    def _refuse(self, text: str) -> None:
+    def _refuse(self, text: str, most: int = _MOST_CONNECTIONS_SAID) -> None:
         self.refused_total += 1
-        self._say("warning", f"probe: refused {one_line(text, 300)}", _MOST_REFUSED_SAID)
+        self._say("warning", f"probe: refused {one_line(text, 300)}", most)
 
     def _say(self, level: str, text: str, most: int = _MOST_SAID) -> None:
         """Log a text once a minute at most: somebody may ask the same for ever.
