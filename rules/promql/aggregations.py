@@ -115,7 +115,7 @@ def largest(values: Sequence[float]) -> float:
     return max((value for value in values if not math.isnan(value)), default=math.nan)
 
 
-def _variance(values: Sequence[float]) -> float:
+def variance(values: Sequence[float]) -> float:
     """Return the population variance, after Welford."""
     average, squares = values[0], 0.0 if math.isfinite(values[0]) else math.nan
     for count, value in enumerate(values[1:], 2):
@@ -142,8 +142,8 @@ _REDUCTIONS: Mapping[str, Callable[[Sequence[float]], float]] = {
     "max": largest,
     "count": lambda values: float(len(values)),
     "group": lambda _values: 1.0,
-    "stddev": lambda values: math.sqrt(_variance(values)),
-    "stdvar": _variance,
+    "stddev": lambda values: math.sqrt(variance(values)),
+    "stdvar": variance,
 }
 
 

@@ -9,16 +9,16 @@ Limits: sums are exact before they are rounded, where Prometheus carries one cor
 from __future__ import annotations
 
 import math
-from array import array
 from dataclasses import dataclass
 from itertools import pairwise
 from operator import gt, mul, ne
 from typing import TYPE_CHECKING
 
-from iowarden.rules.promql.aggregations import largest, mean, smallest, total
+from iowarden.rules.promql.aggregations import largest, mean, smallest, total, variance
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from array import array
+    from collections.abc import Callable, Mapping, Sequence
 
     _Function = Callable[[array[float], array[float], float, float], float | None]
 
@@ -113,7 +113,7 @@ class Moments:
 def moments(timestamps: array[float], origin: float) -> Moments:
     """Return the moments of timestamps around an origin."""
     offsets = [timestamp - origin for timestamp in timestamps]
-    return Moments(offsets, _sum(offsets), _sum(map(mul, offsets, offsets)))
+    return Moments(offsets, _sum(offsets), _sum(list(map(mul, offsets, offsets))))
 
 
 def line(values: array[float], times: Moments) -> tuple[float, float]:
@@ -122,10 +122,10 @@ def line(values: array[float], times: Moments) -> tuple[float, float]:
     Limits: at least two samples.
     """
     first = values[0]
-    if values.count(first) == len(values):
+    if values[-1] == first and values.count(first) == len(values):
         return (math.nan, math.nan) if math.isinf(first) else (0.0, first)
     count, sum_of_values = len(values), _sum(values)
-    covariance = _sum(map(mul, times.offsets, values)) - times.sum * sum_of_values / count
+    covariance = _sum(list(map(mul, times.offsets, values))) - times.sum * sum_of_values / count
     variance = times.sum_of_squares - times.sum * times.sum / count
     # Timestamps that differ less than a float can tell have none.
     slope = covariance / variance if variance else math.nan
@@ -135,8 +135,7 @@ def line(values: array[float], times: Moments) -> tuple[float, float]:
 # --- statistics ---
 
 
-def _sum(values: Iterable[float]) -> float:
-    values = values if isinstance(values, array) else array("d", values)
+def _sum(values: Sequence[float]) -> float:
     try:
         return math.fsum(values)
     except (OverflowError, ValueError):  # too large on the way, or infinities of both signs
@@ -158,16 +157,6 @@ def _largest(values: array[float]) -> float:
 def _smallest(values: array[float]) -> float:
     found = min(values)
     return smallest(values) if math.isnan(found) else found
-
-
-def _variance(values: array[float]) -> float:
-    """Return the population variance; of equal values exactly 0."""
-    first = values[0]
-    if values.count(first) == len(values):
-        return math.nan if math.isinf(first) else 0.0
-    average = _average(values)
-    differences = [value - average for value in values]
-    return _average(array("d", map(mul, differences, differences)))
 
 
 def _changes(values: array[float]) -> float:
@@ -204,8 +193,8 @@ FUNCTIONS: Mapping[str, _Function] = {
     "present_over_time": _of_values(lambda _values: 1.0),
     "rate": _rate,
     "resets": _of_values(lambda values: float(sum(map(gt, values, values[1:])))),
-    "stddev_over_time": _of_values(lambda values: math.sqrt(_variance(values))),
-    "stdvar_over_time": _of_values(_variance),
+    "stddev_over_time": _of_values(lambda values: math.sqrt(variance(values))),
+    "stdvar_over_time": _of_values(variance),
     "sum_over_time": _of_values(_sum),
 }
 """Functions of timestamps, values, the window's end and its length."""

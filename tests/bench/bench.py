@@ -47,6 +47,8 @@ from iowarden.daemon.process import ProcessMetrics
 from iowarden.daemon.readers import Readers
 from iowarden.daemon.state import State
 from iowarden.rules.engine import Engine
+from iowarden.rules.promql.evaluator import compile_expression
+from iowarden.rules.promql.store import Store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -318,6 +320,59 @@ def bench_scrape(scrapes: int) -> None:
     server.close()
 
 
+MIXED_RULES = (
+    "{m} > 5e12",
+    "{m} < 0",
+    '{m}{{device=~"sd(a|b).*"}} > 5e12',
+    "{m} / {n} > 1e12",
+    "{m} > 5e12 and on (device) {n} < 5",
+    "rate({m}[5m]) > 1e9",
+    "rate({m}[5m]) / rate({n}[5m]) > 1e9",
+    "sum by (enclosure) (rate({m}[5m])) > 1e9",
+    "avg without (device) ({m}) > 5e12",
+    "increase({m}[1h]) > 1e12",
+    "irate({m}[2m]) > 1e9",
+    "max_over_time({m}[30m]) > 5e12",
+    "avg_over_time({m}[15m]) > 5e12",
+    "changes({m}[10m]) < 0",
+    "count_over_time(({m} > 5e12)[5m:1m]) >= 3",
+    "predict_linear({m}[1h], 14400) < 0 and {m} > 5e12",
+    "delta({m}[10m]) > 1e12",
+    "absent({m})",
+    "topk(3, {m}) > 5e12",
+    "{m} * on (device) group_left (model) {n} > 1e30",
+)
+"""What public rules for storage use, plain comparisons and rates above all."""
+
+
+def bench_rules() -> None:
+    """Measure the rule language: 20 metrics of 50 disks, an hour of samples each 15 s."""
+    now, metrics = 1.8e9 + 3600, [f"node_disk_{number}_total" for number in range(20)]
+    labels = [(("device", f"sd{i}"), ("enclosure", str(i // 12))) for i in range(50)]
+    gc.collect()
+    before = private_megabytes()
+    store = Store(dict.fromkeys(metrics, 3900.0))
+    for at in range(0, 3601, 15):
+        samples = [(m, own, at * 1e3 + i) for m in metrics for i, own in enumerate(labels)]
+        store.append_many(1.8e9 + at, samples)
+    held = (private_megabytes() - before) * 2**20 / (241 * len(metrics) * len(labels))
+    row("history of 1,000 series, bytes a sample", f"{held:.1f}", "<= 24")
+    mixed = [
+        compile_expression(
+            MIXED_RULES[i % 20].format(m=metrics[i % 20], n=metrics[(i + i // 20) % 20])
+        )
+        for i in range(100)
+    ]
+    took = cpu_milliseconds(lambda: [rule.evaluate(store, now) for rule in mixed], 9)
+    row("100 mixed rules over 1,000 series, ms a round", f"{took:.2f}", "< 20")
+    all_of_them = compile_expression('predict_linear({device!=""}[1h], 14400)')
+    wide = Store({"m": 3900.0})
+    for at in range(0, 3601, 15):
+        wide.append_many(1.8e9 + at, [("m", (("device", str(i)),), at * i) for i in range(1000)])
+    took = cpu_milliseconds(lambda: all_of_them.evaluate(wide, now), 9)
+    row("predict_linear[1h] over 1,000 series of 15 s, ms", f"{took:.2f}", "< 60")
+
+
 def bench_delivery() -> None:
     """Measure from the frame that confirms a condition to the mail at a real SMTP server."""
     for name, severity, budget in (
@@ -363,6 +418,7 @@ def main() -> None:
     for disks in (1, 24, 480):
         bench_machine(disks, arguments.seconds)
     bench_scrape(300)
+    bench_rules()
     bench_delivery()
     bench_growth(arguments.ticks)
     bench_daemon()
