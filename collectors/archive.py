@@ -7,6 +7,7 @@ Limits: members over `LIMIT_BYTES`, links and devices are refused.
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import io
 import lzma
@@ -66,11 +67,14 @@ class Writer:
             self._file.write(bytes(-len(content) % _BLOCK_BYTES))
 
     def close(self) -> None:
-        """Write the end; also after an error, which closing meets again."""
-        try:
-            self._file.write(bytes(2 * _BLOCK_BYTES))
-            self._file.close()
-        finally:
+        """Write the end. Errors: OSError."""
+        self._file.write(bytes(2 * _BLOCK_BYTES))
+        self._file.close()
+        self._raw.close()
+
+    def abandon(self) -> None:
+        """Leave what was written as it is, after an error."""
+        with contextlib.suppress(OSError):  # the same error again
             self._raw.close()
 
 

@@ -171,6 +171,10 @@ class Root:
             self._seen(*self.last)
         return text
 
+    def watch(self, seen: Callable[[str, bytes], None] | None) -> None:
+        """Tell `seen`, or nobody, from now on what is read and listed."""
+        self._seen = seen
+
     def close(self) -> None:
         """Close the kept descriptors."""
         while self._kept:

@@ -48,6 +48,8 @@ from iowarden.collectors.vocabulary import AbsentError, ReadError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from iowarden.collectors.table import Source
+
 FORMAT = "iowarden-recording"
 VERSION = 1
 _HEADER = "recording.json"
@@ -149,6 +151,29 @@ def _tree(seen: Mapping[str, bytes]) -> dict[str, bytes | None]:
     return tree
 
 
+def watched(source: Source, take: Callable[[str, Mapping[str, bytes]], object]) -> Source:
+    """Return the source such that `take` gets its name and all that each run has read.
+
+    In the thread that reads, when the run has ended; one that hangs gives nothing until then.
+    """
+
+    def watching(root: Root, read: Callable[[], object]) -> object:
+        seen: dict[str, bytes] = {}
+        root.watch(seen.__setitem__)
+        try:
+            return read()
+        finally:
+            root.watch(None)
+            take(source.name, seen)
+
+    parts = source.parts
+    return replace(
+        source,
+        read=lambda root: watching(root, lambda: source.read(root)),
+        parts=parts and (lambda root, enter: watching(root, lambda: parts(root, enter))),
+    )
+
+
 class _Sink(Protocol):
     """Where a recording is written."""
 
@@ -157,6 +182,9 @@ class _Sink(Protocol):
 
     def close(self) -> None:
         """Write the end."""
+
+    def abandon(self) -> None:
+        """Leave it as it is."""
 
 
 class _Directory:
@@ -176,6 +204,9 @@ class _Directory:
         os.rename(target + b".draft", target)
 
     def close(self) -> None:
+        pass
+
+    def abandon(self) -> None:
         pass
 
 
@@ -222,6 +253,10 @@ class Recorder:
     def close(self) -> None:
         """Write the end. Errors: OSError."""
         self._sink.close()
+
+    def abandon(self) -> None:
+        """Leave it as it is, after an error; what was written plays up to there."""
+        self._sink.abandon()
 
 
 def _add(sink: _Sink, step: Step, frame: Frame) -> None:

@@ -103,7 +103,7 @@ def _parser() -> argparse.ArgumentParser:
     look.add_argument("--play", metavar="RECORDING", help="look at a recording's end instead")
     look.add_argument("--json", action="store_true", help="the report as data")
     console.add_commands(add)
-    recording_commands.add_commands(add)
+    recorded = recording_commands.add_commands(add, _settings, _probe)
     rules = rules_command.add_commands(add, _settings)
     test = add("test-mail", _test_mail, "send a test mail and say what the server answered")
     kept = add("unparsed", lambda _: 0, "what the kernel said and no parser understood")
@@ -116,7 +116,7 @@ def _parser() -> argparse.ArgumentParser:
     shown.add_argument(
         "--redact", action="store_true", help="placeholders for what names disks, hosts and people"
     )
-    for command in (run, look, test, listed, shown, *rules):
+    for command in (run, look, test, listed, shown, *rules, *recorded):
         command.add_argument(
             "--config", metavar="FILE", help=f"default: {DEFAULT_CONFIG}, if there"
         )

@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
+import functools
 import os
+import queue
+import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.archive import SUFFIXES
+from iowarden.collectors.files import Root
 from iowarden.collectors.recording import Recording
 from iowarden.daemon import config as configuration
-from iowarden.daemon import expectation, replay
+from iowarden.daemon import expectation, hotplug, record, replay
+from iowarden.daemon.clock import SystemClock
 from iowarden.daemon.expectation import ExpectationError
+from iowarden.daemon.loop import CLOSE_SECONDS, Stop
 from iowarden.daemon.rule_files import load_files, load_rules
+from iowarden.rules import quantity
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Callable, Iterable
 
+    from iowarden.daemon.config import Config
     from iowarden.daemon.expectation import Expectation
+    from iowarden.daemon.probe.client import Client
 
 EXIT_FAILED = 1
 EXIT_BAD_FILE = 78
@@ -27,8 +37,24 @@ EXIT_BAD_FILE = 78
 
 def add_commands(
     add: Callable[[str, Callable[[argparse.Namespace], int], str], argparse.ArgumentParser],
-) -> None:
-    """Add the commands to the parser."""
+    settings: Callable[[argparse.Namespace], Config],
+    probe: Callable[[Config, SystemClock], Client | None],
+) -> list[argparse.ArgumentParser]:
+    """Add the commands; return those that read the configuration, by way of `settings`."""
+    recorded = add(
+        "record",
+        lambda arguments: _record(arguments, settings(arguments), probe),
+        "write down what iowarden reads of this machine, to be replayed",
+    )
+    recorded.add_argument("recording", metavar="OUT", help="a new file NAME.tar.xz or NAME.tar.gz")
+    recorded.add_argument(
+        "--for",
+        metavar="TIME",
+        dest="seconds",
+        type=_seconds,
+        default=float("inf"),
+        help="how long, as 10m; default: until Ctrl-C",
+    )
     again = add("replay", _replay, "run a recording again and say what iowarden would have said")
     again.add_argument("recording", metavar="IN", help="a recording: a directory or an archive")
     again.add_argument(
@@ -40,6 +66,50 @@ def add_commands(
     again.add_argument("--json", action="store_true", help="the outcome as data")
     again.add_argument("--mails", metavar="DIR", help="keep the mails there, each as a file")
     again.add_argument("--config", metavar="FILE", help="default: none, but for the shipped rules")
+    return [recorded]
+
+
+def _seconds(text: str) -> float:
+    try:
+        return configuration.duration_seconds(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"expected a time as 10m, got '{text}'") from error
+
+
+def _record(
+    arguments: argparse.Namespace,
+    config: Config,
+    make_probe: Callable[[Config, SystemClock], Client | None],
+) -> int:
+    path = arguments.recording
+    if not path.endswith(SUFFIXES):
+        text = f"'{path}': expected a name that ends in {' or '.join(SUFFIXES)}; add it"
+        return _failed(text, EXIT_BAD_FILE)
+    events: queue.SimpleQueue[object] = queue.SimpleQueue()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda n, _: events.put(Stop(signal.Signals(n).name)))
+    clock = SystemClock()
+    probe = make_probe(config, clock)
+    root: Callable[[], Root] = Root
+    if probe is not None:
+        root = functools.partial(Root, probe=probe.ask)
+        probe.begin()
+    hotplug.listen(events.put)
+    sys.stderr.write(
+        f"recording this machine to '{path}'; Ctrl-C ends it\n"
+        "It names disks, mounts, servers of network file systems, and programs that wait for I/O.\n"
+    )
+    page_size_bytes = os.sysconf("SC_PAGE_SIZE")
+    outcome = record.record(
+        path, page_size_bytes, config.period_seconds, root, clock, events, arguments.seconds
+    )
+    if probe is not None:
+        probe.close(CLOSE_SECONDS)
+    if outcome.problem:
+        return _failed(outcome.problem, EXIT_FAILED)
+    size = quantity.size(os.path.getsize(path))
+    _say([f"'{path}': {outcome.frames} frames, {expectation.moment(outcome.seconds)}, {size}"])
+    return 0
 
 
 def _replay(arguments: argparse.Namespace) -> int:

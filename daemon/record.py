@@ -1,0 +1,124 @@
+"""What the readers read, as they read it, into a recording; the schedule is the service's."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from iowarden.collectors import table, uevents
+from iowarden.collectors.recording import Changes, Frame, Recorder, watched
+from iowarden.collectors.vocabulary import Reading
+from iowarden.daemon.loop import HOTPLUG_SOURCES, TICK_SECONDS, Stop
+from iowarden.daemon.readers import Readers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from iowarden.collectors.files import Root
+    from iowarden.daemon.clock import SystemClock
+
+FIRST_SECONDS = 2.0
+"""So long the first frame waits for sources that are read in threads of their own."""
+
+
+@dataclass(slots=True)
+class Recorded:
+    """What became of a recording."""
+
+    frames: int = 0
+    seconds: float = 0.0
+    problem: str = ""
+    """Why it ended early."""
+
+
+def record(
+    path: str,
+    page_size_bytes: int,
+    periods_seconds: Mapping[str, float],
+    root: Callable[[], Root],
+    clock: SystemClock,
+    events: queue.SimpleQueue[object],
+    for_seconds: float = float("inf"),
+) -> Recorded:
+    """Record a machine until the time is over or a Stop comes by `events`.
+
+    What waits for a disk that hangs holds nothing up but its own text.
+    Errors: RecordingError when there is something by that name; what writing says is `problem`.
+    """
+    changes, lock = Changes(), threading.Lock()
+    outcome = Recorded()
+
+    def take(source: str, seen: Mapping[str, bytes]) -> None:
+        with lock:
+            changes.take(source, seen)
+
+    try:
+        recorder = Recorder(path, page_size_bytes)
+    except OSError as error:
+        outcome.problem = f"'{path}': expected to write a recording, got: {error.strerror}"
+        return outcome
+    sources = [watched(source, take) for source in table.SOURCES]
+    readers = Readers(sources, periods_seconds, root, clock.now, events.put)
+    began = due = clock.now()
+    try:
+        while True:
+            announced = _until(due, readers, clock, events)
+            now = clock.now()
+            if announced is None or now - began >= for_seconds:
+                break
+            due = max(due + TICK_SECONDS, now)
+            readers.run(now)
+            if not outcome.frames:
+                _settle(now + FIRST_SECONDS, readers, clock, events)
+            with lock:
+                frame = Frame(outcome.frames, clock.uptime(), clock.realtime(clock.now()))
+                step = changes.step(frame, announced)
+            recorder.write(step)
+            outcome.frames += 1
+            outcome.seconds = now - began
+        recorder.close()
+    except OSError as error:
+        outcome.problem = (
+            f"'{path}': expected room for frame {outcome.frames:06d}, got: {error.strerror};"
+            " what was written before plays up to there"
+        )
+        recorder.abandon()
+    return outcome
+
+
+def _until(
+    due: float, readers: Readers, clock: SystemClock, events: queue.SimpleQueue[object]
+) -> str | None:
+    """Handle what comes until then; return what the kernel announced, or None for a Stop."""
+    announced = ""
+    while (left := due - clock.now()) > 0:
+        try:
+            event = events.get(timeout=left)
+        except queue.Empty:
+            break
+        match event:
+            case Stop():
+                return None
+            case Reading():
+                readers.finished(event)
+            case uevents.Batch():
+                announced += uevents.text(event)
+                readers.ask(HOTPLUG_SOURCES)
+    return announced
+
+
+def _settle(
+    end: float, readers: Readers, clock: SystemClock, events: queue.SimpleQueue[object]
+) -> None:
+    while readers.waiting() and (left := end - clock.now()) > 0:
+        try:
+            event = events.get(timeout=left)
+        except queue.Empty:
+            return
+        if isinstance(event, Reading):
+            readers.finished(event)
+        else:
+            events.put(event)  # for the next turn
+            return

@@ -1,0 +1,138 @@
+"""`iowarden record`: this machine, or one below a directory, written down to be replayed."""
+
+from __future__ import annotations
+
+import os
+import queue
+import signal
+import stat
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+from support.program import COMMAND
+from support.recordings import write_tree
+from support.smtp import DEADLINE_SECONDS
+
+from iowarden.collectors.files import Root
+from iowarden.collectors.recording import PlayedRoot, Recording
+from iowarden.collectors.stat import read_stat
+from iowarden.collectors.uevents import Batch, Uevent
+from iowarden.daemon.cli import main
+from iowarden.daemon.clock import SystemClock
+from iowarden.daemon.loop import Stop
+from iowarden.daemon.record import record
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def recorded(*arguments: str, limit_bytes: int = -1) -> subprocess.Popen[str]:
+    """Start the command."""
+    limit = [] if limit_bytes < 0 else ["prlimit", f"--fsize={limit_bytes}"]
+    return subprocess.Popen(
+        [*limit, str(COMMAND), "record", *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_this_machine_is_recorded_and_replayed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What its kernel says now is in a file that only its owner reads."""
+    path = tmp_path / "own.tar.xz"
+    process = recorded(str(path), "--for", "2s", "--state-directory", str(tmp_path / "state"))
+    out, error = process.communicate(timeout=DEADLINE_SECONDS)
+    assert process.returncode == 0, error
+    assert "Ctrl-C ends it" in error
+    assert f"'{path}': 2 frames" in out
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    recording = Recording(str(path))
+    root = PlayedRoot(recording.page_size_bytes)
+    first = recording.next()
+    assert first is not None
+    root.apply(first)
+    now = read_stat(Root("/"))
+    assert read_stat(root).boot_time_seconds == now.boot_time_seconds
+    assert main(["replay", str(path)]) == 0
+    assert "replayed 2 frames" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_recording_that_is_interrupted_is_whole(number: signal.Signals, tmp_path: Path) -> None:
+    """Who has seen enough presses Ctrl-C: what was recorded until then plays to its end."""
+    process = recorded(str(tmp_path / "own.tar.gz"), "--state-directory", str(tmp_path / "state"))
+    assert process.stderr is not None
+    assert "Ctrl-C ends it" in process.stderr.readline()
+    process.send_signal(number)
+    process.communicate(timeout=DEADLINE_SECONDS)
+    assert process.returncode == 0
+    assert main(["replay", str(tmp_path / "own.tar.gz")]) == 0
+
+
+def test_a_full_disk_is_told(tmp_path: Path) -> None:
+    """The frame that found no room is named; nothing hangs and nothing is hidden."""
+    state = str(tmp_path / "state")
+    process = recorded(
+        str(tmp_path / "own.tar.gz"), "--for", "1s", "--state-directory", state, limit_bytes=100
+    )
+    _, error = process.communicate(timeout=DEADLINE_SECONDS)
+    assert process.returncode == 1
+    assert "own.tar.gz': expected room for frame 00000" in error
+    assert "got: File too large" in error
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("kept.tar.xz", "expected no recording there, got one; name another"),
+        ("kept", "expected a name that ends in .tar.xz or .tar.gz; add it"),
+    ],
+)
+def test_a_name_that_will_not_do_is_refused(name: str, message: str, tmp_path: Path) -> None:
+    """An incident may be in it, or nobody would know what it is."""
+    (tmp_path / name).write_bytes(b"precious")
+    process = recorded(str(tmp_path / name), "--state-directory", str(tmp_path / "state"))
+    _, error = process.communicate(timeout=DEADLINE_SECONDS)
+    assert (process.returncode, message in error) == (78, True)
+    assert (tmp_path / name).read_bytes() == b"precious"
+
+
+def test_announcements_and_what_the_probe_answered_are_in_it(tmp_path: Path) -> None:
+    """A disk was plugged in, and a program hung: a replay is told both as the service was."""
+    machine = {
+        "/proc/stat": (
+            "cpu  1 0 1 1 1 0 0 0 0 0\nintr 0\nctxt 0\nbtime 1799999000\nprocesses 1\n"
+            "procs_running 1\nprocs_blocked 1\n"
+        )
+    }
+    write_tree(tmp_path / "root", machine)
+    answer = '{"tasks": []}'
+    (tmp_path / "root/.probe").mkdir()
+    (tmp_path / "root/.probe/tasks").write_text(answer)
+    events: queue.SimpleQueue[object] = queue.SimpleQueue()
+    events.put(Batch((Uevent("add", "sda", 12),)))
+    path = str(tmp_path / "own.tar.xz")
+    root = str(tmp_path / "root")
+    clock = SystemClock()
+    outcome = record(path, 4096, {}, lambda: Root(root, recorded=True), clock, events, 2.5)
+    assert (outcome.problem, outcome.frames >= 2) == ("", True)
+    steps = list(iter(Recording(path).next, None))
+    assert [step.uevents for step in steps if step.uevents] == ["add sda 12\n"]
+    told = {path: text for step in steps for path, text in step.files.items()}
+    assert told["/.probe/tasks"] == answer.encode()
+    assert [os.path.basename(p) for p in told if p.startswith("/proc/stat")] == ["stat"]
+
+
+def test_a_stop_that_came_before_leaves_one_frame(tmp_path: Path) -> None:
+    """A recording without a frame would be none."""
+    write_tree(tmp_path / "root", {"/proc/stat": "procs_blocked 1\n"})
+    events: queue.SimpleQueue[object] = queue.SimpleQueue()
+    events.put(Stop("SIGINT"))
+    path = str(tmp_path / "own.tar.xz")
+    root = str(tmp_path / "root")
+    assert record(path, 4096, {}, lambda: Root(root), SystemClock(), events).frames == 1
+    assert len(list(iter(Recording(path).next, None))) == 1
