@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NoReturn
 
+from iowarden.rules.go_format import quoted
 from iowarden.rules.promql import ranges
 from iowarden.rules.promql.aggregations import aggregate, quantile
 from iowarden.rules.promql.ast import (
@@ -341,13 +342,13 @@ def _matches(matcher: Matcher) -> Callable[[Labels], bool]:
             return lambda labels: all(key != name or not value for key, value in labels)
         case "!=":
             return lambda labels: any(key == name and bool(value) for key, value in labels)
-    fullmatch = compile_anchored(matcher.value).fullmatch
+    value_matches = compile_anchored(matcher.value).matches
     positive = matcher.operator == "=~"
 
     def test(labels: Labels) -> bool:
         for key, value in labels:
             if key == name:
-                return (fullmatch(value) is not None) is positive
+                return value_matches(value) is positive
         return empty
 
     return test
@@ -826,13 +827,12 @@ def _joined(node: Binary) -> _VectorFunction:
         for item in one:
             group = key(item)
             if group in partners:
-                message = (
+                pair = sorted((_shown(*partners[group][:2]), _shown(*item[:2])))
+                raise EvaluationError(
                     f"found duplicate series for the match group {_shown('', group)} on the {side}"
-                    f" hand-side of the operation: [{_shown(*partners[group][:2])},"
-                    f" {_shown(*item[:2])}]; many-to-many matching not allowed: matching labels"
-                    " must be unique on one side"
+                    f" hand-side of the operation: [{', '.join(pair)}];many-to-many matching not"
+                    " allowed: matching labels must be unique on one side"
                 )
-                raise EvaluationError(message)
             partners[group] = item
         # What must not occur twice: a group, or with group_left and group_right a result.
         taken: set[object] = set()
@@ -905,4 +905,6 @@ def _result_labels(
 
 
 def _shown(name: str, labels: Labels) -> str:
-    return name + "{" + ", ".join(f'{key}="{value}"' for key, value in labels) + "}"
+    """Return a series as Prometheus's messages have it."""
+    pairs = ((METRIC_NAME, name), *labels) if name else labels
+    return "{" + ", ".join(f"{key}={quoted(value)}" for key, value in pairs) + "}"

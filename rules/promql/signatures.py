@@ -127,8 +127,7 @@ def matches_empty(matcher: Matcher) -> bool:
             return not matcher.value
         case "!=":
             return bool(matcher.value)
-    found = compile_anchored(matcher.value).fullmatch("") is not None
-    return found is (matcher.operator == "=~")
+    return compile_anchored(matcher.value).matches("") is (matcher.operator == "=~")
 
 
 def check(text: str, root: Node) -> None:

@@ -16,7 +16,7 @@ from iowarden.rules.promql.evaluator import (
     Sample,
     compile_expression,
 )
-from iowarden.rules.promql.regex import RegexError, compile_anchored
+from iowarden.rules.promql.regex import RegexError, compile_anchored, compile_search
 from iowarden.rules.promql.store import LOOKBACK_SECONDS, Labels, Store
 
 NOW = 10_000.0
@@ -447,6 +447,55 @@ def test_regular_expressions_are_those_of_re2(
     regex = compile_anchored(pattern)
     assert all(regex.fullmatch(text) for text in matching)
     assert not any(regex.fullmatch(text) for text in others)
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        *("(a|a)*b", "(a+)+b", "(a*)*b", "(a|aa)+b", "a?" * 60 + "a" * 60 + "b", ".*" * 20 + "b"),
+        *("((a{0,30}){0,30})b", "(?:a|a|b)*b|(a*)*c", "((((((a*)*)*)*)*)*)*b", "(x+x+)+y|(a|a)*c"),
+    ],
+)
+def test_no_pattern_takes_for_ever(pattern: str) -> None:
+    """A serial number of a hundred equal letters, which the pattern can read in 2^100 ways."""
+    regex = compile_anchored(pattern)
+    assert not regex.matches("a" * 100)
+    assert regex.fullmatch("a" * 100) is None
+    assert regex.matches("a" * 100 + pattern[-1])
+
+
+def test_repeats_inside_of_repeats_are_limited() -> None:
+    """As in RE2: a thousand in all."""
+    assert compile_anchored("(?:a{10}){100}").matches("a" * 1000)
+    for pattern in ("a{1001}", "(?:a{10}){101}", "(?:(?:a{2,11}){10}){10}", "(?:a{100,}){11}"):
+        with pytest.raises(RegexError, match="invalid repeat count"):
+            compile_anchored(pattern)
+    with pytest.raises(RegexError, match="too large"):
+        compile_anchored("(?:" + "ab?" * 30 + "){1000}")
+
+
+PATTERNS = st.recursive(
+    st.sampled_from(["a", "b", ".", "[ab]", "(?i:A)", "^", "$", r"\b", r"\B", "", "(?i)B"]),
+    lambda inner: st.one_of(
+        st.tuples(inner, inner).map("".join),
+        st.tuples(inner, inner).map("|".join).map("(?:{})".format),
+        st.tuples(
+            inner, st.sampled_from(["*", "+", "?", "{2}", "{1,}", "{0,2}", "*?", "{1,3}?"])
+        ).map(lambda parts: f"({parts[0]}){parts[1]}"),
+    ),
+    max_leaves=8,
+)
+
+
+@given(PATTERNS, st.lists(st.text(alphabet="abA\n", max_size=6), min_size=5, max_size=20))
+def test_following_all_ways_finds_what_trying_them_finds(pattern: str, values: list[str]) -> None:
+    """Whether one is used or the other depends on the pattern alone, and nobody may see it."""
+    regex = compile_anchored(pattern)
+    reference = compile_search(rf"\A(?s:{pattern})\z")
+    for value in values:
+        expected = reference.search(value) is not None
+        assert regex.matches(value) is expected
+        assert (regex.fullmatch(value) is not None) is expected
 
 
 @given(st.text(alphabet="ab()[]{}|*+?^$.\\,:<>=!PQEdDsSwWbBAzZixmU012-&~# \n") | st.text())
