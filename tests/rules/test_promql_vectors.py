@@ -260,6 +260,7 @@ def test_the_mean_of_whole_numbers_is_exact_to_the_last_digits(values: list[int]
         ("ln", 0.0, -INF),
         ("ln", -1.0, NAN),
         ("log10", 1000.0, 3.0),
+        ("log10", 0.0, -INF),
         ("log2", 0.125, -3.0),
         ("log2", -0.0, -INF),
         ("exp", 1000.0, INF),

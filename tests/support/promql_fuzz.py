@@ -103,7 +103,7 @@ def some_series(rng: random.Random) -> list[Series]:
 
 
 def _gauge(rng: random.Random) -> tuple[str, ...]:
-    odd = rng.random() < 0.15
+    odd = rng.random() < 0.3
     values = ["_"]
     while len(values) < SAMPLES:
         match rng.random():
@@ -112,7 +112,7 @@ def _gauge(rng: random.Random) -> tuple[str, ...]:
             case chance if chance < 0.045:
                 values.append("stale")
             case chance if chance < 0.06 and odd:
-                values.append(rng.choice(["NaN", "Inf", "-Inf", "-0", "1e300"]))
+                values.append(rng.choice(["NaN", "NaN", "Inf", "-Inf", "-0", "1e100"]))
             case chance if chance < 0.3:
                 values.append(values[-1])
             case _:
@@ -238,6 +238,7 @@ LABEL_FUNCTIONS = (
     'label_replace({}, "bay", "", "", "")',
     'label_replace({}, "device", "$$1", "nothing", "")',
     'label_replace({}, "kind", "$letter", "device", "(?P<letter>[a-z]+)[0-9]*.*")',
+    'label_replace({}, "part", "<$1>", "device", "(d|nvme)")',
     'label_join({}, "place", "/", "bay", "device")',
     'label_join({}, "bay", "", "nothing")',
     'label_join({}, "place", "-", "device", "nothing", "device")',
