@@ -210,4 +210,5 @@ def decimal(value: float) -> str:
     """Return a number in the fewest digits that read back as the same, without an exponent."""
     if not math.isfinite(value):
         return "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"
-    return format(Decimal(repr(value)), "f").removesuffix(".0")
+    text = repr(value)
+    return (format(Decimal(text), "f") if "e" in text else text).removesuffix(".0")

@@ -59,6 +59,8 @@ def round_to(value: float, nearest: float = 1.0) -> float:
 
 def clamp(value: float, low: float, high: float) -> float:
     """Return the value, or the bound it passes; no bound may pass the other."""
+    if value and low <= value <= high:  # The usual case, quickly.
+        return value
     return _maximum(low, _minimum(high, value))
 
 
