@@ -54,7 +54,10 @@ MOST_LINE_BYTES = control.MOST_ANSWER_BYTES + 1
 MOST_CELL_CHARACTERS = 100_000
 DEFAULT_FOR = "2h"
 WRAPPED = frozenset(
-    {"object", "summary", "error", "program", "alerts", "by", "reason", "source", "expression"}
+    {
+        *("object", "summary", "error", "program", "alerts", "by", "reason", "source"),
+        *("expression", "since", "ends", "last ok"),
+    }
 )
 """Columns that may take several lines on a narrow terminal."""
 STYLES = {"critical": "bold red", "warning": "yellow", "unknown": "magenta", "firing": "bold"}
@@ -178,6 +181,8 @@ def _silence_add(arguments: argparse.Namespace) -> int:
         f"silence {made.identifier} until {_at(made.ends_seconds)}: {_matchers(made.matchers)};"
         f" end it sooner: iowarden silence expire {made.identifier}"
     )
+    if made.note:
+        _say(made.note)
     return 0
 
 
@@ -533,7 +538,7 @@ def _mail(mail: MailLine, now: float) -> str:
 
 def _probe(probe: ProbeLine) -> str:
     if not probe.connected:
-        return f"not connected: {probe.error or 'not asked yet'}"
+        return f"not connected: {probe.error}" if probe.error else "not needed now"
     found = ", ".join(f"{name} ({path})" for name, path in sorted(probe.programs.items()))
     return f"connected; programs: {found or 'none found'}"
 

@@ -6,6 +6,7 @@ For the loop's thread only. `daemon.status` has the documents, `daemon.control` 
 from __future__ import annotations
 
 import secrets
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.vocabulary import trace
@@ -94,7 +95,8 @@ class Desk:
                 return answers.answer(self._known(now))
             case "silence add":
                 added = self._silence(command, command.read(status.AddSilence), now)
-                return answers.silence(added, realtime)
+                line = answers.silence(added, realtime)
+                return replace(line, note=self._note(added, now))
             case "silence list":
                 return status.Silences(answers.in_force(self.said, now, realtime))
             case "silence expire":
@@ -138,6 +140,11 @@ class Desk:
             f" {duration(added.lasts_seconds)}: {shown}: {added.reason}",
         )
         return added
+
+    def _note(self, added: silences.Silence, now: float) -> str:
+        find = silences.finder(silences.Silences((added,)))
+        matched = sum(a.active and find(a, now) is not None for a in self._engine.alerts())
+        return silences.note(added, self._engine.expected(), matched)
 
     def _acknowledge(self, command: Command, wanted: status.Acknowledge, now: float) -> str:
         """Return the identifier of the incident that is acknowledged now, or no longer is."""

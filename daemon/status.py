@@ -153,6 +153,8 @@ class SilenceLine:
     ends_seconds: float = 0.0
     reason: str = ""
     who: str = ""
+    note: str = ""
+    """What it matches now, or that this may not be what was meant; of one that was just added."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -248,6 +248,15 @@ class Engine:
         own = [alert for alerts in self._alerts.values() for alert in alerts.values()]
         return [*own, *self._orphans.values()]
 
+    def expected(self) -> list[dict[str, str]]:
+        """Return the labels that are known of the alerts that each rule may bring."""
+        return [
+            {"alertname": rule.alert, **({"severity": severity} if severity else {})}
+            for rule in self._rules
+            if isinstance(rule, Rule)
+            for severity in (_severity(rule),)
+        ]
+
     def active_rules(self) -> int:
         """Return how many rules are loaded."""
         return len(self._rules)

@@ -190,6 +190,23 @@ def finder(state: Silences) -> Callable[[Alert, float], Silence | None]:
     return find
 
 
+def note(silence: Silence, expected: Iterable[Mapping[str, str]], now_silenced: int) -> str:
+    """Return what somebody may not have meant: a silence of nothing, or of everything.
+
+    `expected` are the labels that are known of each rule's alerts, `now_silenced` how many alerts
+    it keeps back now.
+    """
+    tests = [(each.label, _predicate(each)) for each in silence.matchers]
+    rules = list(expected)
+    if not any(all(label not in r or test(r[label]) for label, test in tests) for r in rules):
+        return "no rule brings such an alert: is it written right? see 'iowarden rules list'"
+    if all(label in r and test(r[label]) for r in rules for label, test in tests):
+        return "it matches every alert: nobody is mailed about anything until it ends"
+    if now_silenced == 1:
+        return "1 alert that fires now matches"
+    return f"{now_silenced or 'no'} alerts that fire now match"
+
+
 def add(
     state: Silences,
     matchers: tuple[Matcher, ...],

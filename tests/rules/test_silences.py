@@ -329,3 +329,23 @@ def test_samples_count_what_holds_and_what_it_hides() -> None:
         ("iowarden_silences", (), 1.0),
         ("iowarden_alerts_silenced", (), 1.0),
     ]
+
+
+@pytest.mark.parametrize(
+    ("matchers", "told"),
+    [
+        (["DeviceStal"], "no rule brings such an alert"),
+        (["severity=critical", "WriteStall"], "no rule brings such an alert"),
+        (["alertname=~.+"], "it matches every alert"),
+        (["severity=~warning|critical"], "it matches every alert"),
+        (["device=sdb"], "no alerts that fire now match"),
+    ],
+)
+def test_who_silences_nothing_or_everything_is_told(matchers: list[str], told: str) -> None:
+    """A slip of the finger keeps a mail from nobody, or every mail from everybody."""
+    rules = [
+        {"alertname": "DeviceStall", "severity": "critical"},
+        {"alertname": "WriteStall", "severity": "warning"},
+    ]
+    (silence,) = added(*matchers).silences
+    assert silences.note(silence, rules, 0).startswith(told)
