@@ -182,6 +182,36 @@ MATCHERS = (
     '{device=~"sd.",bay!="0"}',
     '{nothing=""}',
 )
+# Pieces of patterns: any row of them is one, and most match some device or other.
+PATTERN_PIECES = (
+    *("s", "d", "sd", "nvme", "a", "[a-c]", "[^a]", ".", ".*", ".+", "(sd|nvme)", "(s|d|sd)*"),
+    *(
+        "(.*)*",
+        "(?i:SD)",
+        "(?i)D",
+        r"\w",
+        r"\d+",
+        r"\D",
+        "[[:alpha:]]",
+        "n1?",
+        "d{1,2}",
+        "(?:a|b|)",
+    ),
+    *(
+        "(?:a|b|)",
+        "^",
+        "$",
+        r"\b",
+        "a|sdb",
+        "|",
+        ".??",
+        "(?s).",
+        "x*",
+        "[a-z]+?",
+        r"\x61",
+        r"\Qb\E",
+    ),
+)
 RANGES = ("20s", "45s", "1m", "2m", "5m", "1m30s", "333s")
 OFFSETS = (
     *("", "", "", "", "", ""),
@@ -268,7 +298,12 @@ def scalar(rng: random.Random, depth: int, *, exact: bool = False) -> str:
 def selector(rng: random.Random, names: Sequence[str] = (*GAUGES, *COUNTERS)) -> str:
     """Return an instant vector selector without its offset."""
     name = rng.choice(names)
-    return name if name.startswith("{") else name + rng.choice(MATCHERS)
+    if name.startswith("{"):
+        return name
+    if rng.random() < 0.1:
+        pattern = "".join(rng.choices(PATTERN_PIECES, k=rng.randint(1, 5)))
+        return f"{name}{{device{rng.choice(('=~', '!~'))}`{pattern}`}}"
+    return name + rng.choice(MATCHERS)
 
 
 def ranged(rng: random.Random, depth: int, names: Sequence[str], *, exact: bool) -> str:
