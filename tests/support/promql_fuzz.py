@@ -185,32 +185,9 @@ MATCHERS = (
 # Pieces of patterns: any row of them is one, and most match some device or other.
 PATTERN_PIECES = (
     *("s", "d", "sd", "nvme", "a", "[a-c]", "[^a]", ".", ".*", ".+", "(sd|nvme)", "(s|d|sd)*"),
-    *(
-        "(.*)*",
-        "(?i:SD)",
-        "(?i)D",
-        r"\w",
-        r"\d+",
-        r"\D",
-        "[[:alpha:]]",
-        "n1?",
-        "d{1,2}",
-        "(?:a|b|)",
-    ),
-    *(
-        "(?:a|b|)",
-        "^",
-        "$",
-        r"\b",
-        "a|sdb",
-        "|",
-        ".??",
-        "(?s).",
-        "x*",
-        "[a-z]+?",
-        r"\x61",
-        r"\Qb\E",
-    ),
+    *("(.*)*", "(?i:SD)", "(?i)D", r"\w", r"\d+", r"\D", "[[:alpha:]]", "n1?", "d{1,2}"),
+    *("(?:a|b|)", "^", "$", r"\b", "a|sdb", "|", ".??", "(?s).", "x*", "[a-z]+?", r"\x61"),
+    r"\Qb\E",
 )
 RANGES = ("20s", "45s", "1m", "2m", "5m", "1m30s", "333s")
 OFFSETS = (
