@@ -109,7 +109,9 @@ class Changes:
         is gone; a source that does not run keeps what it saw.
         """
         before = self._seen.pop(source, {})
-        after = self._seen[source] = _tree(seen)
+        after = _tree(seen)
+        # Most say the same as before: the texts that are kept already do.
+        self._seen[source] = after = before if after == before else after
         told = self._told
         self._touched |= before.keys() - after.keys()
         self._touched.update(p for p, c in after.items() if p not in told or told[p] != c)
@@ -443,6 +445,8 @@ class PlayedRoot(Root):
         if len(content) > LIMIT_BYTES:
             raise ReadError(f"'{path}': expected at most {LIMIT_BYTES} bytes, got more")
         self.last = (path, content)
+        if self._seen is not None:
+            self._seen(path, content)
         return content
 
     def read_kept(self, path: str) -> str:
@@ -454,7 +458,10 @@ class PlayedRoot(Root):
         listed = self._listed.get(path.rstrip("/"))
         if listed is None:
             raise AbsentError(f"'{path}': No such file or directory")
-        return sorted(listed)
+        names = sorted(listed)
+        if self._seen is not None:
+            self._seen(path + "/", "\n".join(names).encode(errors="surrogateescape"))
+        return names
 
 
 class Player:

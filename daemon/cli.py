@@ -21,12 +21,13 @@ from systemd.daemon import notify
 
 from iowarden.collectors import table
 from iowarden.collectors.files import Root
-from iowarden.collectors.recording import Player, RecordingError
+from iowarden.collectors.recording import Player, RecordingError, watched
 from iowarden.daemon import check as checking
 from iowarden.daemon import config as configuration
 from iowarden.daemon import (
     console,
     control,
+    flight,
     hotplug,
     journal,
     mail,
@@ -316,7 +317,17 @@ def _run(arguments: argparse.Namespace) -> int:
     # Before the threads: of their stacks only what is touched is locked, not the half megabyte.
     if problem := memory.lock():
         events.put(Trouble("memory", problem))
-    readers = Readers(table.SOURCES, settings.period_seconds, root, clock.now, events.put)
+    sources: Sequence[table.Source] = table.SOURCES
+    flights = None
+    if settings.flight_recorder:
+        recent = flight.Flight(player.page_size_bytes if player else os.sysconf("SC_PAGE_SIZE"))
+        sources = [watched(source, recent.take) for source in table.SOURCES]
+        flights = flight.Keeper(
+            recent,
+            str(Path(settings.state_directory) / flight.DIRECTORY),
+            lambda text: events.put(Trouble("flight", text)),
+        )
+    readers = Readers(sources, settings.period_seconds, root, clock.now, events.put)
     engine = Engine(
         groups,
         readers.sources,
@@ -360,6 +371,7 @@ def _run(arguments: argparse.Namespace) -> int:
             sender_for=sender,
             keep=keeper.keep,
             probe=probe,
+            flights=flights,
             control=people,
             version=_version_text(),
         )

@@ -82,6 +82,8 @@ class Config:
     shipped_rules: bool
     probe: bool
     """Whether the helper that runs as root is asked."""
+    flight_recorder: bool
+    """Whether the last ten minutes are in memory, and saved with a critical incident."""
     mail: Mail
     http: Http
     expose_node: bool
@@ -277,6 +279,11 @@ KEYS = (
         "probe", _BOOLEAN, "true", "false",
         "Ask the helper that runs as root for what only root may see. Without it, SMART, RAID"
         " controllers and what blocked tasks wait for are not watched.",
+    ),
+    Key(
+        "flight_recorder", _BOOLEAN, "true", "false",
+        "Keep what was read in the last ten minutes in memory, at most 8 MB, and save it below the"
+        " state directory when an incident becomes critical, for 'iowarden replay'.",
     ),
     Key(
         "mail.server", _SERVER, "", "mail.example.com", "SMTP server that takes our mail.",
@@ -826,6 +833,7 @@ def _config(values: dict[str, Any], overrides: tuple[Override, ...], machine: st
             threads=values["http.threads"],
         ),
         probe=values["probe"],
+        flight_recorder=values["flight_recorder"],
         expose_node=values["expose.node"],
         period_seconds=MappingProxyType(
             {path[8:]: value for path, value in values.items() if path.startswith("periods.")}

@@ -10,13 +10,13 @@ import queue
 import secrets
 import time
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol
 
 from iowarden.collectors import uevents
 from iowarden.collectors.recording import RecordingError
 from iowarden.collectors.vocabulary import Chunk, Family, Outcome, Reading, Sample, trace
-from iowarden.daemon import answers, delivery, journal, kept, reload, status
+from iowarden.daemon import answers, delivery, flight, journal, kept, reload, status
 from iowarden.daemon.clock import PLAUSIBLE_SECONDS
 from iowarden.daemon.control import Command
 from iowarden.daemon.desk import Desk
@@ -107,6 +107,9 @@ _OWN = (
 """What the program says of itself; rules/iowarden.yaml judges it."""
 
 
+_BEGINS = (incidents.Change.OPENED, incidents.Change.WORSE, incidents.Change.AGAIN)
+
+
 @dataclass(frozen=True, slots=True)
 class Stop:
     """A signal asks the program to end."""
@@ -161,6 +164,8 @@ class Parts:
     """Makes what sends mail by another configuration."""
     probe: Client | None = None
     """Asks the helper that runs as root."""
+    flights: flight.Keeper | None = None
+    """Saves what was read of late."""
     control: Control | None = None
     """Where people ask."""
     version: str = ""
@@ -212,6 +217,7 @@ class Loop:
             self._engine, self._telling, self._known, lambda: self._commit([]), self._topology
         )
         self._stuck: tuple[Stuck, ...] = ()
+        self._flights: dict[str, tuple[float, str]] = {}
         if parts.control is not None:
             self._telling.follow = parts.control.publish
         self._uevents_total = 0
@@ -346,6 +352,8 @@ class Loop:
             self._restore(loaded)
         readings = [*self._pending, *self._parts.readers.run(now)]
         self._pending = []
+        if self._parts.flights is not None:
+            self._parts.flights.flight.tick(self._clock.uptime(), self._clock.realtime(now))
         for reading in readings:
             self._judge_reading(reading)
         self._engine.observe(readings, now, self._clock.uptime())
@@ -457,6 +465,7 @@ class Loop:
             self._telling.transition(change, self._incidents.by_key.values())
         for event in events:
             self._telling.incident(event)
+            self._save_flight(event, now)
         seen = self._engine.device_events()
         for seen_event in seen:
             self._telling.device(seen_event)
@@ -475,6 +484,30 @@ class Loop:
         if changes or rows or self._incidents.changed or self._digest != before:
             self._commit(rows)
 
+    def _save_flight(self, event: incidents.Event, now: float) -> None:
+        """Have what was read of late saved, once, when an incident is critical."""
+        incident, flights = event.incident, self._parts.flights
+        if (
+            flights is None
+            or incident.severity < Severity.CRITICAL
+            or event.change not in _BEGINS
+            or now - self._flights.get(incident.identifier, (float("-inf"),))[0]
+            < flight.KEPT_SECONDS
+        ):
+            return
+        at = datetime.fromtimestamp(self._clock.realtime(now), UTC)
+        path = flights.save(f"{at:%Y%m%dT%H%M%SZ}-{incident.identifier}")
+        open_now = {i.identifier for i in self._incidents.by_key.values()}
+        self._flights = {k: v for k, v in self._flights.items() if k in open_now}
+        self._flights[incident.identifier] = now, path
+        self._log.send(
+            journal.FLIGHT_SAVED,
+            6,
+            f"incident {incident.identifier}: what was read in the last minutes is being saved:"
+            f" iowarden replay {path}",
+            IOWARDEN_INCIDENT=incident.identifier,
+        )
+
     def _compose(self, due: incidents.Due, now: float) -> OutboxRow:
         """Return the mail that is due, rendered, for the outbox; count its advice as given."""
         incident = due.incident
@@ -489,6 +522,10 @@ class Loop:
             self._engine.mounts(),
             self._engine.waiting(now),
         )
+        if incident.identifier in self._flights:
+            at, path = self._flights[incident.identifier]
+            seen = Evidence(self._clock.realtime(at), "recorded", f"iowarden replay {path}")
+            notice = replace(notice, evidence=(*notice.evidence, seen))
         by_key = dict(self._incidents.by_key)  # what is due may have been closed in the same step
         known = by_key[incident.key]
         by_key[incident.key] = replace(known, advised=report.advised(incident))
@@ -687,6 +724,8 @@ class Loop:
         """Look at the devices now; when announcements were lost, the look finds what they said."""
         self._uevents_total += len(batch.events)
         self._uevent_losses_total += bool(batch.lost)
+        if self._parts.flights is not None:
+            self._parts.flights.flight.announced(uevents.text(batch))
         text = f"uevents: announcements of devices were lost: {batch.lost}; listing them anew"
         self._trouble("uevents", text if batch.lost else "")
         self._parts.readers.ask(HOTPLUG_SOURCES)

@@ -1,0 +1,272 @@
+"""The flight recorder: what the readers read of late, in memory, and saved with an incident.
+
+Memory holds a whole machine as it was some ten minutes ago, and blocks of packed frames since, each
+with what changed; the oldest block goes into that machine. A recording is made of it only when it
+is saved, by a thread: whoever asks for that waits for no disk.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import struct
+import threading
+import zlib
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.recording import Changes, Frame, Recorder, RecordingError, Step
+from iowarden.collectors.vocabulary import trace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+KEPT_SECONDS = 600.0
+MOST_BYTES = 8 * 1024 * 1024
+"""In memory."""
+MOST_FILES = 20
+MOST_FILES_BYTES = 100 * 1024 * 1024
+DIRECTORY = "flights"
+"""Below the state directory."""
+SUFFIX = ".tar.gz"
+"""xz would need more memory than all the rest of the service."""
+_BLOCK_FRAMES = 30
+_LEVEL = 1
+"""Of zlib; more saves a fifth of the bytes for twice the time."""
+_ENTRY_BYTES = 200
+"""What Python needs for a path and a text beside their characters."""
+_DRAFT = f".draft{SUFFIX}"
+_HEAD = struct.Struct("<ddIII")
+_SIZES = struct.Struct("<Ii")
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """Packed frames; `last_seconds` is the monotonic clock of the last."""
+
+    last_seconds: float
+    data: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What was in memory at one moment; making it copies no text."""
+
+    machine: Mapping[str, bytes | None]
+    blocks: tuple[bytes, ...]
+
+    def steps(self) -> Iterator[Step]:
+        """Yield the frames; the first has all that was there."""
+        machine = dict(self.machine)
+        first = True
+        for block in self.blocks:
+            for step in _unpacked(block):
+                if not first:
+                    yield step
+                    continue
+                first = False
+                _apply(machine, step)
+                yield Step(step.frame, machine, (), step.uevents)
+
+
+class Flight:
+    """What was read in the last ten minutes. For all threads."""
+
+    def __init__(
+        self,
+        page_size_bytes: int,
+        kept_seconds: float = KEPT_SECONDS,
+        most_bytes: int = MOST_BYTES,
+    ) -> None:
+        """Nothing was read yet."""
+        self.page_size_bytes = page_size_bytes
+        self._kept_seconds = kept_seconds
+        self._most_bytes = most_bytes
+        self._lock = threading.Lock()
+        self._changes = Changes()
+        self._uevents = ""
+        self._machine: dict[str, bytes | None] = {}
+        self._machine_bytes = 0
+        self._blocks: deque[_Block] = deque()
+        self._blocks_bytes = 0
+        self._begin_block()
+
+    def take(self, source: str, seen: Mapping[str, bytes]) -> None:
+        """Take all that one run of a source has read."""
+        with self._lock:
+            self._changes.take(source, seen)
+
+    def announced(self, uevents: str) -> None:
+        """Take what the kernel announced."""
+        with self._lock:
+            self._uevents += uevents
+
+    def tick(self, monotonic_seconds: float, realtime_seconds: float) -> None:
+        """End a frame."""
+        with self._lock:
+            frame = Frame(0, monotonic_seconds, realtime_seconds)
+            step = self._changes.step(frame, self._uevents)
+            self._uevents = ""
+            self._packed += self._packer.compress(_packed(step))
+            self._frames += 1
+            if self._frames < _BLOCK_FRAMES and len(self._packed) < self._most_bytes // 8:
+                return
+            self._packed += self._packer.flush()
+            self._blocks.append(_Block(monotonic_seconds, bytes(self._packed)))
+            self._blocks_bytes += len(self._packed)
+            self._begin_block()
+            self._forget(monotonic_seconds - self._kept_seconds)
+
+    def snapshot(self) -> Snapshot:
+        """Return what is in memory now."""
+        with self._lock:
+            now = bytes(self._packed) + self._packer.copy().flush()
+            blocks = (*(block.data for block in self._blocks), now)
+            return Snapshot(dict(self._machine), blocks)
+
+    def size_bytes(self) -> int:
+        """Return what it holds, about: packed frames, and the machine as it was before them."""
+        return self._blocks_bytes + len(self._packed) + self._machine_bytes
+
+    def _begin_block(self) -> None:
+        self._packer = zlib.compressobj(_LEVEL)
+        self._packed = bytearray()
+        self._frames = 0
+
+    def _forget(self, before_seconds: float) -> None:
+        """Let go of what is too old, or too much."""
+        while self._blocks and (
+            self._blocks[0].last_seconds < before_seconds or self.size_bytes() > self._most_bytes
+        ):
+            block = self._blocks.popleft()
+            self._blocks_bytes -= len(block.data)
+            for step in _unpacked(block.data):
+                _apply(self._machine, step)
+            self._machine_bytes = sum(
+                len(path) + len(content or b"") + _ENTRY_BYTES
+                for path, content in self._machine.items()
+            )
+
+
+class Keeper:
+    """Saves flights in a directory, in a thread; `post` takes what is wrong, '' when nothing is."""
+
+    def __init__(self, flight: Flight, directory: str, post: Callable[[str], object]) -> None:
+        """Start the thread; it touches nothing before it is asked."""
+        self.flight = flight
+        self.directory = directory
+        self._post = post
+        self._waiting: queue.Queue[tuple[str, Snapshot]] = queue.Queue(1)
+        threading.Thread(target=self._run, name="flight", daemon=True).start()
+
+    def save(self, name: str) -> str:
+        """Have the last minutes saved by this name; return the path of the file to be."""
+        path = os.path.join(self.directory, name + SUFFIX)
+        try:
+            self._waiting.put_nowait((path, self.flight.snapshot()))
+        except queue.Full:
+            self._post(
+                f"flight: writing to '{self.directory}' has not returned; '{path}' is not written"
+            )
+        return path
+
+    def _run(self) -> None:
+        while True:
+            path, snapshot = self._waiting.get()
+            try:
+                _save(self.directory, path, snapshot, self.flight.page_size_bytes)
+            except (OSError, RecordingError) as error:
+                self._post(
+                    f"flight: '{path}': expected to save what was seen there, got '{error}'; it is"
+                    " lost, mend the directory"
+                )
+            except Exception as error:  # noqa: BLE001 - a thread that ends would save nothing more
+                self._post(f"flight: bug: {trace(error)}")
+            else:
+                self._post("")
+
+
+def _save(directory: str, path: str, snapshot: Snapshot, page_size_bytes: int) -> None:
+    """Write a file that is whole or not there, then remove what is over the bounds."""
+    os.makedirs(directory, mode=0o700, exist_ok=True)
+    draft = os.path.join(directory, _DRAFT)
+    with contextlib.suppress(FileNotFoundError):  # of a run that was killed
+        os.unlink(draft)
+    recorder = Recorder(draft, page_size_bytes, "what was seen before an incident became critical")
+    try:
+        for step in snapshot.steps():
+            recorder.write(step)
+        recorder.close()
+        with open(draft, "rb") as file:
+            os.fsync(file.fileno())
+        os.rename(draft, path)
+    except BaseException:
+        recorder.abandon()
+        os.unlink(draft)
+        raise
+    _remove_oldest(directory)
+
+
+def _remove_oldest(directory: str) -> None:
+    """Keep the newest; their names begin with their time."""
+    bytes_total = 0
+    names = [n for n in os.listdir(directory) if n.endswith(SUFFIX) and n != _DRAFT]
+    for count, name in enumerate(sorted(names, reverse=True), 1):
+        path = os.path.join(directory, name)
+        bytes_total += os.stat(path).st_size
+        if count > MOST_FILES or (bytes_total > MOST_FILES_BYTES and count > 1):
+            os.unlink(path)
+
+
+def _apply(machine: dict[str, bytes | None], step: Step) -> None:
+    for path in step.gone:
+        machine.pop(path, None)
+    machine.update(step.files)
+
+
+def _packed(step: Step) -> bytes:
+    frame = step.frame
+    gone = os.fsencode("\n".join(step.gone))
+    uevents = step.uevents.encode()
+    parts = [
+        _HEAD.pack(
+            frame.monotonic_seconds,
+            frame.realtime_seconds,
+            len(step.files),
+            len(gone),
+            len(uevents),
+        ),
+        gone,
+        uevents,
+    ]
+    for path, content in step.files.items():
+        name = os.fsencode(path)
+        parts += (
+            _SIZES.pack(len(name), -1 if content is None else len(content)),
+            name,
+            content or b"",
+        )
+    return b"".join(parts)
+
+
+def _unpacked(block: bytes) -> Iterator[Step]:
+    data = zlib.decompress(block)
+    at = 0
+
+    def take(count: int) -> bytes:
+        nonlocal at
+        at += count
+        return data[at - count : at]
+
+    while at < len(data):
+        monotonic, realtime, files, gone_bytes, uevents_bytes = _HEAD.unpack(take(_HEAD.size))
+        gone, uevents = take(gone_bytes), take(uevents_bytes).decode()
+        contents: dict[str, bytes | None] = {}
+        for _ in range(files):
+            name_bytes, content_bytes = _SIZES.unpack(take(_SIZES.size))
+            path = os.fsdecode(take(name_bytes))
+            contents[path] = None if content_bytes < 0 else take(content_bytes)
+        vanished = os.fsdecode(gone).split("\n") if gone else ()
+        yield Step(Frame(0, monotonic, realtime), contents, vanished, uevents)

@@ -1,0 +1,153 @@
+"""The flight recorder: the last minutes in memory, and on disk once an incident is critical."""
+
+from __future__ import annotations
+
+import os
+import queue
+from typing import TYPE_CHECKING
+
+from support.program import Feed, Program
+from support.recordings import FIXTURES, open_fixture
+from support.smtp import DEADLINE_SECONDS, smtp_server
+
+from iowarden.collectors.recording import Changes, Frame, PlayedRoot, Recording, watched
+from iowarden.collectors.table import SOURCES, collect
+from iowarden.daemon.cli import main
+from iowarden.daemon.flight import MOST_FILES, Flight, Keeper
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+
+def test_what_is_kept_is_what_was_read(tmp_path: Path) -> None:
+    """A disk hangs for a minute: of the last 50 s every source says the same as it said then."""
+    recording = Recording(str(FIXTURES / "hung-disk.tar.xz"))
+    flight, root = Flight(4096, kept_seconds=50), PlayedRoot(4096)
+    sources = [watched(source, flight.take) for source in SOURCES]
+    said = {}
+    for step in iter(recording.next, None):
+        root.apply(step)
+        clock = step.frame.monotonic_seconds
+        said[clock] = [collect(source, root, lambda: 0.0).value for source in sources]
+        flight.announced(f"change sda {step.frame.number}\n")
+        flight.tick(clock, step.frame.realtime_seconds)
+    again, clocks = PlayedRoot(4096), []
+    for step in flight.snapshot().steps():
+        again.apply(step)
+        clocks.append(step.frame.monotonic_seconds)
+        values = [collect(source, again, lambda: 0.0).value for source in SOURCES]
+        assert values == said[clocks[-1]]
+        assert step.uevents.startswith("change sda ")
+    assert clocks == sorted(said)[-len(clocks) :]
+    assert 50 <= clocks[-1] - clocks[0] < 90
+
+
+def test_what_came_and_went_before_is_not_there() -> None:
+    """A disk was pulled before the minutes that are kept: not even its name is left."""
+    flight = Flight(4096, kept_seconds=60)
+    for second in range(200):
+        names = b"sda\nsdb" if second < 20 else b"sda"
+        seen = {"/sys/block/": names, "/proc/stat": b"%d" % second}
+        if second < 20:
+            seen["/sys/block/sdb/size"] = b"8\n"
+        flight.take("block", seen)
+        flight.tick(float(second), 1000.0 + second)
+    steps = list(flight.snapshot().steps())
+    assert steps[0].files["/proc/stat"] == b"%.0f" % steps[0].frame.monotonic_seconds
+    assert steps[0].files["/sys/block/sda"] is None
+    assert not [path for step in steps for path in step.files if "sdb" in path]
+
+
+def test_it_never_holds_more_than_it_may() -> None:
+    """Texts that do not pack: minutes are given up before the bytes are."""
+    flight = Flight(4096, most_bytes=2**20)
+    for second in range(400):
+        flight.take("stat", {"/proc/stat": os.urandom(20_000)})
+        flight.tick(float(second), 1000.0 + second)
+        assert flight.size_bytes() < 2**20 + 2**18
+    clocks = [step.frame.monotonic_seconds for step in flight.snapshot().steps()]
+    assert clocks[-1] == 399
+    assert 20 < len(clocks) < 100
+
+
+def keeper(directory: Path) -> tuple[Keeper, queue.SimpleQueue[str]]:
+    """Return a keeper with something to keep, and what it says."""
+    flight, said = Flight(4096), queue.SimpleQueue[str]()
+    flight.take("stat", {"/proc/stat": b"procs_blocked 1\n"})
+    flight.tick(1.0, 1000.0)
+    return Keeper(flight, str(directory), said.put), said
+
+
+def test_only_the_newest_files_stay(tmp_path: Path) -> None:
+    """A storm of incidents fills no disk."""
+    kept, said = keeper(tmp_path / "flights")
+    for number in range(MOST_FILES + 3):
+        path = kept.save(f"20261121T{number:06d}Z-a")
+        assert said.get(timeout=DEADLINE_SECONDS) == ""
+    names = sorted(os.listdir(tmp_path / "flights"))
+    assert (len(names), names[-1]) == (MOST_FILES, os.path.basename(path))
+    assert names[0].startswith("20261121T000003Z")
+    steps = list(iter(Recording(path).next, None))
+    assert [step.frame for step in steps] == [Frame(0, 1.0, 1000.0)]
+
+
+def test_a_directory_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+    """And the next incident is tried again."""
+    (tmp_path / "flights").write_text("in the way")
+    kept, said = keeper(tmp_path / "flights")
+    path = kept.save("20261121T000000Z-a")
+    assert f"flight: '{path}': expected to save" in said.get(timeout=DEADLINE_SECONDS)
+    (tmp_path / "flights").unlink()
+    kept.save("20261121T000001Z-b")
+    assert said.get(timeout=DEADLINE_SECONDS) == ""
+
+
+def test_the_flight_of_a_hung_disk_replays_to_its_alert(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The service saves it with the incident; its mail and its log name the file."""
+    feed = Feed(open_fixture("hung-disk", tmp_path / "fixture"), tmp_path / "feed")
+    flights = tmp_path / "state/flights"
+    with smtp_server() as (port, answers):
+        program = Program(tmp_path, feed, smtp_port=port)
+        program.start()
+        feed.give()
+        program.until(lambda: list(flights.glob("*Z-*.tar.gz")), "a saved flight")
+        mail = answers.mails.get(timeout=DEADLINE_SECONDS)
+        program.end()
+    (path,) = flights.glob("*Z-*.tar.gz")
+    assert f"iowarden replay {path}" in program.text()
+    assert path.stem.partition(".")[0] in bytes(mail.data).decode()
+    assert path.stat().st_mode & 0o777 == 0o600
+    expected = tmp_path / "expected.yaml"
+    expected.write_text(
+        "least: critical\n"
+        "alerts: [{alert: DeviceStall, device: sdc, severity: critical, state: firing}]\n"
+        "incidents: [{severity: critical}]\n"
+        "mails: [{subject: CRITICAL}]\n"
+    )
+    assert main(["replay", str(path), "--expect", str(expected)]) == 0, capsys.readouterr().out
+
+
+def test_switched_off_it_keeps_nothing(tmp_path: Path) -> None:
+    """`flight_recorder: false`: the incident is mailed, and no file is written or named."""
+    feed = Feed(open_fixture("hung-disk", tmp_path / "fixture"), tmp_path / "feed")
+    with smtp_server() as (port, answers):
+        program = Program(tmp_path, feed, smtp_port=port, settings="flight_recorder: false\n")
+        program.start()
+        feed.give()
+        mail = answers.mails.get(timeout=DEADLINE_SECONDS)
+        program.end()
+    assert b"replay" not in bytes(mail.data)
+    assert not (tmp_path / "state/flights").exists()
+
+
+def test_a_source_that_says_the_same_costs_no_second_text() -> None:
+    """What it reads once a minute stays one text in memory, however often it is read."""
+    changes = Changes()
+    for second in range(3):
+        changes.take("block", {"/sys/block/sda/size": b"%d\n" % 8})
+        step = changes.step(Frame(second, float(second), 0.0))
+        assert list(step.files) == ([] if second else ["/sys/block/sda/size"])
