@@ -47,7 +47,14 @@ from iowarden.rules.promql.parser import (
     result_type,
 )
 from iowarden.rules.promql.regex import compile_anchored
-from iowarden.rules.promql.store import LOOKBACK_SECONDS, Labels, Series, Store, VectorItem
+from iowarden.rules.promql.store import (
+    LOOKBACK_SECONDS,
+    MOST_SAMPLES,
+    Labels,
+    Series,
+    Store,
+    VectorItem,
+)
 
 if TYPE_CHECKING:
     from iowarden.rules.promql.ast import Matcher, Matching, Node
@@ -145,9 +152,20 @@ class Expression:
         times, else this one.
         Errors: EvaluationError.
         """
+        if store.overfull:
+            self._check_history(store)
         run = _Run(store, at if start is None else start, at if end is None else end, step_seconds)
         result = self._function(run, at)
         return [Sample(*item) for item in result] if isinstance(result, list) else result
+
+    def _check_history(self, store: Store) -> None:
+        asked = {name for name, seconds in self.retention_seconds.items() if seconds}
+        lost = store.overfull if self.any_retention_seconds else store.overfull & asked
+        if lost:
+            raise EvaluationError(
+                f"no history of '{min(lost)}': all history that rules ask for is more than"
+                f" {MOST_SAMPLES:,} samples; shorten the longest ranges and reload"
+            )
 
 
 def compile_expression(text: str) -> Expression:

@@ -23,6 +23,9 @@ VectorItem = tuple[str, Labels, float]
 LOOKBACK_SECONDS = 300.0
 """A sample counts while it is younger than this. Source: Prometheus 3: left-open (t - 5 min, t]."""
 
+MOST_SAMPLES = 8_000_000
+"""Of all history: about 150 MB. A day of 90 series that are read each second."""
+
 # A quiet NaN with a payload of its own, as Prometheus marks the end of a series: arithmetic never
 # yields it, and an array of floats can hold it.
 _STALE_BYTES = struct.pack("<Q", 0x7FF8_0000_0057_A1E5)
@@ -68,6 +71,10 @@ class Series:
             self.timestamps = array("d", (self.timestamp_seconds,))
             self.values = array("d", (_STALE if self.stale else self.value,))
 
+    def forget(self) -> None:
+        """Keep only the newest sample."""
+        self.timestamps = self.values = None
+
     def sample(self, at: float) -> tuple[float, float] | None:
         """Return timestamp and value of the newest sample in the look-back window before `at`."""
         timestamp, value, stale = self.timestamp_seconds, self.value, self.stale
@@ -107,13 +114,16 @@ class Store:
     Limits: a metric without retention keeps only its newest sample, so it cannot be evaluated at
     an earlier time. A series is forgotten once its newest sample is older than look-back and
     retention; that is looked after every look-back period, so the store cannot grow for ever.
-    A sample of history takes 16 bytes; an eighth more of them is kept than asked for.
+    A sample of history takes 16 bytes; an eighth more of them is kept than asked for. Where all of
+    it is more than MOST_SAMPLES, the metrics with most of them are `overfull`: no history is kept
+    of them until other rules are loaded.
     """
 
     def __init__(
         self, retention_seconds: Mapping[str, float] | None = None, any_retention_seconds: float = 0
     ) -> None:
         """Keep history for these metrics, and for any, for as long as their rules ask."""
+        self.overfull: frozenset[str] = frozenset()
         self._any_retention_seconds = 0.0
         self._retention_seconds: dict[str, float] = {}
         self._set_retention(retention_seconds or {}, any_retention_seconds)
@@ -121,6 +131,7 @@ class Store:
         self._sweep_due_seconds = -math.inf
 
     def _set_retention(self, retention_seconds: Mapping[str, float], any_seconds: float) -> None:
+        self.overfull = frozenset()
         self._any_retention_seconds = any_seconds
         self._retention_seconds = {
             name: max(seconds, any_seconds)
@@ -142,10 +153,12 @@ class Store:
                 if kept:
                     series.remember()
                 else:
-                    series.timestamps = series.values = None
+                    series.forget()
 
     def retention_seconds(self, name: str) -> float:
         """Return how long samples of a metric are kept; 0 is only the newest."""
+        if name in self.overfull:
+            return 0.0
         return self._retention_seconds.get(name, self._any_retention_seconds)
 
     def share(self, other: Store, name: str) -> None:
@@ -248,3 +261,19 @@ class Store:
                 del table[labels]
             if not table:
                 del self._tables[name]
+        self._bound()
+
+    def _bound(self) -> None:
+        """Forget the history of the metrics with most of it, as long as it is too much."""
+        counts = {
+            name: sum(len(series.timestamps or ()) for series in table.values())
+            for name, table in self._tables.items()
+        }
+        excess = sum(counts.values()) - MOST_SAMPLES
+        for name in sorted(counts, key=lambda name: counts[name], reverse=True):
+            if excess <= 0:
+                break
+            excess -= counts[name]
+            self.overfull |= {name}
+            for series in self._tables[name].values():
+                series.forget()

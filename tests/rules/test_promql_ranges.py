@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from iowarden.rules.promql import evaluator
+from iowarden.rules.promql import store as store_module
 from iowarden.rules.promql.evaluator import (
     ELEMENT_COST,
     SERIES_COST,
@@ -512,6 +513,25 @@ def test_other_rules_keep_what_was_seen() -> None:
     assert value("count_over_time(z[10m])", store, 300.0) is None
     store.append("z", (), 315.0, 1.0)
     assert value("count_over_time(z[10m])", store, 315.0) == 1
+
+
+def test_more_history_than_fits_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A range of a year fills no memory: the rule that asks for it fails, the others go on."""
+    monkeypatch.setattr(store_module, "MOST_SAMPLES", 1000)
+    retention = {"x": 1e9, "y": 600.0}
+    store = Store(retention)
+    for number in range(1000):
+        for name in ("x", "y"):
+            store.append(name, SDA, 10.0 * number, 1.0)
+        store.append("x", SDB, 10.0 * number, 1.0)
+    assert value("count_over_time(y[10m])", store, 9990.0) == 60
+    for text in ("sum(count_over_time(x[1y]))", 'count_over_time({device="sdb"}[10m])'):
+        with pytest.raises(EvaluationError, match=r"no history of 'x': .* shorten the longest"):
+            vector(text, store, 9990.0)
+    assert len(vector("x", store, 9990.0)) == 2  # the newest sample is no history
+    assert all(series.timestamps is None for series in store.series("x"))
+    store.retain({"x": 60.0, "y": 600.0})
+    assert value("sum(count_over_time(x[1m]))", store, 9990.0) == 2
 
 
 # --- totality ---
