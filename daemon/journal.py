@@ -252,37 +252,61 @@ class _Writer:
                 return
 
 
+MOST_RETURNS = 2
+SETTLED_SECONDS = 600.0
+_COMES_AND_GOES = (
+    "it comes and goes, which is said again once it has stayed away for"
+    f" {duration(SETTLED_SECONDS)}"
+)
+
+
 @dataclass(slots=True)
 class _Said:
     text: str
     since_seconds: float
     times: int
+    returns: int
 
 
 class Once:
-    """The same error is said once, then when it changes or ends. Bounded by the number of keys."""
+    """The same error is said once, then when it changes or ends. Bounded by the number of keys.
+
+    One that comes and goes is said to do so; then neither is said until it has stayed away for
+    `SETTLED_SECONDS`.
+    """
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         """Nothing is wrong yet. `now` is a clock in seconds."""
         self._now = now
         self._said: dict[str, _Said] = {}
+        self._ended: dict[str, tuple[_Said, float]] = {}
 
     def say(self, key: str, text: str) -> str | None:
         """Return the line to say about an error, or None when it has been said."""
         said = self._said.get(key)
         if said is None:
-            self._said[key] = _Said(text, self._now(), 1)
-            return text
+            returns = 0
+            if ended := self._ended.get(key):
+                last, at = ended
+                again = last.text == text and self._now() - at < SETTLED_SECONDS
+                returns = last.returns + 1 if again else 0
+            self._said[key] = _Said(text, self._now(), 1, returns)
+            if returns > MOST_RETURNS:
+                return None
+            return f"{text}; {_COMES_AND_GOES}" if returns == MOST_RETURNS else text
         said.times += 1
         if said.text == text:
             return None
-        said.text = text
+        said.text, said.returns = text, 0
         return text
 
     def clear(self, key: str) -> str | None:
         """Return the line that says it is over, or None when nothing was wrong."""
         said = self._said.pop(key, None)
         if said is None:
+            return None
+        self._ended[key] = (said, self._now())
+        if said.returns >= MOST_RETURNS:
             return None
         lasted = duration(self._now() - said.since_seconds)
         times = "once" if said.times == 1 else f"{said.times} times"

@@ -249,3 +249,27 @@ def test_an_error_is_said_once_then_when_it_changes_or_ends() -> None:
     assert once.clear("mail") == "mail: works again after 1 h 0 min (4 times); it was: timed out"
     assert once.clear("mail") is None
     assert once.say("mail", "timed out") == "timed out"
+
+
+def test_an_error_that_comes_and_goes_is_said_to_do_so_and_then_no_more() -> None:
+    """The probe is down and every other look needs it: some lines, not one every five seconds."""
+    now = [0.0]
+    once = Once(lambda: now[0])
+    lines = []
+    for _ in range(1000):
+        now[0] += 5.0
+        lines.append(once.say("tasks", "no probe"))
+        assert once.wrong() == {"tasks": "no probe"}
+        now[0] += 5.0
+        lines.append(once.clear("tasks"))
+        assert once.wrong() == {}
+    said = [line for line in lines if line is not None]
+    assert said[:4:2] == ["no probe"] * 2
+    assert [line.split(" after ")[0] for line in said[1:4:2]] == ["tasks: works again"] * 2
+    assert said[4].startswith("no probe; it comes and goes")
+    assert len(said) == 5
+    assert once.say("tasks", "no probe") is None
+    assert once.say("tasks", "permission denied") == "permission denied"
+    assert once.clear("tasks")
+    now[0] += 600.0
+    assert once.say("tasks", "permission denied") == "permission denied"
