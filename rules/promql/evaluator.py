@@ -412,7 +412,7 @@ def _series(node: Selector) -> _SeriesFunction:
 
 def _before(at: float, seconds: float) -> float:
     """Return an earlier time, to the microsecond: 4 s - 2003 ms is a float next to 1.997."""
-    return round(at - seconds, 6)
+    return round(at - seconds, 6) if seconds else at
 
 
 def _moment(node: Selector | Subquery) -> _ScalarFunction:

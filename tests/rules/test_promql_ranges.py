@@ -132,6 +132,15 @@ def test_at_fixes_the_time() -> None:
     assert expression.evaluate(store, 30.0, start=15.0, end=60.0) == [Sample("", (), 5.0)]
 
 
+@pytest.mark.parametrize("at", [1_800_000_000.123_456_7, 1_800_000_000.123_456_2])
+def test_the_newest_sample_is_seen_however_odd_the_clock_is(at: float) -> None:
+    """A clock has more digits than the microseconds that windows are told apart by."""
+    store = Store()
+    store.append("x", (), at, 1.0)
+    for text in ("x", "x @ end()", "x @ start()", "sum_over_time(x[1m])", "x offset 0s"):
+        assert value(text, store, at) == 1, text
+
+
 def test_the_query_time_inside_a_subquery_is_the_query_s() -> None:
     """`@ end()` does not move with the steps of the subquery around it."""
     store = one([float(number) for number in range(20)])
