@@ -327,7 +327,7 @@ class _Parser:
         if not abs(seconds) <= _DURATION_LIMIT_SECONDS:  # NaN, too.
             self._fail(position, "duration out of range")
         self._advance()
-        # Cut to milliseconds, as the engine of Prometheus does; 0.29 is not a little less.
+        # Cut to milliseconds, as the engine of Prometheus does.
         return sign * (round(abs(seconds) * 1_000_000) // 1000) / 1000
 
     def _offset(self, node: Node, plain: Node | None) -> Node:

@@ -68,7 +68,7 @@ def refusal(text: str) -> PromqlError:
         ("x[0x10]", "x[16s]"),
         ("x[+5m]", "x[5m]"),
         ("x[1.5]", "x[1s500ms]"),
-        ("x[0.29]", "x[290ms]"),
+        ("x[1.001]", "x[1s1ms]"),
         ("x[0.0019]", "x[1ms]"),
         ("x offset -0.0019", "x offset -1ms"),
         ("x[0x7fffffff]", "x[24855d3h14m7s]"),
@@ -113,6 +113,7 @@ def refusal(text: str) -> PromqlError:
         ("-+-x ^ 2", "-(-x ^ 2)"),
         ("(-x) ^ 2", "(-x) ^ 2"),
         ("2 ^ (3 ^ 4)", "2 ^ 3 ^ 4"),
+        ("(2 ^ 3) ^ 4", "(2 ^ 3) ^ 4"),
         ("a - (b - c)", "a - (b - c)"),
         ("(a or b) and c", "(a or b) and c"),
         ("a * (-b)", "a * (-b)"),
@@ -233,6 +234,7 @@ REFUSED = [
     ("round()", 1, 1, 'expected at least 1 argument(s) in call to "round", got 0'),
     ("time(1)", 1, 1, 'expected 0 argument(s) in call to "time", got 1'),
     ("absent(1)", 1, 8, "expected type instant vector"),
+    ("1 + abs(1 + 2)", 1, 9, "expected type instant vector"),
     ("frobnicate(x)", 1, 1, 'unknown function with name "frobnicate"'),
     ("ABS(x)", 1, 1, 'unknown function with name "ABS"'),
     ("a:b(x)", 1, 4, 'unexpected "("'),
@@ -362,6 +364,7 @@ def test_a_deep_expression_within_the_limits_is_read() -> None:
     """The limits leave room for what people write, also where a regular expression nests in it."""
     assert parse("(" * 100 + "1" + ")" * 100)
     assert parse("x" + " or x" * 199)
+    assert parse("x" + " or (x)" * 150)
     inner = "x{a=~'" + "(" * 40 + "b" + ")" * 40 + "'}"
     for function in ("abs", "sum by (a) ", "-"):
         text = f"{function}(" * 50 + inner + ")" * 50
