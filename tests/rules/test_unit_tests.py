@@ -90,7 +90,7 @@ CASES = {
       - {expr: ALERTS_FOR_STATE, eval_time: 9m}
 """,
     "a query in a template, and the order of groups": """\
-    alert_rule_test: [{eval_time: 3m, alertname: TwiceHigh}]
+    alert_rule_test: [{eval_time: 0m, alertname: TwiceHigh}]
 """,
     "an alert that no file has": """\
     alert_rule_test:
