@@ -212,6 +212,9 @@ def _become(work: Work, scratch: str, parent: int, ends: tuple[int, int, int, in
         _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         resource.setrlimit(resource.RLIMIT_FSIZE, (MOST_FILE_BYTES, MOST_FILE_BYTES))
+        # The probe is among the last to go when memory is short, its programs are not.
+        with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+            file.write("0")
         os.umask(0o077)
         os.chdir(scratch)
         environment = {"LC_ALL": "C", "PATH": PATH, "HOME": scratch, "TW_CLI_LOG": "OFF"}

@@ -111,7 +111,8 @@ _AGAIN = "trying again in its next period"
 class Limits:
     """How long things may take, in seconds."""
 
-    hello_seconds: float = 5.0
+    hello_seconds: float = 15.0
+    """It may have to be started first, on a machine that has other worries."""
     grace_seconds: float = 4.5
     """Beyond a request's deadline: the probe kills, waits 3 s for the end, and answers."""
     idle_seconds: float = 20.0
