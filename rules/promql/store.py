@@ -222,22 +222,6 @@ class Store:
         """Return how many series a metric has, the ended ones included."""
         return len(self._tables.get(name, ()))
 
-    def select(
-        self, name: str, at: float, matches: Callable[[Labels], bool] | None = None
-    ) -> list[VectorItem]:
-        """Return a metric's value for each matching series that has a sample in the look-back."""
-        found: list[VectorItem] = []
-        oldest = at - LOOKBACK_SECONDS
-        for labels, series in self._tables.get(name, {}).items():
-            if matches is not None and not matches(labels):
-                continue
-            if oldest < series.timestamp_seconds <= at:
-                if not series.stale:
-                    found.append((name, labels, series.value))
-            elif sample := series.sample(at):
-                found.append((name, labels, sample[1]))
-        return found
-
     @staticmethod
     def _remember(series: Series, timestamp: float, value: float, retention: float) -> None:
         timestamps, values = series.timestamps, series.values
