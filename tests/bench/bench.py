@@ -36,9 +36,16 @@ from support.smtp import smtp_server
 
 from iowarden.collectors import table
 from iowarden.collectors.files import Root
-from iowarden.collectors.recording import read_frames
+from iowarden.collectors.recording import (
+    Changes,
+    Frame,
+    Recorder,
+    Recording,
+    read_frames,
+    watched,
+)
 from iowarden.collectors.vocabulary import Chunk, Family
-from iowarden.daemon import cli, config, journal, mail
+from iowarden.daemon import cli, config, flight, journal, mail, replay
 from iowarden.daemon.clock import PlayedClock
 from iowarden.daemon.exposition import Exposition, Snapshot
 from iowarden.daemon.http import App, Server
@@ -51,7 +58,7 @@ from iowarden.rules.promql.evaluator import compile_expression
 from iowarden.rules.promql.store import Store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
 TOOLS = Path(__file__).parents[2] / "build" / "tools"
 ROWS: list[tuple[str, str, str]] = []
@@ -190,6 +197,45 @@ def bench_growth(ticks: int) -> None:
         f"{private_megabytes() - before:+.2f}",
         "0 over a million",
     )
+    machine.close()
+
+
+def bench_replay(seconds: int) -> None:
+    """Measure a replay of a recorded time of 4 disks, and what keeping the last minutes costs."""
+    machine = Machine(4)
+    changes, recent = Changes(), flight.Flight(4096)
+    took = 0
+
+    def take(source: str, seen: Mapping[str, bytes]) -> None:
+        nonlocal took
+        changes.take(source, seen)
+        began = time.process_time_ns()
+        recent.take(source, seen)
+        took += time.process_time_ns() - began
+
+    sources = [
+        dataclasses.replace(watched(s, take), may_hang=False) for s in machine.readers.sources
+    ]
+    readers = Readers(sources, {}, lambda: Root(str(machine.root_directory)), time.time, print)
+    path = str(Path(machine.directory, "recorded.tar.xz"))
+    recorder = Recorder(path, 4096)
+    for second in range(seconds):
+        machine.next_second()
+        readers.run(machine.clock.now())
+        frame = Frame(second, machine.clock.uptime(), machine.clock.now())
+        recorder.write(changes.step(frame))
+        began = time.process_time_ns()
+        recent.tick(frame.monotonic_seconds, frame.realtime_seconds)
+        took += time.process_time_ns() - began
+    recorder.close()
+    kept = recent.size_bytes() / 2**20
+    row("4 disks: flight recorder, ms a second", f"{took / seconds / 1e6:.2f}", "<= 1 (24 disks)")
+    row("4 disks: flight recorder, MB", f"{kept:.2f}", "<= 8")
+    row("4 disks: a recorded day, MB", f"{os.path.getsize(path) / 2**20 * 86400 / seconds:.1f}")
+    began = time.process_time_ns()
+    replay.replay(Recording(path), machine.settings, cli.load_rules(machine.settings))
+    a_day = (time.process_time_ns() - began) / 1e9 * 86400 / seconds
+    row("4 disks: replay of a day, s", f"{a_day:.0f}", "<= 300")
     machine.close()
 
 
@@ -417,6 +463,7 @@ def main() -> None:
     print(f"{'what':<58} {'measured':>24}   budget")
     for disks in (1, 24, 480):
         bench_machine(disks, arguments.seconds)
+    bench_replay(3600)
     bench_scrape(300)
     bench_rules()
     bench_delivery()
