@@ -310,7 +310,7 @@ def _run(arguments: argparse.Namespace) -> int:
     log = journal.Log(foreground=not under_systemd, level=settings.log_level)
     clock, player, root = _machine(arguments.play)
     listening = control.inherited()
-    probe = None if player is not None else _probe(settings, clock)
+    probe = None if player is not None else _probe(settings, clock, under_systemd=under_systemd)
     if probe is not None:
         root = functools.partial(Root, probe=probe.ask)
     dry_run(settings.host, settings.mail.sender, recipients(settings), clock.now())
@@ -385,14 +385,20 @@ def _run(arguments: argparse.Namespace) -> int:
     return loop.run(server)
 
 
-def _probe(settings: configuration.Config, clock: SystemClock) -> client.Client | None:
-    """Return who asks the probe: systemd's, or one that we start; None where neither may be."""
+def _probe(
+    settings: configuration.Config, clock: SystemClock, *, under_systemd: bool = False
+) -> client.Client | None:
+    """Return who asks the probe: systemd's, or one that we start; None where neither may be.
+
+    As a service we expect its socket: one that is not there is told, and found when it comes.
+    """
     if not settings.probe:
         return None
-    if os.access(PROBE_SOCKET, os.W_OK):
-        return client.Client(client.at(PROBE_SOCKET), clock.now)
-    if os.geteuid() == 0:
+    listens = os.access(PROBE_SOCKET, os.W_OK)
+    if not listens and os.geteuid() == 0:
         return client.Client(client.spawn(PROBE_DIRECTORY), clock.now)
+    if listens or under_systemd:
+        return client.Client(client.at(PROBE_SOCKET), clock.now)
     return None
 
 

@@ -1,0 +1,57 @@
+"""Where the daemon looks for the probe, as a service and as a program of somebody's."""
+
+from __future__ import annotations
+
+import os
+import socket
+from typing import TYPE_CHECKING
+
+import pytest
+
+from iowarden.collectors.vocabulary import AbsentError
+from iowarden.daemon import cli, config
+from iowarden.daemon.clock import SystemClock
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from iowarden.daemon.probe.client import Client
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the socket would be; nobody is root."""
+    monkeypatch.setattr(cli, "PROBE_SOCKET", str(tmp_path / "probe.socket"))
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    return tmp_path / "probe.socket"
+
+
+def up(probe: Client) -> list[float]:
+    """Return what the rule ProbeDown reads."""
+    return [value for name, _, value in probe.samples(0.0) if name == "iowarden_probe_up"]
+
+
+def test_a_service_whose_socket_is_not_there_says_that_the_probe_is_down(place: Path) -> None:
+    """The socket unit failed at boot: that is told, and the socket is found once it is there."""
+    probe = cli._probe(config.parse("", "x"), SystemClock(), under_systemd=True)
+    assert probe is not None
+    try:
+        with pytest.raises(AbsentError, match=r"status iowarden-probe[.]socket"):
+            probe.ask("tasks", (), 5.0)
+        assert up(probe) == [0.0]
+        assert str(place) in probe.problem
+    finally:
+        probe.close(5.0)
+
+
+def test_a_foreground_run_of_a_user_has_no_probe(place: Path) -> None:
+    """Nothing is wrong with that, so nothing is told; a socket that he may use, is used."""
+    settings = config.parse("", "x")
+    assert cli._probe(settings, SystemClock(), under_systemd=False) is None
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(place))
+        found = cli._probe(settings, SystemClock(), under_systemd=False)
+        assert found is not None
+        found.close(5.0)
+    off = config.parse("probe: false\n", "x")
+    assert cli._probe(off, SystemClock(), under_systemd=True) is None
