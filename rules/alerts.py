@@ -16,7 +16,7 @@ from iowarden.collectors.vocabulary import Labels  # noqa: TC001 - kept over res
 from iowarden.rules.notice import Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from iowarden.rules.promql.evaluator import Sample
     from iowarden.rules.rulefile import Rule
@@ -193,6 +193,22 @@ def step(
             if change:
                 changes.append(change)
     return {key: _forget_old(alert, now) for key, alert in result.items()}, changes
+
+
+def series(alerts: Iterable[Alert]) -> list[tuple[str, Labels, float]]:
+    """Return ALERTS and ALERTS_FOR_STATE. Source: Prometheus, rules/alerting.go.
+
+    An alert that nobody can judge by now is what it was: firing.
+    """
+    samples: dict[tuple[str, Labels], float] = {}  # two disks may have had one name
+    for alert in alerts:
+        if alert.state is State.RESOLVED:
+            continue
+        state = State.PENDING if alert.state is State.PENDING else State.FIRING
+        labels = tuple(sorted((*alert.labels, ("alertstate", state.value))))
+        samples["ALERTS", labels] = 1.0
+        samples["ALERTS_FOR_STATE", alert.labels] = alert.active_seconds
+    return [(*key, value) for key, value in samples.items()]
 
 
 def silence(alert: Alert, reason: str, now: float) -> Alert:

@@ -747,7 +747,7 @@ class Engine:
         for status in self._sources.values() if not self._expose_node else ():
             if status.source.node is not None and status.samples:
                 store.append_many(now, list(status.source.node(status.value)))
-        store.append_many(now, self._prometheus_alerts())
+        store.append_many(now, life.series(self.alerts()))
         for name in self._store.names() if expression.reads_any else expression.names:
             if name in self._wanted or self._reads_any:
                 store.share(self._store, name)
@@ -776,7 +776,7 @@ class Engine:
         samples += [(RECENT, labels, count) for labels, count in recent.items()]
         self.publish("alerts", ALERT_FAMILIES, samples, now)
         # For rules only: on '/metrics' they would meet those of the Prometheus that scrapes it.
-        self._feed("ALERTS", self._prometheus_alerts(), now)
+        self._feed("ALERTS", life.series(self.alerts()), now)
         failures = [(name, float(self._failures.get(name, 0))) for name in self._rule_names]
         self.publish(
             "rules",
@@ -794,21 +794,6 @@ class Engine:
             ],
             now,
         )
-
-    def _prometheus_alerts(self) -> list[Sample]:
-        """Return ALERTS and ALERTS_FOR_STATE. Source: Prometheus, rules/alerting.go.
-
-        An alert that nobody can judge by now is what it was: firing.
-        """
-        samples: dict[tuple[str, Labels], float] = {}  # two disks may have had one name
-        for alert in self.alerts():
-            if alert.state is life.State.RESOLVED:
-                continue
-            state = "pending" if alert.state is life.State.PENDING else "firing"
-            labels = tuple(sorted((*alert.labels, ("alertstate", state))))
-            samples["ALERTS", labels] = 1.0
-            samples["ALERTS_FOR_STATE", alert.labels] = alert.active_seconds
-        return [(*key, value) for key, value in samples.items()]
 
     # --- what others ask
 

@@ -303,9 +303,7 @@ class _Machine:
         self._test = test
         self._rules = [rule for group in groups for rule in group.rules]
         self._limits = [group.limit for group in groups for _ in group.rules]
-        names = {one.name for one in test.series} | {"ALERTS", "ALERTS_FOR_STATE"}
-        names |= {rule.record for rule in self._rules if isinstance(rule, RecordingRule)}
-        self._store = Store(dict.fromkeys(names, FOREVER_SECONDS))
+        self._store = Store(any_retention_seconds=FOREVER_SECONDS)
         self._loaded = 0
         self._alerts: dict[int, life.Alerts] = {index: {} for index in range(len(self._rules))}
         self._live: dict[int, set[tuple[str, Labels]]] = {}
@@ -385,19 +383,9 @@ class _Machine:
             self._test.external_url,
         )
         self._alerts[index], _ = life.step(rule, self._alerts[index], found, at)
-        active = [
-            one
-            for one in self._alerts[index].values()
-            if one.state in (life.State.PENDING, life.State.FIRING)
-        ]
-        _check_limit(limit, len(active), "alerts")
-        return [
-            *(
-                ("ALERTS", _full({**dict(one.labels), "alertstate": one.state.value}), 1.0)
-                for one in active
-            ),
-            *(("ALERTS_FOR_STATE", one.labels, one.active_seconds) for one in active),
-        ]
+        told = life.series(self._alerts[index].values())
+        _check_limit(limit, sum(name == "ALERTS" for name, _, _ in told), "alerts")
+        return told
 
     def _result(self, expression: Expression, at: float) -> list[Sample]:
         step = self._tests.interval_seconds
