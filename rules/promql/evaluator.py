@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NoReturn
 
-from iowarden.rules.go_format import quoted
 from iowarden.rules.promql import ranges
 from iowarden.rules.promql.aggregations import aggregate, quantile
 from iowarden.rules.promql.ast import (
@@ -38,10 +37,10 @@ from iowarden.rules.promql.functions import (
     sort,
 )
 from iowarden.rules.promql.lexer import PromqlError, position_error
+from iowarden.rules.promql.operators import TESTS, computation, joined
 from iowarden.rules.promql.parser import (
     COMPARISONS,
     METRIC_NAME,
-    SET_OPERATORS,
     matches_empty,
     parse,
     result_type,
@@ -57,7 +56,7 @@ from iowarden.rules.promql.store import (
 )
 
 if TYPE_CHECKING:
-    from iowarden.rules.promql.ast import Matcher, Matching, Node
+    from iowarden.rules.promql.ast import Matcher, Node
 
 __all__ = ["EvaluationError", "Expression", "PromqlError", "Sample", "compile_expression"]
 
@@ -107,7 +106,6 @@ _VectorFunction = Callable[[_Run, float], Vector]
 _ScalarFunction = Callable[[_Run, float], float]
 _SeriesFunction = Callable[[_Run], _Found]
 _RowsFunction = Callable[[_Run, float], Iterator[_Row]]
-_Key = Callable[[VectorItem], Labels]
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,55 +225,6 @@ def _size(node: Node) -> int:
     return 1 + sum(_size(part) for part in children(node))
 
 
-# --- arithmetic as Go's ---
-
-
-def _divide(left: float, right: float) -> float:
-    if right:
-        return left / right
-    if left == 0 or math.isnan(left):
-        return math.nan
-    return math.copysign(math.inf, left) * math.copysign(1.0, right)
-
-
-def _modulo(left: float, right: float) -> float:
-    try:
-        return math.fmod(left, right)
-    except ValueError:  # Python's answer to an infinite left or a zero right.
-        return math.nan
-
-
-def _power(left: float, right: float) -> float:
-    odd = math.isfinite(right) and math.fmod(right, 2.0) in {1.0, -1.0}
-    try:
-        return math.pow(left, right)
-    except OverflowError:
-        return -math.inf if left < 0 and odd else math.inf
-    except ValueError:
-        if left == 0:
-            return math.copysign(math.inf, left) if odd else math.inf
-        return math.nan
-
-
-_ARITHMETIC: Mapping[str, Callable[[float, float], float]] = {
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-    "/": _divide,
-    "%": _modulo,
-    "^": _power,
-    "atan2": math.atan2,
-}
-_COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
-
-
 # --- scalars ---
 
 
@@ -289,8 +238,7 @@ def _scalar(node: Node) -> _ScalarFunction:
             return lambda run, at: -operand(run, at)
         case Binary():
             left, right = _scalar(node.left), _scalar(node.right)
-            test = _COMPARISONS.get(node.operator)
-            compute = _ARITHMETIC[node.operator] if test is None else _as_number(test)
+            compute = computation(node.operator)
             return lambda run, at: compute(left(run, at), right(run, at))
         case Call(function="time"):
             return lambda _run, at: at
@@ -341,9 +289,8 @@ def _operation(node: Node) -> _VectorFunction:
             scalar_right = result_type(node.right) == "scalar"
             if scalar_left or scalar_right:
                 return _with_scalar(node, scalar_left=scalar_left)
-            if node.operator in SET_OPERATORS:
-                return _set_operation(node)
-            return _joined(node)
+            left, right, join = _vector(node.left), _vector(node.right), joined(node)
+            return lambda run, at: join(left(run, at), right(run, at))
     _refuse(node, f"expected an instant vector, got {_told(node)}")
 
 
@@ -618,10 +565,9 @@ def _mapped(argument: Node, function: Callable[[float], float]) -> _VectorFuncti
 def _with_scalar(node: Binary, *, scalar_left: bool) -> _VectorFunction:
     vector = _vector(node.right if scalar_left else node.left)
     scalar = _scalar(node.left if scalar_left else node.right)
-    test = _COMPARISONS.get(node.operator)
-    if test is not None and not node.returns_bool:
-        return _filtered(vector, scalar, test, scalar_left=scalar_left)
-    compute = _ARITHMETIC[node.operator] if test is None else _as_number(test)
+    if node.operator in COMPARISONS and not node.returns_bool:
+        return _filtered(vector, scalar, TESTS[node.operator], scalar_left=scalar_left)
+    compute = computation(node.operator)
     mixed = _mixes_names(node)
 
     def computed(run: _Run, at: float) -> Vector:
@@ -653,10 +599,6 @@ def _filtered(
         return [item for item in vector(run, at) if test(item[2], limit)]
 
     return above if scalar_left else below
-
-
-def _as_number(test: Callable[[float, float], bool]) -> Callable[[float, float], float]:
-    return lambda left, right: float(test(left, right))
 
 
 def _call(node: Call) -> _VectorFunction:
@@ -781,148 +723,3 @@ def _absent(argument: Node) -> _VectorFunction:
         return lambda run, at: [] if any(rows(run, moment(run, at))) else nothing[:]
     vector = _vector(argument)
     return lambda run, at: [] if vector(run, at) else nothing[:]
-
-
-# --- two vectors ---
-
-
-def _key(matching: Matching) -> _Key:
-    """Return what two elements must have in common; for one-to-one also the result's labels."""
-    wanted, with_name = matching.labels - {METRIC_NAME}, METRIC_NAME in matching.labels
-    if not matching.on:
-        if not wanted:
-            return lambda item: item[1]
-        return lambda item: tuple([pair for pair in item[1] if pair[0] not in wanted])
-    if with_name:
-        return lambda item: (
-            (METRIC_NAME, item[0]),
-            *[pair for pair in item[1] if pair[0] in wanted],
-        )
-    if not wanted:
-        return lambda _item: ()
-    return lambda item: tuple([pair for pair in item[1] if pair[0] in wanted])
-
-
-def _set_operation(node: Binary) -> _VectorFunction:
-    left, right, key = _vector(node.left), _vector(node.right), _key(node.matching)
-    if node.operator == "or":
-
-        def union(run: _Run, at: float) -> Vector:
-            first, second = left(run, at), right(run, at)
-            if not first or not second:
-                return first or second
-            keys = {key(item) for item in first}
-            return first + [item for item in second if key(item) not in keys]
-
-        return union
-    wanted = node.operator == "and"
-
-    def filtered(run: _Run, at: float) -> Vector:
-        first, second = left(run, at), right(run, at)
-        if not first or not second:
-            return [] if wanted else first
-        keys = {key(item) for item in second}
-        return [item for item in first if (key(item) in keys) is wanted]
-
-    return filtered
-
-
-def _joined(node: Binary) -> _VectorFunction:
-    """Return arithmetic and comparison between two vectors."""
-    left, right, key = _vector(node.left), _vector(node.right), _key(node.matching)
-    grouped, swapped = bool(node.matching.many), node.matching.many == "right"
-    result = _combination(node)
-    combined = _result_labels(node)
-    side = "left" if swapped else "right"
-
-    def joined(run: _Run, at: float) -> Vector:
-        many, one = left(run, at), right(run, at)
-        if not many or not one:  # Prometheus does not look for duplicates then, either.
-            return []
-        if swapped:
-            many, one = one, many
-        partners: dict[Labels, VectorItem] = {}
-        for item in one:
-            group = key(item)
-            if group in partners:
-                pair = sorted((_shown(*partners[group][:2]), _shown(*item[:2])))
-                raise EvaluationError(
-                    f"found duplicate series for the match group {_shown('', group)} on the {side}"
-                    f" hand-side of the operation: [{', '.join(pair)}];many-to-many matching not"
-                    " allowed: matching labels must be unique on one side"
-                )
-            partners[group] = item
-        # What must not occur twice: a group, or with group_left and group_right a result.
-        taken: set[object] = set()
-        found: Vector = []
-        for item in many:
-            group = key(item)
-            partner = partners.get(group)
-            if partner is None:
-                continue
-            if not grouped:  # Before the comparison: Prometheus 3 refuses what it would drop, too.
-                if group in taken:
-                    raise EvaluationError(_MANY_TO_ONE)
-                taken.add(group)
-            value = result(partner[2], item[2]) if swapped else result(item[2], partner[2])
-            if value is None:
-                continue
-            name, labels = combined(item, partner, group)
-            if grouped:
-                if (name, labels) in taken:
-                    raise EvaluationError(_NOT_UNIQUE)
-                taken.add((name, labels))
-            found.append((name, labels, value))
-        return found
-
-    return joined
-
-
-_MANY_TO_ONE = (
-    "multiple matches for labels: many-to-one matching must be explicit (group_left/group_right)"
-)
-_NOT_UNIQUE = "multiple matches for labels: grouping labels must ensure unique matches"
-
-
-def _combination(node: Binary) -> Callable[[float, float], float | None]:
-    """Return the value of a matched pair, or None where a comparison filters it out."""
-    test = _COMPARISONS.get(node.operator)
-    if test is None:
-        return _ARITHMETIC[node.operator]
-    if node.returns_bool:
-        return _as_number(test)
-    return lambda left, right: left if test(left, right) else None
-
-
-def _result_labels(
-    node: Binary,
-) -> Callable[[VectorItem, VectorItem, Labels], tuple[str, Labels]]:
-    """Return name and labels of a matched pair's result."""
-    matching = node.matching
-    drops_name = node.operator not in COMPARISONS or node.returns_bool
-    names_result = METRIC_NAME in matching.labels
-    if not matching.many:
-        keeps_name = not drops_name and names_result is matching.on
-
-        def one_to_one(item: VectorItem, _: VectorItem, group: Labels) -> tuple[str, Labels]:
-            labels = group[1:] if matching.on and names_result else group
-            return item[0] if keeps_name else "", labels
-
-        return one_to_one
-    include = frozenset(matching.include)
-
-    def many_to_one(item: VectorItem, partner: VectorItem, _: Labels) -> tuple[str, Labels]:
-        name = partner[0] if METRIC_NAME in include else item[0]
-        labels = item[1]
-        if include:
-            taken = [pair for pair in partner[1] if pair[0] in include]
-            labels = tuple(sorted([*(p for p in labels if p[0] not in include), *taken]))
-        return "" if drops_name else name, labels
-
-    return many_to_one
-
-
-def _shown(name: str, labels: Labels) -> str:
-    """Return a series as Prometheus's messages have it."""
-    pairs = ((METRIC_NAME, name), *labels) if name else labels
-    return "{" + ", ".join(f"{key}={quoted(value)}" for key, value in pairs) + "}"

@@ -314,6 +314,23 @@ def test_an_ambiguous_match_is_an_error(text: str, message: str) -> None:
         vector(text, store)
 
 
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("up * on() group_right(__name__) disk_info", "up"),
+        ("up >= on() group_right(__name__) disk_info", "up"),
+        ("up >= on() group_right() disk_info", "disk_info"),
+        ("up >= bool on() group_right(__name__) disk_info", ""),
+        ("up * on() group_right() disk_info", ""),
+        ("up >= on(__name__) up", "up"),
+        ("up * on(__name__) up", ""),
+    ],
+)
+def test_a_name_that_is_asked_for_is_kept(text: str, name: str) -> None:
+    """An operation drops the name first and takes over labels then, `__name__` among them."""
+    assert [item.name for item in vector(text)] == [name]
+
+
 @pytest.mark.parametrize("text", ["none * on() limit_celsius", "limit_celsius * on() none"])
 def test_an_empty_side_hides_duplicates(text: str) -> None:
     """As in Prometheus: nothing to match, nothing to complain about."""
