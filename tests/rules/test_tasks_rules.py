@@ -348,7 +348,7 @@ def test_a_program_at_a_controller_is_the_hosts_matter() -> None:
     labels = (("controller", "megaraid"), ("pid", "4712"), ("program", "storcli"))
     alert = program.say("iowarden_probe_program_stuck_seconds", (labels, 0.0))["ProbeProgramStuck"]
     assert subject(None, Devices(), alert.labels).key == ""
-    assert alert.annotation("summary").endswith("has hung in the kernel for 0s")
+    assert alert.annotation("summary").endswith("has hung in the kernel for 0s, at megaraid")
     assert "/sys/block" not in alert.annotation("advice")
     assert "a disk or controller (megaraid)" in alert.annotation("description")
 
