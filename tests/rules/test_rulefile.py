@@ -192,7 +192,16 @@ def test_anchors_cannot_multiply_rules() -> None:
     rules = ", ".join(f"{{record: a{number}, expr: up}}" for number in range(200))
     groups = ", ".join(f"{{name: g{number}, rules: *r}}" for number in range(100))
     text = f"groups: [{{name: g, rules: &r [{rules}]}}, {groups}]"
-    assert any("more than 10000 rules" in error for error in errors(text))
+    told = errors(text)
+    assert len(told) == 200  # and no more is read
+    assert all("duplicate rule; remove one of the two" in error for error in told)
+
+
+def test_more_than_ten_thousand_rules_are_refused() -> None:
+    """Of one file, however different they are."""
+    rules = "".join(f"  - {{record: a{number}, expr: up}}\n" for number in range(10_001))
+    (error,) = errors(f"groups:\n- name: g\n  rules:\n{rules}")
+    assert error == "'x.yaml':10004:5: more than 10000 rules; split the file"
 
 
 YAML = st.sampled_from(
