@@ -112,7 +112,7 @@ def _gauge(rng: random.Random) -> tuple[str, ...]:
             case chance if chance < 0.045:
                 values.append("stale")
             case chance if chance < 0.06 and odd:
-                values.append(rng.choice(["NaN", "NaN", "Inf", "-Inf", "-0", "1e100"]))
+                values.append(rng.choice(["NaN", "NaN", "Inf", "-Inf", "-0", "1e6"]))
             case chance if chance < 0.3:
                 values.append(values[-1])
             case _:
@@ -557,7 +557,11 @@ LABEL = re.compile(r"(\w+)=(\"(?:[^\"\\]|\\.)*\")")
 
 
 def there(queries: Sequence[Query], series: Sequence[Series], program: str) -> list[Answer]:
-    """Return what promtool says: each query fails, and the failure tells what it got."""
+    """Return what promtool says: each query fails, and the failure tells what it got.
+
+    It loads samples up to the time of a query, so the first one is late: `@` looks ahead.
+    """
+    queries = [Query("time()", round(SAMPLES * INTERVAL_SECONDS)), *queries]
     with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
         file.write(unit_tests(queries, series))
         file.flush()
@@ -568,7 +572,7 @@ def there(queries: Sequence[Query], series: Sequence[Series], program: str) -> l
     said = [unquote(failure["text"]) for failure in failures]
     if said != [one.text for one in queries]:
         raise RuntimeError(f"expected an answer to each query, got {done.stdout}{done.stderr}")
-    return [_read(failure["error"], failure["got"]) for failure in failures]
+    return [_read(failure["error"], failure["got"]) for failure in failures[1:]]
 
 
 def _read(error: str | None, got: str | None) -> Answer:
@@ -625,6 +629,16 @@ KNOWN = (
                 _close(value, one.there[key]) or math.isnan(value)
                 for key, value in one.here.items()
             )
+        ),
+    ),
+    Known(
+        "predict_linear of a range with @ depends on each step's time in 3.x, which counts it among"
+        " AtModifierUnsafeFunctions; in a subquery 2.42 repeats what it was at the first step",
+        lambda one: (
+            bool(re.search(r"predict_linear\([^()]*@.*\[\w+:\w*\]", one.query.text))
+            and isinstance(one.here, dict)
+            and isinstance(one.there, dict)
+            and one.here.keys() == one.there.keys()
         ),
     ),
     Known(
