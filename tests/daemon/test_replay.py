@@ -5,10 +5,12 @@ from __future__ import annotations
 import email
 import email.policy
 import json
+import re
 import shutil
 from typing import TYPE_CHECKING
 
 import pytest
+from support.incidents import r0
 from support.recordings import (
     FIXTURES,
     STALL,
@@ -53,6 +55,66 @@ def test_the_write_stall_of_the_corpus_is_one_incident(tmp_path: Path, capsys: C
         "  - {at: 12m30s, subject: ALL CLEAR}\n"
     )
     status = main(["replay", stall, "--expect", str(expected)])
+    assert status == 0, capsys.readouterr().out
+
+
+GOLDEN = """
+groups:
+  - name: golden
+    interval: 1s
+    rules:
+      - alert: Queued
+        expr: iowarden_writeback_queued_bytes == 3237432 * 1024
+      - alert: Threshold
+        expr: iowarden_writeback_threshold_bytes == 3269816 * 1024
+      - alert: Fraction
+        expr: >-
+          round(iowarden_writeback_queued_bytes / iowarden_writeback_threshold_bytes, 0.0001)
+          == 0.9901
+      - alert: Drain
+        expr: abs(iowarden_writeback_drain_seconds - 42.3) < 0.06
+"""
+R0 = r"""
+least: info
+alerts:
+  - {at: 0s, alert: DirtyRatioLarge, severity: info, text: is 40 %}
+  - {at: 0s, alert: Queued, state: firing}
+  - {at: 0s, alert: Threshold, state: firing}
+  - {at: 0s, alert: Fraction, state: firing}
+  - {at: 10s, alert: WriteThrottle, severity: info, state: firing}
+  - {at: 10s, alert: Drain, state: firing}
+  - {at: 30s, alert: DirtyLimitTooLarge, severity: info, text: sda\+sdb would need 42.76s}
+  - {at: 1m, alert: Drain, state: resolved}
+  - {at: 1m6s, alert: WriteStall, severity: warning, state: firing}
+  - {at: 1m9s, alert: DeviceStall, severity: warning, text: 4 requests in flight}
+  - {at: 1m9s, alert: WriteLull, severity: warning, text: next to nothing written for 10s}
+  - {at: 1m23s, alert: Queued, state: resolved}
+  - {at: 1m23s, alert: Fraction, state: resolved}
+  - {at: 1m51s, alert: WriteLull, state: resolved}
+  - {at: 2m21s, alert: DeviceStall, state: resolved}
+  - {at: 2m24s, alert: WriteStall, state: resolved}
+  - {at: 2m29s, alert: WriteThrottle, state: resolved}
+incidents:
+  - {at: 1m6s, severity: warning, state: opened}
+  - {at: 1m9s, severity: warning, state: folded}
+mails:
+  - at: 2m6s
+    subject: 'sda: is over; was: writers stalled'
+    text: ['serial R0-da', 'writeback_threshold_bytes  3.1 GiB', 'mdadm /dev/mdN --fail']
+  - {at: 12m23s, subject: 'sda: ALL CLEAR'}
+"""
+
+
+def test_the_incident_of_the_database_server_is_one_with_its_golden_numbers(
+    tmp_path: Path, capsys: Captured
+) -> None:
+    """R0 by hand: 3.2 GB queued, 99 % of the limit, 42.3 s to drain, then one disk of two hangs."""
+    rules, expected = tmp_path / "golden.yaml", tmp_path / "expected.yaml"
+    quiet = "labels: {severity: info}"
+    rules.write_text(re.sub(r"(- alert: \w+)", rf"\1\n        {quiet}", GOLDEN))
+    expected.write_text(R0)
+    recording = r0(tmp_path / "r0")
+    status = main(["replay", recording, "--rules", str(rules), "--expect", str(expected)])
     assert status == 0, capsys.readouterr().out
 
 

@@ -1,4 +1,4 @@
-"""Incidents R1, R2 and R4 as recordings, made of the numbers in which they were told.
+"""Incidents R0, R1, R2 and R4 as recordings, made of the numbers in which they were told.
 
 What was not told (counts of requests, sizes of memory) is chosen to agree with what was.
 """
@@ -206,6 +206,97 @@ class Story:
     def record(self, directory: Path) -> str:
         """Write all of it as a recording and return its path."""
         return write_recording(directory, self.frames)
+
+
+R0_ROWS = [(0, 4)] * 19 + [(8, 3), (0, 4), (1928, 5)]
+"""R0, the seconds of the lull: KiB written, tasks blocked."""
+R0_DIRTY_KIB, R0_WRITEBACK_KIB = 6_640, 3_230_792
+R0_BYTES_PER_SECOND = 78.3 * MB
+"""Of each half of the mirror, while it works."""
+
+
+def r0(directory: Path) -> str:
+    """A database server of 2.6.18 with 3.2 GB under write-back on a mirror whose one disk dies.
+
+    A minute of writing at the disks' speed, the 22 seconds of the lull, the rest of the backlog,
+    and a quarter of an hour of peace.
+    """
+    # From the incident's own meminfo; the limit of that kernel follows from these.
+    memory = {
+        "MemTotal": 8_174_540,
+        "MemFree": 62_076,
+        "Buffers": 21_724,
+        "Cached": 6_158_912,
+        "Active": 1_126_936,
+        "Inactive": 6_101_688,
+        "SwapTotal": 16_771_840,
+        "SwapFree": 16_766_644,
+        "AnonPages": 1_047_724,
+        "Mapped": 65_736,
+    }
+    machine: Files = {
+        "/proc/sys/vm/dirty_ratio": "40\n",
+        "/proc/sys/vm/dirty_background_ratio": "10\n",
+        "/proc/sys/vm/dirty_expire_centisecs": "3000\n",
+        "/proc/sys/vm/dirty_writeback_centisecs": "500\n",
+        "/proc/sys/vm/laptop_mode": "0\n",
+        "/proc/sys/vm/swappiness": "60\n",
+        "/proc/sys/kernel/osrelease": "2.6.18-6-amd64\n",
+        "/sys/block/md0/size": "1953525168\n",
+        "/sys/block/md0/md/level": "raid1\n",
+        "/sys/block/md0/md/raid_disks": "2\n",
+        "/sys/block/md0/md/degraded": "0\n",
+        "/sys/block/md0/md/array_state": "active\n",
+        "/sys/block/md0/md/sync_action": "idle\n",
+        "/proc/mdstat": (
+            "Personalities : [raid1]\nmd0 : active raid1 sdb1[1] sda1[0]\n"
+            "      976762496 blocks [2/2] [UU]\n\nunused devices: <none>\n"
+        ),
+    }
+    for name in ("sda", "sdb"):
+        base = f"/sys/block/{name}"
+        machine |= {
+            f"/sys/block/md0/slaves/{name}": None,
+            f"{base}/slaves": None,
+            f"{base}/holders/md0": None,
+            f"{base}/size": "1953525168\n",
+            f"{base}/device/timeout": "30\n",
+            f"{base}/device/vendor": "Hitachi\n",
+            f"{base}/device/vpd_pg80": b"\0\x80\0\5R0-" + name[1:].encode(),
+        }
+    seconds: list[tuple[float, float, int, int, int, int]] = []
+    working = R0_BYTES_PER_SECOND
+    seconds += [(working, working, 4, 4, 5, R0_WRITEBACK_KIB)] * 60
+    seconds += [(kib * KIB, 0, 4, 0, blocked, R0_WRITEBACK_KIB) for kib, blocked in R0_ROWS]
+    left = R0_WRITEBACK_KIB
+    while left > 0:
+        seconds.append((working, working, 4, 4, 2, left))
+        left -= int(working) // KIB
+    seconds += [(0, 0, 0, 0, 0, 0)] * 900
+    written, frames = [0.0, 0.0], []
+    for second, (first, other, at_first, at_other, blocked, writeback) in enumerate(seconds):
+        disks = ""
+        for number, (done, flying) in enumerate(((first, at_first), (other, at_other))):
+            written[number] += done
+            sectors, count = int(written[number]) // 512, -(-int(written[number]) // 131_072)
+            minor, name = 16 * number, "ab"[number]
+            disks += f"8 {minor} sd{name} 0 0 0 0 {count} 0 {sectors} 0 {flying} 0 0\n"
+            disks += f"8 {minor + 1} sd{name}1 0 0 {count} {sectors}\n"
+        own = memory | {"Dirty": R0_DIRTY_KIB if writeback else 0, "Writeback": writeback}
+        files: Files = {
+            "/proc/diskstats": disks + "9 0 md0 0 0 0 0 0 0 0 0 0 0 0\n",
+            "/proc/meminfo": "".join(f"{name}: {kib} kB\n" for name, kib in own.items()),
+            "/proc/vmstat": (
+                f"nr_dirty {own['Dirty'] // 4}\nnr_writeback {writeback // 4}\nnr_unstable 0\n"
+                "pgpgin 0\npgpgout 0\npswpin 0\npswpout 0\npgmajfault 0\nallocstall 0\n"
+            ),
+            "/proc/stat": (
+                "cpu  1 0 1 1 1 0 0 0\nintr 0\nctxt 0\nbtime 1199990000\nprocesses 1\n"
+                f"procs_running 1\nprocs_blocked {blocked}\n"
+            ),
+        }
+        frames.append((UPTIME + second, {**({} if second else machine), **files}))
+    return write_recording(directory, frames)
 
 
 PARALLEL_READERS = Load(640, 40.96 * MB, 0, 0, 1.0, 5, 5 / 640)
