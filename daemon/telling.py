@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from iowarden.daemon.probe.protocol import Stuck
     from iowarden.rules import devices
 
+_NO_NEWS = frozenset({incidents.Change.CLOSED, incidents.Change.LIFTED})
+"""Nothing got worse by these, however bad it was."""
 MOST_EVENTS = 1000
 """Kept for 'iowarden events'; the journal has them all."""
 
@@ -133,7 +135,7 @@ class Telling:
         incident = event.incident
         self.send(
             _INCIDENT[event.change],
-            PRIORITY[incident.severity],
+            5 if event.change in _NO_NEWS else PRIORITY[incident.severity],
             f"incident {incident.identifier} ({incident.object}): {event.change}",
             IOWARDEN_INCIDENT=incident.identifier,
             IOWARDEN_SEVERITY=incident.severity.name.lower(),

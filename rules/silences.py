@@ -35,7 +35,7 @@ MOST_PATTERN_CHARACTERS = 10_000
 """Of all regular expressions: they are read anew with each change, and the loop waits for that."""
 LONGEST_SECONDS = 365 * 86_400.0
 KEPT_SECONDS = 86_400.0
-"""What has ended is listed for so long."""
+"""What has ended is forgotten after so long."""
 MOST_REMEMBERED = 10_000
 """Alerts whose silences are remembered; more labels than that are not looked up twice."""
 
@@ -400,5 +400,5 @@ def _predicate(matcher: Matcher) -> Callable[[str], bool]:
         message = f"matcher of '{label}': expected a regular expression of RE2: {error}"
         raise ValueError(message) from error
     if operator == "=~":
-        return lambda value: pattern.fullmatch(value) is not None
-    return lambda value: pattern.fullmatch(value) is None
+        return pattern.matches
+    return lambda value: not pattern.matches(value)
