@@ -599,6 +599,10 @@ def _close(left: float, right: float) -> bool:
     )
 
 
+def _ordered(answer: dict[Row, float]) -> list[float]:
+    return sorted(answer.values(), key=lambda value: (math.isnan(value), value))
+
+
 @dataclass(frozen=True)
 class Known:
     """A difference between the versions, and how it is told."""
@@ -615,7 +619,7 @@ KNOWN = (
             and isinstance(one.here, dict)
             and isinstance(one.there, dict)
             and len(one.here) == len(one.there)
-            and all(map(_close, sorted(one.here.values()), sorted(one.there.values())))
+            and all(map(_close, _ordered(one.here), _ordered(one.there)))
         ),
     ),
     Known(
