@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from iowarden.daemon import codec, console, control
 from iowarden.daemon.rule_files import SHIPPED, load_files, load_rules, read_text
 from iowarden.daemon.status import AlertLine, Status
-from iowarden.rules import unit_tests
 from iowarden.rules.overrides import severity
 from iowarden.rules.rulefile import Rule, RuleFileError
 
@@ -84,6 +83,9 @@ def _test(arguments: argparse.Namespace) -> int:
 
 def _failures(path: Path) -> Sequence[str]:
     """Return what of a file of unit tests failed."""
+    # Only here: it is a megabyte that the service has no use for.
+    from iowarden.rules import unit_tests  # noqa: PLC0415
+
     try:
         tests = unit_tests.parse_unit_tests(read_text(path), str(path))
         files: list[Path] = []
