@@ -21,7 +21,7 @@ from iowarden.rules.promql.evaluator import (
     EvaluationError,
     compile_expression,
 )
-from iowarden.rules.promql.store import Store
+from iowarden.rules.promql.store import LOOKBACK_SECONDS, Store
 from iowarden.rules.rulefile import RecordingRule, Rule, RuleGroup
 from iowarden.rules.signals import table as signals
 from iowarden.rules.signals.writeback import GAP_SECONDS
@@ -157,6 +157,8 @@ class Engine:
         self._chunks: dict[str, Chunk] = {}
         self._published: dict[str, Sequence[Sample]] = {}
         self._store = Store()
+        self._kept_since: dict[str, float] = {}
+        """When the store began to keep what rules ask for; '' is for those that ask for any."""
         self._live: dict[str, set[tuple[str, Labels]]] = {}
         self._refreshed = now
         self._alerts: dict[int, life.Alerts] = {}
@@ -206,7 +208,14 @@ class Engine:
                 retention[name] = max(seconds, retention.get(name, 0.0))
         self._wanted = frozenset(wanted)
         # What was seen stays: a reload must not make the last hour unknown.
+        kept_since = {}
+        for name, seconds in {**retention, "": any_seconds}.items():
+            had = self._store.retention_seconds(name)
+            since = self._kept_since.get(name, self._kept_since.get("", now)) if had else now
+            kept_since[name] = since if seconds <= had else max(since, now - had)
+        self._kept_since = kept_since
         self._store.retain(retention, any_seconds)
+        self._windows = [self._windows_of(rule.expression) for rule in self._rules]
         for key in [key for key in self._live if key.startswith("rule_")]:  # other rules from now
             for metric, labels in self._live.pop(key):
                 self._store.mark_stale(metric, labels, now)
@@ -632,7 +641,12 @@ class Engine:
                 continue
             reason = self._out_of_sight(self._rule_sources[index], key)
             if not reason:
-                continue
+                since, reason = self._unseen(index, alert, now)
+                if not reason:
+                    continue
+                if now - since <= HELD_PERIODS * REFRESH_SECONDS:
+                    gone[key] = alert
+                    continue
             after = life.silence(alert, reason, now)
             if (
                 after.unknown_seconds is not None
@@ -646,6 +660,37 @@ class Engine:
                 changes.append(life.Transition(after, alert.state))
             gone[key] = after
         return gone, changes
+
+    def _unseen(self, index: int, alert: life.Alert, now: float) -> tuple[float, str]:
+        """Return since when and why a rule sees less than when the alert began, or ''.
+
+        What it compares was forgotten with a restart: that it finds nothing says nothing.
+        """
+        for name, seconds in self._windows[index].items():
+            since = self._kept_since[name]
+            if alert.active_seconds < since and now - since < seconds:
+                return since, (
+                    f"its rule looks back {seconds:.0f} s,"
+                    f" and '{name or 'what it reads'}' was seen for {now - since:.0f} s"
+                )
+        return now, ""
+
+    def _windows_of(self, expression: evaluator.Expression) -> dict[str, float]:
+        """Return how far an expression looks back, behind recording rules, by metric."""
+        windows: dict[str, float] = {}
+        todo, seen = [expression], set[str]()
+        while todo:
+            one = todo.pop()
+            for name, seconds in (*one.retention_seconds.items(), ("", one.any_retention_seconds)):
+                if seconds:
+                    windows[name] = max(seconds - LOOKBACK_SECONDS, windows.get(name, 0.0))
+            todo += [
+                rule.expression
+                for rule in self._rules
+                if isinstance(rule, RecordingRule) and rule.record in one.names - seen
+            ]
+            seen |= one.names
+        return windows
 
     def _out_of_sight(self, sources: Iterable[str], labels: Labels) -> str:
         """Return why nobody can say how the object of these labels is, or ''."""

@@ -114,6 +114,85 @@ def test_other_rules_find_the_history_of_those_before(tmp_path: Path) -> None:
     assert machine.firing() == {"A0"}
 
 
+LONG = "count_over_time(iowarden_memory_dirty_bytes[2m]) >= 100"
+RECORDED = (
+    "groups: [{name: g, interval: 1s, rules: [{record: seen,"
+    " expr: 'count_over_time(iowarden_memory_dirty_bytes[2m])'}, {alert: A0, expr: 'seen >= 100',"
+    " labels: {severity: warning}}]}]"
+)
+
+
+@pytest.mark.parametrize("groups", [rules(LONG), parse_rule_file(RECORDED, "t")])
+def test_a_restart_resolves_nothing_that_it_cannot_see(
+    groups: tuple[RuleGroup, ...], tmp_path: Path
+) -> None:
+    """A rule over two minutes finds nothing after one: its alert stays, is unknown, fires again."""
+    machine = Memory(tmp_path)
+    machine.engine.load(groups, machine.now, 15.0)
+    for _ in range(150):
+        machine.second(KIB)
+    assert machine.firing() == {"A0"}
+    before = machine.engine.alerts()
+    machine.engine = Engine(groups, [MEMINFO], machine.now)
+    machine.engine.restore(before)
+    states = []
+    for _ in range(110):
+        machine.second(KIB)
+        states += [alert.state.value for alert in machine.engine.alerts() if alert.name == "A0"]
+    assert list(dict.fromkeys(states)) == ["firing", "unknown"]
+    assert states.index("unknown") == 45
+    assert states.count("unknown") == 99 - 45
+    assert machine.firing() == {"A0"}
+
+
+def test_what_cleared_while_nobody_looked_resolves_once_all_is_seen(tmp_path: Path) -> None:
+    """The alert is unknown for the two minutes that its rule looks back, and over after them."""
+    text = "max_over_time(iowarden_memory_dirty_bytes[2m]) > 1e9"
+    machine = Memory(tmp_path, text)
+    machine.second(2_000_000 * KIB)
+    assert machine.firing() == {"A0"}
+    before = machine.engine.alerts()
+    machine.now += 60.0
+    machine.engine = Engine(rules(text), [MEMINFO], machine.now)
+    machine.engine.restore(before)
+    for _ in range(119):
+        machine.second(KIB)
+    (alert,) = machine.engine.alerts()
+    assert alert.state.value == "unknown"
+    assert "its rule looks back 120 s, and 'iowarden_memory_dirty_bytes'" in alert.unknown_reason
+    machine.second(KIB)
+    assert [alert.state.value for alert in machine.engine.alerts()] == ["resolved"]
+
+
+def test_what_began_since_the_start_ends_as_soon_as_it_is_over(tmp_path: Path) -> None:
+    """Young history is no reason to doubt an end, where the beginning was seen with less of it."""
+    machine = Memory(tmp_path, "deriv(iowarden_memory_dirty_bytes[1h]) > 1e6")
+    machine.second(KIB)
+    machine.second(2_000_000 * KIB)
+    assert machine.firing() == {"A0"}
+    for _ in range(60):
+        machine.second(KIB)
+    assert [alert.state.value for alert in machine.engine.alerts()] == ["resolved"]
+
+
+def test_a_longer_range_begins_with_what_the_shorter_one_kept(tmp_path: Path) -> None:
+    """A minute and the look-back are there when a rule is edited to look at twenty minutes."""
+    machine = Memory(tmp_path, "count_over_time(iowarden_memory_dirty_bytes[1m]) >= 60")
+    for _ in range(1000):
+        machine.second(KIB)
+    assert machine.firing() == {"A0"}
+    longer = "count_over_time(iowarden_memory_dirty_bytes[20m]) > 600"
+    machine.engine.load(rules(longer), machine.now, 15.0)
+    machine.second(KIB)
+    (alert,) = machine.engine.alerts()
+    assert alert.unknown_reason == (
+        "its rule looks back 1200 s, and 'iowarden_memory_dirty_bytes' was seen for 361 s"
+    )
+    for _ in range(240):
+        machine.second(KIB)
+    assert machine.firing() == {"A0"}
+
+
 def test_what_a_reloaded_rule_recorded_ends_with_it(tmp_path: Path) -> None:
     """A recording rule that is gone leaves no series behind that says the same for ever."""
     recording = parse_rule_file(
