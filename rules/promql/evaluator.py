@@ -665,10 +665,10 @@ def _clamped(node: Call) -> _VectorFunction:
     vector, mixed = _vector(node.arguments[0]), _mixes_names(node.arguments[0])
 
     def clamped(run: _Run, at: float) -> Vector:
-        bottom, top = low(run, at), high(run, at)
-        if bottom > top:
+        bottom, top, items = low(run, at), high(run, at), vector(run, at)
+        if bottom > top:  # whatever is wrong with the vector is told all the same
             return []
-        result = [("", labels, clamp(value, bottom, top)) for _, labels, value in vector(run, at)]
+        result = [("", labels, clamp(value, bottom, top)) for _, labels, value in items]
         return distinct(result) if mixed else result
 
     return clamped

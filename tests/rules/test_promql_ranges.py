@@ -598,3 +598,11 @@ def test_any_prediction_has_an_answer(values: list[float], ahead: float, at: flo
     number = f"({ahead!r})".replace("nan", "NaN").replace("inf", "Inf")
     got = value(f"predict_linear(x[1h] @ 600, {number})", store, at)
     assert isinstance(got, float)
+
+
+def test_bounds_that_cross_hide_no_error() -> None:
+    """clamp with a minimum above its maximum is empty, but what is in it must be possible."""
+    store = recorded({("a", SDA): [1.0], ("a", SDB): [1.0]})
+    assert vector("clamp(a, 2, 1)", store, 0.0) == []
+    with pytest.raises(EvaluationError, match="many-to-many"):
+        vector("clamp(a + on () a, 2, 1)", store, 0.0)
