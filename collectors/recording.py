@@ -8,8 +8,9 @@ empty directory. 'gone': paths that vanished, one a line. 'clock': 'monotonic_se
 
 What is told in no file has a name that no machine has: in a mount point that was asked how full it
 is, 'root/.../.statvfs'; 'root/.probe/<verb> <arguments>' (their '/' as '!') what the probe
-answered; 'root/.uevents', of this frame alone, what the kernel announced: '<action> <device>
-<diskseq or ->' a line.
+answered. Of this frame alone: 'root/.uevents', what the kernel announced ('<action> <device>
+<diskseq or ->' a line), and 'root/.read', the sources that then read something new, a name a line:
+a replay reads them then, and the others as they are due.
 
 It is a directory of texts, or an archive of one ('.tar.xz', '.tar.gz') with the frames in order.
 Both may be written by hand, as by this, of a disk that hangs in its second frame:
@@ -56,6 +57,7 @@ _HEADER = "recording.json"
 _CLOCK = "clock"
 _GONE = "gone"
 _UEVENTS = "/.uevents"
+_READ = "/.read"
 LIMIT_FRAME_BYTES = 64 * 1024 * 1024
 LIMIT_MACHINE_BYTES = 256 * 1024 * 1024
 """Of all texts that are there at one time; 480 disks have 6 MB."""
@@ -90,6 +92,8 @@ class Step:
     gone: Sequence[str] = ()
     uevents: str = ""
     """What the kernel announced since the frame before."""
+    read: Sequence[str] = ()
+    """The sources that have read something new since then."""
 
 
 class Changes:
@@ -101,6 +105,7 @@ class Changes:
         self._seen: dict[str, dict[str, bytes | None]] = {}
         self._told: dict[str, bytes | None] = {}
         self._touched: set[str] = set()
+        self._read: set[str] = set()
 
     def take(self, source: str, seen: Mapping[str, bytes]) -> None:
         """Take all that one run of a source has read, as Root tells it to `seen`.
@@ -110,8 +115,11 @@ class Changes:
         """
         before = self._seen.pop(source, {})
         after = _tree(seen)
-        # Most say the same as before: the texts that are kept already do.
-        self._seen[source] = after = before if after == before else after
+        if after == before:
+            after = before  # else each text would be in memory twice
+        else:
+            self._read.add(source)
+        self._seen[source] = after
         told = self._told
         self._touched |= before.keys() - after.keys()
         self._touched.update(p for p, c in after.items() if p not in told or told[p] != c)
@@ -136,7 +144,8 @@ class Changes:
                     gone.append(path)
             files[path] = told[path] = content
         self._touched.clear()
-        return Step(frame, files, gone, uevents)
+        read, self._read = sorted(self._read), set()
+        return Step(frame, files, gone, uevents, read)
 
 
 def _tree(seen: Mapping[str, bytes]) -> dict[str, bytes | None]:
@@ -268,6 +277,8 @@ def _add(sink: _Sink, step: Step, frame: Frame) -> None:
         sink.add(f"{base}/root{path}", content)
     if step.uevents:
         sink.add(f"{base}/root{_UEVENTS}", step.uevents.encode())
+    if step.read:
+        sink.add(f"{base}/root{_READ}", "".join(f"{name}\n" for name in step.read).encode())
     if step.gone:
         sink.add(f"{base}/{_GONE}", os.fsencode("\n".join(sorted(step.gone)) + "\n"))
     text = (
@@ -387,9 +398,16 @@ def _step(path: str, number: str, parts: dict[str, bytes | None]) -> Step:
     for name in files:
         if {"", ".", ".."} & set(name[1:].split("/")) or "\0" in name:
             raise RecordingError(f"'{place}': expected paths without '..', got '{name[:200]}'")
-    uevents = (files.pop(_UEVENTS, None) or b"").decode(errors="backslashreplace")
-    vanished = _parse_gone(f"{place}/{_GONE}", gone or b"")
-    return Step(frame, files, [os.fsdecode(line) for line in vanished], uevents)
+    return _step_of(frame, files, _parse_gone(f"{place}/{_GONE}", gone or b""))
+
+
+def _step_of(frame: Frame, files: dict[str, bytes | None], gone: Sequence[bytes]) -> Step:
+    """Return a step, with what is of this frame alone apart from what stays."""
+    uevents, read = (
+        (files.pop(name, None) or b"").decode(errors="backslashreplace")
+        for name in (_UEVENTS, _READ)
+    )
+    return Step(frame, files, [os.fsdecode(line) for line in gone], uevents, read.split())
 
 
 class PlayedRoot(Root):
@@ -740,9 +758,7 @@ def _read_step(directory: str, number: int) -> Step | None:
             content = _read_file(entry.path, left)
             left -= len(content)
             files[name] = content
-    uevents = (files.pop(_UEVENTS, None) or b"").decode(errors="backslashreplace")
-    gone = [os.fsdecode(line) for line in _read_gone(place)]
-    return Step(frame, files, gone, uevents)
+    return _step_of(frame, files, _read_gone(place))
 
 
 def _entries(directory: bytes) -> list[os.DirEntry[bytes]]:

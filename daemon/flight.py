@@ -38,7 +38,7 @@ _LEVEL = 1
 _ENTRY_BYTES = 200
 """What Python needs for a path and a text beside their characters."""
 _DRAFT = f".draft{SUFFIX}"
-_HEAD = struct.Struct("<ddIII")
+_HEAD = struct.Struct("<ddIIII")
 _SIZES = struct.Struct("<Ii")
 
 
@@ -68,7 +68,7 @@ class Snapshot:
                     continue
                 first = False
                 _apply(machine, step)
-                yield Step(step.frame, machine, (), step.uevents)
+                yield Step(step.frame, machine, (), step.uevents, step.read)
 
 
 class Flight:
@@ -230,6 +230,7 @@ def _packed(step: Step) -> bytes:
     frame = step.frame
     gone = os.fsencode("\n".join(step.gone))
     uevents = step.uevents.encode()
+    read = " ".join(step.read).encode()
     parts = [
         _HEAD.pack(
             frame.monotonic_seconds,
@@ -237,9 +238,11 @@ def _packed(step: Step) -> bytes:
             len(step.files),
             len(gone),
             len(uevents),
+            len(read),
         ),
         gone,
         uevents,
+        read,
     ]
     for path, content in step.files.items():
         name = os.fsencode(path)
@@ -261,12 +264,13 @@ def _unpacked(block: bytes) -> Iterator[Step]:
         return data[at - count : at]
 
     while at < len(data):
-        monotonic, realtime, files, gone_bytes, uevents_bytes = _HEAD.unpack(take(_HEAD.size))
-        gone, uevents = take(gone_bytes), take(uevents_bytes).decode()
+        monotonic, realtime, files, *sizes = _HEAD.unpack(take(_HEAD.size))
+        gone, uevents, read = (take(size) for size in sizes)
         contents: dict[str, bytes | None] = {}
         for _ in range(files):
             name_bytes, content_bytes = _SIZES.unpack(take(_SIZES.size))
             path = os.fsdecode(take(name_bytes))
             contents[path] = None if content_bytes < 0 else take(content_bytes)
         vanished = os.fsdecode(gone).split("\n") if gone else ()
-        yield Step(Frame(0, monotonic, realtime), contents, vanished, uevents)
+        frame = Frame(0, monotonic, realtime)
+        yield Step(frame, contents, vanished, uevents.decode(), read.decode().split())

@@ -158,7 +158,7 @@ def replay(recording: Recording, config: Config, groups: Sequence[RuleGroup]) ->
     readers = Readers(sources, config.period_seconds, lambda: root, clock.now, events.put)
     engine = Engine(groups, readers.sources, clock.now(), config.rule_interval_seconds)
     journal_ = _Journal(clock)
-    frames = _Frames(recording, root, engine, journal_, events.put)
+    frames = _Frames(recording, root, engine, readers, journal_, events.put)
     sender = _Sender(journal_.at_seconds, events.put)
     loop = Loop(
         Parts(
@@ -194,6 +194,7 @@ class _Frames:
         recording: Recording,
         root: PlayedRoot,
         engine: Engine,
+        readers: Readers,
         journal_: _Journal,
         post: Callable[[object], object],
     ) -> None:
@@ -202,6 +203,7 @@ class _Frames:
         self._recording = recording
         self._root = root
         self._engine = engine
+        self._readers = readers
         self._journal = journal_
         self._post = post
         self._pending: set[object] = set()
@@ -226,6 +228,7 @@ class _Frames:
             self._journal.begin(step.frame)
         self.count += 1
         self._root.apply(step)
+        self._readers.ask(step.read)
         return step.frame
 
     def _look_at_pending(self) -> None:

@@ -7,6 +7,8 @@ import io
 import lzma
 import subprocess
 import tarfile
+import zlib
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -32,7 +34,6 @@ from iowarden.collectors.vocabulary import AbsentError, ParseError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 HEADER = b'{"format": "iowarden-recording", "version": 1, "page_size_bytes": 4096}'
 CLOCK = b"monotonic_seconds 600\nrealtime_seconds 1795000000\n"
@@ -217,6 +218,28 @@ def test_an_archive_of_something_else_is_refused(tmp_path: Path) -> None:
     ):
         with pytest.raises(RecordingError, match=message):
             list(steps(path))
+
+
+def test_a_machine_that_only_grows_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each frame is small, and nothing ever goes."""
+    monkeypatch.setattr(recording, "LIMIT_MACHINE_BYTES", 10_000)
+    frames = [(float(n), {f"/sys/{n % 12}": bytes(1000)}) for n in range(12)]
+    path = write_recording(tmp_path / "r", frames)
+    with pytest.raises(RecordingError, match="000010': expected at most 10000 bytes of all texts"):
+        list(steps(path))
+
+
+def test_an_archive_that_asks_for_gigabytes_to_unpack_is_refused(tmp_path: Path) -> None:
+    """The dictionary of an xz file is as large as it says; byte 16 says it, 20 to 23 are a CRC."""
+    path = Path(packed(tmp_path / "large.tar.xz", *FIRST))
+    data = bytearray(path.read_bytes())
+    data[16] = 40  # 4 GiB; xz file format, 5.3.1
+    data[20:24] = zlib.crc32(data[12:20]).to_bytes(4, "little")
+    path.write_bytes(data)
+    with pytest.raises(RecordingError, match="Memory usage limit exceeded"):
+        Recording(str(path))
 
 
 def test_an_extended_header_that_never_ends_costs_no_memory(tmp_path: Path) -> None:

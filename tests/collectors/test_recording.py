@@ -180,6 +180,7 @@ def test_only_what_changed_is_written(tmp_path: Path) -> None:
     assert contents(str(tmp_path / "r" / "000001")) == {
         "clock": b"monotonic_seconds 2.000000\nrealtime_seconds 1002.000000\n",
         "root": None,
+        "root/.read": b"meminfo\n",
         "root/proc": None,
         "root/proc/meminfo": b"two\n",
     }

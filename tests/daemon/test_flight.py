@@ -12,6 +12,7 @@ from support.smtp import DEADLINE_SECONDS, smtp_server
 
 from iowarden.collectors.recording import Changes, Frame, PlayedRoot, Recording, watched
 from iowarden.collectors.table import SOURCES, collect
+from iowarden.daemon import flight as flight_module
 from iowarden.daemon.cli import main
 from iowarden.daemon.flight import MOST_FILES, Flight, Keeper
 
@@ -91,6 +92,38 @@ def test_only_the_newest_files_stay(tmp_path: Path) -> None:
     assert names[0].startswith("20261121T000003Z")
     steps = list(iter(Recording(path).next, None))
     assert [step.frame for step in steps] == [Frame(0, 1.0, 1000.0)]
+
+
+def test_files_of_a_large_machine_are_fewer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their bytes count, too; the newest stays whatever its size."""
+    monkeypatch.setattr(flight_module, "MOST_FILES_BYTES", 100)
+    kept, said = keeper(tmp_path / "flights")
+    for number in range(2):
+        kept.save(f"20261121T{number:06d}Z-a")
+        assert said.get(timeout=DEADLINE_SECONDS) == ""
+    assert os.listdir(tmp_path / "flights") == ["20261121T000001Z-a.tar.gz"]
+
+
+def test_what_is_read_late_is_replayed_when_it_was_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Threads come back after the first frame: the disks are known in the second all the same."""
+    recording = Recording(str(FIXTURES / "hung-disk.tar.xz"))
+    flight, root = Flight(4096), PlayedRoot(4096)
+    sources = [watched(source, flight.take) for source in SOURCES]
+    for step in iter(recording.next, None):
+        root.apply(step)
+        for source in sources:
+            if not source.may_hang or step.frame.number == 1:
+                collect(source, root, lambda: 0.0)
+        flight.tick(step.frame.monotonic_seconds, step.frame.realtime_seconds)
+    said = queue.SimpleQueue[str]()
+    path = Keeper(flight, str(tmp_path / "flights"), said.put).save("20261121T000000Z-a")
+    assert said.get(timeout=DEADLINE_SECONDS) == ""
+    assert main(["replay", path]) == 0
+    assert "critical DeviceStall sdc firing" in capsys.readouterr().out
 
 
 def test_a_directory_that_cannot_be_made_is_told(tmp_path: Path) -> None:

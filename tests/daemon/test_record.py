@@ -123,7 +123,8 @@ def test_announcements_and_what_the_probe_answered_are_in_it(tmp_path: Path) -> 
     steps = list(iter(Recording(path).next, None))
     assert [step.uevents for step in steps if step.uevents] == ["add sda 12\n"]
     told = {path: text for step in steps for path, text in step.files.items()}
-    assert told["/.probe/tasks"] == answer.encode()
+    assert told["/.probe/tasks"] == steps[0].files["/.probe/tasks"] == answer.encode()
+    assert "tasks" in steps[0].read
     assert [os.path.basename(p) for p in told if p.startswith("/proc/stat")] == ["stat"]
 
 
