@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import operator
 from array import array
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NoReturn
 
@@ -26,7 +26,7 @@ from iowarden.rules.promql.ast import (
     Text,
     children,
 )
-from iowarden.rules.promql.errors import EvaluationError
+from iowarden.rules.promql.errors import EvaluationError, TooExpensiveError
 from iowarden.rules.promql.functions import (
     ELEMENTWISE,
     clamp,
@@ -69,19 +69,35 @@ The loop waits for it. A unit is a sample of a window; the others are measured i
 """
 SERIES_COST, ELEMENT_COST, STEP_COST = 15, 5, 3
 """Of finding a series, of an element in an operation, of a node in a step of a subquery."""
+GROUPED_COST, RELABELLED_COST, ROW_COST = 10, 25, 50
+"""Beside that of an element: to group it, to give it other labels, to begin a subquery's series."""
+STATE_COST = 8
+"""Of a state of a regular expression's automaton, for each value that it may match."""
+
+
+class Budget:
+    """What some evaluations may cost together, because the same loop waits for all of them."""
+
+    __slots__ = ("left",)
+
+    def __init__(self, most: int = MOST_WORK) -> None:
+        """Begin with nothing spent."""
+        self.left = most
 
 
 class _Run:
     """One evaluation: where it reads, the times that `@` names, and what it may still cost."""
 
-    __slots__ = ("end", "found", "left", "start", "step_seconds", "store")
+    __slots__ = ("end", "found", "left", "most", "start", "step_seconds", "store")
 
-    def __init__(self, store: Store, start: float, end: float, step_seconds: float) -> None:
+    def __init__(
+        self, store: Store, start: float, end: float, step_seconds: float, most: int
+    ) -> None:
         self.store = store
         self.start = start
         self.end = end
         self.step_seconds = step_seconds
-        self.left = MOST_WORK
+        self.most = self.left = most
         self.found: dict[int, _Found] = {}
         """Series by selector, found once for all the steps of a subquery."""
 
@@ -92,11 +108,19 @@ class _Run:
         """
         self.left -= cost
         if self.left < 0:
-            raise EvaluationError(
-                "too expensive: one evaluation may read "
-                f"{MOST_WORK:,} samples, or find {MOST_WORK // SERIES_COST:,} series;"
+            beside = "" if self.most >= MOST_WORK else " beside what else is asked now"
+            raise TooExpensiveError(
+                f"too expensive: one evaluation may read{beside} "
+                f"{self.most:,} samples, or find {self.most // SERIES_COST:,} series;"
                 " shorten its ranges, lengthen its steps or select less"
             )
+
+    def relabel(self, labels: Labels, characters: int) -> None:
+        """Count a label of so many characters beside others, before it is made.
+
+        Errors: EvaluationError where it is too much: each `$1$1` doubles a text.
+        """
+        self.spend(RELABELLED_COST + len(labels) + characters)
 
 
 _Found = list[tuple[str, Series]]
@@ -143,17 +167,23 @@ class Expression:
         step_seconds: float = SUBQUERY_STEP_SECONDS,
         start: float | None = None,
         end: float | None = None,
+        budget: Budget | None = None,
     ) -> list[Sample] | float:
         """Return the vector or the scalar at this time.
 
         `step_seconds` is of subqueries that say none; start and end are those of a query of many
-        times, else this one.
+        times, else this one. What it costs is taken from the budget.
         Errors: EvaluationError.
         """
         if store.overfull:
             self._check_history(store)
-        run = _Run(store, at if start is None else start, at if end is None else end, step_seconds)
-        result = self._function(run, at)
+        budget = budget or Budget()
+        first, last = at if start is None else start, at if end is None else end
+        run = _Run(store, first, last, step_seconds, min(MOST_WORK, max(0, budget.left)))
+        try:
+            result = self._function(run, at)
+        finally:
+            budget.left -= run.most - run.left
         return [Sample(*item) for item in result] if isinstance(result, list) else result
 
     def _check_history(self, store: Store) -> None:
@@ -294,20 +324,24 @@ def _operation(node: Node) -> _VectorFunction:
     _refuse(node, f"expected an instant vector, got {_told(node)}")
 
 
-def _matches(matcher: Matcher) -> Callable[[Labels], bool]:
-    """Return the test of one matcher; a label that is missing is one that is empty."""
+def _matches(matcher: Matcher) -> tuple[Callable[[Labels], bool], int]:
+    """Return the test of one matcher, and what it costs where that is much.
+
+    A label that is missing is one that is empty.
+    """
     pair = (matcher.label, matcher.value)
     name, empty = matcher.label, matches_empty(matcher)
     match matcher.operator:
         case "=" if matcher.value:
-            return lambda labels: pair in labels
+            return (lambda labels: pair in labels), 0
         case "!=" if matcher.value:
-            return lambda labels: pair not in labels
+            return (lambda labels: pair not in labels), 0
         case "=":
-            return lambda labels: all(key != name or not value for key, value in labels)
+            return (lambda labels: all(key != name or not value for key, value in labels)), 0
         case "!=":
-            return lambda labels: any(key == name and bool(value) for key, value in labels)
-    value_matches = compile_anchored(matcher.value).matches
+            return (lambda labels: any(key == name and bool(value) for key, value in labels)), 0
+    pattern = compile_anchored(matcher.value)
+    value_matches = pattern.matches
     positive = matcher.operator == "=~"
 
     def test(labels: Labels) -> bool:
@@ -316,13 +350,16 @@ def _matches(matcher: Matcher) -> Callable[[Labels], bool]:
                 return value_matches(value) is positive
         return empty
 
-    return test
+    return test, pattern.states * STATE_COST
 
 
 def _series(node: Selector) -> _SeriesFunction:
     """Return the function that finds a selector's series, with their names."""
     named = [_matches(one) for one in node.matchers if one.label == METRIC_NAME]
-    tests = [_matches(one) for one in node.matchers if one.label != METRIC_NAME]
+    tested = [_matches(one) for one in node.matchers if one.label != METRIC_NAME]
+    tests = [test for test, _ in tested]
+    cost = SERIES_COST + sum(own for _, own in tested)
+    name_cost = SERIES_COST + sum(own for _, own in named)
     matches: Callable[[Labels], bool] | None
     match tests:
         case []:
@@ -335,7 +372,7 @@ def _series(node: Selector) -> _SeriesFunction:
                 return all(test(labels) for test in tests)
 
     def name_matches(name: str) -> bool:
-        return all(test(((METRIC_NAME, name),)) for test in named)
+        return all(test(((METRIC_NAME, name),)) for test, _ in named)
 
     if node.name:
         fixed = (node.name,) if name_matches(node.name) else ()
@@ -346,10 +383,16 @@ def _series(node: Selector) -> _SeriesFunction:
             run.spend(len(found) * SERIES_COST)
             return found
         store = run.store
-        names = fixed if node.name else filter(name_matches, sorted(store.names()))
+        names: Iterable[str]
+        if node.name:
+            names = fixed
+        else:
+            known = sorted(store.names())
+            run.spend(len(known) * name_cost)
+            names = filter(name_matches, known)
         found = []
         for name in names:
-            run.spend(store.count(name) * SERIES_COST)
+            run.spend(store.count(name) * cost)
             found += [(name, series) for series in store.series(name, matches)]
         run.found[id(node)] = found
         return found
@@ -459,6 +502,7 @@ def _subquery(node: Subquery) -> _RowsFunction:
             for name, labels, value in vector(run, at):
                 row = rows.get((name, labels))
                 if row is None:
+                    run.spend(ROW_COST)
                     row = rows[name, labels] = (name, labels, array("d"), array("d"))
                 row[2].append(at)
                 row[3].append(value)
@@ -683,23 +727,33 @@ def _labelled(node: Call) -> _VectorFunction:
                 replace = label_replacer(destination, replacement, source, pattern)
             except EvaluationError as error:
                 _refuse(node, str(error))
-            return lambda run, at: replace(vector(run, at))
+            return lambda run, at: replace(vector(run, at), run.relabel)
         case "label_join", (destination, separator, *sources):
-            return lambda run, at: label_join(vector(run, at), destination, separator, sources)
+            return lambda run, at: label_join(
+                vector(run, at), destination, separator, sources, run.relabel
+            )
     _refuse(node, f"expected an instant vector, got {_told(node)}")
 
 
 def _aggregation(node: Aggregation) -> _VectorFunction:
     vector = _vector(node.expression)
     name, labels, without = node.operator, node.labels, node.without
+    cost = RELABELLED_COST if name == "count_values" else 0
+    cost += GROUPED_COST if labels or without else 0
+
+    def elements(run: _Run, at: float) -> Vector:
+        items = vector(run, at)
+        run.spend(len(items) * cost)
+        return items
+
     match node.parameter:
         case None:
-            return lambda run, at: aggregate(name, vector(run, at), None, labels, without=without)
+            return lambda run, at: aggregate(name, elements(run, at), None, labels, without=without)
         case Text(value=text):
-            return lambda run, at: aggregate(name, vector(run, at), text, labels, without=without)
+            return lambda run, at: aggregate(name, elements(run, at), text, labels, without=without)
     number = _scalar(node.parameter)
     return lambda run, at: aggregate(
-        name, vector(run, at), number(run, at), labels, without=without
+        name, elements(run, at), number(run, at), labels, without=without
     )
 
 

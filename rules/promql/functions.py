@@ -19,7 +19,9 @@ from iowarden.rules.promql.regex import RegexError, compile_anchored
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from iowarden.rules.promql.store import VectorItem
+    from iowarden.rules.promql.store import Labels, VectorItem
+
+    Count = Callable[[Labels, int], object]
 
 Vector = list["VectorItem"]
 
@@ -178,8 +180,12 @@ ELEMENTWISE: Mapping[str, Callable[[float], float]] = {
 
 def label_replacer(
     destination: str, replacement: str, source: str, pattern: str
-) -> Callable[[Vector], Vector]:
-    """Return label_replace with its texts read once; raises for those Prometheus refuses."""
+) -> Callable[[Vector, Count], Vector]:
+    """Return label_replace with its texts read once; raises for those Prometheus refuses.
+
+    `count` is told of each label before it is made: of those beside it, and of how many characters
+    it has at most. It may raise EvaluationError.
+    """
     if not _LABEL_NAME.fullmatch(destination):
         raise EvaluationError(
             f"invalid destination label name in label_replace(): {destination!r};"
@@ -192,10 +198,14 @@ def label_replacer(
             f"invalid regular expression in label_replace(): {pattern!r}; {error}"
         ) from error
 
-    def replaced(items: Vector) -> Vector:
+    references = replacement.count("$")
+
+    def replaced(items: Vector, count: Count) -> Vector:
         result: Vector = []
         for item in items:
-            match = fullmatch(_label(item, source))
+            own = _label(item, source)
+            count(item[1], len(replacement) + references * len(own))
+            match = fullmatch(own)
             if match is not None:
                 text = expand(replacement, match)
                 item = (*with_label(item, destination, text), item[2])  # noqa: PLW2901 - same one
@@ -209,10 +219,20 @@ def label_replace(
     items: Vector, destination: str, replacement: str, source: str, pattern: str
 ) -> Vector:
     """Return elements with a label set from another's text where the pattern matches all of it."""
-    return label_replacer(destination, replacement, source, pattern)(items)
+    return label_replacer(destination, replacement, source, pattern)(items, _uncounted)
 
 
-def label_join(items: Vector, destination: str, separator: str, sources: Sequence[str]) -> Vector:
+def _uncounted(_labels: Labels, _characters: int) -> None:
+    pass
+
+
+def label_join(
+    items: Vector,
+    destination: str,
+    separator: str,
+    sources: Sequence[str],
+    count: Count = _uncounted,
+) -> Vector:
     """Return elements with a label set to the texts of others, joined."""
     for kind, label in (("destination", destination), *(("source", one) for one in sources)):
         if not _LABEL_NAME.fullmatch(label):
@@ -220,17 +240,12 @@ def label_join(items: Vector, destination: str, separator: str, sources: Sequenc
                 f"invalid {kind} label name in label_join(): {label!r};"
                 " expected letters, digits and underscores"
             )
-    return distinct(
-        [
-            (
-                *with_label(
-                    item, destination, separator.join([_label(item, one) for one in sources])
-                ),
-                item[2],
-            )
-            for item in items
-        ]
-    )
+    result: Vector = []
+    for item in items:
+        texts = [_label(item, one) for one in sources]
+        count(item[1], sum(map(len, texts)) + len(separator) * len(texts))
+        result.append((*with_label(item, destination, separator.join(texts)), item[2]))
+    return distinct(result)
 
 
 def sort(items: Vector, *, descending: bool) -> Vector:

@@ -92,6 +92,8 @@ class Anchored:
     """In a time that grows no faster than the cube of the value's length."""
     fullmatch: Callable[[str], re.Match[str] | None]
     """As `re`'s, for a pattern whose groups matter; what does not match is found out as above."""
+    states: int = 0
+    """How many ways at most are followed through a value, where that is what takes the time."""
 
 
 def compile_anchored(pattern: str) -> Anchored:
@@ -100,8 +102,11 @@ def compile_anchored(pattern: str) -> Anchored:
     fullmatch = regex.fullmatch
     if piece.choices <= _FEW_CHOICES:
         return Anchored(lambda value: fullmatch(value) is not None, fullmatch)
-    matches = _Automaton(pattern, piece.tree).matches
-    return Anchored(matches, lambda value: fullmatch(value) if matches(value) else None)
+    automaton = _Automaton(pattern, piece.tree)
+    matches = automaton.matches
+    return Anchored(
+        matches, lambda value: fullmatch(value) if matches(value) else None, automaton.size
+    )
 
 
 def compile_search(pattern: str) -> re.Pattern[str]:
@@ -187,6 +192,7 @@ class _Automaton:
         self._states: list[tuple[re.Pattern[str] | None, bool, tuple[int, ...]]] = []
         self._end = self._add(None, ())
         self._start = self._build(tree, self._end)
+        self.size = len(self._states)
 
     def _add(self, atom: _Atom | None, targets: tuple[int, ...]) -> int:
         if len(self._states) >= _MAXIMUM_STATES:

@@ -12,10 +12,15 @@ from hypothesis import strategies as st
 
 from iowarden.rules.promql import evaluator
 from iowarden.rules.promql import store as store_module
+from iowarden.rules.promql.errors import TooExpensiveError
 from iowarden.rules.promql.evaluator import (
     ELEMENT_COST,
+    GROUPED_COST,
+    RELABELLED_COST,
+    ROW_COST,
     SERIES_COST,
     STEP_COST,
+    Budget,
     EvaluationError,
     PromqlError,
     Sample,
@@ -413,13 +418,32 @@ def test_an_expression_that_would_stall_the_loop_is_refused(text: str) -> None:
         ("x", 20 * SERIES_COST + 20 * ELEMENT_COST),
         ("abs(x)", 20 * SERIES_COST + 40 * ELEMENT_COST),
         ('x{device="sd1"}', 20 * SERIES_COST + 1 * ELEMENT_COST),
-        ('sum by (device) ({device=~"sd.*"})', 20 * SERIES_COST + 40 * ELEMENT_COST),
+        (
+            'sum by (device) ({device=~"sd.*"})',
+            21 * SERIES_COST + 40 * ELEMENT_COST + 20 * GROUPED_COST,
+        ),
+        (
+            'count_values("value", x)',
+            20 * SERIES_COST + 21 * ELEMENT_COST + 20 * RELABELLED_COST,
+        ),
+        # A label beside it, the text, and twice the seventy characters of all devices.
+        (
+            'label_replace(x, "l", "$1-$1", "device", "(.*)")',
+            20 * SERIES_COST + 40 * ELEMENT_COST + 20 * (RELABELLED_COST + 1 + 5) + 2 * 70,
+        ),
+        (
+            'label_join(x, "l", "-", "device", "device")',
+            20 * SERIES_COST + 40 * ELEMENT_COST + 20 * (RELABELLED_COST + 1 + 2) + 2 * 70,
+        ),
         ("sum_over_time(x[5m])", 20 * SERIES_COST + 20 * 20 + 20 * ELEMENT_COST),
         # 10 steps, and a node in each
-        ("max_over_time(x[10m:1m])", 200 * SERIES_COST + 220 * ELEMENT_COST + 10 * STEP_COST),
+        (
+            "max_over_time(x[10m:1m])",
+            200 * SERIES_COST + 220 * ELEMENT_COST + 10 * STEP_COST + 20 * ROW_COST,
+        ),
         (
             "vector(1) and on () count_over_time(vector(1)[5m:1m])",
-            8 * ELEMENT_COST + 10 * STEP_COST,
+            8 * ELEMENT_COST + 10 * STEP_COST + ROW_COST,
         ),
         ("timestamp(x)", 20 * SERIES_COST + 20 * ELEMENT_COST),
     ],
@@ -435,6 +459,55 @@ def test_every_way_to_read_is_counted(
     monkeypatch.setattr(evaluator, "MOST_WORK", cost - 1)
     with pytest.raises(EvaluationError, match="too expensive"):
         expression.evaluate(store, 585.0)
+
+
+def grown(times: int) -> str:
+    """Return an expression whose label grows tenfold so many times."""
+    text = 'label_replace(x, "l", "0123456789", "device", ".*")'
+    for _ in range(times):
+        text = f'label_replace({text}, "l", "$1$1$1$1$1$1$1$1$1$1", "l", "(.*)")'
+    return text
+
+
+def joined(times: int) -> str:
+    """Return the same with label_join."""
+    text = 'label_replace(x, "l", "0123456789", "device", ".*")'
+    for _ in range(times):
+        text = f'label_join({text}, "l", ""' + ', "l"' * 10 + ")"
+    return text
+
+
+@pytest.mark.parametrize("text", [grown(30), joined(30)])
+def test_a_label_does_not_grow_for_ever(text: str) -> None:
+    """Thirty functions would make a label of 10 to the 31 characters: memory would not do."""
+    with pytest.raises(EvaluationError, match="too expensive"):
+        vector(text, one([1.0]), 0.0)
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_a_label_that_is_made_of_others_is_made(times: int) -> None:
+    """What is long, but bounded, is the same by either way."""
+    (replaced,), (whole,) = (vector(text(times), one([1.0]), 0.0) for text in (grown, joined))
+    assert replaced == whole
+    assert len(dict(whole.labels)["l"]) == 10 ** (times + 1)
+
+
+def test_many_ways_through_a_regular_expression_are_counted() -> None:
+    """A pattern of a few characters may have 20,000 states, to be followed for each series."""
+    store = recorded({("x", (("device", f"sd{n}"),)): [1.0] for n in range(3000)})
+    with pytest.raises(EvaluationError, match="too expensive"):
+        compile_expression('x{device=~"(a|b|s.*)*(x?){900}y"}').evaluate(store, 0.0)
+
+
+def test_what_some_evaluations_cost_is_bounded_together() -> None:
+    """The second may cost what the first left over, an error costs as well."""
+    store = recorded({("x", (("device", f"sd{n}"),)): [1.0] for n in range(20)})
+    expression, budget = compile_expression("x"), Budget(500)
+    assert expression.evaluate(store, 0.0, budget=budget)
+    assert budget.left == 500 - 20 * (SERIES_COST + ELEMENT_COST)
+    with pytest.raises(TooExpensiveError, match="beside what else is asked now 100 samples"):
+        expression.evaluate(store, 0.0, budget=budget)
+    assert budget.left < 0
 
 
 # --- history ---
