@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
 # example is printed, not kept: the tests also run where the source tree cannot be written.
 settings.register_profile("iowarden", deadline=None, database=None)
 settings.load_profile("iowarden")
+
+# A shell starts what runs in the background with this signal ignored, and so would be the programs
+# that tests interrupt: they must meet it as they do at a terminal.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 MachineMaker = Callable[[Mapping[str, str | bytes | None]], Root]
 
