@@ -5,6 +5,7 @@ For the loop's thread only. `daemon.status` has the documents, `daemon.control` 
 
 from __future__ import annotations
 
+import math
 import secrets
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.vocabulary import trace
 from iowarden.daemon import answers, codec, journal, status
 from iowarden.rules import silences
-from iowarden.rules.promql.evaluator import EvaluationError
+from iowarden.rules.promql.evaluator import Budget, EvaluationError
 from iowarden.rules.promql.lexer import PromqlError
 from iowarden.rules.quantity import duration
 
@@ -24,9 +25,15 @@ if TYPE_CHECKING:
     from iowarden.daemon.control import Command
     from iowarden.daemon.telling import Telling
     from iowarden.rules.engine import Engine
+    from iowarden.rules.promql import evaluator
 
 MOST_QUERY_CHARACTERS = 4096
 """The loop evaluates it: no essay."""
+QUERY_WORK, QUERY_COST = 2_000_000, 20_000
+"""What all queries of a second may cost, and each at least, in units of the rule language.
+
+Asking must not keep the loop from watching: all together cost a fifth of what one rule may.
+"""
 
 
 class Desk:
@@ -50,6 +57,8 @@ class Desk:
         self._keep = keep
         self._topology = topology
         self._held: frozenset[str] = frozenset()
+        self._budget = Budget(QUERY_WORK)
+        self._budget_since = -math.inf
 
     def answer(self, command: Command, now: float) -> None:
         """Do what somebody asks, and reply."""
@@ -117,8 +126,16 @@ class Desk:
                 text = codec.text(command.arguments, "expression")
                 if len(text) > MOST_QUERY_CHARACTERS:
                     raise ValueError(f"query: expected at most {MOST_QUERY_CHARACTERS} characters")
-                return answers.result(self._engine.look(text, now), realtime(now))
+                return answers.result(self._look(text, now), realtime(now))
         raise ValueError(f"command: expected a known one, got '{command.name:.60}'")
+
+    def _look(self, text: str, now: float) -> list[evaluator.Sample] | float:
+        if not 0 <= now - self._budget_since < 1:
+            self._budget, self._budget_since = Budget(QUERY_WORK), now
+        self._budget.left -= QUERY_COST
+        if self._budget.left < 0:
+            raise ValueError("query: too much is asked at once; ask again in a second")
+        return self._engine.look(text, now, self._budget)
 
     def _silence(self, command: Command, wanted: status.AddSilence, now: float) -> silences.Silence:
         matchers = tuple(silences.parse_matcher(text) for text in wanted.matchers)

@@ -16,8 +16,11 @@ from iowarden.collectors.vocabulary import Chunk, Family, Labels, Outcome, Readi
 from iowarden.rules import alerts as life
 from iowarden.rules import devices
 from iowarden.rules.promql import evaluator
+from iowarden.rules.promql.errors import TooExpensiveError
 from iowarden.rules.promql.evaluator import (
+    MOST_WORK,
     SUBQUERY_STEP_SECONDS,
+    Budget,
     EvaluationError,
     compile_expression,
 )
@@ -40,6 +43,10 @@ REFRESH_SECONDS = 15.0
 FORGOTTEN_SECONDS = 86_400.0
 """An alert on what has been away for a day is forgotten, without an all clear."""
 MOST_QUERIES = 1000
+EXPENSIVE_SECONDS = 300.0
+"""A rule that was too expensive is left alone for so long: it would only cost again."""
+EXPENSIVE_WORK = MOST_WORK // 10
+"""Only one that cost as much: another may just have come too late in its round."""
 GRACE_SECONDS = 0.5
 """A rule group is due half a second early rather than a whole tick late."""
 
@@ -164,6 +171,10 @@ class Engine:
         self._alerts: dict[int, life.Alerts] = {}
         self._failures: dict[str, int] = {}
         self._problems: dict[str, str] = {}
+        self._budget = Budget()
+        """Of all rules that are due now and their templates: the loop waits for them together."""
+        self._put_off: dict[int, float] = {}
+        """Until when rules are left alone that were too expensive."""
         self._queries: dict[str, evaluator.Expression] = {}
         self._blind: frozenset[str] = frozenset()
         self._outcomes: dict[str, list[Sample]] = {}
@@ -227,6 +238,7 @@ class Engine:
         self._rule_sources = [self._sources_of(rule.expression) for rule in self._rules]
         self._rule_signals = [self._signals_of(rule.expression) for rule in self._rules]
         self._problems = {}
+        self._put_off = {}
         return self.restore(kept)
 
     def restore(self, alerts: Iterable[life.Alert]) -> list[life.Alert]:
@@ -497,6 +509,7 @@ class Engine:
         changes: list[life.Transition] = []
         first = 0
         evaluated = False
+        self._budget = Budget()
         for number, group in enumerate(self._groups):
             indices = range(first, first + len(group.rules))
             first += len(group.rules)
@@ -522,8 +535,13 @@ class Engine:
         )
         if silent or blind:
             return self._silence(index, silent, blind, now) if isinstance(rule, Rule) else []
+        if now < self._put_off.get(index, now):
+            return []
+        before = self._budget.left
         try:
-            results = rule.expression.evaluate(self._store, now, step_seconds=self._steps[index])
+            results = rule.expression.evaluate(
+                self._store, now, step_seconds=self._steps[index], budget=self._budget
+            )
             # As Prometheus: a scalar is a sample without labels.
             samples = results if isinstance(results, list) else [evaluator.Sample("", (), results)]
             if isinstance(rule, RecordingRule):
@@ -531,9 +549,12 @@ class Engine:
                 self._record(index, rule, samples, now)
                 self._solved(rule.record)
                 return []
-            found = life.matched(rule, samples, lambda text: self.query(text, now))
+            found = life.matched(rule, samples, lambda text: self.query(text, now, self._budget))
             _within(self._limits[index], len(found), "alerts")
         except (EvaluationError, life.DuplicateAlertError) as error:
+            spent = before - self._budget.left
+            if isinstance(error, TooExpensiveError) and spent > EXPENSIVE_WORK:
+                self._put_off[index] = now + EXPENSIVE_SECONDS
             name = rule.alert if isinstance(rule, Rule) else rule.record
             self._failures[name] = self._failures.get(name, 0) + 1
             self._problems[name] = str(error)
@@ -737,7 +758,7 @@ class Engine:
         """Return the rules whose last evaluation ended in an error."""
         return [Problem(rule, text) for rule, text in self._problems.items()]
 
-    def query(self, text: str, now: float) -> list[evaluator.Sample]:
+    def query(self, text: str, now: float, budget: Budget | None = None) -> list[evaluator.Sample]:
         """Return what an expression gives now; used by templates and evidence.
 
         Errors: PromqlError, EvaluationError.
@@ -757,7 +778,7 @@ class Engine:
                     store.share(self._store, name)
                 else:
                     store.append_many(now, self._last(name))
-        results = expression.evaluate(store, now)
+        results = expression.evaluate(store, now, budget=budget)
         return results if isinstance(results, list) else []
 
     def _check_history(self, expression: evaluator.Expression) -> None:
@@ -775,7 +796,9 @@ class Engine:
         if expression.any_retention_seconds > self._store.retention_seconds(""):
             raise EvaluationError("expected a metric's name: history is kept by name")
 
-    def look(self, text: str, now: float) -> list[evaluator.Sample] | float:
+    def look(
+        self, text: str, now: float, budget: Budget | None = None
+    ) -> list[evaluator.Sample] | float:
         """Return what an expression gives now, of all there is: what a person asks.
 
         Node_exporter's series are among it, shown or not. Errors: PromqlError, EvaluationError.
@@ -783,7 +806,7 @@ class Engine:
         expression = compile_expression(text)
         self._check_history(expression)
         if expression.names <= self._wanted and not expression.reads_any:
-            return expression.evaluate(self._store, now)
+            return expression.evaluate(self._store, now, budget=budget)
         store = Store()
         for chunk in self._chunks.values():
             for family, samples in chunk.families:
@@ -796,7 +819,7 @@ class Engine:
         for name in self._store.names() if expression.reads_any else expression.names:
             if name in self._wanted or self._reads_any:
                 store.share(self._store, name)
-        return expression.evaluate(store, now)
+        return expression.evaluate(store, now, budget=budget)
 
     def _last(self, name: str) -> list[Sample]:
         """Return the newest samples of a metric, as '/metrics' shows them."""

@@ -80,6 +80,31 @@ def test_a_range_sees_every_second_of_a_fast_source(tmp_path: Path) -> None:
     assert machine.look("count_over_time(iowarden_memory_dirty_bytes[1m])") == 60
 
 
+def test_expensive_rules_do_not_keep_the_loop_from_watching(tmp_path: Path) -> None:
+    """What the rules of one second cost is bounded together; one that comes too late is told."""
+    expensive = "count_over_time(vector(1)[200000s:1s]) > {}"
+    texts = [expensive.format(number) for number in range(20)]
+    machine = Memory(tmp_path, *texts, "iowarden_memory_dirty_bytes > 0")
+    machine.second(KIB)
+    told = {problem.rule: problem.text for problem in machine.engine.problems()}
+    firing = machine.firing()
+    assert 1 < len(firing) < 10
+    assert firing == {f"A{number}" for number in range(len(firing))}
+    assert told.keys() == {f"A{number}" for number in range(len(firing), 21)}
+    assert all(text.startswith("too expensive") for text in told.values())
+    machine.second(KIB)  # the expensive ones wait, so that the cheap one has its turn
+    assert machine.firing() == {*firing, "A20"}
+
+
+def test_a_rule_that_is_too_expensive_is_tried_again_only_later(tmp_path: Path) -> None:
+    """It is failing all the time, but does not cost the others a second each second."""
+    machine = Memory(tmp_path, "count_over_time(vector(1)[90d:1s]) > 0")
+    for _ in range(302):
+        machine.second(KIB)
+        assert [problem.rule for problem in machine.engine.problems()] == ["A0"]
+    assert machine.look("iowarden_rule_evaluation_failures_total") == 2
+
+
 def test_what_was_lost_is_no_sample(tmp_path: Path) -> None:
     """A source that fails is held for three periods; what comes after its end is counted anew."""
     machine = Memory(tmp_path, "count_over_time(iowarden_memory_dirty_bytes[1m]) > 1e6")
