@@ -205,10 +205,18 @@ def series(alerts: Iterable[Alert]) -> list[tuple[str, Labels, float]]:
         if alert.state is State.RESOLVED:
             continue
         state = State.PENDING if alert.state is State.PENDING else State.FIRING
-        labels = tuple(sorted((*alert.labels, ("alertstate", state.value))))
-        samples["ALERTS", labels] = 1.0
+        samples["ALERTS", with_state(alert, state)] = 1.0
         samples["ALERTS_FOR_STATE", alert.labels] = alert.active_seconds
     return [(*key, value) for key, value in samples.items()]
+
+
+def with_state(alert: Alert, state: State) -> Labels:
+    """Return an alert's labels and its state, which takes the place of a label 'alertstate'.
+
+    A rule on ALERTS brings one, and a scrape with a label twice is refused as a whole.
+    """
+    others = (pair for pair in alert.labels if pair[0] != "alertstate")
+    return tuple(sorted((*others, ("alertstate", state.value))))
 
 
 def silence(alert: Alert, reason: str, now: float) -> Alert:

@@ -837,7 +837,7 @@ class Engine:
         states: dict[Labels, None] = {}  # two disks that had one name may have equal labels
         for alert in self.alerts():
             if alert.state is not life.State.RESOLVED:
-                states[tuple(sorted((*alert.labels, ("alertstate", alert.state.value))))] = None
+                states[life.with_state(alert, alert.state)] = None
             if alert.recent_firings:
                 recent[alert.labels] = float(len(alert.recent_firings))
         samples += [("iowarden_alerts", labels, 1.0) for labels in states]

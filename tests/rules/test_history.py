@@ -105,6 +105,22 @@ def test_a_rule_that_is_too_expensive_is_tried_again_only_later(tmp_path: Path) 
     assert machine.look("iowarden_rule_evaluation_failures_total") == 2
 
 
+def test_an_alert_about_alerts_has_one_state(tmp_path: Path) -> None:
+    """A rule on ALERTS brings a label 'alertstate'; twice in a line, it would spoil the scrape."""
+    machine = Memory(tmp_path, "iowarden_memory_dirty_bytes > 0", 'ALERTS{alertname="A0"}')
+    for _ in range(3):
+        machine.second(KIB)
+    shown = {
+        dict(labels)["alertname"]: [text for name, text in labels if name == "alertstate"]
+        for chunk in machine.engine.chunks()
+        for _, samples in chunk.families
+        for name, labels, _ in samples
+        if name == "iowarden_alerts"
+    }
+    assert shown == {"A0": ["firing"], "A1": ["firing"]}
+    assert machine.look('count(ALERTS{alertstate="firing"})') == 2
+
+
 def test_what_was_lost_is_no_sample(tmp_path: Path) -> None:
     """A source that fails is held for three periods; what comes after its end is counted anew."""
     machine = Memory(tmp_path, "count_over_time(iowarden_memory_dirty_bytes[1m]) > 1e6")
