@@ -26,6 +26,8 @@ Query = Callable[[str], "list[Sample]"]
 """Evaluates an expression at the time of the alert."""
 
 MAXIMUM_NESTING = 50
+MOST_PARTS = 100_000
+"""Of a text; each turn of a 'range' is one. Some in one another could run for hours."""
 
 
 class TemplateError(Exception):
@@ -822,6 +824,9 @@ def _range(evaluate: _Evaluate, slots: list[int], body: _Write, otherwise: _Writ
             case _:
                 raise _RenderError(f"range can't iterate over {type_name(value)}")
         for pair in pairs:
+            parts.append("")  # a turn that writes nothing takes time as well
+            if len(parts) > MOST_PARTS:
+                raise _RenderError(f"more than {MOST_PARTS} parts of text; range over less")
             for slot, element in zip(reversed(slots), reversed(pair), strict=False):
                 scope.variables[slot] = element
             body(_Scope(pair[1], scope.variables, scope.query), parts)

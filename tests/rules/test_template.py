@@ -267,3 +267,11 @@ def test_any_text_renders_or_is_refused(text: str) -> None:
     """No annotation brings the daemon down."""
     with contextlib.suppress(TemplateError):
         render(text)
+
+
+def test_ranges_in_one_another_come_to_an_end() -> None:
+    """Three of them over 300 disks would have 27 million turns while nobody watches the disks."""
+    disks = [Sample("m", (("device", f"sd{number}"),), 1.0) for number in range(300)]
+    nested = "{{ range $x }}{{ range $x }}{{ range $x }}{{ end }}{{ end }}{{ end }}"
+    text = compile_template(f'{{{{ with $x := query "m" }}}}{nested}{{{{ end }}}}')
+    assert "more than 100000 parts" in text.render({}, 1.0, lambda _: disks)
