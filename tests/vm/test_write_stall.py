@@ -42,7 +42,7 @@ def stalled(watched: Watched) -> Iterator[Watched]:
 
 def test_a_write_stall_is_one_incident_in_one_thread_of_mails(stalled: Watched) -> None:
     """However many rules see the stall, its administrator reads one story."""
-    assert len(stalled.mail.incidents()) == 1
+    assert len(stalled.mail.incidents()) == 1, [m["Subject"] for m in stalled.mail.mails]
     first, *others = stalled.mail.mails
     assert {mail["In-Reply-To"] for mail in others} <= {first["Message-ID"]}
     assert "guest.example.net" in first["Subject"]
