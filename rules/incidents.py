@@ -214,7 +214,8 @@ def step(  # noqa: PLR0913 - all but two are named where it is called
         by_key.setdefault(targets[alert.key].key, []).append(alert)
     if cause is not None:
         _fold(book, targets[cause.key])
-    for alert in sorted(active, key=lambda a: a.key in quiet):  # what is told says how bad it is
+    # The worst that is told says how bad it is from the beginning.
+    for alert in sorted(active, key=lambda a: (a.key in quiet, -a.severity)):
         shown = Severity.INFO if alert.key in quiet else alert.severity
         book.open(targets[alert.key], shown, now, policy)
     dues: list[Due] = []

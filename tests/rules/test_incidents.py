@@ -408,6 +408,13 @@ def test_only_changes_are_to_be_written() -> None:
     assert host.state.changed == frozenset()
 
 
+def test_what_is_critical_at_once_opens_critical() -> None:
+    """Looked at late, warning and critical fire in the same step: the journal says how bad."""
+    host = Machine()
+    host.run(10, STALL, WORSE)
+    assert host.opened == [Severity.CRITICAL]
+
+
 @settings(max_examples=60)
 @given(st.lists(st.tuples(st.integers(1, 900), st.booleans(), st.booleans()), max_size=25))
 def test_every_thread_opens_first_and_ends_in_an_all_clear(
