@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 KEPT_SECONDS = 600.0
 MOST_BYTES = 8 * 1024 * 1024
 """In memory."""
+SHARED_SECONDS = 10.0
+"""Incidents that become critical so close to each other have one file."""
 MOST_FILES = 20
 MOST_FILES_BYTES = 100 * 1024 * 1024
 DIRECTORY = "flights"
@@ -162,7 +164,7 @@ class Keeper:
         threading.Thread(target=self._run, name="flight", daemon=True).start()
 
     def save(self, name: str) -> str:
-        """Have the last minutes saved by this name; return the path of the file to be."""
+        """Have the last minutes saved by this name; return the path of the file to be, or ''."""
         path = os.path.join(self.directory, name + SUFFIX)
         try:
             self._waiting.put_nowait((path, self.flight.snapshot()))
@@ -170,6 +172,7 @@ class Keeper:
             self._post(
                 f"flight: writing to '{self.directory}' has not returned; '{path}' is not written"
             )
+            return ""
         return path
 
     def _run(self) -> None:

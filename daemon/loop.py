@@ -495,10 +495,14 @@ class Loop:
             < flight.KEPT_SECONDS
         ):
             return
-        at = datetime.fromtimestamp(self._clock.realtime(now), UTC)
-        path = flights.save(f"{at:%Y%m%dT%H%M%SZ}-{incident.identifier}")
+        newest, path = max(self._flights.values(), default=(float("-inf"), ""))
+        if now - newest >= flight.SHARED_SECONDS:
+            at = datetime.fromtimestamp(self._clock.realtime(now), UTC)
+            path = flights.save(f"{at:%Y%m%dT%H%M%SZ}-{incident.identifier}")
         open_now = {i.identifier for i in self._incidents.by_key.values()}
         self._flights = {k: v for k, v in self._flights.items() if k in open_now}
+        if not path:
+            return
         self._flights[incident.identifier] = now, path
         self._log.send(
             journal.FLIGHT_SAVED,

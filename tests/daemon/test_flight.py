@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import os
 import queue
+import re
+import threading
 from typing import TYPE_CHECKING
 
+from support.live import Live, text
+from support.live import watched as looked_after
 from support.program import Feed, Program
 from support.recordings import FIXTURES, open_fixture
 from support.smtp import DEADLINE_SECONDS, smtp_server
@@ -126,6 +130,24 @@ def test_what_is_read_late_is_replayed_when_it_was_read(
     assert "critical DeviceStall sdc firing" in capsys.readouterr().out
 
 
+def test_a_file_that_will_not_be_written_is_not_named(tmp_path: Path) -> None:
+    """The thread comes back from nothing: one waits, and of the next no mail tells."""
+    flight, said, go = Flight(4096), queue.SimpleQueue[str](), threading.Event()
+
+    def post(text: str) -> None:
+        said.put(text)
+        if not text:
+            go.wait(DEADLINE_SECONDS)
+
+    kept = Keeper(flight, str(tmp_path / "flights"), post)
+    assert kept.save("20261121T000000Z-a")
+    assert said.get(timeout=DEADLINE_SECONDS) == ""
+    assert kept.save("20261121T000001Z-b")
+    assert kept.save("20261121T000002Z-c") == ""
+    assert "has not returned" in said.get(timeout=DEADLINE_SECONDS)
+    go.set()
+
+
 def test_a_directory_that_cannot_be_made_is_told(tmp_path: Path) -> None:
     """And the next incident is tried again."""
     (tmp_path / "flights").write_text("in the way")
@@ -162,6 +184,22 @@ def test_the_flight_of_a_hung_disk_replays_to_its_alert(
         "mails: [{subject: CRITICAL}]\n"
     )
     assert main(["replay", str(path), "--expect", str(expected)]) == 0, capsys.readouterr().out
+
+
+def test_what_becomes_critical_together_has_one_file(tmp_path: Path) -> None:
+    """Both disks hang in the same second: both mails name the file, which is there."""
+    live = Live(tmp_path)
+    with looked_after(tmp_path, live) as it:
+        it.wait(8)
+        live.hang("sda")
+        live.hang("sdb")
+        mails = [text(mail) for mail in it.wait(200) if "CRITICAL" in str(mail["Subject"])]
+    names = {name for mail in mails for name in re.findall(r"\d{8}T\d{6}Z-\w+\.tar\.gz", mail)}
+    assert len(mails) == 2
+    assert all("iowarden replay" in mail for mail in mails)
+    assert sorted(os.listdir(tmp_path / "state/flights")) == sorted(names)
+    assert len(names) == 1
+    assert "has not returned" not in it.program.text()
 
 
 def test_switched_off_it_keeps_nothing(tmp_path: Path) -> None:
