@@ -60,7 +60,11 @@ _UEVENTS = "/.uevents"
 _READ = "/.read"
 LIMIT_FRAME_BYTES = 64 * 1024 * 1024
 LIMIT_MACHINE_BYTES = 256 * 1024 * 1024
-"""Of all texts that are there at one time; 480 disks have 6 MB."""
+"""Of all texts and paths that are there at one time; 480 disks have 6 MB."""
+LIMIT_PARTS = 100
+"""Of a path; in /sys there are some 30."""
+_ENTRY_BYTES = 512
+"""What Python needs for an entry beside its text and its path."""
 
 _RECORDED = frozenset(
     "defaults ro rw auto noauto nofail user users nouser owner group _netdev atime noatime relatime"
@@ -331,12 +335,17 @@ class Recording:
         for gone in step.gone:
             self._size_bytes -= self._sizes.pop(gone, 0)
         for name, content in step.files.items():
-            self._size_bytes += len(content or b"") - self._sizes.get(name, 0)
-            self._sizes[name] = len(content or b"")
+            if name.count("/") > LIMIT_PARTS:
+                raise RecordingError(
+                    f"{place}': expected paths of at most {LIMIT_PARTS} parts, got '{name[:80]}...'"
+                )
+            size_bytes = _size_bytes(name, content)
+            self._size_bytes += size_bytes - self._sizes.get(name, 0)
+            self._sizes[name] = size_bytes
         if self._size_bytes > LIMIT_MACHINE_BYTES:
             raise RecordingError(
-                f"{place}': expected at most {LIMIT_MACHINE_BYTES} bytes of all texts, got"
-                f" {self._size_bytes}"
+                f"{place}': expected at most {LIMIT_MACHINE_BYTES} bytes of all texts and paths,"
+                f" got {self._size_bytes}"
             )
         self._last = step.frame
         return step
@@ -377,7 +386,7 @@ def _packed_steps(path: str) -> Iterator[Step]:
                     yield _step(path, number, parts)
                 number, parts, size_bytes = match[1], {}, 0
             parts[match[2]] = content
-            size_bytes += len(content or b"") + len(name)
+            size_bytes += _size_bytes(name, content)
             if size_bytes > LIMIT_FRAME_BYTES:
                 raise archive.ArchiveError(f"expected at most {LIMIT_FRAME_BYTES} bytes a frame")
     except archive.ArchiveError as error:
@@ -408,6 +417,11 @@ def _step_of(frame: Frame, files: dict[str, bytes | None], gone: Sequence[bytes]
         for name in (_UEVENTS, _READ)
     )
     return Step(frame, files, [os.fsdecode(line) for line in gone], uevents, read.split())
+
+
+def _size_bytes(path: str, content: bytes | None) -> int:
+    """Return about what a text takes in memory; each directory above it is a path, too."""
+    return len(content or b"") + len(path) * path.count("/") + _ENTRY_BYTES
 
 
 class PlayedRoot(Root):
@@ -702,8 +716,8 @@ def _parse_header(path: str, text: bytes) -> tuple[int, str]:
 def _read_frame(directory: str, number: int) -> Frame | None:
     path = os.path.join(_frame_path(directory, number), _CLOCK)
     try:
-        with open(path, encoding="utf-8", errors="backslashreplace") as file:
-            text = file.read()
+        with open(path, "rb", opener=_plain) as file:
+            text = file.read(LIMIT_BYTES).decode(errors="backslashreplace")
     except FileNotFoundError:
         later = os.path.exists(os.path.join(_frame_path(directory, number + 1), _CLOCK))
         # Both may have come between the two looks, when somebody hands frames out.
@@ -761,7 +775,14 @@ def _read_step(directory: str, number: int) -> Step | None:
     return _step_of(frame, files, _read_gone(place))
 
 
+def _plain(path: str, flags: int) -> int:
+    """Open a file, but follow no link out of the recording and wait for no FIFO."""
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+
+
 def _entries(directory: bytes) -> list[os.DirEntry[bytes]]:
+    if os.path.islink(directory):
+        raise RecordingError(f"{directory!r}: expected a directory, got a link")
     try:
         return list(os.scandir(directory))
     except FileNotFoundError:
@@ -785,7 +806,7 @@ def _read_file(path: bytes, limit_bytes: int) -> bytes:
 def _read_gone(directory: str) -> list[bytes]:
     path = os.path.join(directory, _GONE)
     try:
-        with open(path, "rb") as file:
+        with open(path, "rb", opener=_plain) as file:
             return _parse_gone(path, file.read(LIMIT_FRAME_BYTES))
     except FileNotFoundError:
         return []

@@ -18,6 +18,7 @@ from support.recordings import (
     write_tree,
 )
 
+from iowarden.collectors import archive
 from iowarden.collectors.block import read_block
 from iowarden.collectors.diskstats import read_diskstats
 from iowarden.collectors.files import Root
@@ -28,6 +29,7 @@ from iowarden.collectors.recording import (
     Frame,
     Player,
     Recorder,
+    Recording,
     RecordingError,
     idle_frames,
     main,
@@ -328,6 +330,46 @@ def test_a_link_in_a_recording_is_refused(tmp_path: Path) -> None:
     player, _ = player_of(recording, tmp_path)
     with pytest.raises(RecordingError, match=r"meminfo'?: expected a file or a directory"):
         player.advance()
+
+
+@pytest.mark.parametrize("name", ["root", "clock", "gone"])
+def test_a_frame_that_leads_out_of_the_recording_is_refused(name: str, tmp_path: Path) -> None:
+    """`tar xf` makes links, too: none of them shows files of this machine."""
+    recording = write_recording(tmp_path / "r", [(1.0, {})])
+    frame = tmp_path / "r" / "000000"
+    outside = tmp_path / name
+    if name == "root":
+        shutil.rmtree(frame / "root", ignore_errors=True)
+        write_tree(outside, {"/proc/stat": "secret\n"})
+    else:
+        outside.write_text("monotonic_seconds 1\nrealtime_seconds 1\n" if name == "clock" else "/a")
+        (frame / name).unlink(missing_ok=True)
+    os.symlink(outside, frame / name)
+    with pytest.raises(RecordingError, match=f"000000/{name}'?: expected"):
+        Recording(recording).next()
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (["a/" * 150 + "stat"], "expected paths of at most 100 parts"),
+        (["a/" * 10_000 + "stat"], "expected at most 67108864 bytes a frame"),
+        ([f"{number:x}" for number in range(140_000)], "expected at most 67108864 bytes a frame"),
+    ],
+    ids=["deep", "deeper", "many"],
+)
+def test_a_small_archive_does_not_fill_memory(
+    names: list[str], message: str, tmp_path: Path
+) -> None:
+    """Of paths, which take more room than their texts: 440 bytes made a gigabyte."""
+    writer = archive.Writer(str(tmp_path / "bomb.tar.gz"))
+    writer.add("recording.json", json.dumps(HEADER | {"page_size_bytes": 4096}).encode())
+    for name in names:
+        writer.add(f"000000/root/{name}", b"")
+    writer.add("000000/clock", b"monotonic_seconds 1\nrealtime_seconds 1\n")
+    writer.close()
+    with pytest.raises(RecordingError, match=message):
+        Recording(str(tmp_path / "bomb.tar.gz")).next()
 
 
 def test_a_hole_in_a_recording_is_refused(tmp_path: Path) -> None:
