@@ -163,7 +163,7 @@ class Engine:
         self._signal_seconds = dict.fromkeys(self._signal_samples, now)
         self._chunks: dict[str, Chunk] = {}
         self._published: dict[str, Sequence[Sample]] = {}
-        self._store = Store()
+        self._store = Store(thins=True)
         self._kept_since: dict[str, float] = {}
         """When the store began to keep what rules ask for; '' is for those that ask for any."""
         self._live: dict[str, set[tuple[str, Labels]]] = {}

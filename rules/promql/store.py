@@ -24,7 +24,9 @@ LOOKBACK_SECONDS = 300.0
 """A sample counts while it is younger than this. Source: Prometheus 3: left-open (t - 5 min, t]."""
 
 MOST_SAMPLES = 8_000_000
-"""Of all history: about 150 MB. A day of 90 series that are read each second."""
+"""Of all history: about 150 MB. A day of 1,000 series where it is thinned, of 90 else."""
+LONG_SECONDS, WHOLE_SECONDS, THINNED_SECONDS = 7200.0, 900.0, 15.0
+"""Where more than the first is asked for, what is older than the second has one sample a third."""
 
 # A quiet NaN with a payload of its own, as Prometheus marks the end of a series: arithmetic never
 # yields it, and an array of floats can hold it.
@@ -75,6 +77,24 @@ class Series:
         """Keep only the newest sample."""
         self.timestamps = self.values = None
 
+    def thin(self, begin: float, end: float) -> None:
+        """Keep the last sample of each slot of time between these two, and where it ended."""
+        timestamps, values = self.timestamps, self.values
+        if timestamps is None or values is None:
+            return
+        first, last = bisect_right(timestamps, begin), bisect_right(timestamps, end)
+        slots = [timestamp // THINNED_SECONDS for timestamp in timestamps[first : last + 1]]
+        kept = [
+            index
+            for index in range(first, last)
+            if index + 1 == len(timestamps)
+            or slots[index - first] != slots[index - first + 1]
+            or _is_stale(values[index])
+        ]
+        if len(kept) < last - first:
+            timestamps[first:last] = array("d", [timestamps[index] for index in kept])
+            values[first:last] = array("d", [values[index] for index in kept])
+
     def sample(self, at: float) -> tuple[float, float] | None:
         """Return timestamp and value of the newest sample in the look-back window before `at`."""
         timestamp, value, stale = self.timestamp_seconds, self.value, self.stale
@@ -116,13 +136,20 @@ class Store:
     retention; that is looked after every look-back period, so the store cannot grow for ever.
     A sample of history takes 16 bytes; an eighth more of them is kept than asked for. Where all of
     it is more than MOST_SAMPLES, the metrics with most of them are `overfull`: no history is kept
-    of them until other rules are loaded.
+    of them until other rules are loaded. A store that `thins` keeps of what is long ago only what
+    a scrape each 15 s would have: a day of all that is read each second would be too much.
     """
 
     def __init__(
-        self, retention_seconds: Mapping[str, float] | None = None, any_retention_seconds: float = 0
+        self,
+        retention_seconds: Mapping[str, float] | None = None,
+        any_retention_seconds: float = 0,
+        *,
+        thins: bool = False,
     ) -> None:
         """Keep history for these metrics, and for any, for as long as their rules ask."""
+        self._thins = thins
+        self._thinned_seconds = -math.inf
         self.overfull: frozenset[str] = frozenset()
         self._any_retention_seconds = 0.0
         self._retention_seconds: dict[str, float] = {}
@@ -245,7 +272,16 @@ class Store:
                 del table[labels]
             if not table:
                 del self._tables[name]
+        if self._thins:
+            self._thin(now - WHOLE_SECONDS)
         self._bound()
+
+    def _thin(self, until: float) -> None:
+        for name, table in self._tables.items():
+            if self.retention_seconds(name) > LONG_SECONDS:
+                for series in table.values():
+                    series.thin(self._thinned_seconds, until)
+        self._thinned_seconds = until
 
     def _bound(self) -> None:
         """Forget the history of the metrics with most of it, as long as it is too much."""

@@ -513,6 +513,41 @@ def test_what_some_evaluations_cost_is_bounded_together() -> None:
 # --- history ---
 
 
+def a_number(text: str, store: Store, at: float) -> float | None:
+    """Return the value of the only element that an expression gives, or None for none."""
+    found = compile_expression(text).evaluate(store, at)
+    assert isinstance(found, list)
+    return found[0].value if found else None
+
+
+def test_a_day_of_what_is_read_each_second_is_thinned() -> None:
+    """The last quarter of an hour is whole; before, 15 s lie between two samples; ends stay."""
+    thinned, whole = (Store({"x": 86_700.0}, thins=thins) for thins in (True, False))
+    for second in range(20_001):
+        for store in (thinned, whole):
+            if second % 5000 == 4999:
+                store.mark_stale("x", SDA, float(second))
+            else:
+                store.append("x", SDA, float(second), float(second % 7000))
+    assert a_number("count_over_time(x[15m])", thinned, 2e4) == 899  # it ended once
+    kept = a_number("count_over_time(x[1d])", thinned, 2e4)
+    assert kept is not None
+    assert kept < 20_000 / 15 + 900 + 300 + 10
+    for text in ("increase(x[4h])", "resets(x[4h])", "max_over_time(x[4h])"):
+        exact = a_number(text, whole, 2e4)
+        assert a_number(text, thinned, 2e4) == pytest.approx(exact, rel=0.003)
+    for at in (4998.0, 4999.0, 5010.0, 9999.0):  # what ended is not taken for what goes on
+        assert (a_number("x", thinned, at) is None) is (a_number("x", whole, at) is None), at
+
+
+def test_only_what_is_asked_for_hours_is_thinned() -> None:
+    """A rule of an hour sees each second."""
+    store = Store({"x": 3900.0}, thins=True)
+    for second in range(5000):
+        store.append("x", SDA, float(second), 1.0)
+    assert a_number("count_over_time(x[1h])", store, 4999.0) == 3600
+
+
 @pytest.mark.parametrize(
     ("text", "seconds"),
     [
