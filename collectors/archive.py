@@ -98,6 +98,7 @@ def _members(read: Callable[[int], bytes]) -> Iterator[tuple[str, bytes | None]]
     while True:
         header = _whole(read, _BLOCK_BYTES)
         if not any(header):
+            read(_CHUNK_BYTES)  # to the end, where the checksum is
             return
         if sum(header) - sum(header[148:156]) + 8 * 32 != _number(header[148:156]):
             raise ArchiveError("expected a tar header with its checksum, got another")

@@ -253,6 +253,23 @@ def test_an_extended_header_that_never_ends_costs_no_memory(tmp_path: Path) -> N
         Recording(str(tmp_path / "bomb.tar.xz"))
 
 
+@pytest.mark.parametrize(("suffix", "place"), [(".tar.xz", -28), (".tar.gz", -8)])
+def test_a_checksum_that_is_wrong_is_told(suffix: str, place: int, tmp_path: Path) -> None:
+    """It comes after all texts; whoever stops ahead of it takes numbers that nobody read."""
+    path = tmp_path / f"damaged{suffix}"
+    recorder = Recorder(str(path), 4096)
+    for second in range(3):
+        recorder.begin("block")
+        recorder.root_seen("/sys/block/sda/size", bytes([second]) * 300_000)
+        recorder.frame(float(second), 1000.0 + second)
+    recorder.close()
+    data = bytearray(path.read_bytes())
+    data[place] ^= 0xFF
+    path.write_bytes(data)
+    with pytest.raises(RecordingError, match="000002': expected an archive that can be read"):
+        list(steps(str(path)))
+
+
 @pytest.mark.parametrize("suffix", archive.SUFFIXES)
 def test_of_an_archive_that_is_cut_off_the_frames_before_play(suffix: str, tmp_path: Path) -> None:
     """The disk was full, or the power went: what was written is not lost, and the end is told."""
