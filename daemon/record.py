@@ -112,13 +112,17 @@ def _until(
 def _settle(
     end: float, readers: Readers, clock: SystemClock, events: queue.SimpleQueue[object]
 ) -> None:
+    later: list[object] = []  # for the next turn
     while readers.waiting() and (left := end - clock.now()) > 0:
         try:
             event = events.get(timeout=left)
         except queue.Empty:
-            return
+            break
         if isinstance(event, Reading):
             readers.finished(event)
-        else:
-            events.put(event)  # for the next turn
-            return
+            continue
+        later.append(event)
+        if isinstance(event, Stop):
+            break
+    for event in later:
+        events.put(event)
