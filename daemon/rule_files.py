@@ -1,6 +1,7 @@
 """Where rules come from: the shipped files, the user's directory, and what the user overrides.
 
-Limits: a rule file has at most `MOST_RULE_FILE_BYTES`.
+Limits: a rule file has at most `MOST_RULE_FILE_BYTES`, all files together `MAXIMUM_RULES`: these
+take 75 MB, and twice as much in a reload.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from iowarden.rules.overrides import apply
-from iowarden.rules.rulefile import RuleFileError, RuleGroup, parse_rule_file
+from iowarden.rules.rulefile import MAXIMUM_RULES, RuleFileError, RuleGroup, parse_rule_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -59,6 +60,12 @@ def load_files(paths: Iterable[Path]) -> list[RuleGroup]:
             groups += parse_rule_file(read_text(path), str(path))
         except RuleFileError as error:
             problems += error.errors
+        if sum(len(group.rules) for group in groups) > MAXIMUM_RULES:
+            problems.append(
+                f"'{path}': expected at most {MAXIMUM_RULES} rules in all files, got more;"
+                " remove some, or load what is no host's own in a Prometheus"
+            )
+            break
     if problems:
         raise RuleFileError(problems)
     return groups

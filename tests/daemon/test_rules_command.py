@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from iowarden.daemon import cli, control
-from iowarden.daemon.rule_files import MOST_RULE_FILE_BYTES
+from iowarden.daemon.rule_files import MOST_RULE_FILE_BYTES, load_files
 from iowarden.rules.rulefile import RuleFileError, parse_rule_file
 
 if TYPE_CHECKING:
@@ -299,3 +299,14 @@ def test_a_label_cannot_command_the_terminal(
     assert cli.main(["rules", "list", *config(home)]) == 0
     out = capsys.readouterr().out
     assert all(one.isprintable() or one == "\n" for one in out)
+
+
+def test_too_many_rules_in_all_files_are_refused(tmp_path: Path) -> None:
+    """Each file is small enough, but all of them would take the memory of the service."""
+    files = [tmp_path / f"{number}.yaml" for number in range(3)]
+    for file in files:
+        rules = "".join(f"  - {{record: r{number}, expr: up}}\n" for number in range(4000))
+        file.write_text(f"groups:\n- name: g\n  rules:\n{rules}")
+    assert len(load_files(files[:2])) == 2
+    with pytest.raises(RuleFileError, match=r"2\.yaml': expected at most 10000 rules"):
+        load_files(files)
