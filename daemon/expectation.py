@@ -24,6 +24,8 @@ from typing import TYPE_CHECKING
 import yaml
 
 from iowarden.daemon.config import duration_seconds
+from iowarden.rules.alerts import State
+from iowarden.rules.incidents import Change
 from iowarden.rules.notice import Severity
 
 if TYPE_CHECKING:
@@ -34,6 +36,10 @@ KEYS = ("at", "alert", "device", "severity", "state", "subject", "text")
 LIMIT_CHARACTERS = 1024 * 1024
 TOLERANCE_SECONDS = 1.0
 """Rules are evaluated at the frame after."""
+
+
+_STATES = frozenset({*map(str, State), *map(str, Change)})
+"""What an alert or an incident can be told as."""
 
 
 class ExpectationError(ValueError):
@@ -150,6 +156,10 @@ class _Reader:
             shown.append(f"{key}: {word}")
             if key == "at":
                 begin, end = self._moments(value)
+            elif key == "severity":
+                fields[key] = self.severity(value).name.lower()
+            elif key == "state" and word not in _STATES:
+                raise self.wrong(value, f"one of {', '.join(sorted(_STATES))}")
             else:
                 fields[key] = word
         return Expected(begin, end, fields, tuple(patterns), ", ".join(shown))
@@ -164,8 +174,10 @@ class _Reader:
         begin, dots, end = self.word(node).partition("..")
         try:
             first = duration_seconds(begin)
+            if dots and first <= (last := duration_seconds(end)):
+                return first, last
             if dots:
-                return first, duration_seconds(end)
+                raise ValueError
         except ValueError as error:
             raise self.wrong(node, "a time as 43s, or a range as 40s..1m") from error
         return first - TOLERANCE_SECONDS, first + TOLERANCE_SECONDS

@@ -241,6 +241,9 @@ def test_an_announcement_that_is_none_names_the_frame(tmp_path: Path, capsys: Ca
         ("alerts: [{text: '('}]", r"1:17: expected a regular expression \(.*\), got '\('"),
         ("alerts: [{state: [a]}]", "1:18: expected text, got"),
         ("least: bad", "1:8: expected one of info, notice, warning, critical, got 'bad'"),
+        ("alerts: [{severity: urgent}]", "1:21: expected one of info, notice, warning, critical"),
+        ("alerts: [{state: fireing}]", "1:18: expected one of again, closed, firing"),
+        ("alerts: [{at: 9s..3s}]", "1:15: expected a time as 43s, or a range"),
         ("[" * 5000, "not YAML"),
     ],
 )
