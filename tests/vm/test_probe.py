@@ -333,7 +333,8 @@ def test_the_probe_and_systemd_start_it_while_the_root_disk_hangs(scripts: Watch
     look = f"/usr/bin/python3 -c '{LOOK_AT_PROCESS_1}'"
     ask(vm, smartctl(vm.device("fast")))  # what is needed is in memory, as are these
     vm.run(f"systemctl stop iowarden-probe; touch /run/writing; {look}")
-    vm.start("while [ -e /run/writing ]; do dd if=/dev/zero of=/var/tmp/x bs=64k count=4 conv=fsync; done")
+    write = "dd if=/dev/zero of=/var/tmp/x bs=64k count=4 conv=fsync"
+    vm.start(f"while [ -e /run/writing ]; do {write}; done")
     vm.throttle("root", total=1)
     try:
         asked = ask(vm, smartctl(vm.device("fast")))
