@@ -84,8 +84,11 @@ class Desk:
         self._held = held
 
     def lift(self, incident: str) -> None:
-        """Take note that an incident is over, or worse than what was acknowledged."""
-        self._take(silences.lift(self.said, incident))
+        """Take note that an incident is over, or worse than what was acknowledged.
+
+        Whoever says so has it kept, together with the mail that goes with it.
+        """
+        self.said = silences.lift(self.said, incident)
 
     def restore(self, kept: silences.Silences) -> None:
         """Take what was said before the start."""

@@ -481,7 +481,8 @@ class Loop:
         for key in self._telling.troubles().keys() - problems.keys():
             if key.startswith("rule "):
                 self._trouble(key, "")
-        if changes or rows or self._incidents.changed or self._digest != before:
+        lifted = any(event.change is incidents.Change.LIFTED for event in events)
+        if changes or rows or lifted or self._incidents.changed or self._digest != before:
             self._commit(rows)
 
     def _save_flight(self, event: incidents.Event, now: float) -> None:
