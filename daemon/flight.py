@@ -15,13 +15,14 @@ import threading
 import zlib
 from collections import deque
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.recording import Changes, Frame, Recorder, RecordingError, Step
 from iowarden.collectors.vocabulary import trace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Container, Iterator, Mapping
 
 KEPT_SECONDS = 600.0
 MOST_BYTES = 8 * 1024 * 1024
@@ -161,7 +162,32 @@ class Keeper:
         self.directory = directory
         self._post = post
         self._waiting: queue.Queue[tuple[str, Snapshot]] = queue.Queue(1)
+        self._saved: dict[str, tuple[float, str]] = {}
         threading.Thread(target=self._run, name="flight", daemon=True).start()
+
+    def save_of(
+        self, incident: str, now: float, realtime_seconds: float, open_now: Container[str]
+    ) -> str:
+        """Have the last minutes saved for an incident; return the path of the file to be.
+
+        '' where it has them, or where none will be written; `open_now` are the incidents that are
+        not forgotten. Units: seconds of the program's clock, and Unix time.
+        """
+        never = float("-inf"), ""
+        if now - self._saved.get(incident, never)[0] < KEPT_SECONDS:
+            return ""
+        newest, path = max(self._saved.values(), default=never)
+        if now - newest >= SHARED_SECONDS:
+            at = datetime.fromtimestamp(realtime_seconds, UTC)
+            path = self.save(f"{at:%Y%m%dT%H%M%SZ}-{incident}")
+        self._saved = {known: saved for known, saved in self._saved.items() if known in open_now}
+        if path:
+            self._saved[incident] = now, path
+        return path
+
+    def saved(self, incident: str) -> tuple[float, str] | None:
+        """Return when an incident's last minutes were saved, and where."""
+        return self._saved.get(incident)
 
     def save(self, name: str) -> str:
         """Have the last minutes saved by this name; return the path of the file to be, or ''."""

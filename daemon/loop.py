@@ -10,7 +10,7 @@ import queue
 import secrets
 import time
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 
 from iowarden.collectors import uevents
@@ -217,7 +217,6 @@ class Loop:
             self._engine, self._telling, self._known, lambda: self._commit([]), self._topology
         )
         self._stuck: tuple[Stuck, ...] = ()
-        self._flights: dict[str, tuple[float, str]] = {}
         if parts.control is not None:
             self._telling.follow = parts.control.publish
         self._uevents_total = 0
@@ -488,23 +487,12 @@ class Loop:
     def _save_flight(self, event: incidents.Event, now: float) -> None:
         """Have what was read of late saved, once, when an incident is critical."""
         incident, flights = event.incident, self._parts.flights
-        if (
-            flights is None
-            or incident.severity < Severity.CRITICAL
-            or event.change not in _BEGINS
-            or now - self._flights.get(incident.identifier, (float("-inf"),))[0]
-            < flight.KEPT_SECONDS
-        ):
+        if flights is None or incident.severity < Severity.CRITICAL or event.change not in _BEGINS:
             return
-        newest, path = max(self._flights.values(), default=(float("-inf"), ""))
-        if now - newest >= flight.SHARED_SECONDS:
-            at = datetime.fromtimestamp(self._clock.realtime(now), UTC)
-            path = flights.save(f"{at:%Y%m%dT%H%M%SZ}-{incident.identifier}")
         open_now = {i.identifier for i in self._incidents.by_key.values()}
-        self._flights = {k: v for k, v in self._flights.items() if k in open_now}
+        path = flights.save_of(incident.identifier, now, self._clock.realtime(now), open_now)
         if not path:
             return
-        self._flights[incident.identifier] = now, path
         self._log.send(
             journal.FLIGHT_SAVED,
             6,
@@ -527,8 +515,9 @@ class Loop:
             self._engine.mounts(),
             self._engine.waiting(now),
         )
-        if incident.identifier in self._flights:
-            at, path = self._flights[incident.identifier]
+        flights = self._parts.flights
+        if flights is not None and (saved := flights.saved(incident.identifier)):
+            at, path = saved
             seen = Evidence(self._clock.realtime(at), "recorded", f"iowarden replay {path}")
             notice = replace(notice, evidence=(*notice.evidence, seen))
         by_key = dict(self._incidents.by_key)  # what is due may have been closed in the same step
