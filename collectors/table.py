@@ -66,6 +66,8 @@ class Source:
     '/srv'),), 'silent for 30 s'): alerts with these labels are unknown while that lasts.
     `parts`: as `read`, of a source with parts any of which may hang while the others answer; it
     calls its second argument ahead of each and leaves it out when that returns a reason.
+    `start`: makes what takes the place of `read` where something is remembered from run to run; it
+    gets the program's clock.
     """
 
     name: str
@@ -80,6 +82,7 @@ class Source:
     lists: tuple[str, Callable[[Any], Container[str]]] | None = None
     unread: Callable[[Any], Iterable[tuple[Labels, str]]] | None = None
     parts: Callable[[Root, Callable[[Hashable], str]], Any] | None = None
+    start: Callable[[Callable[[], float]], Callable[[Root], Any]] | None = None
 
 
 SOURCES = (

@@ -95,7 +95,11 @@ class Readers:
     ) -> None:
         """Start the threads. `root` makes a Root, since each thread needs its own."""
         self.sources = tuple(
-            replace(s, period_seconds=periods_seconds.get(s.name, s.period_seconds))
+            replace(
+                s,
+                period_seconds=periods_seconds.get(s.name, s.period_seconds),
+                read=s.read if s.start is None else s.start(clock),
+            )
             for s in sources
         )
         self._clock = clock

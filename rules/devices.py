@@ -141,7 +141,7 @@ def subject(topology: Topology | None, state: Devices, labels: Labels) -> Identi
         setting = condition.startswith("L")
         return Identity(f"setting {own.get('alertname')}", "host") if setting else Identity("", "")
     for key, gone in state.gone.items():
-        if "disk" in own and gone.object == own["disk"]:
+        if "object" in own and gone.object == own["object"]:
             return Identity(key, gone.object, gone.adapter)
     name = device.removeprefix("/dev/")
     found = identity(topology, name)
@@ -219,7 +219,11 @@ def samples(state: Devices) -> list[Sample]:
     result: list[Sample] = [
         (
             "iowarden_device_gone",
-            (("carried", ", ".join(entry.carried)), ("device", entry.name), ("disk", entry.object)),
+            (
+                ("carried", ", ".join(entry.carried)),
+                ("device", entry.name),
+                ("object", entry.object),
+            ),
             1.0,
         )
         for entry in state.gone.values()

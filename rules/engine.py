@@ -896,7 +896,7 @@ class Engine:
 
         Not while a source of its rule is silent, or what it is about is not there.
         """
-        about_disk = subject.startswith("disk ") or any(name == "disk" for name, _ in labels)
+        about_disk = subject.startswith("disk ") or any(name == "object" for name, _ in labels)
         if about_disk and not self._present(subject):
             return False
         if subject.startswith("disk "):  # it is there, perhaps by another name
