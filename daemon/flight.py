@@ -12,6 +12,7 @@ import os
 import queue
 import struct
 import threading
+import weakref
 import zlib
 from collections import deque
 from dataclasses import dataclass, field
@@ -53,7 +54,7 @@ class _Block:
     data: bytes = field(repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Snapshot:
     """What was in memory at one moment; making it copies no text."""
 
@@ -94,6 +95,8 @@ class Flight:
         self._machine_bytes = 0
         self._blocks: deque[_Block] = deque()
         self._blocks_bytes = 0
+        self._lent: weakref.WeakSet[Snapshot] = weakref.WeakSet()
+        """What somebody still holds: a disk that hangs must not double the memory."""
         self._begin_block()
 
     def take(self, source: str, seen: Mapping[str, bytes]) -> None:
@@ -127,11 +130,26 @@ class Flight:
         with self._lock:
             now = bytes(self._packed) + self._packer.copy().flush()
             blocks = (*(block.data for block in self._blocks), now)
-            return Snapshot(dict(self._machine), blocks)
+            snapshot = Snapshot(dict(self._machine), blocks)
+            self._lent.add(snapshot)
+            return snapshot
 
     def size_bytes(self) -> int:
-        """Return what it holds, about: packed frames, and the machine as it was before them."""
-        return self._blocks_bytes + len(self._packed) + self._machine_bytes
+        """Return what it holds, about: packed frames, and the machine as it was before them.
+
+        With what of that only a snapshot has by now.
+        """
+        own = self._blocks_bytes + len(self._packed) + self._machine_bytes
+        return own + (self._lent_bytes() if self._lent else 0)
+
+    def _lent_bytes(self) -> int:
+        known = {id(block.data) for block in self._blocks}
+        known.update(id(content) for content in self._machine.values())
+        lent: dict[int, int] = {}
+        for snapshot in self._lent:
+            lent |= {id(block): len(block) for block in snapshot.blocks}
+            lent |= {id(content): len(content) for content in snapshot.machine.values() if content}
+        return sum(size_bytes for key, size_bytes in lent.items() if key not in known)
 
     def _begin_block(self) -> None:
         self._packer = zlib.compressobj(_LEVEL)
@@ -203,18 +221,20 @@ class Keeper:
 
     def _run(self) -> None:
         while True:
-            path, snapshot = self._waiting.get()
-            try:
-                _save(self.directory, path, snapshot, self.flight.page_size_bytes)
-            except (OSError, RecordingError) as error:
-                self._post(
-                    f"flight: '{path}': expected to save what was seen there, got '{error}'; it is"
-                    " lost, mend the directory"
-                )
-            except Exception as error:  # noqa: BLE001 - a thread that ends would save nothing more
-                self._post(f"flight: bug: {trace(error)}")
-            else:
-                self._post("")
+            self._post(self._written(*self._waiting.get()))  # and hold it no longer than that
+
+    def _written(self, path: str, snapshot: Snapshot) -> str:
+        """Write a file; return what went wrong, or ''."""
+        try:
+            _save(self.directory, path, snapshot, self.flight.page_size_bytes)
+        except (OSError, RecordingError) as error:
+            return (
+                f"flight: '{path}': expected to save what was seen there, got '{error}'; it is"
+                " lost, mend the directory"
+            )
+        except Exception as error:  # noqa: BLE001 - a thread that ends would save nothing more
+            return f"flight: bug: {trace(error)}"
+        return ""
 
 
 def _save(directory: str, path: str, snapshot: Snapshot, page_size_bytes: int) -> None:
@@ -235,18 +255,29 @@ def _save(directory: str, path: str, snapshot: Snapshot, page_size_bytes: int) -
         recorder.abandon()
         os.unlink(draft)
         raise
-    _remove_oldest(directory)
+    _keep_newest(directory, path)
 
 
-def _remove_oldest(directory: str) -> None:
-    """Keep the newest; their names begin with their time."""
+def _keep_newest(directory: str, path: str) -> None:
+    """Remove what is over the bounds, oldest first; `path` is the newest.
+
+    Its time becomes later than that of all others: in early boot the clock may not be set yet, and
+    a file of 1970 would be the first to go.
+    """
+    found = {
+        os.path.join(directory, name): os.stat(os.path.join(directory, name))
+        for name in os.listdir(directory)
+        if name.endswith(SUFFIX) and name != _DRAFT
+    }
+    newest = max((s.st_mtime_ns for other, s in found.items() if other != path), default=0)
+    if found[path].st_mtime_ns <= newest:
+        os.utime(path, ns=(newest + 1, newest + 1))
     bytes_total = 0
-    names = [n for n in os.listdir(directory) if n.endswith(SUFFIX) and n != _DRAFT]
-    for count, name in enumerate(sorted(names, reverse=True), 1):
-        path = os.path.join(directory, name)
-        bytes_total += os.stat(path).st_size
+    others = sorted(found.keys() - {path}, key=lambda other: -found[other].st_mtime_ns)
+    for count, other in enumerate((path, *others), 1):
+        bytes_total += found[other].st_size
         if count > MOST_FILES or (bytes_total > MOST_FILES_BYTES and count > 1):
-            os.unlink(path)
+            os.unlink(other)
 
 
 def _apply(machine: dict[str, bytes | None], step: Step) -> None:

@@ -6,6 +6,7 @@ import os
 import queue
 import re
 import threading
+import time
 from typing import TYPE_CHECKING
 
 from support.live import Live, text
@@ -77,6 +78,35 @@ def test_it_never_holds_more_than_it_may() -> None:
     assert 20 < len(clocks) < 100
 
 
+def test_what_waits_for_a_hung_disk_counts() -> None:
+    """Two snapshots wait to be written while all is read anew: one bound for it all."""
+    flight, waiting = Flight(4096, most_bytes=2**20), []
+    for second in range(400):
+        flight.take("stat", {"/proc/stat": os.urandom(20_000)})
+        flight.tick(float(second), 1000.0 + second)
+        if second in {100, 120}:
+            waiting.append(flight.snapshot())
+        blocks = {id(block): len(block) for held in waiting for block in held.blocks}
+        newest = flight.snapshot()
+        blocks |= {id(block): len(block) for block in newest.blocks}
+        assert sum(blocks.values()) < 2**20 + 2**18
+    held = sum(len(block) for block in newest.blocks)
+    waiting.clear()
+    for second in range(400, 500):
+        flight.take("stat", {"/proc/stat": os.urandom(20_000)})
+        flight.tick(float(second), 1000.0 + second)
+    assert sum(map(len, flight.snapshot().blocks)) > 2 * held
+
+
+def test_what_is_written_is_held_no_longer(tmp_path: Path) -> None:
+    """The thread that waits for the next incident has let the last one's minutes go."""
+    kept, said = keeper(tmp_path / "flights")
+    before = kept.flight.size_bytes()
+    kept.save("20261121T000000Z-a")
+    assert said.get(timeout=DEADLINE_SECONDS) == ""
+    assert kept.flight.size_bytes() == before
+
+
 def keeper(directory: Path) -> tuple[Keeper, queue.SimpleQueue[str]]:
     """Return a keeper with something to keep, and what it says."""
     flight, said = Flight(4096), queue.SimpleQueue[str]()
@@ -96,6 +126,27 @@ def test_only_the_newest_files_stay(tmp_path: Path) -> None:
     assert names[0].startswith("20261121T000003Z")
     steps = list(iter(Recording(path).next, None))
     assert [step.frame for step in steps] == [Frame(0, 1.0, 1000.0)]
+
+
+def test_what_is_saved_before_the_clock_is_set_is_not_the_first_to_go(tmp_path: Path) -> None:
+    """In early boot it is 1970: that file stays until as many newer ones are there."""
+    kept, said = keeper(tmp_path / "flights")
+    (tmp_path / "flights").mkdir()
+    future = time.time_ns() + 10**15
+    for number in range(MOST_FILES):
+        other = tmp_path / f"flights/20361121T{number:06d}Z-a.tar.gz"
+        other.write_bytes(b"of the time before the boot")
+        os.utime(other, ns=(future + number, future + number))
+    path = kept.save("19700101T000007Z-b")
+    assert said.get(timeout=DEADLINE_SECONDS) == ""
+    for number in range(MOST_FILES - 1):
+        kept.save(f"20261121T{number:06d}Z-c")
+        assert said.get(timeout=DEADLINE_SECONDS) == ""
+        assert os.path.exists(path)
+    kept.save("20261121T235959Z-c")
+    assert said.get(timeout=DEADLINE_SECONDS) == ""
+    assert not os.path.exists(path)
+    assert len(os.listdir(tmp_path / "flights")) == MOST_FILES
 
 
 def test_files_of_a_large_machine_are_fewer(
