@@ -2,36 +2,26 @@
 
 One thread owns the file; nobody waits for it. A batch is one transaction, so that a kill at any
 moment leaves the state before or after a batch.
-
-Why not a write-ahead log: SQLite cannot open such a file on a file system that is read-only, and a
-kernel that met write errors makes it just that ('errors=remount-ro', ext4(5)); the mails that wait
-would be out of reach.
-Source: sqlite.org, 'PRAGMA journal_mode', 'PRAGMA synchronous'; 'Write-Ahead Logging', read-only
-databases.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import re
-import sqlite3
 import threading
 import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from iowarden.collectors.vocabulary import trace
+from iowarden.daemon import database
 from iowarden.rules.notice import Severity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 SCHEMA_VERSION = 2
-"""Kept as SQLite's user_version. Raise it with the tables, and convert the version before."""
+"""Raise it with the tables, and convert the version before."""
 RETRY_SECONDS = 60.0
-_LOCK_SECONDS = 0.5
-"""How long another process may hold the file before we say so."""
 
 _SCHEMA = """
 CREATE TABLE document (name TEXT PRIMARY KEY, text TEXT NOT NULL) WITHOUT ROWID;
@@ -50,6 +40,10 @@ CREATE TABLE outbox (
     parts TEXT NOT NULL
 );
 """
+# Exclusive: a second daemon on the same directory must not send every mail twice.
+_KIND = database.Kind(
+    "state", SCHEMA_VERSION, _SCHEMA, synchronous="FULL", exclusive=True, checked=True
+)
 _FROM_VERSION_1 = (
     "ALTER TABLE outbox ADD COLUMN maybe_taken INTEGER NOT NULL DEFAULT 1",
     "ALTER TABLE outbox ADD COLUMN parts TEXT NOT NULL DEFAULT '[]'",
@@ -261,14 +255,14 @@ class State:
 
     def _trouble(self, problem: Exception) -> str:
         """Return what is wrong, after giving up a file that may not be used further."""
-        if self._file is not None and not _passing(problem):
+        if self._file is not None and not database.passing(problem):
             self._file.close()
             self._file = None
-        if not isinstance(problem, sqlite3.Error | OSError):
+        if not isinstance(problem, database.FAULTS):
             return f"state: bug: {trace(problem)}; working from memory, which a restart forgets"
         hint = (
             "another iowarden may hold it"
-            if _locked(problem)
+            if database.locked(problem)
             else "mend the disk or the directory, or move the file away"
         )
         return (
@@ -338,73 +332,26 @@ class _Memory:
 
 
 class _File:
-    """state.db while it is open. Errors: sqlite3.Error, OSError."""
+    """state.db while it is open. Errors: database.FAULTS."""
 
-    def __init__(self, path: str) -> None:
-        self._path = path
-        if not os.path.isdir(directory := os.path.dirname(path) or "."):
-            os.mkdir(directory, 0o750)
-        # SQLite would make it readable to all; it holds mails.
-        if not os.path.exists(path):
-            os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600))
-        self._connection = sqlite3.connect(path, timeout=_LOCK_SECONDS, isolation_level=None)
-        status = os.stat(path)
-        self._identity = (status.st_dev, status.st_ino)
-        self._version = SCHEMA_VERSION
-
-    def check(self) -> int:
-        """Return the schema version of a sound file, 0 for an empty one. Errors: sqlite3.Error."""
-        # Exclusive: a second daemon on the same directory must not send every mail twice.
-        self._connection.execute("PRAGMA locking_mode = EXCLUSIVE").fetchall()
-        found = self._connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
-        if found != "ok":
-            problem = sqlite3.DatabaseError(found)
-            # A page that the disk did not give, this time, is no reason to give up all others.
-            code = re.search(r"error code=(\d+)", found)
-            problem.sqlite_errorcode = int(code[1]) if code else sqlite3.SQLITE_CORRUPT
-            raise problem
-        return int(self._connection.execute("PRAGMA user_version").fetchone()[0])
-
-    def prepare(self, version: int) -> None:
-        """Make the tables of an empty file; be durable from the end of each transaction on.
-
-        A file of an earlier version is converted with the first change: it may be read-only.
-        """
-        self._version = version or SCHEMA_VERSION
-        if version == 0:
-            self._connection.executescript(
-                f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;"
-            )
-        self._connection.execute("PRAGMA journal_mode = TRUNCATE").fetchall()
-        self._connection.execute("PRAGMA synchronous = FULL")
-        try:
-            self._connection.executescript("BEGIN EXCLUSIVE; COMMIT")  # held from now on
-        except sqlite3.OperationalError as problem:
-            if _code(problem) != sqlite3.SQLITE_READONLY:  # what can still be read is read
-                raise
-
-    def in_place(self) -> bool:
-        """Say whether the path still leads to this file. Errors: OSError other than its absence."""
-        try:
-            status = os.stat(self._path)
-        except FileNotFoundError:
-            return False
-        return (status.st_dev, status.st_ino) == self._identity
+    def __init__(self, file: database.Database) -> None:
+        self._file = file
+        self.in_place = file.in_place
+        self.close = file.close
 
     def read(self) -> tuple[dict[str, str], tuple[OutboxRow, ...]]:
         """Return all documents and rows, the rows by age."""
-        documents = dict(self._connection.execute("SELECT name, text FROM document"))
-        rows = self._connection.execute(_ROWS_VERSION_1 if self._version == 1 else _ROWS)
+        documents = dict(self._file.run("SELECT name, text FROM document"))
+        rows = self._file.run(_ROWS_VERSION_1 if self._file.version == 1 else _ROWS)
         return documents, tuple(_row(values) for values in rows)
 
     def write(self, changes: list[_Change]) -> None:
         """Write all of it or nothing."""
         if not changes:
             return
-        run = self._connection.execute
-        run("BEGIN IMMEDIATE")
-        try:
-            if self._version < SCHEMA_VERSION:
+        run = self._file.run
+        with self._file.transaction():
+            if self._file.version < SCHEMA_VERSION:
                 for statement in _FROM_VERSION_1:
                     run(statement)
             for change in changes:
@@ -421,48 +368,16 @@ class _File:
                         run("DELETE FROM outbox WHERE message_id = ?", (change.name,))
                     case None:
                         run("DELETE FROM document WHERE name = ?", (_encodable(change.name),))
-            run("COMMIT")
-            self._version = SCHEMA_VERSION
-        except BaseException:
-            if self._connection.in_transaction:
-                run("ROLLBACK")
-            raise
-
-    def close(self) -> None:
-        self._connection.close()
+        self._file.version = SCHEMA_VERSION
 
 
 def open_file(path: str) -> tuple[_File, str]:
     """Return the file at `path`, and '' or what was done with one that could not be used.
 
-    A corrupt file, or one of a later version, is renamed, and an empty one takes its place.
-    Errors: sqlite3.Error, OSError.
+    Errors: database.FAULTS.
     """
-    reason = ""
-    file = _File(path)
-    try:
-        version = file.check()
-        if version <= SCHEMA_VERSION:
-            file.prepare(version)
-            return file, ""
-        reason = f"schema version {version}, this iowarden knows {SCHEMA_VERSION}"
-    except sqlite3.Error as problem:
-        if not _corrupt(problem):
-            file.close()
-            raise
-        reason = str(problem)
-    file.close()
-    aside = f"{path}.corrupt-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}"
-    # The rollback journal goes along: beside the new file it would be applied to it.
-    for suffix in ("", "-journal"):
-        if os.path.exists(path + suffix):
-            os.rename(path + suffix, aside + suffix)
-    file = _File(path)
-    file.prepare(file.check())
-    return file, (
-        f"state: '{path}': expected the state of iowarden, got '{reason}'; set aside as '{aside}',"
-        " starting afresh"
-    )
+    file, set_aside = database.opened(path, _KIND)
+    return _File(file), set_aside
 
 
 def _row(values: tuple[Any, ...]) -> OutboxRow:
@@ -498,23 +413,3 @@ def _values(row: OutboxRow) -> tuple[object, ...]:
 def _encodable(text: str) -> str:
     """Return text that UTF-8 can hold: a lone surrogate becomes JSON's escape of it."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
-
-
-def _code(problem: Exception) -> int | None:
-    code = getattr(problem, "sqlite_errorcode", None)
-    return (
-        None if code is None else code & 0xFF
-    )  # the primary one; sqlite.org, 'Result and Error Codes'
-
-
-def _corrupt(problem: Exception) -> bool:
-    return _code(problem) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-
-
-def _locked(problem: Exception) -> bool:
-    return _code(problem) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
-
-
-def _passing(problem: Exception) -> bool:
-    """Say whether an open file stays usable after this; one opened read-only stays so for ever."""
-    return _code(problem) in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY)

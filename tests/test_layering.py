@@ -32,7 +32,7 @@ NOWHERE = frozenset({"asyncio", "concurrent"})
 
 DOORS = {
     "smtplib": "daemon/mail.py",
-    "sqlite3": "daemon/state.py",
+    "sqlite3": "daemon/database.py",
     "waitress": "daemon/http.py",
     "pyudev": "collectors/uevents.py",
     "subprocess": None,
