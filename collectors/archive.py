@@ -162,7 +162,10 @@ def _unpacked(file: BinaryIO) -> Callable[[int], bytes]:
 
 
 class _Unpacked(io.RawIOBase):
-    """What an xz file holds; unlike lzma.LZMAFile it bounds the memory that takes."""
+    """What an xz file holds; unlike lzma.LZMAFile it bounds the memory that takes.
+
+    Source: 'The .xz File Format', 2: streams after one another, zeros between them.
+    """
 
     def __init__(self, file: BinaryIO) -> None:
         super().__init__()
@@ -176,10 +179,21 @@ class _Unpacked(io.RawIOBase):
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # BufferedReader gives one
         """Fill some of the buffer; 0 is the end."""
         data = b""
-        while not data and not self._decoder.eof:
-            packed = self._file.read(_CHUNK_BYTES) if self._decoder.needs_input else b""
-            if self._decoder.needs_input and not packed:
+        while not data:
+            packed = b""
+            if self._decoder.eof:
+                if not (packed := self._next_stream()):
+                    return 0
+                self._decoder = lzma.LZMADecompressor(lzma.FORMAT_XZ, _MEMORY_BYTES)
+            elif self._decoder.needs_input and not (packed := self._file.read(_CHUNK_BYTES)):
                 raise EOFError
             data = self._decoder.decompress(packed, len(buffer))
         buffer[: len(data)] = data
         return len(data)
+
+    def _next_stream(self) -> bytes:
+        """Return how the next stream begins; b'' at the end."""
+        packed = self._decoder.unused_data.lstrip(b"\0")
+        while not packed and (more := self._file.read(_CHUNK_BYTES)):
+            packed = more.lstrip(b"\0")
+        return packed

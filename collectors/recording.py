@@ -61,6 +61,9 @@ _READ = "/.read"
 LIMIT_FRAME_BYTES = 64 * 1024 * 1024
 LIMIT_MACHINE_BYTES = 256 * 1024 * 1024
 """Of all texts and paths that are there at one time; 480 disks have 6 MB."""
+_PAGE_SIZES_BYTES = tuple(2**power for power in range(10, 21))
+"""More than Linux has on any machine; arch/arm64/Kconfig: 4, 16 or 64 KiB."""
+_USUAL_PAGE_SIZE_BYTES = 4096
 LIMIT_PARTS = 100
 """Of a path; in /sys there are some 30."""
 _ENTRY_BYTES = 512
@@ -356,12 +359,16 @@ _PACKED_HEADER = re.compile(rf"(?:\./)?(?:[^/]+/)?{re.escape(_HEADER)}")
 
 
 def _packed_header(path: str) -> tuple[int, str]:
-    name = ""
+    """Return page size and note; 'tar --sort=name' puts them last, where a cut takes them first."""
+    name, frames = "", False
     try:
         for name, content in archive.members(path):
             if content is not None and _PACKED_HEADER.fullmatch(name):
                 return _parse_header(f"{path}/{name}", content)
+            frames = frames or _MEMBER.fullmatch(name) is not None
     except archive.ArchiveError as error:
+        if frames:
+            return _USUAL_PAGE_SIZE_BYTES, ""
         place = f"'{path}' after '{name[:200]}'" if name else f"'{path}'"
         raise RecordingError(f"{place}: {error}; '{_HEADER}' had not come yet") from error
     raise RecordingError(f"'{path}': expected a recording with '{_HEADER}' in it, got none")
@@ -369,13 +376,14 @@ def _packed_header(path: str) -> tuple[int, str]:
 
 def _packed_steps(path: str) -> Iterator[Step]:
     """Yield the frames of an archive; one that is cut off or damaged has those before."""
-    number = ""
+    number, headed = "", False
     parts: dict[str, bytes | None] = {}
     size_bytes = 0
     try:
         for name, content in archive.members(path):
             match = _MEMBER.fullmatch(name)
             if match is None:
+                headed = headed or _PACKED_HEADER.fullmatch(name) is not None
                 if name.startswith("/") or ".." in name.split("/"):
                     raise archive.ArchiveError(
                         f"'{name[:200]}': expected a path below the recording"
@@ -390,7 +398,12 @@ def _packed_steps(path: str) -> Iterator[Step]:
             if size_bytes > LIMIT_FRAME_BYTES:
                 raise archive.ArchiveError(f"expected at most {LIMIT_FRAME_BYTES} bytes a frame")
     except archive.ArchiveError as error:
-        raise RecordingError(f"'{path}/{number or _HEADER}': {error}") from error
+        assumed = (
+            f"; '{_HEADER}' had not come yet: a page is taken for {_USUAL_PAGE_SIZE_BYTES} bytes"
+        )
+        raise RecordingError(
+            f"'{path}/{number or '000000'}': {error}{'' if headed else assumed}"
+        ) from error
     if number:
         yield _step(path, number, parts)
     else:
@@ -708,8 +721,11 @@ def _parse_header(path: str, text: bytes) -> tuple[int, str]:
             f"'{path}': expected format '{FORMAT}', version {VERSION}, got {found!r:.200}"
         )
     page_size_bytes = header.get("page_size_bytes")
-    if not isinstance(page_size_bytes, int) or page_size_bytes <= 0:
-        raise RecordingError(f"'{path}': expected page_size_bytes above 0, got {page_size_bytes!r}")
+    if page_size_bytes not in _PAGE_SIZES_BYTES or not isinstance(page_size_bytes, int):
+        raise RecordingError(
+            f"'{path}': expected page_size_bytes, a power of two from {_PAGE_SIZES_BYTES[0]} to"
+            f" {_PAGE_SIZES_BYTES[-1]}, got {page_size_bytes!r:.40}"
+        )
     return page_size_bytes, str(header.get("note", ""))
 
 

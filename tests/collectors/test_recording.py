@@ -286,8 +286,12 @@ HEADER = {"format": "iowarden-recording", "version": 1, "page_size_bytes": 4096,
         (json.dumps(HEADER | {"version": 2}), r"expected format .* got .*2"),
         (
             json.dumps(HEADER | {"page_size_bytes": "4k"}),
-            "expected page_size_bytes above 0, got '4k'",
+            "expected page_size_bytes, a power of two from 1024 to 1048576, got '4k'",
         ),
+        (json.dumps(HEADER | {"page_size_bytes": True}), "a power of two .* got True"),
+        (json.dumps(HEADER | {"page_size_bytes": 4096.0}), "a power of two .* got 4096.0"),
+        (json.dumps(HEADER | {"page_size_bytes": 5000}), "a power of two .* got 5000"),
+        (json.dumps(HEADER | {"page_size_bytes": 10**400}), "a power of two .* got 10{39}$"),
         (json.dumps(HEADER), r"'.*/000000': expected a complete frame, got none"),
     ],
 )
