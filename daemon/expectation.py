@@ -31,14 +31,21 @@ from iowarden.rules.notice import Severity
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-SECTIONS = ("alerts", "incidents", "mails")
-KEYS = ("at", "alert", "device", "severity", "state", "subject", "text")
+SECTIONS: Mapping[str, tuple[str, ...]] = {
+    "alerts": ("at", "alert", "device", "severity", "state", "text"),
+    "incidents": ("at", "severity", "state", "text"),
+    "mails": ("at", "subject", "text"),
+}
+"""And what is known of each of theirs."""
 LIMIT_CHARACTERS = 1024 * 1024
 TOLERANCE_SECONDS = 1.0
 """Rules are evaluated at the frame after."""
 
 
-_STATES = frozenset({*map(str, State), *map(str, Change)})
+_STATES: Mapping[str, tuple[str, ...]] = {
+    "alerts": tuple(map(str, State)),
+    "incidents": tuple(map(str, Change)),
+}
 """What an alert or an incident can be told as."""
 
 
@@ -100,7 +107,7 @@ def parse(text: str, file: str) -> Expectation:
         if key == "least":
             least = reader.severity(node)
         elif isinstance(node, yaml.SequenceNode):
-            sections[key] = tuple(reader.expected(entry) for entry in node.value)
+            sections[key] = tuple(reader.expected(key, entry) for entry in node.value)
         else:
             raise reader.wrong(node, "a list")
     return Expectation(least, sections)
@@ -142,11 +149,11 @@ class _Reader:
             raise self.wrong(node, f"one of {', '.join(s.name.lower() for s in Severity)}")
         return Severity[name]
 
-    def expected(self, node: yaml.Node) -> Expected:
+    def expected(self, section: str, node: yaml.Node) -> Expected:
         fields: dict[str, str] = {}
         patterns: list[tuple[str, re.Pattern[str]]] = []
         begin, end, shown = 0.0, float("inf"), []
-        for key, value in self.pairs(node, KEYS):
+        for key, value in self.pairs(node, SECTIONS[section]):
             if key in {"subject", "text"}:
                 several = value.value if isinstance(value, yaml.SequenceNode) else [value]
                 patterns += [(key, self._pattern(each)) for each in several]
@@ -158,10 +165,12 @@ class _Reader:
                 begin, end = self._moments(value)
             elif key == "severity":
                 fields[key] = self.severity(value).name.lower()
-            elif key == "state" and word not in _STATES:
-                raise self.wrong(value, f"one of {', '.join(sorted(_STATES))}")
+            elif key == "state" and word not in _STATES[section]:
+                raise self.wrong(value, f"one of {', '.join(sorted(_STATES[section]))}")
             else:
                 fields[key] = word
+        if not shown:  # anything would fit
+            raise self.wrong(node, f"at least one of {', '.join(SECTIONS[section])}")
         return Expected(begin, end, fields, tuple(patterns), ", ".join(shown))
 
     def _pattern(self, node: yaml.Node) -> re.Pattern[str]:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from iowarden.daemon.expectation import Expectation
     from iowarden.daemon.probe.client import Client
 
+_MAIL_SUFFIX = ".eml"
 EXIT_FAILED = 1
 EXIT_BAD_FILE = 78
 """As of a bad configuration; sysexits.h EX_CONFIG."""
@@ -71,9 +72,12 @@ def add_commands(
 
 def _seconds(text: str) -> float:
     try:
-        return configuration.duration_seconds(text)
+        seconds = configuration.duration_seconds(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(f"expected a time as 10m, got '{text}'") from error
+    if not seconds:
+        raise argparse.ArgumentTypeError(f"expected a time above 0 as 10m, got '{text}'")
+    return seconds
 
 
 def _record(
@@ -108,8 +112,9 @@ def _record(
     if outcome.problem:
         return _failed(outcome.problem, EXIT_FAILED)
     size = quantity.size(os.path.getsize(path))
-    _say([f"'{path}': {outcome.frames} frames, {expectation.moment(outcome.seconds)}, {size}"])
-    return 0
+    moment = expectation.moment(outcome.seconds)
+    problem = _say([f"'{path}': {outcome.frames} frames, {moment}, {size}"])
+    return _failed(problem, EXIT_FAILED) if problem else 0
 
 
 def _replay(arguments: argparse.Namespace) -> int:
@@ -118,6 +123,8 @@ def _replay(arguments: argparse.Namespace) -> int:
     except ExpectationError as error:
         return _failed(str(error), EXIT_BAD_FILE)
     recording = Recording(arguments.recording)
+    if arguments.mails is not None and (problem := _begin_mails(arguments.mails)):
+        return _failed(problem, EXIT_FAILED)
     if arguments.config is None:
         settings = configuration.parse("", "defaults", replay.HOST)
         settings = dataclasses.replace(settings, rules_directory="/nonexistent")
@@ -126,12 +133,12 @@ def _replay(arguments: argparse.Namespace) -> int:
     groups = [*load_rules(settings), *load_files(Path(name) for name in arguments.rules)]
     outcome = replay.replay(recording, settings, groups)
     different = [] if expected is None else expectation.differences(expected, outcome.compared())
-    if arguments.json:
-        _say([outcome.json(different)])
-    else:
-        _say(outcome.lines())
-        if different:
-            _say([f"\nnot as '{arguments.expect}' expects ('-' expected, '+' told):", *different])
+    lines = [outcome.json(different)] if arguments.json else [*outcome.lines()]
+    if different and not arguments.json:
+        lines.append(f"\nnot as '{arguments.expect}' expects ('-' expected, '+' told):")
+        lines += different
+    if problem := _say(lines):
+        return _failed(problem, EXIT_FAILED)
     try:
         if arguments.mails is not None:
             _keep(arguments.mails, outcome.mails)
@@ -156,19 +163,41 @@ def _expectation(path: str) -> Expectation:
     return expectation.parse(text, path)
 
 
+def _begin_mails(directory: str) -> str:
+    """Make the directory; return why it will not do, or ''.
+
+    Mails of another replay would be taken for some of this one.
+    """
+    try:
+        os.makedirs(directory, exist_ok=True)
+        there = sorted(name for name in os.listdir(directory) if name.endswith(_MAIL_SUFFIX))
+    except OSError as error:
+        return f"'{directory}': expected a directory for mails, got: {error.strerror}"
+    if there:
+        return (
+            f"'{directory}': expected no mails there yet, got '{there[0]}'; remove them, or name"
+            " another directory"
+        )
+    return ""
+
+
 def _keep(directory: str, mails: Iterable[replay.Mail]) -> None:
-    os.makedirs(directory, exist_ok=True)
     for number, mail in enumerate(mails, 1):
-        Path(directory, f"{number:03d}.eml").write_bytes(mail.data)
+        Path(directory, f"{number:03d}{_MAIL_SUFFIX}").write_bytes(mail.data)
 
 
-def _say(lines: Iterable[str]) -> None:
+def _say(lines: Iterable[str]) -> str:
+    """Write lines to standard output; return what is wrong with it, or ''."""
     try:
         for line in lines:
             sys.stdout.write(line + "\n")
         sys.stdout.flush()
-    except BrokenPipeError:  # 'iowarden replay | head'
+    except OSError as error:
+        # What is left to say must not fail, too.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):  # that is 'iowarden replay | head'
+            return f"standard output: expected to write to it, got: {error.strerror}"
+    return ""
 
 
 def _failed(text: str, status: int) -> int:

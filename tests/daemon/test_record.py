@@ -101,6 +101,16 @@ def test_a_name_that_will_not_do_is_refused(name: str, message: str, tmp_path: P
     assert (tmp_path / name).read_bytes() == b"precious"
 
 
+def test_a_recording_of_no_time_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It would hold no frame, and would not play."""
+    with pytest.raises(SystemExit):
+        main(["record", str(tmp_path / "own.tar.xz"), "--for", "0s"])
+    assert "expected a time above 0 as 10m, got '0s'" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_announcements_and_what_the_probe_answered_are_in_it(tmp_path: Path) -> None:
     """A disk was plugged in, and a program hung: a replay is told both as the service was."""
     machine = {

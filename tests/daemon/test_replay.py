@@ -7,6 +7,8 @@ import email.policy
 import json
 import re
 import shutil
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -58,6 +60,7 @@ def test_the_write_stall_of_the_corpus_is_one_incident(tmp_path: Path, capsys: C
     assert status == 0, capsys.readouterr().out
 
 
+PROGRAM = "import sys; from iowarden.daemon.cli import main; sys.exit(main())"
 GOLDEN = """
 groups:
   - name: golden
@@ -135,8 +138,8 @@ def test_what_differs_is_shown_from_both_sides(tmp_path: Path, capsys: Captured)
 def test_a_replay_repeats_itself(tmp_path: Path, capsys: Captured) -> None:
     """Twice the same recording, twice the same to the letter, and each mail is kept on request."""
     stall, told = str(FIXTURES / "write-stall.tar.xz"), []
-    for _ in range(2):
-        assert main(["replay", stall, "--json", "--mails", str(tmp_path / "mails")]) == 0
+    for name in ("first", "mails"):
+        assert main(["replay", stall, "--json", "--mails", str(tmp_path / name)]) == 0
         told.append(capsys.readouterr().out)
     assert told[0] == told[1]
     outcome = json.loads(told[0])
@@ -146,6 +149,36 @@ def test_a_replay_repeats_itself(tmp_path: Path, capsys: Captured) -> None:
         for path in (tmp_path / "mails").iterdir()
     ]
     assert [mail["Subject"] for mail in kept] == [mail["subject"] for mail in outcome["mails"]]
+
+
+def test_mails_of_another_replay_are_not_mixed_with_those_of_this_one(
+    tmp_path: Path, capsys: Captured
+) -> None:
+    """Refused before anything is played, and nothing is removed."""
+    stall = str(FIXTURES / "write-stall.tar.xz")
+    (tmp_path / "002.eml").write_text("of last week")
+    assert main(["replay", stall, "--mails", str(tmp_path)]) == 1
+    captured = capsys.readouterr()
+    assert f"'{tmp_path}': expected no mails there yet, got '002.eml'; remove" in captured.err
+    assert captured.out == ""
+    assert [path.name for path in tmp_path.iterdir()] == ["002.eml"]
+    assert main(["replay", stall, "--mails", str(tmp_path / "002.eml")]) == 1
+    assert "expected a directory for mails, got: " in capsys.readouterr().err
+
+
+def test_a_full_disk_is_told_where_the_timeline_should_go(tmp_path: Path) -> None:
+    """`iowarden replay IN > FILE` on a full disk: what is missing is said, without a traceback."""
+    path = write_recording(tmp_path / "r", [(600.0, machine("sda"))])
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", PROGRAM, "replay", path],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    expected = "standard output: expected to write to it, got: No space left on device\n"
+    assert (done.returncode, done.stderr) == (1, expected)
 
 
 def test_rules_of_ones_own_are_tried_on_a_recorded_machine(
@@ -242,7 +275,13 @@ def test_an_announcement_that_is_none_names_the_frame(tmp_path: Path, capsys: Ca
         ("alerts: [{state: [a]}]", "1:18: expected text, got"),
         ("least: bad", "1:8: expected one of info, notice, warning, critical, got 'bad'"),
         ("alerts: [{severity: urgent}]", "1:21: expected one of info, notice, warning, critical"),
-        ("alerts: [{state: fireing}]", "1:18: expected one of again, closed, firing"),
+        ("alerts: [{state: fireing}]", "1:18: expected one of firing, inactive, pending"),
+        ("mails: [{state: firing}]", "1:10: expected one of at, subject, text, each once, got 's"),
+        ("alerts: [{subject: full}]", "1:11: expected one of at, alert, device, severity, state"),
+        ("incidents: [{device: sda}]", "1:14: expected one of at, severity, state, text"),
+        ("incidents: [{state: firing}]", "1:21: expected one of .*opened.* got 'firing'"),
+        ("alerts: [{state: opened}]", "1:18: expected one of .*firing.* got 'opened'"),
+        ("alerts: [{}]", "1:10: expected at least one of at, alert, device"),
         ("alerts: [{at: 9s..3s}]", "1:15: expected a time as 43s, or a range"),
         ("[" * 5000, "not YAML"),
     ],
