@@ -220,6 +220,7 @@ _WORDS = {
     "log": r"error|xerror(,\d{1,3})?(,error)?|selftest|xselftest(,\d{1,3})?(,selftest)?"
     r"|selective|background|directory(,[gs])?|scttemp(sts|hist)?|scterc|devstat(,\d{1,3})?|defects(,\d{1,5})?|ssd"
     r"|sataphy|sasphy|envrep|farm|genstats",
+    "format": "old|brief|hex(,(id|val))?",
     "power": r"(never|sleep|standby|idle)(,\d{1,3}){0,2}",
     "self_test": "short|long|conveyance",
     "tolerance": "normal|conservative|permissive|verypermissive",
@@ -253,7 +254,10 @@ _WORDS = {
     **_DEVICES,
 }
 
-_READ = ("<json>", *"-a -x -i -H -A -c".split(), "-l <log>", "-n <power>", "-T <tolerance>")
+_READ = (
+    *("<json>", *"-a -x -i -H -A -c".split()),
+    *("-l <log>", "-f <format>", "-n <power>", "-T <tolerance>"),
+)
 
 
 def _smartctl(device: str, *types: str) -> tuple[Form, Form]:

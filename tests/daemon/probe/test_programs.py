@@ -25,6 +25,8 @@ smartctl --scan --json=c
 smartctl --scan-open --json=co
 smartctl --json=c -d sat --scan-open
 smartctl --json=co -x -n standby,3 /dev/sda
+smartctl --json=co -x -f old -l error -l selftest -n standby,3 -d sat /dev/sda
+smartctl -A -f hex,id -f brief /dev/sda
 smartctl -j -i -H -A -c -l error -l xselftest,5,selftest -l scterc -l devstat,1 -d sat /dev/sdaa
 smartctl --json=c -a -d nvme,0xffffffff -T permissive /dev/nvme0
 smartctl -a -d scsi /dev/nvme0n1
@@ -221,7 +223,7 @@ def test_the_refusal_says_where_what_was_expected_and_what_came() -> None:
 # A second reader, who takes the numbers out of each argument and knows the words that only read.
 NUMBER = re.compile("[0-9]+")
 SMARTCTL = set(
-    """-V -j -a -x -i -H -A -c -l -n -T -d -t -X --scan --scan-open short long conveyance
+    """-V -j -a -x -i -H -A -c -f -l -n -T -d -t -X --scan --scan-open short long conveyance
     error xerror xerror,# xerror,error xerror,#,error selftest xselftest xselftest,#
     xselftest,selftest xselftest,#,selftest selective background directory directory,g directory,s
     scttemp scttempsts scttemphist scterc devstat devstat,# defects defects,# ssd sataphy sasphy
@@ -230,7 +232,8 @@ SMARTCTL = set(
     sntasmedia/sat sntrealtek/sat sntjmicron/sat areca,# areca,#/# #ware,# megaraid,#
     sat+megaraid,# cciss,# sat+cciss,# scsi+cciss,# aacraid,#,#,# sat+aacraid,#,#,#
     scsi+aacraid,#,#,# sssraid,#,# hpt,#/# hpt,#/#/# never sleep standby idle normal conservative
-    permissive verypermissive /dev/sg# /dev/nvme# /dev/nvme#n# /dev/bus/# /dev/cciss/c#d#
+    permissive verypermissive old brief hex hex,id hex,val
+    /dev/sg# /dev/nvme# /dev/nvme#n# /dev/bus/# /dev/cciss/c#d#
     /dev/bsg/sssraid# /dev/twe# /dev/twa# /dev/twl#""".split()
 )
 SMARTCTL_SHAPES = (
