@@ -45,8 +45,16 @@ class AbsentError(Exception):
     """The kernel does not offer this source here."""
 
 
+class MissingError(AbsentError):
+    """The program that would tell is not installed."""
+
+
 class ReadError(Exception):
     """The source is there and could not be read."""
+
+
+class LateError(ReadError):
+    """What was to read it was killed at its deadline."""
 
 
 class StuckError(ReadError):

@@ -20,6 +20,8 @@ from iowarden.collectors.vocabulary import (
     AbsentError,
     Family,
     Labels,
+    LateError,
+    MissingError,
     ReadError,
     Sample,
     StuckError,
@@ -204,7 +206,8 @@ class Client:
         """Return the value of the answer, as JSON.
 
         Blocks 5 s beyond the deadline at most, whatever the probe does.
-        Errors: AbsentError (no probe, or the program is not installed), StuckError, ReadError.
+        Errors: AbsentError (no probe), MissingError (the program is not installed), StuckError,
+        LateError (it was killed at the deadline), ReadError.
         """
         answer, descriptor = self._answer(verb, tuple(arguments), deadline_seconds)
         if descriptor >= 0:
@@ -294,9 +297,11 @@ class Client:
         )
         match call.answer.outcome:
             case Outcome.MISSING:
-                raise AbsentError(text)
+                raise MissingError(text)
             case Outcome.STUCK:
                 raise StuckError(text)
+            case Outcome.TIMEOUT:
+                raise LateError(text)
             case _:
                 raise ReadError(text)
 

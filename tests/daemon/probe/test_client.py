@@ -18,7 +18,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.smtp import DEADLINE_SECONDS
 
-from iowarden.collectors.vocabulary import AbsentError, ReadError, StuckError
+from iowarden.collectors.vocabulary import (
+    AbsentError,
+    LateError,
+    MissingError,
+    ReadError,
+    StuckError,
+)
 from iowarden.daemon.probe.children import look
 from iowarden.daemon.probe.client import (
     FAMILIES,
@@ -418,10 +424,10 @@ def test_a_probe_that_hears_and_says_nothing_is_left(peers: Peers) -> None:
 @pytest.mark.parametrize(
     ("outcome", "error", "expected"),
     [
-        (Outcome.MISSING, AbsentError, "install it"),
+        (Outcome.MISSING, MissingError, "install it"),
         (Outcome.STUCK, StuckError, "after SIGKILL"),
         (Outcome.BUSY, ReadError, "a turn at the controller"),
-        (Outcome.TIMEOUT, ReadError, "it was killed"),
+        (Outcome.TIMEOUT, LateError, "it was killed"),
         (Outcome.OVERFLOW, ReadError, "at most 8388608 bytes"),
         (Outcome.REFUSED, ReadError, "got a refusal"),
         (Outcome.FAILED, ReadError, "got an error"),
