@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.vocabulary import AbsentError, ReadError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     Probe = Callable[[str, Sequence[str], float], str]
     """Verb, arguments, seconds; what the probe answers, as JSON. Errors: as Root.ask."""
@@ -156,7 +156,8 @@ class Root:
         """Return what the probe, which runs as root, answers: one JSON object as text.
 
         Blocks until the deadline at most. Below another root the text is a file, `probe_path`.
-        Errors: AbsentError (no probe, or it has no such program), ReadError, StuckError.
+        Errors: AbsentError (no probe), MissingError (it has no such program), StuckError,
+        LateError (killed at the deadline), ReadError.
         """
         name = probe_path(verb, arguments)
         if self.path:
@@ -174,6 +175,22 @@ class Root:
     def watch(self, seen: Callable[[str, bytes], None] | None) -> None:
         """Tell `seen`, or nobody, from now on what is read and listed."""
         self._seen = seen
+
+    def another(self, seen: Callable[[str, bytes], None] | None = None) -> Root:
+        """Return the same machine for another thread; `seen` is told what that reads."""
+        return Root(
+            self.path,
+            self.page_size_bytes,
+            seen,
+            recorded=self._recorded,
+            probe=self._probe,
+        )
+
+    def tell(self, texts: Iterable[tuple[str, bytes]]) -> None:
+        """Tell who watches of what another Root of this machine has read, and still holds."""
+        if self._seen is not None:
+            for path, content in texts:
+                self._seen(path, content)
 
     def close(self) -> None:
         """Close the kept descriptors."""
