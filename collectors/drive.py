@@ -190,6 +190,8 @@ class Target:
     driver: str = ""
     slot: str = ""
     origin: str = "kernel"
+    profile: str = ""
+    """How much it is asked: 'full', 'basic', 'minimal'; '': as much as it bears."""
 
     def __str__(self) -> str:
         """Return it as a person would type it."""
