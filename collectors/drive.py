@@ -10,6 +10,8 @@ import enum
 from collections.abc import Mapping  # noqa: TC003 - to be evaluated
 from dataclasses import dataclass, field
 
+from iowarden.collectors.vocabulary import Sample  # noqa: TC001 - to be evaluated
+
 
 class Protocol(enum.StrEnum):
     """The command set of a drive. Source: smartctl's 'device.protocol'."""
@@ -166,6 +168,12 @@ class Drive:
     refused: tuple[str, ...] = ()
     smartctl_version: str = ""
     disagreements: int = 0
+    exported: bytes = field(default=b"", repr=False)
+    """What smartctl_exporter shows of it, packed; see collectors/smartctl_exporter.py."""
+    memo: dict[tuple[str, str], tuple[Sample, ...]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+    """Series made of it, by what they are and whose name they bear: made once, shown for long."""
 
     def attribute(self, number: int) -> Attribute | None:
         """Return an attribute by its number."""
