@@ -8,6 +8,7 @@ Units: seconds of the program's clock (Unix time that never jumps).
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -24,13 +25,16 @@ from iowarden.rules.promql.evaluator import (
     EvaluationError,
     compile_expression,
 )
-from iowarden.rules.promql.store import LOOKBACK_SECONDS, Store
+from iowarden.rules.promql.evidence import STEADY, Drift, drift
+from iowarden.rules.promql.parser import parse
+from iowarden.rules.promql.store import LOOKBACK_SECONDS, Row, Store
 from iowarden.rules.rulefile import RecordingRule, Rule, RuleGroup
 from iowarden.rules.signals import table as signals
 from iowarden.rules.signals.writeback import GAP_SECONDS
+from iowarden.rules.watched import Watched, resumed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Sequence
+    from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
     from iowarden.collectors.block import Topology
     from iowarden.collectors.mounts import Mount, Mounts
@@ -90,6 +94,7 @@ RULE_FAMILIES = (
     ),
 )
 RECENT = "iowarden_alert_recent_firings"
+_ALERTS = frozenset(("ALERTS", "ALERTS_FOR_STATE"))
 
 
 @dataclass(slots=True)
@@ -164,8 +169,10 @@ class Engine:
         self._chunks: dict[str, Chunk] = {}
         self._published: dict[str, Sequence[Sample]] = {}
         self._store = Store(thins=True)
-        self._kept_since: dict[str, float] = {}
-        """When the store began to keep what rules ask for; '' is for those that ask for any."""
+        self._watched = Watched()
+        """When the store began to keep what rules ask for."""
+        self._tail_ends: tuple[float, float] | None = None
+        """When what was restored ends, and when it was; until what is gone of it was ended."""
         self._live: dict[str, set[tuple[str, Labels]]] = {}
         self._refreshed = now
         self._alerts: dict[int, life.Alerts] = {}
@@ -183,6 +190,8 @@ class Engine:
         self._device_events: list[devices.Event] = []
         self._unmounted: tuple[Mount, ...] = ()
         self._orphans: dict[tuple[Labels, str], life.Alert] = {}
+        self._restored = False
+        """Whether rules do not know yet which alerts there were before."""
         self.load(groups, now, default_interval_seconds)
 
     # --- rules
@@ -218,15 +227,18 @@ class Engine:
             for name, seconds in rule.expression.retention_seconds.items():
                 retention[name] = max(seconds, retention.get(name, 0.0))
         self._wanted = frozenset(wanted)
+        self._reads_alerts = self._reads_any or not wanted.isdisjoint(_ALERTS)
         # What was seen stays: a reload must not make the last hour unknown.
         kept_since = {}
+        before = self._watched.since
         for name, seconds in {**retention, "": any_seconds}.items():
             had = self._store.retention_seconds(name)
-            since = self._kept_since.get(name, self._kept_since.get("", now)) if had else now
+            since = before.get(name, before.get("", now)) if had else now
             kept_since[name] = since if seconds <= had else max(since, now - had)
-        self._kept_since = kept_since
+        self._watched = replace(self._watched, since=kept_since)
         self._store.retain(retention, any_seconds)
         self._windows = [self._windows_of(rule.expression) for rule in self._rules]
+        self._doubtful = self._doubtful_rules()
         for key in [key for key in self._live if key.startswith("rule_")]:  # other rules from now
             for metric, labels in self._live.pop(key):
                 self._store.mark_stale(metric, labels, now)
@@ -244,6 +256,7 @@ class Engine:
     def restore(self, alerts: Iterable[life.Alert]) -> list[life.Alert]:
         """Give the rules their alerts back; return those whose rule is not loaded any more."""
         left = []
+        self._restored = True
         for alert in alerts:
             index = self._rule_of(alert)
             if index is None:
@@ -286,6 +299,7 @@ class Engine:
 
     def observe(self, readings: Iterable[Reading], now: float, uptime_seconds: float) -> None:
         """Take what the sources said in this tick, step the signals, feed the store."""
+        self._begin(now)
         last, self._observed_seconds = self._observed_seconds, now
         if last is None or now - last > GAP_SECONDS:  # stopped meanwhile: nobody was asked
             self._signal_seconds = dict.fromkeys(self._signal_seconds, now)
@@ -311,6 +325,9 @@ class Engine:
             for name, status in self._sources.items():
                 if name not in fresh and status.samples:
                     self._feed(name, status.samples, now)
+            if self._tail_ends and now - self._tail_ends[1] > HELD_PERIODS * REFRESH_SECONDS:
+                self._store.end_older(self._tail_ends[0], now)
+                self._tail_ends = None
             for name in self._slow - told:  # stepped more seldom than a rule looks back, perhaps
                 if self._signal_samples[name]:
                     self._feed("signal_" + name, self._signal_samples[name], now)
@@ -510,6 +527,9 @@ class Engine:
         first = 0
         evaluated = False
         self._budget = Budget()
+        if self._restored:
+            self._restored = False
+            self._feed_alerts(now)
         for number, group in enumerate(self._groups):
             indices = range(first, first + len(group.rules))
             first += len(group.rules)
@@ -519,11 +539,27 @@ class Engine:
             interval = group.interval_seconds or self._default_interval
             self._due[number] = max(self._due[number] + interval, now + interval / 2)
             for index in indices:
+                before = self._states(index)
                 changes += self._evaluate_rule(index, now)
+                if self._states(index) != before:
+                    self._feed_alerts(now)
         if evaluated:
             changes += self._settle_orphans(now)
             self._publish_alerts(now)
         return changes
+
+    def _states(self, index: int) -> dict[Labels, life.State]:
+        """Return what ALERTS says of a rule, if some rule asks."""
+        alerts = self._alerts.get(index, {}) if self._reads_alerts else {}
+        return {key: alert.state for key, alert in alerts.items()}
+
+    def _feed_alerts(self, now: float) -> None:
+        """Let rules see what became of alerts, also those that come later in the same round.
+
+        On '/metrics' they would meet those of the Prometheus that scrapes it.
+        Source: Prometheus, rules/group.go: what a rule gave is appended before the next is asked.
+        """
+        self._feed("ALERTS", life.series(self.alerts()), now)
 
     def _evaluate_rule(self, index: int, now: float) -> list[life.Transition]:
         rule = self._rules[index]
@@ -563,6 +599,8 @@ class Engine:
         changes = self._part_with_others(index, now)
         gone, more = self._split_gone(index, found.keys(), now)
         present = {k: alert for k, alert in self._alerts[index].items() if k not in gone}
+        if index in self._doubtful and self._unwatched(index, now):
+            rule = replace(rule, for_seconds=math.inf)  # pending, until the window says something
         stepped, further = life.step(rule, present, found, now)
         active = {key: alert for key, alert in gone.items() if alert.active}
         self._alerts[index] = {**active, **stepped}
@@ -688,13 +726,41 @@ class Engine:
         What it compares was forgotten with a restart: that it finds nothing says nothing.
         """
         for name, seconds in self._windows[index].items():
-            since = self._kept_since[name]
+            since = self._watched.window(name, seconds, now)
             if alert.active_seconds < since and now - since < seconds:
                 return since, (
                     f"its rule looks back {seconds:.0f} s,"
                     f" and '{name or 'what it reads'}' was seen for {now - since:.0f} s"
                 )
         return now, ""
+
+    def _unwatched(self, index: int, now: float) -> bool:
+        """Say whether nobody watched for as long as a rule looks back."""
+        return any(
+            now - self._watched.window(name, seconds, now) < seconds
+            for name, seconds in self._windows[index].items()
+        )
+
+    def _doubtful_rules(self) -> frozenset[int]:
+        """Return the rules that could be true only because nobody watched for long enough."""
+        records: dict[str, list[RecordingRule]] = {}
+        for rule in self._rules:
+            if isinstance(rule, RecordingRule):
+                records.setdefault(rule.record, []).append(rule)
+        known: dict[str, Drift] = {}
+
+        def recorded(name: str) -> Drift:
+            if name not in known:
+                known[name] = STEADY  # what reads itself is told by the rest of it
+                for rule in records.get(name, ()):
+                    known[name] |= drift(parse(rule.expression.text), recorded)
+            return known[name]
+
+        return frozenset(
+            index
+            for index, rule in enumerate(self._rules)
+            if self._windows[index] and drift(parse(rule.expression.text), recorded).vanishes
+        )
 
     def _windows_of(self, expression: evaluator.Expression) -> dict[str, float]:
         """Return how far an expression looks back, behind recording rules, by metric."""
@@ -843,8 +909,7 @@ class Engine:
         samples += [("iowarden_alerts", labels, 1.0) for labels in states]
         samples += [(RECENT, labels, count) for labels, count in recent.items()]
         self.publish("alerts", ALERT_FAMILIES, samples, now)
-        # For rules only: on '/metrics' they would meet those of the Prometheus that scrapes it.
-        self._feed("ALERTS", life.series(self.alerts()), now)
+        self._feed_alerts(now)
         failures = [(name, float(self._failures.get(name, 0))) for name in self._rule_names]
         self.publish(
             "rules",
@@ -862,6 +927,40 @@ class Engine:
             ],
             now,
         )
+
+    # --- what survives a restart
+
+    def _begin(self, now: float) -> None:
+        """Count what is watched from the first look on, not from when a rule was loaded."""
+        if self._observed_seconds is None and self._tail_ends is None:
+            self._watched = Watched(dict.fromkeys(self._watched.since, now))
+
+    def tail(self, since: float, until: float) -> list[Row]:
+        """Return the samples that rules will look back on, after one time and up to another."""
+        return self._store.tail(since, until)
+
+    def retention_seconds(self) -> Mapping[str, float]:
+        """Return how long samples are kept of each metric that rules look back on; '' is any."""
+        return self._store.retention
+
+    def watched(self) -> Watched:
+        """Return since when it is known what rules look back on."""
+        until = self._observed_seconds or 0.0
+        since = {
+            name: max(at, until - self._store.retention_seconds(name))
+            for name, at in self._watched.since.items()
+        }
+        return replace(self._watched, since=since, until_seconds=until)
+
+    def restore_tail(self, rows: Sequence[Row], before: Watched | None, now: float) -> None:
+        """Take back what `tail` and `watched` returned before a restart; None: nobody knows."""
+        self._begin(now)
+        self._store.restore(rows)
+        self._tail_ends = max((times[-1] for _, _, times, _ in rows if times), default=now), now
+        if before is not None:
+            began = min(self._watched.since.values(), default=now)
+            longest = max(self._store.retention.values())
+            self._watched = resumed(self._watched, before, began, longest)
 
     # --- what others ask
 

@@ -8,17 +8,20 @@ from __future__ import annotations
 import math
 import struct
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 Labels = tuple[tuple[str, str], ...]
 """Label pairs sorted by name; never with `__name__`."""
 
 VectorItem = tuple[str, Labels, float]
 """Metric name ('' where dropped), labels, value."""
+
+Row = tuple[str, Labels, "array[float]", "array[float]"]
+"""Part of a series: metric name, labels, timestamps in order, their values."""
 
 LOOKBACK_SECONDS = 300.0
 """A sample counts while it is younger than this. Source: Prometheus 3: left-open (t - 5 min, t]."""
@@ -78,22 +81,20 @@ class Series:
         self.timestamps = self.values = None
 
     def thin(self, begin: float, end: float) -> None:
-        """Keep the last sample of each slot of time between these two, and where it ended."""
-        timestamps, values = self.timestamps, self.values
-        if timestamps is None or values is None:
+        """Thin the samples between these two times."""
+        if self.timestamps is not None and self.values is not None:
+            first, last = bisect_right(self.timestamps, begin), bisect_right(self.timestamps, end)
+            thin(self.timestamps, self.values, first, last)
+
+    def prepend(self, timestamps: array[float], values: array[float]) -> None:
+        """Put before the samples kept here those that are older; the rest is ignored."""
+        if self.timestamps is None or self.values is None:
             return
-        first, last = bisect_right(timestamps, begin), bisect_right(timestamps, end)
-        slots = [timestamp // THINNED_SECONDS for timestamp in timestamps[first : last + 1]]
-        kept = [
-            index
-            for index in range(first, last)
-            if index + 1 == len(timestamps)
-            or slots[index - first] != slots[index - first + 1]
-            or _is_stale(values[index])
-        ]
-        if len(kept) < last - first:
-            timestamps[first:last] = array("d", [timestamps[index] for index in kept])
-            values[first:last] = array("d", [values[index] for index in kept])
+        end = bisect_left(timestamps, self.timestamps[0])
+        self.timestamps[:0] = timestamps[:end]
+        self.values[:0] = values[:end]
+        if end and values[:end].tobytes().find(_STALE_BYTES) >= 0:
+            self.ended_seconds = max(self.ended_seconds, timestamps[end - 1])
 
     def sample(self, at: float) -> tuple[float, float] | None:
         """Return timestamp and value of the newest sample in the look-back window before `at`."""
@@ -126,6 +127,24 @@ class Series:
                 timestamps = array("d", [timestamps[index] for index in alive])
                 values = array("d", [values[index] for index in alive])
         return timestamps, values
+
+
+def thin(timestamps: array[float], values: array[float], first: int, last: int) -> None:
+    """Of the samples from `first` to before `last` keep each slot's last, and where it ended.
+
+    A slot is a multiple of THINNED_SECONDS.
+    """
+    slots = [timestamp // THINNED_SECONDS for timestamp in timestamps[first : last + 1]]
+    kept = [
+        index
+        for index in range(first, last)
+        if index + 1 == len(timestamps)
+        or slots[index - first] != slots[index - first + 1]
+        or _is_stale(values[index])
+    ]
+    if len(kept) < last - first:
+        timestamps[first:last] = array("d", [timestamps[index] for index in kept])
+        values[first:last] = array("d", [values[index] for index in kept])
 
 
 class Store:
@@ -233,6 +252,49 @@ class Store:
             self._remember(series, timestamp, _STALE, self.retention_seconds(name))
         series.timestamp_seconds = series.ended_seconds = timestamp
         series.stale = True
+
+    def end_older(self, until: float, timestamp: float) -> None:
+        """End at a time all series that had no sample since another one."""
+        for name, table in self._tables.items():
+            for series in table.values():
+                if series.timestamp_seconds <= until and not series.stale:
+                    self.mark_stale(name, series.labels, timestamp)
+
+    def tail(self, since: float, until: float) -> list[Row]:
+        """Return the samples of history after one time and up to another."""
+        rows: list[Row] = []
+        for name, table in self._tables.items():
+            for series in table.values() if self.retention_seconds(name) > 0 else ():
+                timestamps, values = series.timestamps, series.values
+                if timestamps is None or values is None or timestamps[-1] <= since:
+                    continue
+                first, last = bisect_right(timestamps, since), bisect_right(timestamps, until)
+                if first < last:
+                    rows.append((name, series.labels, timestamps[first:last], values[first:last]))
+        return rows
+
+    def restore(self, rows: Sequence[Row]) -> None:
+        """Take back what `tail` gave before a restart, where history is kept.
+
+        Limits: only what is older than a series' own samples. No marker says where the tail ended:
+        as in Prometheus, which goes on where it was, what came before a short stop is the newest
+        until something is newer. Whoever knows what is gone ends it (`end_older`).
+        Source: Prometheus, scrape/scrape.go, endOfRunStaleness: no markers at a shutdown.
+        """
+        for name, labels, timestamps, values in rows:
+            if not timestamps or self.retention_seconds(name) <= 0:
+                continue
+            table = self._tables.setdefault(name, {})
+            series = table.get(labels)
+            if series is None:
+                series = table[labels] = Series(labels, timestamps[-1], values[-1], history=True)
+                series.stale = _is_stale(values[-1])
+            series.prepend(timestamps, values)
+
+    @property
+    def retention(self) -> Mapping[str, float]:
+        """Return how long samples of each metric are kept; '' is any."""
+        return {**self._retention_seconds, "": self._any_retention_seconds}
 
     def names(self) -> set[str]:
         """Return the names of all metrics that have a series."""
