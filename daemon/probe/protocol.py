@@ -19,9 +19,10 @@ import dataclasses
 import enum
 import json
 import math
-import re
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
+
+from iowarden.collectors.json_text import MOST_DEPTH, is_deep
 
 _T = TypeVar("_T")
 
@@ -34,9 +35,6 @@ MOST_REPLY_BYTES = 8 * 1024 * 1024
 MOST_DEADLINE_SECONDS = 600.0
 MOST_ARGUMENTS = 64
 _MOST_INTEGER = 2**63
-_MOST_DEPTH = 64
-_STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"')
-_INNERMOST = re.compile(r"[\[{][^\[\]{}]*+[\]}]")
 
 
 class Outcome(enum.StrEnum):
@@ -177,29 +175,13 @@ def decode(body: bytes) -> Message:
     """Return the message that a frame holds. Errors: ProtocolError."""
     try:
         text = body.decode()
-        if _is_deep(text):
-            raise ValueError(f"expected at most {_MOST_DEPTH} brackets in each other")
+        if is_deep(text):
+            raise ValueError(f"expected at most {MOST_DEPTH} brackets in each other")
         return _message(json.loads(text, parse_constant=_refuse, parse_float=_finite))
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
         fault = f"{type(error).__name__}: {error!s:.200}"
         message = f"expected a message as JSON, got {body[:80]!r}: {fault}"
         raise ProtocolError(message) from error
-
-
-def _is_deep(text: str) -> bool:
-    """Whether brackets lie deeper in each other than allowed, or are not closed.
-
-    Why: json recurses in C, and before Python 3.14 its own limit is beyond the stack of a thread:
-    the process would end by SIGSEGV. Source: cpython issue 107263; seen with 3.12 at 1 MiB.
-    """
-    if text.count("[") + text.count("{") <= _MOST_DEPTH:
-        return False
-    rest = _STRING.sub("", text)
-    for _ in range(_MOST_DEPTH):
-        rest, removed = _INNERMOST.subn("", rest)
-        if not removed:
-            break
-    return "[" in rest or "{" in rest
 
 
 def _refuse(name: str) -> None:
