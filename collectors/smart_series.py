@@ -1,0 +1,336 @@
+"""What drives say of themselves, as series: 'iowarden_disk_*' and 'iowarden_smart_*'.
+
+Every series has the label 'disk', which outlives a change of name; what may change (device, slot,
+model) is a label of 'iowarden_disk_info' only. What a drive does not say has no series.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from iowarden.collectors.drive import Protocol
+from iowarden.collectors.vocabulary import Family, Kind, Labels, Sample
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from iowarden.collectors.drive import Disk, Disks, Drive, SelfTest
+
+HOUR_SECONDS = 3600
+FAILURE_PREDICTED = 0x5D
+"""Source: SPC, additional sense code 5Dh: failure prediction threshold exceeded."""
+_HOURS_OF_ATA = 1 << 16
+"""Source: smartctl(8), '-l selftest': a test's power-on time wraps after 2^16 hours."""
+_MOST_HOURS_OF_SCSI = 0xFFFF
+"""Source: SPC, self-test results log page: so much, or any more (its time has two bytes)."""
+
+_INFO = Family("iowarden_disk_info", "gauge", "1; identity of a disk and the way to it in labels.")
+
+_Row = tuple[Family, "Callable[[Any], Any]"]
+"""How a drive, attribute, counter or poll is asked for the family's value; None: no series."""
+
+
+def _row(name: str, kind: Kind, text: str, read: Callable[[Any], Any]) -> _Row:
+    return Family(f"iowarden_{name}", kind, text), read
+
+
+_DRIVE = (
+    _row("disk_capacity_bytes", "gauge", "Size of a disk.", lambda d: d.capacity_bytes),
+    _row(
+        "disk_rotation_rpm",
+        "gauge",
+        "Rotations a minute; 0: a solid-state drive.",
+        lambda d: d.rotation_rpm,
+    ),
+    _row(
+        "disk_power_on_seconds",
+        "gauge",
+        "Time the disk was powered in its life.",
+        lambda d: None if d.power_on_hours is None else d.power_on_hours * HOUR_SECONDS,
+    ),
+    _row(
+        "disk_power_cycles_total", "counter", "Times it was powered on.", lambda d: d.power_cycles
+    ),
+    _row(
+        "disk_temperature_celsius",
+        "gauge",
+        "Temperature of a disk.",
+        lambda d: d.temperature_celsius,
+    ),
+    _row(
+        "disk_temperature_limit_celsius",
+        "gauge",
+        "What the disk says it may have at most.",
+        lambda d: d.temperature_limit_celsius,
+    ),
+    _row("smart_enabled", "gauge", "1 when the disk watches itself.", lambda d: d.smart_enabled),
+    _row(
+        "smart_passed",
+        "gauge",
+        "1 when the disk's own verdict on its health is good, 0 when it is failing.",
+        lambda d: d.passed,
+    ),
+    _row(
+        "smart_exit_status",
+        "gauge",
+        "smartctl's exit status: a sum of bits, see smartctl(8).",
+        lambda d: d.exit_status,
+    ),
+    _row(
+        "smart_errors_logged_total",
+        "counter",
+        "Errors in the log of an ATA disk's life.",
+        lambda d: d.errors_logged_total,
+    ),
+    _row(
+        "smart_pending_sectors",
+        "gauge",
+        "Sectors in the disk's list of those it cannot read.",
+        lambda d: d.pending_sectors,
+    ),
+    _row(
+        "smart_self_test_remaining_ratio",
+        "gauge",
+        "What is left of the self-test that runs.",
+        lambda d: d.self_test_remaining_ratio,
+    ),
+    _row(
+        "smart_disagreements",
+        "gauge",
+        "Values that pySMART reads otherwise from the same output.",
+        lambda d: d.disagreements,
+    ),
+)
+
+
+def _scsi(name: str, kind: Kind, text: str, field: str = "") -> _Row:
+    def read(drive: Drive) -> Any:  # noqa: ANN401 - any field
+        return None if drive.scsi is None else getattr(drive.scsi, field or name)
+
+    return _row(f"smart_scsi_{name}", kind, text, read)
+
+
+def _predicted(drive: Drive) -> bool | None:
+    if drive.scsi is None or drive.scsi.asc is None:
+        return None
+    return drive.scsi.asc == FAILURE_PREDICTED
+
+
+_SCSI = (
+    _scsi("grown_defects", "gauge", "Sectors given up since the disk was made."),
+    _scsi(
+        "non_medium_errors_total", "counter", "Errors that were not the medium's (cable, firmware)."
+    ),
+    _scsi("pending_defects", "gauge", "Sectors in the disk's log of those it cannot read."),
+    _scsi(
+        "start_stop_cycles_total",
+        "counter",
+        "Times it was started and stopped.",
+        "start_stop_cycles",
+    ),
+    _scsi("endurance_used_ratio", "gauge", "Used share of a solid-state drive's endurance."),
+    _row(
+        "smart_scsi_failure_predicted",
+        "gauge",
+        "1 when the disk predicts its failure (sense code 5Dh).",
+        _predicted,
+    ),
+)
+
+
+def _nvme(name: str, kind: Kind, text: str) -> _Row:
+    def read(drive: Drive) -> Any:  # noqa: ANN401 - any field
+        return None if drive.nvme is None else getattr(drive.nvme, name)
+
+    return _row(f"smart_nvme_{name}", kind, text, read)
+
+
+_NVME = (
+    _nvme("critical_warning", "gauge", "A sum of bits, 0 is well: NVMe health log, byte 0."),
+    _nvme("available_spare_ratio", "gauge", "What is left of the spare capacity."),
+    _nvme("available_spare_threshold_ratio", "gauge", "Where the drive warns of too little spare."),
+    _nvme("percentage_used_ratio", "gauge", "Used share of the endurance; may be more than 1."),
+    _nvme("media_errors_total", "counter", "Data the drive could not read or found corrupted."),
+    _nvme("error_log_entries_total", "counter", "Entries of the error log; most are harmless."),
+    _nvme("unsafe_shutdowns_total", "counter", "Times it lost power without a warning."),
+    _nvme("read_bytes_total", "counter", "Bytes read by hosts in the drive's life."),
+    _nvme("written_bytes_total", "counter", "Bytes written by hosts in the drive's life."),
+    _nvme("controller_busy_seconds_total", "counter", "Time the drive was busy with commands."),
+    _nvme("warning_temperature_seconds_total", "counter", "Time above the warning temperature."),
+    _nvme("critical_temperature_seconds_total", "counter", "Time above the critical temperature."),
+)
+
+_ATTRIBUTE = (
+    _row(
+        "smart_attribute_value",
+        "gauge",
+        "Normalised value of a SMART attribute; it falls.",
+        lambda a: a.value,
+    ),
+    _row("smart_attribute_worst", "gauge", "Lowest normalised value so far.", lambda a: a.worst),
+    _row(
+        "smart_attribute_threshold",
+        "gauge",
+        "At this normalised value or below, it has failed; 0: it never does.",
+        lambda a: a.threshold,
+    ),
+    _row(
+        "smart_attribute_raw",
+        "gauge",
+        "Raw value, as smartctl's drive database reads it.",
+        lambda a: a.counted(),
+    ),
+)
+
+_COUNTER = (
+    _row(
+        "smart_scsi_errors_corrected_total",
+        "counter",
+        "Errors that the disk corrected, by operation.",
+        lambda c: c.corrected_total,
+    ),
+    _row(
+        "smart_scsi_errors_uncorrected_total",
+        "counter",
+        "Errors that the disk could not correct, by operation.",
+        lambda c: c.uncorrected_total,
+    ),
+    _row(
+        "smart_scsi_processed_bytes_total",
+        "counter",
+        "Bytes the disk has read, written or verified.",
+        lambda c: c.processed_bytes,
+    ),
+)
+
+_SELF_TEST_PASSED = Family(
+    "iowarden_smart_self_test_passed",
+    "gauge",
+    "Result of the newest self-test that has one, by kind.",
+)
+_SELF_TEST_AGE = Family(
+    "iowarden_smart_self_test_age_seconds",
+    "gauge",
+    "Powered time since the newest self-test with a result, by kind.",
+)
+
+_POLL = (
+    _row(
+        "smart_poll_duration_seconds",
+        "gauge",
+        "How long smartctl took last time.",
+        lambda p: p.duration_seconds,
+    ),
+    _row("smart_polls_total", "counter", "Runs of smartctl for a disk.", lambda p: p.runs_total),
+    _row(
+        "smart_poll_failures_total",
+        "counter",
+        "Runs of smartctl that said nothing of the disk.",
+        lambda p: p.failures_total,
+    ),
+    _row(
+        "smart_read_timestamp_seconds",
+        "gauge",
+        "When the disk last spoke, as Unix time.",
+        lambda p: p.read_seconds,
+    ),
+)
+
+_PLAIN = (*_DRIVE, *_SCSI, *_NVME)
+
+FAMILIES = (
+    _INFO,
+    *(family for family, _ in (*_PLAIN, *_ATTRIBUTE, *_COUNTER)),
+    _SELF_TEST_PASSED,
+    _SELF_TEST_AGE,
+    *(family for family, _ in _POLL),
+)
+
+
+def emit(disks: Disks) -> list[Sample]:
+    """Return the samples of FAMILIES. Of a drive they are made once: it speaks twice an hour."""
+    samples: list[Sample] = []
+    for disk in disks.by_key.values():
+        own: Labels = (("disk", disk.key),)
+        polled = disk.polled
+        samples.append((_INFO.name, _identity(disk), 1.0))
+        for family, read in _POLL:
+            number = read(polled)
+            if number is not None:
+                samples.append((family.name, own, float(number)))
+        if polled.drive is not None:
+            samples += said(polled.drive, disk.key)
+    return samples
+
+
+def said(drive: Drive, key: str) -> tuple[Sample, ...]:
+    """Return all that a drive says, under the name it bears."""
+    known = drive.memo.get(("iowarden", key))
+    if known is None:
+        known = drive.memo["iowarden", key] = tuple(_said(drive, key))
+    return known
+
+
+def _said(drive: Drive, key: str) -> Iterator[Sample]:
+    disk = ("disk", key)
+    own: Labels = (disk,)
+    for family, read in _PLAIN:
+        number = read(drive)
+        if number is not None:
+            yield family.name, own, float(number)
+    # A broken table may have a line twice, and a series twice is not valid.
+    for attribute in {(a.name, a.id): a for a in reversed(drive.attributes)}.values():
+        labels: Labels = (("attribute", attribute.name), disk, ("id", str(attribute.id)))
+        for family, read in _ATTRIBUTE:
+            number = read(attribute)
+            if number is not None:
+                yield family.name, labels, float(number)
+    if drive.scsi is not None:
+        for operation, counter in drive.scsi.error_counters.items():
+            labels = (disk, ("operation", operation))
+            for family, read in _COUNTER:
+                number = read(counter)
+                if number is not None:
+                    yield family.name, labels, float(number)
+    newest: dict[str, SelfTest] = {}
+    for test in drive.self_tests:
+        if test.passed is not None:
+            newest.setdefault(test.kind, test)
+    for kind, test in newest.items():
+        labels = (disk, ("kind", kind))
+        yield _SELF_TEST_PASSED.name, labels, float(test.passed or False)
+        hours = hours_since(drive, test)
+        if hours is not None:
+            yield _SELF_TEST_AGE.name, labels, float(hours * HOUR_SECONDS)
+
+
+def hours_since(drive: Drive, test: SelfTest) -> int | None:
+    """Return for how many hours a drive was powered since a self-test of it ended.
+
+    Limits: of an ATA drive modulo 7.5 years, so what is older looks younger.
+    """
+    if test.hours is None or drive.power_on_hours is None:
+        return None
+    if drive.protocol is Protocol.SCSI and test.hours >= _MOST_HOURS_OF_SCSI:
+        return None
+    hours = drive.power_on_hours - test.hours
+    if drive.protocol is Protocol.ATA and hours >= 0:
+        hours %= _HOURS_OF_ATA
+    return hours if hours >= 0 else None
+
+
+def _identity(disk: Disk) -> Labels:
+    target, drive = disk.polled.target, disk.polled.drive
+    return (
+        ("controller", target.controller),
+        ("device", disk.device),
+        ("disk", disk.key),
+        ("firmware", drive.firmware if drive else ""),
+        ("model", drive.model if drive else ""),
+        ("path", target.path),
+        ("protocol", drive.protocol.value if drive else ""),
+        ("serial", drive.serial if drive else ""),
+        ("slot", target.slot),
+        ("type", target.kind),
+        ("wwn", drive.wwn if drive else ""),
+    )
