@@ -1,0 +1,55 @@
+"""The word for what happened: a line of the kernel, of a controller's log, a change of an array.
+
+Units: sectors of 512 bytes, counted from the start of the whole device; seconds.
+None: the line does not say.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One event, as its source tells it; what it means stands in rules/events.yaml, by `kind`.
+
+    Fields: `source` is 'kernel', 'areca', '3ware', 'md'; `kind` is its class ('block_io_error',
+    'scsi_sense', 'areca_reading_error'); `text` is the line, one line, control characters escaped.
+    `device` is the kernel's name ('sdb', 'ata3.00', 'nvme0', 'md0'), '' where it names none;
+    `controller` is 'c0', 'areca 1', 'host2'; `place` is for people and for the map: 'channel 2',
+    'port 3', 'enclosure 1 slot 7'; `code` is the source's own ('0x0009', 'sct 0x2 / sc 0x81');
+    `word` is the severity it was sent with ('ERROR', 'Urgent').
+    `sector` and `sectors`: the range that failed as far as it is told: the kernel's sector is where
+    the failed request begins, not the bad one (domain.md 0.9).
+    `monotonic_seconds` and `boot_id` are the kernel's; `clock_seconds` is the source's own clock,
+    read as if it were UTC; `realtime_seconds` is Unix time, where it is known.
+    `sequence` counts equal lines of one moment, for logs without numbers, else it is the number.
+    """
+
+    source: str
+    kind: str
+    text: str
+    device: str = ""
+    controller: str = ""
+    place: str = ""
+    sector: int | None = None
+    sectors: int | None = None
+    sense_key: int | None = None
+    asc: int | None = None
+    ascq: int | None = None
+    code: str = ""
+    word: str = ""
+    priority: int | None = None
+    boot_id: str = ""
+    monotonic_seconds: float | None = None
+    clock_seconds: float | None = None
+    realtime_seconds: float | None = None
+    sequence: int = 0
+
+    @property
+    def key(self) -> str:
+        """What tells it from any other, and is the same however often and wherever it is read."""
+        at = self.clock_seconds if self.monotonic_seconds is None else self.monotonic_seconds
+        own = (self.source, self.controller, self.boot_id, at, self.sequence, self.text)
+        return hashlib.blake2b(repr(own).encode(errors="replace"), digest_size=12).hexdigest()
