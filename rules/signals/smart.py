@@ -1,0 +1,469 @@
+"""What is wrong with a drive (domain conditions H and I), of all drives that can be believed.
+
+Everything here is told sparsely: a healthy drive has the one series 'iowarden_smart_trusted'. What
+a drive said before is kept over restarts, by its serial number: another drive begins anew.
+Units: seconds of the program's clock.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.vocabulary import Family, Labels, Sample
+from iowarden.rules import trust
+from iowarden.rules.signals import smart_counts, smart_health, smart_values
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from iowarden.collectors.block import Topology
+    from iowarden.collectors.diskstats import BlockIo
+    from iowarden.collectors.drive import Attribute, Disk, Disks, Drive
+    from iowarden.rules.signals.smart_counts import Count
+    from iowarden.rules.signals.table import Pairs, View
+
+DISTRUST_SECONDS = 7 * 86_400.0
+"""A way that once said what cannot be is not believed for so long after."""
+MOST_KEPT = 20_000
+_YEAR_SECONDS = 31_556_952
+_NAMES = {
+    5: "Reallocated_Sector_Ct",
+    10: "Spin_Retry_Count",
+    184: "End-to-End_Error",
+    187: "Reported_Uncorrect",
+    188: "Command_Timeout",
+    196: "Reallocated_Event_Count",
+    197: "Current_Pending_Sector",
+    198: "Offline_Uncorrectable",
+    199: "UDMA_CRC_Error_Count",
+}
+"""Of attributes, as smartmontools calls them by default: its database may rename one any day."""
+_UNREADABLE = "unreadable"
+_UNCORRECTED = "uncorrected_"
+_FOUND = frozenset({"5", "10", "187", "198", "199", "grown_defects", "media_errors"})
+_GROWN = frozenset({"5"})
+
+COUNT_FAMILIES = (
+    Family(
+        "iowarden_smart_growth",
+        "gauge",
+        "By how much an error count rose since iowarden knows the disk, each increase within 7"
+        " days of the one before.",
+    ),
+    Family(
+        "iowarden_smart_growth_per_day",
+        "gauge",
+        "By how much it rises a day, while it rises daily.",
+    ),
+    Family("iowarden_smart_growing_seconds", "gauge", "For how long it has risen daily."),
+    Family(
+        "iowarden_smart_found",
+        "gauge",
+        "An error count that was not 0 at first sight, while it stands as it was.",
+    ),
+    Family("iowarden_smart_grown_count", "gauge", "An error count that rose since first sight."),
+    Family(
+        "iowarden_smart_unreadable_sectors",
+        "gauge",
+        "Sectors that wait for being rewritten or given up, by two polls.",
+    ),
+    Family(
+        "iowarden_smart_solid_state", "gauge", "1 for a disk with such counts that does not rotate."
+    ),
+)
+VALUE_FAMILIES = (
+    Family(
+        "iowarden_smart_value_fall",
+        "gauge",
+        "By how much a normalised value is below the best that was seen.",
+    ),
+    Family(
+        "iowarden_smart_value_low",
+        "gauge",
+        "By how much a normalised value was too low at first sight.",
+    ),
+    Family(
+        "iowarden_smart_value_low_peer",
+        "gauge",
+        "1 where another disk of the same model has not lost anything of that value.",
+    ),
+    Family(
+        "iowarden_smart_at_threshold",
+        "gauge",
+        "Normalised value at or below its threshold, by what that means.",
+    ),
+    Family("iowarden_smart_hot_celsius", "gauge", "Temperature of a disk that is too hot."),
+    Family(
+        "iowarden_smart_excess_celsius",
+        "gauge",
+        "By how much a disk was hotter at the last two polls than it should become.",
+    ),
+)
+TRUST_FAMILIES = (
+    Family(
+        "iowarden_smart_trusted", "gauge", "1 when what SMART says of the disk can be true, else 0."
+    ),
+    Family("iowarden_smart_doubt", "gauge", "1 for each reason why it cannot."),
+    Family(
+        "iowarden_smart_way", "gauge", "1; how the disks behind the controller are really asked."
+    ),
+)
+FAMILIES = (*COUNT_FAMILIES, *VALUE_FAMILIES, *smart_health.FAMILIES, *TRUST_FAMILIES)
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What was last concluded of a disk, and until when it stands while the disk says the same."""
+
+    disk: Disk
+    until_seconds: float
+    samples: tuple[Sample, ...]
+    signature: trust.Signature | None
+    doubts: tuple[trust.Doubt, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SmartState:
+    """All that is known of the drives over time; `kept` survives a restart.
+
+    `kept` by disk: when it was last polled and its power-on hours, when it was first met and after
+    how many polls; by disk, tab and word: a count, a value, a temperature, its distrust.
+    """
+
+    kept: Mapping[str, Pairs] = field(default_factory=dict)
+    disks: Disks | None = None
+    told: Mapping[str, Told] = field(default_factory=dict)
+    blocks: Mapping[str, BlockIo] = field(default_factory=dict)
+    samples: list[Sample] | None = None
+    until_seconds: float = math.inf
+
+
+EMPTY = SmartState()
+
+
+def step(state: SmartState, view: View) -> tuple[SmartState, list[Sample] | None]:
+    """Return the state after a look at the poller, and what is to be told of every disk.
+
+    Optional input 'kernel_errors': medium errors by disk, that the kernel or a controller logged.
+    """
+    disks: Disks | None = view.inputs.values.get("smart")
+    if disks is None:
+        return state, None
+    now = view.inputs.now_seconds
+    if disks is state.disks and now < state.until_seconds and state.samples is not None:
+        return state, state.samples
+    topology = None if view.derived is None else view.derived.topology
+    look = _Look(
+        state,
+        disks,
+        now,
+        view.inputs.values.get("diskstats") or state.blocks,
+        topology,
+        view.inputs.values.get("kernel_errors") or {},
+    )
+    told = {key: look.told(key, disk) for key, disk in disks.by_key.items()}
+    samples = [sample for each in told.values() for sample in each.samples]
+    until = min((each.until_seconds for each in told.values()), default=math.inf)
+    return SmartState(_bounded(look.kept), disks, told, look.blocks, samples, until), samples
+
+
+def remember(state: SmartState) -> Mapping[str, Pairs]:
+    """Return what is kept of the disks."""
+    return state.kept
+
+
+def recall(state: SmartState, kept: Mapping[str, Pairs]) -> SmartState:
+    """Return the state of before a restart; what was polled since is judged again by it."""
+    known = {key: pairs for key, pairs in state.kept.items() if key.partition("\t")[0] not in kept}
+    return replace(EMPTY, kept={**known, **kept}, blocks=state.blocks)
+
+
+def _bounded(kept: dict[str, Pairs]) -> dict[str, Pairs]:
+    """Return what is kept without the disks that were not polled for longest."""
+    if len(kept) <= MOST_KEPT:
+        return kept
+    disks = sorted((key for key in kept if "\t" not in key), key=lambda key: kept[key][0][0])
+    gone: set[str] = set()
+    left = len(kept)
+    by_disk: dict[str, int] = {}
+    for key in kept:
+        own = key.partition("\t")[0]
+        by_disk[own] = by_disk.get(own, 0) + 1
+    for disk in disks:
+        if left <= MOST_KEPT:
+            break
+        gone.add(disk)
+        left -= by_disk[disk]
+    return {key: pairs for key, pairs in kept.items() if key.partition("\t")[0] not in gone}
+
+
+class _Look:
+    """One look at all disks, while it is taken."""
+
+    def __init__(
+        self,
+        state: SmartState,
+        disks: Disks,
+        now: float,
+        blocks: Mapping[str, BlockIo],
+        topology: Topology | None,
+        kernel_errors: Mapping[str, float],
+    ) -> None:
+        self.kept = dict(state.kept)
+        self.blocks = blocks
+        self._disks = disks
+        self._before = state.told
+        self._now = now
+        self._topology = topology
+        self._kernel_errors = kernel_errors
+        self._signatures: dict[str, trust.Signature | None] = {}
+        self._serials: dict[str, list[tuple[str, str]]] = {}
+        self._alike: dict[trust.Signature | None, list[tuple[str, str]]] = {}
+        for key, disk in disks.by_key.items():
+            drive = disk.polled.drive
+            if drive is None:
+                continue
+            before = state.told.get(key)
+            same = before is not None and before.disk is disk
+            signature = before.signature if before and same else trust.signature(drive)
+            self._signatures[key] = signature
+            self._serials.setdefault(drive.serial, []).append((key, drive.model))
+            self._alike.setdefault(signature, []).append((key, drive.serial))
+
+    def told(self, key: str, disk: Disk) -> Told:
+        """Return what is concluded of a disk."""
+        before = self._before.get(key)
+        if before is not None and before.disk is disk and self._now < before.until_seconds:
+            return before
+        drive = disk.polled.drive
+        if drive is None:
+            return Told(disk, math.inf, (), None)
+        at = self._now if disk.polled.read_seconds is None else disk.polled.read_seconds
+        known = self.kept.get(key)
+        fresh = known is None or at > known[0][0]
+        signature = self._signatures.get(key)
+        if fresh or before is None:
+            doubts = trust.doubts(disk, drive, self._around(key, disk, drive, known))
+        else:
+            doubts = before.doubts
+        own: Labels = (("disk", key),)
+        until = self._distrusted_until(key, disk, doubts)
+        if until > self._now:
+            samples = tuple(_distrust(own, disk, doubts))
+            return Told(disk, until, samples, signature, doubts)
+        if fresh:
+            met, polls = (at, 0.0) if known is None else known[1]
+            hours = math.nan if drive.power_on_hours is None else float(drive.power_on_hours)
+            hours = hours if math.isfinite(hours) else -1.0
+            self.kept[key] = ((at, hours), (met, min(polls + 1.0, 2.0)))
+        self._until = math.inf
+        samples = (
+            ("iowarden_smart_trusted", own, 1.0),
+            *self._counts(key, drive, at if fresh else None, met_before=known is not None),
+            *self._values(key, drive, at if fresh else None, met_before=known is not None),
+            *self._temperature(key, drive, at if fresh else None),
+            *smart_health.samples(drive, own),
+        )
+        return Told(disk, self._until, samples, signature, doubts)
+
+    def _around(
+        self, key: str, disk: Disk, drive: Drive, known: Pairs | None
+    ) -> trust.Surroundings:
+        """Return what others say of a disk."""
+        name = disk.device or disk.polled.target.device
+        topology = self._topology
+        block = self.blocks.get(name)
+        signature = self._signatures.get(key)
+        hours = known[0][1] if known is not None else -1.0
+        return trust.Surroundings(
+            device=None if topology is None or not name else topology.devices.get(name),
+            traffic_bytes=None
+            if block is None
+            else float(block.read_bytes_total + block.written_bytes_total),
+            year=1970 + int(self._now // _YEAR_SECONDS),
+            errors_logged=self._kernel_errors.get(key),
+            hours_before=hours if hours >= 0 else None,
+            same_serial=next(
+                (
+                    other
+                    for other, model in self._serials.get(drive.serial, ())
+                    if drive.serial and model != drive.model
+                ),
+                "",
+            ),
+            same_attributes=next(
+                (
+                    other
+                    for other, serial in self._alike.get(signature, ())
+                    if signature is not None and serial != drive.serial
+                ),
+                "",
+            ),
+        )
+
+    def _distrusted_until(self, key: str, disk: Disk, doubts: tuple[trust.Doubt, ...]) -> float:
+        """Return until when a disk is not believed the way it was asked; 0: it is."""
+        word = f"{key}\tdistrust"
+        path = float(zlib.crc32(str(disk.polled.target).encode()))
+        if not trust.trusted(doubts):
+            self.kept[word] = ((self._now, path),)
+        match self.kept.get(word):
+            case ((at, before),) if before == path:
+                return at + DISTRUST_SECONDS
+            case _:
+                self.kept.pop(word, None)
+                return 0.0
+
+    def _counts(
+        self, key: str, drive: Drive, at: float | None, *, met_before: bool
+    ) -> Iterator[Sample]:
+        """Yield what is to be told of error counts; `at`: when a new poll was, None: none was."""
+        solid_state = False
+        for name, labels, value, sudden in _read_counts(key, drive):
+            word = f"{key}\t{name}"
+            counted = smart_counts.from_pairs(self.kept.get(word))
+            if at is not None:
+                counted = smart_counts.count(counted, value, at, known=met_before, sudden=sudden)
+                self._keep(word, smart_counts.pairs(counted))
+            if counted is None or not (counted.confirmed or counted.first):
+                continue
+            self._until = min(self._until, counted.until(self._now))
+            yield from self._count_samples(key, name, labels, counted)
+            solid_state = solid_state or (name in _GROWN and not smart_health.spins(drive))
+        if solid_state:
+            yield "iowarden_smart_solid_state", (("disk", key),), 1.0
+
+    def _count_samples(
+        self, key: str, name: str, labels: Labels, counted: Count
+    ) -> Iterator[Sample]:
+        now, level = self._now, counted.confirmed
+        if name == _UNREADABLE:
+            polls = self.kept[key][1][1]
+            if level and (polls > 1 or level >= smart_counts.AT_ONCE):
+                yield "iowarden_smart_unreadable_sectors", (("disk", key),), level
+        elif level > counted.first:
+            if name in _GROWN:
+                yield "iowarden_smart_grown_count", labels, level
+        elif level == counted.first and (name in _FOUND or name.startswith(_UNCORRECTED)):
+            yield "iowarden_smart_found", labels, level
+        growth = counted.growth(now)
+        if growth > 0:
+            yield "iowarden_smart_growth", labels, growth
+        lasted, grown = counted.streak(now)
+        if grown > 0:
+            yield "iowarden_smart_growth_per_day", labels, round(counted.per_day(now), 1)
+            if lasted > 0:
+                yield "iowarden_smart_growing_seconds", labels, round(lasted, 0)
+
+    def _values(
+        self, key: str, drive: Drive, at: float | None, *, met_before: bool
+    ) -> Iterator[Sample]:
+        for attribute in drive.attributes:
+            labels = _attribute_labels(key, attribute)
+            meaning = smart_values.exceeded(attribute)
+            if meaning:
+                yield (
+                    "iowarden_smart_at_threshold",
+                    (*labels, ("meaning", meaning)),
+                    float(attribute.value or 0),
+                )
+            if attribute.id not in smart_values.JUDGED or attribute.value is None:
+                continue
+            word = f"{key}\tvalue {attribute.id}"
+            seen = smart_values.from_pairs(self.kept.get(word))
+            if at is not None:
+                seen = smart_values.fall(seen, float(attribute.value), at, known=met_before)
+                self._keep(word, smart_values.pairs(seen))
+            if seen is None:
+                continue
+            if seen.best > seen.confirmed:
+                yield "iowarden_smart_value_fall", labels, seen.best - seen.confirmed
+            raw = None if attribute.raw is None else smart_counts.believed(drive, attribute)
+            low = smart_values.low(seen, raw)
+            if low:
+                yield "iowarden_smart_value_low", labels, low
+                if self._better_peer(key, drive, attribute):
+                    yield "iowarden_smart_value_low_peer", labels, 1.0
+
+    def _better_peer(self, key: str, drive: Drive, attribute: Attribute) -> bool:
+        """Whether another disk of the same model stands at the ceiling that this one fell from."""
+        for other, disk in self._disks.by_key.items():
+            peer = disk.polled.drive
+            if other == key or peer is None or not drive.model or peer.model != drive.model:
+                continue
+            own = peer.attribute(attribute.id)
+            if own is not None and own.value == smart_values.ceiling(attribute.value or 0):
+                return True
+        return False
+
+    def _temperature(self, key: str, drive: Drive, at: float | None) -> Iterator[Sample]:
+        word = f"{key}\thot"
+        if at is not None:
+            excess = smart_health.excess_celsius(drive)
+            hot = excess is not None and excess >= 0
+            before = self.kept.get(word)
+            last = before[0][1] if before is not None else -1.0
+            self._keep(word, ((at, excess or 0.0), (0.0, last)) if hot else None)
+        match self.kept.get(word):
+            case ((_, excess), (_, last)) if last >= 0:
+                own: Labels = (("disk", key),)
+                yield "iowarden_smart_excess_celsius", own, min(excess, last)
+                if drive.temperature_celsius is not None:
+                    yield "iowarden_smart_hot_celsius", own, drive.temperature_celsius
+
+    def _keep(self, word: str, pairs: Pairs | None) -> None:
+        if pairs is None:
+            self.kept.pop(word, None)
+        else:
+            self.kept[word] = pairs
+
+
+def _attribute_labels(key: str, attribute: Attribute) -> Labels:
+    name = _NAMES.get(attribute.id, attribute.name)
+    return ("attribute", name), ("disk", key), ("id", str(attribute.id))
+
+
+def _read_counts(key: str, drive: Drive) -> Iterator[tuple[str, Labels, float, bool]]:
+    """Yield the error counts of a drive: name, labels, count, whether one poll may be enough."""
+    unreadable: int | None = None
+    for attribute in drive.attributes:
+        if attribute.id not in smart_counts.COUNTED:
+            continue
+        value = smart_counts.believed(drive, attribute)
+        if value is None:
+            continue
+        labels = _attribute_labels(key, attribute)
+        if attribute.id == smart_counts.PENDING:
+            unreadable = value
+        else:
+            sudden = attribute.id == smart_counts.OFFLINE
+            yield str(attribute.id), labels, float(value), sudden
+    if unreadable is None:
+        unreadable = drive.pending_sectors
+    if unreadable is None and drive.scsi is not None:
+        unreadable = drive.scsi.pending_defects
+    for name, number in (
+        (_UNREADABLE, unreadable),
+        ("errors_logged", drive.errors_logged_total),
+        ("grown_defects", None if drive.scsi is None else drive.scsi.grown_defects),
+        ("media_errors", None if drive.nvme is None else drive.nvme.media_errors_total),
+        *(
+            (f"{_UNCORRECTED}{kind}_errors", row.uncorrected_total)
+            for kind, row in (drive.scsi.error_counters if drive.scsi else {}).items()
+        ),
+    ):
+        if number is not None and number >= 0:
+            labels = (("attribute", name), ("disk", key))
+            yield name, labels, float(number), name == _UNREADABLE
+
+
+def _distrust(own: Labels, disk: Disk, doubts: tuple[trust.Doubt, ...]) -> Iterator[Sample]:
+    """Yield why a disk is not believed, and how it is really asked."""
+    yield "iowarden_smart_trusted", own, 0.0
+    texts = [doubt.text for doubt in doubts] or ["what it said in the last 7 days cannot be true"]
+    for text in dict.fromkeys(texts):
+        yield "iowarden_smart_doubt", (*own, ("reason", text)), 1.0
+    yield "iowarden_smart_way", (*own, ("way", trust.way(disk.polled.target))), 1.0

@@ -1,0 +1,93 @@
+"""Normalised values of ATA attributes: fallen, low from the start, or at the maker's threshold.
+
+A normalised value falls from 100, 200 or 252 to 255 as an attribute gets worse. Where a controller
+hides raw values they are all there is. Source: smartctl(8), '-A'.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from iowarden.collectors.drive import Attribute
+    from iowarden.rules.signals.table import Pairs
+
+CEILINGS = (100, 200, 252, 253, 254, 255)
+"""What makers let attributes that count errors begin at."""
+JUDGED = frozenset({5, 10, 184, 187, 188, 196, 197, 198})
+LOW = 3
+"""So far below its ceiling a value was not made."""
+_USE = frozenset({4, 9, 12, 192, 193, 222, 225, 240, 241, 242})
+"""Attributes that only tell how much a drive was used: at the threshold it is old, not failing."""
+_TEMPERATURE = frozenset({190, 194, 231})
+"""Their thresholds are limits of temperature (or, 231, of wear): H6 and H8 have their own."""
+
+
+class Fall(NamedTuple):
+    """One normalised value of one drive."""
+
+    read_seconds: float
+    last: float
+    confirmed: float
+    """The better of the last two polls."""
+    best: float
+    first: float
+
+
+def ceiling(value: float) -> float:
+    """Return the value from which an attribute that reads `value` began, most likely."""
+    return min(CEILINGS, key=lambda each: abs(each - value))
+
+
+def fall(before: Fall | None, value: float, now: float, *, known: bool) -> Fall:
+    """Return a value after a poll; `known`: what is not kept was at its ceiling."""
+    if before is None:
+        start = ceiling(value) if known else value
+        before = Fall(now, start, start, start, start)
+        if not known:
+            return before
+    confirmed = max(before.last, value)
+    return Fall(now, value, confirmed, max(before.best, min(before.last, value)), before.first)
+
+
+def low(seen: Fall, raw: int | None) -> float:
+    """Return by how much a value was too low at first sight, 0 where it was not.
+
+    A raw value of 0 says that nothing has happened.
+    """
+    gap = ceiling(seen.first) - seen.first
+    return gap if gap >= LOW and raw != 0 and seen.confirmed <= seen.first else 0.0
+
+
+def pairs(seen: Fall) -> Pairs | None:
+    """Return a value as it is kept over a restart, None where it was always at its ceiling."""
+    if seen.last == seen.confirmed == seen.best == seen.first == ceiling(seen.last):
+        return None
+    return (
+        (seen.read_seconds, seen.last),
+        (0.0, seen.confirmed),
+        (0.0, seen.best),
+        (0.0, seen.first),
+    )
+
+
+def from_pairs(kept: Pairs | None) -> Fall | None:
+    """Return a value that was kept, None where there is none."""
+    match kept:
+        case ((at, last), (_, confirmed), (_, best), (_, first)):
+            return Fall(at, last, confirmed, best, first)
+        case _:
+            return None
+
+
+def exceeded(attribute: Attribute) -> str:
+    """Return 'prefail', 'old_age' or 'use' where a value is at its threshold or below, else ''.
+
+    A threshold of 0 never fails. Source: smartctl(8), '-A'.
+    """
+    value, threshold = attribute.value, attribute.threshold
+    if value is None or not threshold or value > threshold or attribute.id in _TEMPERATURE:
+        return ""
+    if attribute.id in _USE:
+        return "use"
+    return "prefail" if attribute.prefail else "old_age"

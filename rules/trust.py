@@ -1,0 +1,202 @@
+"""Whether what SMART says of a disk can be true (domain condition I). Pure.
+
+RAID controllers make SMART pages up for the volumes they show; what is in them is neither health
+nor failure. One hard contradiction, or two soft ones, and the way is not trusted.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.drive import Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from iowarden.collectors.block import Device
+    from iowarden.collectors.drive import Disk, Drive, Target
+
+Signature = tuple[tuple[int, int], ...]
+HARD, SOFT = 2, 1
+"""Points; as many as HARD and the disk is not trusted."""
+_BUSY_BYTES = 10**9
+_CYCLES_MASK, _CYCLES_MOST = 0xFFFFFF, 2**31
+_BYTE_SHIFTED = 0x100
+_COLDEST, _HOTTEST = -60, 150
+"""0 is what drives without a sensor say."""
+_ENOUGH = 8
+"""Attributes that say something when all are 0 or equal to those of another disk."""
+_CAPACITY_ERROR_RATIO = 0.01
+_VIRTUAL = re.compile(
+    r"QEMU|VMware|VBOX|Virtual|Msft|Google PersistentDisk|Amazon Elastic|Xen|BHYVE", re.IGNORECASE
+)
+_ATA_MODEL = re.compile(r"(?:ATA\s+)?(?:WDC WD|ST\d{3,}[A-Z]|SAMSUNG|Hitachi H|MAXTOR|TOSHIBA D)")
+_OLD_TRANSPORT = re.compile(r"Fibre channel|FCP|Parallel SCSI|SPI")
+_EARLIEST = ((re.compile(r"WDC WD\d{3,4}AAJS"), 2006), (re.compile(r"WDC WD\w+[SDX]\b"), 2003))
+"""By model: the year of the first one. Source: domain condition I; Serial ATA came in 2003."""
+_FIRST_YEAR = 2000
+_HIDING_DRIVERS = re.compile(r"arcmsr|3w-|megaraid|aacraid|hpsa|cciss|mpt\w*sr")
+_SCSI_OPCODE = "unsupported scsi opcode"
+
+WAYS = (
+    (
+        "arcmsr",
+        "smartctl -a -d areca,N /dev/sgX (N: slot; SAS cards: -d areca,N/E), or cli64 disk smart",
+    ),
+    ("3w-9xxx", "smartctl -a -d 3ware,N /dev/twa0 (N: the port)"),
+    ("3w-sas", "smartctl -a -d 3ware,N /dev/twl0 (N: the port)"),
+    ("3w-xxxx", "smartctl -a -d 3ware,N /dev/twe0 (N: the port)"),
+    ("megaraid", "smartctl -a -d megaraid,N /dev/bus/HOST (N: the device id of storcli /cX show)"),
+    ("hpsa", "smartctl -a -d cciss,N /dev/sgX (N: the drive's number; /dev/sgX: the controller)"),
+    ("cciss", "smartctl -a -d cciss,N /dev/cciss/c0d0 (N: the drive's number)"),
+    ("aacraid", "smartctl -a -d aacraid,H,L,ID /dev/sgX (as arcconf getconfig 1 pd shows)"),
+)
+OTHER_WAY = "the command line tool of its controller or enclosure"
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """One thing that cannot be true, in words; `points` is HARD or SOFT."""
+
+    points: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What others say of the same disk. None: nobody says.
+
+    Fields: `traffic_bytes` were read and written since boot by the kernel's count; `year` is the
+    present one; `errors_logged` are medium errors that the kernel or the controller told of it;
+    `hours_before` its power-on time at an earlier poll; `same_serial` and `same_attributes` name
+    another disk of which that is so.
+    """
+
+    device: Device | None = None
+    traffic_bytes: float | None = None
+    year: int | None = None
+    errors_logged: float | None = None
+    hours_before: float | None = None
+    same_serial: str = ""
+    same_attributes: str = ""
+
+
+def trusted(doubts: tuple[Doubt, ...]) -> bool:
+    """Whether what a disk says is believed."""
+    return sum(doubt.points for doubt in doubts) < HARD
+
+
+def doubts(disk: Disk, drive: Drive, around: Surroundings) -> tuple[Doubt, ...]:
+    """Return what cannot be true of what a disk said; nothing for a virtual one.
+
+    A hypervisor's disk has no health that could be wrong.
+    """
+    if virtual(drive, around.device):
+        return ()
+    found = [*_scsi(drive, around), *_anything(drive, around)]
+    target = disk.polled.target
+    if target.driver and not target.behind_raid() and _HIDING_DRIVERS.match(target.driver):
+        found.append(Doubt(SOFT, f"the controller ({target.driver}) hides its disks"))
+    return tuple(found)
+
+
+def virtual(drive: Drive, device: Device | None) -> bool:
+    """Whether a disk is a hypervisor's."""
+    words = [drive.vendor, drive.model]
+    if device is not None:
+        words += [device.vendor or "", device.model or ""]
+    return any(_VIRTUAL.search(word) for word in words)
+
+
+def way(target: Target) -> str:
+    """Return how the disks behind a controller are asked themselves."""
+    return next((text for name, text in WAYS if target.driver.startswith(name)), OTHER_WAY)
+
+
+def _scsi(drive: Drive, around: Surroundings) -> Iterator[Doubt]:
+    """Yield what pages of SCSI say that cannot be."""
+    scsi = drive.scsi
+    if drive.protocol is not Protocol.SCSI or scsi is None:
+        return
+    counters = scsi.error_counters
+    processed = [
+        row.processed_bytes
+        for kind, row in counters.items()
+        if kind in {"read", "write"} and row.processed_bytes is not None
+    ]
+    traffic = around.traffic_bytes or 0.0
+    if processed and not any(processed) and traffic > _BUSY_BYTES:
+        yield Doubt(HARD, f"it counts 0 bytes, the kernel {traffic / 1e9:.0f} GB since boot")
+    errors = [
+        number
+        for row in counters.values()
+        for number in (row.corrected_total, row.uncorrected_total)
+        if number is not None
+    ]
+    if errors and not any(errors) and around.errors_logged:
+        yield Doubt(
+            HARD, f"it counts no error, {around.errors_logged:.0f} medium errors are logged"
+        )
+    trip, celsius = drive.reported_trip_celsius, drive.temperature_celsius
+    if trip and celsius is not None and 0 < trip < celsius and drive.passed:
+        yield Doubt(HARD, f"healthy at {celsius:.0f} C, above its trip temperature of {trip:.0f} C")
+    specified, cycles = scsi.specified_start_stop_cycles, scsi.start_stop_cycles
+    if specified and (specified >= _CYCLES_MOST or not specified & _CYCLES_MASK):
+        yield Doubt(SOFT, f"made for {specified} start-stop cycles")
+    if cycles == _BYTE_SHIFTED:
+        yield Doubt(SOFT, f"{cycles} start-stop cycles, which is 1 in the wrong byte")
+    yield from _year(drive, scsi.manufactured_year, around.year)
+    ata = _ATA_MODEL.match(drive.model) or drive.vendor == "ATA"
+    if ata and _OLD_TRANSPORT.search(drive.transport):
+        yield Doubt(SOFT, f"an ATA drive ({drive.model}) on '{drive.transport}'")
+    refused = " ".join(drive.refused + drive.messages).lower()
+    if "self test" in refused.replace("-", " ") or _SCSI_OPCODE in refused:
+        yield Doubt(SOFT, "no self-test log and no self-tests")
+
+
+def _year(drive: Drive, year: str | None, present: int | None) -> Iterator[Doubt]:
+    """Yield what is wrong with the year of manufacture; smartctl prints it as a text."""
+    if not year:
+        return
+    number = int(year) if re.fullmatch(r"[0-9]{4}", year, re.ASCII) else 0
+    first = next((since for model, since in _EARLIEST if model.match(drive.model)), 0)
+    if number < _FIRST_YEAR:
+        yield Doubt(SOFT, f"made in the year '{year}'")
+    elif present is not None and number > present:
+        yield Doubt(SOFT, f"made in {number}, which is to come")
+    elif number < first:
+        yield Doubt(SOFT, f"made in {number}, and there was no {drive.model} before {first}")
+
+
+def _anything(drive: Drive, around: Surroundings) -> Iterator[Doubt]:
+    """Yield what holds of no drive of any kind."""
+    raws = [a.raw for a in drive.attributes if a.raw is not None]
+    if len(raws) >= _ENOUGH and not any(raws):
+        yield Doubt(SOFT, "every raw value is 0, also those of its age and temperature")
+    if around.hours_before is not None and drive.power_on_hours is not None:
+        before, hours = around.hours_before, drive.power_on_hours
+        if hours < before - 1:  # some drives round
+            yield Doubt(SOFT, f"{hours} hours of power-on time, and {before:.0f} before")
+    celsius = drive.temperature_celsius
+    if celsius is not None and not _COLDEST <= celsius < _HOTTEST:
+        yield Doubt(SOFT, f"a temperature of {celsius:.0f} C")
+    if any("invalid smart checksum" in text.lower() for text in drive.messages):
+        yield Doubt(SOFT, "its data has a wrong checksum")
+    size = None if around.device is None else around.device.size_bytes
+    if size and drive.capacity_bytes:
+        wrong = abs(size - drive.capacity_bytes) > _CAPACITY_ERROR_RATIO * size
+        if wrong:
+            told = f"{drive.capacity_bytes / 1e9:.0f} GB, and the kernel {size / 1e9:.0f} GB"
+            yield Doubt(SOFT, f"it has {told}")
+    if around.same_serial:
+        yield Doubt(SOFT, f"{around.same_serial} has the same serial number and another model")
+    if around.same_attributes:
+        yield Doubt(SOFT, f"{around.same_attributes} says the same in every attribute")
+
+
+def signature(drive: Drive) -> Signature | None:
+    """Return what no two disks have alike, None where a drive says too little for that."""
+    told = tuple((a.id, a.raw) for a in drive.attributes if a.raw)
+    return told if len(told) >= _ENOUGH else None
