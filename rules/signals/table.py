@@ -30,6 +30,7 @@ from iowarden.rules.signals import (
     reclaim,
     request_size,
     scheduler,
+    smart,
     suspended,
     swap,
     writeback,
@@ -282,6 +283,15 @@ GROUPS: tuple[Group, ...] = (
         device_state.SCSI_FAMILIES,
         device_state.scsi_step,
         baseline.EMPTY,
+    ),
+    Group(
+        "smart",
+        ("smart",),
+        smart.FAMILIES,
+        smart.step,
+        smart.EMPTY,
+        smart.remember,
+        smart.recall,
     ),
 )
 """In the order they are stepped. The first ones share a history and are stepped together."""
