@@ -17,7 +17,7 @@ from iowarden.rules import humanize
 from iowarden.rules.go_format import Struct, Value, plain, sprint, sprintf, type_name
 from iowarden.rules.promql.evaluator import EvaluationError, PromqlError, compile_expression
 from iowarden.rules.promql.lexer import unquote
-from iowarden.rules.promql.regex import RegexError, compile_search
+from iowarden.rules.promql.regex import Match, RegexError, Steps, compile_search
 
 if TYPE_CHECKING:
     from iowarden.rules.promql.evaluator import Sample
@@ -28,6 +28,8 @@ Query = Callable[[str], "list[Sample]"]
 MAXIMUM_NESTING = 50
 MOST_PARTS = 100_000
 """Of a text; each turn of a 'range' is one. Some in one another could run for hours."""
+MOST_STEPS = 1_000_000
+"""Of the searches of a text: a second's work."""
 
 
 class TemplateError(Exception):
@@ -52,6 +54,7 @@ class _Scope:
     dot: Value
     variables: list[Value]
     query: Query | None
+    steps: Steps
 
 
 _Evaluate = Callable[[_Scope], Value]
@@ -91,8 +94,8 @@ class Template:
         variables: list[Value] = [root, own, external, external_url, value, *[None] * self._slots]
         parts: list[str] = []
         try:
-            self._write(_Scope(root, variables, query), parts)
-        except (_RenderError, RecursionError) as error:
+            self._write(_Scope(root, variables, query, Steps(MOST_STEPS)), parts)
+        except (_RenderError, RegexError, RecursionError) as error:
             return f"<error expanding template: {error}>"
         return "".join(parts)
 
@@ -150,6 +153,8 @@ class _Function:
     variadic: bool = False
     minimum: int = 0
     """Arguments that a variadic function must have."""
+    searches: bool = False
+    """Whether its first argument is what searches of the text may still cost."""
 
 
 _GO_FLOAT = re.compile(
@@ -239,37 +244,28 @@ def _label(name: str, sample: Struct) -> str:
     return labels.get(name, "") if isinstance(labels, dict) else ""
 
 
-def _replace_all(pattern: str, replacement: str, text: str) -> str:
+def _matches(steps: Steps, pattern: str, text: str) -> bool:
+    return _search(pattern)(text, 0, steps) is not None
+
+
+def _replace_all(steps: Steps, pattern: str, replacement: str, text: str) -> str:
     """Return the text with each match replaced; `$1`, `${1}` and `${name}` stand for groups."""
-    pattern_search = _search(pattern).search
+    search = _search(pattern)
     parts: list[str] = []
     position = copied = 0
-    while match := pattern_search(text, position):
-        start, end = match.span()
-        parts.append(text[copied:start])
-        if end > copied or start == 0:  # No empty match right after another one.
-            parts.append(_expanded(replacement, match))
-        copied = end
+    while match := search(text, position, steps):
+        parts.append(text[copied : match.begin])
+        if match.end > copied or match.begin == 0:  # No empty match right after another one.
+            parts.append(match.expanded(replacement))
+        copied = match.end
         # After an empty match Go does not try for a longer one at the same place.
-        position = max(end, position + 1)
+        position = max(match.end, position + 1)
         if position > len(text):
             break
     return "".join(parts) + text[copied:]
 
 
-def _expanded(replacement: str, match: re.Match[str]) -> str:
-    def one(reference: re.Match[str]) -> str:
-        name = reference[1] or reference[2]
-        if name is None:
-            return "$"
-        if name.isdecimal():
-            return (match[int(name)] or "") if int(name) <= (match.re.groups or 0) else ""
-        return (match[name] or "") if name in match.re.groupindex else ""
-
-    return re.sub(r"\$(?:\{([A-Za-z0-9_]{1,99})\}|([A-Za-z0-9_]{1,99})|\$)", one, replacement)
-
-
-def _search(pattern: str) -> re.Pattern[str]:
+def _search(pattern: str) -> Callable[[str, int, Steps], Match | None]:
     try:
         return compile_search(pattern)
     except RegexError as error:
@@ -305,9 +301,7 @@ _FUNCTIONS: Mapping[str, _Function] = {
     "le": _Function(("any", "any"), _less_or_equal),
     "len": _Function(("any",), _length),
     "lt": _Function(("any", "any"), _less),
-    "match": _Function(
-        ("string", "string"), lambda pattern, text: _search(pattern).search(text) is not None
-    ),
+    "match": _Function(("string", "string"), _matches, searches=True),
     "ne": _Function(("any", "any"), lambda a, b: not _equal(a, b)),
     "not": _Function(("any",), lambda value: not _true(value)),
     "print": _Function(("any",), lambda *values: sprint(values), variadic=True),
@@ -317,7 +311,7 @@ _FUNCTIONS: Mapping[str, _Function] = {
     "println": _Function(
         ("any",), lambda *values: " ".join(map(plain, values)) + "\n", variadic=True
     ),
-    "reReplaceAll": _Function(("string", "string", "string"), _replace_all),
+    "reReplaceAll": _Function(("string", "string", "string"), _replace_all, searches=True),
     "sortByLabel": _Function(("string", "list"), _by_label),
     "stripDomain": _Function(("string",), humanize.strip_domain),
     "stripPort": _Function(("string",), humanize.strip_port),
@@ -530,7 +524,7 @@ class _Parser:
             if not _true(value):
                 otherwise(scope, parts)
             elif word == "with":
-                body(_Scope(value, scope.variables, scope.query), parts)
+                body(_Scope(value, scope.variables, scope.query, scope.steps), parts)
             else:
                 body(scope, parts)
 
@@ -728,7 +722,7 @@ class _Parser:
                 _checked(name, kind, value(scope))
                 for kind, value in zip(types, values, strict=True)
             ]
-            return call(*ready)
+            return call(scope.steps, *ready) if row.searches else call(*ready)
 
         return _Operand(evaluate, function.position)
 
@@ -829,7 +823,7 @@ def _range(evaluate: _Evaluate, slots: list[int], body: _Write, otherwise: _Writ
                 raise _RenderError(f"more than {MOST_PARTS} parts of text; range over less")
             for slot, element in zip(reversed(slots), reversed(pair), strict=False):
                 scope.variables[slot] = element
-            body(_Scope(pair[1], scope.variables, scope.query), parts)
+            body(_Scope(pair[1], scope.variables, scope.query, scope.steps), parts)
         if not pairs:
             otherwise(scope, parts)
 

@@ -192,7 +192,7 @@ def label_replacer(
             " expected letters, digits and underscores"
         )
     try:
-        fullmatch = compile_anchored(pattern).fullmatch
+        regex = compile_anchored(pattern)
     except RegexError as error:
         raise EvaluationError(
             f"invalid regular expression in label_replace(): {pattern!r}; {error}"
@@ -204,10 +204,10 @@ def label_replacer(
         result: Vector = []
         for item in items:
             own = _label(item, source)
-            count(item[1], len(replacement) + references * len(own))
-            match = fullmatch(own)
+            count(item[1], len(replacement) + (references + regex.states) * len(own))
+            match = regex.fullmatch(own)
             if match is not None:
-                text = expand(replacement, match)
+                text = match.expanded(replacement)
                 item = (*with_label(item, destination, text), item[2])  # noqa: PLW2901 - same one
             result.append(item)
         return distinct(result)
@@ -258,29 +258,6 @@ def distinct(items: Vector) -> Vector:
     if len({(name, labels) for name, labels, _ in items}) < len(items):
         raise EvaluationError("vector cannot contain metrics with the same labelset")
     return items
-
-
-_REFERENCE = re.compile(r"\$(?:\$|\{(\w+)\}|(\w+))")
-
-
-def expand(replacement: str, match: re.Match[str]) -> str:
-    """Return a replacement with `$1`, `${1}` and `${name}` replaced by the groups of a match.
-
-    Source: Go, package regexp, Expand: a name is as long as possible, one that is no group is
-    empty, a number with a leading zero is a name, `$$` is a dollar, and so is a `$` before what is
-    no name.
-    """
-
-    def group(reference: re.Match[str]) -> str:
-        name = reference[1] or reference[2]
-        if name is None:
-            return "$"
-        if name.isascii() and name.isdecimal() and (name == "0" or name[0] != "0"):
-            number = int(name) if len(name) <= 8 else match.re.groups + 1
-            return (match[number] or "") if number <= match.re.groups else ""
-        return (match[name] or "") if name in match.re.groupindex else ""
-
-    return _REFERENCE.sub(group, replacement)
 
 
 def _label(item: VectorItem, label: str) -> str:

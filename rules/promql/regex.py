@@ -4,7 +4,7 @@ Source: RE2, 'Syntax', with the Perl flags that Go's regexp sets. What RE2 does 
 (look-around, back-references, possessive quantifiers) is refused, so that no rule works here and
 fails elsewhere.
 Limits: `\p{...}` is refused because `re` has no such classes. Where `re` could try ways without
-end, a value is first matched in linear time, by following all ways at once.
+end, or takes others than RE2 (a loop whose turns may be empty), all ways are followed at once.
 """
 
 from __future__ import annotations
@@ -13,15 +13,27 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from iowarden.rules.promql.automaton import (
+    Atom,
+    Automaton,
+    Chain,
+    Choice,
+    Group,
+    Match,
+    RegexError,
+    Repeat,
+    Steps,
+    Tree,
+    nullable,
+)
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
+
+__all__ = ["Anchored", "Match", "RegexError", "Steps", "compile_anchored", "compile_search"]
 
 Ranges = list[tuple[int, int]]
 """Code points, both ends included."""
-
-
-class RegexError(ValueError):
-    """A pattern that RE2 would refuse, or that cannot be translated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +52,11 @@ _FLAG_NAMES: Mapping[str, str] = {
 }
 _MAXIMUM_REPEAT = 1000
 _MAXIMUM_DEPTH = 50
-_MAXIMUM_STATES = 20_000
 _FEW_CHOICES = 3
-"""Up to here backtracking costs at most the cube of a value's length."""
+_MOST_TRIES, _MOST_FIND_TRIES = 1_000_000, 10_000
+"""Of `re` with a text: its length to the power of the choices. Beyond, all ways are followed."""
+_FIND_STEPS = 100
+"""What a search by `re` counts."""
 _LAST = 0x10FFFF
 _QUANTIFIER = re.compile(r"[*+?]|\{([0-9]{1,9})(?:(,)([0-9]{1,9})?)?\}")
 _GROUP = re.compile(r"\?(?:P?<([A-Za-z_0-9]+)>|([imsU]*)(?:-([imsU]+))?([:)]))")
@@ -86,72 +100,81 @@ _POSIX: Mapping[str, Ranges] = {
 
 @dataclass(frozen=True, slots=True)
 class Anchored:
-    """A pattern that must match a whole value."""
+    """A pattern that must match a whole value; the time for it is bounded whatever the pattern."""
 
     matches: Callable[[str], bool]
-    """In a time that grows no faster than the cube of the value's length."""
-    fullmatch: Callable[[str], re.Match[str] | None]
-    """As `re`'s, for a pattern whose groups matter; what does not match is found out as above."""
+    fullmatch: Callable[[str], Match | None]
+    """Also where the groups are."""
     states: int = 0
     """How many ways at most are followed through a value, where that is what takes the time."""
 
 
 def compile_anchored(pattern: str) -> Anchored:
-    """Compile a pattern of a label matcher; the dot matches all."""
-    piece, regex = _compile(pattern, _Flags(dot_all=True))
-    fullmatch = regex.fullmatch
-    if piece.choices <= _FEW_CHOICES:
-        return Anchored(lambda value: fullmatch(value) is not None, fullmatch)
-    automaton = _Automaton(pattern, piece.tree)
-    matches = automaton.matches
-    return Anchored(
-        matches, lambda value: fullmatch(value) if matches(value) else None, automaton.size
-    )
+    """Compile a pattern of a label matcher or of label_replace; the dot matches all."""
+    piece, names, regex = _compile(pattern, _Flags(dot_all=True))
+    tried = regex.fullmatch
+    if piece.choices <= 1 and not piece.tangled:  # nearly all
+        return Anchored(lambda value: tried(value) is not None, lambda v: _match(tried(v), names))
+    follow = _automaton(pattern, piece, regex)
+    few = piece.choices <= _FEW_CHOICES
+
+    def matches(value: str) -> bool:
+        if few and len(value) ** piece.choices <= _MOST_TRIES:
+            return tried(value) is not None
+        return follow.matches(value) is not None
+
+    def fullmatch(value: str) -> Match | None:
+        if few and not piece.tangled and len(value) ** piece.choices <= _MOST_TRIES:
+            return _match(tried(value), names)
+        spans = follow.matches(value)
+        return None if spans is None else Match(value, spans, names)
+
+    return Anchored(matches, fullmatch, 0 if few else follow.size)
 
 
-def compile_search(pattern: str) -> re.Pattern[str]:
-    """Compile a pattern as Go's `regexp.MustCompile` does: to be used with `search` or `sub`."""
-    return _compile(pattern, _Flags())[1]
+def compile_search(pattern: str) -> Callable[[str, int, Steps], Match | None]:
+    """Compile a pattern as Go's `regexp.MustCompile` does.
+
+    What is returned finds the first match from a place of a text on, and counts what that costs.
+    Errors: RegexError, also of a search that costs too much.
+    """
+    piece, names, regex = _compile(pattern, _Flags())
+    follow = _automaton(pattern, piece, regex)
+
+    def find(text: str, begin: int, steps: Steps) -> Match | None:
+        few = piece.choices < _FEW_CHOICES and not piece.tangled
+        if few and (len(text) - begin) ** (piece.choices + 1) <= _MOST_FIND_TRIES:
+            steps.spend(_FIND_STEPS)
+            return _match(regex.search(text, begin), names)
+        spans = follow.find(text, begin, steps)
+        return None if spans is None else Match(text, spans, names)
+
+    return find
 
 
-def _compile(pattern: str, flags: _Flags) -> tuple[_Piece, re.Pattern[str]]:
-    piece = _Translator(pattern, flags).translate()
+def _match(found: re.Match[str] | None, names: Mapping[str, int]) -> Match | None:
+    if found is None:
+        return None
+    numbers = range(found.re.groups + 1)
+    return Match(found.string, tuple(at for n in numbers for at in found.span(n)), names)
+
+
+def _automaton(pattern: str, piece: _Piece, regex: re.Pattern[str]) -> Automaton:
     try:
-        return piece, re.compile(piece.text)
-    except (re.error, OverflowError, RecursionError) as error:
-        message = f"cannot translate {pattern!r}: {error}"
+        return Automaton(piece.tree, regex.groups)
+    except RegexError as error:
+        message = f"invalid regular expression {pattern!r}: {error}"
         raise RegexError(message) from error
 
 
-# --- the parts of a pattern ---
-
-
-@dataclass(frozen=True, slots=True)
-class _Atom:
-    """What matches one character, or a place between two."""
-
-    text: str
-    is_place: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class _Sequence:
-    items: tuple[_Tree, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Choice:
-    items: tuple[_Tree, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Repeat:
-    item: _Tree
-    low: int
-    high: int | None
-
-
-_Tree = _Atom | _Sequence | _Choice | _Repeat
+def _compile(pattern: str, flags: _Flags) -> tuple[_Piece, Mapping[str, int], re.Pattern[str]]:
+    translator = _Translator(pattern, flags)
+    piece = translator.translate()
+    try:
+        return piece, translator.names, re.compile(piece.text)
+    except (re.error, OverflowError, RecursionError) as error:
+        message = f"cannot translate {pattern!r}: {error}"
+        raise RegexError(message) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,100 +182,27 @@ class _Piece:
     """A part of a pattern, as Python's text and as a tree."""
 
     text: str
-    tree: _Tree
+    tree: Tree
     choices: int = 0
     """In how many places `re` may come back to try another way."""
     repeats: int = 1
     """How often its innermost part is repeated at most, by numbers in braces."""
+    tangled: bool = False
+    """Whether a turn of a loop may be empty: `re` and RE2 do not agree on what is in its groups."""
 
-    def repeated(self, quantifier: str, low: int, high: int | None) -> _Piece:
-        # What \Q quotes is the only sequence outside of a group: its last character repeats.
+    def repeated(self, quantifier: str, low: int, high: int | None, *, lazy: bool) -> _Piece:
+        # What \Q quotes is the only chain outside of a group: its last character repeats.
         match self.tree:
-            case _Sequence(items=(*first, last)):
-                tree: _Tree = _Sequence((*first, _Repeat(last, low, high)))
+            case Chain(items=(*first, last)):
+                tree: Tree = Chain((*first, Repeat(last, low, high, lazy)))
             case _:
-                tree = _Repeat(self.tree, low, high)
+                tree = Repeat(self.tree, low, high, lazy)
         if high is None:
             choices = 1000 if self.choices else 1
         else:
             choices = self.choices * high + (low != high)
-        return _Piece(self.text + quantifier, tree, choices, self.repeats)
-
-
-class _Automaton:
-    """All ways through a pattern, followed at once: time linear in the value.
-
-    Source: Thompson, 'Regular Expression Search Algorithm', 1968.
-    """
-
-    def __init__(self, pattern: str, tree: _Tree) -> None:
-        self._pattern = pattern
-        self._atoms: dict[str, re.Pattern[str]] = {}
-        # Of each state: the atom to pass, whether that is a place, and where to go then.
-        self._states: list[tuple[re.Pattern[str] | None, bool, tuple[int, ...]]] = []
-        self._end = self._add(None, ())
-        self._start = self._build(tree, self._end)
-        self.size = len(self._states)
-
-    def _add(self, atom: _Atom | None, targets: tuple[int, ...]) -> int:
-        if len(self._states) >= _MAXIMUM_STATES:
-            message = f"invalid regular expression {self._pattern!r}: too large"
-            raise RegexError(message)
-        regex = None
-        if atom is not None:
-            regex = self._atoms.get(atom.text) or re.compile(atom.text)
-            self._atoms[atom.text] = regex
-        self._states.append((regex, atom is not None and atom.is_place, targets))
-        return len(self._states) - 1
-
-    def _build(self, tree: _Tree, following: int) -> int:
-        """Add the states of a part; return where it begins."""
-        match tree:
-            case _Atom():
-                return self._add(tree, (following,))
-            case _Sequence():
-                for item in reversed(tree.items):
-                    following = self._build(item, following)
-                return following
-            case _Choice():
-                return self._add(None, tuple(self._build(item, following) for item in tree.items))
-        start = following
-        if tree.high is None:
-            start = self._add(None, ())
-            self._states[start] = (None, False, (self._build(tree.item, start), following))
-        else:
-            for _ in range(tree.high - tree.low):
-                start = self._add(None, (self._build(tree.item, start), following))
-        for _ in range(tree.low):
-            start = self._build(tree.item, start)
-        return start
-
-    def matches(self, value: str) -> bool:
-        current = self._reached([self._start], value, 0)
-        for position in range(len(value)):
-            passed: list[int] = []
-            for state in current:
-                regex, _, targets = self._states[state]
-                if regex is not None and regex.match(value, position):
-                    passed.extend(targets)
-            current = self._reached(passed, value, position + 1)
-            if not current:
-                return False
-        return self._end in current
-
-    def _reached(self, states: Iterable[int], value: str, position: int) -> set[int]:
-        """Return the states that can be reached without passing a character."""
-        waiting, seen = list(states), set(states)
-        reached: set[int] = set()
-        while waiting:
-            state = waiting.pop()
-            regex, is_place, targets = self._states[state]
-            if state == self._end or (regex is not None and not is_place):
-                reached.add(state)
-            elif regex is None or regex.match(value, position):
-                waiting.extend(new for new in targets if new not in seen)
-                seen.update(targets)
-        return reached
+        text = self.text + quantifier + ("?" if lazy else "")
+        return _Piece(text, tree, choices, self.repeats, self.tangled or nullable(self.tree))
 
 
 def _complement(ranges: Ranges) -> Ranges:
@@ -286,7 +236,9 @@ class _Translator:
         self._position = 0
         self._flags = flags
         self._depth = 0
-        self._names: set[str] = set()
+        self.names: dict[str, int] = {}
+        """The numbers of groups that have a name."""
+        self._groups = 0
 
     def translate(self) -> _Piece:
         result = self._alternatives()
@@ -324,9 +276,10 @@ class _Translator:
         pieces = [piece for branch in branches for piece in branch]
         return _Piece(
             text="|".join("".join(piece.text for piece in branch) for branch in branches),
-            tree=_Choice(tuple(_Sequence(tuple(one.tree for one in items)) for items in branches)),
+            tree=Choice(tuple(Chain(tuple(one.tree for one in items)) for items in branches)),
             choices=sum(piece.choices for piece in pieces) + (len(branches) > 1),
             repeats=max((piece.repeats for piece in pieces), default=1),
+            tangled=any(piece.tangled for piece in pieces),
         )
 
     def _quantified(self, atom: _Piece) -> _Piece:
@@ -351,7 +304,7 @@ class _Translator:
         again = _QUANTIFIER.match(self._pattern, self._position)
         if again:
             self._fail(f"invalid nested repetition operator {quantifier + again[0]!r}")
-        return atom.repeated(quantifier + ("?" if lazy else ""), low, high)
+        return atom.repeated(quantifier, low, high, lazy=lazy)
 
     def _atom(self) -> _Piece | None:
         character = self._peek()
@@ -376,7 +329,7 @@ class _Translator:
     def _group(self) -> _Piece | None:
         self._position += 1
         if self._peek() != "?":
-            return self._close("(")
+            return self._captured("(")
         match = _GROUP.match(self._pattern, self._position)
         if match is None:
             opening = self._pattern[self._position - 1 : self._position + 3]
@@ -387,10 +340,10 @@ class _Translator:
             self._fail("missing argument to group '(?)'")
         self._position = match.end()
         if name:
-            if name in self._names:
+            if name in self.names:
                 self._fail(f"duplicate group name {name!r}")
-            self._names.add(name)
-            return self._close("(" if name[0].isdigit() else f"(?P<{name}>")
+            self.names[name] = self._groups + 1
+            return self._captured("(" if name[0].isdigit() else f"(?P<{name}>")
         outer = self._flags
         self._flags = replace(
             outer,
@@ -402,6 +355,12 @@ class _Translator:
         group = self._close("(?:")
         self._flags = outer
         return group
+
+    def _captured(self, opening: str) -> _Piece:
+        self._groups += 1
+        number = self._groups
+        piece = self._close(opening)
+        return replace(piece, tree=Group(piece.tree, number))
 
     def _close(self, opening: str) -> _Piece:
         body = self._alternatives()
@@ -425,7 +384,7 @@ class _Translator:
             literal = self._pattern[self._position + 2 : end if end >= 0 else None]
             self._position = end + 2 if end >= 0 else len(self._pattern)
             pieces = [self._cased(re.escape(one)) for one in literal]
-            tree = _Sequence(tuple(piece.tree for piece in pieces))
+            tree = Chain(tuple(piece.tree for piece in pieces))
             return _Piece("".join(piece.text for piece in pieces), tree)
         return self._cased(re.escape(self._character()))
 
@@ -499,8 +458,8 @@ class _Translator:
 
 
 def _one(text: str) -> _Piece:
-    return _Piece(text, _Atom(text))
+    return _Piece(text, Atom(text))
 
 
 def _place(text: str) -> _Piece:
-    return _Piece(text, _Atom(text, is_place=True))
+    return _Piece(text, Atom(text, is_place=True))

@@ -16,8 +16,9 @@ from iowarden.rules.promql.evaluator import (
     Sample,
     compile_expression,
 )
-from iowarden.rules.promql.regex import RegexError, compile_anchored, compile_search
+from iowarden.rules.promql.regex import RegexError, Steps, compile_anchored, compile_search
 from iowarden.rules.promql.store import LOOKBACK_SECONDS, Labels, Store
+from iowarden.rules.template import compile_template
 
 NOW = 10_000.0
 
@@ -481,6 +482,28 @@ def test_no_pattern_takes_for_ever(pattern: str) -> None:
     assert regex.matches("a" * 100 + pattern[-1])
 
 
+@pytest.mark.parametrize("pattern", ["(?:(a+)+b|(a*))", "((a|a)*b)?(?:(a)|(aa))*", "(a?){40}a{60}"])
+def test_groups_are_found_in_bounded_time(pattern: str) -> None:
+    """What matches at last may have been tried in 2^100 ways before; for label_replace as well."""
+    regex = compile_anchored(pattern)
+    found = regex.fullmatch("a" * 100)
+    assert found
+    assert (found.begin, found.end) == (0, 100)
+    assert found.expanded("$2") in {"", "a", "a" * 100}
+
+
+def test_a_search_costs_what_it_may_and_no_more() -> None:
+    """`reReplaceAll` over a text of ten thousand letters, at each of which a match may begin."""
+    find = compile_search("(a+)+(a+)+b")
+    assert find("a" * 1000 + "b", 0, Steps(100_000)) is not None
+    with pytest.raises(RegexError, match="too expensive"):
+        find("a" * 10_000, 0, Steps(50_000))
+    text = '{{ reReplaceAll "(a|aa)+?(a+)+b|c" "x" $labels.a }}'
+    told = compile_template(text).render({"a": "a" * 300_000 + "c"}, 1.0, None)
+    assert told.startswith("<error expanding template: too expensive")
+    assert compile_template(text).render({"a": "a" * 300 + "c"}, 1.0, None) == "a" * 300 + "x"
+
+
 def test_repeats_inside_of_repeats_are_limited() -> None:
     """As in RE2: a thousand in all."""
     assert compile_anchored("(?:a{10}){100}").matches("a" * 1000)
@@ -510,7 +533,7 @@ def test_following_all_ways_finds_what_trying_them_finds(pattern: str, values: l
     regex = compile_anchored(pattern)
     reference = compile_search(rf"\A(?s:{pattern})\z")
     for value in values:
-        expected = reference.search(value) is not None
+        expected = reference(value, 0, Steps(100_000)) is not None
         assert regex.matches(value) is expected
         assert (regex.fullmatch(value) is not None) is expected
 

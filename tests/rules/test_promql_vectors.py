@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-import re
 import struct
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,8 @@ from hypothesis import strategies as st
 from iowarden.rules.promql import functions
 from iowarden.rules.promql.aggregations import aggregate, decimal, mean, quantile, total
 from iowarden.rules.promql.errors import EvaluationError
-from iowarden.rules.promql.functions import ELEMENTWISE, clamp, expand, round_to
+from iowarden.rules.promql.functions import ELEMENTWISE, clamp, round_to
+from iowarden.rules.promql.regex import compile_anchored
 
 if TYPE_CHECKING:
     from iowarden.rules.promql.store import Labels, VectorItem
@@ -408,9 +408,9 @@ def test_a_label_is_made_of_another_s_parts() -> None:
 )
 def test_a_replacement_is_read_as_go_reads_it(replacement: str, expected: str) -> None:
     """A name is as long as it can be, and a dollar before no name is a dollar."""
-    match = re.fullmatch("(?P<letter>a)(b)?", "a")
+    match = compile_anchored("(?P<letter>a)(b)?").fullmatch("a")
     assert match
-    assert expand(replacement, match) == expected
+    assert match.expanded(replacement) == expected
 
 
 def test_labels_are_set_and_taken_away() -> None:

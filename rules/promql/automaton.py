@@ -1,0 +1,279 @@
+"""A regular expression as a tree, and all ways through it followed at once.
+
+Time grows with the text's length times the states, whatever the pattern. Of several ways the one
+counts that backtracking would find first, as in Perl.
+Source: Thompson, 'Regular Expression Search Algorithm', 1968; Go, package regexp, for the order of
+ways and for which turn of a loop a group is of.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+MAXIMUM_STATES = 20_000
+
+
+class RegexError(ValueError):
+    """A pattern that RE2 would refuse, or that cannot be translated or followed to its end."""
+
+
+class Steps:
+    """What searches may cost together: a step is a state at a place of the text."""
+
+    __slots__ = ("left",)
+
+    def __init__(self, most: int) -> None:
+        """Begin with nothing spent."""
+        self.left = most
+
+    def spend(self, count: int) -> None:
+        """Count steps. Errors: RegexError where they are too many."""
+        self.left -= count
+        if self.left < 0:
+            message = "too expensive: a regular expression for a shorter text, or fewer of them"
+            raise RegexError(message)
+
+
+# --- the parts of a pattern ---
+
+
+@dataclass(frozen=True, slots=True)
+class Atom:
+    """What matches one character, or a place between two, as `re` writes it."""
+
+    text: str
+    is_place: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """Parts after one another."""
+
+    items: tuple[Tree, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One of several parts, the first of them preferred."""
+
+    items: tuple[Tree, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """A part several times; `high` None is any number, `lazy` prefers few."""
+
+    item: Tree
+    low: int
+    high: int | None
+    lazy: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A part whose text can be asked for, by its number from 1."""
+
+    item: Tree
+    number: int
+
+
+Tree = Atom | Chain | Choice | Repeat | Group
+
+
+def nullable(tree: Tree) -> bool:
+    """Say whether a part may match without a character."""
+    match tree:
+        case Atom():
+            return tree.is_place
+        case Chain():
+            return all(map(nullable, tree.items))
+        case Choice():
+            return any(map(nullable, tree.items))
+        case Repeat():
+            return not tree.low or nullable(tree.item)
+        case Group():
+            return nullable(tree.item)
+
+
+_REFERENCE = re.compile(r"\$(?:\$|\{(\w+)\}|(\w+))")
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """What a pattern found in a text."""
+
+    text: str
+    spans: tuple[int, ...]
+    """Where the whole and each group begin and end; -1 for a group that has no part in it."""
+    names: Mapping[str, int]
+    """The numbers of groups that have a name."""
+
+    @property
+    def begin(self) -> int:
+        """Return where it begins."""
+        return self.spans[0]
+
+    @property
+    def end(self) -> int:
+        """Return where it ends."""
+        return self.spans[1]
+
+    def group(self, number: int) -> str:
+        """Return a group's text, '' where it has none; 0 is the whole."""
+        begin, end = self.spans[2 * number : 2 * number + 2] or (-1, -1)
+        return self.text[begin:end] if begin >= 0 <= end else ""
+
+    def expanded(self, replacement: str) -> str:
+        """Return a replacement with `$1`, `${1}` and `${name}` replaced by the groups.
+
+        Source: Go, package regexp, Expand: a name is as long as possible, one that is no group is
+        empty, a number with a leading zero is a name, `$$` is a dollar, and so is a `$` before
+        what is no name.
+        """
+        return _REFERENCE.sub(self._referred, replacement)
+
+    def _referred(self, reference: re.Match[str]) -> str:
+        name = reference[1] or reference[2]
+        if name is None:
+            return "$"
+        if name.isascii() and name.isdecimal() and (name == "0" or name[0] != "0"):
+            return self.group(int(name)) if len(name) <= 8 else ""
+        return self.group(self.names[name]) if name in self.names else ""
+
+
+_Way = tuple[int, tuple[int, ...]]
+"""A state, and where the groups on the way to it begin and end."""
+
+
+class Automaton:
+    """The states of a pattern. Errors: RegexError where there would be too many."""
+
+    def __init__(self, tree: Tree, groups: int) -> None:
+        """Build them; `groups` is how many the tree has."""
+        self._regexes: dict[str, re.Pattern[str]] = {}
+        # Of each: the atom to pass, whether that is a place, the span to set, where to go then.
+        self._states: list[tuple[re.Pattern[str] | None, bool, int, tuple[int, ...]]] = []
+        self._nothing = (-1,) * (2 * groups + 2)
+        self._end = self._add()
+        self._start = self._build(Group(tree, 0), self._end)
+        self.size = len(self._states)
+
+    def _add(self, *targets: int, atom: Atom | None = None, span: int = -1) -> int:
+        if len(self._states) >= MAXIMUM_STATES:
+            message = "too large"
+            raise RegexError(message)
+        regex = None
+        if atom is not None:
+            regex = self._regexes.get(atom.text) or re.compile(atom.text)
+            self._regexes[atom.text] = regex
+        self._states.append((regex, atom is not None and atom.is_place, span, targets))
+        return len(self._states) - 1
+
+    def _build(self, tree: Tree, following: int) -> int:
+        """Add the states of a part; return where it begins."""
+        match tree:
+            case Atom():
+                return self._add(following, atom=tree)
+            case Chain():
+                for item in reversed(tree.items):
+                    following = self._build(item, following)
+                return following
+            case Choice():
+                return self._add(*[self._build(item, following) for item in tree.items])
+            case Group():
+                end = self._add(following, span=2 * tree.number + 1)
+                return self._add(self._build(tree.item, end), span=2 * tree.number)
+            case Repeat():
+                return self._repeated(tree, following)
+
+    def _repeated(self, tree: Repeat, following: int) -> int:
+        begin, copies = following, tree.low
+        if tree.high is not None:
+            for _ in range(tree.high - tree.low):
+                begin = self._maybe(self._build(tree.item, begin), following, lazy=tree.lazy)
+        else:
+            loop = self._add()
+            begin = self._build(tree.item, loop)
+            self._states[loop] = (
+                *(None, False, -1),
+                (following, begin) if tree.lazy else (begin, following),
+            )
+            if copies:
+                copies -= 1
+            elif nullable(tree.item):  # else a turn without a character would be preferred to none
+                begin = self._maybe(begin, following, lazy=tree.lazy)
+            else:
+                begin = loop
+        for _ in range(copies):
+            begin = self._build(tree.item, begin)
+        return begin
+
+    def _maybe(self, begin: int, following: int, *, lazy: bool) -> int:
+        return self._add(*((following, begin) if lazy else (begin, following)))
+
+    def matches(self, text: str) -> tuple[int, ...] | None:
+        """Return the spans where the pattern matches all of the text."""
+        ways: list[_Way] = [(self._start, self._nothing)]
+        for position in range(len(text)):
+            ways = self._passed(self._reached(ways, text, position), text, position)
+            if not ways:
+                return None
+        ends = self._reached(ways, text, len(text))
+        return next((spans for state, spans in ends if state == self._end), None)
+
+    def find(self, text: str, begin: int, steps: Steps) -> tuple[int, ...] | None:
+        """Return the spans of the first match from there on. Errors: RegexError of `steps`."""
+        found = None
+        ways: list[_Way] = []
+        for position in range(begin, len(text) + 1):
+            if found is None:
+                ways.append((self._start, self._nothing))
+            elif not ways:
+                break
+            reached = self._reached(ways, text, position, steps)
+            for index, (state, spans) in enumerate(reached):
+                if state == self._end:  # what comes later is not preferred to it
+                    found, reached = spans, reached[:index]
+                    break
+            ways = self._passed(reached, text, position) if position < len(text) else []
+        return found
+
+    def _passed(self, ways: Sequence[_Way], text: str, position: int) -> list[_Way]:
+        """Return the ways that go on over the character there."""
+        passed = []
+        for state, spans in ways:
+            regex, _, _, targets = self._states[state]
+            if regex is not None and regex.match(text, position):
+                passed.append((targets[0], spans))
+        return passed
+
+    def _reached(
+        self, ways: Sequence[_Way], text: str, position: int, steps: Steps | None = None
+    ) -> list[_Way]:
+        """Return what can be reached without passing a character, the preferred ways first."""
+        reached: list[_Way] = []
+        seen: set[int] = set()
+        waiting = [*reversed(ways)]
+        while waiting:
+            way = waiting.pop()
+            state, spans = way
+            if state in seen:
+                continue
+            seen.add(state)
+            regex, is_place, span, targets = self._states[state]
+            if state == self._end or (regex is not None and not is_place):
+                reached.append(way)
+                continue
+            if regex is not None and not regex.match(text, position):
+                continue
+            if span >= 0:
+                spans = (*spans[:span], position, *spans[span + 1 :])
+            waiting.extend((target, spans) for target in reversed(targets))
+        if steps is not None:
+            steps.spend(len(seen))
+        return reached
