@@ -1,9 +1,10 @@
-"""Families of the series that a source also gives under node_exporter's names."""
+"""Families of the series that a source also gives under another exporter's names."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from iowarden.collectors import smartctl_exporter
 from iowarden.collectors.vocabulary import Chunk, Family, Group, Kind, Sample
 
 if TYPE_CHECKING:
@@ -40,7 +41,9 @@ _HELP = (
 
 
 def family(name: str) -> Family:
-    """Return the family of a name, of the kind that node_exporter gives it."""
+    """Return the family of a name, of the kind that its exporter gives it."""
+    if name.startswith(smartctl_exporter.PREFIXES):
+        return smartctl_exporter.family(name)
     kind: Kind = "gauge"
     if name.startswith("node_vmstat_"):
         kind = "untyped"

@@ -333,7 +333,7 @@ def _run(arguments: argparse.Namespace) -> int:
         readers.sources,
         clock.now(),
         settings.rule_interval_seconds,
-        expose_node=settings.expose_node,
+        expose=("node_",) if settings.expose_node else (),
     )
     exposition = Exposition(lambda text: events.put(Trouble("metrics", text)))
 

@@ -108,6 +108,8 @@ class SourceStatus:
     value: Any = None
     good_seconds: float | None = None
     samples: list[Sample] = field(default_factory=list)
+    shown: Any = None
+    """The value that `samples` are of: of the same one they need not be made again."""
 
     def outcome(self) -> Outcome | None:
         """Return the last run's outcome, or None before the first."""
@@ -144,13 +146,18 @@ class Engine:
         now: float,
         default_interval_seconds: float = 15.0,
         *,
-        expose_node: bool = False,
+        expose: tuple[str, ...] = (),
     ) -> None:
         """Take the rules and the sources; nothing is known yet at `now`.
 
-        `expose_node`: whether `chunks` has node_exporter's series as well.
+        `expose`: beginnings of other exporters' names ('node_', 'smartctl_') whose series `chunks`
+        has as well.
         """
-        self._expose_node = expose_node
+        self._exposed = frozenset(
+            source.name
+            for source in sources
+            if any(prefix.startswith(expose) for prefix in source.node_prefixes)
+        )
         self._sources = {s.name: SourceStatus(s) for s in sources}
         self._signal_state = signals.State()
         self._group_sources = {group.name: group.sources for group in signals.GROUPS}
@@ -311,9 +318,11 @@ class Engine:
         for status in self._sources.values():
             name = status.source.name
             if name in fresh and status.outcome() is Outcome.OK:
-                status.samples = status.source.emit(status.value, names)
+                if status.shown is not status.value or not status.samples:
+                    status.samples = status.source.emit(status.value, names)
+                    status.shown = status.value
+                    self._expose(status)
                 self.publish(name, status.source.families, status.samples, now)
-                self._expose(status)
             elif status.samples and not status.held(now):
                 status.samples = []
                 self.publish(name, status.source.families, (), now)
@@ -494,8 +503,8 @@ class Engine:
         self._store.append_many(now, wanted)
 
     def _expose(self, status: SourceStatus) -> None:
-        """Show a value as node_exporter's series, if that is asked for."""
-        if not self._expose_node or status.source.node is None:
+        """Show a value as another exporter's series, if that is asked for."""
+        if status.source.node is None or status.source.name not in self._exposed:
             return
         key = "node_" + status.source.name
         before = self._chunks.get(key)
@@ -867,7 +876,7 @@ class Engine:
     ) -> list[evaluator.Sample] | float:
         """Return what an expression gives now, of all there is: what a person asks.
 
-        Node_exporter's series are among it, shown or not. Errors: PromqlError, EvaluationError.
+        Other exporters' series are among it, shown or not. Errors: PromqlError, EvaluationError.
         """
         expression = compile_expression(text)
         self._check_history(expression)
@@ -878,9 +887,14 @@ class Engine:
             for family, samples in chunk.families:
                 if expression.reads_any or family.name in expression.names:
                     store.append_many(now, samples)
-        for status in self._sources.values() if not self._expose_node else ():
-            if status.source.node is not None and status.samples:
-                store.append_many(now, list(status.source.node(status.value)))
+        for name, status in self._sources.items():
+            source = status.source
+            if source.node is None or not status.samples or name in self._exposed:
+                continue
+            if expression.reads_any or any(
+                n.startswith(source.node_prefixes) for n in expression.names
+            ):
+                store.append_many(now, list(source.node(status.value)))
         store.append_many(now, life.series(self.alerts()))
         for name in self._store.names() if expression.reads_any else expression.names:
             if name in self._wanted or self._reads_any:
