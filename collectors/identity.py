@@ -1,0 +1,184 @@
+"""Which of the drives that were asked are the same disk, and what each is called. Pure.
+
+One disk may be reached by several ways (a RAID controller lists it twice, two paths lead to it),
+and several disks may say one serial number. Its name must be the same after a restart and wherever
+it is plugged in, because alerts and history are kept by it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.drive import Cover, Disk, Polled, Target
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+_NONSENSE = re.compile(
+    r"(.)\1*|0*123456789.*|.*(unknown|serial|invalid|none|n/a|not.?(specified|available)).*",
+    re.IGNORECASE,
+)
+"""Serial numbers that makers gave to all, and words in the place of one."""
+_LEAST_CHARACTERS = 4
+_HOURS_SLACK = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """One way to a disk, and what was ever said there about who it is.
+
+    Fields: None and '' are 'not said'. What the kernel says counts until smartctl has been heard.
+    `hours`: powered on, at `hours_seconds` of the program's clock.
+    """
+
+    polled: Polled
+    serial: str = ""
+    model: str = ""
+    wwn: str = ""
+    capacity_bytes: int | None = None
+    hours: int | None = None
+    hours_seconds: float = 0.0
+
+    @property
+    def target(self) -> Target:
+        """Return how it is asked."""
+        return self.polled.target
+
+
+def serial_number(text: str) -> str:
+    """Return a serial number without its padding; '' where it tells nobody apart."""
+    plain = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    short = len(plain) < _LEAST_CHARACTERS
+    return "" if short or _NONSENSE.fullmatch(plain) else plain
+
+
+def world_wide_name(text: str) -> str:
+    """Return a WWN as its digits alone: '5000c500a1b2c3d4' of '0x5000...', 'naa.5...', 'eui.0...'.
+
+    '' where it has no other digit than 0 or f.
+    """
+    digits = re.sub(r"^(0x|naa\.|eui\.|uuid\.)|[\s-]", "", text.strip().lower())
+    return "" if re.fullmatch("0*|f*", digits) else digits
+
+
+def merge(ways: Iterable[Way]) -> dict[str, Disk]:
+    """Return the disks by what they are called.
+
+    Limits: where a second disk says the serial number of a first, both get a longer name; the first
+    has its short one until the second has been heard for the first time.
+    """
+    by_serial: dict[str, list[list[Way]]] = defaultdict(list)
+    unnamed: list[Way] = []
+    for way in sorted(ways, key=_order):
+        serial = serial_number(way.serial)
+        if not serial:
+            unnamed.append(way)
+            continue
+        groups = by_serial[serial]
+        same = next((g for g in groups if all(_same(way, other) for other in g)), None)
+        if same is None:
+            groups.append([way])
+        else:
+            same.append(way)
+    disks: dict[str, Disk] = {}
+    for serial, groups in by_serial.items():
+        names = [serial] if len(groups) == 1 else _told_apart(serial, groups)
+        others = f"{len(groups) - 1} more with serial number {serial!r}: {_list(groups)}"
+        for name, group in zip(names, groups, strict=True):
+            _add(disks, name, group, others if len(groups) > 1 else "")
+    shared = _shared([way.wwn for way in unnamed])
+    for way in unnamed:
+        wwn = world_wide_name(way.wwn)
+        said = f"no usable serial number (it says {way.serial!r})" if way.serial else ""
+        name = f"wwn {wwn}" if wwn and wwn not in shared else _place(way.target)
+        _add(disks, name, [way], said)
+    return disks
+
+
+def _order(way: Way) -> tuple[bool, bool, bool, list[tuple[int, str]], str]:
+    """Sort the best way to a disk first: heard at its last try, direct, the lowest number."""
+    heard = way.polled.cover in {Cover.READ, Cover.ASLEEP} and way.polled.drive is not None
+    target = way.target
+    return (
+        not heard,
+        target.behind_raid(),
+        not target.device,
+        [(int(d or 0), w) for d, w in re.findall(r"(\d+)|(\D+)", f"{target.path} {target.kind}")],
+        str(target),
+    )
+
+
+def _same(one: Way, other: Way) -> bool:
+    """Say whether two ways with one serial number may lead to one disk."""
+    if not _alike(one.model, other.model):
+        return False
+    if None not in (one.capacity_bytes, other.capacity_bytes) and (
+        one.capacity_bytes != other.capacity_bytes
+    ):
+        return False
+    if one.hours is not None and other.hours is not None:
+        between = abs(one.hours_seconds - other.hours_seconds) / 3600
+        if abs(one.hours - other.hours) > between + _HOURS_SLACK:
+            return False
+    names = world_wide_name(one.wwn), world_wide_name(other.wwn)
+    if all(names):
+        return names[0] == names[1]
+    # A disk with two direct paths has a WWN: without one they are two disks, whatever they say.
+    here, there = one.target, other.target
+    direct = not here.behind_raid() and not there.behind_raid()
+    return not (direct and here.device and there.device and here.device != there.device)
+
+
+def _alike(one: str, other: str) -> bool:
+    """Compare models: SCSI cuts them off, puts the maker first, or 'ATA' in its place."""
+    short, long = sorted((_plain(one), _plain(other)), key=len)
+    return short in long
+
+
+def _plain(model: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", model.strip().lower().removeprefix("ata "))
+
+
+def _told_apart(serial: str, groups: Sequence[Sequence[Way]]) -> list[str]:
+    """Return names for disks that say one serial number: by WWN, model, or where they are."""
+    candidates = (
+        [next(filter(None, (world_wide_name(way.wwn) for way in g)), "") for g in groups],
+        [next((way.model for way in g if way.model), "") for g in groups],
+    )
+    for said in candidates:
+        if all(said) and len(set(said)) == len(said):
+            return [f"{serial} {text}" for text in said]
+    return [f"{serial} {_place(group[0].target)}" for group in groups]
+
+
+def _place(target: Target) -> str:
+    """Return where a disk is. A slot stays when names of devices change."""
+    return target.slot or str(target)
+
+
+def _list(groups: Sequence[Sequence[Way]]) -> str:
+    return ", ".join(str(group[0].target) for group in groups)
+
+
+def _shared(texts: Sequence[str]) -> set[str]:
+    """Return the WWNs that several disks say: it is the volume's, or a batch's."""
+    names = [world_wide_name(text) for text in texts]
+    return {name for name in names if names.count(name) > 1}
+
+
+def _add(disks: dict[str, Disk], name: str, ways: Sequence[Way], duplicate: str) -> None:
+    """Add a disk; one that has everything in common with another is told apart by its path."""
+    best = ways[0]
+    if name in disks:
+        duplicate = duplicate or f"another disk at {disks[name].polled.target} is called the same"
+        name = f"{name} {best.target}"
+    disks[name] = Disk(
+        key=name,
+        polled=best.polled,
+        device=next((way.target.device for way in ways if way.target.device), ""),
+        others=tuple(way.target for way in ways[1:]),
+        duplicate=duplicate,
+    )
