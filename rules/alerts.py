@@ -38,6 +38,11 @@ class State(enum.StrEnum):
     RESOLVED = "resolved"
 
 
+MOST_SHOWN_LABELS = 3
+"""In place of a summary, of a rule that has none."""
+_TOLD_ELSEWHERE = frozenset({"alertname", "condition", "instance", "job", "severity"})
+
+
 @dataclass(frozen=True, slots=True)
 class Alert:
     """One instance of a rule: its labels are its identity."""
@@ -77,6 +82,17 @@ class Alert:
     def annotation(self, name: str) -> str:
         """Return an annotation's text, or ''."""
         return next((value for key, value in self.annotations if key == name), "")
+
+    @property
+    def summary(self) -> str:
+        """Return its annotation, else its name and what tells it from others of that name."""
+        own = [
+            f"{name} {text}"
+            for name, text in self.labels
+            if name not in _TOLD_ELSEWHERE and text not in self.object.split()
+        ]
+        shown = ", ".join(own[:MOST_SHOWN_LABELS]) + (", ..." if own[MOST_SHOWN_LABELS:] else "")
+        return self.annotation("summary").strip() or self.name + (f" ({shown})" if shown else "")
 
     @property
     def severity(self) -> Severity:

@@ -567,7 +567,7 @@ def _member(
         severity=alert.severity,
         state=alert.state,
         since_seconds=since,
-        summary=alert.annotation("summary") or alert.name,
+        summary=alert.summary,
         advice=alert.annotation("advice"),
         unknown=unknown,
         evidence=measured,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from iowarden.collectors import table
@@ -302,3 +304,22 @@ groups:
     host = Machine(rules)
     host.seconds(2, {"a": 60.0})
     assert {a.name: a.value for a in host.engine.alerts()} == {"Known": 60.0, "Always": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("labels", "annotations", "expected"),
+    [
+        ({"device": "sda", "mode": "idle"}, {"summary": " slow\n"}, "slow"),
+        ({"device": "sda", "instance": "a:9100", "job": "node", "severity": "warning"}, {}, "Slow"),
+        ({"device": "sda1", "mountpoint": "/srv"}, {}, "Slow (device sda1, mountpoint /srv)"),
+        ({"a": "1", "b": "2", "c": "3", "d": "4"}, {}, "Slow (a 1, b 2, c 3, ...)"),
+        ({"mode": "idle"}, {"summary": " "}, "Slow (mode idle)"),
+    ],
+)
+def test_an_alert_without_a_summary_is_told_by_what_makes_it_one(
+    labels: dict[str, str], annotations: dict[str, str], expected: str
+) -> None:
+    """Many rules of others have none: the mail's subject is the alert and the labels of its own."""
+    pairs = tuple(sorted({"alertname": "Slow", **labels}.items()))
+    alert = Alert("Slow", pairs, State.FIRING, 1.0, tuple(annotations.items()), 0.0)
+    assert replace(alert, object="sda (ACME, serial S1)").summary == expected
