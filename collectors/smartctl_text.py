@@ -1,0 +1,330 @@
+"""What smartctl prints for people, put in the words of its JSON. Pure.
+
+Source: smartctl(8), 5.36 to 7.5; names and nesting are those of '--json' of 7.5. The JSON of older
+versions lacks some of it, and all of it where only text was kept. Only what is used is read.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+Document = dict[str, Any]
+
+_BANNER = re.compile(r"smartctl (?:version )?(\d+)\.(\d+)")
+_GROUPED = re.compile(r"\d{1,3}(?:[,.' \u2019\u00a0\u2009\u202f]\d{3})+(?!\d)|\d+")
+"""A number; smartctl groups its digits as the locale wants it."""
+_ATTRIBUTE = re.compile(
+    r"\s*(\d+)\s+(\S+)\s+(?:0x([0-9a-f]{4})|([P-])[O-][S-][R-][C-][K-]\S*)"
+    r"\s+(\d+|---)\s+(\d+|---)\s+(\d+|---)\s+(?:(?:Pre-fail|Old_age)\s+\S+\s+)?"
+    r"(-|FAILING_NOW|In_the_past|NOW|Past)\s+(\S.*)"
+)
+"""A line of '-f old', or of '-f brief', which '-x' implies."""
+_ATA_TEST = re.compile(r"#\s*\d+\s+(\S.*?)\s{2,}(\S.*?)\s+\d+%\s+(\d+)\s+(\S+)\s*$")
+_SCSI_TEST = re.compile(
+    r"#\s*\d+\s+(\S.*?)\s{2,}(\S.*?)(?:\s+-->)?\s+(?:-|\d+)\s+(NOW|\d+)\s+(\S+)\s+\["
+)
+_NVME_TEST = re.compile(
+    r"\s*\d+\s+(Short|Extended|Vendor specific|Unknown \(0x\w+\))\s+(\S.*?)\s{2,}"
+    r"(\d+)\s+(\S+)(?:\s+\S+){4}\s*$"
+)
+_COUNTERS = re.compile(r"\d+\s+\d+\s+\d+\s+(\d+)\s+\d+\s+(\d+[.,]\d+)\s+(\d+)$")
+_MANUFACTURED = re.compile(r"Manufactured in week +(\S+) of year +(\S+)")
+_ROUTINE = re.compile(r"(Short|Extended|Conveyance) self-test routine")
+
+
+def read_lines(lines: Iterable[str]) -> Document:
+    """Return what lines of smartctl say; a line that is not known is passed over.
+
+    Of a field that is there twice, the first counts; of two logs of self-tests, the first that has
+    any, as 'self_tests'. An empty document: none of it is smartctl's.
+    """
+    text = _Text()
+    for line in lines:
+        text.read(line)
+    document = text.document
+    if text.attributes:
+        document["ata_smart_attributes"] = {"table": text.attributes}
+    if tests := next(filter(None, text.logs), None):
+        document["self_tests"] = tests
+    return document
+
+
+class _Text:
+    """What was read so far, and in which section."""
+
+    def __init__(self) -> None:
+        self.document: Document = {}
+        self.attributes: list[Document] = []
+        self.logs: list[list[Document]] = []
+        self._section = ""
+        self._routine = ""
+
+    def read(self, line: str) -> None:
+        label, colon, rest = line.partition(":" if ":" in line else "=")
+        if colon and (fields := _FIELDS.get(" ".join(label.split()))) is not None:
+            for reader, *path in fields:
+                value = reader(rest.strip())
+                if value is not None:
+                    _put(self.document, path, value)
+        elif found := _ATTRIBUTE.match(line):
+            self.attributes.append(_attribute(found))
+        elif self._section == "self-tests" and (test := _self_test(line)):
+            self.logs[-1].append(test)
+        elif line[:1].isalpha():
+            self._read_heading(line, rest)
+        elif said := _LINES.get(line.strip()):
+            _put(self.document, said[1:], said[0])
+
+    def _read_heading(self, line: str, rest: str) -> None:
+        if found := _ROUTINE.match(line):
+            self._routine = found[1].lower()
+        elif line.startswith("recommended polling time"):
+            minutes = re.search(r"\( *(\d+)\)", rest)
+            if minutes and self._routine:
+                path = (*_SELF_TEST, "polling_minutes", self._routine)
+                _put(self.document, path, int(minutes[1]))
+        elif line.startswith("Optional Admin Commands"):
+            _put(self.document, ("nvme_optional_admin_commands", "self_test"), "Self_Test" in rest)
+        elif found := _BANNER.match(line):
+            _put(self.document, ("smartctl", "version"), [int(found[1]), int(found[2])])
+        elif found := _MANUFACTURED.match(line):
+            _put(self.document, (_START_STOP, "week_of_manufacture"), found[1])
+            _put(self.document, (_START_STOP, "year_of_manufacture"), found[2])
+        elif said := _LINES.get(line.strip()):
+            _put(self.document, said[1:], said[0])
+        elif line.startswith(("No Errors Logged", "No Defects Logged")):
+            if self._section in _EMPTY:
+                _put(self.document, _EMPTY[self._section], 0)
+        else:
+            begun = next((name for begin, name in _SECTIONS if line.startswith(begin)), "")
+            self._section = begun or self._section
+            if begun == "self-tests":
+                self.logs.append([])
+
+
+def _put(document: Document, path: list[str] | tuple[str, ...], value: object) -> None:
+    for name in path[:-1]:
+        document = document.setdefault(name, {})
+    document.setdefault(path[-1], value)
+
+
+def _attribute(found: re.Match[str]) -> Document:
+    number, name, flags, prefail, value, worst, threshold, failed, raw = found.groups()
+    raw = raw.strip()
+    return {
+        "id": int(number),
+        "name": name,
+        "value": None if value == "---" else int(value),
+        "worst": None if worst == "---" else int(worst),
+        "thresh": None if threshold == "---" else int(threshold),
+        "when_failed": {"FAILING_NOW": "now", "NOW": "now", "-": ""}.get(failed, "past"),
+        "flags": {"prefailure": bool(int(flags, 16) & 1) if flags else prefail == "P"},
+        # Of a raw value that the drive database takes apart, the text does not tell the whole.
+        "raw": {"value": int(raw) if raw.isascii() and raw.isdigit() else None, "string": raw},
+    }
+
+
+def _self_test(line: str) -> Document | None:
+    found = _ATA_TEST.match(line) or _SCSI_TEST.match(line) or _NVME_TEST.match(line)
+    if found is None:
+        return None
+    kind, status, hours, lba = found.groups()
+    return {
+        "type": {"string": kind},
+        "status": {"string": status},
+        "lifetime_hours": None if hours == "NOW" else int(hours),
+        "lba": int(lba, 0) if re.fullmatch(r"0x[0-9a-f]+|0|[1-9]\d*", lba) else None,
+    }
+
+
+def _number(text: str) -> int | None:
+    found = _GROUPED.match(text)
+    return int(re.sub(r"\D", "", found[0])) if found else None
+
+
+def _reader(pattern: str, base: int = 10) -> Callable[[str], int | None]:
+    """Return what reads the number a pattern finds."""
+    compiled = re.compile(pattern)
+
+    def read(text: str) -> int | None:
+        found = compiled.search(text)
+        return int(found[1], base) if found else None
+
+    return read
+
+
+def _text(text: str) -> str | None:
+    return text or None
+
+
+def _hexadecimal(text: str) -> str | None:
+    """Of '5 0014ee 25ff8a7a6'."""
+    return text.replace(" ", "") or None
+
+
+def _rotation(text: str) -> int | None:
+    return 0 if text.startswith("Solid State") else _number(text)
+
+
+def _physical(text: str) -> int | None:
+    """Of '512 bytes logical, 4096 bytes physical' and '512 bytes logical/physical'."""
+    return _number(text.rpartition(", ")[2])
+
+
+def _passed(text: str) -> bool | None:
+    """Of 'PASSED', 'FAILED!', 'OK' and 'FAILURE PREDICTION ...'; 'UNKNOWN!' is neither."""
+    return text in {"PASSED", "OK"} if text and not text.startswith("UNKNOWN") else None
+
+
+def _available(text: str) -> bool | None:
+    return text.startswith("Available") if "vailable" in text[:11] else None
+
+
+def _enabled(text: str) -> bool | None:
+    return {"Enabled": True, "Disabled": False}.get(text)
+
+
+def _counters(text: str) -> Document | None:
+    found = _COUNTERS.match(text)
+    if found is None:
+        return None
+    return {
+        "total_errors_corrected": int(found[1]),
+        "gigabytes_processed": found[2].replace(",", "."),
+        "total_uncorrected_errors": int(found[3]),
+    }
+
+
+def _device(text: str) -> str | None:
+    """Of 'WDC WD1600AAJS-00WAA Version: R001', before 5.40."""
+    model, found, _ = text.partition(" Version:")
+    return model.strip() if found else None
+
+
+_NVME = "nvme_smart_health_information_log"
+_START_STOP = "scsi_start_stop_cycle_counter"
+_SELF_TEST = ("ata_smart_data", "self_test")
+_CAPABILITIES = ("ata_smart_data", "capabilities")
+_BYTES = ("user_capacity", "bytes")
+_SPECIFIED = (_START_STOP, "specified_cycle_count_over_device_lifetime")
+_ACCUMULATED = (_START_STOP, "accumulated_start_stop_cycles")
+_FIELDS: dict[str, tuple[tuple[Any, ...], ...]] = {
+    "Device Model": ((_text, "model_name"),),
+    "Model Number": ((_text, "model_name"),),
+    "Model Family": ((_text, "model_family"),),
+    "Device": ((_device, "model_name"),),
+    "Vendor": ((_text, "scsi_vendor"),),
+    "Product": ((_text, "scsi_product"),),
+    "Revision": ((_text, "scsi_revision"),),
+    "Serial Number": ((_text, "serial_number"),),
+    "Serial number": ((_text, "serial_number"),),
+    "Firmware Version": ((_text, "firmware_version"),),
+    "LU WWN Device Id": ((_hexadecimal, "logical_unit_id"),),
+    "Logical Unit id": ((_text, "logical_unit_id"),),
+    "Namespace 1 IEEE EUI-64": ((_hexadecimal, "logical_unit_id"),),
+    "Transport protocol": ((_text, "scsi_transport_protocol", "name"),),
+    "User Capacity": ((_number, *_BYTES),),
+    "Namespace 1 Size/Capacity": ((_number, *_BYTES),),
+    "Total NVM Capacity": ((_number, "nvme_total_capacity"),),
+    "Sector Size": ((_number, "logical_block_size"), (_physical, "physical_block_size")),
+    "Sector Sizes": ((_number, "logical_block_size"), (_physical, "physical_block_size")),
+    "Logical block size": ((_number, "logical_block_size"),),
+    "Physical block size": ((_number, "physical_block_size"),),
+    "Namespace 1 Formatted LBA Size": ((_number, "logical_block_size"),),
+    "Rotation Rate": ((_rotation, "rotation_rate"),),
+    "SMART support is": (
+        (_available, "smart_support", "available"),
+        (_enabled, "smart_support", "enabled"),
+    ),
+    "SMART overall-health self-assessment test result": ((_passed, "smart_status", "passed"),),
+    "SMART Health Status": (
+        (_passed, "smart_status", "passed"),
+        (_reader(r"\[asc=([0-9a-f]+)", 16), "smart_status", "scsi", "asc"),
+        (_reader(r"ascq=([0-9a-f]+)\]", 16), "smart_status", "scsi", "ascq"),
+    ),
+    "Self-test execution status": (
+        (_reader(r"^\( *(\d+)\)"), *_SELF_TEST, "status", "value"),
+        (_reader(r"^(\d+)% of test remaining"), "scsi_self_test_status", "remaining_percent"),
+    ),
+    "Self-test status": (
+        (
+            _reader(r"\((\d+)% completed\)$"),
+            *("nvme_self_test_log", "current_self_test_completion_percent"),
+        ),
+    ),
+    "Long (extended) Self-test duration": ((_number, "scsi_extended_self_test_seconds"),),
+    "ATA Error Count": ((_number, "ata_smart_error_log", "summary", "count"),),
+    "Device Error Count": ((_number, "ata_smart_error_log", "extended", "count"),),
+    "Current Temperature": ((_number, "temperature", "current"),),
+    "Current Drive Temperature": ((_number, "temperature", "current"),),
+    "Current temperature": ((_number, "temperature", "current"),),
+    "Temperature": ((_reader(r"^(-?\d+) Celsius"), "temperature", "current"),),
+    "Min/Max recommended Temperature": (
+        (_reader(r"^-?\d+/ *(-?\d+) Celsius"), "temperature", "op_limit_max"),
+    ),
+    "Warning Comp. Temp. Threshold": ((_number, "temperature", "op_limit_max"),),
+    "Drive Trip Temperature": ((_number, "temperature", "drive_trip"),),
+    "Elements in grown defect list": ((_number, "scsi_grown_defect_list"),),
+    "read": ((_counters, "scsi_error_counter_log", "read"),),
+    "write": ((_counters, "scsi_error_counter_log", "write"),),
+    "verify": ((_counters, "scsi_error_counter_log", "verify"),),
+    "Non-medium error count": ((_number, "scsi_non_medium_error_count"),),
+    "Pending defect count": ((_number, "scsi_pending_defects", "count"),),
+    "Percentage used endurance indicator": ((_number, "endurance_used", "current_percent"),),
+    "Specified cycle count over device lifetime": ((_number, *_SPECIFIED),),
+    "Recommended maximum start stop count": ((_number, *_SPECIFIED),),
+    "Accumulated start-stop cycles": ((_number, *_ACCUMULATED),),
+    "Current start stop count": ((_number, *_ACCUMULATED),),
+    "number of hours powered up": ((_number, "power_on_time", "hours"),),
+    "Accumulated power on time, hours": (
+        (_reader(r"minutes (\d+):"), "power_on_time", "hours"),
+        (_reader(r"minutes (\d+):"), "scsi_background_scan", "hours"),
+    ),
+    "Critical Warning": ((_reader(r"^0x([0-9a-f]+)$", 16), _NVME, "critical_warning"),),
+    "Available Spare": ((_number, _NVME, "available_spare"),),
+    "Available Spare Threshold": ((_number, _NVME, "available_spare_threshold"),),
+    "Percentage Used": ((_number, _NVME, "percentage_used"),),
+    "Data Units Read": ((_number, _NVME, "data_units_read"),),
+    "Data Units Written": ((_number, _NVME, "data_units_written"),),
+    "Controller Busy Time": ((_number, _NVME, "controller_busy_time"),),
+    "Power Cycles": ((_number, _NVME, "power_cycles"),),
+    "Power On Hours": ((_number, _NVME, "power_on_hours"),),
+    "Unsafe Shutdowns": ((_number, _NVME, "unsafe_shutdowns"),),
+    "Media and Data Integrity Errors": ((_number, _NVME, "media_errors"),),
+    "Error Information Log Entries": ((_number, _NVME, "num_err_log_entries"),),
+    "Warning Comp. Temperature Time": ((_number, _NVME, "warning_temp_time"),),
+    "Critical Comp. Temperature Time": ((_number, _NVME, "critical_comp_time"),),
+}
+"""By label: how it is read, and where smartctl's JSON has it."""
+_LINES: dict[str, tuple[Any, ...]] = {
+    "Device supports SMART and is Enabled": (True, "smart_support", "enabled"),
+    "Device supports SMART and is Disabled": (False, "smart_support", "enabled"),
+    "Self-test supported.": (True, *_CAPABILITIES, "self_tests_supported"),
+    "No Self-test supported.": (False, *_CAPABILITIES, "self_tests_supported"),
+    "Conveyance Self-test supported.": (True, *_CAPABILITIES, "conveyance_self_test_supported"),
+    "No Conveyance Self-test supported.": (
+        *(False, *_CAPABILITIES, "conveyance_self_test_supported"),
+    ),
+}
+"""Whole lines, and what each says."""
+_SECTIONS = (
+    ("SMART Extended Comprehensive Error Log", "extended errors"),
+    ("SMART Error Log", "errors"),
+    ("Error Information (NVMe", "other errors"),
+    ("SMART Extended Self-test Log", "self-tests"),
+    ("SMART Self-test log", "self-tests"),
+    ("Self-test Log (NVMe", "self-tests"),
+    ("SMART Selective self-test log", "spans"),
+    ("Pending Defects log", "pending defects"),
+)
+"""How a section begins."""
+_EMPTY = {
+    "extended errors": ("ata_smart_error_log", "extended", "count"),
+    "errors": ("ata_smart_error_log", "summary", "count"),
+    "pending defects": ("ata_pending_defects_log", "count"),
+}
+"""The count that is 0 where a section says that nothing was logged."""
