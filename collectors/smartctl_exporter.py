@@ -15,10 +15,11 @@ from __future__ import annotations
 import json
 import math
 import re
+import sys
 import zlib
 from typing import TYPE_CHECKING, Any
 
-from iowarden.collectors.vocabulary import Family, Kind, Labels, Sample
+from iowarden.collectors.vocabulary import Family, Kind, Sample
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -63,7 +64,7 @@ _COUNTERS = frozenset(
 _VERSION = "smartctl_version"
 
 _Fact = tuple[str, list[tuple[str, str]], float]
-"""A series without its label 'device'."""
+"""A series; the label 'device' comes when it is asked for."""
 
 
 def family(name: str) -> Family:
@@ -82,7 +83,6 @@ def pack(document: Mapping[str, Any]) -> bytes:
     if status & _NOT_READ or any(_get(message, "severity") == "error" for message in messages):
         return b""
     facts = [
-        (_VERSION, _version(document), 1.0),
         ("smartctl_device_smartctl_exit_status", [], float(status & ~_SELF_TEST_LOG)),
         ("smartctl_device", _identity(document), 1.0),
         *_size(document),
@@ -91,19 +91,21 @@ def pack(document: Mapping[str, Any]) -> bytes:
         *_nvme(document),
         *_scsi(document),
     ]
-    return zlib.compress(json.dumps(facts).encode(), 1)
+    named = [(name, sorted([*labels, ("device", "")]), value) for name, labels, value in facts]
+    return zlib.compress(json.dumps([(_VERSION, _version(document), 1.0), *named]).encode(), 1)
 
 
 def samples(disks: Disks) -> list[Sample]:
     """Return its series of all drives that are read."""
     found: list[Sample] = []
     version: Sample | None = None
+    pairs: dict[tuple[str, str], tuple[str, str]] = {}  # drives of a model have most in common
     for disk in disks.by_key.values():
         drive = disk.polled.drive
         if drive is None or not drive.exported:
             continue
         target = disk.polled.target
-        first, *others = _unpacked(drive, label(target.path, target.kind))
+        first, *others = _unpacked(drive, label(target.path, target.kind), pairs)
         version = version or first
         found += others
     if version is not None:
@@ -120,22 +122,25 @@ def label(path: str, kind: str) -> str:
     return "_".join(re.split("[/]", name) + (kind.split(",") if "," in kind else []))
 
 
-def _unpacked(drive: Drive, device: str) -> tuple[Sample, ...]:
+def _unpacked(
+    drive: Drive, device: str, pairs: dict[tuple[str, str], tuple[str, str]]
+) -> tuple[Sample, ...]:
     known = drive.memo.get(("smartctl", device))
     if known is None:
         facts: list[_Fact] = json.loads(zlib.decompress(drive.exported))
+        shared = pairs.setdefault
         known = drive.memo["smartctl", device] = tuple(
-            (name, _labels(labels, "" if name == _VERSION else device), value)
+            (
+                sys.intern(name),
+                tuple(
+                    shared(pair, pair)
+                    for pair in ((k, device if k == "device" else text) for k, text in labels)
+                ),
+                value,
+            )
             for name, labels, value in facts
         )
     return known
-
-
-def _labels(labels: list[tuple[str, str]], device: str) -> Labels:
-    pairs = [(key, text) for key, text in labels]
-    if device:
-        pairs.append(("device", device))
-    return tuple(sorted(pairs))
 
 
 def _version(document: Mapping[str, Any]) -> list[tuple[str, str]]:
