@@ -14,6 +14,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from iowarden.collectors import smartctl_exporter
 from iowarden.collectors.drive import (
     Attribute,
     Cover,
@@ -299,7 +300,7 @@ def _judged(document: Document, lines: list[str], kind: str) -> Drive | Refused:
     if found := _ASLEEP.search(told):
         return Refused(Cover.ASLEEP, found[0], _identity(drive))
     if _says_health(drive) and not (_says_little(drive) and _of_no_disk(drive, kind)):
-        return drive
+        return dataclasses.replace(drive, exported=smartctl_exporter.pack(document))
     cover, reason = (
         _first(_HINTS, told)
         or _of_no_disk(drive, kind)
