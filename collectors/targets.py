@@ -1,21 +1,33 @@
 """Which drives there may be, and how each is asked.
 
-The kernel, smartctl's scan, the controllers and people say so. No disk is opened to find that out.
+The kernel, smartctl's scan, the controllers and people say so. No disk is opened to find that out:
+of sysfs only names and texts are read, and programs ask controllers what they have. Only the disks
+of an HP controller must be counted by asking for one after the other.
 """
 
 from __future__ import annotations
 
 import difflib
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping  # noqa: TC003 - to be evaluated
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from iowarden.collectors import attached, behind
+from iowarden.collectors.attached import Uncovered as Uncovered  # noqa: PLC0414, TC001 - of Found
+from iowarden.collectors.attached import Volume as Volume  # noqa: PLC0414, TC001 - the same
+from iowarden.collectors.drive import Target
+from iowarden.collectors.udev import DIRECTORY as UDEV
+
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Sequence
+
+    from iowarden.collectors.attached import Machine
+    from iowarden.collectors.block import Topology
+    from iowarden.collectors.files import Root
 
 _SD = r"/dev/sd[a-z]{1,3}"
 _SG = r"/dev/sg\d{1,4}"
-_ADAPTER = r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]"
 _LINK = r"/dev/disk/by-(?:id|path|partlabel|label|uuid|diskseq)/[!-~]{1,255}"
 
 _DIRECT = (
@@ -23,12 +35,12 @@ _DIRECT = (
     r"|usbsunplus|snt(asmedia|realtek)(/sat)?|sntjmicron(/sat)?(,0x[0-9a-f]{1,8})?"
 )
 _BEHIND = {
-    r"areca,\d{1,3}(/[1-8])?": rf"{_SG}|{_ADAPTER}",
-    r"3ware,\d{1,3}": rf"/dev/tw[ael]\d{{1,2}}|{_ADAPTER}",
-    r"(sat\+)?megaraid,\d{1,3}": rf"{_SD}|/dev/bus/\d{{1,3}}|{_LINK}|{_ADAPTER}",
-    r"((sat|scsi)\+)?aacraid,\d{1,3},\d{1,3},\d{1,3}": rf"{_SD}|{_SG}|{_LINK}|{_ADAPTER}",
+    r"areca,\d{1,3}(/[1-8])?": rf"{_SG}|{attached.ADAPTER}",
+    r"3ware,\d{1,3}": rf"/dev/tw[ael]\d{{1,2}}|{attached.ADAPTER}",
+    r"(sat\+)?megaraid,\d{1,3}": rf"{_SD}|/dev/bus/\d{{1,3}}|{_LINK}|{attached.ADAPTER}",
+    r"((sat|scsi)\+)?aacraid,\d{1,3},\d{1,3},\d{1,3}": rf"{_SD}|{_SG}|{_LINK}|{attached.ADAPTER}",
     r"((sat|scsi)\+)?cciss,\d{1,3}": (
-        rf"{_SD}|{_SG}|/dev/cciss/c\d{{1,2}}d\d{{1,3}}|{_LINK}|{_ADAPTER}"
+        rf"{_SD}|{_SG}|/dev/cciss/c\d{{1,2}}d\d{{1,3}}|{_LINK}|{attached.ADAPTER}"
     ),
     r"sssraid,\d{1,3},\d{1,3}": r"/dev/bsg/sssraid\d{1,3}",
     r"hpt,[1-4]/\d{1,3}(/[1-4])?": rf"{_SD}|{_LINK}",
@@ -65,6 +77,237 @@ class ConfiguredDrive:
     slot: str = ""
     profile: str = ""
     ignore: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What one look came to.
+
+    Fields: `problems` are for people, a line each; `uncovered` are drives, and volumes whose disks
+    are not asked; `volumes` are all of them; `configured` is how each entry of the configuration is
+    asked: None where it has no path, or none that is there.
+    """
+
+    targets: tuple[Target, ...]
+    problems: tuple[str, ...] = ()
+    uncovered: tuple[Uncovered, ...] = ()
+    volumes: tuple[Volume, ...] = ()
+    configured: tuple[tuple[ConfiguredDrive, Target | None], ...] = ()
+
+
+def find(
+    root: Root,
+    topology: Topology,
+    configured: Sequence[ConfiguredDrive] = (),
+    before: Found | None = None,
+) -> Found:
+    """Return the drives there may be, and how each is asked. Several may be the same drive.
+
+    `before` is what the last look came to: where a controller does not answer this time, it still
+    has the disks that it had. Limits: blocks while programs ask controllers, for minutes where one
+    hangs; sysfs may hang on a sick disk. Whatever fails is a problem of the result, no error.
+    """
+    machine = attached.read_machine(root, topology)
+    targets, volumes, uncovered = attached.leaves(root, machine)
+    listed, no_way = behind.hidden(root, machine, volumes)
+    targets += listed
+    if before is not None:
+        targets += [
+            target
+            for target in before.targets
+            if target.controller in machine.unlisted and target.origin in {"controller", "scan"}
+        ]
+    ways = {_way(target): target for target in reversed(targets)}
+    links = _links(root, topology) if any(_is_link(drive.path) for drive in configured) else {}
+    told: list[tuple[ConfiguredDrive, Target | None]] = []
+    for drive in configured:
+        target = _resolved(root, machine, drive, ways, links) if drive.path else None
+        told.append((drive, target))
+        if target is not None and drive.ignore:
+            ways.pop(_way(target), None)
+        elif target is not None:
+            ways[_way(target)] = target
+    uncovered += no_way + behind.unasked(root, machine, volumes, tuple(ways.values()))
+    known = {target.device for _, target in told if target is not None} - {""}
+    return Found(
+        tuple(sorted(ways.values(), key=_order)),
+        tuple(dict.fromkeys(machine.problems)),
+        tuple(each for each in uncovered if each.device not in known),
+        tuple(volume for volume in volumes if volume.device not in known),
+        tuple(told),
+    )
+
+
+def _is_link(path: str) -> bool:
+    return path.startswith("/dev/disk/")
+
+
+def _way(target: Target) -> tuple[str, str]:
+    """Return what is the same for two ways of writing down how a drive is asked."""
+    kind = target.kind.rpartition("+")[2]
+    if not target.behind_raid():
+        return "", target.device or target.path
+    return target.controller, kind
+
+
+def _order(target: Target) -> tuple[object, ...]:
+    """Sort 'sdb' ahead of 'sdaa', and 'megaraid,2' ahead of 'megaraid,10'."""
+    numbers = tuple(int(text) for text in re.findall(r"\d+", target.kind))
+    return target.behind_raid(), len(target.path), target.path, numbers, target.kind
+
+
+# What people wrote down
+
+
+def _links(root: Root, topology: Topology) -> dict[str, str]:
+    """Return the whole device of each link below '/dev/disk', as udev made them."""
+    return {
+        f"/dev/{line[2:]}": name
+        for name, device in topology.devices.items()
+        if device.device_number is not None
+        for line in attached.text_of(root, f"{UDEV}/b{device.device_number}").splitlines()
+        if line.startswith("S:disk/")
+    }
+
+
+def _resolved(
+    root: Root,
+    machine: Machine,
+    drive: ConfiguredDrive,
+    ways: Mapping[tuple[str, str], Target],
+    links: Mapping[str, str],
+) -> Target | None:
+    """Return how a configured drive is asked, or add to the problems why it cannot be."""
+    path = drive.path
+    if _is_link(path):
+        if path not in links:
+            machine.problems.append(
+                f"smart: drives: '{path}': expected a link of udev to a whole drive, got none;"
+                f" see 'ls -l {path}'"
+            )
+            return None
+        path = f"/dev/{links[path]}"
+    family = drive.kind.rpartition("+")[2].partition(",")[0]
+    try:
+        target = (
+            _configured_member(root, machine, drive, path, family)
+            if Target(path, drive.kind).behind_raid()
+            else _configured_direct(root, machine, drive, path, ways)
+        )
+    except ValueError as error:
+        machine.problems.append(f"smart: drives: '{drive.path}': {error}")
+        return None
+    known = ways.get(_way(target), target)
+    return replace(
+        target,
+        kind=drive.kind or known.kind,
+        slot=drive.slot or known.slot,
+        # Whatever is asked there, leaks: the kernel's bug 220504.
+        profile=drive.profile or ("minimal" if family == "aacraid" else ""),
+        origin="configuration",
+    )
+
+
+def _configured_direct(
+    root: Root,
+    machine: Machine,
+    drive: ConfiguredDrive,
+    path: str,
+    ways: Mapping[tuple[str, str], Target],
+) -> Target:
+    """Return a drive that is asked by its own device. Errors: ValueError."""
+    name = path.removeprefix("/dev/")
+    device = name
+    if name in machine.nvme:
+        device = next((e for e in machine.nvme[name] if e in machine.topology.leaves), "")
+    elif attached.NVME_DEVICE.fullmatch(name):
+        heads = [c for c, entries in machine.nvme.items() if name in entries]
+        name = heads[0] if heads and not drive.kind.startswith("nvme,") else name
+        device = next((e for e in machine.nvme.get(name, ()) if e in machine.topology.leaves), name)
+    elif name.startswith("sg"):
+        if name not in attached.listed(root, attached.GENERIC, machine.problems):
+            raise ValueError(
+                "expected a drive there, got none; is it in, and the module 'sg' loaded?"
+            )
+        blocks = attached.listed(root, f"{attached.GENERIC}/{name}/device/block", machine.problems)
+        device = blocks[0] if blocks else ""
+    if device and device not in machine.topology.devices:
+        raise ValueError("expected a drive there, got none; is it connected? See 'lsblk'")
+    if known := ways.get(("", device or f"/dev/{name}")):
+        return replace(known, path=f"/dev/{name}")
+    block = machine.topology.devices.get(device)
+    host = (block.host if block else None) or _host_of(root, machine, name)
+    driver = machine.hosts[host].driver if host in machine.hosts else ""
+    raid = machine.raid(host)
+    if raid and not drive.kind and not drive.ignore:
+        kind = f"{raid.family},N" if raid.family else "scsi"
+        raise ValueError(
+            f"expected a drive, got a volume of a RAID controller ('{driver}'); write its disks,"
+            f" with 'type: {kind}' each, or 'ignore: true'"
+        )
+    kind = (
+        attached.direct_kind(block, driver) if block and attached.SD_NAME.fullmatch(device) else ""
+    )
+    return Target(f"/dev/{name}", kind, device, host or f"/dev/{name}", driver)
+
+
+def _configured_member(
+    root: Root, machine: Machine, drive: ConfiguredDrive, path: str, family: str
+) -> Target:
+    """Return a drive behind a RAID controller. Errors: ValueError."""
+    if path.startswith("/dev/cciss/"):
+        return Target(path, drive.kind, "", f"{path.rpartition('d')[0]}d0", "cciss")
+    name = path.removeprefix("/dev/")
+    host = machine.hosts.get(_host_of(root, machine, name))
+    drivers = [driver for driver, raid in attached.RAID.items() if raid.family == family]
+    if host is None or host.driver not in drivers:
+        there = [each for each in machine.hosts.values() if each.driver in drivers]
+        hint = ", ".join(each.address or each.name for each in there)
+        raise ValueError(
+            f"expected a controller of the driver {' or '.join(drivers)} there, got"
+            f" {repr(host.driver) if host else 'none'}; "
+            + (f"there is one at {hint}" if hint else "is it in? See 'lspci -k'")
+        )
+    kind = drive.kind
+    match family:
+        case "areca":
+            path = machine.generic(host.name, attached.PROCESSOR)
+        case "3ware":
+            path = behind.threeware(machine, host)
+        case "megaraid":
+            path = f"/dev/bus/{host.number()}"
+        case "aacraid":
+            path = path if path.startswith("/dev/") else machine.generic(host.name)
+            # The number of a host may be another one after a reboot.
+            kind = re.sub(r"aacraid,\d+", f"aacraid,{host.number()}", kind)
+        case "cciss":
+            path = machine.generic(host.name, attached.RAID_CONTROLLER) or path
+    if not path.startswith("/dev/"):
+        raise ValueError("expected a '/dev/sgN' of the controller, got none; load the module 'sg'")
+    return Target(path, kind, "", host.name, host.driver)
+
+
+def _host_of(root: Root, machine: Machine, name: str) -> str:
+    """Return the SCSI host of a device, a controller's node or a PCI address, or ''."""
+    if block := machine.topology.devices.get(name):
+        return block.host or ""
+    if number := re.fullmatch(r"(?:bus/|bsg/sssraid)(\d+)", name):
+        return f"host{number[1]}"
+    if name.startswith("sg"):
+        path = f"{attached.GENERIC}/{name}/device/scsi_device"
+        return next(
+            (
+                f"host{each.partition(':')[0]}"
+                for each in attached.listed(root, path, machine.problems)
+            ),
+            "",
+        )
+    for host in machine.hosts.values():
+        if name == host.address:
+            return host.name
+        if host.driver in attached.THREEWARE and f"/dev/{name}" == behind.threeware(machine, host):
+            return host.name
+    return ""
 
 
 def parse_configured(item: Mapping[str, object], profiles: Collection[str] = ()) -> ConfiguredDrive:

@@ -1,0 +1,382 @@
+"""How drives are attached, as sysfs tells: adapters, volumes of RAID controllers, drives.
+
+Of sysfs only names and texts are read that no disk and no enclosure is asked for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping  # noqa: TC003 - to be evaluated
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.drive import Cover, Target
+from iowarden.collectors.sysfs import entry_name
+from iowarden.collectors.udev import DIRECTORY as UDEV
+from iowarden.collectors.vocabulary import AbsentError, ReadError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from iowarden.collectors.block import Device, Topology
+    from iowarden.collectors.files import Root
+
+HOSTS = "/sys/class/scsi_host"
+DEVICES = "/sys/class/scsi_device"
+GENERIC = "/sys/class/scsi_generic"
+NVME = "/sys/class/nvme"
+ENCLOSURES = "/sys/class/enclosure"
+ADAPTER = r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]"
+"""A PCI address."""
+PCI_DRIVERS = "/sys/bus/pci/drivers"
+
+DISK, PROCESSOR, RAID_CONTROLLER = 0, 3, 12
+"""Peripheral device types. Source: SPC-5, 6.6.2."""
+
+
+@dataclass(frozen=True, slots=True)
+class Raid:
+    """A driver of RAID controllers.
+
+    Fields: `family` is smartctl's '-d' for its disks, '' where it has none; on `channels` are its
+    volumes, elsewhere disks that it does not hide.
+    """
+
+    family: str = ""
+    channels: range = range(256)
+
+
+RAID = {
+    "arcmsr": Raid("areca"),
+    "3w-xxxx": Raid("3ware"),
+    "3w-9xxx": Raid("3ware"),
+    "3w-sas": Raid("3ware"),
+    # Behind its two channels of disks volumes follow (megaraid_sas.h; seen in our test machine).
+    "megaraid_sas": Raid("megaraid", range(2, 256)),
+    # Containers are on channel 0 (CONTAINER_CHANNEL of aacraid.h).
+    "aacraid": Raid("aacraid", range(1)),
+    # hpsa.h and smartpqi.h: physical devices are on bus 0, volumes behind; volumes of old kernels
+    # are told by their model.
+    "hpsa": Raid("cciss", range(1, 256)),
+    "smartpqi": Raid("cciss", range(1, 256)),
+    "hptiop": Raid("hpt"),
+    "sssraid": Raid("sssraid"),
+    **{name: Raid() for name in ("ips", "stex", "megaraid", "megaraid_mbox", "gdth", "dpt_i2o")},
+    **{name: Raid() for name in ("myrb", "myrs", "pmcraid", "mvumi")},
+}
+MPT = frozenset({"mpt3sas", "mpt2sas", "mptsas", "mptspi"})
+"""Adapters that may also mirror disks: the volume is on channel 1 (RAID_CHANNEL of mpt3sas_base.h),
+and its disks have no block device (no_uld_attach), only '/dev/sgN'.
+"""
+MPT_VOLUMES = range(1, 2)
+_NETWORK = frozenset({"iscsi_tcp", "ib_srp", "ib_iser", "iser", "zfcp"})
+_USB = re.compile(r"usb-storage|uas|ums-.*")
+
+_VIRTUAL = re.compile(
+    r"(QEMU|VMware,?|VBOX|Msft|LIO-ORG|XENSRC|Xen|Google|NUTANIX|Amazon|AMI|iDRAC) .*"
+    r"|Linux (scsi_debug|File-.*)|\S* ?Virtual (Disk|HDisk|Floppy|CDROM|Media|USB).*",
+    re.IGNORECASE,
+)
+"""Vendor and model of disks that are made of something else; also those that a BMC offers."""
+_ARRAY = re.compile(
+    r"NETAPP .*|EMC .*|DGC .*|DellEMC .*|3PARdata .*|PURE .*|Nimble .*|EQLOGIC .*|COMPELNT .*"
+    r"|IBM 2(107|145|076|810).*|HPE? (MSA|P2000|HSV|OPEN).*|DELL MD3.*|HITACHI (OPEN|DF600).*"
+    r"|HUAWEI (XSG|S\d).*|FUJITSU ETERNUS.*|LSI INF-.*|DDN .*|TrueNAS .*|SYNOLOGY .*"
+    r"|.* Universal Xport"
+)
+"""Vendor and model of logical units of storage arrays, after multipath-tools' table of them."""
+_VOLUME = re.compile(
+    r".*LOGICAL VOLUME.*|.*\b(PERC|MegaRAID|ServeRAID)\b.*|(BROADCOM|AVAGO|LSI) MR\d.*|.*1030 IM",
+    re.IGNORECASE,
+)
+"""Vendor and model of volumes whose driver or channel does not tell them from disks."""
+_REFUSED_BRIDGES = re.compile(r"04b4:683[01]")
+"""Cypress: smartctl would choose 'usbcypress' of itself. Source: smartctl's drive database."""
+
+THREEWARE = {"3w-xxxx": "twe", "3w-9xxx": "twa", "3w-sas": "twl"}
+"""Source: smartctl(8), '-d 3ware'."""
+_NETWORK_BLOCK = re.compile(r"(nbd|rbd|etherd/|rnbd).*")
+SD_NAME = re.compile(r"sd[a-z]{1,3}")
+NVME_DEVICE = re.compile(r"nvme\d+(c\d+)?n\d+")
+_USB_IDS = ("ID_VENDOR_ID", "ID_MODEL_ID")
+_ASK_ANYWAY = "whose health is the array's matter; one that is configured is asked all the same"
+_PART_OF_MMC = re.compile(r"mmcblk\d+(boot\d+|rpmb)")
+
+
+@dataclass(frozen=True, slots=True)
+class Uncovered:
+    """What is not asked. Fields: `what` is for people; `device` is its block device or ''."""
+
+    what: str
+    cover: Cover
+    reason: str
+    device: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Volume:
+    """A virtual drive of a RAID controller: its health is that of the disks behind it."""
+
+    device: str
+    controller: str
+    driver: str
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """A SCSI host. `address` is that of its PCI adapter, where it is a RAID controller."""
+
+    name: str
+    driver: str
+    address: str = ""
+    network: str = ""
+    """'Fibre Channel', 'iSCSI' or ''."""
+
+    def number(self) -> int:
+        """Return the 2 of 'host2'."""
+        return int(self.name[4:])
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A SCSI device at a host that may hide disks."""
+
+    host: str
+    channel: int
+    device: str
+    generic: str
+    kind: int | None
+    vendor: str
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What sysfs says of how drives are attached."""
+
+    topology: Topology
+    hosts: Mapping[str, Host]
+    nodes: tuple[Node, ...]
+    nvme: Mapping[str, tuple[str, ...]]
+    """Namespaces, and paths to namespaces, by NVMe controller."""
+    slots: Mapping[str, str]
+    problems: list[str] = field(default_factory=list)
+    unlisted: set[str] = field(default_factory=set)
+    """Controllers that did not say what disks they have: those known before may be there still."""
+
+    def raid(self, host: str) -> Raid | None:
+        """Return what is known of a host's driver, where it is one of RAID controllers."""
+        return RAID.get(self.hosts[host].driver) if host in self.hosts else None
+
+    def generic(self, host: str, kind: int | None = None) -> str:
+        """Return the '/dev/sgN' of a host's controller, else of any of its devices, or ''."""
+        nodes = [node for node in self.nodes if node.host == host and node.generic]
+        found = [node for node in nodes if node.kind == kind]
+        return f"/dev/{(found or nodes)[0].generic}" if found or (nodes and kind is None) else ""
+
+
+def read_machine(root: Root, topology: Topology) -> Machine:
+    """Read how drives are attached. Limits: may hang on a sick adapter."""
+    problems: list[str] = []
+    names = listed(root, HOSTS, problems)
+    addresses = _adapters(root, problems)
+    network = {
+        host: word
+        for directory, word in (("fc_host", "Fibre Channel"), ("iscsi_host", "iSCSI"))
+        for host in listed(root, f"/sys/class/{directory}", problems)
+    }
+    hosts = {}
+    for name in names:
+        if not re.fullmatch(r"host\d{1,9}", name, re.ASCII):
+            continue
+        address, driver = addresses.get(name, ("", ""))
+        # arcmsr gives itself a 'proc_name' only since a change of March 2023.
+        driver = driver or text_of(root, f"{HOSTS}/{name}/proc_name")
+        driver = "" if driver in {"(null)", "<NULL>"} else driver
+        hosts[name] = Host(name, driver, address, network.get(name, ""))
+    return Machine(
+        topology,
+        hosts,
+        tuple(_nodes(root, hosts, problems)),
+        _nvme(root, problems),
+        _slots(root, problems),
+        problems,
+    )
+
+
+def _adapters(root: Root, problems: list[str]) -> dict[str, tuple[str, str]]:
+    """Return PCI address and driver of RAID controllers, by host."""
+    return {
+        entry: (address, driver)
+        for driver in RAID
+        for address in listed(root, f"{PCI_DRIVERS}/{driver}", problems)
+        if re.fullmatch(ADAPTER, address, re.ASCII)
+        for entry in listed(root, f"{PCI_DRIVERS}/{driver}/{address}", problems)
+        if re.fullmatch(r"host\d{1,9}", entry, re.ASCII)
+    }
+
+
+def _nodes(root: Root, hosts: Mapping[str, Host], problems: list[str]) -> Iterator[Node]:
+    """Yield the devices of hosts that may hide disks; of others nothing is listed."""
+    hiding = {name[4:] for name, host in hosts.items() if host.driver in {*RAID, *MPT}}
+    for address in listed(root, DEVICES, problems) if hiding else ():
+        parts = address.split(":")
+        if len(parts) != 4 or parts[0] not in hiding or not parts[1].isdecimal():
+            continue
+        path = f"{DEVICES}/{address}/device"
+        entries = listed(root, path, problems)
+        blocks = listed(root, f"{path}/block", problems) if "block" in entries else []
+        generics = (
+            listed(root, f"{path}/scsi_generic", problems) if "scsi_generic" in entries else []
+        )
+        kind = text_of(root, f"{path}/type") if not blocks else str(DISK)
+        yield Node(
+            host="host" + parts[0],
+            channel=int(parts[1]),
+            device=blocks[0] if blocks else "",
+            generic=generics[0] if generics else "",
+            kind=int(kind) if re.fullmatch(r"\d{1,3}", kind, re.ASCII) else None,
+            vendor=text_of(root, f"{path}/vendor") if not blocks else "",
+        )
+
+
+def _nvme(root: Root, problems: list[str]) -> dict[str, tuple[str, ...]]:
+    """Return the namespaces of each NVMe controller.
+
+    Source: kernel, drivers/nvme/host/core.c: 'nvme1n1' counts subsystems, not controllers; with
+    multipathing a controller has 'nvme1c0n1', which is a path to 'nvme1n1'.
+    """
+    return {
+        name: tuple(
+            entry
+            for entry in listed(root, f"{NVME}/{name}", problems)
+            if re.fullmatch(r"nvme\d{1,5}(c\d{1,5})?n\d{1,5}", entry, re.ASCII)
+        )
+        for name in listed(root, NVME, problems)
+        if re.fullmatch(r"nvme\d{1,5}", name, re.ASCII)
+    }
+
+
+def _slots(root: Root, problems: list[str]) -> dict[str, str]:
+    """Return the slot of each block device. The enclosure itself, which may hang, is not asked."""
+    return {
+        device: f"enclosure {enclosure} slot {slot}"
+        for enclosure in listed(root, ENCLOSURES, problems)
+        for slot in listed(root, f"{ENCLOSURES}/{enclosure}", problems)
+        if slot not in {"device", "power", "subsystem", "uevent", "components", "id"}
+        for device in listed(root, f"{ENCLOSURES}/{enclosure}/{slot}/device/block", problems)
+    }
+
+
+def leaves(root: Root, machine: Machine) -> tuple[list[Target], list[Volume], list[Uncovered]]:
+    """Sort what is at the bottom of the stack into drives, volumes and what cannot be asked."""
+    channels = {node.device: node.channel for node in machine.nodes if node.device}
+    found: list[Target | Volume | Uncovered | None] = []
+    rest = []
+    for name in machine.topology.leaves:
+        device = machine.topology.devices[name]
+        if not NVME_DEVICE.fullmatch(name):
+            found.append(_leaf(root, machine, device, channels.get(entry_name(name))))
+        elif not any(name in entries for entries in machine.nvme.values()):
+            rest.append(name)
+    controllers = dict(machine.nvme)
+    for name in rest:  # a machine that lists no NVMe controllers
+        controller = re.sub(r"(c\d+)?n\d+$", "", name)
+        controllers[controller] = (*controllers.get(controller, ()), name)
+    for controller, entries in controllers.items():
+        found += _nvme_drive(root, machine.topology, controller, entries)
+    return (
+        [each for each in found if isinstance(each, Target)],
+        [each for each in found if isinstance(each, Volume)],
+        [each for each in found if isinstance(each, Uncovered)],
+    )
+
+
+def _nvme_drive(
+    root: Root, topology: Topology, controller: str, entries: tuple[str, ...]
+) -> list[Target | Volume | Uncovered | None]:
+    """Return how an NVMe drive is asked: once, however many namespaces it has."""
+    leaves = [entry for entry in entries if entry in topology.leaves]
+    transport = text_of(root, f"{NVME}/{controller}/transport") or "pcie"
+    if transport not in {"pcie", "apple-nvme"}:
+        reason = f"a namespace of a storage array over {transport}, {_ASK_ANYWAY}"
+        return [Uncovered(name, Cover.LUN, reason, name) for name in leaves]
+    path = f"/dev/{controller}"
+    return [Target(path, "nvme", leaves[0] if leaves else "", path, "nvme")]
+
+
+def _leaf(
+    root: Root, machine: Machine, device: Device, channel: int | None
+) -> Target | Volume | Uncovered | None:
+    """Return what a block device that is no NVMe namespace is; None: nothing, such as no medium."""
+    name = device.name
+    if (device.size_bytes == 0 and (device.removable or _NETWORK_BLOCK.fullmatch(name))) or (
+        _PART_OF_MMC.fullmatch(name)
+    ):
+        return None
+    if name.startswith("cciss/"):
+        return Volume(name, f"/dev/{name.partition('d')[0]}d0", "cciss")
+    if _NETWORK_BLOCK.fullmatch(name):
+        return Uncovered(name, Cover.LUN, "a block device over the network", name)
+    if not SD_NAME.fullmatch(name):
+        virtual = re.fullmatch(r"x?vd[a-z]+", name)
+        what = "a virtual disk" if virtual else "a device of a kind that smartctl has no way to"
+        return Uncovered(name, Cover.NO_SMART, what, name)
+    host = machine.hosts.get(device.host or "", Host(device.host or "", ""))
+    label = f"{device.vendor or ''} {device.model or ''}"
+    raid = RAID.get(host.driver)
+    channels = raid.channels if raid else MPT_VOLUMES if host.driver in MPT else range(0)
+    if host.network or host.driver in _NETWORK or _ARRAY.fullmatch(label):
+        over = f" over {host.network}" if host.network else ""
+        reason = f"a logical unit of a storage array{over}, {_ASK_ANYWAY}"
+        return Uncovered(name, Cover.LUN, reason, name)
+    hidden = device.vendor != "ATA" if channel is None else channel in channels
+    if (channels and hidden) or _VOLUME.fullmatch(label):
+        return Volume(name, host.name, host.driver)
+    if _VIRTUAL.fullmatch(label):
+        return Uncovered(name, Cover.NO_SMART, f"a virtual disk ('{label}')", name)
+    if _USB.fullmatch(host.driver) and (bridge := _refused_bridge(root, device)):
+        reason = f"USB bridge {bridge}, for which smartctl has only a maker's own command"
+        return Uncovered(name, Cover.NO_PASS_THROUGH, reason, name)
+    return Target(
+        f"/dev/{name}",
+        direct_kind(device, host.driver),
+        name,
+        host.name or f"/dev/{name}",
+        host.driver,
+        machine.slots.get(name, ""),
+    )
+
+
+def direct_kind(device: Device, driver: str) -> str:
+    """Return smartctl's '-d', without which it may wake a disk to find out what it is.
+
+    The kernel's SCSI vendor of every disk behind a translation to ATA is 'ATA'. Source: SAT-3,
+    8.1.3; kernel, libata-scsi.c. Of USB bridges smartctl has a table, by their ids.
+    """
+    return "" if _USB.fullmatch(driver) else "sat" if device.vendor == "ATA" else "scsi"
+
+
+def _refused_bridge(root: Root, device: Device) -> str:
+    text = text_of(root, f"{UDEV}/b{device.device_number}")
+    found = [re.search(rf"\bE:{key}=([0-9a-f]{{4}})\b", text) for key in _USB_IDS]
+    bridge = ":".join(match[1] for match in found if match)
+    return bridge if _REFUSED_BRIDGES.fullmatch(bridge) else ""
+
+
+def listed(root: Root, path: str, problems: list[str]) -> list[str]:
+    """Return the names in a directory; none where there is no such."""
+    try:
+        return root.names(path)
+    except AbsentError:
+        return []
+    except ReadError as error:
+        problems.append(str(error))
+        return []
+
+
+def text_of(root: Root, path: str) -> str:
+    """Return a text, '' where there is none or it cannot be read: then something else decides."""
+    try:
+        return root.read(path).strip()
+    except (AbsentError, ReadError):
+        return ""

@@ -1,0 +1,245 @@
+"""Disks that RAID controllers hide: what their programs list, and why some are not asked."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from iowarden.collectors import attached, members
+from iowarden.collectors.drive import Cover, Target
+from iowarden.collectors.members import Member
+from iowarden.collectors.vocabulary import AbsentError, ParseError, ReadError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from iowarden.collectors.attached import Host, Machine, Uncovered, Volume
+    from iowarden.collectors.files import Root
+
+DEADLINE_SECONDS = 60.0
+MOST_CCISS = 128
+"""Numbers '-d cciss,N' takes: 0 to 127. Source: smartmontools, os_linux.cpp."""
+_SCANNED = frozenset({"megaraid_sas", "sssraid"})
+"""Where smartctl's scan tells more than the kernel does. It opens '/dev' and asks such controllers;
+'--scan-open' would open every disk as well, wake some and wait for those that hang, only to tell
+SATA from SAS, which the kernel's vendor 'ATA' tells.
+"""
+_MOST_SILENT = 4
+ENTRY = "under 'smart: drives:' in the configuration file"
+
+
+def hidden(
+    root: Root, machine: Machine, volumes: Sequence[Volume]
+) -> tuple[list[Target], list[Uncovered]]:
+    """Return the disks that controllers hide, where asking what they have is safe."""
+    listed = []
+    for host in sorted(machine.hosts.values(), key=attached.Host.number):
+        raid = attached.RAID.get(host.driver)
+        visible = raid.channels if raid else attached.MPT_VOLUMES
+        listed += [
+            _target(host, Member("sat" if node.vendor == "ATA" else "scsi"), f"/dev/{node.generic}")
+            for node in machine.nodes
+            if node.host == host.name and not node.device and node.generic
+            if node.kind == attached.DISK and node.channel not in visible
+        ]
+        own = [volume.device for volume in volumes if volume.controller == host.name]
+        alone = [each.driver for each in machine.hosts.values()].count(host.driver) == 1
+        match raid.family if raid else "":
+            case "areca" if alone and (path := machine.generic(host.name, attached.PROCESSOR)):
+                listed += [_target(host, each, path) for each in _by_areca(root, machine, host)]
+            case "3ware" if alone:
+                path = threeware(machine, host)
+                listed += [_target(host, each, path) for each in _by_threeware(root, machine, host)]
+            case "cciss" if own:
+                path = machine.generic(host.name, attached.RAID_CONTROLLER) or f"/dev/{own[0]}"
+                listed += _counted(root, machine, host, path)
+    # The driver 'cciss' (till 4.13) is no SCSI host.
+    for path in sorted({volume.controller for volume in volumes if volume.driver == "cciss"}):
+        listed += _counted(root, machine, attached.Host(path, "cciss"), path)
+    scanned = _scanned(root, machine)
+    no_way = "smartctl has a way to SATA disks behind a 3ware controller, to SAS disks it has none"
+    return [target for target in (*listed, *scanned) if target.kind], [
+        attached.Uncovered(f"{each.slot} of {each.controller}", Cover.NO_PASS_THROUGH, no_way)
+        for each in listed
+        if not each.kind
+    ]
+
+
+def _target(host: Host, member: Member, path: str) -> Target:
+    return Target(path, member.kind, "", host.name, host.driver, member.slot, "controller")
+
+
+def _by_areca(root: Root, machine: Machine, host: Host) -> Sequence[Member]:
+    machine.unlisted.add(host.name)
+    for program in ("cli64", "areca-cli", "cli32"):
+        try:
+            listed = members.parse_areca_disks(_run(root, program, "disk", "info"))
+        except AbsentError:
+            continue  # where none is installed, unasked() says so
+        except (ReadError, ParseError) as error:
+            machine.problems.append(str(error))
+            break
+        machine.unlisted.discard(host.name)
+        return listed
+    return ()
+
+
+def _by_threeware(root: Root, machine: Machine, host: Host) -> Sequence[Member]:
+    """Ask only where there is one controller: how 'c1' is related to a host, is not known."""
+    machine.unlisted.add(host.name)
+    try:
+        controllers = members.parse_threeware_controllers(_run(root, "tw_cli", "info"))
+        if len(controllers) != 1:
+            machine.problems.append(
+                f"'tw_cli info': expected one controller, got {len(controllers)}; its disks must be"
+                f" configured: {ENTRY}"
+            )
+            return ()
+        text = _run(root, "tw_cli", "info", controllers[0], "drivestatus")
+        listed = members.parse_threeware_disks(text)
+    except AbsentError:
+        return ()  # unasked() says so
+    except (ReadError, ParseError) as error:
+        machine.problems.append(str(error))
+        return ()
+    machine.unlisted.discard(host.name)
+    return listed
+
+
+def _counted(root: Root, machine: Machine, host: Host, path: str) -> list[Target]:
+    """Return the disks of an HP controller: its driver says at which number there are no more."""
+    found: list[Target] = []
+    silent: list[Target] = []
+    for number in range(MOST_CCISS):
+        target = _target(host, Member(f"cciss,{number}", f"disk {number}"), path)
+        command = ("smartctl", "--json=c", "-n", "standby", "-i", "-d", target.kind, path)
+        try:
+            presence = members.parse_cciss(_run(root, *command))
+        except (AbsentError, ReadError, ParseError) as error:
+            machine.problems.append(str(error))
+            machine.unlisted.add(host.name)
+            return found
+        if presence == "silent":
+            silent.append(target)
+            if len(silent) == _MOST_SILENT:
+                machine.problems.append(
+                    f"'{path}': expected a disk, or the end of the list, got neither from"
+                    f" '{silent[0].kind}' on; if disks are there, configure them: {ENTRY}"
+                )
+                machine.unlisted.add(host.name)
+                return found
+            continue
+        # What is silent ahead of a disk, or of the end, is a disk: it may have died.
+        found += silent
+        silent.clear()
+        if presence == "disk":
+            found.append(target)
+        elif presence == "end":
+            break
+    return found
+
+
+def _scanned(root: Root, machine: Machine) -> list[Target]:
+    hosts = {host.name: host for host in machine.hosts.values() if host.driver in _SCANNED}
+    if not hosts:
+        return []
+    try:
+        listed = members.parse_scan(_run(root, "smartctl", "--json=c", "--scan"))
+    except (AbsentError, ReadError, ParseError) as error:
+        machine.problems.append(str(error))
+        machine.unlisted.update(hosts)
+        return []
+    return [
+        replace(_target(hosts[name], each, each.path), origin="scan")
+        for each in listed
+        if (name := "host" + re.sub(r"\D", "", each.path)) in hosts
+    ]
+
+
+def threeware(machine: Machine, host: attached.Host) -> str:
+    """Return '/dev/twa1' of the second host of its driver, as smartctl makes them."""
+    peers = sorted(
+        (each for each in machine.hosts.values() if each.driver == host.driver),
+        key=attached.Host.number,
+    )
+    return f"/dev/{attached.THREEWARE[host.driver]}{peers.index(host)}"
+
+
+def unasked(
+    root: Root, machine: Machine, volumes: Sequence[Volume], targets: Sequence[Target]
+) -> list[Uncovered]:
+    """Return the volumes of controllers of which no disk is asked, and how to change that."""
+    asked = {t.controller for t in targets if t.behind_raid() or t.origin == "controller"}
+    uncovered = [
+        attached.Uncovered(
+            volume.device,
+            Cover.NO_PASS_THROUGH,
+            _cure(root, machine, volume.controller, volume.driver),
+            volume.device,
+        )
+        for volume in volumes
+        if volume.controller not in asked
+    ]
+    seen = asked | {volume.controller for volume in volumes} | {t.controller for t in targets}
+    return uncovered + [
+        attached.Uncovered(
+            f"disks of {host.name}",
+            Cover.NO_PASS_THROUGH,
+            _cure(root, machine, host.name, host.driver),
+        )
+        for host in sorted(machine.hosts.values(), key=attached.Host.number)
+        if host.name not in seen and host.driver in attached.RAID
+    ]
+
+
+def _cure(root: Root, machine: Machine, controller: str, driver: str) -> str:
+    """Return why the disks of a controller are not asked, and what to write to have them asked."""
+    host = machine.hosts.get(controller, attached.Host(controller, driver))
+    family = "cciss" if driver == "cciss" else attached.RAID.get(driver, attached.Raid()).family
+    where = host.address or "/dev/sdX"
+    match family:
+        case "areca":
+            ports = (
+                attached.text_of(root, f"{attached.HOSTS}/{controller}/host_fw_hd_channels").strip()
+                or "N"
+            )
+            how = (
+                f"install Areca's 'cli64', or configure each: {_entry(where, 'areca,1')} ..."
+                f" 'areca,{ports}', with enclosures 'areca,SLOT/ENCLOSURE'"
+            )
+            if not machine.generic(controller, attached.PROCESSOR):
+                how = f"it has no '/dev/sgN': load the module 'sg', then {how}"
+        case "3ware":
+            how = f"install 3ware's 'tw_cli', or configure each: {_entry(where, '3ware,PORT')}"
+        case "aacraid":
+            kind = f"aacraid,{host.number()},CHANNEL,DEVICE"
+            how = (
+                "each question leaks memory of the kernel (its bug 220504), so none is asked by"
+                f" itself; expose them with the module's 'expose_physicals', or configure each:"
+                f" {_entry(where, kind)} as 'arcconf GETCONFIG 1 PD' reports them"
+            )
+        case "cciss":
+            how = f"smartctl found none; see the problems, or configure: {_entry(where, 'cciss,0')}"
+        case "megaraid" | "sssraid":
+            how = (
+                "'smartctl --scan' listed none of them; if it is wrong, configure each:"
+                f" {_entry(where, 'megaraid,ID')}"
+            )
+        case "hpt":
+            how = f"configure each: {_entry('/dev/sdX', 'hpt,CONTROLLER/CHANNEL')}"
+        case _ if driver in attached.MPT:
+            how = "they have no '/dev/sgN': load the module 'sg'"
+        case _:
+            how = "smartctl has no way to them; use the maker's program"
+    return f"a RAID controller ('{driver or 'unknown driver'}') hides its disks: {how}"
+
+
+def _entry(path: str, kind: str) -> str:
+    return f'{{path: "{path}", type: "{kind}"}}'
+
+
+def _run(root: Root, *command: str) -> str:
+    """Return what a program printed. Errors: AbsentError, ReadError, ParseError."""
+    answer = root.ask("run", *command, deadline_seconds=DEADLINE_SECONDS)
+    return members.parse_output(answer)
