@@ -38,6 +38,7 @@ from iowarden.daemon import (
 )
 from iowarden.daemon.clock import PlayedClock, SystemClock
 from iowarden.daemon.exposition import Exposition
+from iowarden.daemon.history import History
 from iowarden.daemon.http import App, Server
 from iowarden.daemon.loop import Loop, Parts, Reload, Stop, Trouble, recipients
 from iowarden.daemon.message import render
@@ -373,6 +374,7 @@ def _run(arguments: argparse.Namespace) -> int:
             probe=probe,
             flights=flights,
             control=people,
+            history=History(str(Path(settings.state_directory) / "history.db"), events.put),
             version=_version_text(),
         )
     )

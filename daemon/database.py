@@ -16,6 +16,7 @@ import sqlite3
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -54,7 +55,7 @@ class Database:
             os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600))
         self._connection = sqlite3.connect(path, timeout=_LOCK_SECONDS, isolation_level=None)
         status = os.stat(path)
-        self._identity = (status.st_dev, status.st_ino)
+        self.identity = (status.st_dev, status.st_ino)
         self.version = kind.version
         """Of the tables in it."""
 
@@ -100,7 +101,7 @@ class Database:
             status = os.stat(self._path)
         except FileNotFoundError:
             return False
-        return (status.st_dev, status.st_ino) == self._identity
+        return (status.st_dev, status.st_ino) == self.identity
 
     def run(self, statement: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:
         """Run a statement."""
@@ -152,6 +153,13 @@ def opened(path: str, kind: Kind) -> tuple[Database, str]:
     return file, text
 
 
+def reading(path: str) -> sqlite3.Connection:
+    """Return a connection that only reads, beside the one that writes. Errors: FAULTS."""
+    os.stat(path)  # SQLite says only that it cannot be opened
+    address = f"file:{quote(os.path.abspath(path))}?mode=ro"
+    return sqlite3.connect(address, uri=True, timeout=_LOCK_SECONDS, isolation_level=None)
+
+
 def set_aside(path: str, kind: Kind, reason: str) -> str:
     """Rename a file that cannot be used; return the sentence that says so. Errors: OSError."""
     aside = f"{path}.corrupt-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}"
@@ -163,6 +171,11 @@ def set_aside(path: str, kind: Kind, reason: str) -> str:
         f"{kind.name}: '{path}': expected the {kind.name} of iowarden, got '{reason}'; set aside as"
         f" '{aside}', starting afresh"
     )
+
+
+def encodable(text: str) -> str:
+    """Return text that UTF-8 can hold: a lone surrogate becomes JSON's escape of it."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def corrupt(problem: BaseException) -> bool:

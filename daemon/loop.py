@@ -16,15 +16,17 @@ from typing import TYPE_CHECKING, Protocol
 from iowarden.collectors import uevents
 from iowarden.collectors.recording import RecordingError
 from iowarden.collectors.vocabulary import Chunk, Family, Outcome, Reading, Sample, trace
-from iowarden.daemon import answers, delivery, flight, journal, kept, reload, status
+from iowarden.daemon import answers, delivery, flight, journal, kept, reload, status, tails
 from iowarden.daemon.clock import PLAUSIBLE_SECONDS
 from iowarden.daemon.control import Command
 from iowarden.daemon.desk import Desk
 from iowarden.daemon.exposition import Snapshot
+from iowarden.daemon.history import TailLoaded, Written
 from iowarden.daemon.message import local_zone, message_id, render
 from iowarden.daemon.outbox import SendResult
 from iowarden.daemon.probe import client
 from iowarden.daemon.state import Committed, OutboxRow, SetAside, StateLoaded
+from iowarden.daemon.tails import Tails
 from iowarden.daemon.telling import PRIORITY, Log, Telling
 from iowarden.rules import digest, incidents, report, silences
 from iowarden.rules.alerts import Alert, State, Transition
@@ -103,6 +105,7 @@ _OWN = (
     _UEVENTS_LOST,
     *silences.FAMILIES,
     *client.FAMILIES,
+    *tails.FAMILIES,
 )
 """What the program says of itself; rules/iowarden.yaml judges it."""
 
@@ -168,6 +171,8 @@ class Parts:
     """Saves what was read of late."""
     control: Control | None = None
     """Where people ask."""
+    history: tails.Store | None = None
+    """Keeps what rules look back on."""
     version: str = ""
 
 
@@ -203,6 +208,7 @@ class Loop:
         self._restored = False
         self._state_asked = 0.0
         self._mails = delivery.Delivery(parts.state, parts.sender, self._log, self._trouble)
+        self._tails = Tails(parts.history, self._engine, self._telling)
         self._recipients = parts.recipients
         self._digest = digest.Digest()
         self._learnt_seconds = parts.clock.now()
@@ -243,6 +249,7 @@ class Loop:
         """Turn until a signal says stop; return the exit status."""
         self._server = server
         self._parts.state.load()
+        self._tails.begin()
         if self._parts.player is not None:
             self._await_state()
         self._next_tick = self._clock.now()
@@ -324,6 +331,8 @@ class Loop:
             case StateLoaded():
                 self._loaded = event
                 self._state_known = True
+            case TailLoaded() | Written():
+                self._tails.take(event)
             case Trouble():
                 self._trouble(event.key, event.text)
             case uevents.Batch():
@@ -349,6 +358,7 @@ class Loop:
         if self._loaded is not None:  # not before a recording has told the time
             loaded, self._loaded = self._loaded, None
             self._restore(loaded)
+        self._tails.restore(now)
         readings = [*self._pending, *self._parts.readers.run(now)]
         self._pending = []
         if self._parts.flights is not None:
@@ -357,7 +367,8 @@ class Loop:
             self._judge_reading(reading)
         self._engine.observe(readings, now, self._clock.uptime())
         self._engine.publish("daemon", _OWN, self._own_samples(now), now)
-        if self._state_known or now - self._started > STATE_WAIT_SECONDS:
+        known = self._state_known and self._tails.known
+        if known or now - self._started > STATE_WAIT_SECONDS:
             self._judge(now)
         self._mails.step(now)
         if not self._restored and now - self._state_asked >= STATE_WAIT_SECONDS:
@@ -366,6 +377,8 @@ class Loop:
         if now - self._learnt_seconds >= LEARNT_SECONDS:
             self._learnt_seconds = now
             self._commit([], learnt=True)
+        self._tails.step(now, self._wall_ahead)
+        self._tails.look()
         self._look_at_threads(now)
         self._look_at_probe()
         self._mails.look(now, self._config.mail.unsent_critical_seconds)
@@ -646,7 +659,9 @@ class Loop:
 
     def _await_state(self) -> None:
         waited = 0.0
-        while not self._state_known and waited < STATE_WAIT_SECONDS and self._stopping is None:
+        while not (self._state_known and self._tails.known) and waited < STATE_WAIT_SECONDS:
+            if self._stopping is not None:
+                return
             self._take(FRAME_WAIT_SECONDS)
             waited += FRAME_WAIT_SECONDS
 
@@ -853,6 +868,7 @@ class Loop:
             *self._mails.samples(now),
             *self._desk.samples(now),
             *(self._parts.probe.samples(self._clock.realtime(now)) if self._parts.probe else ()),
+            *self._tails.samples(),
             (_INCIDENTS_OPEN.name, (), float(len(open_now))),
             (_LOG_LOST.name, (), float(self._parts.log.lost_total)),
             (_RELOADED.name, (), float(self._reload_good)),
@@ -871,7 +887,10 @@ class Loop:
         self._parts.notify("STOPPING=1")
         self._commit([], learnt=True)
         waited = 0.0
-        while waited < STOP_SECONDS and self._mails.busy():
+        now = self._turned
+        while waited < STOP_SECONDS and (
+            not self._tails.finish(now, self._wall_ahead) or self._mails.busy()
+        ):
             self._take(FRAME_WAIT_SECONDS)
             waited += FRAME_WAIT_SECONDS
         left = len(self._mails)
@@ -891,6 +910,7 @@ class Loop:
             self._parts.control.close()
         if self._parts.probe is not None:
             self._parts.probe.close(CLOSE_SECONDS)
+        self._tails.close(CLOSE_SECONDS)
         self._parts.log.close()
 
 

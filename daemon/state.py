@@ -357,7 +357,7 @@ class _File:
             for change in changes:
                 match change.value:
                     case str() as text:
-                        values = (_encodable(change.name), _encodable(text))
+                        values = (database.encodable(change.name), database.encodable(text))
                         run("INSERT OR REPLACE INTO document VALUES (?, ?)", values)
                     case OutboxRow() as row:
                         run(
@@ -367,7 +367,8 @@ class _File:
                     case None if change.is_row:
                         run("DELETE FROM outbox WHERE message_id = ?", (change.name,))
                     case None:
-                        run("DELETE FROM document WHERE name = ?", (_encodable(change.name),))
+                        name = database.encodable(change.name)
+                        run("DELETE FROM document WHERE name = ?", (name,))
         self._file.version = SCHEMA_VERSION
 
 
@@ -396,7 +397,7 @@ def _row(values: tuple[Any, ...]) -> OutboxRow:
 def _values(row: OutboxRow) -> tuple[object, ...]:
     return (
         row.message_id,
-        _encodable(row.incident),
+        database.encodable(row.incident),
         row.number,
         int(row.severity),
         row.created_realtime_seconds,
@@ -404,12 +405,7 @@ def _values(row: OutboxRow) -> tuple[object, ...]:
         json.dumps(row.recipients_refused),
         row.data,
         row.attempts,
-        _encodable(row.last_error),
+        database.encodable(row.last_error),
         row.maybe_taken,
         json.dumps(row.parts),
     )
-
-
-def _encodable(text: str) -> str:
-    """Return text that UTF-8 can hold: a lone surrogate becomes JSON's escape of it."""
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")

@@ -1,0 +1,108 @@
+"""Samples as they lie in history.db: series of one metric together, packed. Pure.
+
+Format: zlib of a length (4 bytes, little-endian), so many bytes of JSON, then numbers: first the
+distinct lists of timestamps - series read together share theirs -, then each series' values. The
+JSON is how long the lists are, and for each series its labels and the number of its list. Of each
+list, all first bytes of its doubles come first, then all second ones: they are alike.
+Limits: numbers are in this machine's byte order.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from array import array
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from iowarden.rules.promql.store import Labels, Row
+
+_LENGTH = struct.Struct("<I")
+_DOUBLE_BYTES = 8
+_LEVEL = 1
+"""Of zlib: higher ones take several times as long for a few percent."""
+
+
+class ChunkError(Exception):
+    """A chunk is not what was written."""
+
+
+def pack(rows: Iterable[Row]) -> bytes:
+    """Return series of one metric as a chunk."""
+    lists: dict[bytes, int] = {}
+    series: list[tuple[Labels, int]] = []
+    values: list[bytes] = []
+    for _, labels, timestamps, numbers in rows:
+        series.append((labels, lists.setdefault(timestamps.tobytes(), len(lists))))
+        values.append(_shuffled(numbers.tobytes()))
+    text = json.dumps([[len(data) // _DOUBLE_BYTES for data in lists], series]).encode()
+    parts = (_LENGTH.pack(len(text)), text, *map(_shuffled, lists), *values)
+    return zlib.compress(b"".join(parts), _LEVEL)
+
+
+def unpack(name: str, chunk: bytes) -> list[Row]:
+    """Return the series of a chunk. Errors: ChunkError."""
+    try:
+        data = memoryview(zlib.decompress(chunk))
+        at = _LENGTH.size + _LENGTH.unpack_from(data)[0]
+        lengths, series = json.loads(bytes(data[_LENGTH.size : at]))
+        lists = []
+        for length in lengths:
+            lists.append(_numbers(data[at : at + length * _DOUBLE_BYTES]))
+            at += length * _DOUBLE_BYTES
+        rows: list[Row] = []
+        for labels, number in series:
+            size = lengths[number] * _DOUBLE_BYTES
+            values = _numbers(data[at : at + size])
+            if len(values) != lengths[number]:
+                raise ChunkError(f"expected {lengths[number]} values, got {len(values)}")
+            at += size
+            pairs = tuple((str(key), str(text)) for key, text in labels)
+            rows.append((name, pairs, lists[number][:], values))
+    except (zlib.error, struct.error, ValueError, TypeError, IndexError, RecursionError) as error:
+        raise ChunkError(str(error)) from error
+    return rows
+
+
+def joined(parts: Iterable[Sequence[Row]]) -> list[Row]:
+    """Return each series once, of parts in the order of time; what overlaps is taken once."""
+    whole: dict[tuple[str, Labels], tuple[array[float], array[float]]] = {}
+    for rows in parts:
+        for name, labels, timestamps, values in rows:
+            if not timestamps:
+                continue
+            known = whole.setdefault((name, labels), (timestamps, values))
+            if known[0] is timestamps:
+                continue
+            last = known[0][-1]
+            first = next((i for i, at in enumerate(timestamps) if at > last), len(timestamps))
+            known[0].extend(timestamps[first:])
+            known[1].extend(values[first:])
+    return [(*key, *arrays) for key, arrays in whole.items()]
+
+
+def moved(rows: Iterable[Row], by_seconds: float) -> list[Row]:
+    """Return the same at other times."""
+    if not by_seconds:
+        return list(rows)
+    return [
+        (name, labels, array("d", [at + by_seconds for at in timestamps]), values)
+        for name, labels, timestamps, values in rows
+    ]
+
+
+def _shuffled(data: bytes) -> bytes:
+    return b"".join(data[first::_DOUBLE_BYTES] for first in range(_DOUBLE_BYTES))
+
+
+def _numbers(data: memoryview) -> array[float]:
+    size = len(data) // _DOUBLE_BYTES
+    plain = bytearray(len(data))
+    for first in range(_DOUBLE_BYTES):
+        plain[first::_DOUBLE_BYTES] = data[first * size : (first + 1) * size]
+    numbers = array("d")
+    numbers.frombytes(plain)
+    return numbers

@@ -1,0 +1,566 @@
+"""history.db: what rules look back on, and what drives said over the years.
+
+One thread owns the file; nobody waits for it, and no alert needs it. What cannot be written is not
+lost at once: the engine has the samples still and hands them over again; what drives said waits
+here, up to MOST_WAITING values.
+Limits: MOST_BYTES, where what is oldest goes. A power loss may cost the last minutes, and on an old
+file system the file: it is set aside then.
+Source: sqlite.org, 'PRAGMA synchronous'.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import secrets
+import threading
+import time
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.vocabulary import trace
+from iowarden.daemon import chunks, database
+from iowarden.daemon.clock import PLAUSIBLE_SECONDS
+from iowarden.rules.promql.store import LONG_SECONDS, MOST_SAMPLES, WHOLE_SECONDS, Row, thin
+from iowarden.rules.watched import Watched
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+RETRY_SECONDS = 240.0
+MOST_BYTES = 256_000_000
+MOST_WAITING = 100_000
+"""Values that wait to be written: six looks at 500 drives."""
+_DAY_SECONDS = 86_400
+_CLEARED_RATIO = 0.9
+"""Of the bytes allowed, what is left when what is oldest goes."""
+_ROOM_BYTES = 16_000_000
+"""Kept free of them: for what one write brings, and SQLite's journal of it."""
+
+_TABLES = """
+CREATE TABLE run (
+    run INTEGER PRIMARY KEY,
+    until_seconds REAL NOT NULL,
+    ahead_seconds REAL NOT NULL,
+    watched TEXT NOT NULL
+);
+CREATE TABLE chunk (
+    run INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    last_seconds REAL NOT NULL,
+    thinned INTEGER NOT NULL,
+    samples INTEGER NOT NULL,
+    data BLOB NOT NULL
+);
+CREATE INDEX chunk_age ON chunk (name, run, thinned, last_seconds, samples);
+CREATE TABLE drive (drive INTEGER PRIMARY KEY, identity TEXT NOT NULL UNIQUE);
+CREATE TABLE attribute (attribute INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+CREATE TABLE daily (
+    day INTEGER NOT NULL,
+    drive INTEGER NOT NULL,
+    attribute INTEGER NOT NULL,
+    at_seconds INTEGER NOT NULL,
+    value REAL NOT NULL,
+    PRIMARY KEY (day, drive, attribute)
+) WITHOUT ROWID;
+CREATE TABLE changed (
+    drive INTEGER NOT NULL,
+    attribute INTEGER NOT NULL,
+    at_seconds INTEGER NOT NULL,
+    value REAL NOT NULL,
+    PRIMARY KEY (drive, attribute, at_seconds)
+) WITHOUT ROWID;
+"""
+# A run is a start of the program; its times are of its clock, which the wall's was ahead of. A day
+# comes first in 'daily': what is written over and over, and what goes first, lies together.
+_KIND = database.Kind("history", 1, _TABLES, synchronous="NORMAL", exclusive=False, checked=False)
+
+_NUMBER = {
+    "drive": (
+        "INSERT OR IGNORE INTO drive (identity) VALUES (?)",
+        "SELECT drive FROM drive WHERE identity = ?",
+    ),
+    "attribute": (
+        "INSERT OR IGNORE INTO attribute (name) VALUES (?)",
+        "SELECT attribute FROM attribute WHERE name = ?",
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """Samples to be kept, up to a time; `retention_seconds` by metric, '' for any other.
+
+    Units: seconds of the program's clock; the wall clock is ahead of it by `ahead_seconds`.
+    """
+
+    rows: Sequence[Row] = field(repr=False)
+    watched: Watched
+    until_seconds: float
+    ahead_seconds: float
+    retention_seconds: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class TailLoaded:
+    """What was kept before this start, by the wall clock. `watched` None: nobody knows."""
+
+    rows: list[Row] = field(default_factory=list, repr=False)
+    watched: Watched | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What was asked for is in the file or, with an `error`, is not.
+
+    `until_seconds`: of the tail, if there was one. `said`: a file was set aside. `anew`: the file
+    is not the one of before; what that held is not in it.
+    """
+
+    until_seconds: float | None = None
+    error: str = ""
+    said: str = ""
+    anew: bool = False
+
+
+Value = tuple[str, str, float, bool]
+"""A drive's identity, an attribute's name, its value; whether every change is kept, or one a day"""
+
+
+@dataclass(slots=True)
+class _Work:
+    """What is asked of the thread."""
+
+    load: Mapping[str, float] | None = None
+    tail: Tail | None = None
+    notes: list[tuple[float, Sequence[Value]]] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return self.load is not None or self.tail is not None or bool(self.notes)
+
+
+class History:
+    """The thread that owns history.db.
+
+    `working_since` is when it turned to the disk and has not come back, by the monotonic clock;
+    `lost_total` counts values that were given up because too many waited.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        post: Callable[[object], object],
+        *,
+        retry_seconds: float = RETRY_SECONDS,
+        most_bytes: int = MOST_BYTES,
+    ) -> None:
+        """Start the thread; it touches nothing before it is asked. `post` takes its answers."""
+        self.working_since: float | None = None
+        self.lost_total = 0
+        self._path = path
+        self._post = post
+        self._retry_seconds = retry_seconds
+        self._most_bytes = most_bytes
+        self._changed = threading.Condition()
+        self._asked = _Work()
+        self._closing = False
+        self._loaded = False
+        self._troubled = False
+        self._retention: Mapping[str, float] = {}
+        self._file: _File | None = None
+        self._identity: tuple[int, int] | None = None
+        self._number = secrets.randbits(62)
+        self._thread = threading.Thread(target=self._run, name="history", daemon=True)
+        self._thread.start()
+
+    def load(self, retention_seconds: Mapping[str, float]) -> None:
+        """Ask for what was kept of these metrics; the answer is a TailLoaded.
+
+        If the file cannot be read it is an empty one, and it comes again once it can.
+        """
+        with self._changed:
+            self._retention = self._asked.load = retention_seconds
+            self._changed.notify()
+
+    def save(self, tail: Tail) -> None:
+        """Ask for samples to be kept; the answer is a Written. Not while it is `busy`."""
+        with self._changed:
+            self._asked.tail = tail
+            self._changed.notify()
+
+    def note(self, realtime_seconds: float, values: Sequence[Value]) -> None:
+        """Ask for what drives said at a Unix time to be kept.
+
+        Limits: what is no number is not kept, nor what was said when no clock was set.
+        """
+        if realtime_seconds < PLAUSIBLE_SECONDS:
+            return
+        with self._changed:
+            waiting = self._asked.notes
+            waiting.append((realtime_seconds, values))
+            while sum(len(found) for _, found in waiting) > MOST_WAITING:
+                self.lost_total += len(waiting.pop(0)[1])
+            self._changed.notify()
+
+    def busy(self) -> bool:
+        """Say whether a tail is under way."""
+        with self._changed:
+            return self._asked.tail is not None or self.working_since is not None
+
+    def close(self, timeout_seconds: float) -> bool:
+        """Let the thread write what waits, then end; say whether it did."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify()
+        self._thread.join(timeout_seconds)
+        return not self._thread.is_alive() and not self._asked
+
+    def _run(self) -> None:
+        failed = False
+        while True:
+            with self._changed:
+                if failed:  # what failed is tried again, but not with each new value
+                    self._changed.wait_for(
+                        lambda: self._closing or self._asked.tail, self._retry_seconds
+                    )
+                else:
+                    self._changed.wait_for(lambda: self._closing or self._asked)
+                asked, self._asked = self._asked, _Work()
+                ends = self._closing
+                self.working_since = time.monotonic()
+            failed = not self._work(asked)
+            with self._changed:
+                if failed:
+                    self._asked.notes[:0] = asked.notes
+                self.working_since = None
+            if ends:
+                self._close()
+                return
+
+    def _work(self, asked: _Work) -> bool:
+        """Do what is asked for and post the outcome; say whether it was done."""
+        before, said, error = self._identity, "", ""
+        try:
+            said = self._do(asked)
+        except Exception as problem:  # noqa: BLE001 - a thread that ends would keep nothing more
+            error = self._trouble(problem)
+            if not self._loaded and asked.load is not None:
+                self._post(TailLoaded())
+        anew = before not in (None, self._identity)
+        if asked.tail is not None or said or error or anew or self._troubled:
+            until = None if asked.tail is None else asked.tail.until_seconds
+            self._post(Written(until, error, said, anew))
+        self._troubled = bool(error)
+        return not error
+
+    def _do(self, asked: _Work) -> str:
+        """Read and write; return what is to be said of a file that could not be used."""
+        said = self._open(create=asked.tail is not None or bool(asked.notes))
+        if self._file is None:
+            self._loaded = True
+            self._post(TailLoaded())
+            return said
+        try:
+            self._use(self._file, asked)
+        except database.FAULTS as problem:
+            if not database.corrupt(problem):
+                raise
+            self._close()
+            said = database.set_aside(self._path, _KIND, str(problem))
+            self._open(create=True)
+            self._use(self._file, asked)
+        return said
+
+    def _use(self, file: _File, asked: _Work) -> None:
+        retention = self._retention or (asked.tail and asked.tail.retention_seconds)
+        if not self._loaded and retention:
+            loaded, damaged = file.read_tail(retention)
+            self._loaded = True
+            self._post(loaded)
+            if damaged:
+                self._post(Written(said=f"history: '{self._path}': {damaged}"))
+        if asked.tail is not None or asked.notes:
+            file.write(self._number, asked.tail, asked.notes)
+            file.clear(self._most_bytes)
+
+    def _open(self, *, create: bool) -> str:
+        """Open the file (again, if somebody took it away); return what is to be said of it."""
+        if self._file is not None and self._file.database.in_place():
+            return ""
+        self._close()
+        if not create and not os.path.exists(self._path):
+            return ""
+        file, said = database.opened(self._path, _KIND)
+        self._file, self._identity = _File(file), file.identity
+        return said
+
+    def _close(self) -> None:
+        if self._file is not None:
+            self._file.database.close()
+            self._file = None
+
+    def _trouble(self, problem: Exception) -> str:
+        """Return what is wrong, after giving up a file that may not be used further."""
+        if not database.passing(problem):
+            self._close()
+        if not isinstance(problem, database.FAULTS):
+            return f"history: bug: {trace(problem)}"
+        return (
+            f"history: '{self._path}': expected to keep history there, got '{problem}'; it is in"
+            " memory, which a restart forgets, and is tried again every few minutes; mend the disk"
+            " or the directory, or move the file away"
+        )
+
+
+class _File:
+    """history.db while it is open. Errors: database.FAULTS."""
+
+    def __init__(self, file: database.Database) -> None:
+        self.database = file
+        self._run = file.run
+        self._drives: dict[str, int] = {}
+        self._attributes: dict[str, int] = {}
+        self._last: dict[tuple[int, int], float] = {}
+        """Values whose changes are kept."""
+
+    # --- samples
+
+    def read_tail(self, retention: Mapping[str, float]) -> tuple[TailLoaded, str]:
+        """Return what was kept of these metrics, and '' or what of it is damaged.
+
+        Limits: nothing of a start at which the clock was not set, because how long it is ago is not
+        known; MOST_SAMPLES, the newest.
+        """
+        runs = {
+            run: (until + ahead, ahead, text)
+            for run, until, ahead, text in self._run("SELECT * FROM run")
+            if until + ahead >= PLAUSIBLE_SECONDS
+        }
+        if not runs:
+            return TailLoaded(), ""
+        latest, ahead, text = max(runs.values())
+        watched: Watched | None = _watched(text, ahead)
+        parts: list[list[Row]] = []
+        count, damaged = 0, ""
+        query = "SELECT run, name, last_seconds, samples, data FROM chunk ORDER BY rowid DESC"
+        for run, name, last, samples, data in self._run(query):
+            kept = retention.get(name, retention.get("", 0.0))
+            if run not in runs or last + runs[run][1] < latest - kept:
+                continue
+            count += samples
+            if count > MOST_SAMPLES:
+                break
+            try:
+                parts.append(chunks.moved(chunks.unpack(name, data), runs[run][1]))
+            except chunks.ChunkError as problem:
+                damaged = f"samples of '{name}' are damaged ({problem}) and left out"
+        return TailLoaded(chunks.joined(reversed(parts)), None if damaged else watched), damaged
+
+    def write(
+        self, run: int, tail: Tail | None, notes: Sequence[tuple[float, Sequence[Value]]]
+    ) -> None:
+        """Write all of it or nothing."""
+        try:
+            with self.database.transaction():
+                if tail is not None:
+                    self._write_tail(run, tail)
+                for realtime, values in notes:
+                    self._write_values(realtime, values)
+        except BaseException:
+            for known in (self._drives, self._attributes, self._last):
+                known.clear()  # the file has nothing of it
+            raise
+
+    def _write_tail(self, run: int, tail: Tail) -> None:
+        until, ahead = tail.until_seconds, tail.ahead_seconds
+        self._run(
+            "INSERT OR REPLACE INTO run VALUES (?, ?, ?, ?)",
+            (run, until, ahead, _watched_text(tail.watched)),
+        )
+        by_name: dict[str, list[Row]] = {}
+        for row in tail.rows:
+            by_name.setdefault(row[0], []).append(row)
+        for name, rows in by_name.items():
+            last = max(timestamps[-1] for _, _, timestamps, _ in rows)
+            samples = sum(len(timestamps) for _, _, timestamps, _ in rows)
+            self._run(
+                "INSERT INTO chunk VALUES (?, ?, ?, 0, ?, ?)",
+                (run, name, last, samples, chunks.pack(rows)),
+            )
+        self._forget(until + ahead, tail.retention_seconds)
+        self._run(
+            "DELETE FROM run WHERE run <> ? AND run NOT IN (SELECT DISTINCT run FROM chunk)", (run,)
+        )
+
+    def _forget(self, now: float, retention: Mapping[str, float]) -> None:
+        """Thin what is old and delete what is older than it is kept, as the engine does."""
+        query = "SELECT DISTINCT name, run, ahead_seconds FROM chunk JOIN run USING (run)"
+        for name, run, ahead in self._run(query).fetchall():
+            kept = retention.get(name, retention.get("", 0.0))
+            key = (name, run)
+            self._run(
+                "DELETE FROM chunk WHERE name = ? AND run = ? AND last_seconds < ?",
+                (*key, now - ahead - kept),
+            )
+            if kept <= LONG_SECONDS:
+                continue
+            old = self._run(
+                "SELECT rowid, data FROM chunk WHERE name = ? AND run = ? AND thinned = 0"
+                " AND last_seconds < ? ORDER BY last_seconds LIMIT 100",
+                (*key, now - ahead - WHOLE_SECONDS),
+            )
+            for row, data in old.fetchall():
+                self._thin(row, name, data)
+        (total,) = self._run("SELECT TOTAL(samples) FROM chunk").fetchone()
+        while total > MOST_SAMPLES:
+            row, samples = self._run(
+                "SELECT rowid, samples FROM chunk ORDER BY rowid LIMIT 1"
+            ).fetchone()
+            self._run("DELETE FROM chunk WHERE rowid = ?", (row,))
+            total -= samples
+
+    def _thin(self, row: int, name: str, data: bytes) -> None:
+        try:
+            rows = chunks.unpack(name, data)
+        except chunks.ChunkError:  # said when it is read
+            rows = []
+        for _, _, timestamps, values in rows:
+            thin(timestamps, values, 0, len(timestamps))
+        samples = sum(len(timestamps) for _, _, timestamps, _ in rows)
+        self._run(
+            "UPDATE chunk SET thinned = 1, samples = ?, data = ? WHERE rowid = ?",
+            (samples, chunks.pack(rows) if rows else data, row),
+        )
+
+    # --- what drives said
+
+    def _write_values(self, realtime: float, values: Sequence[Value]) -> None:
+        at, day = round(realtime), int(realtime // _DAY_SECONDS)
+        daily: list[tuple[int, int, int, int, float]] = []
+        changed: list[tuple[int, int, int, float]] = []
+        for identity, name, value, every in values:
+            if math.isnan(value):
+                continue
+            drive = self._number("drive", self._drives, identity)
+            attribute = self._number("attribute", self._attributes, name)
+            if not every:
+                daily.append((day, drive, attribute, at, value))
+            elif self._before(drive, attribute) != value:
+                self._last[drive, attribute] = value
+                changed.append((drive, attribute, at, value))
+        self.database.run_many("INSERT OR REPLACE INTO daily VALUES (?, ?, ?, ?, ?)", daily)
+        self.database.run_many("INSERT OR REPLACE INTO changed VALUES (?, ?, ?, ?)", changed)
+
+    def _before(self, drive: int, attribute: int) -> float | None:
+        """Return the newest value that is kept, or None."""
+        key = (drive, attribute)
+        if key not in self._last:
+            found = self._run(
+                "SELECT value FROM changed WHERE drive = ? AND attribute = ?"
+                " ORDER BY at_seconds DESC LIMIT 1",
+                key,
+            ).fetchone()
+            if found is None:
+                return None
+            self._last[key] = found[0]
+        return self._last[key]
+
+    def _number(self, table: str, known: dict[str, int], text: str) -> int:
+        """Return the number of a drive or an attribute, a new one for a new one."""
+        number = known.get(text)
+        if number is None:
+            insert, query = _NUMBER[table]
+            own = (database.encodable(text),)
+            self._run(insert, own)
+            known[text] = number = int(self._run(query, own).fetchone()[0])
+        return number
+
+    # --- bounds
+
+    def clear(self, most_bytes: int) -> None:
+        """Delete the oldest days, then the oldest changes, if the file has more than it may."""
+        if self._bytes() <= most_bytes - _ROOM_BYTES:
+            return
+        left = most_bytes * _CLEARED_RATIO - _ROOM_BYTES
+        with self.database.transaction():
+            while self._bytes() > left and self._clear_oldest():
+                pass
+
+    def _bytes(self) -> int:
+        pages, free, size = (
+            int(self._run(f"PRAGMA {name}").fetchone()[0])
+            for name in ("page_count", "freelist_count", "page_size")
+        )
+        return (pages - free) * size
+
+    def _clear_oldest(self) -> bool:
+        (day,) = self._run("SELECT MIN(day) FROM daily").fetchone()
+        if day is not None:
+            self._run("DELETE FROM daily WHERE day = ?", (day,))
+            return True
+        # A tenth of them, but never the newest of one: a change is a change from it.
+        found = self._run(
+            "SELECT at_seconds FROM changed ORDER BY at_seconds LIMIT 1"
+            " OFFSET (SELECT COUNT(*) / 10 FROM changed)"
+        ).fetchone()
+        if found is None:
+            return False
+        deleted = self._run(
+            "DELETE FROM changed WHERE at_seconds <= ? AND at_seconds <"
+            " (SELECT MAX(later.at_seconds) FROM changed AS later"
+            " WHERE later.drive = changed.drive AND later.attribute = changed.attribute)",
+            found,
+        )
+        return deleted.rowcount > 0
+
+
+def identities(path: str) -> list[str]:
+    """Return the drives of which something is kept. Errors: database.FAULTS."""
+    with closing(database.reading(path)) as connection:
+        rows = connection.execute("SELECT identity FROM drive ORDER BY identity").fetchall()
+    return [identity for (identity,) in rows]
+
+
+def read(path: str, identity: str, name: str) -> list[tuple[float, float]]:
+    """Return what is kept of a drive's attribute: Unix time and value, by time.
+
+    Errors: database.FAULTS.
+    """
+    query = """
+        WITH RECURSIVE
+            wanted AS (
+                SELECT drive, attribute FROM drive, attribute WHERE identity = ? AND name = ?
+            ),
+            past (day) AS (
+                SELECT MIN(day) FROM daily
+                UNION ALL
+                SELECT day + 1 FROM past WHERE day < (SELECT MAX(day) FROM daily)
+            )
+        SELECT at_seconds, value FROM wanted CROSS JOIN changed USING (drive, attribute)
+        UNION
+        SELECT at_seconds, value FROM wanted CROSS JOIN past CROSS JOIN daily
+            USING (day, drive, attribute)
+        ORDER BY at_seconds
+    """
+    with closing(database.reading(path)) as connection:
+        rows = connection.execute(query, (database.encodable(identity), name)).fetchall()
+    return [(float(at), float(value)) for at, value in rows]
+
+
+def _watched_text(watched: Watched) -> str:
+    return json.dumps([dict(watched.since), watched.until_seconds, watched.breaks])
+
+
+def _watched(text: str, ahead: float) -> Watched | None:
+    """Return what was watched, by the wall clock; None where that is damaged."""
+    try:
+        since, until, breaks = json.loads(text)
+        return Watched(
+            {str(name): float(at) + ahead for name, at in since.items()},
+            until + ahead,
+            tuple((float(start) + ahead, float(end) + ahead) for start, end in breaks),
+        )
+    except (ValueError, TypeError, AttributeError):
+        return None
