@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 _NONSENSE = re.compile(
-    r"(.)\1*|0*123456789.*|.*(unknown|serial|invalid|none|n/a|not.?(specified|available)).*",
+    r"(.)\1*|0*123456789.*|to be filled.*"
+    r"|(drive |disk |device |invalid |unknown |no |not )*"
+    r"(serial|unknown|invalid|none|null|n/a|specified|available|applicable|s/?n)"
+    r"([ _]?(number|num|no\.?))?",
     re.IGNORECASE,
 )
 """Serial numbers that makers gave to all, and words in the place of one."""

@@ -93,13 +93,31 @@ def test_the_age_of_a_disk_grows_between_two_looks() -> None:
 
 
 @pytest.mark.parametrize(
-    "serial", ["", "   ", "0000000000", "Unknown", "0123456789ABCDEF", "\0\0\0\0", "n/a", "-"]
+    "serial",
+    [
+        "",
+        "   ",
+        "0000000000",
+        "Unknown",
+        "0123456789ABCDEF",
+        "\0\0\0\0",
+        "n/a",
+        "-",
+        "Serial Number",
+        "Not Specified",
+    ],
 )
 def test_a_serial_number_that_tells_nobody_apart_is_none(serial: str) -> None:
     """Two disks in a USB dock whose bridge says the same of both: named by WWN, or by place."""
     assert serial_number(serial) == ""
     named = merge([way("/dev/sda", serial=serial, wwn=WWN), way("/dev/sdb", serial=serial)])
     assert set(named) == {f"wwn {WWN}", "/dev/sdb -d sat"}
+
+
+@pytest.mark.parametrize("serial", ["SERIAL-0-1", "NONE4711", "WD-WX11D7000000", "0000C9213"])
+def test_a_serial_number_with_a_word_in_it_is_one(serial: str) -> None:
+    """Only where the word is all there is, it stands in the place of a number."""
+    assert serial_number(f" {serial}  ") == serial
 
 
 def test_a_wwn_that_all_disks_of_a_controller_share_names_none_of_them() -> None:

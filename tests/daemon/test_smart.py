@@ -1,0 +1,409 @@
+"""Drives asked by the real probe; what stands in for them is a program that prints JSON."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from support.probe import DEADLINE_SECONDS, Probe
+
+from iowarden.collectors import smart
+from iowarden.collectors.drive import Cover, Disk, Disks, Target
+from iowarden.collectors.files import Root
+from iowarden.collectors.targets import Found, Uncovered
+from iowarden.daemon.probe.client import Client, at
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+SMARTCTL = r"""
+echo "$*" >> "$0.log"
+case "$*" in *-V) echo '{"smartctl":{"version":[7,3]}}'; exit;; esac
+for last; do :; done
+kind=${*##*-d }
+kind=${kind%% *}
+number="${last##*/}-${kind##*,}"
+[ -e "$0.do-$number" ] && . "$0.do-$number"
+: "${status:=0}" "${serial:=SERIAL-$number}" "${temperature:=30}"
+printf '%s' '{"json_format_version":[1,0],
+"smartctl":{"version":[7,3],"argv":["smartctl"],"exit_status":'$status'},
+"device":{"name":"'$last'","type":"'$kind'","protocol":"ATA"},
+"model_name":"ACME HDD 4000","serial_number":"'$serial'",
+"user_capacity":{"blocks":7814037168,"bytes":4000787030016},
+"smart_support":{"available":true,"enabled":true},
+"smart_status":{"passed":true},
+"temperature":{"current":'$temperature'},
+"power_on_time":{"hours":1000}}'
+exit $status
+"""
+"""A disk named 'HOST-NUMBER' does what its file 'smartctl.do-HOST-NUMBER' says."""
+
+
+class Bench:
+    """A poller on a real probe, and a clock that goes when a test says so."""
+
+    def __init__(self, directory: Path) -> None:
+        """Start the probe; there are no drives yet."""
+        self.probe = Probe(directory)
+        self.program = self.probe.program("smartctl", SMARTCTL)
+        self.now = 1000.0
+        self.targets: tuple[Target, ...] = ()
+        self.uncovered: tuple[Uncovered, ...] = ()
+        self.client: Client | None = None
+        self.root = Root("/")
+
+    def start(self, options: smart.Options | None = None) -> smart.Poller:
+        """Connect, and return a poller that has looked at nothing."""
+        self.probe.start()
+        self.client = Client(at(str(self.probe.runtime.parent / "socket")), time.monotonic)
+        self.root = Root("/", probe=self.client.ask)
+        return self.poller(options)
+
+    def poller(self, options: smart.Options | None = None) -> smart.Poller:
+        """Return another poller on this machine."""
+        return smart.Poller(
+            options or smart.Options(),
+            lambda: self.now,
+            lambda *_: Found(self.targets, uncovered=self.uncovered),
+        )
+
+    def behind(self, host: int, *numbers: int) -> None:
+        """Add disks behind the RAID controller of a host."""
+        self.targets += tuple(
+            Target(f"/dev/bus/{host}", f"megaraid,{n}", "", f"host{host}", "megaraid_sas")
+            for n in numbers
+        )
+
+    def does(self, disk: str, text: str) -> None:
+        """Have a disk do something else than answer."""
+        self.program.with_name(f"smartctl.do-{disk}").write_text(text)
+
+    def runs(self) -> Counter[str]:
+        """Return how often each disk was asked so far."""
+        log = self.program.with_name("smartctl.log")
+        lines = log.read_text().splitlines() if log.exists() else []
+        return Counter(
+            f"{line.split('/')[-1]}-{line.split('-d megaraid,')[1].split()[0]}"
+            for line in lines
+            if "megaraid," in line
+        )
+
+    def command_lines(self) -> list[str]:
+        """Return all command lines but those that ask for the version."""
+        lines = self.program.with_name("smartctl.log").read_text().splitlines()
+        return [line for line in lines if "-V" not in line]
+
+    def later(self, poller: smart.Poller, seconds: float) -> Disks:
+        """Let time pass, have asked what is due then, and return what is known."""
+        self.now += seconds
+        poller.read(self.root)
+        assert poller.settled(DEADLINE_SECONDS)
+        return poller.read(self.root)
+
+    def look(self, poller: smart.Poller) -> Disks:
+        """Return what is known once all that is due has been asked."""
+        return self.later(poller, 0.0)
+
+    def close(self) -> None:
+        """Leave nothing running."""
+        if self.client is not None:
+            self.client.close(DEADLINE_SECONDS)
+        self.probe.close()
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    """A machine with a probe."""
+    found = Bench(tmp_path)
+    yield found
+    found.close()
+    names = [t.name for t in threading.enumerate() if t.name == "smart"]
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while names and time.monotonic() < deadline:
+        time.sleep(0.01)  # between two looks at threads that end by themselves
+        names = [t.name for t in threading.enumerate() if t.name == "smart"]
+    assert not names
+
+
+def only(disks: Disks) -> Disk:
+    """Return the one disk there is."""
+    (disk,) = disks.by_key.values()
+    return disk
+
+
+def covers(disks: Disks) -> dict[str, Cover]:
+    """Return what came of asking each disk."""
+    return {key: disk.polled.cover for key, disk in disks.by_key.items()}
+
+
+def test_one_run_for_each_drive_and_poll(bench: Bench) -> None:
+    """A small machine is read at once; nothing more is run until the period is over."""
+    bench.behind(0, 0, 1, 2)
+    poller = bench.start()
+    disks = bench.look(poller)
+    assert set(covers(disks)) == {"SERIAL-0-0", "SERIAL-0-1", "SERIAL-0-2"}
+    assert set(covers(disks).values()) == {Cover.READ}
+    polled = disks.by_key["SERIAL-0-0"].polled
+    assert polled.drive is not None
+    assert (polled.drive.temperature_celsius, polled.runs_total, polled.read_seconds) == (
+        *(30, 1, 1000.0),
+    )
+    assert bench.later(poller, 15.0) is bench.look(poller)
+    assert set(bench.runs().values()) == {1}
+    bench.later(poller, 1.5 * 3600.0)
+    assert set(bench.runs().values()) == {2}
+    assert bench.command_lines()[0] == (
+        "--json=co -x -f old -l error -l selftest -n standby,3 -d megaraid,0 /dev/bus/0"
+    )
+
+
+def test_a_drive_that_hangs_keeps_no_other(bench: Bench) -> None:
+    """One controller is silent: the disks of the other are read, and read again in their turn."""
+    bench.behind(0, 0)
+    bench.behind(1, 0, 1)
+    bench.does("0-0", "trap '' TERM; sleep 999")
+    poller = bench.start(smart.Options(deadline_seconds=20.0))
+    poller.read(bench.root)
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while covers(poller.read(bench.root)).get("SERIAL-1-1") is not Cover.READ:
+        assert time.monotonic() < deadline
+        poller.settled(0.1)
+    assert covers(poller.read(bench.root))["/dev/bus/0 -d megaraid,0"] is Cover.NOT_YET
+    bench.now += 1.5 * 3600.0
+    while bench.runs()["1-1"] < 2:
+        assert time.monotonic() < deadline
+        poller.read(bench.root)
+        poller.settled(0.1)
+    assert bench.runs()["0-0"] == 1  # no second one beside it
+
+
+def test_a_drive_that_is_late_gets_more_time_and_is_then_asked_less(bench: Bench) -> None:
+    """A bridge that chokes on '-x': killed twice, then asked with '-a', and the reason is said."""
+    bench.behind(0, 0)
+    bench.does("0-0", 'case "$*" in *" -x "*) exec sleep 999;; esac')
+    poller = bench.start(smart.Options(deadline_seconds=0.2))
+    first = only(bench.look(poller)).polled
+    assert (first.cover, first.failures_total) == (Cover.TIMEOUT, 1)
+    assert "it was killed" in first.reason
+    bench.later(poller, smart.RETRY_SECONDS)
+    last = only(bench.later(poller, 2 * smart.RETRY_SECONDS)).polled
+    assert [line.split()[1] for line in bench.command_lines()] == ["-x", "-x", "-a"]
+    assert (last.cover, last.runs_total) == (Cover.READ, 3)
+    assert last.reason.startswith("asked with '-a': it did not answer '-x -f old")
+
+
+def test_what_a_drive_said_is_held_for_three_periods(bench: Bench) -> None:
+    """It fails from then on: its values stay a while, then the reason takes their place."""
+    bench.behind(0, 0)
+    poller = bench.start()
+    bench.look(poller)
+    bench.does("0-0", "echo 'what is this?'; exit 4")
+    disk = only(bench.later(poller, 2 * 3600.0))
+    assert (disk.key, disk.polled.cover) == ("SERIAL-0-0", Cover.UNPARSED)
+    assert disk.polled.drive is not None
+    assert not list(smart.unread(poller.read(bench.root)))
+    bench.later(poller, 3600.0)
+    disk = only(bench.later(poller, 3600.0))
+    assert (disk.key, disk.polled.drive) == ("SERIAL-0-0", None)
+    ((labels, reason),) = smart.unread(poller.read(bench.root))
+    assert labels == (("disk", "SERIAL-0-0"),)
+    assert "what is this?" in reason
+
+
+ASLEEP = (
+    'case "$*" in *"-n standby,3"*) echo \'{"smartctl":{"version":[7,3],"exit_status":3,'
+    '"messages":[{"string":"Device is in STANDBY mode, exit(3)","severity":"information"}],'
+    '"output":["smartctl 7.3","","Device is in STANDBY mode, exit(3)"]}}\'; exit 3;; esac'
+)
+
+
+def test_a_sleeping_drive_is_not_woken_and_what_it_said_is_held(bench: Bench) -> None:
+    """It sleeps for weeks: that is no failure, and nothing of it becomes unknown."""
+    bench.behind(0, 0)
+    poller = bench.start()
+    bench.look(poller)
+    bench.does("0-0", ASLEEP)
+    for _ in range(10):
+        disk = only(bench.later(poller, 1.5 * 3600.0))
+    assert (disk.polled.cover, disk.polled.failures_total) == (Cover.ASLEEP, 0)
+    assert disk.polled.drive is not None
+    assert disk.polled.read_seconds == 1000.0
+    assert not list(smart.unread(poller.read(bench.root)))
+    assert all("-n standby,3" in line for line in bench.command_lines())
+
+
+def test_a_drive_is_woken_only_after_what_is_configured(bench: Bench) -> None:
+    """'wake_after: 1d': once a day it is read, and may sleep again."""
+    bench.behind(0, 0)
+    bench.does("0-0", ASLEEP)
+    poller = bench.start(smart.Options(wake_after_seconds=86_400.0))
+    for _ in range(60):
+        bench.later(poller, 3600.0)
+    woken = ["-n never" in line for line in bench.command_lines()]
+    assert 2 <= sum(woken) <= 3
+    assert not any(woken[:20])
+
+
+@pytest.mark.parametrize(
+    ("text", "cover", "reason"),
+    [
+        ("exit 1", Cover.UNPARSED, "status 1"),
+        ("kill -SEGV $$", Cover.FAILED, "signal 11"),
+        ("printf '\\377\\376\\0\\1'; exit 0", Cover.UNPARSED, "expected"),
+        ("printf '{\"smartctl\":'; exit 0", Cover.UNPARSED, ""),
+        ("head -c 9000000 /dev/zero | tr '\\0' x; exit 0", Cover.FAILED, "at most"),
+    ],
+    ids=["nothing", "a crash", "binary", "cut off", "too much"],
+)
+def test_bad_output_is_an_outcome(bench: Bench, text: str, cover: Cover, reason: str) -> None:
+    """Each has its kind and its reason, and the drive beside it is read."""
+    bench.behind(0, 0, 1)
+    bench.does("0-0", text)
+    poller = bench.start()
+    disks = bench.look(poller)
+    polled = disks.by_key["/dev/bus/0 -d megaraid,0"].polled
+    assert (polled.cover, disks.by_key["SERIAL-0-1"].polled.cover) == (cover, Cover.READ)
+    assert reason in polled.reason
+
+
+def test_findings_in_the_exit_status_are_no_failure(bench: Bench) -> None:
+    """Status 64, 'the error log has entries', is about the drive."""
+    bench.behind(0, 0)
+    bench.does("0-0", "status=64")
+    disk = only(bench.look(bench.start()))
+    assert disk.polled.cover is Cover.READ
+    assert disk.polled.drive is not None
+    assert disk.polled.drive.exit_status == 64
+
+
+def test_without_smartctl_no_drive_is_asked_until_it_is_installed(bench: Bench) -> None:
+    """One request tells it for all; a minute after the package came, they are read."""
+    bench.behind(0, 0, 1)
+    bench.program.unlink()
+    poller = bench.start()
+    disks = bench.look(poller)
+    assert set(covers(disks).values()) == {Cover.NO_SMARTCTL}
+    assert "apt install smartmontools" in next(iter(disks.by_key.values())).polled.reason
+    bench.probe.program("smartctl", SMARTCTL)
+    assert set(covers(bench.later(poller, smart.AGAIN_SECONDS)).values()) == {Cover.READ}
+
+
+def test_a_smartctl_without_json_is_as_none(bench: Bench) -> None:
+    """Version 6.6 of a distribution that nobody updates."""
+    bench.behind(0, 0)
+    bench.probe.program("smartctl", "echo 'smartctl 6.6 2017-11-05 r4594 [x86_64]'; exit 1")
+    polled = only(bench.look(bench.start())).polled
+    assert polled.cover is Cover.NO_SMARTCTL
+    assert "expected version 7.0 or later, which has JSON, got 6.6" in polled.reason
+
+
+def test_without_probe_every_drive_says_so(bench: Bench) -> None:
+    """'probe: false', or a foreground run of somebody who is not root."""
+    bench.behind(0, 0)
+    poller = bench.poller()
+    disk = only(bench.look(poller))
+    assert (disk.polled.cover, disk.polled.runs_total) == (Cover.NO_PROBE, 0)
+
+
+def test_five_hundred_drives_are_asked_once_each_and_not_all_at_once(bench: Bench) -> None:
+    """Their first polls are spread over two minutes, the next over the whole period."""
+    for host in range(50):
+        bench.behind(host, *range(10))
+    poller = bench.start()
+    bench.look(poller)
+    at_first = bench.runs().total()
+    assert at_first < 100
+    disks = bench.later(poller, smart.SPREAD_SECONDS)
+    assert set(covers(disks).values()) == {Cover.READ}
+    assert (len(bench.runs()), set(bench.runs().values())) == (500, {1})
+    bench.later(poller, 1800.0 + 900.0)
+    assert 100 < bench.runs().total() - 500 < 400
+
+
+def test_the_moments_of_a_drive_are_the_same_in_every_run() -> None:
+    """By its way alone: each period at the same moment, and 500 drives at 500 moments."""
+    targets = [Target("/dev/bus/0", f"megaraid,{n}") for n in range(500)]
+    for target in targets[:20]:
+        due = smart.after(1000.0, 3600.0, target)
+        assert 1000.0 + 1800.0 <= due < 1000.0 + 1.5 * 3600.0
+        assert smart.after(due, 3600.0, target) == pytest.approx(due + 3600.0)
+        assert smart.after(due + 30.0, 3600.0, target) == pytest.approx(due + 3600.0)
+    minutes = Counter(smart.after(0.0, 3600.0, target) % 3600.0 // 60 for target in targets)
+    assert max(minutes.values()) < 25
+
+
+def test_of_two_ways_to_a_disk_the_worse_is_tried_once_a_day(bench: Bench) -> None:
+    """A controller lists it twice; when the better way fails, the other takes its place."""
+    bench.behind(0, 0, 256)
+    bench.does("0-256", "serial=SERIAL-0-0")
+    poller = bench.start()
+    disk = only(bench.look(poller))
+    assert [other.kind for other in disk.others] == ["megaraid,256"]
+    for _ in range(20):
+        bench.later(poller, 3600.0)
+    assert bench.runs()["0-0"] >= 20
+    assert bench.runs()["0-256"] == 1
+    bench.does("0-0", "exit 2")
+    bench.later(poller, 3600.0)
+    disk = only(bench.later(poller, 3600.0))
+    assert (disk.polled.target.kind, disk.polled.cover) == ("megaraid,256", Cover.READ)
+
+
+def test_an_event_about_a_disk_has_it_asked_at_once(bench: Bench) -> None:
+    """By its serial number or a name of the kernel; at most once a minute."""
+    bench.behind(0, 0, 1)
+    poller = bench.start()
+    bench.look(poller)
+    poller.ask_soon(["SERIAL-0-0"])
+    assert poller.settled(DEADLINE_SECONDS)
+    assert bench.runs() == {"0-0": 1, "0-1": 1}
+    bench.now += smart.SOON_SECONDS
+    poller.ask_soon(["SERIAL-0-0", "sdz"])
+    assert poller.settled(DEADLINE_SECONDS)
+    assert bench.runs() == {"0-0": 2, "0-1": 1}
+
+
+def test_drives_come_and_go_with_a_look(bench: Bench) -> None:
+    """A new one is asked at once; one that is gone is listed no more, and what stays is kept."""
+    bench.behind(0, 0)
+    poller = bench.start()
+    bench.look(poller)
+    bench.behind(1, 7)
+    disks = bench.later(poller, smart.FIND_SECONDS)
+    assert covers(disks) == {"SERIAL-0-0": Cover.READ, "SERIAL-1-7": Cover.READ}
+    assert bench.runs() == {"0-0": 1, "1-7": 1}
+    bench.targets = bench.targets[1:]
+    disks = bench.later(poller, smart.FIND_SECONDS)
+    assert set(disks.by_key) == {"SERIAL-1-7"}
+
+
+def test_what_cannot_be_asked_is_listed_with_its_reason(bench: Bench) -> None:
+    """A volume of a storage array: no health of a disk, and no run of smartctl."""
+    bench.uncovered = (Uncovered("/dev/sdq", Cover.LUN, "a volume of an array", "sdq"),)
+    disk = only(bench.look(bench.start()))
+    assert (disk.device, disk.polled.cover, disk.polled.runs_total) == ("sdq", Cover.LUN, 0)
+    assert not bench.runs()
+
+
+def test_other_options_hold_at_once(bench: Bench) -> None:
+    """A reload makes the period shorter: what is due by that is asked with the next look."""
+    bench.behind(0, 0)
+    poller = bench.start()
+    bench.look(poller)
+    poller.configure(replace(smart.Options(), raid_period_seconds=300.0))
+    bench.later(poller, 450.0)
+    assert bench.runs() == {"0-0": 2}
+
+
+def test_the_threads_end_when_nothing_is_due(bench: Bench) -> None:
+    """A service that waits half an hour for its next poll holds no thread for that."""
+    bench.behind(0, 0)
+    bench.look(bench.start())
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while any(thread.name == "smart" for thread in threading.enumerate()):
+        assert time.monotonic() < deadline
