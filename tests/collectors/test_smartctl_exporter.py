@@ -6,6 +6,7 @@ What is expected was worked out from smartctl_exporter 0.14's source, not with t
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import pytest
@@ -310,6 +311,21 @@ def test_the_kinds_are_its_own() -> None:
         "smartctl_device_bytes_read",
     }
     assert set(kinds.values()) == {"counter", "gauge"}
+
+
+def test_a_table_with_a_line_twice_gives_a_series_once() -> None:
+    """The first is taken; smartctl_exporter shows none of any drive then (issue 324)."""
+    line = SATA["ata_smart_attributes"]["table"][0]
+    twice = SATA | {"ata_smart_attributes": {"table": [line, line | {"raw": {"value": 13}}]}}
+    assert shown(twice) == shown(SATA)
+
+
+@pytest.mark.parametrize("number", [10**400, math.nan, math.inf, "NaN", "-", None, [1], {"a": 1}])
+def test_what_is_no_number_is_0_as_there(number: object) -> None:
+    """Text with a number in it is one, as some versions of smartctl print."""
+    found = shown(SATA | {"user_capacity": {"blocks": number, "bytes": "12"}})
+    assert found["smartctl_device_capacity_blocks{device=sda}"] == 0
+    assert found["smartctl_device_capacity_bytes{device=sda}"] == 12
 
 
 VALUES = st.recursive(
