@@ -127,7 +127,28 @@ def parse(text: str, *, kind: str = "") -> Drive | Refused:
                 f" {text.strip()[:80]!r}; run it by hand on this drive"
             )
             raise ParseError(message)
-    return _judged(document, lines, kind)
+    judged = _judged(document, lines, kind)
+    return _compared(judged, lines) if isinstance(judged, Drive) and lines else judged
+
+
+def _compared(drive: Drive, lines: list[str]) -> Drive:
+    """Return a drive with what pySMART makes of the same lines counted."""
+    # Only where there are drives: it is not worth its memory elsewhere.
+    from iowarden.collectors import pysmart  # noqa: PLC0415
+
+    disagreements = 0
+    messages = list(drive.messages)
+    try:
+        for difference in pysmart.differences(lines, drive):
+            disagreements += 1
+            messages.append(_clean(difference))
+    except Exception as error:  # noqa: BLE001 - it raises what it stumbles over; ours is read
+        messages.append(_clean(f"pySMART: {type(error).__name__}: {error}"))
+    if len(messages) == len(drive.messages):
+        return drive
+    return dataclasses.replace(
+        drive, disagreements=disagreements, messages=tuple(messages[:_MOST_MESSAGES])
+    )
 
 
 def _document(text: str) -> Document | Refused:

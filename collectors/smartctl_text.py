@@ -15,8 +15,10 @@ if TYPE_CHECKING:
 Document = dict[str, Any]
 
 _BANNER = re.compile(r"smartctl (?:version )?(\d+)\.(\d+)")
-_GROUPED = re.compile(r"\d{1,3}(?:[,.' \u2019\u00a0\u2009\u202f]\d{3})+(?!\d)|\d+")
-"""A number; smartctl groups its digits as the locale wants it."""
+_GROUPED = re.compile(
+    r"(?:\d{1,3}(?:[,.' \u2019\u00a0\u2009\u202f\udc92\udca0]\d{3})+|\d+)(?=$|[\s%\[]|\.\d)"
+)
+"""A number; smartctl groups its digits as the locale wants it, and not always in UTF-8."""
 _ATTRIBUTE = re.compile(
     r"\s*(\d+)\s+(\S+)\s+(?:0x([0-9a-f]{4})|([P-])[O-][S-][R-][C-][K-]\S*)"
     r"\s+(\d+|---)\s+(\d+|---)\s+(\d+|---)\s+(?:(?:Pre-fail|Old_age)\s+\S+\s+)?"
