@@ -45,6 +45,10 @@ TOGETHER_SECONDS, TOGETHER_DISKS = 60.0, 3
 ADAPTER = "adapter "
 LASTING = ("D2", "E", "F1", "L", "M")
 """Conditions that may have been so for years when iowarden first sees them."""
+FIRST_SIGHT = "first_sight"
+"""Annotation of alerts on what was so when iowarden first saw it: 'true'."""
+WORSE_WHEN_DOUBLED = "worse_when_doubled"
+"""Annotation of alerts that are news again when their value is twice what is known: 'true'."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +83,21 @@ class Member:
     subject: str = ""
     """As that of the alert."""
     told_seconds: float | None = None
-    """When a mail first told of it."""
+    """When a mail first told of it, or that it had doubled."""
     silenced: bool = False
     """Whether no mail is due for it, or was while it lasted."""
     heard_seconds: float | None = None
     """When its last silence ended."""
+    value: float = 0.0
+    """What is measured now, where twice as much is worse."""
+    known_value: float | None = None
+    """What it was when a mail last told it or somebody acknowledged it."""
+
+    @property
+    def doubled(self) -> bool:
+        """Whether it is twice as bad as what is known."""
+        active = self.state is State.FIRING and self.cleared_seconds is None
+        return active and self.known_value is not None and 0 < 2 * self.known_value <= self.value
 
     @property
     def key(self) -> tuple[Labels, str]:
@@ -232,6 +246,8 @@ def step(  # noqa: PLR0913 - all but two are named where it is called
         if arrival is not None and all(arrival.tells(alert) for alert in by_key.get(key, ())):
             after = _told(after, by_key.get(key, ()), arrival, now)
         acknowledgement = known.get(after.identifier)
+        if acknowledgement is not None:
+            after = replace(after, members=tuple(map(_known, after.members)))
         if acknowledgement is None:
             reason = _due(after, now, policy)
         elif _outgrown(after, acknowledgement):
@@ -333,7 +349,8 @@ def _durable(incident: Incident | None) -> Incident | None:
     if not incident.firing:
         return incident
     members = tuple(
-        replace(m, summary="", advice="", unknown="", missed_seconds=None) for m in incident.members
+        replace(m, summary="", advice="", unknown="", missed_seconds=None, value=0.0)
+        for m in incident.members
     )
     return replace(incident, active_seconds=0.0, members=members)
 
@@ -557,7 +574,8 @@ def _member(
     if alert.state is State.UNKNOWN:
         unknown = alert.unknown_reason
     since = alert.fired_seconds if alert.fired_seconds is not None else now
-    if before is not None and before.cleared_seconds is None:
+    again = before is not None and before.cleared_seconds is not None
+    if before is not None and not again:
         since, measured = before.since_seconds, before.evidence
     else:
         measured = observe(alert)
@@ -574,9 +592,16 @@ def _member(
         missed_seconds=alert.missed_seconds,
         subject=alert.subject,
         told_seconds=None if before is None else before.told_seconds,
-        silenced=before is not None and before.cleared_seconds is None and before.silenced,
+        silenced=before is not None and not again and before.silenced,
         heard_seconds=None if before is None else before.heard_seconds,
+        value=alert.value if alert.annotation(WORSE_WHEN_DOUBLED) == "true" else 0.0,
+        known_value=None if before is None or again else before.known_value,
     )
+
+
+def _known(member: Member) -> Member:
+    """Return a member whose value is known, if it was not before."""
+    return replace(member, known_value=member.value) if member.known_value is None else member
 
 
 def _heard(member: Member, now: float, quiet: frozenset[Key]) -> Member:
@@ -590,6 +615,7 @@ def _outgrown(incident: Incident, acknowledgement: Acknowledgement) -> bool:
     """Whether an incident is worse than what was acknowledged, or is about a further disk."""
     return any(
         m.severity > acknowledgement.severity
+        or m.doubled
         or (m.subject != "" and m.subject not in acknowledgement.subjects)
         for m in incident.members
         if m.cleared_seconds is None and not m.silenced
@@ -618,7 +644,8 @@ def _due(incident: Incident, now: float, policy: Policy) -> Reason | None:
         return Reason.OPENED if due and incident.closed_seconds is None else None
     if incident.severity > incident.mailed_severity:
         return Reason.WORSE
-    if incident.firing and incident.object != incident.mailed_object:
+    renamed = incident.firing and incident.object != incident.mailed_object
+    if renamed or any(m.doubled and not m.silenced for m in incident.members):
         return Reason.WORSE
     if not incident.firing:
         clear = quiet >= policy.all_clear_seconds and _awaits_all_clear(incident)
@@ -669,7 +696,13 @@ def _has_news(incident: Incident, quiet_seconds: float, policy: Policy) -> bool:
 
 def _with_told(incident: Incident, now: float) -> tuple[Member, ...]:
     return tuple(
-        replace(m, told_seconds=now) if m.told_seconds is None and not m.silenced else m
+        m
+        if m.silenced
+        else replace(
+            m,
+            told_seconds=now if m.told_seconds is None or m.doubled else m.told_seconds,
+            known_value=m.value if m.state is State.FIRING else m.known_value,
+        )
         for m in incident.members
     )
 
@@ -692,7 +725,7 @@ def _mailed(incident: Incident, reason: Reason, now: float) -> Incident:
 
 def lasting(alert: Alert) -> bool:
     """Whether what an alert says may have been so for years."""
-    return alert.label("condition").startswith(LASTING)
+    return alert.label("condition").startswith(LASTING) or alert.annotation(FIRST_SIGHT) == "true"
 
 
 def _told(incident: Incident, alerts: Iterable[Alert], arrival: Arrival, now: float) -> Incident:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from itertools import pairwise
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from iowarden.daemon import codec
 from iowarden.rules import incidents, silences
 from iowarden.rules.alerts import Alert, State
 from iowarden.rules.incidents import Incidents, Policy
@@ -973,3 +975,85 @@ def test_whatever_is_silenced_and_acknowledged_what_was_told_ends_in_one_all_cle
     for sent in reasons.values():
         assert sent[0] is Reason.OPENED
         assert all(pair != (Reason.ALL_CLEAR, Reason.ALL_CLEAR) for pair in pairwise(sent))
+
+
+def growing(value: float, *, since: float = 0.0) -> Alert:
+    """Sectors of a disk that cannot be read: twice as many are news."""
+    pending = alert("Pending", device="sda", condition="H2", since=since)
+    annotations = (*pending.annotations, ("worse_when_doubled", "true"))
+    return replace(pending, value=value, annotations=annotations)
+
+
+def test_twice_as_much_is_news_and_as_much_again_is_not() -> None:
+    """1 -> 5000 sectors is told at once at the same severity; what stands still never nags."""
+    machine = Machine()
+    assert machine.run(2 * HOUR, growing(1)) == ["opened"]
+    assert machine.run(HOUR, growing(5000)) == ["worse"]
+    assert machine.run(HOUR, growing(5000)) == []
+    assert machine.run(HOUR, growing(9999)) == []
+    assert machine.run(HOUR, growing(10_000)) == ["worse"]
+    assert machine.run(HOUR, growing(100), step=60.0) == []
+    assert machine.run(HOUR, growing(10_000)) == []
+
+
+def test_an_acknowledgement_ends_when_it_doubles() -> None:
+    """Known with 40 bad sectors; 79 are known as well, 80 are not."""
+    machine = Machine()
+    machine.run(HOUR, growing(40))
+    machine.acknowledge("disk sda")
+    assert machine.run(DAY, growing(79), step=60.0) == []
+    assert machine.run(HOUR, growing(80)) == ["worse"]
+    assert machine.said.acknowledgements == ()
+
+
+def test_what_was_acknowledged_before_any_mail_counts_from_then() -> None:
+    """Somebody saw it in the status first: no mail, until it is twice what they saw."""
+    machine = Machine()
+    machine.run(10, growing(4))
+    machine.acknowledge("disk sda")
+    assert machine.run(HOUR, growing(4)) == []
+    assert machine.run(DAY, growing(7), step=60.0) == []
+    assert machine.run(HOUR, growing(8)) == ["opened"]
+
+
+def test_a_number_that_may_double_is_no_news_without_the_annotation() -> None:
+    """Percent full, or the seconds of a stall: they double all the time."""
+    machine = Machine()
+    machine.run(HOUR, STALL)
+    assert machine.run(HOUR, replace(STALL, value=1000.0)) == []
+
+
+def test_what_nobody_can_read_does_not_double() -> None:
+    """Unknown, and then the count as it was: nothing is worse."""
+    machine = Machine()
+    machine.run(HOUR, growing(5))
+    machine.run(HOUR, replace(growing(5), state=State.UNKNOWN, unknown_reason="gone"))
+    assert "worse" not in machine.run(HOUR, growing(5))
+
+
+def test_what_was_known_survives_a_restart_and_older_documents_are_read() -> None:
+    """The value is kept with the member; a document from before it had one has none."""
+    machine = Machine()
+    machine.run(HOUR, growing(5))
+    text = codec.encode(machine.state.by_key)
+    kept = codec.decode(dict[str, incidents.Incident], text)
+    machine.state = replace(machine.state, by_key=kept)
+    assert machine.run(HOUR, growing(10)) == ["worse"]
+    document = json.loads(text)
+    for member in document["disk sda"]["members"]:
+        del member["value"], member["known_value"]
+    before = codec.decode(dict[str, incidents.Incident], json.dumps(document))
+    assert before["disk sda"].members[0].known_value is None
+    machine.state = replace(machine.state, by_key=before)
+    assert machine.run(HOUR, growing(10)) == []
+
+
+def test_old_errors_of_a_disk_are_told_by_the_arrival_mail() -> None:
+    """Old errors of a disk, found when iowarden came: no mail of their own."""
+    found = alert("Found", device="sda", condition="H2")
+    found = replace(found, annotations=(*found.annotations, ("first_sight", "true")))
+    machine = Machine()
+    machine.arrival = incidents.Arrival("arrival", None)
+    assert machine.run(DAY, found, step=60.0) == []
+    hang = replace(HANG, active_seconds=machine.now, fired_seconds=machine.now)
+    assert machine.run(HOUR, found, hang) == ["worse"]
