@@ -10,8 +10,8 @@ import importlib.resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from iowarden.rules.overrides import apply
-from iowarden.rules.rulefile import MAXIMUM_RULES, RuleFileError, RuleGroup, parse_rule_file
+from iowarden.rules.overrides import apply, severity
+from iowarden.rules.rulefile import MAXIMUM_RULES, Rule, RuleFileError, RuleGroup, parse_rule_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -43,12 +43,39 @@ def load_rules(settings: Config) -> list[RuleGroup]:
     except RuleFileError as error:
         problems += error.errors
     try:
-        groups += load_files(_in_directory(settings.rules_directory))
+        own = load_files(_in_directory(settings.rules_directory))
+        problems += _taken(groups, own)
+        groups += own
     except RuleFileError as error:
         problems += error.errors
     if problems:
         raise RuleFileError(problems)
     return groups
+
+
+def _taken(shipped: Iterable[RuleGroup], own: Iterable[RuleGroup]) -> list[str]:
+    """Return what is wrong with alerts that nobody could tell from shipped ones.
+
+    After a restart an alert is given back to the rule of its name and severity.
+    """
+    known = {(rule.alert, severity(rule)): rule for rule in _alerting(shipped)}
+    names = {name: rule for (name, _), rule in known.items()}
+    problems = []
+    for rule in _alerting(own):
+        level = severity(rule)
+        same = known.get((rule.alert, level)) or ("{{" in level and names.get(rule.alert))
+        if same:
+            place = f"{rule.alert}/{severity(same)}"
+            problems.append(
+                f"'{rule.file}':{rule.line}: expected another name than that of the alert"
+                f" '{place}' in {same.file}:{same.line}; rename yours, change that one under"
+                f" 'overrides', or switch it off there: '{place}: {{enabled: false}}'"
+            )
+    return problems
+
+
+def _alerting(groups: Iterable[RuleGroup]) -> list[Rule]:
+    return [rule for group in groups for rule in group.rules if isinstance(rule, Rule)]
 
 
 def load_files(paths: Iterable[Path]) -> list[RuleGroup]:

@@ -71,6 +71,33 @@ def test_what_the_service_would_load_is_counted(
     assert capsys.readouterr().out == "2 rules in 1 groups\n"
 
 
+def test_an_alert_that_cannot_be_told_from_a_shipped_one_is_refused(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By name and severity an alert finds its rule after a restart; the cure is in the message."""
+    own = home / "rules.d" / "own.yaml"
+    text = "groups: [{name: g, rules: [{alert: FileSystemFull, expr: a, labels: {severity: %s}}]}]"
+    own.write_text(text % "warning")
+    assert cli.main(["rules", "check", *config(home)]) == 78
+    told = capsys.readouterr().err
+    assert (
+        f"'{own}':1: expected another name than that of the alert 'FileSystemFull/warning'" in told
+    )
+    assert "'FileSystemFull/warning' in shipped filesystem.yaml:" in told
+    assert "or switch it off there: 'FileSystemFull/warning: {enabled: false}'" in told
+    own.write_text(text % "'{{ $labels.level }}'")
+    assert cli.main(["rules", "check", *config(home)]) == 78
+    for good in (text % "notice", text.replace(", labels: {severity: %s}", "")):
+        own.write_text(good)
+        assert cli.main(["rules", "check", *config(home)]) == 0
+    own.write_text(text % "warning")
+    (home / "c.yaml").write_text(
+        f"rules_directory: {home}/rules.d\nstate_directory: {home}\n"
+        "overrides: {FileSystemFull/warning: {enabled: false}}\n"
+    )
+    assert cli.main(["rules", "check", *config(home)]) == 0
+
+
 def test_all_that_is_wrong_with_all_files_is_told(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
