@@ -184,10 +184,16 @@ def watched(source: Source, take: Callable[[str, Mapping[str, bytes]], object]) 
             root.watch(None)
             take(source.name, seen)
 
+    def started(clock: Callable[[], float]) -> Callable[[Root], object]:
+        assert source.start is not None  # noqa: S101 - else nobody calls this
+        read = source.start(clock)
+        return lambda root: watching(root, lambda: read(root))
+
     parts = source.parts
     return replace(
         source,
         read=lambda root: watching(root, lambda: source.read(root)),
+        start=source.start and started,
         parts=parts and (lambda root, enter: watching(root, lambda: parts(root, enter))),
     )
 

@@ -24,7 +24,7 @@ from iowarden.collectors.files import PROBE, probe_path
 from iowarden.collectors.vocabulary import AbsentError, ReadError, trace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 
     from iowarden.collectors.asking import Answer
     from iowarden.collectors.block import Topology
@@ -61,6 +61,7 @@ MOST_DEADLINES = 4
 _PROFILES = tuple(asking.PROFILES)
 _WATCHED = ("/sys/class/nvme", "/sys/class/scsi_generic")
 """What comes and goes there, and in '/sys/block', is reason to look for drives anew."""
+_PROBE = PROBE.rstrip("/")
 _DISK = re.compile(r"sd[a-z]+|nvme\d+n\d+")
 _HANGS_SECONDS = 120.0
 _GOOD = frozenset({Cover.READ, Cover.ASLEEP})
@@ -148,9 +149,11 @@ class Poller:
     def read(self, root: Root) -> Disks:
         """Return what is known of every drive, and see to it that what is due is asked.
 
-        Errors: AbsentError, ReadError (of '/sys/block').
+        Errors: AbsentError (also of a recording without a word of smartctl), ReadError.
         """
         listed = _listed(root)
+        if root.path and not any(name.startswith("run smartctl ") for name in listed[_PROBE]):
+            raise AbsentError(f"'{_PROBE}/run smartctl': not in the recording")
         with self._lock:
             now, first = self._clock(), not self._listed
             if listed != self._listed:
@@ -505,7 +508,7 @@ def unread(disks: Disks) -> Iterator[tuple[Labels, str]]:
             yield (("disk", disk.key),), f"disk '{disk.key}' is not read: {reason}"
 
 
-def keys(disks: Disks) -> Iterable[str]:
+def keys(disks: Disks) -> Container[str]:
     """Return what the disks are called."""
     return disks.by_key
 
@@ -516,7 +519,7 @@ def start(options: Options = Options()) -> Callable[[Callable[[], float]], Calla
 
 
 def read_smart(root: Root) -> Disks:
-    """Read once, by whom keeps nothing. Errors: AbsentError, ReadError (of '/sys/block')."""
+    """Read once, for who keeps nothing. Errors: AbsentError, ReadError."""
     return Poller(Options(), time.monotonic).read(root)
 
 
@@ -535,7 +538,7 @@ def _listed(root: Root) -> dict[str, tuple[str, ...]]:
             except (AbsentError, ReadError):
                 listed[path] = ()  # a kernel before 5.15, or it has just gone
     # What is asked of the probe is part of what a look finds, and comes later in a recording.
-    for path in (*_WATCHED, *((PROBE.rstrip("/"),) if root.path else ())):
+    for path in (*_WATCHED, *((_PROBE,) if root.path else ())):
         try:
             listed[path] = tuple(root.names(path))
         except (AbsentError, ReadError):
