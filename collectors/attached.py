@@ -259,7 +259,7 @@ def _nvme(root: Root, problems: list[str]) -> dict[str, tuple[str, ...]]:
 def _slots(root: Root, problems: list[str]) -> dict[str, str]:
     """Return the slot of each block device. The enclosure itself, which may hang, is not asked."""
     return {
-        device: f"enclosure {enclosure} slot {slot}"
+        device: re.sub(r"^(?=\d)", "slot ", slot) + f" of enclosure {enclosure}"
         for enclosure in listed(root, ENCLOSURES, problems)
         for slot in listed(root, f"{ENCLOSURES}/{enclosure}", problems)
         if slot not in {"device", "power", "subsystem", "uevent", "components", "id"}

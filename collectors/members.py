@@ -6,7 +6,7 @@ import json
 import re
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from iowarden.collectors.answer import field, optional
 from iowarden.collectors.vocabulary import ParseError
@@ -154,15 +154,17 @@ def parse_cciss(output: str) -> Presence:
         return "disk"
     try:
         found = json.loads(output)
-        kind: Any = field(dict, found, "device_type")["scsi_value"] if "device_type" in found else 0
-        known = any(key in found for key in ("model_name", "scsi_model_name", "serial_number"))
+        field(dict, found, "smartctl")
+        if "device_type" in found:
+            kind = field(int, field(dict, found, "device_type"), "scsi_value")
+            if kind not in _DISK_TYPES:
+                return "other"
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise ParseError(
             f"'smartctl -d cciss,N': expected JSON, got {output[:80]!r}:"
             f" {type(error).__name__}: {error}"
         ) from None
-    if kind not in _DISK_TYPES:
-        return "other"
+    known = any(key in found for key in ("model_name", "scsi_model_name", "serial_number"))
     return "disk" if known else "silent"
 
 

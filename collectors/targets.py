@@ -200,7 +200,6 @@ def _resolved(
     known = ways.get(_way(target), target)
     return replace(
         target,
-        kind=drive.kind or known.kind,
         slot=drive.slot or known.slot,
         # Whatever is asked there, leaks: the kernel's bug 220504.
         profile=drive.profile or ("minimal" if family == "aacraid" else ""),
@@ -234,7 +233,7 @@ def _configured_direct(
     if device and device not in machine.topology.devices:
         raise ValueError("expected a drive there, got none; is it connected? See 'lsblk'")
     if known := ways.get(("", device or f"/dev/{name}")):
-        return replace(known, path=f"/dev/{name}")
+        return replace(known, path=f"/dev/{name}", kind=drive.kind or known.kind)
     block = machine.topology.devices.get(device)
     host = (block.host if block else None) or _host_of(root, machine, name)
     driver = machine.hosts[host].driver if host in machine.hosts else ""
@@ -248,7 +247,7 @@ def _configured_direct(
     kind = (
         attached.direct_kind(block, driver) if block and attached.SD_NAME.fullmatch(device) else ""
     )
-    return Target(f"/dev/{name}", kind, device, host or f"/dev/{name}", driver)
+    return Target(f"/dev/{name}", drive.kind or kind, device, host or f"/dev/{name}", driver)
 
 
 def _configured_member(

@@ -3,11 +3,46 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 import pytest
+from support.attached import Files, cciss, disk, host, node, said, scan, udev
+from support.recordings import corpus
 
-from iowarden.collectors.targets import ConfiguredDrive, parse_configured
+from iowarden.collectors.block import read_block
+from iowarden.collectors.drive import Cover
+from iowarden.collectors.targets import ConfiguredDrive, Found, find, parse_configured
 from iowarden.daemon.probe import allowed
+
+if TYPE_CHECKING:
+    from conftest import MachineMaker
+
+NO_SCSI: Files = {"/sys/block": None}
+
+
+def found(
+    machine: MachineMaker, files: Files, *drives: ConfiguredDrive, before: Found | None = None
+) -> Found:
+    """Return what is found on a machine; every way found must be one that root would ask."""
+    root = machine(NO_SCSI | files)
+    topology = read_block(root)
+    result = find(root, topology, drives, before)
+    for target in result.targets:
+        kind = ("-d", target.kind) if target.kind else ()
+        assert allowed.match(("smartctl", "-i", *kind, target.path)).device == target.path
+    sorted_out = {target.device for target in result.targets}
+    sorted_out |= {each.device for each in (*result.uncovered, *result.volumes)}
+    ignored = {drive.path.removeprefix("/dev/") for drive in drives if drive.ignore}
+    for name in topology.leaves:
+        other = topology.devices[name].size_bytes == 0 or re.fullmatch(r"nvme\d+n2", name)
+        assert other or name in sorted_out | ignored, f"'{name}' was forgotten"
+    return result
+
+
+def ways(result: Found) -> list[str]:
+    """Return the ways to all drives, as people would type them."""
+    return [str(target) for target in result.targets]
+
 
 WAYS = (
     ("/dev/sda", ""),
@@ -81,3 +116,560 @@ def test_types_that_write_to_the_disk_are_never_taken(kind: str) -> None:
     """They write to sector 33, to a log or whatever one likes; the error says so."""
     with pytest.raises(ValueError, match="leaves the disk as it is"):
         parse_configured({"path": "/dev/sda", "type": kind})
+
+
+# What the kernel tells
+
+PLAIN = (
+    host("host0", "ahci")
+    | host("host1", "ahci")
+    | disk("0:0:0:0", "sda", "ATA", "WDC WD4003FFBX-6")
+    | disk("1:0:0:0", "sdb", "ATA", "QEMU HARDDISK")
+    | {
+        "/sys/class/nvme/nvme0/nvme0n1": None,
+        "/sys/class/nvme/nvme0/transport": "pcie\n",
+        "/sys/block/nvme0n1/size": "2048\n",
+        "/sys/block/nvme0n2/size": "2048\n",
+        "/sys/class/nvme/nvme0/nvme0n2": None,
+    }
+)
+
+
+def test_plain_sata_and_nvme(machine: MachineMaker) -> None:
+    """A SATA disk is asked as one, so that nothing wakes it; an NVMe drive by its controller."""
+    result = found(machine, PLAIN)
+    assert ways(result) == ["/dev/sda -d sat", "/dev/sdb -d sat", "/dev/nvme0 -d nvme"]
+    assert [t.device for t in result.targets] == ["sda", "sdb", "nvme0n1"]
+    assert [t.controller for t in result.targets] == ["host0", "host1", "/dev/nvme0"]
+    assert (result.problems, result.uncovered, result.volumes) == ((), (), ())
+
+
+def test_no_program_runs_where_the_kernel_tells_all(machine: MachineMaker) -> None:
+    """Without a RAID controller nothing is asked of the probe, so a missing one is no problem."""
+    assert found(machine, PLAIN | scan(("/dev/bus/0", "megaraid,1"))).problems == ()
+    assert len(found(machine, PLAIN | scan(("/dev/bus/0", "megaraid,1"))).targets) == 3
+
+
+def test_a_path_to_an_nvme_drive_is_that_of_its_controller(machine: MachineMaker) -> None:
+    """With multipathing 'nvme0n1' of controller nvme1 is reached by the hidden 'nvme0c1n1'."""
+    files: Files = {
+        "/sys/class/nvme/nvme1/nvme0c1n1": None,
+        "/sys/block/nvme0n1/size": "2048\n",
+        "/sys/block/nvme0c1n1/size": "2048\n",
+    }
+    result = found(machine, files)
+    assert [(str(t), t.device) for t in result.targets] == [("/dev/nvme1 -d nvme", "nvme0c1n1")]
+
+
+def test_a_machine_that_lists_no_nvme_controllers(machine: MachineMaker) -> None:
+    """A recorded machine may lack '/sys/class/nvme'; the number of the device has to do."""
+    result = found(machine, {"/sys/block/nvme3n1/size": "2048\n"})
+    assert ways(result) == ["/dev/nvme3 -d nvme"]
+
+
+def test_adapter_with_expander_and_enclosure(machine: MachineMaker) -> None:
+    """SAS disks as SCSI, SATA disks beside them by SAT, each in its slot; no other is listed."""
+    files = (
+        host("host2", "mpt3sas")
+        | disk("2:0:0:0", "sda", "SEAGATE", "ST8000NM0075")
+        | disk("2:0:1:0", "sdb", "ATA", "ST8000NM0055-1RM")
+        | node("2:0:24:0", 13, "LSI", "sg2")
+        | {
+            "/sys/class/enclosure/2:0:24:0/Slot 03/device/block/sda": None,
+            "/sys/class/enclosure/2:0:24:0/Slot 04/status": "OK\n",
+            "/sys/class/enclosure/2:0:24:0/components": "24\n",
+        }
+    )
+    result = found(machine, files)
+    assert ways(result) == ["/dev/sda -d scsi", "/dev/sdb -d sat"]
+    assert [t.slot for t in result.targets] == ["Slot 03 of enclosure 2:0:24:0", ""]
+    assert {t.controller for t in result.targets} == {"host2"}
+
+
+def test_members_of_a_volume_of_an_mpt_adapter_are_asked_by_their_generic_device(
+    machine: MachineMaker,
+) -> None:
+    """The kernel hides both halves of the mirror, but for '/dev/sgN'; the volume has no SMART."""
+    files = (
+        host("host0", "mpt3sas")
+        | disk("0:1:0:0", "sda", "LSI", "Logical Volume")
+        | node("0:0:1:0", 0, "ATA", "sg1")
+        | node("0:0:2:0", 0, "SEAGATE", "sg2")
+        | node("0:0:9:0", 13, "DP", "sg3")
+    )
+    result = found(machine, files)
+    assert ways(result) == ["/dev/sg1 -d sat", "/dev/sg2 -d scsi"]
+    assert [volume.device for volume in result.volumes] == ["sda"]
+    assert result.uncovered == ()
+
+
+def test_hidden_members_without_the_sg_module(machine: MachineMaker) -> None:
+    """Nothing can be asked then, and the reason names the module."""
+    files = host("host0", "mpt2sas") | disk("0:1:3:0", "sda", "Dell", "Virtual Disk")
+    result = found(machine, files)
+    assert result.targets == ()
+    assert result.uncovered[0].cover is Cover.NO_PASS_THROUGH
+    assert "load the module 'sg'" in result.uncovered[0].reason
+
+
+@pytest.mark.parametrize(
+    ("files", "cover", "words"),
+    [
+        (
+            host("host4", "iscsi_tcp")
+            | disk("4:0:0:1", "sda", "SYNOLOGY", "iSCSI Storage")
+            | {"/sys/class/iscsi_host/host4": None},
+            Cover.LUN,
+            "over iSCSI",
+        ),
+        (
+            host("host5", "qla2xxx")
+            | disk("5:0:0:1", "sda", "SEAGATE", "ST300")
+            | {"/sys/class/fc_host/host5": None},
+            Cover.LUN,
+            "over Fibre Channel",
+        ),
+        (
+            host("host1", "mpt3sas") | disk("1:0:0:210", "sda", "HP", "P2000G3 FC/iSCSI"),
+            Cover.LUN,
+            "storage array",
+        ),
+        (
+            host("host0", "virtio_scsi") | disk("0:0:0:0", "sda", "QEMU", "QEMU HARDDISK"),
+            Cover.NO_SMART,
+            "a virtual disk ('QEMU QEMU HARDDISK')",
+        ),
+        (
+            host("host0", "vmw_pvscsi") | disk("0:0:0:0", "sda", "VMware", "Virtual disk"),
+            Cover.NO_SMART,
+            "a virtual disk",
+        ),
+        ({"/sys/block/vda/size": "2048\n"}, Cover.NO_SMART, "a virtual disk"),
+        ({"/sys/block/mmcblk0/size": "2048\n"}, Cover.NO_SMART, "no way to"),
+        ({"/sys/block/rbd0/size": "2048\n"}, Cover.LUN, "over the network"),
+        (
+            {
+                "/sys/class/nvme/nvme0/nvme0n1": None,
+                "/sys/class/nvme/nvme0/transport": "tcp\n",
+                "/sys/block/nvme0n1/size": "2048\n",
+            },
+            Cover.LUN,
+            "over tcp",
+        ),
+    ],
+)
+def test_what_has_no_smart_of_its_own_is_not_asked(
+    machine: MachineMaker, files: Files, cover: Cover, words: str
+) -> None:
+    """Logical units and virtual disks: each with the reason why nothing is known of its health."""
+    result = found(machine, files)
+    assert result.targets == ()
+    assert [each.cover for each in result.uncovered] == [cover]
+    assert words in result.uncovered[0].reason
+
+
+def test_usb(machine: MachineMaker) -> None:
+    """smartctl has a table of bridges; one it would send its maker's command is left out."""
+    files = (
+        host("host6", "usb-storage")
+        | host("host7", "uas")
+        | disk("6:0:0:0", "sda", "ST340014", "A", dev="8:0")
+        | disk("7:0:0:0", "sdb", "WD", "My Passport 25E2", dev="8:16")
+        | disk("6:0:0:1", "sdc", "Generic-", "SD/MMC", size="0", removable="1")
+        | udev("8:0", "E:ID_VENDOR_ID=04b4", "E:ID_MODEL_ID=6830")
+        | udev("8:16", "E:ID_VENDOR_ID=1058", "E:ID_MODEL_ID=25e2")
+    )
+    result = found(machine, files)
+    assert ways(result) == ["/dev/sdb"]
+    assert [(u.device, u.cover) for u in result.uncovered] == [("sda", Cover.NO_PASS_THROUGH)]
+
+
+# What is behind controllers
+
+
+def test_megaraid_with_one_disk_twice(machine: MachineMaker) -> None:
+    """The scan of our test machine lists a disk under two numbers: both are ways to it."""
+    files = (
+        host("host7", "megaraid_sas", "0000:00:07.0")
+        | disk("7:2:0:0", "sde", "QEMU", "QEMU HARDDISK")
+        | said(
+            *("smartctl", "--json=c", "--scan"),
+            stdout=corpus("vm/smart/scan.json").read_text(),
+        )
+    )
+    result = found(machine, files)
+    assert ways(result) == ["/dev/bus/7 -d megaraid,0", "/dev/bus/7 -d megaraid,256"]
+    assert {(t.controller, t.driver, t.origin) for t in result.targets} == {
+        ("host7", "megaraid_sas", "scan")
+    }
+    assert [v.device for v in result.volumes] == ["sde"]
+    assert result.uncovered == ()
+
+
+def test_disks_that_megaraid_does_not_hide(machine: MachineMaker) -> None:
+    """A JBOD disk has a block device of its own, and a number behind the controller as well."""
+    files = (
+        host("host0", "megaraid_sas", "0000:02:00.0")
+        | disk("0:0:5:0", "sda", "ATA", "INTEL SSDSC2KB96")
+        | disk("0:2:0:0", "sdb", "DELL", "PERC H730 Mini")
+        | scan(("/dev/sda", "scsi"), ("/dev/bus/0", "megaraid,5"), ("/dev/bus/0", "sat+megaraid,9"))
+    )
+    result = found(machine, files)
+    assert ways(result) == [
+        "/dev/sda -d sat",
+        "/dev/bus/0 -d megaraid,5",
+        "/dev/bus/0 -d sat+megaraid,9",
+    ]
+
+
+@pytest.mark.parametrize(
+    "said_by_smartctl",
+    [
+        "",
+        "smartctl 6.6 2017-11-05\n=======> UNRECOGNIZED OPTION: json\n",
+        "[" * 100_000,
+        '{"devices": "none"}',
+        '{"devices": [{"name": 7, "type": "scsi"}], "smartctl": {}}',
+    ],
+)
+def test_a_scan_that_says_nonsense_loses_no_disk(
+    machine: MachineMaker, said_by_smartctl: str
+) -> None:
+    """What was known of the controller is kept, and the nonsense told; the rest is found anew."""
+    files = host("host0", "megaraid_sas", "0000:02:00.0") | disk("0:2:0:0", "sda", "LSI", "MR9260")
+    before = found(machine, files | scan(("/dev/bus/0", "megaraid,4")))
+    bad = said("smartctl", "--json=c", "--scan", stdout=said_by_smartctl)
+    after = found(machine, files | bad, before=before)
+    assert after.targets == before.targets
+    assert "'smartctl --scan': expected" in after.problems[0]
+    assert found(machine, files | scan(), before=before).targets == ()
+
+
+def test_a_scan_names_only_what_a_controller_hides(machine: MachineMaker) -> None:
+    """Whatever else it says, a path or type that no such controller has is left out."""
+    files = host("host0", "megaraid_sas", "0000:02:00.0") | scan(
+        ("/dev/sda", "jmb39x,0"),
+        ("/dev/bus/0", "megaraid,1; reboot"),
+        ("/dev/bus/9", "megaraid,1"),
+        ("/dev/../etc", "megaraid,2"),
+    )
+    assert found(machine, files).targets == ()
+
+
+ARECA = (
+    host("host3", "(null)", "", host_fw_hd_channels="   8")
+    | {"/sys/bus/pci/drivers/arcmsr/0000:03:00.0/host3": None}
+    | disk("3:0:0:0", "sda", "Areca", "ARC-1231-VOL#00")
+    | node("3:0:16:0", 3, "Areca", "sg1")
+)
+CHANNELS = """\
+  # Ch# ModelName                       Capacity  Usage
+===============================================================================
+  1  1  WDC WD1600AAJS-00PSA0            160.0GB  Raid Set # 00
+  2  2  N.A.                               0.0GB  N.A.
+ 10 10  WDC WD1600AAJS-00PSA0            160.0GB  HotSpare
+===============================================================================
+GuiErrMsg<0x00>: Success.
+"""
+
+
+def test_areca_with_its_program(machine: MachineMaker) -> None:
+    """Two disks of three channels; an old driver says no name, its PCI device does."""
+    result = found(machine, ARECA | said("areca-cli", "disk", "info", stdout=CHANNELS))
+    assert ways(result) == ["/dev/sg1 -d areca,1", "/dev/sg1 -d areca,10"]
+    assert {(t.controller, t.driver, t.slot) for t in result.targets} == {
+        ("host3", "arcmsr", "channel 1"),
+        ("host3", "arcmsr", "channel 10"),
+    }
+    assert all(t.behind_raid() for t in result.targets)
+    assert (result.problems, result.uncovered) == ((), ())
+
+
+def test_areca_without_its_program(machine: MachineMaker) -> None:
+    """Empty channels are not asked blindly; the reason has the lines to write."""
+    result = found(machine, ARECA)
+    assert result.targets == ()
+    (uncovered,) = result.uncovered
+    assert (uncovered.device, uncovered.cover) == ("sda", Cover.NO_PASS_THROUGH)
+    assert 'configure each: {path: "0000:03:00.0", type: "areca,1"} ... ' in uncovered.reason
+    assert "'areca,8'" in uncovered.reason
+
+
+def test_the_lines_that_are_advised_are_taken(machine: MachineMaker) -> None:
+    """Copied into the configuration they lead to the disks, whichever number '/dev/sg' has."""
+    reason = found(machine, ARECA).uncovered[0].reason
+    written = re.search(r'{path: "(\S+)", type: "(\S+)"}', reason)
+    assert written is not None
+    drive = parse_configured({"path": written[1], "type": written[2], "slot": "top"})
+    result = found(machine, ARECA, drive)
+    assert ways(result) == ["/dev/sg1 -d areca,1"]
+    assert (result.targets[0].slot, result.targets[0].origin) == ("top", "configuration")
+    assert (result.problems, result.uncovered) == ((), ())
+
+
+def test_a_hanging_areca_program_loses_no_disk(machine: MachineMaker) -> None:
+    """Half a table is no table: what was known stays, and the problem shows how it ended."""
+    before = found(machine, ARECA | said("cli64", "disk", "info", stdout=CHANNELS))
+    half = said("cli64", "disk", "info", stdout=CHANNELS[:200])
+    after = found(machine, ARECA | half, before=before)
+    assert after.targets == before.targets
+    assert "'cli64 disk info': expected a table" in after.problems[0]
+
+
+PORTS = """\
+VPort Status         Unit Size      Type  Phy Encl-Slot    Model
+------------------------------------------------------------------------------
+p0    OK             u0   1.82 TB   SATA  0   -            ST2000NM0011
+p8    DEGRADED       u0   1.82 TB   SATA  -   /c0/e1/slt4  ST2000NM0011
+p9    OK             u1   1.82 TB   SAS   3   -            SEAGATE ST32000444SS
+p10   NOT-PRESENT    -    -         -     -   -            -
+"""
+CONTROLLERS = """\
+Ctl   Model        (V)Ports  Drives   Units   NotOpt  RRate   VRate  BBU
+------------------------------------------------------------------------
+c0    9750-4i      4         4        1       0       1       1      OK
+"""
+
+
+def test_3ware_with_its_program(machine: MachineMaker) -> None:
+    """Ports that hold a disk, with the bay; to a SAS disk smartctl has no way, and that is said."""
+    files = (
+        host("host1", "ahci")
+        | host("host6", "3w-sas", "0000:05:00.0")
+        | disk("6:0:0:0", "sda", "LSI", "9750-4i    DISK")
+        | said("tw_cli", "info", stdout=CONTROLLERS)
+        | said("tw_cli", "info", "c0", "drivestatus", stdout=PORTS)
+    )
+    result = found(machine, files)
+    assert [(str(t), t.slot) for t in result.targets] == [
+        ("/dev/twl0 -d 3ware,0", "port 0"),
+        ("/dev/twl0 -d 3ware,8", "enclosure 1 slot 4"),
+    ]
+    assert [u.what for u in result.uncovered] == ["port 9 of host6"]
+    assert result.problems == ()
+
+
+def test_two_3ware_controllers_are_configured(machine: MachineMaker) -> None:
+    """Which of 'c0' and 'c1' is which host nobody knows; each host has its own device."""
+    files = (
+        host("host2", "3w-9xxx", "0000:05:00.0")
+        | host("host10", "3w-9xxx", "0000:06:00.0")
+        | disk("2:0:0:0", "sda", "AMCC", "9650SE-4LP DISK")
+        | said("tw_cli", "info", stdout=CONTROLLERS)
+    )
+    second = ConfiguredDrive("0000:06:00.0", "3ware,2")
+    result = found(machine, files, second, ConfiguredDrive("/dev/twa0", "3ware,1"))
+    assert ways(result) == ["/dev/twa0 -d 3ware,1", "/dev/twa1 -d 3ware,2"]
+    assert [t.controller for t in result.targets] == ["host2", "host10"]
+
+
+DISK = {"device_type": {"scsi_value": 0}, "model_name": "EG0300", "serial_number": "S1"}
+SMART_ARRAY = (
+    host("host0", "hpsa", "0000:05:00.0")
+    | disk("0:0:0:0", "sda", "HP", "LOGICAL VOLUME")
+    | node("0:3:0:0", 12, "HP", "sg0")
+)
+
+
+def test_smart_array_is_counted(machine: MachineMaker) -> None:
+    """Disks up to where the driver knows no more: one sleeps, one is dead, one is an enclosure."""
+    files = SMART_ARRAY | cciss(
+        "/dev/sg0",
+        DISK,
+        "Device is in STANDBY mode, exit(2)",
+        {"device_type": {"scsi_value": 13, "name": "enclosure"}, "scsi_model_name": "D2700"},
+        "Standard Inquiry (36 bytes) failed [Input/output error]",
+        DISK,
+    )
+    result = found(machine, files)
+    assert ways(result) == [f"/dev/sg0 -d cciss,{number}" for number in (0, 1, 3, 4)]
+    assert (result.problems, result.uncovered) == ((), ())
+    assert [v.device for v in result.volumes] == ["sda"]
+
+
+def test_a_smart_array_that_never_says_the_end(machine: MachineMaker) -> None:
+    """Four in a row that neither are disks nor the end: the count stops, and that is a problem."""
+    files = SMART_ARRAY | cciss("/dev/sg0", DISK, *["Smartctl open device failed"] * 6)
+    result = found(machine, files)
+    assert ways(result) == ["/dev/sg0 -d cciss,0"]
+    assert "from 'cciss,1' on" in result.problems[0]
+
+
+def test_a_smart_array_as_plain_adapter_is_not_counted(machine: MachineMaker) -> None:
+    """Where it shows its disks there is nothing to count."""
+    files = (
+        host("host0", "smartpqi", "0000:05:00.0")
+        | disk("0:0:1:0", "sda", "HPE", "EG001200JWJNQ")
+        | node("0:2:0:0", 12, "HPE", "sg0")
+    )
+    result = found(machine, files)
+    assert ways(result) == ["/dev/sda -d scsi"]
+    assert (result.problems, result.uncovered) == ((), ())
+
+
+def test_the_old_driver_cciss(machine: MachineMaker) -> None:
+    """Its volumes are no SCSI devices; all of a controller are asked through its first."""
+    files = {
+        "/sys/block/cciss!c0d0/size": "2048\n",
+        "/sys/block/cciss!c0d1/size": "2048\n",
+        **cciss("/dev/cciss/c0d0", DISK, DISK),
+    }
+    result = found(machine, files)
+    assert ways(result) == ["/dev/cciss/c0d0 -d cciss,0", "/dev/cciss/c0d0 -d cciss,1"]
+    assert [v.device for v in result.volumes] == ["cciss/c0d0", "cciss/c0d1"]
+
+
+AACRAID = (
+    host("host1", "aacraid", "0000:07:00.0")
+    | disk("1:0:0:0", "sda", "ASR8405", "data")
+    | node("1:3:0:0", 13, "ADAPTEC", "sg1")
+)
+
+
+def test_aacraid_is_not_asked_by_itself(machine: MachineMaker) -> None:
+    """Each question leaks memory of the kernel: only what is configured is asked, and little."""
+    (uncovered,) = found(machine, AACRAID).uncovered
+    assert 'type: "aacraid,1,CHANNEL,DEVICE"' in uncovered.reason
+    assert "220504" in uncovered.reason
+    result = found(machine, AACRAID, ConfiguredDrive("0000:07:00.0", "aacraid,0,0,2"))
+    # The host was number 0 when that was written.
+    assert ways(result) == ["/dev/sg1 -d aacraid,1,0,2"]
+    assert result.targets[0].profile == "minimal"
+    assert result.uncovered == ()
+
+
+def test_disks_that_aacraid_exposes(machine: MachineMaker) -> None:
+    """On a channel beside the volumes they are plain disks; those of RAID have only '/dev/sgN'."""
+    files = (
+        AACRAID
+        | disk("1:1:4:0", "sdb", "ATA", "ST4000NM0115-1YZ")
+        | node("1:1:5:0", 0, "SEAGATE", "sg3")
+    )
+    result = found(machine, files)
+    assert ways(result) == ["/dev/sdb -d sat", "/dev/sg3 -d scsi"]
+    assert result.uncovered == ()
+
+
+def test_a_controller_that_shows_nothing_is_told(machine: MachineMaker) -> None:
+    """An Areca controller before its first volume: there are disks, and nobody asks them."""
+    files = {path: text for path, text in ARECA.items() if "sda" not in path}
+    assert [u.what for u in found(machine, files).uncovered] == ["disks of host3"]
+
+
+@pytest.mark.parametrize("driver", ["stex", "ips", "megaraid_mbox"])
+def test_a_controller_without_a_way(machine: MachineMaker, driver: str) -> None:
+    """smartctl has none to these disks, and says so of none; the reason does."""
+    files = host("host0", driver) | disk("0:0:0:0", "sda", "Promise", "VTrak")
+    (uncovered,) = found(machine, files).uncovered
+    assert (uncovered.cover, uncovered.device) == (Cover.NO_PASS_THROUGH, "sda")
+    assert f"('{driver}') hides its disks: smartctl has no way" in uncovered.reason
+
+
+# What people wrote down
+
+
+def test_a_link_of_udev_is_followed_to_the_drive(machine: MachineMaker) -> None:
+    """The name may be another one tomorrow; what the probe is asked for is the kernel's."""
+    files = (
+        PLAIN
+        | {"/sys/block/sdb/dev": "8:16\n", "/sys/block/nvme0n1/dev": "259:0\n"}
+        | udev("8:16", "S:disk/by-id/ata-ACME_HDD_4000_Q2", "E:ID_SERIAL=ACME_HDD_4000_Q2")
+        | udev("259:0", "S:disk/by-id/nvme-ACME_Q3")
+    )
+    written = [
+        ConfiguredDrive("/dev/disk/by-id/ata-ACME_HDD_4000_Q2", slot="left", serial="Q2"),
+        ConfiguredDrive("/dev/disk/by-id/nvme-ACME_Q3", slot="M.2"),
+    ]
+    result = found(machine, files, *written)
+    assert ways(result) == ["/dev/sda -d sat", "/dev/sdb -d sat", "/dev/nvme0 -d nvme"]
+    assert [t.slot for t in result.targets] == ["", "left", "M.2"]
+    assert [(d.serial, t and t.path) for d, t in result.configured] == [
+        ("Q2", "/dev/sdb"),
+        ("", "/dev/nvme0"),
+    ]
+
+
+def test_a_configured_type_wins(machine: MachineMaker) -> None:
+    """The same drive, asked as people know it must be, and once."""
+    drive = ConfiguredDrive("/dev/sdb", "sat,12", profile="basic")
+    result = found(machine, PLAIN, drive, ConfiguredDrive("/dev/nvme0n1", slot="M.2"))
+    assert ways(result) == ["/dev/sda -d sat", "/dev/sdb -d sat,12", "/dev/nvme0 -d nvme"]
+    assert result.targets[1].profile == "basic"
+
+
+def test_a_generic_device_is_the_disk_it_belongs_to(machine: MachineMaker) -> None:
+    """'/dev/sg1' of 'sdb' is no second drive."""
+    files = PLAIN | {"/sys/class/scsi_generic/sg1/device/block/sdb": None}
+    result = found(machine, files, ConfiguredDrive("/dev/sg1", "sat"))
+    assert ways(result) == ["/dev/sda -d sat", "/dev/sg1 -d sat", "/dev/nvme0 -d nvme"]
+
+
+def test_what_is_ignored_nobody_misses(machine: MachineMaker) -> None:
+    """Neither asked nor listed as not covered, be it a disk, a volume or a virtual disk."""
+    files = PLAIN | {"/sys/block/vda/size": "2048\n"}
+    ignored = [ConfiguredDrive(f"/dev/{name}", ignore=True) for name in ("sda", "nvme0n1", "vda")]
+    result = found(machine, files, *ignored)
+    assert ways(result) == ["/dev/sdb -d sat"]
+    assert (result.uncovered, result.problems) == ((), ())
+
+
+def test_a_logical_unit_that_is_configured_is_asked(machine: MachineMaker) -> None:
+    """Some arrays pass SMART on; whoever knows that, says so."""
+    files = (
+        host("host5", "lpfc")
+        | disk("5:0:0:1", "sda", "SEAGATE", "ST300")
+        | {"/sys/class/fc_host/host5": None}
+    )
+    result = found(machine, files, ConfiguredDrive("/dev/sda"))
+    assert ways(result) == ["/dev/sda -d scsi"]
+    assert result.uncovered == ()
+
+
+@pytest.mark.parametrize(
+    ("drive", "complaint"),
+    [
+        (ConfiguredDrive("/dev/sdx"), "'/dev/sdx': expected a drive there, got none"),
+        (ConfiguredDrive("/dev/sg9"), "'/dev/sg9': expected a drive there, got none"),
+        (ConfiguredDrive("/dev/disk/by-id/x"), "expected a link of udev to a whole drive"),
+        (
+            ConfiguredDrive("/dev/sg7", "areca,1"),
+            "of the driver arcmsr there, got none; there is one at 0000:03:00.0",
+        ),
+        (ConfiguredDrive("0000:09:00.0", "megaraid,1"), "got none; is it in? See 'lspci -k'"),
+        (ConfiguredDrive("/dev/sdc", "megaraid,1"), "expected a controller of the driver megaraid"),
+        (ConfiguredDrive("/dev/sdc"), "got a volume of a RAID controller ('arcmsr')"),
+    ],
+)
+def test_a_configured_drive_that_is_not_there(
+    machine: MachineMaker, drive: ConfiguredDrive, complaint: str
+) -> None:
+    """It is told, it is among what is expected, and the others are found all the same."""
+    files = PLAIN | {path.replace("sda", "sdc"): text for path, text in ARECA.items()}
+    result = found(machine, files, drive)
+    assert complaint in result.problems[0]
+    assert result.configured == ((drive, None),)
+    assert len(result.targets) == 3
+
+
+def test_a_drive_of_which_only_the_serial_number_is_written(machine: MachineMaker) -> None:
+    """It may be anywhere: that is no problem of finding it."""
+    drive = ConfiguredDrive(serial="WD-1")
+    result = found(machine, PLAIN, drive)
+    assert (result.configured, result.problems) == (((drive, None),), ())
+
+
+def test_480_disks_are_cheap(machine: MachineMaker) -> None:
+    """For each disk a handful of names is listed and nothing is read of it."""
+    files = host("host0", "mpt3sas")
+    for number in range(480):
+        name = "sd" + (chr(96 + number // 26) if number >= 26 else "") + chr(97 + number % 26)
+        files |= disk(f"0:0:{number}:0", name, "SEAGATE", "ST8000NM0075")
+        slot = f"/sys/class/enclosure/0:0:{500 + number // 60}:0/Slot {number}"
+        files[f"{slot}/device/block/{name}"] = None
+    root = machine(files)
+    topology = read_block(root)
+    seen: list[str] = []
+    root.watch(lambda path, _: seen.append(path))
+    assert len(find(root, topology).targets) == 480
+    assert len(seen) < 480 * 4
+    assert sum(not path.endswith("/") for path in seen) < 10
