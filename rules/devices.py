@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.vocabulary import Family, Sample
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from iowarden.collectors.block import Device, Topology
     from iowarden.collectors.mounts import Mount
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 ITSELF = "iowarden"
 """The key of what is about iowarden and not about the machine."""
+COVERAGE = "H9"
+"""The condition of a disk that cannot be read."""
 GONE_SECONDS = 7 * 86_400.0
 """So long a disk that vanished is missed."""
 
@@ -119,12 +121,17 @@ def identity(topology: Topology | None, name: str) -> Identity:
     return Identity(key, name, device.host or "")
 
 
-def subject(topology: Topology | None, state: Devices, labels: Labels) -> Identity:
+def subject(
+    topology: Topology | None,
+    state: Devices,
+    labels: Labels,
+    disk: Callable[[str], Identity | None] = lambda _: None,
+) -> Identity:
     """Return what an alert of these labels is about; the key is '' for the host.
 
-    A full file system is a cause of its own; one that failed (conditions M) is its disk's matter.
-    So is each setting of the host (L), for what is known for months must not hide a stall of today,
-    and iowarden itself (S).
+    `disk` says which disk a label 'disk' means: its serial number, mostly. A full file system is a
+    cause of its own; one that failed (conditions M) is its disk's matter. So is each setting of the
+    host (L), for what is known for months must not hide a stall of today, and iowarden itself (S).
     """
     own = dict(labels)
     device, mount_point = own.get("device", ""), own.get("mountpoint", "")
@@ -133,8 +140,11 @@ def subject(topology: Topology | None, state: Devices, labels: Labels) -> Identi
         return Identity(f"file system {mount_point}", mount_point)
     if condition.startswith("S"):
         return Identity(ITSELF, "iowarden itself")
+    if own.get("disk"):
+        named = Identity(f"disk {own['disk']}", own.get("object") or f"disk {own['disk']}")
+        return _of_disk(topology, disk(own["disk"]) or named, condition)
     if not device and "host" in own:
-        return Identity(f"adapter {own['host']}", f"{own['host']} (SCSI host adapter)")
+        return _adapter(own["host"])
     if not device and "filesystem" in own:
         return Identity(f"file system {own['filesystem']}", own.get("label") or own["filesystem"])
     if not device:
@@ -146,6 +156,18 @@ def subject(topology: Topology | None, state: Devices, labels: Labels) -> Identi
     name = device.removeprefix("/dev/")
     found = identity(topology, name)
     return state.names.get(name, found) if found.key == f"device {name}" else found
+
+
+def _of_disk(topology: Topology | None, own: Identity, condition: str) -> Identity:
+    """Return a disk; of those that one controller hides, that they cannot be read is its matter."""
+    names = () if topology is None else topology.leaves
+    hidden = own.adapter and not any(identity(topology, name).key == own.key for name in names)
+    return _adapter(own.adapter) if hidden and condition == COVERAGE else own
+
+
+def _adapter(name: str) -> Identity:
+    kind = "SCSI host adapter" if name.startswith("host") else "controller"
+    return Identity(f"adapter {name}", f"{name} ({kind})")
 
 
 def changes(before: Topology, after: Topology, mounts: Iterable[Mount] = ()) -> list[Event]:

@@ -29,6 +29,7 @@ from iowarden.rules.promql.evidence import STEADY, Drift, drift
 from iowarden.rules.promql.parser import parse
 from iowarden.rules.promql.store import LOOKBACK_SECONDS, Row, Store
 from iowarden.rules.rulefile import RecordingRule, Rule, RuleGroup
+from iowarden.rules.signals import disk_cover
 from iowarden.rules.signals import table as signals
 from iowarden.rules.signals.writeback import GAP_SECONDS
 from iowarden.rules.watched import Watched, resumed
@@ -451,9 +452,26 @@ class Engine:
 
     def _present(self, subject: str) -> bool:
         topology = self._topology()
-        return topology is None or any(
-            devices.identity(topology, name).key == subject for name in topology.leaves
+        return (
+            topology is None
+            or any(devices.identity(topology, name).key == subject for name in topology.leaves)
+            or self.coverage().present(subject)
         )
+
+    def coverage(self) -> disk_cover.State:
+        """Return what is known of which disks there are and which are read."""
+        state: disk_cover.State = self._signal_state.groups["disk_cover"]
+        return state
+
+    def forget_disk(self, disk: str) -> None:
+        """Take a disk that is missed, by its label, as taken out."""
+        state = self.coverage()
+        own = state.identity(disk)
+        groups = {**self._signal_state.groups, "disk_cover": disk_cover.forget(state, disk)}
+        self._signal_state = replace(self._signal_state, groups=groups)
+        if own is not None:
+            gone = {key: each for key, each in self._devices.gone.items() if key != own.key}
+            self._devices = replace(self._devices, gone=gone)
 
     def _topology(self) -> Topology | None:
         return None if self._derived is None else self._derived.topology
@@ -622,7 +640,9 @@ class Engine:
             if change.before is not life.State.INACTIVE or alert.subject:
                 yield change
                 continue
-            own = devices.subject(self._topology(), self._devices, alert.labels)
+            own = devices.subject(
+                self._topology(), self._devices, alert.labels, self.coverage().identity
+            )
             alert = replace(alert, subject=own.key, object=own.object, adapter=own.adapter)
             self._alerts[index][alert.labels] = alert
             yield replace(change, alert=alert)
@@ -631,7 +651,8 @@ class Engine:
         """Set the active alerts aside that are about a disk which has lost its name."""
         changes: list[life.Transition] = []
         for key, alert in list(self._alerts[index].items()):
-            if not alert.active or not alert.subject.startswith("disk "):
+            # What is told by a disk's own label is about the same disk whatever its name is.
+            if not alert.active or not alert.subject.startswith("disk ") or alert.label("disk"):
                 continue
             own = devices.subject(self._topology(), self._devices, key)
             replaced = own.key.startswith("disk ")

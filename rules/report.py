@@ -72,7 +72,7 @@ def notice(
     if incident.key.startswith(ADAPTER):  # of many disks, one stands for all
         fresh = list({m.name: m for m in reversed(fresh)}.values())[::-1]
         happened = _happened_together(members, now)
-        disks = _distinct(dict(m.labels).get("device", "") for m in members)
+        disks = _distinct(_disk(m) for m in members)
         summary = f"{len(disks)} disks: {summary}" if len(disks) > 1 else summary
     return Notice(
         incident=incident.identifier,
@@ -149,7 +149,7 @@ def _happened_together(members: Sequence[Member], now: float) -> list[str]:
         same.setdefault((member.name, member.severity, member.state, over), []).append(member)
     lines = []
     for group in same.values():
-        names = _distinct(dict(m.labels).get("device", "") for m in group)
+        names = _distinct(_disk(m) for m in group)
         shown = ", ".join(names[:MOST_DISKS]) + (", ..." if len(names) > MOST_DISKS else "")
         of = f"{len(names)} disks ({shown}): " if len(names) > 1 else f"{shown}: " if shown else ""
         lines.append(of + _happened(group[0], now))
@@ -201,7 +201,7 @@ def _affected(
         return ()
     if not any(dict(m.labels).get("condition", "").startswith(STALLS) for m in members):
         busy = ()  # work that goes on is no harm done
-    named = _distinct(dict(m.labels).get("device", "") for m in members)
+    named = _distinct(name for m in members for name in _block_devices(m, topology))
     lines = [f"{identity(topology, name).object} has requests in flight" for name in busy]
     for name in named or busy:
         device = _whole(topology, name)
@@ -214,6 +214,19 @@ def _affected(
                 level = f" ({there.md.level})" if there is not None and there.md else ""
                 lines.append(f"{shown}{level} is built on {device.name}")
     return _distinct(lines)
+
+
+def _disk(member: Member) -> str:
+    own = dict(member.labels)
+    return own.get("device") or own.get("disk", "")
+
+
+def _block_devices(member: Member, topology: Topology) -> Sequence[str]:
+    """Return the block devices that a member is about: by name, or as the very disk."""
+    own = dict(member.labels)
+    if "disk" in own and member.subject.startswith("disk "):
+        return [n for n in topology.leaves if identity(topology, n).key == member.subject]
+    return (own.get("device", ""),)
 
 
 def _whole(topology: Topology, name: str) -> Device | None:

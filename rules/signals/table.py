@@ -15,6 +15,7 @@ from iowarden.rules.signals import (
     defaults,
     device,
     device_state,
+    disk_cover,
     filesystem_errors,
     fullness,
     growth,
@@ -292,6 +293,15 @@ GROUPS: tuple[Group, ...] = (
         smart.EMPTY,
         smart.remember,
         smart.recall,
+    ),
+    Group(
+        "disk_cover",
+        disk_cover.SOURCES,
+        disk_cover.FAMILIES,
+        disk_cover.step,
+        disk_cover.EMPTY,
+        disk_cover.remember,
+        disk_cover.recall,
     ),
 )
 """In the order they are stepped. The first ones share a history and are stepped together."""

@@ -1,0 +1,372 @@
+"""Every physical disk that anybody says exists, what is read of it, and why not more. Pure.
+
+The kernel, controllers, enclosures, the configuration and memory say which disks there are; what
+the poller made of each says whether it is read. A disk that is not read is never left out.
+Units: seconds of the program's clock.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.drive import Cover, Protocol
+from iowarden.rules import devices
+from iowarden.rules.devices import Identity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from iowarden.collectors.block import Topology
+    from iowarden.collectors.drive import Disk, Disks, Drive, Polled, Target
+    from iowarden.collectors.enclosure import Slot
+
+_VIRTUAL = re.compile(r"(vd|xvd|nbd|rbd|pmem|dasd|mmcblk)[a-z0-9]+.*")
+"""Disks of hypervisors, networks and memory cards by the names that their drivers give them."""
+_NVME = re.compile(r"nvme(\d+)(?:c(\d+))?n\d+")
+_QUIET = frozenset({Cover.NO_SMART, Cover.LUN})
+"""Nothing is to be read there, so nothing is missing."""
+_PASSING = frozenset({Cover.TIMEOUT, Cover.FAILED, Cover.STUCK, Cover.UNPARSED, Cover.NOT_YET})
+"""A try that came to this may be followed by a good one: what was read before still counts."""
+
+WORDS = {
+    Cover.READ: "read",
+    Cover.ASLEEP: "asleep",
+    Cover.NO_PASS_THROUGH: "hidden by a controller or bridge",
+    Cover.NO_SMART: "without SMART",
+    Cover.LUN: "volume of a storage array",
+    Cover.STUCK: "stuck",
+    Cover.TIMEOUT: "timed out",
+    Cover.UNTRUSTED: "not believed",
+    Cover.PERMISSION: "not permitted",
+    Cover.UNPARSED: "not understood",
+    Cover.FAILED: "failed",
+    Cover.NO_SMARTCTL: "not read for want of smartctl",
+    Cover.NO_PROBE: "not read for want of the probe",
+    Cover.NOT_YET: "not read yet",
+    Cover.MISSING: "missing",
+}
+CURES = {
+    Cover.NO_PASS_THROUGH: (
+        "name the way to it in the configuration, smart.drives, as smartctl takes it ('-d areca,N',"
+        " '-d megaraid,N', '-d 3ware,N', '-d cciss,N', '-d sat'); else nobody can read it"
+    ),
+    Cover.STUCK: "see what hangs: iowarden status; it is asked again when the kernel lets go",
+    Cover.TIMEOUT: "try it by hand; a bridge that chokes takes fewer options, smart.drives",
+    Cover.UNTRUSTED: "name the way to the real disk in the configuration, smart.drives",
+    Cover.PERMISSION: "run the probe as root: systemctl status iowarden-probe.socket",
+    Cover.UNPARSED: "please report it: iowarden unparsed list",
+    Cover.FAILED: "try it by hand; then its cable, its bay, its type in smart.drives",
+    Cover.NO_SMARTCTL: "install smartmontools 7.0 or newer",
+    Cover.NO_PROBE: "systemctl status iowarden-probe.socket iowarden-probe.service",
+    Cover.MISSING: "if it was taken out: iowarden disk forget; else its cable, its bay, its power",
+}
+"""What to do about each, for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A disk that was read once. Kept over restarts.
+
+    `device` is the block device that it was, '' behind a controller; `missing_seconds` since when
+    it is looked for in vain.
+    """
+
+    identity: Identity
+    device: str
+    how: str
+    read_seconds: float
+    period_seconds: float
+    seen_seconds: float
+    missing_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Covered:
+    """A disk, who says that it exists, and what is known of it.
+
+    Fields: `disk` is the label of its series; `expected_by` are 'kernel', 'scan', 'controller',
+    'enclosure', 'configuration', 'memory'; `how` is the way it is asked ('areca,2 at /dev/sg3'),
+    `read_seconds` the last good reading; `physical`: it is one that could be read, so that it
+    counts when it is not.
+    """
+
+    disk: str
+    identity: Identity
+    device: str
+    expected_by: tuple[str, ...]
+    cover: Cover
+    reason: str
+    how: str
+    slot: str
+    read_seconds: float | None
+    physical: bool
+    polled: Polled | None = None
+    leaves: tuple[str, ...] = ()
+    """All block devices that are this disk: paths, name spaces."""
+
+    @property
+    def known(self) -> bool:
+        """Whether something is known of it now: it is read, asleep, or missed a turn or two."""
+        if self.cover is Cover.ASLEEP:
+            return self.read_seconds is not None
+        return self.cover is Cover.READ or (self.cover in _PASSING and self.drive is not None)
+
+    @property
+    def drive(self) -> Drive | None:
+        """Return what it said last, while that is held."""
+        return None if self.polled is None else self.polled.drive
+
+
+def look(
+    disks: Disks | None,
+    topology: Topology | None,
+    slots: Sequence[Slot] = (),
+    seen: Mapping[str, Seen] | None = None,
+    untrusted: Mapping[str, str] | None = None,
+    absent: str = "",
+) -> dict[str, Covered]:
+    """Return all disks by their label, sorted by how people look for them.
+
+    `untrusted` are those whose data cannot be true, and why; `absent` is why there is no poller.
+    """
+    index = _Leaves(topology)
+    found: dict[str, Covered] = {}
+    for key, disk in (disks.by_key if disks is not None else {}).items():
+        found[key] = _asked(disk, index, topology, (untrusted or {}).get(key))
+    made = disks is not None and disks.found_seconds is not None
+    for name in index.left():
+        covered = _not_asked(name, index, made=made, absent=absent)
+        key = covered.disk if covered.disk not in found else f"{covered.disk} {name}"
+        found[key] = replace(covered, disk=key)
+    found = _with_slots(found, slots)
+    identities = {covered.identity.key for covered in found.values()}
+    for key, known in (seen or {}).items():
+        if key in found:
+            own = found[key]
+            read = own.read_seconds if own.read_seconds is not None else known.read_seconds
+            by = (*own.expected_by, "memory")
+            found[key] = replace(own, read_seconds=read, expected_by=by)
+        elif known.identity.key not in identities:
+            found[key] = _missed(key, known)
+    return dict(sorted(found.items(), key=lambda item: _order(item[1])))
+
+
+def summary(covered: Iterable[Covered]) -> str:
+    """Return all of it in a line: '24 disks: 23 read, 1 asleep'."""
+    everything = list(covered)
+    physical = [c for c in everything if c.physical]
+    others = Counter(c.cover for c in everything if not c.physical)
+    counts = Counter(c.cover for c in physical)
+    parts = [f"{counts[cover]} {WORDS[cover]}" for cover in Cover if counts[cover]]
+    head = f"{len(physical)} disk{'s'[: len(physical) != 1]}"
+    told = f"{head}: {', '.join(parts)}" if physical else "no physical disk is seen"
+    beside = [f"{others[cover]} {WORDS[cover]}" for cover in Cover if others[cover]]
+    return f"{told}; beside them {', '.join(beside)}" if beside else told
+
+
+def in_order(covered: Iterable[Covered]) -> bool:
+    """Whether every physical disk is read or asleep, and there is one: nothing read is no OK."""
+    physical = [c for c in covered if c.physical]
+    fine = (Cover.READ, Cover.ASLEEP)
+    return bool(physical) and all(c.known and c.cover in fine for c in physical)
+
+
+def how(target: Target) -> str:
+    """Return the way a drive is asked, for people."""
+    return f"{target.kind} at {target.path}" if target.kind else target.path
+
+
+def not_read(drive: Drive) -> tuple[str, ...]:
+    """Return what a drive that is read does not say, and would be worth knowing."""
+    missing = []
+    if drive.passed is None:
+        missing.append("no overall health")
+    if drive.temperature_celsius is None:
+        missing.append("no temperature")
+    if drive.protocol is Protocol.ATA:
+        if not drive.attributes:
+            missing.append("no attributes")
+        elif all(a.raw is None for a in drive.attributes):
+            missing.append("raw values hidden")
+        if drive.errors_logged_total is None:
+            missing.append("no error log")
+    if drive.protocol is Protocol.SCSI:
+        if drive.scsi is None or not drive.scsi.error_counters:
+            missing.append("no error counters")
+        if drive.scsi is None or drive.scsi.grown_defects is None:
+            missing.append("no grown defects")
+    if drive.protocol is Protocol.NVME and drive.nvme is None:
+        missing.append("no health log")
+    if drive.self_test_kinds == ():
+        missing.append("no self-tests")
+    return (*missing, *drive.refused)
+
+
+def _asked(disk: Disk, index: _Leaves, topology: Topology | None, doubt: str | None) -> Covered:
+    polled, target = disk.polled, disk.polled.target
+    leaves = index.take(disk)
+    cover, reason = polled.cover, polled.reason
+    if doubt is not None and cover is Cover.READ:
+        cover, reason = Cover.UNTRUSTED, doubt or "what it says cannot be true"
+    device = disk.device or (leaves[0] if leaves else "")
+    origins = dict.fromkeys((target.origin, *(other.origin for other in disk.others)))
+    expected = [
+        *(["kernel"] if leaves else ()),
+        *(o for o in origins if o != "kernel" or not leaves),
+    ]
+    return Covered(
+        disk=disk.key,
+        identity=devices.identity(topology, leaves[0]) if leaves else _hidden(disk),
+        device=device,
+        expected_by=tuple(expected),
+        cover=cover,
+        reason=reason,
+        how=how(target),
+        slot=target.slot,
+        read_seconds=polled.read_seconds,
+        physical=cover not in _QUIET,
+        polled=polled,
+        leaves=leaves,
+    )
+
+
+def _hidden(disk: Disk) -> Identity:
+    """Return the identity of a disk that is no block device here: a controller hides it."""
+    target, drive = disk.polled.target, disk.polled.drive
+    place = how(target) + (f" ({target.slot})" if target.slot else "")
+    adapter = target.controller
+    if drive is None:
+        return Identity(f"disk {disk.key}", place, adapter)
+    model = " ".join(word for word in (drive.vendor, drive.model) if word)
+    words = (model, f"serial {drive.serial}" if drive.serial else "", place)
+    return Identity(f"disk {model} {disk.key}", ", ".join(w for w in words if w), adapter)
+
+
+def _not_asked(name: str, index: _Leaves, *, made: bool, absent: str) -> Covered:
+    device = index.devices[name]
+    removable = bool(device.removable)
+    if removable or _VIRTUAL.fullmatch(name):
+        cover = Cover.NO_SMART
+        reason = "a removable medium" if removable else "a virtual disk, or one without SMART"
+    elif absent:
+        cover, reason = Cover.FAILED, absent
+    elif made:
+        cover, reason = Cover.FAILED, "nobody could say how it is to be asked"
+    else:
+        cover, reason = Cover.NOT_YET, "the disks have not been looked for yet"
+    return Covered(
+        disk=device.serial or device.wwn or name,
+        identity=index.identities[name],
+        device=name,
+        expected_by=("kernel",),
+        cover=cover,
+        reason=reason,
+        how="",
+        slot="",
+        read_seconds=None,
+        physical=cover not in _QUIET,
+        leaves=index.take_all(name),
+    )
+
+
+def _missed(key: str, known: Seen) -> Covered:
+    return Covered(
+        disk=key,
+        identity=known.identity,
+        device=known.device,
+        expected_by=("memory",),
+        cover=Cover.MISSING,
+        reason="it was read before, and is nowhere to be found",
+        how=known.how,
+        slot="",
+        read_seconds=known.read_seconds,
+        physical=True,
+    )
+
+
+def _with_slots(found: dict[str, Covered], slots: Sequence[Slot]) -> dict[str, Covered]:
+    places = {s.device: f"enclosure {s.enclosure} {s.slot}" for s in slots if s.device}
+    result = {}
+    for key, covered in found.items():
+        place = next((places[name] for name in covered.leaves if name in places), "")
+        result[key] = covered
+        if place:
+            by = (*covered.expected_by, "enclosure")
+            result[key] = replace(covered, expected_by=by, slot=covered.slot or place)
+    return result
+
+
+def _order(covered: Covered) -> tuple[bool, int, str]:
+    """Sort 'sda' before 'sdb' before 'sdaa', and slot 2 before slot 10; hidden disks come last."""
+    if covered.device:
+        return False, len(covered.device), covered.device
+    return True, 0, re.sub(r"\d+", lambda number: number[0].zfill(9), covered.how)
+
+
+class _Leaves:
+    """The block devices at the bottom of the stack, while they are given to disks."""
+
+    def __init__(self, topology: Topology | None) -> None:
+        self._free: dict[str, None] = {}
+        self.devices = {} if topology is None else topology.devices
+        self.identities: dict[str, Identity] = {}
+        self._alike: dict[str, list[str]] = defaultdict(list)
+        self._serials: dict[str, list[str]] = defaultdict(list)
+        self._wwns: dict[str, list[str]] = defaultdict(list)
+        for name in () if topology is None else topology.leaves:
+            device = self.devices[name]
+            if device.removable and not device.size_bytes:
+                continue  # a card reader without a card
+            self._free[name] = None
+            own = self.identities[name] = devices.identity(topology, name)
+            self._alike[own.key].append(name)
+            if device.serial:
+                self._serials[device.serial.strip()].append(name)
+            if device.wwn:
+                self._wwns[_digits(device.wwn)].append(name)
+
+    def take(self, disk: Disk) -> tuple[str, ...]:
+        """Return the block devices that a disk is; nobody else is given them."""
+        drive = disk.polled.drive
+        names = [disk.device] if disk.device in self._free else self._of_controller(disk.device)
+        if not names and drive is not None and not disk.duplicate:
+            names = self._serials.get(drive.serial, []) or self._wwns.get(_digits(drive.wwn), [])
+            names = names if len({self.identities[name].key for name in names}) == 1 else []
+        if names and not disk.duplicate:  # other paths, other name spaces
+            names = [*names, *self._alike[self.identities[names[0]].key]]
+        return self._taken(names)
+
+    def take_all(self, name: str) -> tuple[str, ...]:
+        """Return a device and all others of its identity."""
+        own = self.identities[name]
+        return self._taken([name, *(self._alike[own.key] if own.key != f"device {name}" else ())])
+
+    def left(self) -> Iterable[str]:
+        """Yield the devices that no disk was given, one for each identity."""
+        while self._free:
+            yield next(iter(self._free))
+
+    def _taken(self, names: Iterable[str]) -> tuple[str, ...]:
+        taken = tuple(name for name in dict.fromkeys(names) if name in self._free)
+        for name in taken:
+            del self._free[name]
+        return taken
+
+    def _of_controller(self, device: str) -> list[str]:
+        """Return the name spaces of an NVMe controller.
+
+        Source: drivers/nvme/host/multipath.c: 'nvme1c2n1' is a path by controller 2.
+        """
+        number = re.fullmatch(r"nvme(\d+)(?:n\d+)?", device)
+        if number is None:
+            return []
+        found = ((name, _NVME.fullmatch(name)) for name in self._free)
+        return [name for name, match in found if match and number[1] == (match[2] or match[1])]
+
+
+def _digits(wwn: str) -> str:
+    """Return a world wide name as smartctl's digits."""
+    return wwn.lower().removeprefix("0x").removeprefix("eui.").removeprefix("uuid.")

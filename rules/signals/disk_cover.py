@@ -1,0 +1,307 @@
+"""Disks that are not read, and disks that are nowhere to be found.
+
+"A run in which nothing was read can never look OK": each physical disk is read, or says why not;
+that none is read is a matter of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.drive import Cover
+from iowarden.collectors.vocabulary import Family, Sample
+from iowarden.rules import coverage
+from iowarden.rules.coverage import Covered, Seen
+from iowarden.rules.devices import GONE_SECONDS, Identity
+from iowarden.rules.signals import baseline
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from iowarden.collectors.block import Topology
+    from iowarden.collectors.drive import Disks
+    from iowarden.rules.signals.table import Pairs, View
+
+SOURCES = ("block",)
+"""The disks of 'smart' are looked at, too; that it is silent is no reason to see nothing."""
+HELD_PERIODS = 3
+"""As sources: so many of its periods a disk's last reading counts."""
+MOST_REASON_CHARACTERS = 200
+_PARTS = 5
+"""Of the key under which a disk is kept."""
+
+FAMILIES = (
+    Family("iowarden_disk_cover", "gauge", "1 for what came of asking a disk last."),
+    Family("iowarden_disk_not_read_info", "gauge", "1; why a physical disk is not read, in words."),
+    Family("iowarden_disks", "gauge", "Disks by what came of asking them."),
+    Family("iowarden_disk_read_age_seconds", "gauge", "Seconds since a disk was last read."),
+    Family(
+        "iowarden_disk_lost_seconds",
+        "gauge",
+        "Seconds since the last reading of a disk that is no longer read, once that is given up.",
+    ),
+    Family(
+        "iowarden_disk_never_read_seconds",
+        "gauge",
+        "Seconds since a physical disk is known of which nothing was ever read.",
+    ),
+    Family(
+        "iowarden_disk_missing",
+        "gauge",
+        "1 for a disk that is expected and nowhere to be found, by who expects it.",
+    ),
+    Family(
+        "iowarden_disks_none_read_seconds",
+        "gauge",
+        "Seconds in which there were physical disks and not one of them could be read.",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What is known of all disks over time. Units: seconds of the program's clock."""
+
+    covered: Mapping[str, Covered] = field(default_factory=dict)
+    seen: Mapping[str, Seen] = field(default_factory=dict)
+    """Disks that were read once; kept over restarts."""
+    here: frozenset[str] = frozenset()
+    """Those that were block devices since the start: that one goes is told by the kernel's side."""
+    known: Mapping[str, float] = field(default_factory=dict)
+    """Since when a disk is known of which nothing was read."""
+    none_seconds: float | None = None
+    """Since when there are disks and none is read."""
+    began_seconds: float | None = None
+    inputs: tuple[object, ...] = ()
+    """What `covered` follows from."""
+
+    def identity(self, disk: str) -> Identity | None:
+        """Return what a disk is called, also of one that is missing."""
+        if disk in self.covered:
+            return self.covered[disk].identity
+        return self.seen[disk].identity if disk in self.seen else None
+
+    def present(self, subject: str) -> bool:
+        """Whether a disk of this identity is there."""
+        return any(
+            c.identity.key == subject and c.cover is not Cover.MISSING
+            for c in self.covered.values()
+        )
+
+
+EMPTY = State()
+
+
+def step(state: State, view: View) -> tuple[State, list[Sample] | None]:
+    """Return what is known of the disks after another look; None where nobody asks disks at all."""
+    values = view.inputs.values
+    topology: Topology | None = values.get("block")
+    disks: Disks | None = values.get("smart")
+    if topology is None or (disks is None and "smart" not in view.inputs.failed):
+        return state, None
+    now = view.inputs.now_seconds
+    began = now if state.began_seconds is None else state.began_seconds
+    slots = values.get("enclosure") or ()
+    untrusted = _untrusted(view)
+    inputs = (topology, disks, slots, untrusted, tuple(state.seen))
+    covered = state.covered
+    if not _same(inputs, state.inputs):
+        covered = coverage.look(disks, topology, slots, state.seen, untrusted)
+    here = state.here | {key for key, c in covered.items() if c.leaves}
+    made = disks is not None and disks.found_seconds is not None
+    trouble = bool(disks is not None and disks.problems)
+    seen = {
+        key: known
+        for key, known in _seen(state.seen, covered, now, made=made, trouble=trouble).items()
+        if not (_is_missing(covered, key) and key in here)
+    }
+    if seen.keys() != state.seen.keys():
+        covered = coverage.look(disks, topology, slots, seen, untrusted)
+        inputs = (topology, disks, slots, untrusted, tuple(seen))
+    physical = [c for c in covered.values() if c.physical]
+    none = not any(c.known for c in physical) and not all(_awaited(c) for c in physical)
+    after = State(
+        covered=covered,
+        seen=seen,
+        here=here,
+        known={c.disk: state.known.get(c.disk, now) for c in physical if _never(c, seen)},
+        none_seconds=(state.none_seconds or now) if none else None,
+        began_seconds=began,
+        inputs=inputs,
+    )
+    return after, _samples(after, now)
+
+
+def forget(state: State, disk: str) -> State:
+    """Return the state without a disk that was taken out."""
+    kept = {key: known for key, known in state.seen.items() if key != disk}
+    covered = {
+        key: c for key, c in state.covered.items() if key != disk or c.cover is not Cover.MISSING
+    }
+    return replace(state, seen=kept, covered=covered, inputs=())
+
+
+def remember(state: State) -> Mapping[str, Pairs]:
+    """Return the disks that were read once; what they are called is in the key."""
+    kept: dict[str, Pairs] = {}
+    for key, known in state.seen.items():
+        own = known.identity
+        words = (key, own.key, own.object, own.adapter, f"{known.device} {known.how}")
+        pairs = [(known.read_seconds, known.period_seconds), (known.seen_seconds, 0.0)]
+        pairs += [(known.missing_seconds, 0.0)] if known.missing_seconds is not None else []
+        kept["\t".join(word.replace("\t", " ") for word in words)] = tuple(pairs)
+    return kept
+
+
+def recall(state: State, kept: Mapping[str, Pairs]) -> State:
+    """Return the state with the disks of before a restart."""
+    seen: dict[str, Seen] = {}
+    for text, pairs in kept.items():
+        words = text.split("\t")
+        if len(words) != _PARTS or len(pairs) not in (2, 3):
+            continue
+        key, subject, shown, adapter, place = words
+        device, _, how = place.partition(" ")
+        (read, period), (last, _) = pairs[:2]
+        missing = pairs[2][0] if len(pairs) > 2 else None
+        own = Identity(subject, shown, adapter)
+        seen[key] = Seen(own, device, how, read, period, last, missing)
+    return replace(state, seen={**seen, **state.seen})
+
+
+def _untrusted(view: View) -> dict[str, str]:
+    """Return the disks whose data cannot be true, with the first reason. Source: rules/trust.py."""
+    reasons: dict[str, str] = {}
+    told = view.told.get("smart", ())
+    for metric, labels, value in told:
+        own = dict(labels)
+        if metric == "iowarden_smart_trusted" and value == 0.0:
+            reasons.setdefault(own["disk"], "")
+        elif metric == "iowarden_smart_doubt" and not reasons.get(own["disk"]):
+            reasons[own["disk"]] = own["reason"]
+    return reasons
+
+
+def _same(ours: tuple[object, ...], before: tuple[object, ...]) -> bool:
+    """Whether nothing changed: what is large is the same object then."""
+    if len(ours) != len(before):
+        return False
+    return all(
+        a is b or (isinstance(a, tuple | frozenset) and a == b)
+        for a, b in zip(ours, before, strict=True)
+    )
+
+
+def _is_missing(covered: Mapping[str, Covered], key: str) -> bool:
+    """Whether a disk is known from memory only."""
+    return key in covered and covered[key].expected_by == ("memory",)
+
+
+def _seen(
+    before: Mapping[str, Seen],
+    covered: Mapping[str, Covered],
+    now: float,
+    *,
+    made: bool,
+    trouble: bool,
+) -> dict[str, Seen]:
+    """Return the disks that were read once, with what this look says of them.
+
+    A disk that cannot be looked for is not missing: the disks were not listed yet, or with trouble.
+    """
+    seen: dict[str, Seen] = {}
+    for key, known in before.items():
+        if key not in covered:  # it has another key by now, or another's name
+            continue
+        if not _is_missing(covered, key):
+            at = baseline.stamp(known.seen_seconds, now)
+            seen[key] = replace(known, seen_seconds=at, missing_seconds=None)
+        elif not made or (trouble and not known.device):
+            seen[key] = known
+        else:
+            since = now if known.missing_seconds is None else known.missing_seconds
+            if now - since < GONE_SECONDS:
+                seen[key] = replace(known, missing_seconds=since)
+    for key, c in covered.items():
+        polled = c.polled
+        if polled is None or c.drive is None or not c.drive.serial or polled.read_seconds is None:
+            continue
+        if c.cover is not Cover.UNTRUSTED and c.physical:
+            at = seen[key].seen_seconds if key in seen else now
+            device = c.leaves[0] if c.leaves else ""
+            read, period = polled.read_seconds, polled.period_seconds
+            seen[key] = Seen(c.identity, device, c.how, read, period, at)
+    return seen
+
+
+def _awaited(covered: Covered) -> bool:
+    """Whether a disk was found and not asked yet; of a recording without answers none ever is."""
+    return covered.cover is Cover.NOT_YET and covered.polled is not None
+
+
+def _never(covered: Covered, seen: Mapping[str, Seen]) -> bool:
+    """Whether nothing was ever read of a disk that is there; asleep it must not be woken for it."""
+    told = (Cover.ASLEEP, Cover.UNTRUSTED, Cover.READ, Cover.MISSING)
+    if covered.cover in told or covered.drive is not None or _awaited(covered):
+        return False
+    return covered.disk not in seen
+
+
+def _lost_seconds(state: State, covered: Covered, known: Seen, now: float) -> float:
+    """Return for how long a disk has not been read, 0 while its last reading counts.
+
+    While not one disk is read, that is told: the disks that are lost with it are not told each.
+    """
+    fine = (Cover.READ, Cover.ASLEEP, Cover.UNTRUSTED)
+    if covered.cover in fine or known.missing_seconds is not None:
+        return 0.0
+    since = max(known.read_seconds, state.began_seconds or 0.0)
+    given_up = since + HELD_PERIODS * known.period_seconds
+    if now < given_up or (state.none_seconds is not None and given_up >= state.none_seconds):
+        return 0.0
+    return max(now - known.read_seconds, 1.0)
+
+
+def _samples(state: State, now: float) -> list[Sample]:
+    samples: list[Sample] = []
+    counts = dict.fromkeys(Cover, 0)
+    for key, c in state.covered.items():
+        disk = ("disk", key)
+        counts[c.cover] += 1
+        samples.append(("iowarden_disk_cover", (("cover", c.cover.value), disk), 1.0))
+        if not c.physical:
+            continue
+        if c.cover not in (Cover.READ, Cover.ASLEEP):
+            reason = ("reason", (c.reason or coverage.WORDS[c.cover])[:MOST_REASON_CHARACTERS])
+            labels = (("cover", c.cover.value), disk, reason)
+            samples.append(("iowarden_disk_not_read_info", labels, 1.0))
+        if c.read_seconds is not None:
+            age = max(now - c.read_seconds, 0.0)
+            samples.append(("iowarden_disk_read_age_seconds", (disk,), age))
+        if key in state.seen:
+            lost = _lost_seconds(state, c, state.seen[key], now)
+            samples.append(("iowarden_disk_lost_seconds", (disk,), lost))
+        if c.cover is Cover.MISSING and "configuration" in c.expected_by:
+            samples.append(_missing(c, "configuration"))
+    for key, known in state.seen.items():
+        if known.missing_seconds is not None and key in state.covered:
+            samples.append(_missing(state.covered[key], "memory"))
+    if state.none_seconds is None:
+        samples += [
+            ("iowarden_disk_never_read_seconds", (("disk", key),), now - since)
+            for key, since in state.known.items()
+        ]
+    samples += [("iowarden_disks", (("cover", c.value),), float(n)) for c, n in counts.items()]
+    none = 0.0 if state.none_seconds is None else now - state.none_seconds
+    samples.append(("iowarden_disks_none_read_seconds", (), none))
+    return samples
+
+
+def _missing(covered: Covered, expected_by: str) -> Sample:
+    labels = (
+        ("disk", covered.disk),
+        ("expected_by", expected_by),
+        ("object", covered.identity.object),
+    )
+    return ("iowarden_disk_missing", labels, 1.0)

@@ -1,0 +1,461 @@
+"""Which disks are read, which are not and why, and which are not there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from support.asked import MODEL, Machine, device, direct, disks, drive, hidden
+from support.machine import disk as block_device
+from support.machine import topology
+from support.simulation import START
+
+from iowarden.collectors.drive import (
+    Attribute,
+    Cover,
+    Disk,
+    Disks,
+    ErrorCounter,
+    Protocol,
+    Scsi,
+    Target,
+)
+from iowarden.collectors.enclosure import Slot
+from iowarden.rules import coverage
+
+HOUR = 3600.0
+DAY = 24 * HOUR
+
+
+def failed(disk: Disk, cover: Cover, reason: str, *, held: bool = False) -> Disk:
+    """The same disk after a try that came to nothing; `held`: what it said before still counts."""
+    polled = disk.polled
+    own = polled.drive if held else None
+    return replace(disk, polled=replace(polled, cover=cover, reason=reason, drive=own))
+
+
+def at(machine: Machine, *found: Disk) -> Disks:
+    """These disks, those that are read read just now."""
+    return disks(
+        *(
+            replace(d, polled=replace(d.polled, read_seconds=machine.now))
+            if d.polled.cover is Cover.READ
+            else d
+            for d in found
+        )
+    )
+
+
+def test_a_machine_whose_disks_are_read_is_silent() -> None:
+    """Two disks of the kernel, two behind a controller: a day without an alert."""
+    machine = Machine(device("sda", "S1"), device("sdb", "S2"))
+    found = (direct("sda", "S1"), direct("sdb", "S2"), hidden(1, "H1"), hidden(2, "H2"))
+    for _ in range(48):
+        machine.disks = at(machine, *found)
+        machine.look(HOUR / 2, 300.0)
+    assert machine.firing() == set()
+    assert machine.samples("iowarden_disks")["read"] == 4.0
+    assert max(machine.samples("iowarden_disk_read_age_seconds").values()) <= HOUR / 2
+
+
+def test_who_says_that_a_disk_exists_is_known() -> None:
+    """Kernel, controller, configuration and enclosure; an NVMe drive of two name spaces is one."""
+    written = replace(hidden(3, "H3"), polled=hidden(3, "H3").polled)
+    written = replace(
+        written,
+        polled=replace(
+            written.polled, target=replace(written.polled.target, origin="configuration")
+        ),
+    )
+    devices = (
+        device("sda", "S1"),
+        block_device("nvme0n1", serial="N1", model="FAST"),
+        block_device("nvme0n2", serial="N1", model="FAST"),
+        block_device("nvme1c2n1", serial="N2", model="FAST"),
+    )
+    slot = Slot("0:0:8:0", "Slot 02", "OK", None, None, None, "sda")
+    fast = drive("N1", protocol=Protocol.NVME)
+    found = coverage.look(
+        disks(
+            direct("sda", "S1"),
+            hidden(2, "H2"),
+            written,
+            direct("nvme0", "N1", drive=fast),
+            direct("nvme2", "N2", drive=replace(fast, serial="N2")),
+        ),
+        topology(*devices),
+        (slot,),
+    )
+    assert {key: c.expected_by for key, c in found.items()} == {
+        "S1": ("kernel", "enclosure"),
+        "N1": ("kernel",),
+        "N2": ("kernel",),
+        "H2": ("controller",),
+        "H3": ("configuration",),
+    }
+    assert list(found) == ["S1", "N1", "N2", "H2", "H3"]
+    assert found["N1"].leaves == ("nvme0n1", "nvme0n2")
+    assert found["N2"].leaves == ("nvme1c2n1",)
+    assert found["S1"].slot == "enclosure 0:0:8:0 Slot 02"
+    assert coverage.summary(found.values()) == "5 disks: 5 read"
+    assert coverage.in_order(found.values())
+
+
+def test_a_disk_of_the_kernel_that_nobody_asks_is_not_left_out() -> None:
+    """What the poller does not list is still there; virtual and removable ones are expected so."""
+    stick = replace(block_device("sdc", serial="STICK"), removable=True)
+    reader = replace(block_device("sdd"), removable=True, size_bytes=0)
+    machine = topology(device("sdb", "S2"), block_device("vda"), stick, reader)
+    before = coverage.look(Disks({}), machine)
+    assert {c.device: c.cover for c in before.values()} == {
+        "sdb": Cover.NOT_YET,
+        "vda": Cover.NO_SMART,
+        "sdc": Cover.NO_SMART,
+    }
+    after = coverage.look(disks(), machine)
+    assert after["S2"].cover is Cover.FAILED
+    assert coverage.summary(after.values()) == "1 disk: 1 failed; beside them 2 without SMART"
+    assert not coverage.in_order(after.values())
+
+
+def test_nothing_to_read_is_no_good_reading() -> None:
+    """A virtual machine has no disk to read: that is no OK."""
+    found = coverage.look(disks(), topology(block_device("vda")))
+    assert not coverage.in_order(found.values())
+    assert coverage.summary(found.values()) == (
+        "no physical disk is seen; beside them 1 without SMART"
+    )
+
+
+def test_two_paths_are_one_disk_and_two_disks_of_one_serial_number_are_two() -> None:
+    """A multipath disk has two names; a maker that numbers all its disks alike has two disks."""
+    both = topology(device("sda", "S1"), device("sdb", "S1"))
+    (one,) = coverage.look(disks(direct("sda", "S1")), both).values()
+    assert one.leaves == ("sda", "sdb")
+    first = replace(direct("sda", "S1"), key="S1 a", duplicate="another disk has this number")
+    second = replace(direct("sdb", "S1"), key="S1 b", duplicate="another disk has this number")
+    found = coverage.look(disks(first, second), both)
+    assert {key: c.leaves for key, c in found.items()} == {"S1 a": ("sda",), "S1 b": ("sdb",)}
+
+
+def test_a_disk_that_a_controller_shows_and_hides_is_found_by_its_number() -> None:
+    """A disk asked by its controller is the very sda that the kernel has: one incident for both."""
+    by_number = hidden(1, "S1")
+    by_name = hidden(2, "", drive=drive("other", wwn="5000c500a1b2c3d4"))
+    known = topology(
+        device("sda", "S1"), replace(device("sdb", ""), wwn="0x5000c500a1b2c3d4", serial=None)
+    )
+    found = coverage.look(disks(by_number, by_name), known)
+    assert [c.device for c in found.values()] == ["sda", "sdb"]
+    assert found["S1"].identity.object == f"sda ({MODEL}, serial S1)"
+
+
+def test_a_machine_on_which_nothing_can_be_read_says_so_once() -> None:
+    """Smartctl was taken away: one warning about all disks, after a quarter of an hour."""
+    machine = Machine(device("sda", "S1"), device("sdb", "S2"))
+    found = (direct("sda", "S1"), direct("sdb", "S2"))
+    machine.disks = at(machine, *found)
+    machine.look(HOUR)
+    reason = "smartctl is not installed"
+    gone = [failed(d, Cover.NO_SMARTCTL, reason) for d in machine.disks.by_key.values()]
+    machine.disks = disks(*gone)
+    machine.look(14 * 60.0)
+    assert machine.firing() == set()
+    machine.look(DAY, 300.0)
+    assert machine.firing() == {("NoDiskRead", "")}
+    (mail,) = machine.mails
+    assert mail.summary.endswith(f": {reason}")
+    assert mail.object == "iowarden itself"
+    machine.disks = at(machine, *found)
+    machine.look(HOUR)
+    assert machine.firing() == set()
+    assert [m.reason.value for m in machine.mails] == ["opened", "all clear"]
+
+
+def test_a_poller_that_cannot_be_read_reads_nothing() -> None:
+    """The source 'smart' itself fails: its collector is told, and that no disk is read."""
+    machine = Machine(device("sda", "S1"))
+    machine.disks = None
+    machine.look(HOUR)
+    assert {"NoDiskRead", "CollectorSilent"} <= {name for name, _ in machine.firing()}
+
+
+def test_one_try_that_fails_is_not_told() -> None:
+    """A disk times out once, on a machine with one disk: what it said before still counts."""
+    machine = Machine(device("sda", "S1"))
+    machine.disks = at(machine, direct("sda", "S1"))
+    machine.look(HOUR / 2)
+    (own,) = machine.disks.by_key.values()
+    machine.disks = disks(failed(own, Cover.TIMEOUT, "no answer in 60 s", held=True))
+    machine.look(HOUR / 2)
+    machine.disks = at(machine, direct("sda", "S1"))
+    machine.look(HOUR / 2)
+    assert machine.engine.alerts() == []
+
+
+def test_a_disk_that_is_no_longer_read_is_told_and_so_is_that_it_is_again() -> None:
+    """Three polls without an answer: a warning of the very disk; read again: all clear."""
+    machine = Machine(device("sda", "S1"), device("sdb", "S2"))
+    first, second = direct("sda", "S1"), direct("sdb", "S2")
+    machine.disks = at(machine, first, second)
+    machine.look(HOUR)
+    lost = failed(machine.disks.by_key["S2"], Cover.STUCK, "smartctl hangs in the kernel")
+    machine.disks = at(machine, first, lost)
+    machine.look(25 * 60.0)
+    assert machine.firing() == set()
+    machine.look(10 * 60.0)
+    assert machine.firing() == {("DiskNotCovered", "S2")}
+    (mail,) = machine.mails
+    assert mail.object == f"sdb ({MODEL}, serial S2)"
+    assert "smartctl hangs in the kernel" in mail.summary
+    machine.disks = at(machine, first, second)
+    machine.look(HOUR)
+    assert machine.firing() == set()
+    assert [m.reason.value for m in machine.mails] == ["opened", "all clear"]
+
+
+def test_a_sleeping_disk_is_not_lost() -> None:
+    """It sleeps for a week: what it last said holds, and nobody is told."""
+    machine = Machine(device("sda", "S1"), device("sdb", "S2"))
+    machine.disks = at(machine, direct("sda", "S1"), direct("sdb", "S2"))
+    machine.look(HOUR)
+    asleep = [
+        failed(d, Cover.ASLEEP, "it sleeps", held=True) for d in machine.disks.by_key.values()
+    ]
+    machine.disks = disks(*asleep)
+    machine.look(7 * DAY, 1800.0)
+    assert machine.firing() == set()
+    machine.restart()
+    machine.disks = disks(*(failed(d, Cover.ASLEEP, "it sleeps") for d in asleep))
+    machine.look(HOUR)
+    assert machine.firing() == set()
+
+
+def test_a_disk_that_was_never_read_is_a_notice() -> None:
+    """A USB bridge that passes nothing through: in the digest, no mail."""
+    machine = Machine(device("sda", "S1"), device("sdb", "S2"))
+    bridge = failed(direct("sdb", "S2"), Cover.NO_PASS_THROUGH, "an unknown USB bridge")
+    bridge = replace(bridge, polled=replace(bridge.polled, read_seconds=None))
+    for _ in range(4):
+        machine.disks = at(machine, direct("sda", "S1"), bridge)
+        machine.look(HOUR / 2)
+    assert machine.firing() == {("DiskNeverCovered", "S2")}
+    (alert,) = machine.alerts("DiskNeverCovered")
+    assert alert.annotation("summary").endswith("an unknown USB bridge")
+    assert alert.object == f"sdb ({MODEL}, serial S2)"
+    assert machine.mails == []
+
+
+@pytest.mark.parametrize("cover", [Cover.NO_SMART, Cover.LUN])
+def test_what_has_no_smart_is_not_missed(cover: Cover) -> None:
+    """Volumes of a storage array and virtual disks are none of the disks that count."""
+    machine = Machine(device("sda", "S1"), device("sdb", "S2"))
+    volume = failed(direct("sdb", "S2"), cover, "a volume")
+    volume = replace(volume, polled=replace(volume.polled, read_seconds=None))
+    for _ in range(6):
+        machine.disks = at(machine, direct("sda", "S1"), volume)
+        machine.look(HOUR)
+    assert machine.firing() == set()
+    machine.disks = disks(volume)
+    machine.topology = topology(device("sdb", "S2"))
+    machine.look(DAY, 600.0)
+    assert "NoDiskRead" not in {name for name, _ in machine.firing()}
+
+
+def test_a_disk_that_is_not_there_after_a_restart_is_missed_until_it_is_back() -> None:
+    """The machine was off and a disk did not come back: a warning; put back, all clear."""
+    machine = Machine(device("sda", "S1"), device("sdb", "S2"))
+    machine.disks = at(machine, direct("sda", "S1"), direct("sdb", "S2"))
+    machine.look(HOUR)
+    machine.topology = topology(device("sda", "S1"))
+    machine.restart()
+    machine.disks = at(machine, direct("sda", "S1"))
+    machine.look(4 * 60.0)
+    assert machine.firing() == set()
+    machine.look(HOUR)
+    assert machine.firing() == {("DiskMissing", "S2")}
+    (mail,) = machine.mails
+    assert (mail.severity.name, mail.object) == ("WARNING", f"sdb ({MODEL}, serial S2)")
+    assert mail.summary == f"sdb ({MODEL}, serial S2) is nowhere to be found"
+    assert any("iowarden disk forget 'S2'" in text for text in mail.advice)
+    machine.topology = topology(device("sda", "S1"), device("sdc", "S2"))
+    machine.disks = at(machine, direct("sda", "S1"), direct("sdc", "S2"))
+    machine.look(HOUR)
+    assert machine.firing() == set()
+    assert [m.reason.value for m in machine.mails] == ["opened", "all clear"]
+
+
+def test_a_missing_disk_is_forgotten_after_a_week() -> None:
+    """Nobody said that it was taken out; it is missed for seven days, over restarts."""
+    machine = Machine(device("sda", "S1"), device("sdb", "S2"))
+    machine.disks = at(machine, direct("sda", "S1"), direct("sdb", "S2"))
+    machine.look(HOUR)
+    machine.topology = topology(device("sda", "S1"))
+    for _ in range(2):
+        machine.restart()
+        for _ in range(6):
+            machine.disks = at(machine, direct("sda", "S1"))
+            machine.look(DAY / 2, 1800.0)
+        assert machine.firing() == {("DiskMissing", "S2")}
+    for _ in range(4):
+        machine.disks = at(machine, direct("sda", "S1"))
+        machine.look(DAY / 2, 300.0)
+    assert machine.firing() == set()
+    assert [m.reason.value for m in machine.mails] == ["opened"]
+
+
+def test_a_disk_that_vanishes_while_we_watch_is_told_by_the_kernels_side_alone() -> None:
+    """What it carried is told as DeviceGone; an unplugged backup disk carried nothing: silence."""
+    machine = Machine(device("sda", "S1"), device("sdb", "S2"))
+    machine.disks = at(machine, direct("sda", "S1"), direct("sdb", "S2"))
+    machine.look(HOUR)
+    machine.topology = topology(device("sda", "S1"))
+    machine.look(60.0)  # the poller still has it
+    machine.disks = at(machine, direct("sda", "S1"))
+    machine.look(HOUR)
+    machine.restart()
+    machine.disks = at(machine, direct("sda", "S1"))
+    machine.look(HOUR)
+    assert machine.firing() == set()
+
+
+def test_a_disk_behind_a_controller_that_its_controller_lost_is_missed() -> None:
+    """No block device vanished with it, so nobody else tells; unless the look for disks failed."""
+    machine = Machine()
+    machine.disks = at(machine, hidden(1, "H1"), hidden(2, "H2"))
+    machine.look(HOUR)
+    machine.disks = replace(at(machine, hidden(1, "H1")), problems=("smartctl --scan failed",))
+    machine.look(HOUR)
+    assert machine.firing() == set()
+    machine.disks = at(machine, hidden(1, "H1"))
+    machine.look(10 * 60.0)
+    assert machine.firing() == {("DiskMissing", "H2")}
+    assert machine.mails[0].object == f"{MODEL}, serial H2, areca,2 at /dev/sg3 (slot 2)"
+
+
+def test_disks_that_one_controller_hides_are_lost_together() -> None:
+    """An adapter passes nothing through any more: its incident, not one for each of its disks."""
+    machine = Machine(device("sda", "S1"))
+    members = [hidden(number, f"H{number}") for number in range(1, 5)]
+    machine.disks = at(machine, direct("sda", "S1"), *members)
+    machine.look(HOUR)
+    read = machine.disks.by_key
+    refused = [failed(read[each.key], Cover.NO_PASS_THROUGH, "refused") for each in members]
+    for _ in range(5):
+        machine.disks = at(machine, direct("sda", "S1"), *refused)
+        machine.look(HOUR)
+    assert machine.firing() == {("DiskNotCovered", f"H{number}") for number in range(1, 5)}
+    (mail,) = machine.mails
+    assert mail.object == "host2 (SCSI host adapter)"
+    assert mail.summary.startswith("4 disks: ")
+
+
+def test_a_mail_about_a_disk_names_what_stands_on_it() -> None:
+    """What a disk carries is found by the disk itself, because its label is no name of a device."""
+    sdb = device("sdb", "S2", holders=("md0",))
+    md0 = block_device("md0", leaf=False, slaves=("sdb",))
+    machine = Machine(device("sda", "S1"), sdb, md0)
+    machine.disks = at(machine, direct("sda", "S1"), direct("sdb", "S2"))
+    machine.look(HOUR)
+    lost = failed(machine.disks.by_key["S2"], Cover.FAILED, "no answer")
+    machine.disks = at(machine, direct("sda", "S1"), lost)
+    machine.look(HOUR)
+    (mail,) = machine.mails
+    assert mail.affected == ("md0 is built on sdb",)
+
+
+def test_a_disk_that_gets_another_name_keeps_its_alert() -> None:
+    """Sdb is sdc after a cable was moved: the same alert goes on, about the same disk."""
+    machine = Machine(device("sda", "S1"), device("sdb", "S2"))
+    machine.disks = at(machine, direct("sda", "S1"), direct("sdb", "S2"))
+    machine.look(HOUR)
+    lost = failed(machine.disks.by_key["S2"], Cover.STUCK, "it hangs")
+    machine.disks = at(machine, direct("sda", "S1"), lost)
+    machine.look(HOUR)
+    machine.topology = topology(device("sda", "S1"), device("sdc", "S2"))
+    moved = replace(lost, device="sdc")
+    machine.disks = at(machine, direct("sda", "S1"), moved)
+    machine.look(HOUR)
+    assert [a.state.value for a in machine.alerts("DiskNotCovered")] == ["firing"]
+    assert [m.reason.value for m in machine.mails] == ["opened"]
+
+
+def test_a_disk_that_was_taken_out_is_missed_no_more_once_that_is_said() -> None:
+    """'iowarden disk forget' ends the alert, over a restart too; no all clear is claimed."""
+    machine = Machine(device("sda", "S1"), device("sdb", "S2"))
+    machine.disks = at(machine, direct("sda", "S1"), direct("sdb", "S2"))
+    machine.look(HOUR)
+    machine.topology = topology(device("sda", "S1"))
+    machine.restart()
+    machine.disks = at(machine, direct("sda", "S1"))
+    machine.look(HOUR)
+    assert machine.firing() == {("DiskMissing", "S2")}
+    machine.engine.forget_disk("S2")
+    machine.look(HOUR)
+    machine.restart()
+    machine.disks = at(machine, direct("sda", "S1"))
+    machine.look(HOUR)
+    assert machine.firing() == set()
+    assert [m.reason.value for m in machine.mails] == ["opened"]
+
+
+def test_a_configured_disk_that_is_missing_is_critical() -> None:
+    """The administrator wrote it down: five minutes after the start it is told."""
+    machine = Machine(device("sda", "S1"))
+    target = Target("", "", "", "", "", "", "configuration")
+    wanted = replace(
+        hidden(9, "H9"),
+        polled=replace(
+            hidden(9, "H9").polled,
+            target=target,
+            cover=Cover.MISSING,
+            drive=None,
+            read_seconds=None,
+        ),
+    )
+    machine.disks = at(machine, direct("sda", "S1"), wanted)
+    machine.look(6 * 60.0)
+    assert machine.firing() == {("DiskMissing", "H9")}
+    assert [m.severity.name for m in machine.mails] == ["CRITICAL"]
+
+
+def test_what_a_drive_does_not_say_is_named() -> None:
+    """Covered is not all: raw values hidden by a controller, self-tests refused, no counters."""
+    plain = Attribute(197, "Current_Pending_Sector", 193, 193, 0, None, "", prefail=False)
+    assert coverage.not_read(drive("S1", attributes=(plain,), self_test_kinds=())) == (
+        "raw values hidden",
+        "no error log",
+        "no self-tests",
+    )
+    sas = drive("S2", protocol=Protocol.SCSI, scsi=Scsi(), refused=("self-test: not supported",))
+    assert coverage.not_read(sas) == (
+        "no error counters",
+        "no grown defects",
+        "self-test: not supported",
+    )
+    counted = Scsi({"read": ErrorCounter(0, 0, 1.0)}, grown_defects=0)
+    assert coverage.not_read(replace(sas, scsi=counted, refused=())) == ()
+    bare = drive("S3", protocol=Protocol.NVME, passed=None, temperature_celsius=None)
+    assert coverage.not_read(bare) == ("no overall health", "no temperature", "no health log")
+
+
+def test_every_cover_has_words() -> None:
+    """Whatever came of asking a disk can be told to people."""
+    assert set(coverage.WORDS) == set(Cover)
+    told = {Cover.READ, Cover.ASLEEP, Cover.NOT_YET, Cover.NO_SMART, Cover.LUN}
+    assert set(coverage.CURES) == set(Cover) - told
+
+
+def test_when_was_it_last_read_outlives_a_restart() -> None:
+    """A disk that cannot be read since a restart was read before it: lost, not never read."""
+    machine = Machine(device("sda", "S1"), device("sdb", "S2"))
+    machine.disks = at(machine, direct("sda", "S1"), direct("sdb", "S2"))
+    machine.look(HOUR)
+    machine.restart()
+    lost = failed(direct("sdb", "S2"), Cover.PERMISSION, "not permitted")
+    lost = replace(lost, polled=replace(lost.polled, read_seconds=None))
+    for _ in range(4):
+        machine.disks = at(machine, direct("sda", "S1"), lost)
+        machine.look(HOUR / 2)
+    assert machine.firing() == {("DiskNotCovered", "S2")}
+    assert machine.samples("iowarden_disk_read_age_seconds")["S2"] == machine.now - START

@@ -1,0 +1,136 @@
+"""A machine of hand-made disks, and all that the program concludes of them: rules, mails."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from support.host import shipped_rules
+from support.machine import disk as block_device
+from support.machine import topology
+from support.simulation import START, UPTIME
+
+from iowarden.collectors import table
+from iowarden.collectors.drive import Cover, Disk, Disks, Drive, Polled, Protocol, Target
+from iowarden.collectors.mounts import Mounts
+from iowarden.collectors.vocabulary import Outcome, Reading
+from iowarden.rules import incidents, report
+from iowarden.rules.engine import Engine
+
+if TYPE_CHECKING:
+    from iowarden.collectors.block import Device, Topology
+    from iowarden.rules.alerts import Alert
+    from iowarden.rules.notice import Notice
+
+MODEL = "ACME DISK-9"
+SOURCES = ("block", "mounts", "smart")
+
+
+def drive(serial: str, **fields: Any) -> Drive:  # noqa: ANN401 - as Drive takes them
+    """Return what a healthy ATA drive says."""
+    usual = Drive(Protocol.ATA, model=MODEL, serial=serial, passed=True, temperature_celsius=31.0)
+    return replace(usual, **fields)
+
+
+def direct(name: str, serial: str = "", **fields: Any) -> Disk:  # noqa: ANN401 - as Polled takes them
+    """Return a disk that the kernel has as `name`, read at START unless `fields` say otherwise."""
+    found = {"cover": Cover.READ, "drive": drive(serial), "read_seconds": START, **fields}
+    target = Target(f"/dev/{name}", "sat", name, "host0")
+    return Disk(serial or f"/dev/{name}", Polled(target, **found), name)
+
+
+def hidden(number: int, serial: str, **fields: Any) -> Disk:  # noqa: ANN401 - as Polled takes them
+    """Return a disk behind a RAID controller, by its number there."""
+    slot, kind = f"slot {number}", f"areca,{number}"
+    target = Target("/dev/sg3", kind, "", "host2", "arcmsr", slot, "controller")
+    found = {"cover": Cover.READ, "drive": drive(serial), "read_seconds": START, **fields}
+    return Disk(serial or str(target), Polled(target, period_seconds=3600.0, **found))
+
+
+def disks(*found: Disk, problems: tuple[str, ...] = ()) -> Disks:
+    """Return all disks that were found."""
+    return Disks({each.key: each for each in found}, problems, START)
+
+
+def device(name: str, serial: str, **fields: Any) -> Device:  # noqa: ANN401 - as disk() takes them
+    """Return a block device of that serial number."""
+    return block_device(name, serial=serial, model=MODEL, **fields)
+
+
+class Machine:
+    """Engine and incidents, given what the sources 'block', 'mounts' and 'smart' say."""
+
+    def __init__(self, *devices: Device) -> None:
+        """Start with these block devices and no disk asked yet."""
+        self.topology: Topology = topology(*devices)
+        self.disks: Disks | None = Disks({})
+        self.now = START
+        self.mails: list[Notice] = []
+        self.start()
+
+    def start(self) -> None:
+        """Start the program anew, knowing nothing."""
+        sources = [s for s in table.SOURCES if s.name in SOURCES]
+        self.engine = Engine(shipped_rules(), sources, self.now)
+        self.incidents = incidents.Incidents()
+
+    def restart(self) -> None:
+        """Start the program anew, with what it keeps."""
+        before = self.engine
+        memory, known, alerts = before.remember(), before.known_devices(), before.alerts()
+        kept = self.incidents
+        self.start()
+        self.engine.recall(memory, known)
+        self.engine.restore(alerts)
+        self.incidents = kept
+
+    def look(self, seconds: float = 60.0, every: float = 60.0) -> None:
+        """Let time pass; whatever is read is read at each look."""
+        end = self.now + seconds
+        while self.now < end:
+            self.now += every
+            mounts = Mounts((), None)
+            said = {"block": self.topology, "mounts": mounts, "smart": self.disks}
+            readings = [
+                Reading(
+                    name,
+                    Outcome.FAILED if value is None else Outcome.OK,
+                    self.now,
+                    0.0,
+                    value,
+                    "no answer" if value is None else "",
+                )
+                for name, value in said.items()
+            ]
+            self.engine.observe(readings, self.now, self.now - START + UPTIME)
+            self.engine.evaluate(self.now)
+            self.incidents, dues, _ = incidents.step(
+                self.incidents,
+                self.engine.alerts(),
+                self.now,
+                install="test",
+                policy=incidents.Policy(),
+                observe=lambda alert: report.evidence(self.engine.current(alert), 0.0),
+                judged=self.engine.judged,
+            )
+            self.mails += [
+                report.notice(due, lambda at: at, self.now, (), self.topology) for due in dues
+            ]
+
+    def alerts(self, name: str) -> list[Alert]:
+        """Return the alerts of this name that fire or are unknown."""
+        return [a for a in self.engine.alerts() if a.name == name and a.active]
+
+    def firing(self) -> set[tuple[str, str]]:
+        """Return alert and disk of all that fires."""
+        return {(a.name, a.label("disk")) for a in self.engine.alerts() if a.active}
+
+    def samples(self, metric: str) -> dict[str, float]:
+        """Return the samples of a metric by the text of their labels' values."""
+        return {
+            " ".join(text for _, text in labels): value
+            for chunk in self.engine.chunks()
+            for _, found in chunk.families
+            for name, labels, value in found
+            if name == metric
+        }
