@@ -389,7 +389,7 @@ def examine(
     events: queue.SimpleQueue[object] = queue.SimpleQueue()
     readers = Readers(table.SOURCES, settings.period_seconds, root, clock.now, events.put)
     each_tick = [dataclasses.replace(group, interval_seconds=1.0) for group in groups]
-    engine = Engine(each_tick, readers.sources, clock.now())
+    engine = Engine(each_tick, readers.sources, clock.now(), targets=settings.targets)
     if player is None:
         look(engine, readers, events, clock, look_seconds, step)
     else:

@@ -335,6 +335,7 @@ def _run(arguments: argparse.Namespace) -> int:
         clock.now(),
         settings.rule_interval_seconds,
         expose=("node_",) if settings.expose_node else (),
+        targets=settings.targets,
     )
     exposition = Exposition(lambda text: events.put(Trouble("metrics", text)))
 

@@ -24,6 +24,8 @@ from iowarden.rules.overrides import Override
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from iowarden.collectors.vocabulary import Labels
+
 LIMIT_BYTES = 64 * 1024
 LIMIT_DEPTH = 8
 LIMIT_SHOWN_CHARACTERS = 60
@@ -88,6 +90,8 @@ class Config:
     http: Http
     expose_node: bool
     """Whether '/metrics' has node_exporter's series, too."""
+    targets: Mapping[str, Labels]
+    """What rules find on other exporters' series, by how their names begin."""
     period_seconds: Mapping[str, float]
     rule_interval_seconds: float
     warning_grouping_seconds: float
@@ -348,6 +352,19 @@ KEYS = (
         "Show what we know under node_exporter's names on '/metrics', too. Only where none runs on"
         " this host: two of them break rules that join by node_uname_info.",
     ),
+    Key(
+        "targets.instance", _WORD, "", "db1:9100",
+        "Label 'instance' that rules find on series with other exporters' names, as 'node_load1'.",
+        "the host",
+    ),
+    Key(
+        "targets.node_job", _WORD, "node", "node",
+        "Label 'job' that rules find on node_exporter's series, as your Prometheus names it.",
+    ),
+    Key(
+        "targets.smartctl_job", _WORD, "smartctl", "smartctl",
+        "Label 'job' that rules find on smartctl_exporter's series.",
+    ),
     Key("periods.meminfo", _PACE, "1s", "1s", "How often '/proc/meminfo' is read."),
     Key("periods.vmstat", _PACE, "1s", "1s", "How often '/proc/vmstat' is read."),
     Key("periods.stat", _PACE, "1s", "1s", "How often '/proc/stat' is read."),
@@ -502,7 +519,7 @@ def example() -> str:
         "# What is shown is the default, or an example where the default is said in words.",
         "# Durations: 500ms, 90s, 1h30m, 7d. 'iowarden config check FILE' tests this file.",
         "# 'systemctl reload iowarden' applies it, but for 'state_directory', 'listen', 'http' and",
-        "# 'expose' and 'probe': those need a restart.",
+        "# 'expose', 'targets' and 'probe': those need a restart.",
     ]
     section = ""
     for key in KEYS:
@@ -835,6 +852,15 @@ def _config(values: dict[str, Any], overrides: tuple[Override, ...], machine: st
         probe=values["probe"],
         flight_recorder=values["flight_recorder"],
         expose_node=values["expose.node"],
+        targets=MappingProxyType(
+            {
+                name: (
+                    ("instance", values["targets.instance"] or host),
+                    ("job", values[f"targets.{name}_job"]),
+                )
+                for name in ("node", "smartctl")
+            }
+        ),
         period_seconds=MappingProxyType(
             {path[8:]: value for path, value in values.items() if path.startswith("periods.")}
         ),

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
     from iowarden.daemon.delivery import Sender
 
-NEEDS_RESTART = ("state_directory", "listen", "http", "expose_node", "probe", "flight_recorder")
+NEEDS_RESTART = (
+    *("state_directory", "listen", "http", "expose_node", "targets", "probe", "flight_recorder"),
+)
 """Settings that a reload does not change."""
 
 

@@ -156,7 +156,13 @@ def replay(recording: Recording, config: Config, groups: Sequence[RuleGroup]) ->
     # Nothing hangs here: each is read when it is due, one after the other.
     sources = [dataclasses.replace(s, may_hang=False) for s in table.SOURCES]
     readers = Readers(sources, config.period_seconds, lambda: root, clock.now, events.put)
-    engine = Engine(groups, readers.sources, clock.now(), config.rule_interval_seconds)
+    engine = Engine(
+        groups,
+        readers.sources,
+        clock.now(),
+        config.rule_interval_seconds,
+        targets=config.targets,
+    )
     journal_ = _Journal(clock)
     frames = _Frames(recording, root, engine, readers, journal_, events.put)
     sender = _Sender(journal_.at_seconds, events.put)

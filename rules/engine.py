@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from iowarden.collectors import node
 from iowarden.collectors.vocabulary import Chunk, Family, Labels, Outcome, Reading, Sample
 from iowarden.rules import alerts as life
-from iowarden.rules import devices
+from iowarden.rules import devices, scraped
 from iowarden.rules.promql import evaluator
 from iowarden.rules.promql.errors import TooExpensiveError
 from iowarden.rules.promql.evaluator import (
@@ -148,12 +148,14 @@ class Engine:
         default_interval_seconds: float = 15.0,
         *,
         expose: tuple[str, ...] = (),
+        targets: Mapping[str, Labels] | None = None,
     ) -> None:
         """Take the rules and the sources; nothing is known yet at `now`.
 
         `expose`: beginnings of other exporters' names ('node_', 'smartctl_') whose series `chunks`
-        has as well.
+        has as well. `targets`: what rules find on those series, as `scraped` has it.
         """
+        self._targets = targets or {}
         self._exposed = frozenset(
             source.name
             for source in sources
@@ -507,11 +509,12 @@ class Engine:
         if status is not None and status.samples and status.source.node is not None:
             prefixes = status.source.node_prefixes
             if self._reads_any or any(n.startswith(prefixes) for n in self._wanted):
-                wanted += [
+                others = [
                     s
                     for s in status.source.node(status.value)
                     if self._reads_any or s[0] in self._wanted
                 ]
+                wanted += scraped.labelled(others, self._targets)
         if not wanted and name not in self._live:
             return
         live = {(s[0], s[1]) for s in wanted}
@@ -545,6 +548,7 @@ class Engine:
             silent = now - status.since_seconds if lost and status.since_seconds else 0.0
             samples.append(("iowarden_collector_silent_seconds", labels, silent))
         self.publish("collectors", COLLECTOR_FAMILIES, samples, now)
+        self._feed("up", scraped.up(self._targets), now)
 
     # --- evaluation
 
@@ -905,17 +909,18 @@ class Engine:
             return expression.evaluate(self._store, now, budget=budget)
         store = Store()
         for chunk in self._chunks.values():
-            for family, samples in chunk.families:
+            for family, samples in chunk.families if not chunk.name.startswith("node_") else ():
                 if expression.reads_any or family.name in expression.names:
                     store.append_many(now, samples)
-        for name, status in self._sources.items():
+        store.append_many(now, scraped.up(self._targets))
+        for status in self._sources.values():
             source = status.source
-            if source.node is None or not status.samples or name in self._exposed:
+            if source.node is None or not status.samples:
                 continue
             if expression.reads_any or any(
                 n.startswith(source.node_prefixes) for n in expression.names
             ):
-                store.append_many(now, list(source.node(status.value)))
+                store.append_many(now, scraped.labelled(source.node(status.value), self._targets))
         store.append_many(now, life.series(self.alerts()))
         for name in self._store.names() if expression.reads_any else expression.names:
             if name in self._wanted or self._reads_any:
@@ -938,9 +943,11 @@ class Engine:
         states: dict[Labels, None] = {}  # two disks that had one name may have equal labels
         for alert in self.alerts():
             if alert.state is not life.State.RESOLVED:
-                states[life.with_state(alert, alert.state)] = None
+                own = scraped.without(life.with_state(alert, alert.state), self._targets)
+                states[own] = None
             if alert.recent_firings:
-                recent[alert.labels] = float(len(alert.recent_firings))
+                own = scraped.without(alert.labels, self._targets)
+                recent[own] = float(len(alert.recent_firings))
         samples += [("iowarden_alerts", labels, 1.0) for labels in states]
         samples += [(RECENT, labels, count) for labels, count in recent.items()]
         self.publish("alerts", ALERT_FAMILIES, samples, now)

@@ -46,6 +46,13 @@ def test_node_exporters_series_are_shown_only_when_asked() -> None:
     assert "did you mean 'expose.node'?" in problem("expose: {nodes: true}")
 
 
+def test_series_of_other_exporters_are_labelled_as_a_prometheus_would() -> None:
+    """The host is the instance; the job is what the administrator's Prometheus calls it."""
+    targets = config.parse("host: db1\ntargets: {node_job: os}\n", FILE).targets
+    assert targets["node"] == (("instance", "db1"), ("job", "os"))
+    assert targets["smartctl"] == (("instance", "db1"), ("job", "smartctl"))
+
+
 # --- The example file.
 
 
@@ -244,6 +251,15 @@ def test_what_is_no_duration_is_refused(text: str) -> None:
         ("host: a\n--- \nhost: b", "expected YAML"),
         ("host: a\n# \x07", "2: expected text, got a control character"),
         ("host: a\nlisten: 127.0.0.1:1\nhost: b", "3: host: given before, in line 1"),
+        ("smart: {wake_after: 5m}", 'wake_after = "5m": expected never, or a duration from 1h to'),
+        ("smart: {drives: /dev/sda}", 'a list of up to 1000 drives, got "/dev/sda"; example:'),
+        ("smart: {drives: [/dev/sda]}", "drive 1: expected 'key: value' lines, got \"/dev/sda\""),
+        ("smart: {drives: [{pth: x}]}", "smart.drives, drive 1: 'pth': expected one of path,"),
+        ("smart:\n  drives:\n  - {type: sat}", "3: smart.drives, drive 1: expected 'path' or"),
+        ("smart: {drives: [{path: /dev/sda, type: jmb39x}]}", "which writes to sector 33"),
+        ("smart: {drives: [{path: /dev/sda, ignore: 3}]}", "'ignore': expected true or false"),
+        ("smart: {drives: [{path: /dev/sda, profile: all}]}", "expected one of full, basic, minim"),
+        ("smart: {drives: [{path: /dev/sda}, {path: /dev/sda, type: sat}]}", "same as drive 1"),
         ("overrides: [A]", "overrides: expected 'key: value' lines, got a list"),
         ("overrides: {A: off}", "overrides.A: expected 'key: value' lines, got \"off\""),
         ("overrides: {[a]: {}}", "overrides: expected a key, got a list"),
@@ -404,6 +420,31 @@ def test_the_machine_has_a_name() -> None:
     """The host name, or a longer one that begins with it."""
     nodename = subprocess.run(["uname", "-n"], capture_output=True, text=True, check=True).stdout
     assert config.machine_name().startswith(nodename.strip())
+
+
+def test_drives_are_written_down_as_people_know_them() -> None:
+    """Behind a controller by slot; by a serial number that looks like a number; one left out."""
+    got = config.parse(
+        """
+smart:
+  period: 10m
+  wake_after: 7d
+  drives:
+    - {path: /dev/sg2, type: "areca,1/2", slot: bay 1, profile: basic}
+    - {serial: 0012345678}
+    - {path: /dev/sdb, ignore: yes}
+expose: {smartctl: true}
+""",
+        FILE,
+    )
+    assert got.expose_smartctl
+    assert (got.smart.period_seconds, got.smart.raid_period_seconds) == (600, 3600)
+    assert got.smart.wake_after_seconds == 7 * 86400
+    behind, known, ignored = got.smart.drives
+    assert (behind.path, behind.kind, behind.slot) == ("/dev/sg2", "areca,1/2", "bay 1")
+    assert (behind.profile, known.serial, ignored.ignore) == ("basic", "0012345678", True)
+    default = config.parse("smart:\n  drives:\n", FILE).smart
+    assert (default.period_seconds, default.wake_after_seconds, default.drives) == (1800, None, ())
 
 
 def test_overrides_say_what_is_different_about_a_rule() -> None:
