@@ -122,6 +122,11 @@ def find(
     told: list[tuple[ConfiguredDrive, Target | None]] = []
     for drive in configured:
         target = _resolved(root, machine, drive, ways, links) if drive.path else None
+        if target is not None and any(way and _way(way) == _way(target) for _, way in told):
+            machine.problems.append(
+                f"smart: drives: '{target}': expected one entry for a drive, got two; the last one"
+                " counts, remove the other"
+            )
         told.append((drive, target))
         if target is not None and drive.ignore:
             ways.pop(_way(target), None)
@@ -177,25 +182,25 @@ def _resolved(
     ways: Mapping[tuple[str, str], Target],
     links: Mapping[str, str],
 ) -> Target | None:
-    """Return how a configured drive is asked, or add to the problems why it cannot be."""
+    """Return how a configured drive is asked, or add to the problems why it cannot be.
+
+    One that is to be ignored may be missing.
+    """
     path = drive.path
-    if _is_link(path):
-        if path not in links:
-            machine.problems.append(
-                f"smart: drives: '{path}': expected a link of udev to a whole drive, got none;"
-                f" see 'ls -l {path}'"
-            )
-            return None
-        path = f"/dev/{links[path]}"
     family = drive.kind.rpartition("+")[2].partition(",")[0]
     try:
+        if _is_link(path):
+            if path not in links:
+                raise ValueError(f"expected a link to a whole drive, got none; see 'ls -l {path}'")
+            path = f"/dev/{links[path]}"
         target = (
             _configured_member(root, machine, drive, path, family)
             if Target(path, drive.kind).behind_raid()
             else _configured_direct(root, machine, drive, path, ways)
         )
     except ValueError as error:
-        machine.problems.append(f"smart: drives: '{drive.path}': {error}")
+        if not drive.ignore:
+            machine.problems.append(f"smart: drives: '{drive.path}': {error}")
         return None
     known = ways.get(_way(target), target)
     return replace(

@@ -312,13 +312,15 @@ def test_disks_that_megaraid_does_not_hide(machine: MachineMaker) -> None:
         host("host0", "megaraid_sas", "0000:02:00.0")
         | disk("0:0:5:0", "sda", "ATA", "INTEL SSDSC2KB96")
         | disk("0:2:0:0", "sdb", "DELL", "PERC H730 Mini")
-        | scan(("/dev/sda", "scsi"), ("/dev/bus/0", "megaraid,5"), ("/dev/bus/0", "sat+megaraid,9"))
+        | scan(
+            ("/dev/sda", "scsi"), ("/dev/bus/0", "megaraid,5"), ("/dev/bus/0", "sat+megaraid,10")
+        )
     )
     result = found(machine, files)
     assert ways(result) == [
         "/dev/sda -d sat",
         "/dev/bus/0 -d megaraid,5",
-        "/dev/bus/0 -d sat+megaraid,9",
+        "/dev/bus/0 -d sat+megaraid,10",
     ]
 
 
@@ -456,6 +458,7 @@ def test_two_3ware_controllers_are_configured(machine: MachineMaker) -> None:
         | host("host10", "3w-9xxx", "0000:06:00.0")
         | disk("2:0:0:0", "sda", "AMCC", "9650SE-4LP DISK")
         | said("tw_cli", "info", stdout=CONTROLLERS)
+        | said("tw_cli", "info", "c0", "drivestatus", stdout=PORTS)
     )
     second = ConfiguredDrive("0000:06:00.0", "3ware,2")
     result = found(machine, files, second, ConfiguredDrive("/dev/twa0", "3ware,1"))
@@ -565,6 +568,66 @@ def test_a_controller_without_a_way(machine: MachineMaker, driver: str) -> None:
     assert f"('{driver}') hides its disks: smartctl has no way" in uncovered.reason
 
 
+def test_a_volume_of_an_adapter_without_a_name(machine: MachineMaker) -> None:
+    """The kernel prints '(null)' for a driver that gives itself none: it is unknown."""
+    files = host("host0", "(null)") | disk("0:0:0:0", "sda", "BROADCOM", "MR9660-16i")
+    (uncovered,) = found(machine, files).uncovered
+    assert "('unknown driver') hides its disks" in uncovered.reason
+
+
+def test_a_machine_that_lists_no_scsi_devices(machine: MachineMaker) -> None:
+    """Of a recorded machine the channel may be missing: only what is surely a disk is one."""
+    files = (
+        host("host0", "megaraid_sas")
+        | disk("0:0:5:0", "sda", "ATA", "INTEL SSDSC2KB96")
+        | disk("0:2:0:0", "sdb", "HGST", "raid6")
+        | scan()
+    )
+    files = {path: text for path, text in files.items() if "/class/scsi_device/" not in path}
+    result = found(machine, files)
+    assert ways(result) == ["/dev/sda -d sat"]
+    assert [v.device for v in result.volumes] == ["sdb"]
+
+
+LSSCSI = "mapping/glensc+nagios-plugin-check_raid/lsscsi"
+TYPES = {"disk": 0, "storage": 12, "enclosu": 13}
+
+
+def listed_by_lsscsi(name: str) -> Files:
+    """Return the devices of a capture of 'lsscsi -g'."""
+    files: Files = {}
+    for line in corpus(f"{LSSCSI}/{name}").read_text().splitlines():
+        words = re.fullmatch(
+            r"\[([\d:]+)\]\s+(\S+)\s+(\S+)\s+(\S.*?)\s+\S+\s+(?:/dev/(sd\w+)|-)"
+            r"\s+/dev/(sg\d+)\s*",
+            line,
+        )
+        if words is None:
+            continue
+        at, kind, vendor, model, block, generic = words.groups()
+        files |= node(at, TYPES[kind], vendor, generic)
+        files |= disk(at, block, vendor, model) if block else {}
+    return files
+
+
+def test_a_captured_smart_array(machine: MachineMaker) -> None:
+    """A P410i is asked by its own '/dev/sg0', not by the volume's '/dev/sg1'."""
+    files = host("host0", "hpsa") | listed_by_lsscsi("lsscsi-with-sg-module")
+    result = found(machine, files | cciss("/dev/sg0", DISK, DISK))
+    assert ways(result) == ["/dev/sg0 -d cciss,0", "/dev/sg0 -d cciss,1"]
+    assert [v.device for v in result.volumes] == ["sda"]
+
+
+def test_a_captured_storage_array(machine: MachineMaker) -> None:
+    """Two units of a P2000, each by two paths: none of the four is a disk."""
+    files = host("host0", "mpt2sas") | listed_by_lsscsi("lsscsi.pavo2")
+    result = found(machine, files)
+    assert result.targets == ()
+    assert {u.device: u.cover for u in result.uncovered} == dict.fromkeys(
+        ("sda", "sdb", "sdc", "sdd"), Cover.LUN
+    )
+
+
 # What people wrote down
 
 
@@ -597,6 +660,14 @@ def test_a_configured_type_wins(machine: MachineMaker) -> None:
     assert result.targets[1].profile == "basic"
 
 
+def test_a_drive_that_is_written_down_twice(machine: MachineMaker) -> None:
+    """Both entries mean 'sdb', so one of them is a mistake."""
+    twice = [ConfiguredDrive("/dev/sdb", "sat,12"), ConfiguredDrive("/dev/sdb", "sat,16")]
+    result = found(machine, PLAIN, *twice)
+    assert ways(result) == ["/dev/sda -d sat", "/dev/sdb -d sat,16", "/dev/nvme0 -d nvme"]
+    assert "expected one entry for a drive, got two" in result.problems[0]
+
+
 def test_a_generic_device_is_the_disk_it_belongs_to(machine: MachineMaker) -> None:
     """'/dev/sg1' of 'sdb' is no second drive."""
     files = PLAIN | {"/sys/class/scsi_generic/sg1/device/block/sdb": None}
@@ -607,7 +678,8 @@ def test_a_generic_device_is_the_disk_it_belongs_to(machine: MachineMaker) -> No
 def test_what_is_ignored_nobody_misses(machine: MachineMaker) -> None:
     """Neither asked nor listed as not covered, be it a disk, a volume or a virtual disk."""
     files = PLAIN | {"/sys/block/vda/size": "2048\n"}
-    ignored = [ConfiguredDrive(f"/dev/{name}", ignore=True) for name in ("sda", "nvme0n1", "vda")]
+    names = ("sda", "nvme0n1", "vda", "sdz", "disk/by-id/usb-backup")
+    ignored = [ConfiguredDrive(f"/dev/{name}", ignore=True) for name in names]
     result = found(machine, files, *ignored)
     assert ways(result) == ["/dev/sdb -d sat"]
     assert (result.uncovered, result.problems) == ((), ())
@@ -630,7 +702,7 @@ def test_a_logical_unit_that_is_configured_is_asked(machine: MachineMaker) -> No
     [
         (ConfiguredDrive("/dev/sdx"), "'/dev/sdx': expected a drive there, got none"),
         (ConfiguredDrive("/dev/sg9"), "'/dev/sg9': expected a drive there, got none"),
-        (ConfiguredDrive("/dev/disk/by-id/x"), "expected a link of udev to a whole drive"),
+        (ConfiguredDrive("/dev/disk/by-id/x"), "expected a link to a whole drive, got none"),
         (
             ConfiguredDrive("/dev/sg7", "areca,1"),
             "of the driver arcmsr there, got none; there is one at 0000:03:00.0",
