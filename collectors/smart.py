@@ -41,8 +41,7 @@ AGAIN_SECONDS = 60.0
 FIRST_SECONDS = 5.0
 """The first look waits so long for what is known soon."""
 MOST_AT_ONCE = 8
-"""So many drives are asked when they are found; more are spread over SPREAD_SECONDS."""
-SPREAD_SECONDS = 120.0
+"""So many drives are asked when they are found; more are spread."""
 MOST_THREADS = 16
 DIRECT_LANES = 2
 """Programs at a time at a controller that hides no disk; at one that does it is one."""
@@ -77,6 +76,8 @@ class Options:
     drives: tuple[ConfiguredDrive, ...] = ()
     deadline_seconds: float = 60.0
     """Of one poll; four times that for a drive that needs it."""
+    spread_seconds: float = 120.0
+    """Over which many drives are asked first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,7 +343,7 @@ class Poller:
             new = [way for way in self._ways.values() if not way.fixed]
         at_once = len(new) <= MOST_AT_ONCE
         for way in new:
-            way.due = now + (0.0 if at_once else SPREAD_SECONDS * _share(way.target))
+            way.due = now + (0.0 if at_once else self._options.spread_seconds * _share(way.target))
         self._merged(now)  # two ways the kernel knows to be one disk are not both asked
 
     def _new(self, target: Target, topology: Topology | None, diskseq: str) -> _Way:

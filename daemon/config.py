@@ -19,6 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from iowarden.collectors import asking, targets
+from iowarden.collectors.drive import Target
+from iowarden.collectors.smart import Options
 from iowarden.rules.overrides import Override
 
 if TYPE_CHECKING:
@@ -90,6 +93,10 @@ class Config:
     http: Http
     expose_node: bool
     """Whether '/metrics' has node_exporter's series, too."""
+    expose_smartctl: bool
+    """Whether it has smartctl_exporter's."""
+    smart: Options
+    """How drives are asked."""
     targets: Mapping[str, Labels]
     """What rules find on other exporters' series, by how their names begin."""
     period_seconds: Mapping[str, float]
@@ -203,6 +210,10 @@ def _read_number(text: str) -> float:
     return duration_seconds(text)
 
 
+def _read_patience(text: str) -> float | None:
+    return None if text == "never" else _duration("1h", "1y").read(text)
+
+
 def _read_directory(text: str) -> str:
     if not text.startswith("/") or "\0" in text or ".." in text.split("/"):
         raise ValueError
@@ -258,6 +269,10 @@ class Key:
     explanation: str
     otherwise: str = ""
 
+
+_DRIVES = Kind("a list of drives", (), str, is_list=True)
+"""Each is a section of its own: `_read_drives`."""
+_MOST_DRIVES = 1000
 
 _LISTEN = "127.0.0.1:9748"
 
@@ -336,6 +351,28 @@ KEYS = (
     ),
     Key("mail.hello", _HOST, "", "db1.example.com", "Name in the SMTP greeting.", "the host"),
     Key(
+        "smart.period", _duration("1m", "7d"), "30m", "30m",
+        "How often a drive is asked by smartctl. A sleeping one is not woken for it.",
+    ),
+    Key(
+        "smart.raid_period", _duration("1m", "7d"), "1h", "1h",
+        "How often a drive behind a RAID controller is: that can slow the others there.",
+    ),
+    Key(
+        "smart.wake_after",
+        Kind("never, or a duration from 1h to 1y", ("str", "int"), _read_patience),
+        "never", "7d",
+        "A drive that slept so long is woken to be asked.",
+    ),
+    Key(
+        "smart.drives", _DRIVES, "",
+        "[{path: /dev/sg2, type: 'areca,1', slot: bay 1}, {serial: WD-WCC130000000}]",
+        "Drives beside those that are found: 'path', 'type' (smartctl's '-d'), 'serial' (this very"
+        " drive is expected), 'slot' (a name for people), 'profile' (full, basic or minimal: how"
+        " much it is asked), 'ignore: true' (it is not asked).",
+        "those that kernel, smartctl and controllers tell of",
+    ),
+    Key(
         "http.channel_timeout", _duration("1s", "10m"), "30s", "30s",
         "How long one connection may live, from its first byte to its last.",
     ),
@@ -351,6 +388,10 @@ KEYS = (
         "expose.node", _BOOLEAN, "false", "true",
         "Show what we know under node_exporter's names on '/metrics', too. Only where none runs on"
         " this host: two of them break rules that join by node_uname_info.",
+    ),
+    Key(
+        "expose.smartctl", _BOOLEAN, "false", "true",
+        "Show drives under smartctl_exporter's names, too.",
     ),
     Key(
         "targets.instance", _WORD, "", "db1:9100",
@@ -683,6 +724,8 @@ def _read_section(node: yaml.Node, prefix: str, reading: _Reading) -> None:
             _read_section(value_node, path + ".", reading)
         elif path == "overrides":
             _read_overrides(value_node, reading)
+        elif path == "smart.drives":
+            _read_drives(value_node, reading)
         elif path in keys:
             reading.lines[path] = seen[path]
             _read_value(value_node, keys[path], reading)
@@ -727,6 +770,52 @@ def _read_overrides(node: yaml.Node, reading: _Reading) -> None:
         )
         found.append(override)
     reading.given["overrides"] = tuple(found)
+
+
+def _read_drives(node: yaml.Node, reading: _Reading) -> None:
+    """Read the drives that people wrote down; what a key may be, collectors.targets knows."""
+    if _is_null(node):
+        return
+    if not isinstance(node, yaml.SequenceNode) or len(node.value) > _MOST_DRIVES:
+        many = f"{len(node.value)}" if isinstance(node, yaml.SequenceNode) else _got(node)
+        example = next(key.example for key in KEYS if key.kind is _DRIVES)
+        problem = f"expected a list of up to {_MOST_DRIVES} drives, got {many}"
+        reading.report(node, f"smart.drives: {problem}; example: drives: {example}")
+        return
+    found: dict[tuple[str, str, str], int] = {}
+    drives: list[targets.ConfiguredDrive] = []
+    for number, item in enumerate(node.value, 1):
+        path = f"smart.drives, drive {number}"
+        known = len(reading.problems)
+        # A serial number may look like a number, and is none.
+        values: dict[str, object] = {
+            key: _boolean(value) if key == "ignore" else _plain_text(value)
+            for key, (_, value) in _pairs(item, path, reading).items()
+            if not _is_null(value)
+        }
+        if len(reading.problems) > known:
+            continue
+        try:
+            drive = targets.parse_configured(values, tuple(asking.PROFILES))
+        except ValueError as error:
+            reading.report(item, f"{path}: {error}")
+            continue
+        behind = Target(drive.path, drive.kind).behind_raid()
+        same = (drive.path, drive.kind if behind else "", "" if drive.path else drive.serial)
+        if same in found:
+            reading.report(item, f"{path}: the same as drive {found[same]}; remove one")
+        found.setdefault(same, number)
+        drives.append(drive)
+    reading.given["smart.drives"] = tuple(drives)
+
+
+def _boolean(node: yaml.Node) -> object:
+    text = _plain_text(node)
+    return _read_boolean(str(text)) if _tag(node) == "bool" else text
+
+
+def _plain_text(node: yaml.Node) -> object:
+    return node.value if isinstance(node, yaml.ScalarNode) else _got(node)
 
 
 def _pairs(node: yaml.Node, path: str, reading: _Reading) -> dict[str, tuple[yaml.Node, yaml.Node]]:
@@ -852,6 +941,13 @@ def _config(values: dict[str, Any], overrides: tuple[Override, ...], machine: st
         probe=values["probe"],
         flight_recorder=values["flight_recorder"],
         expose_node=values["expose.node"],
+        expose_smartctl=values["expose.smartctl"],
+        smart=Options(
+            period_seconds=values["smart.period"],
+            raid_period_seconds=values["smart.raid_period"],
+            wake_after_seconds=values["smart.wake_after"],
+            drives=values["smart.drives"],
+        ),
         targets=MappingProxyType(
             {
                 name: (

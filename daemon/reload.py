@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from iowarden.daemon.delivery import Sender
 
 NEEDS_RESTART = (
-    *("state_directory", "listen", "http", "expose_node", "targets", "probe", "flight_recorder"),
+    *("state_directory", "listen", "http", "expose_node", "expose_smartctl", "targets"),
+    *("probe", "flight_recorder"),
 )
 """Settings that a reload does not change."""
 

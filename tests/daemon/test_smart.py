@@ -318,7 +318,7 @@ def test_five_hundred_drives_are_asked_once_each_and_not_all_at_once(bench: Benc
     bench.look(poller)
     at_first = bench.runs().total()
     assert at_first < 100
-    disks = bench.later(poller, smart.SPREAD_SECONDS)
+    disks = bench.later(poller, smart.Options().spread_seconds)
     assert set(covers(disks).values()) == {Cover.READ}
     assert (len(bench.runs()), set(bench.runs().values())) == (500, {1})
     bench.later(poller, 1800.0 + 900.0)
