@@ -58,6 +58,8 @@ class Database:
         self.identity = (status.st_dev, status.st_ino)
         self.version = kind.version
         """Of the tables in it."""
+        self.empty = False
+        """Whether nothing was in it."""
 
     def check(self) -> int:
         """Return the version of a sound file, 0 for an empty one."""
@@ -80,7 +82,8 @@ class Database:
         read-only.
         """
         self.version = version or self._kind.version
-        if version == 0:
+        self.empty = version == 0
+        if self.empty:
             self._connection.executescript(
                 f"BEGIN IMMEDIATE; {self._kind.tables}"
                 f" PRAGMA user_version = {self._kind.version}; COMMIT;"

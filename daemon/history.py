@@ -170,7 +170,9 @@ class History:
         self._troubled = False
         self._retention: Mapping[str, float] = {}
         self._file: _File | None = None
-        self._identity: tuple[int, int] | None = None
+        self._known = False
+        """Whether it was open once."""
+        self._anew = False
         self._number = secrets.randbits(62)
         self._thread = threading.Thread(target=self._run, name="history", daemon=True)
         self._thread.start()
@@ -241,25 +243,24 @@ class History:
 
     def _work(self, asked: _Work) -> bool:
         """Do what is asked for and post the outcome; say whether it was done."""
-        before, said, error = self._identity, "", ""
+        said = error = ""
+        self._anew = False
         try:
             said = self._do(asked)
         except Exception as problem:  # noqa: BLE001 - a thread that ends would keep nothing more
             error = self._trouble(problem)
             if not self._loaded and asked.load is not None:
                 self._post(TailLoaded())
-        anew = before not in (None, self._identity)
-        if asked.tail is not None or said or error or anew or self._troubled:
+        if asked.tail is not None or said or error or self._anew or self._troubled:
             until = None if asked.tail is None else asked.tail.until_seconds
-            self._post(Written(until, error, said, anew))
+            self._post(Written(until, error, said, self._anew))
         self._troubled = bool(error)
         return not error
 
     def _do(self, asked: _Work) -> str:
         """Read and write; return what is to be said of a file that could not be used."""
         said = self._open(create=asked.tail is not None or bool(asked.notes))
-        if self._file is None:
-            self._loaded = True
+        if self._file is None:  # there is none yet; perhaps its disk comes later
             self._post(TailLoaded())
             return said
         try:
@@ -293,7 +294,9 @@ class History:
         if not create and not os.path.exists(self._path):
             return ""
         file, said = database.opened(self._path, _KIND)
-        self._file, self._identity = _File(file), file.identity
+        self._file = _File(file)
+        self._anew = self._anew or (file.empty and self._known)
+        self._known = True
         return said
 
     def _close(self) -> None:
@@ -347,7 +350,7 @@ class _File:
         query = "SELECT run, name, last_seconds, samples, data FROM chunk ORDER BY rowid DESC"
         for run, name, last, samples, data in self._run(query):
             kept = retention.get(name, retention.get("", 0.0))
-            if run not in runs or last + runs[run][1] < latest - kept:
+            if run not in runs or kept <= 0 or last + runs[run][1] < latest - kept:
                 continue
             count += samples
             if count > MOST_SAMPLES:
@@ -402,7 +405,7 @@ class _File:
             key = (name, run)
             self._run(
                 "DELETE FROM chunk WHERE name = ? AND run = ? AND last_seconds < ?",
-                (*key, now - ahead - kept),
+                (*key, now - ahead - kept if kept > 0 else math.inf),
             )
             if kept <= LONG_SECONDS:
                 continue
@@ -481,9 +484,10 @@ class _File:
 
     def clear(self, most_bytes: int) -> None:
         """Delete the oldest days, then the oldest changes, if the file has more than it may."""
-        if self._bytes() <= most_bytes - _ROOM_BYTES:
+        most = most_bytes - _ROOM_BYTES
+        if self._bytes() <= most:
             return
-        left = most_bytes * _CLEARED_RATIO - _ROOM_BYTES
+        left = most * _CLEARED_RATIO
         with self.database.transaction():
             while self._bytes() > left and self._clear_oldest():
                 pass

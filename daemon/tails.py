@@ -97,6 +97,8 @@ class Tails:
             return
         rows, watched = self._loaded.rows, self._loaded.watched
         self._loaded = None
+        if not rows and watched is None:
+            return
         latest = max((times[-1] for _, _, times, _ in rows), default=now)
         if watched is not None:
             latest = max(latest, watched.until_seconds)

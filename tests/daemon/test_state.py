@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from support.disks import small_disk
 
 from iowarden.daemon import state
 from iowarden.daemon.state import Batch, Committed, OutboxRow, SetAside, State, StateLoaded
@@ -291,20 +292,6 @@ def test_a_second_daemon_does_not_send_the_first_ones_mails(path: Path) -> None:
             loaded = second.load()
             assert loaded.outbox == ()
             assert "another iowarden may hold it" in loaded.error
-
-
-@contextmanager
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """Mount a file system of 256 KiB."""
-    mount = tmp_path / "disk"
-    mount.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(mount)]
-    if os.geteuid() != 0 or subprocess.run(command, check=False, capture_output=True).returncode:
-        pytest.skip("no right to mount a file system")
-    try:
-        yield mount
-    finally:
-        subprocess.run(["umount", "--lazy", str(mount)], check=True)
 
 
 def test_a_full_disk_loses_nothing_and_recovers_by_itself(tmp_path: Path) -> None:

@@ -1,0 +1,314 @@
+"""Rules that look back, over real restarts of the whole program."""
+
+from __future__ import annotations
+
+import os
+import queue
+import signal
+import subprocess
+from array import array
+from typing import TYPE_CHECKING
+
+import pytest
+from support.live import Live, Watched, watched
+from support.program import COMMAND
+from support.recordings import write_recording
+
+from iowarden.daemon.history import Tail, TailLoaded, Written
+from iowarden.daemon.tails import SAVE_SECONDS, Tails
+from iowarden.rules.engine import Engine
+from iowarden.rules.rulefile import parse_rule_file
+from iowarden.rules.watched import Watched as Seen
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+MINUTE = 60.0
+LAPTOP = "/proc/sys/vm/laptop_mode"
+WAS_ON = "max_over_time(iowarden_vm_laptop_mode[20m]) > 0"
+NEVER_ON = "absent_over_time(nothing_of_it[20m])"
+
+
+def machine(tmp_path: Path, *expressions: str) -> Live:
+    """Return a machine with an alert of the user's own for each expression: A0, A1 ..."""
+    rules = "".join(
+        f"      - {{alert: A{number}, expr: '{text}', labels: {{severity: notice}}}}\n"
+        for number, text in enumerate(expressions)
+    )
+    (tmp_path / "rules.d").mkdir()
+    (tmp_path / "rules.d" / "mine.yaml").write_text(
+        f"groups:\n  - name: mine\n    interval: 5s\n    rules:\n{rules}"
+    )
+    return Live(tmp_path)
+
+
+def states(host: Watched) -> dict[str, str]:
+    """Return the states of the user's alerts."""
+    host.program.caught_up()
+    found = {}
+    for name in host.program.metrics():
+        if name.startswith("iowarden_alerts{") and 'alertname="A' in name:
+            labels = dict(pair.split("=") for pair in name[len("iowarden_alerts{") : -1].split(","))
+            if labels["alertname"].strip('"') in ("A0", "A1", "A2"):
+                found[labels["alertname"].strip('"')] = labels["alertstate"].strip('"')
+    return found
+
+
+def test_a_window_goes_on_after_a_restart(tmp_path: Path) -> None:
+    """What was on ten minutes ago still is in the window of twenty, and leaves it at its time."""
+    with watched(tmp_path, machine(tmp_path, WAS_ON)) as host:
+        host.live.change({LAPTOP: "5\n"})
+        host.wait_only(20)
+        host.live.change({LAPTOP: "0\n"})
+        host.wait_only(10 * MINUTE)
+        assert states(host) == {"A0": "firing"}
+        host.live.wait(8.0, step=8.0)
+        host.restart()
+        host.wait_only(9 * MINUTE)
+        assert states(host) == {"A0": "firing"}
+        host.wait_only(3 * MINUTE)
+        assert states(host) == {}
+        assert "unknown" not in host.program.text()
+
+
+def test_nothing_fires_on_a_window_that_nobody_watched(tmp_path: Path) -> None:
+    """`absent_over_time` waits after the first start, and after a restart it need not again."""
+    with watched(tmp_path, machine(tmp_path, NEVER_ON)) as host:
+        host.wait_only(18 * MINUTE)
+        assert states(host) == {"A0": "pending"}
+        host.live.wait(8.0, step=8.0)
+        host.restart()
+        host.wait_only(MINUTE)
+        assert states(host) == {"A0": "pending"}
+        host.wait_only(2 * MINUTE)
+        assert states(host) == {"A0": "firing"}
+
+
+def test_a_kill_costs_no_more_than_look_back_bridges(tmp_path: Path) -> None:
+    """kill -9 between two saves: what the last one has is enough for the window to go on."""
+    rules = [text.replace("20m", "40m") for text in (WAS_ON, NEVER_ON)]
+    with watched(tmp_path, machine(tmp_path, *rules)) as host:
+        host.live.change({LAPTOP: "5\n"})
+        host.wait_only(20)
+        host.live.change({LAPTOP: "0\n"})
+        host.wait_only(2 * SAVE_SECONDS + 200)
+        host.program.end(signal.SIGKILL)
+        host.start_again()
+        host.wait_only(28 * MINUTE)
+        assert states(host) == {"A0": "firing", "A1": "pending"}
+        host.wait_only(5 * MINUTE)
+        assert states(host) == {"A1": "firing"}
+
+
+def test_a_history_that_is_no_database_is_set_aside(tmp_path: Path) -> None:
+    """It is said by name; the program starts, and its windows begin anew."""
+    with watched(tmp_path, machine(tmp_path, NEVER_ON)) as host:
+        host.wait_only(21 * MINUTE)
+        assert states(host) == {"A0": "firing"}
+        assert host.program.end() == 0
+        (host.program.state / "history.db").write_bytes(b"\xa5" * 9000)
+        host.start_again()
+        host.wait_only(MINUTE)
+        assert "history: '" in host.program.text()
+        assert "set aside as" in host.program.text()
+
+
+def test_a_clock_that_went_back_is_no_history(tmp_path: Path) -> None:
+    """The clock is set back a day between a stop and a start: nobody knows how long that was."""
+    live = machine(tmp_path, WAS_ON, NEVER_ON)
+    with watched(tmp_path, live) as host:
+        live.change({LAPTOP: "5\n"})
+        host.wait_only(20)
+        live.change({LAPTOP: "0\n"})
+        host.wait_only(21 * MINUTE)
+        assert states(host) == {"A1": "firing"}
+        assert host.program.end() == 0
+        live.leap(10.0, -86_400.0)
+        host.start_again()
+        host.wait_only(MINUTE)
+        assert states(host)["A1"] == "firing"  # it was, and nothing says that it is over
+        assert "Traceback" not in host.program.text()
+
+
+def test_a_machine_without_such_rules_has_no_history(tmp_path: Path) -> None:
+    """The shipped rules look back with signals of their own: nothing is written for them."""
+    with watched(tmp_path, Live(tmp_path)) as host:
+        host.wait_only(2 * SAVE_SECONDS)
+        assert host.program.end() == 0
+        assert (host.program.state / "state.db").exists()
+        assert not (host.program.state / "history.db").exists()
+
+
+def test_a_replay_writes_no_history(tmp_path: Path) -> None:
+    """`iowarden replay` runs rules that look back, and leaves the state directory as it was."""
+    machine(tmp_path, NEVER_ON)
+    frames = [(100.0 + n, {"/proc/uptime": f"{100 + n}.00 0.00\n"}) for n in range(30)]
+    recording = write_recording(tmp_path / "recorded", frames)
+    state = tmp_path / "state"
+    state.mkdir()
+    (tmp_path / "iowarden.yaml").write_text(f"state_directory: {state}\n")
+    rules = str(tmp_path / "rules.d" / "mine.yaml")
+    command = [str(COMMAND), "replay", recording, "--rules", rules]
+    answer = subprocess.run(
+        [*command, "--config", str(tmp_path / "iowarden.yaml")],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "TZ": "UTC"},
+        timeout=60,
+    )
+    assert "replayed 30 frames" in answer.stdout, answer.stderr
+    assert list(state.iterdir()) == []
+
+
+# --- what is handed over, and when
+
+
+class Disk:
+    """Takes what is saved, as history.db does, when the test lets it."""
+
+    def __init__(self) -> None:
+        self.working_since: float | None = None
+        self.lost_total = 0
+        self.taken: queue.SimpleQueue[Tail] = queue.SimpleQueue()
+        self.hangs = False
+
+    def load(self, retention_seconds: Mapping[str, float]) -> None:
+        """Have nothing."""
+
+    def save(self, tail: Tail) -> None:
+        """Take it."""
+        assert not self.hangs
+        self.taken.put(tail)
+
+    def busy(self) -> bool:
+        """Hang or not."""
+        return self.hangs
+
+    def close(self, timeout_seconds: float) -> bool:
+        """End."""
+        return timeout_seconds > 0
+
+
+class Log:
+    """Takes what is said."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def send(self, _: object, __: int, text: str) -> None:
+        """Take a line."""
+        self.said.append(text)
+
+    def trouble(self, _: str, text: str, __: object) -> None:
+        """Take a trouble."""
+        self.said += [text] if text else []
+
+
+START = 1_800_000_000.0
+RULE = "groups: [{name: g, rules: [{alert: A, expr: 'max_over_time(x[1h]) > 1'}]}]"
+
+
+class Handed:
+    """An engine that is told a value each second, and what of it is handed over."""
+
+    def __init__(self) -> None:
+        self.disk = Disk()
+        self.log = Log()
+        self.engine = Engine(parse_rule_file(RULE, "t"), [], START)
+        self.tails = Tails(self.disk, self.engine, self.log)  # type: ignore[arg-type]
+        self.now = START
+
+    def run(self, seconds: int) -> list[Tail]:
+        """Let time pass; return what was handed over."""
+        for _ in range(seconds):
+            self.now += 1.0
+            self.engine._store.append("x", (), self.now, self.now - START)
+            self.engine._observed_seconds = self.now
+            self.tails.step(self.now, 0.0)
+        return self.new()
+
+    def new(self) -> list[Tail]:
+        """Return what was handed over of late."""
+        found = []
+        while not self.disk.taken.empty():
+            found.append(self.disk.taken.get())
+        return found
+
+
+def values(tails: list[Tail]) -> list[float]:
+    """Return the values in what was handed over."""
+    return [value for tail in tails for _, _, _, numbers in tail.rows for value in numbers]
+
+
+def test_only_what_is_new_is_handed_over() -> None:
+    """Every four minutes, and at the end: each sample once."""
+    host = Handed()
+    seen: list[float] = []
+    for _ in range(3):
+        (tail,) = host.run(int(SAVE_SECONDS) + 1)
+        seen += values([tail])
+        host.tails.take(Written(tail.until_seconds))
+    host.run(50)
+    assert host.tails.finish(host.now, 0.0)
+    seen += values(host.new())
+    assert seen == [float(n) for n in range(1, len(seen) + 1)]
+    assert len(seen) == 3 * (SAVE_SECONDS + 1) + 50
+
+
+def test_what_could_not_be_written_is_handed_over_again() -> None:
+    """The disk refuses for an hour: then all of that hour comes, in parts that memory can bear."""
+    host = Handed()
+    (first,) = host.run(int(SAVE_SECONDS) + 1)
+    host.tails.take(Written(first.until_seconds, error="history: full"))
+    for tail in host.run(3000):
+        host.tails.take(Written(tail.until_seconds, error="history: full"))
+    assert set(host.log.said) == {"history: full"}
+    seen: list[float] = []
+    for _ in range(2 * int(SAVE_SECONDS)):
+        for tail in host.run(1):
+            assert len(values([tail])) <= 600
+            seen += values([tail])
+            host.tails.take(Written(tail.until_seconds))
+    assert seen == [float(n) for n in range(1, len(seen) + 1)]
+    assert len(seen) > 3000 + SAVE_SECONDS
+
+
+def test_nothing_is_handed_to_a_disk_that_hangs() -> None:
+    """Nothing piles up meanwhile; when it answers, what is missing follows at once."""
+    host = Handed()
+    host.disk.hangs = True
+    assert host.run(1000) == []
+    assert not host.tails.finish(host.now, 0.0)
+    host.disk.hangs = False
+    (tail,) = host.run(1)
+    assert values([tail])[0] == 1.0
+
+
+def test_a_new_file_gets_all_of_it() -> None:
+    """Somebody removed history.db: what memory has of the past is in the next one."""
+    host = Handed()
+    (tail,) = host.run(int(SAVE_SECONDS) + 1)
+    host.tails.take(Written(tail.until_seconds))
+    (tail,) = host.run(int(SAVE_SECONDS) + 1)
+    host.tails.take(Written(tail.until_seconds, anew=True))
+    seen: list[float] = []
+    for _ in range(20):
+        for tail in host.run(1):
+            seen += values([tail])
+            host.tails.take(Written(tail.until_seconds))
+    assert seen[: 2 * int(SAVE_SECONDS)] == [float(n) for n in range(1, 2 * int(SAVE_SECONDS) + 1)]
+
+
+@pytest.mark.parametrize("ahead", [0.0, 5000.0])
+def test_a_tail_of_the_future_is_moved_and_no_window_is_full(ahead: float) -> None:
+    """The clock was set back since: the samples are the newest there can be, and prove nothing."""
+    host = Handed()
+    times = array("d", [START + ahead - 100 + n for n in range(100)])
+    seen = Seen({"x": START - 9999}, START + ahead - 1)
+    host.tails.take(TailLoaded([("x", (), times, array("d", [3.0] * 100))], seen))
+    host.tails.restore(START)
+    assert host.engine.watched().since["x"] == (START if ahead else START - 9999)
+    rows = host.engine.tail(0.0, START)
+    assert [times[-1] for _, _, times, _ in rows] == [START if ahead else START - 1]
