@@ -98,8 +98,8 @@ def _pairs(device: Any, drive: Drive) -> Iterator[tuple[str, object, object]]:  
     yield "the serial number", drive.serial.partition(" ")[0], device.serial or None
     model = device.model or None
     yield "the model", drive.model if model is None else drive.model[-len(model) :], model
-    assessment = {"PASS": True, "FAIL": False}.get(device.assessment or "")
-    yield "the health", drive.passed, assessment
+    if not any(attribute.failed for attribute in drive.attributes):  # of these it makes a health
+        yield "the health", drive.passed, {"PASS": True, "FAIL": False}.get(device.assessment or "")
     found = device.if_attributes
     if drive.nvme is not None and found is not None:
         yield "the critical warning", drive.nvme.critical_warning, found.criticalWarning

@@ -110,10 +110,9 @@ def parse(text: str, *, kind: str = "") -> Drive | Refused:
         raise ParseError(message)
     if not text.strip():
         return Refused(Cover.UNPARSED, "smartctl printed nothing")
-    begin = text.find("{")
     # smartmontools before 7.3 may print '  Pending defect count:' ahead of the JSON.
-    if begin >= 0 and '"' in text[begin : begin + 40]:
-        document = _document(text[begin:])
+    if begin := _OBJECT.search(text):
+        document = _document(text[begin.start() :])
         if isinstance(document, Refused):
             return document
         lines = _output(document)
@@ -175,6 +174,9 @@ def _document(text: str) -> Document | Refused:
         )
         raise ParseError(message)
     return document
+
+
+_OBJECT = re.compile(r'\{\s*"')
 
 
 def _short_integer(text: str) -> int | None:
@@ -439,13 +441,15 @@ def _drive(report: _Report, lines: list[str], kind: str) -> Drive:
     vendor = report.text("scsi_vendor") or report.text("vendor")
     product = report.text("scsi_product") or report.text("product")
     attributes = tuple(_attributes(report))
-    enabled = report.flag("smart_support", "enabled")
-    available = report.flag("smart_support", "available")
     trip = report.celsius("temperature", "drive_trip")
     if trip is None:
         trip = report.celsius("scsi_temperature", "drive_trip")
     scsi = _scsi(report) if protocol is Protocol.SCSI else None
     nvme = _nvme(report) if protocol is Protocol.NVME else None
+    enabled = report.flag("smart_support", "enabled")
+    enabled = True if enabled is None and nvme is not None else enabled
+    available = report.flag("smart_support", "available")
+    available = True if available is None and enabled else available
     capacity = report.integer("user_capacity", "bytes")
     if capacity is None:
         capacity = report.integer("nvme_total_capacity", most=_MOST_128) or None
@@ -470,7 +474,7 @@ def _drive(report: _Report, lines: list[str], kind: str) -> Drive:
         physical_block_bytes=report.integer("physical_block_size"),
         rotation_rpm=_rotation(report, protocol, lines),
         transport=report.text("scsi_transport_protocol", "name"),
-        smart_available=enabled if available is None and enabled else available,
+        smart_available=available,
         smart_enabled=enabled,
         passed=_passed(report, nvme),
         exit_status=report.integer("smartctl", "exit_status", most=255) or 0,
