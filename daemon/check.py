@@ -27,6 +27,8 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors import table
 from iowarden.collectors.block import Topology
+from iowarden.collectors.drive import Cover
+from iowarden.collectors.smart import Poller
 from iowarden.collectors.vocabulary import Outcome, Reading, trace
 from iowarden.daemon import config as configuration
 from iowarden.daemon import exporters
@@ -44,6 +46,7 @@ from iowarden.rules.signals import table as signals
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from iowarden.collectors.drive import Disks
     from iowarden.collectors.files import Root
     from iowarden.collectors.filesystem import Filesystems
     from iowarden.collectors.md import Array
@@ -74,6 +77,8 @@ MOST_OBJECTS = 5
 MOST_DISKS = 24
 """Each in a line of its own; beyond, equal ones share a line."""
 MOST_FILE_SYSTEMS = 24
+MOST_DRIVES = 100
+_NOT_ASKED = frozenset({Cover.NO_PASS_THROUGH, Cover.NO_SMART, Cover.LUN, Cover.MISSING})
 
 LONGER_LOOK = frozenset(
     "bandwidth lull reclaim_stall swap activity phantom_reads read_ahead request_split"
@@ -387,7 +392,8 @@ def examine(
     Errors: RecordingError.
     """
     events: queue.SimpleQueue[object] = queue.SimpleQueue()
-    readers = Readers(table.SOURCES, settings.period_seconds, root, clock.now, events.put)
+    sources = table.with_poller(table.SOURCES, Poller(settings.smart, clock.now))
+    readers = Readers(sources, settings.period_seconds, root, clock.now, events.put)
     each_tick = [dataclasses.replace(group, interval_seconds=1.0) for group in groups]
     engine = Engine(each_tick, readers.sources, clock.now(), targets=settings.targets)
     if player is None:
@@ -404,7 +410,7 @@ def examine(
     if player is None:  # a recording is of another machine
         step("asking the service and other exporters")
         findings += service(settings.listen[0], {a.labels for a in own if a.active})
-        findings += others(exporters.found(), expose_node=settings.expose_node)
+        findings += others(exporters.found(), settings)
         step(f"looking at '{settings.state_directory}'")
         findings += _state_directory(settings.state_directory)
     findings += _longer(groups)
@@ -532,15 +538,28 @@ def _mail(settings: Config) -> Iterator[Finding]:
         yield Finding(Level.OK, "mail", "", f"{text}; 'iowarden test-mail' tries it")
 
 
-def others(found: Iterable[exporters.Exporter], *, expose_node: bool) -> Iterator[Finding]:
+def others(found: Iterable[exporters.Exporter], settings: Config) -> Iterator[Finding]:
     """Return what is to be said about other exporters on this host."""
+    shared = {
+        "node_exporter": (
+            "expose.node",
+            settings.expose_node,
+            "two 'node_uname_info' of one host break rules",
+        ),
+        "smartctl_exporter": (
+            "expose.smartctl",
+            settings.expose_smartctl,
+            "two 'smartctl_device' of one drive break rules",
+        ),
+    }
     for exporter in found:
         text = f"port {exporter.port} answers {exporter.answer}"
-        if expose_node and exporter.program == "node_exporter":
-            text += "; two 'node_uname_info' of one host break rules: set 'expose.node: false'"
-            yield Finding(Level.WARNING, "exporter", "node_exporter", text)
+        key, shown, harm = shared.get(exporter.program or "", ("", False, ""))
+        if shown:
+            text += f"; {harm}: set '{key}: false'"
+            yield Finding(Level.WARNING, "exporter", exporter.program or "", text)
         else:
-            clash = "; leave 'expose.node' off" if exporter.program == "node_exporter" else ""
+            clash = f"; leave '{key}' off" if key else ""
             yield Finding(Level.INFO, "exporter", exporter.program or "unknown", text + clash)
 
 
@@ -673,6 +692,8 @@ def inventory(engine: Engine) -> Iterator[Item]:
     if "block" in values:
         yield from _disks(values["block"], values.get("queue", {}), values.get("mounts"))
     yield from _arrays(values.get("md", {}))
+    if "smart" in values:
+        yield from _drives(values["smart"])
     if "filesystem" in values:
         yield from _file_systems(values["filesystem"])
 
@@ -703,6 +724,27 @@ def _disks(
             alike[f"{disk.model or 'unnamed'}, {text}"].append(disk.name)
     for text, names in alike.items():
         yield Item("disks", f"({len(names)})", f"{text}: {shorten(', '.join(names), 300)}")
+
+
+def _drives(found: Disks) -> Iterator[Item]:
+    """Return how each drive is asked, or why it is not. Here none is: that is the service's."""
+    for disk in list(found.by_key.values())[:MOST_DRIVES]:
+        polled, target = disk.polled, disk.polled.target
+        way = f"asked by 'smartctl -x {f'-d {target.kind} ' if target.kind else ''}{target.path}'"
+        if polled.cover in _NOT_ASKED:
+            way = f"not asked: {polled.reason}"
+        words = [
+            target.slot if target.slot not in disk.key else "",
+            way,
+            f"also {', '.join(map(str, disk.others))}" if disk.others else "",
+            disk.duplicate,
+        ]
+        name = disk.device or disk.key
+        yield Item("drive", name, "; ".join(word for word in words if word))
+    if (more := len(found.by_key) - MOST_DRIVES) > 0:
+        yield Item("drives", f"({more} more)", "'iowarden coverage' lists them all")
+    for problem in found.problems:
+        yield Item("drives", "", problem)
 
 
 def _arrays(arrays: Mapping[str, Array]) -> Iterator[Item]:

@@ -20,7 +20,7 @@ from support.smtp import DEADLINE_SECONDS, free_port
 
 from iowarden.collectors import table
 from iowarden.collectors.files import Root
-from iowarden.daemon import check
+from iowarden.daemon import check, config
 from iowarden.daemon.check import Finding, Level, Report
 from iowarden.daemon.clock import SystemClock
 from iowarden.daemon.exporters import Exporter
@@ -468,13 +468,25 @@ def test_labels_of_the_service_are_read_as_they_were_written() -> None:
     assert labels == {"mountpoint": '/a"b\\c\nd', "alertname": "X"}
 
 
-@pytest.mark.parametrize(("expose", "status"), [(False, 0), (True, 1)])
-def test_another_node_exporter_matters_when_its_names_are_shown(expose: bool, status: int) -> None:
+@pytest.mark.parametrize("program", ["node_exporter", "smartctl_exporter"])
+@pytest.mark.parametrize(("expose", "status"), [("false", 0), ("true", 1)])
+def test_another_exporter_matters_when_its_names_are_shown(
+    program: str, expose: str, status: int
+) -> None:
     """Two 'node_uname_info' of one host break rules; otherwise it is worth knowing."""
-    found = check.others([Exporter(9100, "node_exporter", "200 OK")], expose_node=expose)
-    report = Report(tuple(found))
+    key = program.removesuffix("_exporter")
+    settings = config.parse(f"expose: {{{key}: {expose}}}\n", "iowarden.yaml")
+    report = Report(tuple(check.others([Exporter(9100, program, "200 OK")], settings)))
     assert report.status == status
     assert "port 9100" in report.findings[0].text
+    assert f"'expose.{key}" in report.findings[0].text
+
+
+def test_an_exporter_of_something_else_is_only_named() -> None:
+    """Nothing that we show is also shown by it."""
+    settings = config.parse("expose: {node: true, smartctl: true}\n", "iowarden.yaml")
+    [found] = check.others([Exporter(9100, None, "401 Unauthorized")], settings)
+    assert (found.level, found.text) == (Level.INFO, "port 9100 answers 401 Unauthorized")
 
 
 def test_groups_that_need_a_longer_look_are_there() -> None:
