@@ -334,7 +334,14 @@ def _run(arguments: argparse.Namespace) -> int:
         readers.sources,
         clock.now(),
         settings.rule_interval_seconds,
-        expose=("node_",) if settings.expose_node else (),
+        expose=tuple(
+            names
+            for names, shown in (
+                ("node_", settings.expose_node),
+                ("smartctl_", settings.expose_smartctl),
+            )
+            if shown
+        ),
         targets=settings.targets,
     )
     exposition = Exposition(lambda text: events.put(Trouble("metrics", text)))
