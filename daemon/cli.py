@@ -45,7 +45,7 @@ from iowarden.daemon.message import render
 from iowarden.daemon.probe import client
 from iowarden.daemon.process import ProcessMetrics
 from iowarden.daemon.readers import Readers
-from iowarden.daemon.rule_files import load_rules
+from iowarden.daemon.rule_files import load_rules, notes
 from iowarden.daemon.state import State
 from iowarden.rules.engine import Engine
 from iowarden.rules.notice import Evidence, Notice, Reason, Severity
@@ -293,6 +293,13 @@ def test_notice(now: float) -> Notice:
     )
 
 
+def _noted(groups: Sequence[RuleGroup], settings: configuration.Config) -> str:
+    """Return what to say of rules that load but can find nothing; '' if there are none."""
+    found = notes(groups, settings)
+    more = "; and more: see 'iowarden rules check'" if found[1:] else ""
+    return f"rules: {found[0]}{more}" if found else ""
+
+
 def dry_run(host: str, sender: str, recipients: tuple[str, ...], now: float) -> None:
     """Render a mail, so that whatever is imported or read for the first one is in memory."""
     render(test_notice(now), host, sender, recipients).as_bytes()
@@ -348,11 +355,14 @@ def _run(arguments: argparse.Namespace) -> int:
 
     def load() -> tuple[configuration.Config, list[RuleGroup]]:
         fresh = _settings(arguments)
-        return fresh, load_rules(fresh)
+        rules = load_rules(fresh)
+        events.put(Trouble("notes", _noted(rules, fresh)))
+        return fresh, rules
 
     def sender(config: configuration.Config) -> mail.Sender:
         return mail.Sender(_mail_settings(config), events.put)
 
+    events.put(Trouble("notes", _noted(groups, settings)))
     people = _control(listening, settings, events.put)
     if probe is not None:
         probe.begin()

@@ -95,7 +95,7 @@ _UEVENTS_LOST = Family(
     "counter",
     "Times that announcements of block devices were lost; the devices are then listed anew.",
 )
-_OWN = (
+FAMILIES = (
     *delivery.FAMILIES,
     _INCIDENTS_OPEN,
     _LOG_LOST,
@@ -366,7 +366,7 @@ class Loop:
         for reading in readings:
             self._judge_reading(reading)
         self._engine.observe(readings, now, self._clock.uptime())
-        self._engine.publish("daemon", _OWN, self._own_samples(now), now)
+        self._engine.publish("daemon", FAMILIES, self._own_samples(now), now)
         known = self._state_known and self._tails.known
         if known or now - self._started > STATE_WAIT_SECONDS:
             self._judge(now)

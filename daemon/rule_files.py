@@ -6,12 +6,25 @@ take 75 MB, and twice as much in a reload.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from iowarden.collectors import table
+from iowarden.daemon import loop
+from iowarden.rules import devices, engine
 from iowarden.rules.overrides import apply, severity
-from iowarden.rules.rulefile import MAXIMUM_RULES, Rule, RuleFileError, RuleGroup, parse_rule_file
+from iowarden.rules.rulefile import (
+    MAXIMUM_RULES,
+    Rule,
+    RuleFileError,
+    RuleGroup,
+    expression_place,
+    parse_rule_file,
+)
+from iowarden.rules.signals import table as signals
+from iowarden.rules.unmatched import Known, unmatched
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,6 +34,7 @@ if TYPE_CHECKING:
 RULE_SUFFIXES = (".yaml", ".yml")
 MOST_RULE_FILE_BYTES = 1024 * 1024
 """Parsed YAML needs a hundred times as much, and the unit has 512 MB."""
+MOST_NOTES = 50
 SHIPPED = "shipped "
 """Before the name of a file that comes with iowarden."""
 
@@ -76,6 +90,42 @@ def _taken(shipped: Iterable[RuleGroup], own: Iterable[RuleGroup]) -> list[str]:
 
 def _alerting(groups: Iterable[RuleGroup]) -> list[Rule]:
     return [rule for group in groups for rule in group.rules if isinstance(rule, Rule)]
+
+
+def notes(groups: Iterable[RuleGroup], settings: Config) -> list[str]:
+    """Return what is odd about the user's rules, though they load: what can never find a series.
+
+    Limits: of many, `MOST_NOTES` have their place, and a line says how many more there are.
+    """
+    own = [group for group in groups if not group.file.startswith(SHIPPED)]
+    found = unmatched(own, known(settings)) if own else []
+    texts: dict[str, str] = {}
+    lines = []
+    for each in found[:MOST_NOTES]:
+        rule, place = each.rule, (each.rule.line, 1)
+        with contextlib.suppress(RuleFileError):  # it was good when it was loaded
+            text = texts.setdefault(rule.file, read_text(Path(rule.file)))
+            place = expression_place(text, rule, each.position)
+        name = rule.alert if isinstance(rule, Rule) else rule.record
+        lines.append(f"'{rule.file}':{place[0]}:{place[1]}: note: {name}: {each.reason}")
+    more = len(found) - MOST_NOTES
+    return [*lines, f"and {more} more such notes"] if more > 0 else lines
+
+
+def known(settings: Config) -> Known:
+    """Return what rules can find."""
+    families = (
+        *(family for source in table.SOURCES for family in source.families),
+        *(family for group in signals.GROUPS for family in group.families),
+        *devices.FAMILIES,
+        *engine.FAMILIES,
+        *loop.FAMILIES,
+    )
+    return Known(
+        frozenset(family.name for family in families),
+        tuple(prefix for source in table.SOURCES for prefix in source.node_prefixes),
+        settings.targets,
+    )
 
 
 def load_files(paths: Iterable[Path]) -> list[RuleGroup]:

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from iowarden.daemon import codec, console, control
-from iowarden.daemon.rule_files import SHIPPED, load_files, load_rules, read_text
+from iowarden.daemon import config as configuration
+from iowarden.daemon.rule_files import SHIPPED, load_files, load_rules, notes, read_text
 from iowarden.daemon.status import AlertLine, Status
 from iowarden.rules.overrides import severity
 from iowarden.rules.rulefile import Rule, RuleFileError
@@ -58,8 +59,15 @@ def add_commands(
 def _check(arguments: argparse.Namespace, settings: Callable[[argparse.Namespace], Config]) -> int:
     if arguments.files:
         groups = load_files(map(Path, arguments.files))
+        try:
+            config = settings(arguments)
+        except configuration.ConfigError:  # of which only the names of jobs would be asked
+            config = configuration.parse("", "defaults", configuration.machine_name())
     else:
-        groups = load_rules(settings(arguments))
+        config = settings(arguments)
+        groups = load_rules(config)
+    for note in notes(groups, config):
+        sys.stdout.write(note + "\n")
     rules = sum(len(group.rules) for group in groups)
     sys.stdout.write(f"{rules} rules in {len(groups)} groups\n")
     return 0
@@ -113,6 +121,8 @@ def _list(arguments: argparse.Namespace, settings: Config) -> int:
     columns = ("rule", "severity", "condition", "state", "source", "expression")
     rows = tuple(tuple(console.printable(line[column]) for column in columns) for line in lines)
     console.show([console.Table("rules", columns, rows)])
+    for note in notes(groups, settings):
+        sys.stdout.write(console.printable(note) + "\n")
     return 0
 
 

@@ -94,6 +94,8 @@ RULE_FAMILIES = (
         "iowarden_rule_failing", "gauge", "1 while the rule's last evaluation ended in an error."
     ),
 )
+FAMILIES = (*COLLECTOR_FAMILIES, *ALERT_FAMILIES, *RULE_FAMILIES)
+"""What the engine says of itself."""
 RECENT = "iowarden_alert_recent_firings"
 _ALERTS = frozenset(("ALERTS", "ALERTS_FOR_STATE"))
 

@@ -26,6 +26,7 @@ __all__ = [
     "Rule",
     "RuleFileError",
     "RuleGroup",
+    "expression_place",
     "parse_rule_file",
 ]
 
@@ -102,6 +103,29 @@ def parse_rule_file(text: str, file: str) -> tuple[RuleGroup, ...]:
     groups = _Reader(nodes).groups(root) if root is not None else ()
     nodes.finish()
     return groups
+
+
+def expression_place(text: str, rule: Rule | RecordingRule, offset: int) -> tuple[int, int]:
+    """Return line and column, in its file's text, of a character of a rule's expression.
+
+    Errors: RuleFileError. Limits: where the text is no longer that of the rule, its first line.
+    """
+    todo = [compose(text, rule.file)]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, yaml.SequenceNode):
+            todo += reversed(node.value)
+        elif isinstance(node, yaml.MappingNode):
+            fields = {str(key.value): value for key, value in node.value}
+            todo += reversed([value for _, value in node.value])
+            expression = fields.get("expr")
+            if (
+                isinstance(expression, yaml.ScalarNode)
+                and expression.value == rule.expression.text
+                and line_and_column(text, start(node))[0] == rule.line
+            ):
+                return line_and_column(text, _source_index(text, expression, offset))
+    return rule.line, 1
 
 
 class _Reader:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.program import Feed, Program
+from support.recordings import open_fixture
 
 from iowarden.daemon import cli, control
-from iowarden.daemon.rule_files import MOST_RULE_FILE_BYTES, load_files
+from iowarden.daemon import config as configuration
+from iowarden.daemon.rule_files import MOST_RULE_FILE_BYTES, known, load_files, load_rules
 from iowarden.rules.rulefile import RuleFileError, parse_rule_file
+from iowarden.rules.unmatched import unmatched
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,6 +75,86 @@ def test_what_the_service_would_load_is_counted(
     assert int(without.split()[0]) == int(with_override.split()[0]) + 1
     assert cli.main(["rules", "check", str(home / "rules.d" / "mine.yaml")]) == 0
     assert capsys.readouterr().out == "2 rules in 1 groups\n"
+
+
+ODD = """\
+groups:
+  - name: odd
+    rules:
+      - alert: Backup
+        expr: |
+          absent(mysql_up)
+            or iowarden_writeback_queued_byte > 5
+      - {alert: Other, expr: 'node_load1{job="node-exporter"} > 5 and on(instance) up'}
+      - {alert: Ours, expr: 'rate(iowarden_uevents_total{job=~"iowarden|x", instance!=""}[5m]) > 1'}
+      - {alert: Good, expr: 'node_load1{job=~"node|n"} + up{instance="db1"} + a:b{job="x"}'}
+      - {alert: Also, expr: 'ALERTS{job="a"} or up{job="node"} < 1 or iowarden_rules{job=""}'}
+      - {alert: Any, expr: '{z="y", job="x"} > 1'}
+      - {record: 'a:b', expr: 'smartctl_device + iowarden_incidents_open{job!="x"}'}
+"""
+QUEUED = "iowarden_writeback_queued_byte"
+NOTES = (
+    "7:18: note: Backup: nothing here is named 'mysql_up', so this finds nothing; names are those",
+    f"8:16: note: Backup: nothing here is named '{QUEUED}', so this finds nothing; did you mean '",
+    "9:31: note: Other: 'node_load1' never has job=\"node-exporter\", so this finds nothing; here",
+    '10:35: note: Ours: \'iowarden_uevents_total\' never has job=~"iowarden|x", instance!="", so ',
+)
+CURES = (
+    "the node_exporter's that the README lists",
+    f"did you mean '{QUEUED}s'?",
+    'have instance="db1", job="node"; write that, or set \'targets\' in the configuration',
+    "these series have neither 'job' nor 'instance'; leave them out",
+)
+
+
+def test_what_can_never_find_anything_is_noted_where_it_stands(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A typo, another program's metric, a job of another name: no error, and no silence either."""
+    own = home / "rules.d" / "own.yaml"
+    own.write_text("# odd\n" + ODD)
+    (home / "c.yaml").write_text((home / "c.yaml").read_text() + "host: db1\n")
+    for command in (["check"], ["check", str(own)], ["list"]):
+        assert cli.main(["rules", *command, *config(home)]) == 0
+        lines = [line for line in capsys.readouterr().out.splitlines() if ": note: " in line]
+        assert len(lines) == len(NOTES)
+        for line, expected, cure in zip(lines, NOTES, CURES, strict=True):
+            assert line.startswith(f"'{own}':{expected}")
+            assert line.endswith(cure)
+    (home / "c.yaml").write_text(
+        (home / "c.yaml").read_text() + "targets: {node_job: node-exporter}"
+    )
+    assert cli.main(["rules", "check", *config(home)]) == 0
+    assert 'node_load1\' never has job="node-exporter"' not in capsys.readouterr().out
+
+
+def test_the_service_says_which_rule_can_never_find_anything(home: Path) -> None:
+    """In its log, where somebody looks whose alert never came; a reload that cures it ends that."""
+    own = home / "rules.d" / "own.yaml"
+    own.write_text(ODD)
+    feed = Feed(open_fixture("idle", home / "fixture"), home / "feed")
+    program = Program(home, feed)
+    program.start()
+    feed.give(2)
+    note = "note: Backup: nothing here is named 'mysql_up'"
+    program.until(lambda: note in program.text(), "the note")
+    assert "; and more: see 'iowarden rules check'" in program.text()
+    own.unlink()
+    assert program.process is not None
+    program.process.send_signal(signal.SIGHUP)
+    feed.give(2)
+    program.until(lambda: "configuration reloaded" in program.text(), "the reload")
+    program.end()
+    assert program.text().count(note) == 2
+    assert "notes: works again" in program.text()
+
+
+def test_shipped_rules_find_what_they_name() -> None:
+    """A typo in one of them would be an alert that never comes."""
+    settings_ = configuration.parse("", "c.yaml")
+    groups = load_rules(dataclasses.replace(settings_, rules_directory="/nonexistent"))
+    assert len(groups) > 5
+    assert unmatched(groups, known(settings_)) == []
 
 
 def test_an_alert_that_cannot_be_told_from_a_shipped_one_is_refused(
