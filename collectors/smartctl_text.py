@@ -16,7 +16,8 @@ Document = dict[str, Any]
 
 _BANNER = re.compile(r"smartctl (?:version )?(\d+)\.(\d+)")
 _GROUPED = re.compile(
-    r"(?:\d{1,3}(?:[,.' \u2019\u00a0\u2009\u202f\udc92\udca0]\d{3})+|\d+)(?=$|[\s%\[]|\.\d)"
+    r"(?:\d{1,3}(?:[,.' \u2019\u00a0\u2009\u202f\ufffd\udc92\udca0]\d{3})+|\d+)"
+    r"(?=$|[\s%\[]|[.,]\d{1,2}(?!\d))"
 )
 """A number; smartctl groups its digits as the locale wants it, and not always in UTF-8."""
 _ATTRIBUTE = re.compile(

@@ -1,0 +1,43 @@
+"""How deep brackets may lie in JSON."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from iowarden.collectors.json_text import MOST_DEPTH, is_deep
+
+
+@pytest.mark.parametrize(
+    ("depth", "deep"), [(MOST_DEPTH, False), (MOST_DEPTH + 1, True), (200_000, True)]
+)
+def test_brackets_are_counted_in_each_other(depth: int, deep: bool) -> None:
+    """So many may be read by json on a small stack, and one more is refused without trying."""
+    assert is_deep("[" * depth + "]" * depth) is deep
+    assert is_deep('{"a":' * depth + "0" + "}" * depth) is deep
+
+
+def test_many_brackets_beside_each_other_are_not_deep() -> None:
+    """A table of attributes has hundreds; those inside of texts do not count."""
+    assert not is_deep("[" + ",".join(["[{}]"] * 1000) + "]")
+    assert not is_deep(json.dumps(["[" * 1000, '\\"{' * 1000, *([[]] * 100)]))
+
+
+def test_what_is_not_closed_is_deep() -> None:
+    """Output that was cut off, and has more brackets than may be."""
+    assert is_deep("[" + "[]," * 100)
+
+
+@given(
+    st.recursive(
+        st.text() | st.integers(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+        max_leaves=200,
+    )
+)
+def test_nothing_shallow_is_refused(value: object) -> None:
+    """Whatever it holds, JSON of a few levels is read."""
+    assert not is_deep(json.dumps(value))
