@@ -64,6 +64,8 @@ _PROBE = PROBE.rstrip("/")
 _DISK = re.compile(r"sd[a-z]+|nvme\d+n\d+")
 _HANGS_SECONDS = 120.0
 _GOOD = frozenset({Cover.READ, Cover.ASLEEP})
+_NEVER_READ = frozenset({Cover.LUN, Cover.NO_PASS_THROUGH, Cover.NO_SMART})
+"""No alert was ever about such a disk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,8 +362,9 @@ class Poller:
         return way
 
     def _add_uncovered(self, uncovered: Uncovered, topology: Topology | None) -> None:
-        path = f"/dev/{uncovered.device}" if uncovered.device else uncovered.what
-        target = Target(path, device=uncovered.device, slot=uncovered.what)
+        device, what = uncovered.device, uncovered.what
+        slot = "" if what in {device, f"/dev/{device}"} else what
+        target = Target(f"/dev/{device}" if device else what, device=device, slot=slot)
         way = self._new(target, topology, "")
         way.fixed = True
         way.polled = replace(way.polled, cover=uncovered.cover, reason=uncovered.reason)
@@ -502,9 +505,9 @@ class Poller:
 
 
 def unread(disks: Disks) -> Iterator[tuple[Labels, str]]:
-    """Yield the disks of which nothing is known now, with the reason."""
+    """Yield the disks of which nothing is known now and something could be, with the reason."""
     for disk in disks.by_key.values():
-        if disk.polled.drive is None:
+        if disk.polled.drive is None and disk.polled.cover not in _NEVER_READ:
             reason = disk.polled.reason or disk.polled.cover.value
             yield (("disk", disk.key),), f"disk '{disk.key}' is not read: {reason}"
 

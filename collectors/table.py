@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from iowarden.collectors import (
@@ -385,6 +385,11 @@ SOURCES = (
         start=smart.start(),
     ),
 )
+
+
+def with_poller(sources: Iterable[Source], poller: smart.Poller) -> list[Source]:
+    """Return the sources, the drives asked by a poller that others talk to as well."""
+    return [replace(s, start=lambda _: poller.read) if s.name == "smart" else s for s in sources]
 
 
 def collect(source: Source, root: Root, clock: Callable[[], float]) -> Reading:

@@ -392,7 +392,9 @@ def examine(
     Errors: RecordingError.
     """
     events: queue.SimpleQueue[object] = queue.SimpleQueue()
-    sources = table.with_poller(table.SOURCES, Poller(settings.smart, clock.now))
+    drives = table.with_poller(table.SOURCES, Poller(settings.smart, clock.now))
+    # That the service asks drives, and nobody here does, leaves nothing unknown.
+    sources = [dataclasses.replace(s, unread=None) if s.name == "smart" else s for s in drives]
     readers = Readers(sources, settings.period_seconds, root, clock.now, events.put)
     each_tick = [dataclasses.replace(group, interval_seconds=1.0) for group in groups]
     engine = Engine(each_tick, readers.sources, clock.now(), targets=settings.targets)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors import table, uevents
 from iowarden.collectors.recording import Changes, Frame, Recorder, watched
+from iowarden.collectors.smart import Options, Poller
 from iowarden.collectors.vocabulary import Reading
 from iowarden.daemon.loop import HOTPLUG_SOURCES, TICK_SECONDS, Stop
 from iowarden.daemon.readers import Readers
@@ -41,10 +42,11 @@ def record(
     clock: SystemClock,
     events: queue.SimpleQueue[object],
     for_seconds: float = float("inf"),
+    options: Options | None = None,
 ) -> Recorded:
     """Record a machine until the time is over or a Stop comes by `events`.
 
-    What waits for a disk that hangs holds nothing up but its own text.
+    `options`: how drives are asked. What waits for a disk that hangs holds up its own text alone.
     Errors: RecordingError when there is something by that name; what writing says is `problem`.
     """
     changes, lock = Changes(), threading.Lock()
@@ -59,7 +61,8 @@ def record(
     except OSError as error:
         outcome.problem = f"'{path}': expected to write a recording, got: {error.strerror}"
         return outcome
-    sources = [watched(source, take) for source in table.SOURCES]
+    drives = table.with_poller(table.SOURCES, Poller(options or Options(), clock.now))
+    sources = [watched(source, take) for source in drives]
     readers = Readers(sources, periods_seconds, root, clock.now, events.put)
     began = due = clock.now()
     try:

@@ -104,8 +104,9 @@ def _record(
         "It names disks, mounts, servers of network file systems, and programs that wait for I/O.\n"
     )
     page_size_bytes = os.sysconf("SC_PAGE_SIZE")
+    periods_seconds, seconds = config.period_seconds, arguments.seconds
     outcome = record.record(
-        path, page_size_bytes, config.period_seconds, root, clock, events, arguments.seconds
+        path, page_size_bytes, periods_seconds, root, clock, events, seconds, config.smart
     )
     if probe is not None:
         probe.close(CLOSE_SECONDS)

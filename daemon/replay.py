@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors import table, uevents
 from iowarden.collectors.recording import Frame, PlayedRoot, Recording, RecordingError
+from iowarden.collectors.smart import Poller
 from iowarden.collectors.vocabulary import ParseError
 from iowarden.daemon import codec, journal
 from iowarden.daemon.clock import PlayedClock
@@ -154,7 +155,8 @@ def replay(recording: Recording, config: Config, groups: Sequence[RuleGroup]) ->
     events: queue.SimpleQueue[object] = queue.SimpleQueue()
     clock, root = PlayedClock(), PlayedRoot(recording.page_size_bytes)
     # Nothing hangs here: each is read when it is due, one after the other.
-    sources = [dataclasses.replace(s, may_hang=False) for s in table.SOURCES]
+    drives = table.with_poller(table.SOURCES, Poller(config.smart, clock.now))
+    sources = [dataclasses.replace(s, may_hang=False) for s in drives]
     readers = Readers(sources, config.period_seconds, lambda: root, clock.now, events.put)
     engine = Engine(
         groups,

@@ -289,6 +289,21 @@ def test_many_equal_disks_share_a_line(checked: Checker) -> None:
     assert not lines(text, "INFO     disk ")
 
 
+def test_a_line_for_each_drive_says_how_it_is_asked(checked: Checker) -> None:
+    """The type that goes with the kernel's device, and one that people wrote down."""
+    checked.config.write_text(
+        checked.config.read_text()
+        + "smart: {drives: [{path: /dev/sdab, ignore: true}, {serial: Z1Z0ABCD}]}\n"
+    )
+    answer = '{"status": 0, "signal": null, "stdout": "{}", "stderr": ""}'
+    status, text = checked(machine() | {"/.probe/run smartctl --scan --json=c": answer})
+    assert status == 0, text
+    found = lines(text, "INFO     drive")
+    assert any("drive sdaa: asked by 'smartctl -x" in line for line in found), text
+    assert not any("drive sdab: asked" in line for line in found)
+    assert not lines(text, "UNKNOWN")
+
+
 def test_a_reader_that_goes_away_is_no_fault(checked: Checker) -> None:
     """As with `| head`: the status stays, nothing is complained about."""
     reading, writing = os.pipe()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.probe import DEADLINE_SECONDS, Probe
+from support.recordings import write_tree
 
 from iowarden.collectors import smart
 from iowarden.collectors.drive import Cover, Disk, Disks, Target
@@ -407,3 +408,48 @@ def test_the_threads_end_when_nothing_is_due(bench: Bench) -> None:
     deadline = time.monotonic() + DEADLINE_SECONDS
     while any(thread.name == "smart" for thread in threading.enumerate()):
         assert time.monotonic() < deadline
+
+
+def test_what_was_recorded_plays_to_the_same(bench: Bench, tmp_path: Path) -> None:
+    """A disk that is read, one that sleeps, one that is killed, one that says nonsense."""
+    bench.behind(0, 0)
+    bench.behind(1, 0)
+    bench.behind(2, 0)
+    bench.behind(3, 0)
+    bench.does("1-0", ASLEEP)
+    bench.does("2-0", "exec sleep 999")
+    bench.does("3-0", "echo nonsense; exit")
+    poller = bench.start(smart.Options(deadline_seconds=0.2))
+    seen: dict[str, bytes] = {}
+    bench.look(poller)
+    bench.root.watch(seen.__setitem__)
+    disks = poller.read(bench.root)
+    files = {path: content for path, content in seen.items() if not path.endswith("/")}
+    write_tree(tmp_path / "played", {"/sys/block": None, **files})
+    played = bench.poller().read(Root(str(tmp_path / "played")))
+    assert set(covers(played).values()) == {
+        *(Cover.READ, Cover.ASLEEP, Cover.TIMEOUT, Cover.UNPARSED),
+    }
+    assert {
+        key: (disk.polled.cover, disk.polled.reason, disk.polled.drive)
+        for key, disk in played.by_key.items()
+    } == {
+        key: (disk.polled.cover, disk.polled.reason, disk.polled.drive)
+        for key, disk in disks.by_key.items()
+    }
+
+
+def test_a_machine_without_smartctl_is_played_as_one(bench: Bench, tmp_path: Path) -> None:
+    """That nobody could be asked is recorded, too."""
+    bench.behind(0, 0)
+    bench.program.unlink()
+    poller = bench.start()
+    bench.look(poller)
+    seen: dict[str, bytes] = {}
+    bench.root.watch(seen.__setitem__)
+    disks = poller.read(bench.root)
+    files = {path: content for path, content in seen.items() if not path.endswith("/")}
+    write_tree(tmp_path / "played", {"/sys/block": None, **files})
+    played = bench.poller().read(Root(str(tmp_path / "played")))
+    assert covers(played) == covers(disks)
+    assert set(covers(played).values()) == {Cover.NO_SMARTCTL}

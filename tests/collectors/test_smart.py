@@ -1,0 +1,134 @@
+"""Drives of a recorded machine: no thread, no probe, and the same each time it is played."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from iowarden.collectors import asking, smart
+from iowarden.collectors.drive import Cover, Disk, Disks, Target
+from iowarden.collectors.files import probe_path
+from iowarden.collectors.targets import Found
+from iowarden.collectors.vocabulary import AbsentError
+
+if TYPE_CHECKING:
+    from conftest import MachineMaker
+
+    from iowarden.collectors.files import Root
+
+SDA = Target("/dev/sda", "sat", "sda", "host0", "ahci")
+NAME = probe_path("run", asking.command(SDA, "full"))
+
+
+def output(serial: str = "WD-WCC130123456", temperature: int = 30, status: int = 0) -> str:
+    """Return what the probe answers for a drive that is well."""
+    text = json.dumps(
+        {
+            "json_format_version": [1, 0],
+            "smartctl": {"version": [7, 3], "exit_status": status},
+            "device": {"name": "/dev/sda", "type": "sat", "protocol": "ATA"},
+            "model_name": "ACME HDD 4000",
+            "serial_number": serial,
+            "smart_status": {"passed": True},
+            "temperature": {"current": temperature},
+        }
+    )
+    return json.dumps({"status": status, "signal": None, "stdout": text, "stderr": ""})
+
+
+class Played:
+    """A recorded machine, its poller, and a clock."""
+
+    def __init__(self, machine: MachineMaker, options: smart.Options | None = None) -> None:
+        """Begin with one disk that has said nothing."""
+        self._machine = machine
+        self.now = 100.0
+        self.targets: tuple[Target, ...] = (SDA,)
+        self.root: Root = machine({"/sys/block/sda/diskseq": "9\n", "/.probe": None})
+        self.poller = smart.Poller(
+            options or smart.Options(), lambda: self.now, lambda *_: Found(self.targets)
+        )
+
+    def later(self, seconds: float, files: dict[str, str | None] | None = None) -> Disks:
+        """Let time pass, and what is recorded be another."""
+        self.now += seconds
+        self._machine(files or {})
+        return self.poller.read(self.root)
+
+
+def only(disks: Disks) -> Disk:
+    """Return the one disk there is."""
+    (disk,) = disks.by_key.values()
+    return disk
+
+
+def temperature(disks: Disks) -> float | None:
+    """Return the temperature of the one disk there is."""
+    drive = only(disks).polled.drive
+    return None if drive is None else drive.temperature_celsius
+
+
+def test_a_recording_without_smartctl_has_no_drives(machine: MachineMaker) -> None:
+    """One that is older than this source: that is no machine whose drives nobody can read."""
+    played = Played(machine)
+    with pytest.raises(AbsentError, match="not in the recording"):
+        played.later(0.0)
+
+
+def test_another_answer_is_heard_when_it_comes(machine: MachineMaker) -> None:
+    """The machine asked its disk at 100 s and at 1500 s; so does who plays it."""
+    played = Played(machine)
+    disks = played.later(0.0, {NAME: output()})
+    assert (temperature(disks), only(disks).polled.read_seconds) == (30, 100.0)
+    assert played.later(15.0) is disks
+    disks = played.later(1385.0, {NAME: output(temperature=41)})
+    assert (temperature(disks), only(disks).polled.read_seconds) == (41, 1500.0)
+
+
+def test_the_same_answer_is_a_new_one_when_its_period_is_over(machine: MachineMaker) -> None:
+    """A recording by hand has one text for a day: that is a disk which says the same all day."""
+    played = Played(machine)
+    for _ in range(96):
+        disks = played.later(900.0, {NAME: output()})
+    assert temperature(disks) == 30
+    assert only(disks).polled.runs_total in range(48, 50)
+
+
+def test_what_never_came_is_played_as_well(machine: MachineMaker) -> None:
+    """It hung: the disk keeps its name and what it said, and says why nothing is new."""
+    played = Played(machine)
+    played.later(0.0, {NAME: output()})
+    disk = only(played.later(900.0, {NAME: json.dumps({"cover": "stuck", "reason": "it hangs"})}))
+    assert (disk.key, disk.polled.cover, disk.polled.reason) == (
+        *("WD-WCC130123456", Cover.STUCK, "it hangs"),
+    )
+    assert disk.polled.drive is not None
+
+
+def test_another_disk_by_the_same_name_is_another_disk(machine: MachineMaker) -> None:
+    """It was pulled and another put in its place: nothing of the first is said of the second."""
+    played = Played(machine)
+    played.later(0.0, {NAME: output()})
+    disks = played.later(15.0, {"/sys/block/sda/diskseq": "10\n", NAME: output("WD-WCC139999999")})
+    assert set(disks.by_key) == {"WD-WCC139999999"}
+    assert only(disks).polled.runs_total == 1
+
+
+def test_a_recording_by_a_stranger_is_an_outcome(machine: MachineMaker) -> None:
+    """Whatever stands there: no exception, and no reading of what is not to be read."""
+    played = Played(machine)
+    for text in ("", "[]", "1", "[" * 100_000, '{"cover": "fine", "reason": ""}', '{"cover": 1}'):
+        disk = only(played.later(15.0, {NAME: text}))
+        assert disk.polled.cover is Cover.UNPARSED
+        assert disk.polled.reason
+
+
+def test_what_is_written_of_a_drive_is_what_is_asked() -> None:
+    """Options of each profile, and the type only where one is known."""
+    usb = Target("/dev/sdb")
+    assert " ".join(asking.command(usb, "basic")) == ("smartctl --json=co -a -n standby,3 /dev/sdb")
+    assert " ".join(asking.command(SDA, "minimal", wake=True)) == (
+        "smartctl --json=co -i -H -A -n never -d sat /dev/sda"
+    )
