@@ -476,16 +476,48 @@ class Poller:
                 if not way.fixed:
                     way.polled = replace(way.polled, cover=cover, reason=reason)
         by_key = self._merged(now)
-        before = self._disks.by_key
-        # What is equal stays the same object: whoever made something of it need not do so again.
-        by_key = {k: before[k] if before.get(k) == disk else disk for k, disk in by_key.items()}
         problems: tuple[str, ...] = (looked.problem,) if looked.problem else ()
         if self._look_hangs:
             problems += ("what looks for drives hangs; those that come are not noticed",)
         if looked.found is not None:
-            problems += tuple(looked.found.problems)
+            problems += (*looked.found.problems, *self._others_in_place(looked.found))
+            by_key = {**self._missing(looked.found), **by_key}
+        before = self._disks.by_key
+        # What is equal stays the same object: whoever made something of it need not do so again.
+        by_key = {k: before[k] if before.get(k) == disk else disk for k, disk in by_key.items()}
         self._disks = Disks(by_key, problems, self._looked_seconds)
         return self._disks
+
+    def _others_in_place(self, found: Found) -> Iterator[str]:
+        """Yield what is said of a configured drive that is another than configured."""
+        for drive, target in found.configured:
+            way = None if target is None else self._ways.get(target)
+            got = "" if way is None else identity.serial_number(way.known.serial)
+            if drive.serial and got and got != identity.serial_number(drive.serial):
+                yield (
+                    f"'{drive.path}': expected the drive with serial number '{drive.serial}', as"
+                    f" configured, got '{got}'; if it was replaced, change 'smart.drives'"
+                )
+
+    def _missing(self, found: Found) -> dict[str, Disk]:
+        """Return the configured drives that nobody tells of, by what they are called."""
+        serials = {identity.serial_number(way.known.serial) for way in self._ways.values()}
+        asked = all(way.polled.cover is not Cover.NOT_YET for way in self._ways.values())
+        missing: dict[str, Disk] = {}
+        for drive, target in found.configured:
+            serial = identity.serial_number(drive.serial)
+            # Until all have been asked, it may be one of those.
+            unseen = serial not in serials and asked if serial else target is None
+            if drive.ignore or not unseen:
+                continue
+            way = Target(drive.path, drive.kind, slot=drive.slot, origin="configuration")
+            reason = (
+                "it is configured, and neither kernel nor smartctl nor a controller tells of it"
+            )
+            key = serial or drive.slot or str(way)
+            polled = Polled(way, Cover.MISSING, reason, period_seconds=self._options.period_seconds)
+            missing[key] = Disk(key, polled)
+        return missing
 
     def _merged(self, now: float) -> dict[str, Disk]:
         """Return the disks, and remember of each which of its ways is the best."""

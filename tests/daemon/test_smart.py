@@ -15,7 +15,7 @@ from support.recordings import write_tree
 from iowarden.collectors import smart
 from iowarden.collectors.drive import Cover, Disk, Disks, Target
 from iowarden.collectors.files import Root
-from iowarden.collectors.targets import Found, Uncovered
+from iowarden.collectors.targets import ConfiguredDrive, Found, Uncovered
 from iowarden.daemon.probe.client import Client, at
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ class Bench:
         self.now = 1000.0
         self.targets: tuple[Target, ...] = ()
         self.uncovered: tuple[Uncovered, ...] = ()
+        self.configured: tuple[tuple[ConfiguredDrive, Target | None], ...] = ()
         self.client: Client | None = None
         self.root = Root("/")
 
@@ -70,7 +71,7 @@ class Bench:
         return smart.Poller(
             options or smart.Options(),
             lambda: self.now,
-            lambda *_: Found(self.targets, uncovered=self.uncovered),
+            lambda *_: Found(self.targets, uncovered=self.uncovered, configured=self.configured),
         )
 
     def behind(self, host: int, *numbers: int) -> None:
@@ -389,6 +390,35 @@ def test_what_cannot_be_asked_is_listed_with_its_reason(bench: Bench) -> None:
     disk = only(bench.look(bench.start()))
     assert (disk.device, disk.polled.cover, disk.polled.runs_total) == ("sdq", Cover.LUN, 0)
     assert not bench.runs()
+
+
+def test_a_configured_drive_that_nobody_tells_of_is_missing(bench: Bench) -> None:
+    """It died at boot: its serial number is with none of the drives, its path is not there."""
+    bench.behind(0, 0, 1)
+    bench.configured = (
+        (ConfiguredDrive(serial="SERIAL-0-1"), None),
+        (ConfiguredDrive(serial="WD-WCC130000000"), None),
+        (ConfiguredDrive(path="/dev/sdx"), None),
+        (ConfiguredDrive(path="/dev/sdy", ignore=True), None),
+    )
+    poller = bench.start()
+    disks = bench.look(poller)
+    assert {key for key, cover in covers(disks).items() if cover is Cover.MISSING} == {
+        *("WD-WCC130000000", "/dev/sdx"),
+    }
+    assert set(disks.by_key) >= {"SERIAL-0-0", "SERIAL-0-1"}
+    assert disks.by_key["/dev/sdx"].polled.target.origin == "configuration"
+
+
+def test_another_drive_in_the_place_of_a_configured_one_is_told(bench: Bench) -> None:
+    """The bay holds a spare that nobody wrote down: the expected one is missing."""
+    bench.behind(0, 0)
+    drive = ConfiguredDrive("/dev/bus/0", "megaraid,0", serial="WD-WCC130000000")
+    bench.configured = ((drive, bench.targets[0]),)
+    disks = bench.look(bench.start())
+    (problem,) = disks.problems
+    assert "serial number 'WD-WCC130000000', as configured, got 'SERIAL-0-0'" in problem
+    assert covers(disks) == {"WD-WCC130000000": Cover.MISSING, "SERIAL-0-0": Cover.READ}
 
 
 def test_other_options_hold_at_once(bench: Bench) -> None:
