@@ -22,6 +22,7 @@ from systemd.daemon import notify
 from iowarden.collectors import table
 from iowarden.collectors.files import Root
 from iowarden.collectors.recording import Player, RecordingError, watched
+from iowarden.collectors.smart import Poller
 from iowarden.daemon import check as checking
 from iowarden.daemon import config as configuration
 from iowarden.daemon import (
@@ -325,11 +326,12 @@ def _run(arguments: argparse.Namespace) -> int:
     # Before the threads: of their stacks only what is touched is locked, not the half megabyte.
     if problem := memory.lock():
         events.put(Trouble("memory", problem))
-    sources: Sequence[table.Source] = table.SOURCES
+    drives = Poller(settings.smart, clock.now)
+    sources = table.with_poller(table.SOURCES, drives)
     flights = None
     if settings.flight_recorder:
         recent = flight.Flight(player.page_size_bytes if player else os.sysconf("SC_PAGE_SIZE"))
-        sources = [watched(source, recent.take) for source in table.SOURCES]
+        sources = [watched(source, recent.take) for source in sources]
         flights = flight.Keeper(
             recent,
             str(Path(settings.state_directory) / flight.DIRECTORY),
@@ -390,6 +392,7 @@ def _run(arguments: argparse.Namespace) -> int:
             sender_for=sender,
             keep=keeper.keep,
             probe=probe,
+            drives=drives,
             flights=flights,
             control=people,
             history=History(str(Path(settings.state_directory) / "history.db"), events.put),

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.block import Topology
     from iowarden.collectors.recording import Frame
+    from iowarden.collectors.smart import Poller
     from iowarden.daemon.clock import PlayedClock, SystemClock
     from iowarden.daemon.config import Config
     from iowarden.daemon.control import Control
@@ -57,7 +58,7 @@ LEARNT_SECONDS = 600.0
 STATE_WAIT_SECONDS = 5.0
 """So long the first judgement waits for what state.db knows; then it goes on without."""
 HTTP_RETRY_SECONDS = 30.0
-HOTPLUG_SOURCES = ("block", "queue", "scsi", "md", "mounts")
+HOTPLUG_SOURCES = ("block", "queue", "scsi", "md", "mounts", "smart")
 """What is read anew when the kernel announces a block device."""
 HEALTHY_SECONDS = 30.0
 """As the watchdog of the unit: so long the loop may take for a turn."""
@@ -167,6 +168,8 @@ class Parts:
     """Makes what sends mail by another configuration."""
     probe: Client | None = None
     """Asks the helper that runs as root."""
+    drives: Poller | None = None
+    """Asks drives."""
     flights: flight.Keeper | None = None
     """Saves what was read of late."""
     control: Control | None = None
@@ -761,6 +764,8 @@ class Loop:
             self._mails.sender.close(0.0)  # it ends after the mail under way
             self._mails.sender = loaded.sender
         self._parts.readers.set_periods(config.period_seconds)
+        if self._parts.drives is not None:
+            self._parts.drives.configure(config.smart)
         gone = self._engine.load(loaded.groups, now, config.rule_interval_seconds)
         self._part_with(gone, now)
         self._reload_good, self._refusal, self._refused = True, "", None
