@@ -321,7 +321,6 @@ _SECTIONS = (
     ("SMART Extended Self-test Log", "self-tests"),
     ("SMART Self-test log", "self-tests"),
     ("Self-test Log (NVMe", "self-tests"),
-    ("SMART Selective self-test log", "spans"),
     ("Pending Defects log", "pending defects"),
 )
 """How a section begins."""

@@ -229,6 +229,7 @@ def test_the_brief_table_of_text_is_read_as_the_old_one() -> None:
         for line in text.splitlines()
     ]
     found = drive("\n".join(lines).replace("FAILING_NOW", "NOW"))
+    assert drive(text.replace("FAILING_NOW", "In_the_past")).attributes[4].failed == "past"
     assert [
         (each.id, each.value, each.raw_text, each.prefail, each.failed) for each in ATA.attributes
     ] == [
@@ -590,6 +591,15 @@ def test_a_binary_name_is_one_printable_line(serial: str) -> None:
     assert found.serial.isprintable()
     assert found.serial
     assert len(found.model) == 200
+
+
+def test_a_number_of_thousands_of_digits_is_unknown() -> None:
+    """Python refuses to convert it; the rest of the report is read all the same."""
+    text = json.dumps(bare("nvme")).replace('"media_errors": 7', f'"media_errors": {"9" * 5000}')
+    found = drive(text)
+    assert found.nvme is not None
+    assert NVME.nvme is not None
+    assert found.nvme == dataclasses.replace(NVME.nvme, media_errors_total=None)
 
 
 WRONG: tuple[object, ...] = (
