@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.vocabulary import Outcome
 from iowarden.daemon import status
-from iowarden.rules import silences
+from iowarden.rules import coverage, silences
 from iowarden.rules.alerts import Alert, State
 from iowarden.rules.notice import Severity
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from iowarden.daemon.probe.protocol import Stuck
+    from iowarden.rules.coverage import Covered
     from iowarden.rules.engine import Engine
     from iowarden.rules.incidents import Incident, Key
     from iowarden.rules.promql.evaluator import Sample
@@ -45,17 +46,10 @@ class Known:
 
 def answer(known: Known) -> status.Status:
     """Return the document of 'iowarden status', the worst first."""
-    open_now = [i for i in known.incidents.values() if i.closed_seconds is None]
-    open_now.sort(key=lambda i: (not i.firing, -i.severity, i.opened_seconds))
-    alerts = [
-        a for a in known.engine.alerts() if a.state in (State.PENDING, State.FIRING, State.UNKNOWN)
-    ]
+    open_now = _open(known)
     kept_back = _kept_back(known)
-    alerts.sort(  # what is silenced is known: it must not push what is not off the screen
-        key=lambda a: (a.state is State.PENDING, a.key in kept_back, -a.severity, a.name, a.labels)
-    )
+    alerts = _shown(known, kept_back)
     statuses = known.engine.statuses()
-    homes = {m.key: i.identifier for i in open_now for m in i.members}
     return status.Status(
         version=known.version,
         host=known.host,
@@ -64,10 +58,7 @@ def answer(known: Known) -> status.Status:
         ready=known.ready,
         summary=_summary(open_now, alerts, kept_back),
         incidents=tuple(_incident(known, each, kept_back) for each in open_now),
-        alerts=tuple(
-            _alert(each, known.realtime, homes.get(each.key, ""), kept_back.get(each.key))
-            for each in alerts
-        ),
+        alerts=_alerts(known, alerts, kept_back),
         sources=tuple(
             status.SourceLine(
                 s.source.name,
@@ -81,10 +72,42 @@ def answer(known: Known) -> status.Status:
         sources_ok=sum(s.outcome() is Outcome.OK for s in statuses),
         mail=known.mail,
         probe=known.probe,
+        disks=disks(known.engine),
         silences=in_force(known.silences, known.now, known.realtime),
         refused_reload=known.refused_reload,
         troubles=known.troubles,
     )
+
+
+def alerts(known: Known, wanted: Callable[[Alert], bool]) -> tuple[status.AlertLine, ...]:
+    """Return some of the alerts that are pending, firing or unknown."""
+    kept_back = _kept_back(known)
+    return _alerts(known, filter(wanted, _shown(known, kept_back)), kept_back)
+
+
+def _shown(known: Known, kept_back: Mapping[Key, str]) -> list[Alert]:
+    """Return the alerts that are told, the worst first."""
+    shown = (State.PENDING, State.FIRING, State.UNKNOWN)
+    return sorted(  # what is silenced is known: it must not push what is not off the screen
+        (a for a in known.engine.alerts() if a.state in shown),
+        key=lambda a: (a.state is State.PENDING, a.key in kept_back, -a.severity, a.name, a.labels),
+    )
+
+
+def _alerts(
+    known: Known, found: Iterable[Alert], kept_back: Mapping[Key, str]
+) -> tuple[status.AlertLine, ...]:
+    homes = {m.key: i.identifier for i in _open(known) for m in i.members}
+    return tuple(
+        _alert(each, known.realtime, homes.get(each.key, ""), kept_back.get(each.key))
+        for each in found
+    )
+
+
+def _open(known: Known) -> list[Incident]:
+    """Return the open incidents, the worst first."""
+    found = [i for i in known.incidents.values() if i.closed_seconds is None]
+    return sorted(found, key=lambda i: (not i.firing, -i.severity, i.opened_seconds))
 
 
 def incident(known: Known, identifier: str) -> status.IncidentLine:
@@ -158,6 +181,32 @@ def result(found: list[Sample] | float, realtime_seconds: float) -> status.Resul
     )
 
 
+def covered(engine: Engine) -> dict[str, Covered]:
+    """Return all disks as they are now, by their label."""
+    values = {s.source.name: s for s in engine.statuses()}
+    smart, block, enclosure = (values.get(n) for n in ("smart", "block", "enclosure"))
+    reason = ""
+    if smart is None or smart.value is None:
+        error = "" if smart is None or smart.reading is None else smart.reading.error
+        reason = error or ("disks are not asked" if smart is None else "")
+    return coverage.look(
+        None if smart is None else smart.value,
+        None if block is None else block.value,
+        (None if enclosure is None else enclosure.value) or (),
+        engine.coverage().seen,
+        engine.coverage().doubts,
+        reason,
+    )
+
+
+def disks(engine: Engine) -> str:
+    """Return all disks in a line; '' while nobody knows which there are."""
+    known = engine.status("block")
+    if known is None or known.value is None:
+        return ""
+    return coverage.summary(covered(engine).values())
+
+
 def stuck(found: Iterable[Stuck]) -> tuple[status.StuckLine, ...]:
     """Return the programs that live on after SIGKILL."""
     return tuple(
@@ -185,7 +234,7 @@ def _alert(
         name=alert.name,
         severity=alert.severity.name.lower(),
         state=alert.state.value,
-        object=alert.object or alert.label("device") or "host",
+        object=alert.object or alert.label("device") or alert.label("disk") or "host",
         since_seconds=realtime(alert.active_seconds if since is None else since),
         summary=alert.annotation("summary"),
         value=_number(alert.value),

@@ -28,6 +28,7 @@ from iowarden.daemon import config as configuration
 from iowarden.daemon import (
     console,
     control,
+    disk_console,
     flight,
     hotplug,
     journal,
@@ -106,6 +107,7 @@ def _parser() -> argparse.ArgumentParser:
     look.add_argument("--play", metavar="RECORDING", help="look at a recording's end instead")
     look.add_argument("--json", action="store_true", help="the report as data")
     console.add_commands(add)
+    disk_console.add_commands(add)
     recorded = recording_commands.add_commands(add, _settings, _probe)
     rules = rules_command.add_commands(add, _settings)
     test = add("test-mail", _test_mail, "send a test mail and say what the server answered")

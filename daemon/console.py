@@ -56,7 +56,8 @@ DEFAULT_FOR = "2h"
 WRAPPED = frozenset(
     {
         *("object", "summary", "error", "program", "alerts", "by", "reason", "source"),
-        *("expression", "since", "ends", "last ok"),
+        *("expression", "since", "ends", "last ok", "value", "way", "known by", "not read"),
+        *("last read", "raw", "status", "time"),
     }
 )
 """Columns that may take several lines on a narrow terminal."""
@@ -81,21 +82,10 @@ def add_commands(
 ) -> None:
     """Add the commands of this module, by a function that takes name, what runs, and help."""
 
-    def command(
-        parser: argparse.ArgumentParser, run: Callable[[argparse.Namespace], int]
-    ) -> argparse.ArgumentParser:
-        parser.set_defaults(command=lambda arguments: guarded(run, arguments))
-        where = parser.add_mutually_exclusive_group()
-        where.add_argument("--socket", metavar="PATH", help=f"default: {control.SOCKET}")
-        where.add_argument(
-            "--state-directory", metavar="DIR", help="of a service that runs in the foreground"
-        )
-        return parser
-
     def top(
         name: str, run: Callable[[argparse.Namespace], int], words: str
     ) -> argparse.ArgumentParser:
-        return command(add(name, run, words), run)
+        return command_of(add(name, run, words), run)
 
     json_help = "the answer as data"
     top("status", _status, "what is wrong now, as the running service sees it").add_argument(
@@ -104,7 +94,7 @@ def add_commands(
     actions = add("silence", _status, "have no mail about some alerts for a while").add_subparsers(
         required=True, metavar="ACTION"
     )
-    new = command(actions.add_parser("add", help="begin a silence"), _silence_add)
+    new = command_of(actions.add_parser("add", help="begin a silence"), _silence_add)
     new.add_argument(
         "matchers",
         nargs="+",
@@ -124,9 +114,9 @@ def add_commands(
         "--until", type=_moment, metavar="TIME", help="such as 2026-11-22T06:00, local time"
     )
     new.add_argument("--reason", required=True, metavar="TEXT", help="why; others will read it")
-    listed = command(actions.add_parser("list", help="the silences that hold"), _silence_list)
+    listed = command_of(actions.add_parser("list", help="the silences that hold"), _silence_list)
     listed.add_argument("--json", action="store_true", help=json_help)
-    expire = command(actions.add_parser("expire", help="end a silence now"), _silence_expire)
+    expire = command_of(actions.add_parser("expire", help="end a silence now"), _silence_expire)
     expire.add_argument("identifier", metavar="ID", help="as listed, or its beginning")
     known = top("ack", _ack, "say that an incident is known: no mail about it until it gets worse")
     known.add_argument("incident", metavar="INCIDENT", help="as in its mails, or its beginning")
@@ -139,6 +129,19 @@ def add_commands(
     query = top("query", _query, "evaluate a rule's expression now")
     query.add_argument("expression", metavar="EXPR", help="PromQL, as far as rules may use it")
     query.add_argument("--json", action="store_true", help=json_help)
+
+
+def command_of(
+    parser: argparse.ArgumentParser, run: Callable[[argparse.Namespace], int]
+) -> argparse.ArgumentParser:
+    """Have a parser run what asks the service, and take where that is."""
+    parser.set_defaults(command=lambda arguments: guarded(run, arguments))
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--socket", metavar="PATH", help=f"default: {control.SOCKET}")
+    where.add_argument(
+        "--state-directory", metavar="DIR", help="of a service that runs in the foreground"
+    )
+    return parser
 
 
 def guarded(run: Callable[[argparse.Namespace], int], arguments: argparse.Namespace) -> int:
@@ -163,11 +166,11 @@ def guarded(run: Callable[[argparse.Namespace], int], arguments: argparse.Namesp
 
 
 def _status(arguments: argparse.Namespace) -> int:
-    answer = _ask(arguments, "status")
+    answer = requested(arguments, "status")
     if arguments.json:
-        _say_json(answer)
+        say_json(answer)
     else:
-        show(status_sections(_decoded(Status, answer)))
+        show(status_sections(decoded(Status, answer)))
     return 0
 
 
@@ -176,38 +179,38 @@ def _silence_add(arguments: argparse.Namespace) -> int:
     if arguments.until is not None:
         for_seconds = arguments.until - time.time()
     asked = AddSilence(tuple(arguments.matchers), for_seconds, arguments.reason)
-    made = _decoded(SilenceLine, _ask(arguments, "silence add", asked))
-    _say(
-        f"silence {made.identifier} until {_at(made.ends_seconds)}: {_matchers(made.matchers)};"
+    made = decoded(SilenceLine, requested(arguments, "silence add", asked))
+    say(
+        f"silence {made.identifier} until {at_text(made.ends_seconds)}: {_matchers(made.matchers)};"
         f" end it sooner: iowarden silence expire {made.identifier}"
     )
     if made.note:
-        _say(made.note)
+        say(made.note)
     return 0
 
 
 def _silence_list(arguments: argparse.Namespace) -> int:
-    answer = _ask(arguments, "silence list")
+    answer = requested(arguments, "silence list")
     if arguments.json:
-        _say_json(answer)
+        say_json(answer)
         return 0
-    found = _decoded(Silences, answer).silences
+    found = decoded(Silences, answer).silences
     show([_silences(found, time.time()) if found else "no silence holds"])
     return 0
 
 
 def _silence_expire(arguments: argparse.Namespace) -> int:
-    ended = _ask(arguments, "silence expire", {"identifier": arguments.identifier})
-    line = _decoded(SilenceLine, ended)
-    _say(f"silence {line.identifier} is over: {_matchers(line.matchers)}")
+    ended = requested(arguments, "silence expire", {"identifier": arguments.identifier})
+    line = decoded(SilenceLine, ended)
+    say(f"silence {line.identifier} is over: {_matchers(line.matchers)}")
     return 0
 
 
 def _ack(arguments: argparse.Namespace) -> int:
     asked = Acknowledge(arguments.incident, arguments.reason, arguments.undo)
-    line = _decoded(IncidentLine, _ask(arguments, "ack", asked))
+    line = decoded(IncidentLine, requested(arguments, "ack", asked))
     then = "mailed again" if arguments.undo else "no mail until it gets worse or is over"
-    _say(f"incident {line.identifier} ({line.severity}, {line.object}): {then}")
+    say(f"incident {line.identifier} ({line.severity}, {line.object}): {then}")
     return 0
 
 
@@ -216,7 +219,7 @@ def _events(arguments: argparse.Namespace) -> int:
     lines = _exchange(_path(arguments), "events", asked, follow=arguments.follow)
     for line in lines:
         found = {"events": [line["event"]]} if "event" in line else line["answer"]
-        for event in _decoded(Events, found).events:
+        for event in decoded(Events, found).events:
             if arguments.json:
                 _say_raw(json.dumps(dataclasses.asdict(event)))
             else:
@@ -226,13 +229,13 @@ def _events(arguments: argparse.Namespace) -> int:
 
 
 def _query(arguments: argparse.Namespace) -> int:
-    answer = _ask(arguments, "query", {"expression": arguments.expression})
+    answer = requested(arguments, "query", {"expression": arguments.expression})
     if arguments.json:
-        _say_json(answer)
+        say_json(answer)
         return 0
-    result = _decoded(Result, answer)
+    result = decoded(Result, answer)
     for sample in result.samples:
-        _say(f"{_metric(sample.labels)} {sample.value}".strip())
+        say(f"{_metric(sample.labels)} {sample.value}".strip())
     if not result.samples:
         sys.stderr.write("the result is empty\n")
     return 0
@@ -247,7 +250,8 @@ def ask(path: str, command: str, arguments: object = None) -> dict[str, Any]:
     return answer
 
 
-def _ask(arguments: argparse.Namespace, command: str, asked: object = None) -> dict[str, Any]:
+def requested(arguments: argparse.Namespace, command: str, asked: object = None) -> dict[str, Any]:
+    """Return what the service that is meant answers. Errors: ServiceError."""
     return ask(_path(arguments), command, asked)
 
 
@@ -320,7 +324,8 @@ def _path(arguments: argparse.Namespace) -> str:
     return control.SOCKET
 
 
-def _decoded(cls: Any, answer: object) -> Any:  # noqa: ANN401 - as `codec.decode`
+def decoded(cls: Any, answer: object) -> Any:  # noqa: ANN401 - as `codec.decode`
+    """Return an answer as its document. Errors: ServiceError."""
     try:
         return codec.decode(cls, json.dumps(answer))
     except codec.CodecError as error:
@@ -374,39 +379,40 @@ def status_sections(status: Status) -> list[str | Table]:
     if not status.ready:
         sections.append("not ready: not everything has been read yet, so what is missing may come")
     if status.refused_reload is not None:
-        since = _since(status.refused_reload.at_seconds, now)
+        since = since_text(status.refused_reload.at_seconds, now)
         sections.append(f"reload refused, since {since}; the configuration before is in force:")
         sections += [f"  {problem}" for problem in status.refused_reload.problems]
     sections += [f"trouble: {text}" for text in status.troubles]
     if status.incidents:
         incidents = [
-            (i.severity, i.identifier, i.object, _since(i.opened_seconds, now), _summary(i))
+            (i.severity, i.identifier, i.object, since_text(i.opened_seconds, now), _summary(i))
             for i in status.incidents
         ]
         of_incidents = ("severity", "incident", "object", "since", "summary")
-        sections.append(_table("open incidents", of_incidents, incidents))
+        sections.append(table_of("open incidents", of_incidents, incidents))
     if status.alerts:
         alerts = [
-            (a.severity, a.state, a.name, a.object, _since(a.since_seconds, now), _alert(a))
+            (a.severity, a.state, a.name, a.object, since_text(a.since_seconds, now), _alert(a))
             for a in status.alerts
         ]
         of_alerts = ("severity", "state", "alert", "object", "since", "summary")
-        sections.append(_table("alerts", of_alerts, alerts))
+        sections.append(table_of("alerts", of_alerts, alerts))
     if status.probe.stuck:
         stuck = [
-            (str(s.pid), s.command, ", ".join(s.devices), _since(s.since_seconds, now))
+            (str(s.pid), s.command, ", ".join(s.devices), since_text(s.since_seconds, now))
             for s in status.probe.stuck
         ]
         title = "programs that cannot be killed, a sign of a failing disk"
-        sections.append(_table(title, ("pid", "program", "disk", "since"), stuck))
+        sections.append(table_of(title, ("pid", "program", "disk", "since"), stuck))
     if status.sources:
         sources = [
-            (s.name, s.outcome, _since(s.since_seconds, now), s.error) for s in status.sources
+            (s.name, s.outcome, since_text(s.since_seconds, now), s.error) for s in status.sources
         ]
         title = "sources that are not ok"
-        sections.append(_table(title, ("source", "outcome", "last ok", "error"), sources))
+        sections.append(table_of(title, ("source", "outcome", "last ok", "error"), sources))
     if status.silences:
         sections.append(_silences(status.silences, now))
+    sections += [f"disks: {status.disks}"] if status.disks else []
     sections += [
         f"sources: {status.sources_ok} ok, {len(status.sources)} not",
         f"mail: {_mail(status.mail, now)}",
@@ -423,9 +429,9 @@ def show(sections: Sequence[str | Table]) -> None:
     before: str | Table = ""
     for section in sections:
         if Table in (type(section), type(before)) and before:
-            _say("")
+            say("")
         if isinstance(section, str):
-            _say(section)
+            say(section)
         else:
             _say_raw("\n".join(columns(section)))
         before = section
@@ -480,10 +486,11 @@ def printable(text: str) -> str:
 def event_text(event: EventLine) -> str:
     """Return an event as a line: time, severity, what happened."""
     severity = printable(event.severity)
-    return f"{_at(event.at_seconds)}  {severity:<8}  {printable(event.text)}"
+    return f"{at_text(event.at_seconds)}  {severity:<8}  {printable(event.text)}"
 
 
-def _table(title: str, columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Table:
+def table_of(title: str, columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Table:
+    """Return a table of whatever text, made safe for a terminal."""
     return Table(title, columns, tuple(tuple(printable(cell) for cell in row) for row in rows))
 
 
@@ -511,13 +518,13 @@ def _silences(silences: Sequence[SilenceLine], now: float) -> Table:
         (
             s.identifier,
             _matchers(s.matchers),
-            f"{_at(s.ends_seconds)} ({_span(s.ends_seconds - now)} left)",
+            f"{at_text(s.ends_seconds)} ({_span(s.ends_seconds - now)} left)",
             s.who,
             s.reason,
         )
         for s in silences
     ]
-    return _table("silences", ("silence", "alerts", "ends", "by", "reason"), rows)
+    return table_of("silences", ("silence", "alerts", "ends", "by", "reason"), rows)
 
 
 def _mail(mail: MailLine, now: float) -> str:
@@ -526,7 +533,7 @@ def _mail(mail: MailLine, now: float) -> str:
         return f"none waits; {to}".rstrip("; ")
     parts = [f"{mail.waiting} wait" if mail.waiting > 1 else "1 waits", to]
     if mail.oldest_seconds is not None:
-        parts.append(f"the oldest since {_since(mail.oldest_seconds, now)}")
+        parts.append(f"the oldest since {since_text(mail.oldest_seconds, now)}")
     if mail.refused:
         parts.append(f"{mail.refused} refused for good")
     if mail.next_seconds is not None:
@@ -557,10 +564,11 @@ def _quoted(text: str) -> str:
     return f'"{escaped}"'
 
 
-def _since(at_seconds: float | None, now: float) -> str:
+def since_text(at_seconds: float | None, now: float) -> str:
+    """Return a moment, and how long ago it was."""
     if at_seconds is None:
         return "never"
-    at, today = _at(at_seconds), _at(now)[: len("2026-11-21")]
+    at, today = at_text(at_seconds), at_text(now)[: len("2026-11-21")]
     return f"{at.removeprefix(today).strip()} ({_span(now - at_seconds)})"
 
 
@@ -568,14 +576,16 @@ def _span(seconds: float) -> str:
     return quantity("_seconds", max(seconds, 0.0))
 
 
-def _at(at_seconds: float) -> str:
+def at_text(at_seconds: float) -> str:
+    """Return a moment, in local time."""
     try:
         return f"{datetime.fromtimestamp(at_seconds, local_zone()):%Y-%m-%d %H:%M:%S}"
     except (ValueError, OverflowError, OSError):  # no time that a calendar has
         return f"{at_seconds:.0f} s"
 
 
-def _say(text: str) -> None:
+def say(text: str) -> None:
+    """Print a line, safe for a terminal."""
     _say_raw(printable(text))
 
 
@@ -583,5 +593,6 @@ def _say_raw(text: str) -> None:
     sys.stdout.write(f"{text.rstrip()}\n")
 
 
-def _say_json(answer: object) -> None:
+def say_json(answer: object) -> None:
+    """Print an answer as data."""
     _say_raw(json.dumps(answer, indent=2))  # ASCII: no terminal obeys anything in it

@@ -44,7 +44,10 @@ DESCRIPTOR_NAMES = frozenset({"control", FILE_NAME, "iowarden-control.socket"})
 """systemd.socket(5), FileDescriptorName; the last is what a unit of that name gives by itself."""
 GROUP = "iowarden"
 COMMANDS = frozenset(
-    {"status", "silence add", "silence list", "silence expire", "ack", "events", "query"}
+    {
+        *("status", "silence add", "silence list", "silence expire", "ack", "events", "query"),
+        *("coverage", "disk show", "disk history", "disk forget"),
+    }
 )
 
 MOST_CONNECTIONS = 32
@@ -86,8 +89,7 @@ class ControlError(OSError):
 class Command:
     """Somebody asks. `reply` may be called from any thread, never waits, and takes one object.
 
-    Fields: `name` ('status', 'silence add', 'silence list', 'silence expire', 'ack', 'events',
-    'query'), `arguments` as in the line, `who` as 'alice (uid 1000)'.
+    Fields: `name`, of COMMANDS, `arguments` as in the line, `who` as 'alice (uid 1000)'.
     A follower gets what is published after the `reply` to its command, so call both in one thread.
     """
 

@@ -11,8 +11,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.vocabulary import trace
-from iowarden.daemon import answers, codec, journal, status
-from iowarden.rules import silences
+from iowarden.daemon import answers, codec, disk_answers, journal, status
+from iowarden.daemon.past import Past
+from iowarden.rules import coverage, figures, silences
 from iowarden.rules.promql.evaluator import Budget, EvaluationError
 from iowarden.rules.promql.lexer import PromqlError
 from iowarden.rules.quantity import duration
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.vocabulary import Sample
     from iowarden.daemon.control import Command
     from iowarden.daemon.telling import Telling
+    from iowarden.rules.coverage import Covered
     from iowarden.rules.engine import Engine
     from iowarden.rules.promql import evaluator
 
@@ -46,8 +48,14 @@ class Desk:
         known: Callable[[float], answers.Known],
         keep: Callable[[], object],
         topology: Callable[[], Topology | None],
+        *,
+        keep_learnt: Callable[[], object],
+        history_path: str,
     ) -> None:
-        """`known` is all that is known at a moment, `keep` has what was said written down."""
+        """`known` is all that is known at a moment, `keep` has what was said written down.
+
+        `keep_learnt` has what is known of the disks written down.
+        """
         self.said = silences.Silences()
         self.silence_of = silences.finder(self.said)
         """By which silence an alert is silenced at a moment."""
@@ -56,6 +64,8 @@ class Desk:
         self._known = known
         self._keep = keep
         self._topology = topology
+        self._keep_learnt = keep_learnt
+        self._past = Past(history_path)
         self._held: frozenset[str] = frozenset()
         self._budget = Budget(QUERY_WORK)
         self._budget_since = -math.inf
@@ -63,7 +73,10 @@ class Desk:
     def answer(self, command: Command, now: float) -> None:
         """Do what somebody asks, and reply."""
         try:
-            command.reply({"answer": self._answered(command, now)})
+            if command.name == "disk history":
+                self._history(command)
+            else:
+                command.reply({"answer": self._answered(command, now)})
         except (ValueError, PromqlError, EvaluationError) as error:  # CodecError is a ValueError
             command.reply({"error": str(error)})
         except Exception as error:  # noqa: BLE001 - who asks is told, the loop goes on
@@ -125,12 +138,56 @@ class Desk:
                 last = command.arguments.get("last", 50)
                 count = last if isinstance(last, int) and last > 0 else 0
                 return status.Events(tuple(self._telling.events)[-count:] if count else ())
+            case "coverage":
+                return disk_answers.answer(self._known(now))
+            case "disk show":
+                return disk_answers.detail(self._known(now), self._disk(command))
+            case "disk forget":
+                return self._forget(command, now)
             case "query":
                 text = codec.text(command.arguments, "expression")
                 if len(text) > MOST_QUERY_CHARACTERS:
                     raise ValueError(f"query: expected at most {MOST_QUERY_CHARACTERS} characters")
                 return answers.result(self._look(text, now), realtime(now))
         raise ValueError(f"command: expected a known one, got '{command.name:.60}'")
+
+    def _disk(self, command: Command) -> Covered:
+        """Return the disk that is asked about. Errors: ValueError, CodecError."""
+        wanted = codec.text(command.arguments, "disk")
+        return coverage.find(answers.covered(self._engine), wanted)
+
+    def _forget(self, command: Command, now: float) -> status.DiskLine:
+        """Take a disk as taken out: nobody misses it any more. Errors: ValueError."""
+        found = self._disk(command)
+        if found.expected_by != ("memory",):
+            by = ", ".join(found.expected_by)
+            raise ValueError(
+                f"disk: expected one that is missing, got '{found.disk}', which is there by what"
+                f" says the {by}; take it out of 'smart.drives', or off the machine, first"
+            )
+        self._engine.forget_disk(found.disk)
+        self._keep_learnt()
+        text = f"disk {found.disk} ({found.identity.object}) was taken out, says {command.who}"
+        self._telling.send(journal.DEVICE_CHANGED, 5, text)
+        return disk_answers.line(self._known(now), found)
+
+    def _history(self, command: Command) -> None:
+        """Have history.db read, in a thread: its disk may hang. What comes of it is the reply."""
+        wanted = codec.text(command.arguments, "disk")
+        attribute = codec.text(command.arguments, "attribute")
+        try:
+            found = coverage.find(answers.covered(self._engine), wanted)
+            disk, drive = found.disk, found.drive
+        except ValueError:  # it may be one of long ago
+            disk, drive = wanted, None
+        names = figures.candidates(attribute, drive)
+        if not names:
+            raise ValueError(
+                "attribute: expected a number ('197'), a name as smartctl has it"
+                " ('Current_Pending_Sector'), either with 'value' for the normalised value"
+                f" ('197 value'), or one of {', '.join(figures.NAMES)}, got '{attribute:.100}'"
+            )
+        self._past.ask(disk, names, command.reply)
 
     def _look(self, text: str, now: float) -> list[evaluator.Sample] | float:
         if not 0 <= now - self._budget_since < 1:

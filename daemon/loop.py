@@ -11,6 +11,7 @@ import secrets
 import time
 from dataclasses import dataclass, replace
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from iowarden.collectors import uevents
@@ -28,15 +29,16 @@ from iowarden.daemon.probe import client
 from iowarden.daemon.state import Committed, OutboxRow, SetAside, StateLoaded
 from iowarden.daemon.tails import Tails
 from iowarden.daemon.telling import PRIORITY, Log, Telling
-from iowarden.rules import digest, incidents, report, silences
+from iowarden.rules import digest, figures, incidents, report, silences
 from iowarden.rules.alerts import Alert, State, Transition
 from iowarden.rules.notice import Evidence, Severity
 from iowarden.rules.quantity import duration
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from iowarden.collectors.block import Topology
+    from iowarden.collectors.drive import Disks
     from iowarden.collectors.recording import Frame
     from iowarden.collectors.smart import Poller
     from iowarden.daemon.clock import PlayedClock, SystemClock
@@ -223,8 +225,16 @@ class Loop:
         self._refusal = ""
         self._refused: status.RefusedReload | None = None
         self._desk = Desk(
-            self._engine, self._telling, self._known, lambda: self._commit([]), self._topology
+            self._engine,
+            self._telling,
+            self._known,
+            lambda: self._commit([]),
+            self._topology,
+            keep_learnt=lambda: self._commit([], learnt=True),
+            history_path=str(Path(parts.config.state_directory) / "history.db"),
         )
+        self._kept_of: Disks | None = None
+        self._drives_kept: Mapping[str, float] = {}
         self._stuck: tuple[Stuck, ...] = ()
         if parts.control is not None:
             self._telling.follow = parts.control.publish
@@ -369,6 +379,7 @@ class Loop:
         for reading in readings:
             self._judge_reading(reading)
         self._engine.observe(readings, now, self._clock.uptime())
+        self._keep_drives(now)
         self._engine.publish("daemon", FAMILIES, self._own_samples(now), now)
         known = self._state_known and self._tails.known
         if known or now - self._started > STATE_WAIT_SECONDS:
@@ -390,6 +401,16 @@ class Loop:
         self._turned = now
         self._tell_manager()
         self._trouble("loop", "")
+
+    def _keep_drives(self, now: float) -> None:
+        """Have what drives said since the last look kept for years."""
+        store, smart = self._parts.history, self._engine.status("smart")
+        if store is None or smart is None or smart.value is None or smart.value is self._kept_of:
+            return
+        self._kept_of = smart.value
+        rows, self._drives_kept = figures.fresh(smart.value, self._drives_kept)
+        if rows:
+            store.note(self._clock.realtime(now), rows)
 
     def _compare_clocks(self, now: float) -> None:
         """Keep by how much the wall clock is ahead of the program's: people are told its time."""
@@ -591,6 +612,7 @@ class Loop:
                     self._topology(),
                     None if mounts is None or mounts.value is None else len(mounts.value.usage),
                     silent,
+                    answers.disks(self._engine),
                 ),
                 install=self._install,
                 now=now,
@@ -601,7 +623,7 @@ class Loop:
             return []
         good = sum(s.outcome() is Outcome.OK for s in self._engine.statuses())
         heartbeat = (
-            f"iowarden watches: {good} sources read;"
+            f"iowarden watches: {good} sources read; {answers.disks(self._engine)};"
             f" mails delivered since its start: {self._mails.delivered_total}"
         )
         self._digest, weekly = digest.weekly(

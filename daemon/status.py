@@ -11,6 +11,10 @@ has a default, so that a client and a service of different versions understand e
     ack             Acknowledge                                   IncidentLine, as it is then
     events          {"last": 50, "follow": false}                 Events; then {"event": EventLine}
     query           {"expression": TEXT}                          Result
+    coverage        none                                          Coverage
+    disk show       {"disk": SERIAL, its beginning or a device}   DiskDetail
+    disk history    {"disk": as above, "attribute": TEXT}         DiskHistory
+    disk forget     {"disk": as above}                            DiskLine, as it was
 
 Units: times are Unix time in seconds; None where there is none. Severities are the words of the
 rules' label: 'critical', 'warning', 'notice', 'info'.
@@ -191,6 +195,8 @@ class Status:
     sources_ok: int = 0
     mail: MailLine = field(default_factory=MailLine)
     probe: ProbeLine = field(default_factory=ProbeLine)
+    disks: str = ""
+    """One line: '24 disks: 23 read, 1 asleep'."""
     silences: tuple[SilenceLine, ...] = ()
     refused_reload: RefusedReload | None = None
     troubles: tuple[str, ...] = ()
@@ -231,3 +237,109 @@ class Result:
     at_seconds: float = 0.0
     kind: str = "vector"
     samples: tuple[ResultSample, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DiskLine:
+    """A disk, and whether it is read."""
+
+    disk: str = ""
+    """Its label: the serial number, mostly."""
+    object: str = ""
+    """'sda (ACME DISK-9, serial S1)'."""
+    device: str = ""
+    """'sda'; '' behind a controller."""
+    model: str = ""
+    capacity_bytes: float | None = None
+    kind: str = ""
+    """'rotating', 'solid state', 'NVMe'."""
+    health: str = ""
+    """What it says of itself: 'passed', 'FAILED'."""
+    temperature_celsius: float | None = None
+    power_on_hours: float | None = None
+    expected_by: tuple[str, ...] = ()
+    """Who says that it exists: 'kernel', 'controller', 'configuration', 'memory' ..."""
+    cover: str = ""
+    """Of `collectors.drive.Cover`."""
+    reason: str = ""
+    cure: str = ""
+    how: str = ""
+    """How it is asked: 'areca,2 at /dev/sg3'."""
+    slot: str = ""
+    read_seconds: float | None = None
+    """When it was last read."""
+    not_read: tuple[str, ...] = ()
+    """What it does not say although it is read."""
+    physical: bool = True
+    """False: nothing can be read there, so nothing is missing."""
+    alerts: tuple[str, ...] = ()
+    """Names of the alerts that fire on it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """All disks, and which of them are read."""
+
+    now_seconds: float = 0.0
+    verdict: str = ""
+    """Of `rules.coverage.Verdict`: 'ok', 'warning', 'critical', 'unknown'."""
+    summary: str = ""
+    found_seconds: float | None = None
+    """When disks were last looked for; None: not yet."""
+    problems: tuple[str, ...] = ()
+    """Of looking for them."""
+    disks: tuple[DiskLine, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AttributeLine:
+    """A SMART attribute of an ATA drive. '' where the drive does not say."""
+
+    id: int = 0
+    name: str = ""
+    value: str = ""
+    worst: str = ""
+    threshold: str = ""
+    raw: str = ""
+    failed: str = ""
+    """'now', 'past' or ''."""
+
+
+@dataclass(frozen=True, slots=True)
+class SelfTestLine:
+    """An entry of a drive's self-test log, the newest first. `result`: 'passed', 'FAILED', ''."""
+
+    kind: str = ""
+    status: str = ""
+    result: str = ""
+    hours: int | None = None
+    lba: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DiskDetail:
+    """Everything that is known of a disk."""
+
+    now_seconds: float = 0.0
+    line: DiskLine = field(default_factory=DiskLine)
+    facts: tuple[tuple[str, str], ...] = ()
+    """Names and texts, for people: firmware, error counters ..."""
+    ways: tuple[str, ...] = ()
+    """Other ways to it."""
+    carries: tuple[str, ...] = ()
+    """Arrays, volumes and mounts that stand on it."""
+    attributes: tuple[AttributeLine, ...] = ()
+    self_tests: tuple[SelfTestLine, ...] = ()
+    alerts: tuple[AlertLine, ...] = ()
+    messages: tuple[str, ...] = ()
+    """What smartctl had to say."""
+
+
+@dataclass(frozen=True, slots=True)
+class DiskHistory:
+    """What a drive's attribute was over time. `samples`: Unix time and value, by time."""
+
+    disk: str = ""
+    attribute: str = ""
+    """The name under which it is kept: '197 raw', 'temperature_celsius'."""
+    samples: tuple[tuple[float, float], ...] = ()

@@ -16,8 +16,9 @@ from iowarden.daemon import chunks, journal
 from iowarden.daemon.history import Tail, TailLoaded, Written
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
+    from iowarden.daemon.history import Value
     from iowarden.daemon.telling import Telling
     from iowarden.rules.engine import Engine
 
@@ -46,6 +47,9 @@ class Store(Protocol):
 
     def save(self, tail: Tail) -> None:
         """Ask for samples to be kept."""
+
+    def note(self, realtime_seconds: float, values: Sequence[Value]) -> None:
+        """Ask for what drives said to be kept."""
 
     def busy(self) -> bool:
         """Say whether it still is at that."""

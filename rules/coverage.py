@@ -7,6 +7,7 @@ Units: seconds of the program's clock.
 
 from __future__ import annotations
 
+import enum
 import re
 from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 _VIRTUAL = re.compile(r"(vd|xvd|nbd|rbd|pmem|dasd|mmcblk)[a-z0-9]+.*")
 """Disks of hypervisors, networks and memory cards by the names that their drivers give them."""
 _NVME = re.compile(r"nvme(\d+)(?:c(\d+))?n\d+")
+MOST_NAMED = 24
 _QUIET = frozenset({Cover.NO_SMART, Cover.LUN})
 """Nothing is to be read there, so nothing is missing."""
 _PASSING = frozenset({Cover.TIMEOUT, Cover.FAILED, Cover.STUCK, Cover.UNPARSED, Cover.NOT_YET})
@@ -167,11 +169,55 @@ def summary(covered: Iterable[Covered]) -> str:
     return f"{told}; beside them {', '.join(beside)}" if beside else told
 
 
-def in_order(covered: Iterable[Covered]) -> bool:
-    """Whether every physical disk is read or asleep, and there is one: nothing read is no OK."""
+class Verdict(enum.StrEnum):
+    """How good the coverage of a machine is."""
+
+    OK = "ok"
+    """Every physical disk is read, or asleep and was read before."""
+    WARNING = "warning"
+    """One at least is not."""
+    CRITICAL = "critical"
+    """One that the configuration names is missing."""
+    UNKNOWN = "unknown"
+    """Not one is read, or there is none: nothing read can never look OK."""
+
+
+def verdict(covered: Iterable[Covered]) -> Verdict:
+    """Return how good the coverage is."""
     physical = [c for c in covered if c.physical]
     fine = (Cover.READ, Cover.ASLEEP)
-    return bool(physical) and all(c.known and c.cover in fine for c in physical)
+    if any(c.cover is Cover.MISSING and "configuration" in c.expected_by for c in physical):
+        return Verdict.CRITICAL
+    if not any(c.known for c in physical):
+        return Verdict.UNKNOWN
+    read = all(c.known and c.cover in fine for c in physical)
+    return Verdict.OK if read else Verdict.WARNING
+
+
+def find(covered: Mapping[str, Covered], wanted: str) -> Covered:
+    """Return the disk that a person means: its serial number or a beginning of it, or its device.
+
+    Errors: ValueError, naming what there is.
+    """
+    name = wanted.strip().removeprefix("/dev/")
+    if name in covered:
+        return covered[name]
+    same = [c for c in covered.values() if name and name in (c.device, *c.leaves)]
+    begin = name.lower()
+    matches = same or [c for key, c in covered.items() if begin and key.lower().startswith(begin)]
+    if len(matches) == 1:
+        return matches[0]
+    among = matches or list(covered.values())
+    shown = ", ".join(f"{c.disk} ({c.device or c.how})" for c in among[:MOST_NAMED])
+    more = f" and {len(among) - MOST_NAMED} more" if len(among) > MOST_NAMED else ""
+    what = "one disk" if matches else "a serial number, the beginning of one, or a device"
+    raise ValueError(
+        f"disk: expected {what}, got '{wanted:.100}'; there {_are(among)}: {shown or 'none'}{more}"
+    )
+
+
+def _are(among: Sequence[Covered]) -> str:
+    return "is" if len(among) <= 1 else "are"
 
 
 def how(target: Target) -> str:

@@ -266,8 +266,13 @@ def weekly(
     )
 
 
-def inventory(topology: Topology | None, mounted: int | None, silent: Sequence[str]) -> list[str]:
-    """Return what this machine has, a line each, for the arrival mail."""
+def inventory(
+    topology: Topology | None, mounted: int | None, silent: Sequence[str], covered: str = ""
+) -> list[str]:
+    """Return what this machine has, a line each, for the arrival mail.
+
+    `covered` says which disks are read.
+    """
     if topology is None:
         return ["the block devices of this machine could not be read yet"]
     disks = [topology.devices[name] for name in topology.leaves]
@@ -276,6 +281,7 @@ def inventory(topology: Topology | None, mounted: int | None, silent: Sequence[s
     lines = [f"{_counted(len(disks), 'disk')}: {_some(named)}" if disks else "no disk"]
     lines += [f"{_counted(len(arrays), 'software RAID array')}: {_some(arrays)}"] if arrays else []
     lines += [_counted(mounted, "mounted file system")] if mounted else []
+    lines += [f"SMART: {covered}; iowarden coverage says why"] if covered else []
     lines += [f"not readable: {', '.join(silent)}"] if silent else []
     return lines
 

@@ -73,6 +73,8 @@ class State:
     none_seconds: float | None = None
     """Since when there are disks and none is read."""
     began_seconds: float | None = None
+    doubts: Mapping[str, str] = field(default_factory=dict)
+    """Why what a disk says is not believed."""
     inputs: tuple[object, ...] = ()
     """What `covered` follows from."""
 
@@ -128,6 +130,7 @@ def step(state: State, view: View) -> tuple[State, list[Sample] | None]:
         known={c.disk: state.known.get(c.disk, now) for c in physical if _never(c, seen)},
         none_seconds=(state.none_seconds or now) if none else None,
         began_seconds=began,
+        doubts=untrusted,
         inputs=inputs,
     )
     return after, _samples(after, now)

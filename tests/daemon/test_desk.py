@@ -18,6 +18,8 @@ def test_an_acknowledgement_ends_in_one_transaction_with_the_mail_about_it() -> 
         lambda _: None,  # type: ignore[arg-type,return-value]  # nobody asks
         lambda: kept.append("written"),
         lambda: None,
+        keep_learnt=lambda: None,
+        history_path="",
     )
     desk.restore(Silences((), (Acknowledgement("abc", Severity.WARNING, 0.0, "known", "root"),)))
     desk.lift("abc")

@@ -22,6 +22,7 @@ from iowarden.collectors.drive import (
 )
 from iowarden.collectors.enclosure import Slot
 from iowarden.rules import coverage
+from iowarden.rules.coverage import Verdict
 
 HOUR = 3600.0
 DAY = 24 * HOUR
@@ -98,7 +99,7 @@ def test_who_says_that_a_disk_exists_is_known() -> None:
     assert found["N2"].leaves == ("nvme1c2n1",)
     assert found["S1"].slot == "enclosure 0:0:8:0 Slot 02"
     assert coverage.summary(found.values()) == "5 disks: 5 read"
-    assert coverage.in_order(found.values())
+    assert coverage.verdict(found.values()) is Verdict.OK
 
 
 def test_a_disk_of_the_kernel_that_nobody_asks_is_not_left_out() -> None:
@@ -115,13 +116,13 @@ def test_a_disk_of_the_kernel_that_nobody_asks_is_not_left_out() -> None:
     after = coverage.look(disks(), machine)
     assert after["S2"].cover is Cover.FAILED
     assert coverage.summary(after.values()) == "1 disk: 1 failed; beside them 2 without SMART"
-    assert not coverage.in_order(after.values())
+    assert coverage.verdict(after.values()) is Verdict.UNKNOWN
 
 
 def test_nothing_to_read_is_no_good_reading() -> None:
     """A virtual machine has no disk to read: that is no OK."""
     found = coverage.look(disks(), topology(block_device("vda")))
-    assert not coverage.in_order(found.values())
+    assert coverage.verdict(found.values()) is Verdict.UNKNOWN
     assert coverage.summary(found.values()) == (
         "no physical disk is seen; beside them 1 without SMART"
     )

@@ -1,0 +1,242 @@
+"""What people are answered about disks: which there are, which are read, all of one. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.drive import Cover, Protocol
+from iowarden.daemon import answers, status
+from iowarden.rules import coverage
+from iowarden.rules.devices import carried_by
+from iowarden.rules.quantity import size
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from iowarden.collectors.block import Topology
+    from iowarden.collectors.drive import Disks, Drive
+    from iowarden.daemon.answers import Known
+    from iowarden.rules.coverage import Covered
+
+_HEALTH = {True: "passed", False: "FAILED", None: ""}
+
+
+def answer(known: Known) -> status.Coverage:
+    """Return the document of 'iowarden coverage'."""
+    found = answers.covered(known.engine)
+    alerts = _alerts(known)
+    smart = known.engine.status("smart")
+    disks: Disks | None = None if smart is None else smart.value
+    problems = () if disks is None else disks.problems
+    if smart is not None and smart.silent() and smart.reading is not None:
+        problems = (f"smart: {smart.reading.outcome}: {smart.reading.error}", *problems)
+    at = None if disks is None else disks.found_seconds
+    return status.Coverage(
+        now_seconds=known.realtime(known.now),
+        verdict=coverage.verdict(found.values()).value,
+        summary=coverage.summary(found.values()),
+        found_seconds=None if at is None else known.realtime(at),
+        problems=problems,
+        disks=tuple(_line(c, known, alerts) for c in found.values()),
+    )
+
+
+def line(known: Known, found: Covered) -> status.DiskLine:
+    """Return a disk in a line."""
+    return _line(found, known, _alerts(known))
+
+
+def detail(known: Known, found: Covered) -> status.DiskDetail:
+    """Return all that is known of a disk."""
+    drive, polled = found.drive, found.polled
+    smart = known.engine.status("smart")
+    own = None if smart is None or smart.value is None else smart.value.by_key.get(found.disk)
+    block = known.engine.status("block")
+    topology: Topology | None = None if block is None else block.value
+    carries: dict[str, None] = {}
+    for name in found.leaves:
+        device = None if topology is None else topology.devices.get(name)
+        if topology is None or device is None:
+            continue
+        carries |= dict.fromkeys(s for s, _ in carried_by(topology, device, known.engine.mounts()))
+    facts = [] if polled is None else list(_asked(found))
+    if own is not None and own.duplicate:
+        facts.append(("identity", own.duplicate))
+    return status.DiskDetail(
+        now_seconds=known.realtime(known.now),
+        line=_line(found, known, _alerts(known)),
+        facts=tuple(facts if drive is None else [*_identity(drive), *_counters(drive), *facts]),
+        ways=() if own is None else tuple(coverage.how(target) for target in own.others),
+        carries=tuple(carries),
+        attributes=() if drive is None else tuple(_attributes(drive)),
+        self_tests=() if drive is None else tuple(_self_tests(drive)),
+        alerts=answers.alerts(
+            known, lambda a: a.subject == found.identity.key or a.label("disk") == found.disk
+        ),
+        messages=() if drive is None else drive.messages,
+    )
+
+
+def _alerts(known: Known) -> Mapping[str, list[str]]:
+    """Return the names of the alerts that fire, by what they are about."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for alert in sorted(known.engine.alerts(), key=lambda a: (-a.severity, a.name)):
+        if alert.active:
+            for subject in {alert.subject, f"label {alert.label('disk')}"}:
+                found[subject].append(alert.name)
+    return found
+
+
+def _line(found: Covered, known: Known, alerts: Mapping[str, list[str]]) -> status.DiskLine:
+    drive = found.drive
+    own = dict.fromkeys(
+        (*alerts.get(found.identity.key, ()), *alerts.get(f"label {found.disk}", ()))
+    )
+    read = found.cover in (Cover.READ, Cover.ASLEEP)
+    return status.DiskLine(
+        disk=found.disk,
+        object=found.identity.object,
+        device=found.device,
+        model="" if drive is None else " ".join(w for w in (drive.vendor, drive.model) if w),
+        capacity_bytes=None if drive is None else drive.capacity_bytes,
+        kind="" if drive is None else _kind(drive),
+        health="" if drive is None else _HEALTH[drive.passed],
+        temperature_celsius=None if drive is None else drive.temperature_celsius,
+        power_on_hours=None if drive is None else drive.power_on_hours,
+        expected_by=found.expected_by,
+        cover=found.cover.value,
+        reason=found.reason,
+        cure="" if read else coverage.CURES.get(found.cover, ""),
+        how=found.how,
+        slot=found.slot,
+        read_seconds=None if found.read_seconds is None else known.realtime(found.read_seconds),
+        not_read=() if drive is None else coverage.not_read(drive),
+        physical=found.physical,
+        alerts=tuple(own),
+    )
+
+
+def _kind(drive: Drive) -> str:
+    if drive.protocol is Protocol.NVME:
+        return "NVMe"
+    return {None: "", 0: "solid state"}.get(drive.rotation_rpm, "rotating")
+
+
+def _identity(drive: Drive) -> Iterator[tuple[str, str]]:
+    yield from _said(
+        ("model", " ".join(w for w in (drive.vendor, drive.model) if w)),
+        ("family", drive.family),
+        ("serial number", drive.serial),
+        ("firmware", drive.firmware),
+        ("WWN", drive.wwn),
+        ("capacity", None if drive.capacity_bytes is None else size(drive.capacity_bytes)),
+        ("sector", _sector(drive)),
+        (
+            "rotation",
+            {None: None, 0: "none: solid state"}.get(
+                drive.rotation_rpm, f"{drive.rotation_rpm} a minute"
+            ),
+        ),
+        ("protocol", f"{drive.protocol}{f', {drive.transport}' if drive.transport else ''}"),
+    )
+
+
+def _sector(drive: Drive) -> str:
+    sizes = (drive.logical_block_bytes, drive.physical_block_bytes)
+    shown = list(dict.fromkeys(f"{each} bytes" for each in sizes if each is not None))
+    return ", physically ".join(shown)
+
+
+def _counters(drive: Drive) -> Iterator[tuple[str, str]]:
+    limit = drive.temperature_limit_celsius
+    temperature = drive.temperature_celsius
+    yield from _said(
+        ("health", _HEALTH[drive.passed]),
+        (
+            "temperature",
+            None
+            if temperature is None
+            else f"{temperature:g} C" + ("" if limit is None else f", limit {limit:g} C"),
+        ),
+        ("powered on", None if drive.power_on_hours is None else f"{drive.power_on_hours} h"),
+        ("power cycles", drive.power_cycles),
+        ("errors in its log", drive.errors_logged_total),
+        ("pending sectors", drive.pending_sectors),
+        ("self-test under way", _ratio(drive.self_test_remaining_ratio, " remain")),
+        ("self-tests it can do", ", ".join(drive.self_test_kinds or ())),
+    )
+    scsi, nvme = drive.scsi, drive.nvme
+    if scsi is not None:
+        yield from _said(
+            *(
+                (
+                    f"{operation} errors",
+                    f"{c.uncorrected_total} uncorrected, {c.corrected_total} corrected",
+                )
+                for operation, c in scsi.error_counters.items()
+            ),
+            ("grown defects", scsi.grown_defects),
+            ("non-medium errors", scsi.non_medium_errors_total),
+            ("endurance used", _ratio(scsi.endurance_used_ratio)),
+        )
+    if nvme is not None:
+        yield from _said(
+            ("critical warning", nvme.critical_warning),
+            ("endurance used", _ratio(nvme.percentage_used_ratio)),
+            ("spare", _ratio(nvme.available_spare_ratio)),
+            ("media errors", nvme.media_errors_total),
+            ("unsafe shutdowns", nvme.unsafe_shutdowns_total),
+            (
+                "written",
+                None if nvme.written_bytes_total is None else size(nvme.written_bytes_total),
+            ),
+        )
+
+
+def _asked(found: Covered) -> Iterator[tuple[str, str]]:
+    polled = found.polled
+    assert polled is not None  # noqa: S101 - the caller looked
+    yield "way", found.how
+    yield (
+        "period",
+        f"{polled.period_seconds / 60:.0f} min, {polled.duration_seconds:.1f} s the last time",
+    )
+    yield "polls", f"{polled.runs_total}, {polled.failures_total} failed"
+    drive = polled.drive
+    if drive is not None and drive.smartctl_version:
+        yield "smartctl", drive.smartctl_version
+
+
+def _attributes(drive: Drive) -> Iterator[status.AttributeLine]:
+    for a in drive.attributes:
+        yield status.AttributeLine(
+            id=a.id,
+            name=a.name,
+            value=_text(a.value),
+            worst=_text(a.worst),
+            threshold=_text(a.threshold),
+            raw=a.raw_text or _text(a.raw),
+            failed=a.failed,
+        )
+
+
+def _self_tests(drive: Drive) -> Iterator[status.SelfTestLine]:
+    results = {True: "passed", False: "FAILED", None: ""}
+    for test in drive.self_tests:
+        yield status.SelfTestLine(
+            test.kind, test.status, results[test.passed], test.hours, test.lba
+        )
+
+
+def _said(*facts: tuple[str, object]) -> Iterable[tuple[str, str]]:
+    """Return what is known: neither None nor ''."""
+    return [(name, str(value)) for name, value in facts if value is not None and value != ""]
+
+
+def _ratio(value: float | None, more: str = "") -> str | None:
+    return None if value is None else f"{value * 100:g} %{more}"
+
+
+def _text(value: int | None) -> str:
+    return "" if value is None else str(value)

@@ -1,0 +1,63 @@
+"""What a drive said over the years, for people: history.db is read in a thread that may hang."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from iowarden.daemon import database, history, status
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+
+class Past:
+    """Answers from a file, one at a time: on a disk that hangs one thread waits, and no second."""
+
+    def __init__(self, path: str) -> None:
+        """`path` is the file, which need not be there yet."""
+        self._path = path
+        self._busy = threading.Lock()
+
+    def ask(
+        self, disk: str, names: Sequence[str], reply: Callable[[dict[str, object]], object]
+    ) -> None:
+        """Have the first of these names read of which something is kept; never waits.
+
+        `disk` may be the beginning of an identity. Errors: ValueError while another one is read.
+        """
+        if not self._busy.acquire(blocking=False):
+            raise ValueError("history.db is being read for somebody else; ask again in a moment")
+
+        def run() -> None:
+            try:
+                answer = self._answer(disk, names)
+            except FileNotFoundError:
+                text = (
+                    f"'{self._path}': nothing is kept yet; a first reading is kept within minutes"
+                )
+                answer = {"error": text}
+            except (ValueError, *database.FAULTS) as error:
+                answer = {"error": f"history.db: {error}"}
+            finally:
+                self._busy.release()
+            reply(answer)
+
+        threading.Thread(target=run, name="past", daemon=True).start()
+
+    def _answer(self, disk: str, names: Sequence[str]) -> dict[str, object]:
+        """Return the reply. Errors: ValueError, database.FAULTS."""
+        known = history.identities(self._path)
+        begin = [each for each in known if each.lower().startswith(disk.lower())]
+        matches = [disk] if disk in known else begin
+        if len(matches) != 1:
+            what = f"one of {', '.join(matches[:24])}" if matches else "a disk that was read once"
+            raise ValueError(f"expected {what}, got '{disk:.100}'; see 'iowarden disk list'")
+        (identity,) = matches
+        for name in names:
+            if samples := history.read(self._path, identity, name):
+                return {"answer": status.DiskHistory(identity, name, tuple(samples))}
+        raise ValueError(
+            f"'{identity}': expected something kept of '{names[0]}', got nothing;"
+            " 'iowarden disk show' has what the drive says now"
+        )
