@@ -1,7 +1,7 @@
 """Counts of errors that drives keep over their life: what to believe of them, and how they grow.
 
 First sight is baseline. A count is believed when two polls in a row agree that it is at least so
-much (a cable or a bridge garbles one answer, not two alike), or at once when it multiplies.
+much (a cable or a bridge garbles one answer, not two alike); many unreadable sectors at once.
 Units: seconds of the program's clock.
 """
 
@@ -15,12 +15,13 @@ if TYPE_CHECKING:
     from iowarden.rules.signals.table import Pairs
 
 DAY = 86_400.0
-RECENT_SECONDS = 7 * DAY
-"""Growth is told for so long after the last increase; the next one within that time adds to it."""
+RECENT_SECONDS = 7 * DAY - 3600.0
+"""Growth is told for a week after the last increase, and a week's reminder does not come just
+before its end; the next increase within that time adds to it."""
 STREAK_SECONDS = 1.5 * DAY
 """Increases that follow each other at most so far apart come daily."""
 AT_ONCE = 16
-"""A count of unreadable sectors from which one poll is enough; so it is for one that doubles."""
+"""A count of unreadable sectors from which one poll is enough."""
 
 REALLOCATED, SPIN_RETRIES, REPORTED, TIMEOUTS = 5, 10, 187, 188
 EVENTS, PENDING, OFFLINE, CRC = 196, 197, 198, 199
@@ -90,17 +91,13 @@ class Count(NamedTuple):
 
     def per_day(self, now: float) -> float:
         """Return by how much it grew a day, while it grows daily; within one day: in that day."""
-        _, grown = self.streak(now)
-        return grown / max((now - self.streak_seconds) / DAY, 1.0)
+        lasted, grown = self.streak(now)
+        return grown / (lasted / DAY + 1.0)
 
     def until(self, now: float) -> float:
         """Return when what it tells changes by the time alone; infinite: never."""
-        if self.confirmed == self.base and self.confirmed == self.streak_base:
-            return float("inf")
-        grew = self.grew_seconds
-        if now - grew <= STREAK_SECONDS:
-            return min(now + STREAK_SECONDS / 36, grew + STREAK_SECONDS + 1)
-        return grew + RECENT_SECONDS + 1 if now - grew <= RECENT_SECONDS else float("inf")
+        ends = (self.grew_seconds + each + 1.0 for each in (STREAK_SECONDS, RECENT_SECONDS))
+        return min((end for end in ends if end > now), default=float("inf"))
 
 
 def count(before: Count | None, value: float, now: float, *, known: bool, sudden: bool) -> Count:
@@ -114,7 +111,7 @@ def count(before: Count | None, value: float, now: float, *, known: bool, sudden
         if not known:
             return before
     grown = min(before.last, value)
-    if value >= AT_ONCE and (sudden or 0 < 2 * before.confirmed <= value):
+    if sudden and value >= AT_ONCE:
         grown = value
     after = before._replace(read_seconds=now, last=value)
     if grown > before.confirmed:

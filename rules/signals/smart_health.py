@@ -78,9 +78,8 @@ FAMILIES = (
 
 def samples(drive: Drive, own: Labels) -> Iterator[Sample]:
     """Yield what is to be told of a drive; `own` is its label."""
-    predicted = _predicts_failure(drive.scsi)
     code = _warning(drive.scsi)
-    if predicted or (drive.passed is False and code is None and not _false_alarm(drive.scsi)):
+    if _predicts_failure(drive.scsi) or (drive.passed is False and not _is_told(drive)):
         yield "iowarden_smart_failing", own, 1.0
     if code is not None:
         kind = "vendor" if code & 0xFF >= _VENDOR_CODES else "standard"
@@ -93,8 +92,14 @@ def _predicts_failure(scsi: Scsi | None) -> bool:
     return scsi is not None and scsi.asc == _FAILURE_PREDICTED and scsi.ascq != _FALSE_ALARM
 
 
-def _false_alarm(scsi: Scsi | None) -> bool:
-    return scsi is not None and scsi.asc == _FAILURE_PREDICTED and scsi.ascq == _FALSE_ALARM
+def _is_told(drive: Drive) -> bool:
+    """Whether a bad verdict says no more than a warning of the drive, or is a test."""
+    scsi, nvme = drive.scsi, drive.nvme
+    if nvme is not None and nvme.critical_warning:
+        return True
+    return scsi is not None and (
+        scsi.asc == _WARNING or (scsi.asc == _FAILURE_PREDICTED and scsi.ascq == _FALSE_ALARM)
+    )
 
 
 def _warning(scsi: Scsi | None) -> int | None:

@@ -1,0 +1,585 @@
+"""What other tools get wrong about drives, replayed: the right verdict, by rules and mails.
+
+Each test names its line of the collected reports (repository and number, or smartd's S1 to S12).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from support.rack import DAY, HOUR, Rack, ata, attribute
+from support.recordings import CORPUS, corpus
+
+from iowarden.collectors.areca import parse_disk_smart
+from iowarden.collectors.drive import (
+    Cover,
+    Drive,
+    ErrorCounter,
+    Nvme,
+    Protocol,
+    Scsi,
+    SelfTest,
+    Target,
+)
+from iowarden.collectors.smartctl import Refused, parse
+
+
+@pytest.fixture
+def rack() -> Rack:
+    """A machine that has just met its drives."""
+    return Rack()
+
+
+def sas(**fields: object) -> Drive:
+    """Return a genuine SAS drive, in order."""
+    counters = {kind: ErrorCounter(12, 0, 315_926e9) for kind in ("read", "write", "verify")}
+    usual = Scsi(
+        counters,
+        grown_defects=0,
+        manufactured_year="2019",
+        specified_start_stop_cycles=50_000,
+        start_stop_cycles=220,
+        asc=0,
+        ascq=0,
+    )
+    return Drive(
+        Protocol.SCSI,
+        vendor="SEAGATE",
+        model="ST4000NM0023",
+        serial="SAS1",
+        rotation_rpm=7200,
+        transport="SAS (SPL-3)",
+        passed=True,
+        temperature_celsius=30.0,
+        temperature_limit_celsius=65.0,
+        reported_trip_celsius=65.0,
+        scsi=replace(usual, **fields),  # type: ignore[arg-type]  # as Scsi takes them
+    )
+
+
+def nvme(**fields: object) -> Drive:
+    """Return an NVMe drive, in order."""
+    usual = Nvme(0, 1.0, 0.1, 0.03, 0, 12_000, 57)
+    return Drive(
+        Protocol.NVME,
+        model="ACME FLASH",
+        serial="NVME1",
+        passed=True,
+        temperature_celsius=40.0,
+        nvme=replace(usual, **fields),  # type: ignore[arg-type]  # as Nvme takes them
+    )
+
+
+# --- false alarms of others
+
+
+def test_a_crucial_mx500_that_shows_one_pending_sector_for_two_hours(rack: Rack) -> None:
+    """smartmontools#48, openstreetmap/operations#273: 197 flips to 1 and back, meaning nothing."""
+    model = "CT500MX500SSD1"
+    rack.poll(ata("MX", model=model, rotation_rpm=0), times=4)
+    rack.poll(ata("MX", {197: 1}, model=model, rotation_rpm=0), times=4)
+    rack.poll(ata("MX", model=model, rotation_rpm=0), times=4)
+    assert rack.mails == []
+    assert rack.fired == set()
+    rack.poll(ata("MX", {197: 2}, model=model, rotation_rpm=0), times=2)
+    assert rack.firing() == {("DiskSectorsUnreadable", "warning")}
+
+
+def test_seagates_packed_command_timeouts_are_not_billions(rack: Rack) -> None:
+    """AnalogJ/scrutiny#522 and seven more: 188 = 94490722326 is three counts in one number."""
+    packed = 94_490_722_326
+    seagate = {"model": "ST4000VN008-2DR166", "family": "Seagate IronWolf"}
+    rack.poll(ata("Z1", {188: packed}, **seagate), times=3)
+    rack.poll(ata("Z1", {188: packed + (1 << 32)}, **seagate), times=3)
+    assert rack.fired == set()
+    rack.poll(ata("Z1", {188: packed + 5}, **seagate), times=3)
+    assert rack.firing() == {("DiskCommandTimeouts", "warning")}
+
+
+def test_four_command_timeouts_in_a_day_are_not_told(rack: Rack) -> None:
+    """AnalogJ/scrutiny#255: with 9000 drives, growth counts; this is slow."""
+    for day in range(10):
+        rack.poll(ata("A", {188: 4 * day}), times=4, every=DAY / 4)
+    assert rack.fired == set()
+
+
+def test_hours_below_their_threshold_pull_no_healthy_disk_out_of_a_mirror(rack: Rack) -> None:
+    """openstreetmap/operations#118: 'Failed SMART usage Attribute: 9' on an Areca."""
+    hours = attribute(9, 100_623, value=1, threshold=5, name="Power_On_Hours")
+    rack.poll(ata("A", attributes=(hours,)), times=48)
+    assert rack.mails == []
+    assert rack.fired == {("DiskAttributeFailed", "notice", "A")}
+
+
+def test_power_cycles_unsafe_shutdowns_and_the_nvme_error_log_say_nothing(rack: Rack) -> None:
+    """AnalogJ/scrutiny#31: 64 power cycles are no failure; the NVMe log grows with odd commands."""
+    for step in range(6):
+        many = 10**step
+        rack.poll(
+            ata("A", {12: 64 + many, 9: 20_000 + step}),
+            nvme(error_log_entries_total=many, unsafe_shutdowns_total=many),
+        )
+    assert rack.fired == set()
+
+
+def test_errors_three_years_old_do_not_warn_at_each_poll(rack: Rack) -> None:
+    """prometheus-community/smartctl_exporter#281: 98 entries in the log, none of them new."""
+    rack.poll(ata("A", errors_logged_total=98, exit_status=64), times=100)
+    assert rack.fired == set()
+    rack.poll(ata("A", errors_logged_total=99, exit_status=64), times=2)
+    assert rack.fired == {("DiskErrorLogGrows", "notice", "A")}
+
+
+def test_eight_old_reallocated_sectors_are_a_notice_for_ever(rack: Rack) -> None:
+    """vonrobak/fedora-homelab-containers#263: a permanent warning; here an increase is."""
+    rack.poll(ata("A", {5: 8}), times=60, every=DAY)
+    assert rack.mails == []
+    assert rack.firing() == {("DiskErrorsFound", "notice")}
+    rack.poll(ata("A", {5: 9}), times=2)
+    assert rack.firing() == {("DiskSectorsReallocated", "warning")}
+
+
+def test_a_sector_that_stays_uncorrectable_is_mailed_once_not_daily(rack: Rack) -> None:
+    """openmediavault#2160, openfoodfacts-infrastructure#507: 198 stuck at 1; one reminder."""
+    rack.poll(ata("A", {198: 1}), times=240, every=DAY / 4)
+    assert [reason for reason, _, _ in rack.mails] == ["opened", "still"]
+    assert rack.fired == {("DiskErrorsFound", "warning", "A")}
+
+
+@pytest.mark.parametrize("trip", [0.0, 25.0, None])
+def test_a_trip_temperature_that_is_none_is_no_alarm(rack: Rack, trip: float | None) -> None:
+    """awesome-prometheus-alerts: 'temperature >= drive_trip' fires at 30 C where the trip is 25."""
+    drive = replace(sas(), reported_trip_celsius=trip, temperature_limit_celsius=None)
+    rack.poll(drive, times=4)
+    assert ("DiskTooHot", "critical", "SAS1") not in rack.fired
+    assert rack.mails == []
+
+
+def test_a_vendors_own_sense_code_is_no_failure(rack: Rack) -> None:
+    """smartmontools#326: Oracle's ascq 0x96 means 'slow response'; smartctl says it warns."""
+    rack.poll(replace(sas(asc=0x0B, ascq=0x96), passed=False), times=4)
+    assert rack.mails == []
+    assert rack.fired == {("DiskWarns", "notice", "SAS1")}
+
+
+def test_one_garbled_answer_is_not_believed(rack: Rack) -> None:
+    """Two polls in a row must agree: a bridge once returned zeros, and once nonsense."""
+    rack.poll(ata("A", {5: 3, 199: 7}), times=2)
+    rack.poll(ata("A", {5: 1234, 187: 9, 198: 8, 197: 3, 199: 4000}))
+    rack.poll(ata("A", {5: 0, 199: 0}))
+    rack.poll(ata("A", {5: 3, 199: 7}), times=4)
+    assert {(name, level) for name, level, _ in rack.fired} == {
+        ("DiskErrorsFound", "notice"),
+        ("DiskCableErrorsFound", "info"),
+    }
+
+
+def test_more_sectors_than_the_drive_has_are_no_sectors(rack: Rack) -> None:
+    """smartd's only plausibility test, which it makes once, at its start: here at every poll."""
+    rack.poll(ata("A", {197: 2**47, 198: 2**47}), times=3)
+    assert rack.fired == set()
+    rack.poll(ata("A", {197: 8}), times=2)
+    assert rack.firing() == {("DiskSectorsUnreadable", "warning")}
+
+
+def test_a_hot_spare_that_sleeps_raises_nothing(rack: Rack) -> None:
+    """openstreetmap/operations#47: daily mail because a spare was spun down."""
+    rack.poll(ata("A"), times=2)
+    asleep = rack.disks.by_key["A"]
+    polled = replace(asleep.polled, cover=Cover.ASLEEP)
+    rack.disks = replace(rack.disks, by_key={"A": replace(asleep, polled=polled)})
+    rack.wait(30 * DAY, every=HOUR)
+    assert rack.fired == set()
+
+
+def test_a_verdict_that_was_not_given_is_not_failed(rack: Rack) -> None:
+    """Scrutiny: no 'smart_status' in the JSON decodes as false, and the disk is shown as failed."""
+    rack.poll(ata("A", passed=None), times=4)
+    assert rack.fired == set()
+
+
+def test_growth_ends_and_the_alert_with_it(rack: Rack) -> None:
+    """canonical/hardware-observer: '...{187} > 0' is true for ever once it is."""
+    rack.poll(ata("A"), times=2)
+    assert rack.poll(ata("A", {187: 1}), times=3) == ["opened"]
+    assert rack.poll(ata("A", {187: 1}), times=32, every=DAY / 4) == ["all clear"]
+    assert rack.firing() == set()
+
+
+def test_a_cable_is_blamed_for_what_a_cable_does(rack: Rack) -> None:
+    """openstreetmap/operations#43: 'I think the wrong disk was replaced'."""
+    rack.poll(ata("A", {199: 5}), times=2)
+    rack.poll(ata("A", {199: 9}), times=2)
+    assert rack.firing() == {("DiskCableErrors", "warning")}
+    alert = next(a for a in rack.engine.alerts() if a.name == "DiskCableErrors")
+    assert "Never replace the disk" in alert.annotation("advice")
+
+
+# --- what others miss
+
+
+def test_a_single_pending_sector_is_told(rack: Rack) -> None:
+    """Scrutiny's table has no bucket for 197 = 1: silent. Two polls, then a warning."""
+    rack.poll(ata("A"), times=2)
+    rack.poll(ata("A", {197: 1}))
+    assert rack.firing() == set()
+    rack.poll(ata("A", {197: 1}))
+    assert rack.firing() == {("DiskSectorsUnreadable", "warning")}
+    rack.poll(ata("A"), times=3)
+    assert [reason for reason, _, _ in rack.mails] == ["opened", "all clear"]
+
+
+def test_seventeen_uncorrectable_sectors_are_told(rack: Rack) -> None:
+    """Scrutiny's table ends at 16 for 198: everything above is silent."""
+    rack.poll(ata("A"), times=2)
+    rack.poll(ata("A", {198: 17}))
+    assert rack.firing() == {("DiskErrorsGrow", "critical")}
+
+
+def test_thousands_of_bad_sectors_with_none_reallocated_are_told(rack: Rack) -> None:
+    """Scrutiny: 197 = 5000, 198 = 5000, 187 = 500 and 5 = 0 is shown as passed."""
+    rack.poll(ata("A", {197: 5000, 198: 5000, 187: 500}))
+    assert ("DiskSectorsUnreadable", "critical") in rack.firing()
+    assert ("DiskErrorsFound", "warning") in rack.firing()
+    assert rack.mails[0][:2] == ("opened", "critical")
+
+
+def test_a_disk_that_passes_with_2872_reallocated_sectors_is_told(rack: Rack) -> None:
+    """olafkfreund/nixos_config#1259: PASSED, 2872 reallocated, 624 pending."""
+    rack.poll(ata("A", {5: 2872, 197: 624}), times=2)
+    levels = {level for _, level in rack.firing()}
+    assert levels == {"critical", "notice", "warning"}
+
+
+def test_reallocation_is_mailed_without_asking_for_it(rack: Rack) -> None:
+    """smartd with its defaults never mails that attribute 5 grows (one must write '-R 5!')."""
+    rack.poll(ata("A"), times=2)
+    rack.poll(ata("A", {5: 2}), times=2)
+    assert rack.firing() == {("DiskSectorsReallocated", "warning")}
+    rack.poll(ata("A", {5: 70}), times=2)
+    assert ("DiskSectorsManyReallocated", "critical") in rack.firing()
+
+
+def test_uncorrected_writes_of_a_sas_disk_that_passes(rack: Rack) -> None:
+    """nasty-project/nasty#369, zbx-smartctl#123: 8 uncorrected writes and 'passed': true."""
+    bad = ErrorCounter(0, 8, 1e12)
+    rack.poll(sas(error_counters={"write": bad}), times=2)
+    assert rack.firing() == {("DiskErrorsFound", "warning")}
+    rack.poll(sas(error_counters={"write": replace(bad, uncorrected_total=9)}), times=2)
+    assert ("DiskUncorrectedErrors", "critical") in rack.firing()
+
+
+def test_grown_defects_and_a_predicted_failure_of_a_sas_disk(rack: Rack) -> None:
+    """smartd writes grown defects to a file and never alerts on them."""
+    rack.poll(sas(), times=2)
+    rack.poll(sas(grown_defects=3), times=2)
+    assert rack.firing() == {("DiskDefectsGrow", "warning")}
+    rack.poll(replace(sas(grown_defects=3, asc=0x5D, ascq=0x10), passed=False))
+    assert ("DiskFailing", "critical") in rack.firing()
+
+
+def test_the_same_counters_behind_a_controller(rack: Rack) -> None:
+    """smartctl_exporter#89: SAS counters are dropped where the interface is 'megaraid,N'."""
+    behind = Target("/dev/bus/0", "megaraid,12", driver="megaraid_sas", controller="host0")
+    rack.poll(sas(), times=2, target=behind)
+    rack.poll(sas(grown_defects=1), times=2, target=behind)
+    assert rack.firing() == {("DiskDefectsGrow", "warning")}
+
+
+def test_an_nvme_drive_that_no_longer_opens_is_not_well(rack: Rack) -> None:
+    """smartctl_exporter#309: 'the exporter did not signal anything': what was told is unknown."""
+    rack.poll(nvme(), times=2)
+    rack.poll(nvme(media_errors_total=4), times=2)
+    assert rack.firing() == {("NvmeMediaErrorsGrow", "warning")}
+    rack.lose("NVME1")
+    rack.wait(HOUR)
+    assert ("NvmeMediaErrorsGrow", "warning") in rack.firing("unknown")
+    assert "all clear" not in {reason for reason, _, _ in rack.mails}
+
+
+def test_a_self_test_that_fails_a_second_time_is_mailed_again(rack: Rack) -> None:
+    """openfoodfacts#219: 'failed complete tests since 3 months! ... We didn't get any email'."""
+    fails = [
+        SelfTest("extended", "Completed: read failure", passed=False, hours=hours, lba=1234)
+        for hours in (19_900, 19_732)
+    ]
+    passes = SelfTest("short", "Completed without error", passed=True, hours=19_999)
+    rack.poll(ata("A", self_tests=()), times=2)
+    rack.poll(ata("A", self_tests=(passes, fails[1])), times=3)
+    rack.poll(ata("A", self_tests=(passes, *fails)), times=3)
+    assert [(reason, level) for reason, level, _ in rack.mails] == [
+        ("opened", "critical"),
+        ("worse", "critical"),
+    ]
+    whole = SelfTest("extended", "Completed without error", passed=True, hours=20_000)
+    assert rack.poll(ata("A", self_tests=(whole, passes, *fails)), times=3) == ["all clear"]
+
+
+def test_a_self_test_that_failed_years_ago_is_less_than_one_of_today(rack: Rack) -> None:
+    """An old failure that nothing took back is a warning."""
+    old = SelfTest("extended", "Completed: read failure", passed=False, hours=1_000)
+    rack.poll(ata("A", self_tests=(old,)), times=2)
+    assert rack.firing() == {("DiskSelfTestFailed", "warning")}
+
+
+def test_a_second_attribute_is_not_swallowed_by_the_first(rack: Rack) -> None:
+    """smartd S3: 187 within 24 h of a mail about 5 is dropped."""
+    rack.poll(ata("A"), times=2)
+    rack.poll(ata("A", {5: 2}), times=3)
+    assert rack.poll(ata("A", {5: 2, 187: 1}), times=2) == ["worse"]
+    assert rack.mails[-1][2] == "DiskErrorsGrow"
+
+
+def test_from_one_pending_sector_to_5000_in_an_hour_is_told_at_once(rack: Rack) -> None:
+    """smartd S4: the interval between its mails ignores that it gets worse."""
+    rack.poll(ata("A", {197: 1}), times=2)
+    assert rack.poll(ata("A", {197: 5000})) == ["worse"]
+    assert rack.poll(ata("A", {197: 5000}), times=6, every=DAY / 4) == []
+
+
+def test_at_the_same_severity_too_what_doubles_is_told(rack: Rack) -> None:
+    """smartd S4 once more, between two warnings, two criticals, and while it is acknowledged."""
+    rack.poll(ata("A", {197: 1}), times=2)
+    assert rack.poll(ata("A", {197: 3}), times=2) == ["worse"]
+    rack.acknowledge()
+    assert rack.poll(ata("A", {197: 5}), times=4) == []
+    assert rack.poll(ata("A", {197: 6}), times=4) == ["worse"]
+    rack.poll(ata("A", {197: 600}), times=2)
+    assert rack.poll(ata("A", {197: 1200})) == ["worse"]
+
+
+def test_an_acknowledged_count_that_stands_is_silent_for_ever(rack: Rack) -> None:
+    """AnalogJ/scrutiny#380, #713: acknowledge until it changes."""
+    rack.poll(ata("A", {197: 4}), times=2)
+    rack.acknowledge()
+    assert rack.poll(ata("A", {197: 4}), times=120, every=DAY / 2) == []
+
+
+def test_a_second_failure_after_a_recovery_is_mailed(rack: Rack) -> None:
+    """smartd S5: with '-M once' a health failure after a recovery is never mailed."""
+    rack.poll(ata("A"), times=2)
+    assert rack.poll(ata("A", passed=False)) == ["opened"]
+    assert rack.poll(ata("A"), times=2) == ["all clear"]
+    assert rack.poll(ata("A", passed=False)) == ["again"]
+
+
+def test_a_sector_more_each_day_is_critical_long_before_sixteen(rack: Rack) -> None:
+    """Domain H2: 197 that grows daily."""
+    for day in range(4):
+        rack.poll(ata("A", {197: 1 + day}), times=4, every=DAY / 4)
+    assert ("DiskSectorsUnreadable", "critical") in rack.firing()
+
+
+def test_disks_of_one_wwn_are_judged_apart(rack: Rack) -> None:
+    """Starosdev/scrutiny#850: all disks of a controller get the volume's WWN."""
+    good, bad = (ata(serial, wwn="600508b1001c0000") for serial in ("A", "B"))
+    rack.poll(good, bad, times=2)
+    rack.poll(good, ata("B", {198: 3}, wwn="600508b1001c0000"), times=2)
+    assert {disk for _, _, disk in rack.fired} == {"B"}
+
+
+def test_a_disk_in_place_of_another_begins_anew(rack: Rack) -> None:
+    """smartctl_exporter#134: '/dev/sda' is another disk today; its history is not."""
+    rack.poll(ata("OLD"), times=2)
+    rack.poll(ata("NEW", {5: 8}), times=4)
+    assert rack.fired == {("DiskErrorsFound", "notice", "NEW")}
+
+
+def test_a_restart_forgets_nothing_and_repeats_nothing(rack: Rack) -> None:
+    """What was known, what had grown and what fell are kept; nothing is mailed twice."""
+    rack.poll(ata("A", {5: 8}), times=2)
+    rack.poll(ata("A", {5: 9, 187: 2}), times=2)
+    before, mails = rack.firing(), list(rack.mails)
+    rack.restart()
+    rack.poll(ata("A", {5: 9, 187: 2}), times=4)
+    assert rack.firing() == before
+    assert rack.mails == mails
+    rack.restart()
+    rack.poll(ata("A", {5: 30, 187: 2}), times=4)
+    assert ("DiskSectorsManyReallocated", "warning") in rack.firing()
+
+
+# --- H1, H6, H8
+
+
+def test_a_value_at_its_threshold_by_what_the_attribute_is(rack: Rack) -> None:
+    """H1: pre-failure critical, wear a warning; a threshold of 0 is none; temperature is H6's."""
+    table = (
+        attribute(5, 0, value=36, threshold=36, name="Reallocated_Sector_Ct"),
+        attribute(233, 0, value=1, threshold=5, name="Media_Wearout_Indicator"),
+        attribute(190, 0, value=40, threshold=45, name="Airflow_Temperature_Cel"),
+        attribute(7, 0, value=1, threshold=0, name="Seek_Error_Rate"),
+    )
+    rack.poll(ata("A", attributes=table), times=2)
+    assert rack.firing() == {
+        ("DiskAttributeFailed", "critical"),
+        ("DiskAttributeFailed", "warning"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("limit", "rotation", "celsius", "level"),
+    [
+        (60.0, 7200, 54.0, None),
+        (60.0, 7200, 55.0, "warning"),
+        (60.0, 7200, 60.0, "critical"),
+        (None, 7200, 54.0, None),
+        (None, 7200, 55.0, "warning"),
+        (None, 0, 69.0, None),
+        (None, 0, 70.0, "warning"),
+        (25.0, 0, 75.0, "critical"),
+        (None, 7200, 255.0, None),
+    ],
+)
+def test_heat_by_the_drives_own_limit(
+    rack: Rack, limit: float | None, rotation: int, celsius: float, level: str | None
+) -> None:
+    """H6: 5 degrees below its own limit, else 55 C or 70 C; not by one poll alone."""
+    drive = ata(
+        "A",
+        temperature_celsius=celsius,
+        temperature_limit_celsius=limit,
+        rotation_rpm=rotation,
+    )
+    rack.poll(drive)
+    assert rack.firing() == set()
+    rack.poll(drive)
+    levels = {severity for name, severity in rack.firing() if name == "DiskTooHot"}
+    assert (
+        levels == {None: set(), "warning": {"warning"}, "critical": {"warning", "critical"}}[level]
+    )
+
+
+def test_nvme_warnings_spare_and_wear(rack: Rack) -> None:
+    """H8: each bit in words; spare at the threshold; endurance used up."""
+    rack.poll(nvme(), times=2)
+    assert rack.firing() == set()
+    worn = nvme(critical_warning=0b1001, available_spare_ratio=0.1, percentage_used_ratio=1.02)
+    rack.poll(replace(worn, passed=False))
+    assert rack.firing() == {
+        ("NvmeWarns", "critical"),
+        ("DiskSpareLow", "warning"),
+        ("DiskSpareLow", "critical"),
+        ("DiskWorn", "warning"),
+        ("DiskWorn", "critical"),
+    }
+    texts = {a.label("warning") for a in rack.engine.alerts() if a.name == "NvmeWarns"}
+    assert texts == {"spare capacity is below its threshold", "all media are read-only"}
+
+
+# --- H4, H4b: the reference incident
+
+
+def areca(serial: str, name: str) -> Drive:
+    """Return a disk of the incident as the controller's own tool shows it."""
+    table = parse_disk_smart(corpus(f"reference/areca-cli-disk-smart-{name}.txt").read_text())
+    return Drive(Protocol.ATA, model="WDC WD1600AAJS", serial=serial, attributes=table)
+
+
+def values(rack: Rack) -> dict[str, float]:
+    """Return what the alerts on normalised values say, by attribute."""
+    return {
+        alert.label("id"): alert.value
+        for alert in rack.engine.alerts()
+        if alert.name in {"DiskValueFell", "DiskValueLow"} and alert.state.value == "firing"
+    }
+
+
+def test_the_failing_disk_alone_at_first_sight_alerts_on_exactly_two_attributes(
+    rack: Rack,
+) -> None:
+    """GH1: 197 and 198 at 193, threshold 0, 'State OK'."""
+    rack.poll(areca("2", "drv2-failing"))
+    assert values(rack) == {"197": 7.0, "198": 7.0}
+    assert {level for _, level in rack.firing()} == {"warning", "notice"}
+
+
+def test_the_good_disk_alone_is_silent(rack: Rack) -> None:
+    """GH1: 3 at 152 and 194 at 102 are no counts of errors."""
+    rack.poll(areca("1", "drv1-good"), times=4)
+    assert rack.fired == set()
+
+
+def test_the_history_from_good_to_failing_is_a_fall_of_seven_of_two_attributes(
+    rack: Rack,
+) -> None:
+    """GH1: exactly 197 and 198 by 7; 3 and 194 never."""
+    rack.poll(areca("1", "drv1-good"), times=2)
+    rack.poll(areca("1", "drv2-failing"), times=2)
+    assert values(rack) == {"197": 7.0, "198": 7.0}
+    assert rack.firing() == {("DiskValueFell", "notice"), ("DiskValueFell", "warning")}
+
+
+def test_a_low_value_is_worse_where_a_peer_has_lost_nothing(rack: Rack) -> None:
+    """H4b: attribute 5 at 96 is a notice; a warning beside one of the same model at 100."""
+    low = attribute(5, None, value=96)
+    rack.poll(ata("A", attributes=(low,)), times=2)
+    assert rack.firing() == {("DiskValueLow", "notice")}
+    rack.poll(ata("A", attributes=(low,)), ata("B", attributes=(replace(low, value=100),)))
+    assert ("DiskValueLow", "warning") in rack.firing()
+
+
+# --- I
+
+
+def bogus() -> Drive:
+    """Return what an ARC-1210 makes up for a volume, by smartctl 5.36."""
+    read = parse(corpus("reference/smartctl-5.36-areca-passthrough-bogus.txt").read_text())
+    assert isinstance(read, Drive)
+    return read
+
+
+def test_what_a_controller_makes_up_is_neither_health_nor_failure(rack: Rack) -> None:
+    """GI1: the sample of the incident raises one notice that names the way to the disks."""
+    volume = Target("/dev/sda", device="sda", driver="arcmsr", controller="host0")
+    rack.poll(bogus(), times=6, target=volume)
+    assert rack.mails == []
+    assert rack.fired == {("SmartUntrusted", "notice", "WD-WCAS20994885")}
+    (alert,) = (a for a in rack.engine.alerts() if a.name == "SmartUntrusted")
+    assert "smartctl -a -d areca,N /dev/sgX" in alert.annotation("advice")
+    assert "healthy at 30 C, above its trip temperature of 25 C" in alert.annotation("description")
+
+
+def test_a_genuine_sas_drive_is_trusted(rack: Rack) -> None:
+    """GI1: trip 65 C, 30 C now, 50000 cycles specified."""
+    rack.poll(sas(), times=4)
+    assert rack.fired == set()
+
+
+# --- the corpus
+
+UNWELL = {
+    "MB0500EBNCR_14.json": {"DiskErrorsFound"},
+    "ST3500418AS_11.json": {"DiskErrorsFound"},
+    "ST3500418AS_12.json": {"DiskErrorsFound", "DiskValueLow"},
+    "smart-ata-date2.json": {"DiskTooHot"},
+    "smart-nvme-failed.json": {"DiskErrorsFound"},
+}
+"""Real captures (two of them altered by their tools' authors) with something to tell, and what."""
+WORN = {"DiskErrorsFound", "DiskCableErrorsFound"}
+"""What solid-state drives and old cables show at first sight: below a warning."""
+
+
+@pytest.mark.parametrize(
+    "path",
+    sorted((CORPUS / "smartctl").rglob("*.json")) or [CORPUS / "smartctl"],
+    ids=lambda path: path.name,
+)
+def test_healthy_drives_raise_nothing(path: object, rack: Rack) -> None:
+    """Each real JSON output twice: no warning but of the five drives that are unwell."""
+    text = corpus(str(path)).read_text(errors="surrogateescape")
+    name = str(path).rsplit("/", 1)[-1]
+    try:
+        drive = parse(text)
+    except ValueError:
+        pytest.skip("no output of one drive")
+    if isinstance(drive, Refused):
+        pytest.skip("no drive in it")
+    rack.poll(replace(drive, serial=drive.serial or "X"), times=3)
+    told = {alert for alert, _ in rack.firing()}
+    assert told <= UNWELL.get(name, WORN)
+    if name in UNWELL:
+        assert told
+    else:
+        assert rack.mails == []

@@ -1,0 +1,183 @@
+"""Disks that are polled by hand, and what the shipped rules and incidents make of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from support.host import shipped_rules
+from support.simulation import START, UPTIME
+
+from iowarden.collectors import smart
+from iowarden.collectors.drive import Attribute, Cover, Disk, Disks, Drive, Polled, Protocol, Target
+from iowarden.collectors.table import Source
+from iowarden.collectors.vocabulary import Outcome, Reading
+from iowarden.daemon import codec
+from iowarden.rules import incidents, silences
+from iowarden.rules.engine import Engine
+from iowarden.rules.signals.table import Memory
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+HOUR = 3600.0
+DAY = 24 * HOUR
+POLL = HOUR / 2
+PREFAIL = frozenset({1, 3, 5, 10})
+SMART = Source(
+    name="smart",
+    period_seconds=15,
+    may_hang=True,
+    read=smart.read_smart,
+    families=(),
+    emit=lambda _value, _names: [],
+    objects=("disk",),
+    lists=("disk", smart.keys),
+    unread=smart.unread,
+)
+
+
+def attribute(number: int, raw: int | None, value: int = 100, **fields: Any) -> Attribute:  # noqa: ANN401 - as Attribute takes them
+    """Return a line of the table of attributes; the raw value is printed as it is."""
+    usual = Attribute(
+        number,
+        f"Attribute_{number}",
+        value,
+        value,
+        0,
+        raw,
+        "" if raw is None else str(raw),
+        number in PREFAIL,
+    )
+    return replace(usual, **fields)
+
+
+def ata(serial: str, raws: Mapping[int, int] | None = None, **fields: Any) -> Drive:  # noqa: ANN401 - as Drive takes them
+    """Return a healthy 4 TB disk; `raws`: its raw values by attribute."""
+    usual = {5: 0, 9: 20_000, 10: 0, 12: 40, 187: 0, 188: 0, 196: 0, 197: 0, 198: 0, 199: 0}
+    table = tuple(attribute(n, raw) for n, raw in ({**usual, **(raws or {})}).items())
+    healthy = Drive(
+        Protocol.ATA,
+        model="ACME DISK-9",
+        serial=serial,
+        capacity_bytes=4_000_787_030_016,
+        rotation_rpm=7200,
+        passed=True,
+        temperature_celsius=31.0,
+        power_on_hours=20_000,
+        attributes=table,
+    )
+    return replace(healthy, **fields)
+
+
+@dataclass
+class Rack:
+    """A machine of which nothing but its drives is read."""
+
+    now: float = START
+    keeps: Memory = field(default_factory=Memory)
+    mails: list[tuple[str, str, str]] = field(default_factory=list)
+    """Reason, severity and the worst alert of every mail."""
+    fired: set[tuple[str, str, str]] = field(default_factory=set)
+    """Alert, severity and disk of whatever fired at any time."""
+
+    def __post_init__(self) -> None:
+        """Start the program, knowing nothing."""
+        self.incidents = incidents.Incidents()
+        self.said = silences.Silences()
+        self.disks = Disks({})
+        self._start()
+
+    def _start(self) -> None:
+        self.engine = Engine(shipped_rules(), [SMART], self.now)
+
+    def restart(self) -> None:
+        """Start the program anew, with what it keeps over a restart."""
+        before = self.engine
+        self._start()
+        self.engine.recall(
+            codec.decode(Memory, codec.encode(before.remember())), before.known_devices()
+        )
+        self.engine.restore(before.alerts())
+
+    def poll(
+        self,
+        *drives: Drive,
+        times: int = 1,
+        every: float = POLL,
+        cover: Cover = Cover.READ,
+        target: Target | None = None,
+    ) -> list[str]:
+        """Let every drive be polled so many times; return the reasons of the mails that came."""
+        sent = len(self.mails)
+        for _ in range(times):
+            polled = {
+                drive.serial: Polled(
+                    target or Target(f"/dev/sd{'abcdefgh'[number]}", "sat", origin="kernel"),
+                    cover,
+                    drive=drive,
+                    read_seconds=self.now,
+                )
+                for number, drive in enumerate(drives)
+            }
+            self.disks = Disks({key: Disk(key, one) for key, one in polled.items()})
+            self.wait(every)
+        return [reason for reason, _, _ in self.mails[sent:]]
+
+    def lose(self, serial: str, reason: str = "open failed") -> None:
+        """Let a drive no longer answer, for so long that what it said is given up."""
+        disk = self.disks.by_key[serial]
+        lost = replace(disk.polled, cover=Cover.FAILED, reason=reason, drive=None)
+        self.disks = Disks({**self.disks.by_key, serial: replace(disk, polled=lost)})
+
+    def wait(self, seconds: float, every: float = 300.0) -> None:
+        """Let time pass while nothing new is read."""
+        end = self.now + seconds
+        while self.now < end:
+            reading = Reading("smart", Outcome.OK, self.now, 0.0, self.disks)
+            self.engine.observe([reading], self.now, self.now - START + UPTIME)
+            for change in self.engine.evaluate(self.now):
+                alert = change.alert
+                if alert.state.value == "firing":
+                    disk = alert.label("disk")
+                    self.fired.add((alert.name, alert.label("severity"), disk))
+            self._mail()
+            self.now += every
+
+    def _mail(self) -> None:
+        self.incidents, dues, events = incidents.step(
+            self.incidents,
+            self.engine.alerts(),
+            self.now,
+            install="test",
+            policy=incidents.Policy(),
+            observe=lambda _: (),
+            judged=self.engine.judged,
+            acknowledged=self.said.by_incident(),
+        )
+        for event in events:
+            if event.change is incidents.Change.LIFTED:
+                self.said = silences.lift(self.said, event.incident.identifier)
+        for due in dues:
+            worst = max(due.incident.members, key=lambda m: (m.severity, m.told_seconds or 0.0))
+            self.mails.append((due.reason.value, due.incident.severity.name.lower(), worst.name))
+
+    def acknowledge(self) -> None:
+        """Say that every incident that is open is known."""
+        for incident in self.incidents.by_key.values():
+            self.said, _ = silences.acknowledge(
+                self.said,
+                self.incidents.by_key.values(),
+                incident.identifier,
+                now=self.now,
+                reason="disk is on order",
+                who="alice",
+            )
+
+    def firing(self, state: str = "firing") -> set[tuple[str, str]]:
+        """Return name and severity of the alerts that fire now, or are unknown."""
+        return {
+            (alert.name, alert.label("severity"))
+            for alert in self.engine.alerts()
+            if alert.state.value == state
+        }
