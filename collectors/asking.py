@@ -39,6 +39,10 @@ PROFILES = {
 OLDEST = (7, 0)
 """Of smartctl: the first with JSON."""
 VERSION_SECONDS = 30.0
+_SLEEP = "in SLEEP mode"
+"""What 7.3 says when the question for the power mode fails, as at '/dev/null'; STANDBY is what a
+disk answers. Not checked: Linux is said to wake a disk that really sleeps for any question.
+"""
 _VERSION = ("smartctl", "--json=c", "-V")
 _ONE_AT_A_TIME = "arcmsr"
 """Areca's driver: of what another program asked, it drops the answer."""
@@ -122,6 +126,9 @@ def judged(name: str, content: bytes, target: Target) -> Answer:
     except ParseError as error:
         return Answer(Cover.UNPARSED, str(error), text=text)
     if isinstance(found, smartctl.Refused):
+        if found.cover is Cover.ASLEEP and _SLEEP in found.reason:
+            reason = f"{found.reason}: smartctl says that also of a disk that fails its question"
+            return Answer(Cover.FAILED, reason, found.drive, text=text)
         return Answer(found.cover, found.reason, found.drive, text=text)
     return Answer(Cover.READ, "", found, text=text)
 

@@ -54,6 +54,8 @@ SOON_SECONDS = 60.0
 LATE_AGAIN = 2
 """One that was late so often in a row is asked less from then on."""
 HELD_PERIODS = 3
+MOST_TOLD_BYTES = 2 * 1024 * 1024
+"""Of the flight recorder's memory: some 80 drives."""
 MOST_DEADLINES = 4
 """So many times the usual deadline is given to a drive that needs it."""
 
@@ -128,9 +130,18 @@ class Poller:
     """All drives of one machine. `read` is for one thread, the rest for any."""
 
     def __init__(
-        self, options: Options, clock: Callable[[], float], find: Find | None = None
+        self,
+        options: Options,
+        clock: Callable[[], float],
+        find: Find | None = None,
+        most_told_bytes: float = float("inf"),
     ) -> None:
-        """Ask nothing yet. `clock` is the program's; `find` says what drives there are."""
+        """Ask nothing yet. `clock` is the program's; `find` says what drives there are.
+
+        `most_told_bytes`: of drives' texts, for who records; those that failed and the newest are
+        told first.
+        """
+        self._most_told_bytes = most_told_bytes
         self._options = options
         self._clock = clock
         self._find: Find = find or targets.find
@@ -169,7 +180,8 @@ class Poller:
             if first:
                 self.settled(FIRST_SECONDS)
         with self._lock:
-            root.tell(self._texts())
+            if not root.path:
+                root.tell(self._texts())
             return self._result(self._clock())
 
     def ask_soon(self, names: Collection[str]) -> None:
@@ -456,7 +468,15 @@ class Poller:
         """Yield what the threads have read, for who records."""
         if self._looked is not None:
             yield from self._looked.seen.items()
-        yield from (way.text for way in self._ways.values() if way.text[0])
+        ways = [way for way in self._ways.values() if way.text[0]]
+        ways.sort(key=lambda w: (w.polled.cover in _GOOD, -(w.polled.tried_seconds or 0.0)))
+        size_bytes = 0
+        for way in ways:
+            size_bytes += len(way.text[1])
+            if size_bytes <= self._most_told_bytes:
+                yield way.text
+            else:
+                way.text = ("", b"")
 
     def _result(self, now: float) -> Disks:
         """Return the disks; the same object while nothing changed."""

@@ -12,9 +12,9 @@ import pytest
 from support.probe import DEADLINE_SECONDS, Probe
 from support.recordings import write_tree
 
-from iowarden.collectors import smart
+from iowarden.collectors import asking, smart
 from iowarden.collectors.drive import Cover, Disk, Disks, Target
-from iowarden.collectors.files import Root
+from iowarden.collectors.files import Root, probe_path
 from iowarden.collectors.targets import ConfiguredDrive, Found, Uncovered
 from iowarden.daemon.probe.client import Client, at
 
@@ -43,6 +43,13 @@ printf '%s' '{"json_format_version":[1,0],
 exit $status
 """
 """A disk named 'HOST-NUMBER' does what its file 'smartctl.do-HOST-NUMBER' says."""
+
+
+ASLEEP = (
+    'case "$*" in *"-n standby,3"*) echo \'{"smartctl":{"version":[7,3],"exit_status":3,'
+    '"messages":[{"string":"Device is in STANDBY mode, exit(3)","severity":"information"}],'
+    '"output":["smartctl 7.3","","Device is in STANDBY mode, exit(3)"]}}\'; exit 3;; esac'
+)
 
 
 class Bench:
@@ -217,13 +224,6 @@ def test_what_a_drive_said_is_held_for_three_periods(bench: Bench) -> None:
     assert "what is this?" in reason
 
 
-ASLEEP = (
-    'case "$*" in *"-n standby,3"*) echo \'{"smartctl":{"version":[7,3],"exit_status":3,'
-    '"messages":[{"string":"Device is in STANDBY mode, exit(3)","severity":"information"}],'
-    '"output":["smartctl 7.3","","Device is in STANDBY mode, exit(3)"]}}\'; exit 3;; esac'
-)
-
-
 def test_a_sleeping_drive_is_not_woken_and_what_it_said_is_held(bench: Bench) -> None:
     """It sleeps for weeks: that is no failure, and nothing of it becomes unknown."""
     bench.behind(0, 0)
@@ -259,8 +259,9 @@ def test_a_drive_is_woken_only_after_what_is_configured(bench: Bench) -> None:
         ("printf '\\377\\376\\0\\1'; exit 0", Cover.UNPARSED, "expected"),
         ("printf '{\"smartctl\":'; exit 0", Cover.UNPARSED, ""),
         ("head -c 9000000 /dev/zero | tr '\\0' x; exit 0", Cover.FAILED, "at most"),
+        (ASLEEP.replace("STANDBY", "SLEEP"), Cover.FAILED, "of a disk that fails its question"),
     ],
-    ids=["nothing", "a crash", "binary", "cut off", "too much"],
+    ids=["nothing", "a crash", "binary", "cut off", "too much", "fails every command"],
 )
 def test_bad_output_is_an_outcome(bench: Bench, text: str, cover: Cover, reason: str) -> None:
     """Each has its kind and its reason, and the drive beside it is read."""
@@ -483,3 +484,20 @@ def test_a_machine_without_smartctl_is_played_as_one(bench: Bench, tmp_path: Pat
     played = bench.poller().read(Root(str(tmp_path / "played")))
     assert covers(played) == covers(disks)
     assert set(covers(played).values()) == {Cover.NO_SMARTCTL}
+
+
+def test_who_records_is_told_no_more_than_agreed(bench: Bench) -> None:
+    """The flight recorder has 8 MB for all: what failed and what is newest comes first."""
+    bench.behind(0, 0, 1, 2)
+    bench.does("0-1", "exit 1")
+    bench.start()
+    poller = smart.Poller(
+        smart.Options(), lambda: bench.now, lambda *_: Found(bench.targets), most_told_bytes=400
+    )
+    bench.look(poller)
+    seen: dict[str, bytes] = {}
+    bench.root.watch(seen.__setitem__)
+    poller.read(bench.root)
+    assert [name for name in seen if "megaraid" in name] == [
+        probe_path("run", asking.command(bench.targets[1], "full"))
+    ]
