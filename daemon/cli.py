@@ -22,7 +22,7 @@ from systemd.daemon import notify
 from iowarden.collectors import table
 from iowarden.collectors.files import Root
 from iowarden.collectors.recording import Player, RecordingError, watched
-from iowarden.collectors.smart import Poller
+from iowarden.collectors.smart import MOST_TOLD_BYTES, Poller
 from iowarden.daemon import check as checking
 from iowarden.daemon import config as configuration
 from iowarden.daemon import (
@@ -328,7 +328,7 @@ def _run(arguments: argparse.Namespace) -> int:
     # Before the threads: of their stacks only what is touched is locked, not the half megabyte.
     if problem := memory.lock():
         events.put(Trouble("memory", problem))
-    drives = Poller(settings.smart, clock.now)
+    drives = Poller(settings.smart, clock.now, most_told_bytes=MOST_TOLD_BYTES)
     sources = table.with_poller(table.SOURCES, drives)
     flights = None
     if settings.flight_recorder:
