@@ -1,0 +1,510 @@
+"""When drives test themselves: tables, properties, and a year."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter, defaultdict
+from dataclasses import replace
+from datetime import datetime
+from itertools import pairwise
+from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from iowarden.collectors.block import Device, Md, Topology
+from iowarden.collectors.drive import (
+    Cover,
+    Disk,
+    Disks,
+    Drive,
+    Polled,
+    Protocol,
+    SelfTest,
+    Target,
+)
+from iowarden.collectors.md import Array
+from iowarden.rules import calendar, self_tests
+from iowarden.rules.self_tests import Candidate, Group, Outcome, Run, Runs
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+BERLIN = ZoneInfo("Europe/Berlin")
+HOUR, DAY = 3600.0, 86_400.0
+WEEKLY = Group(("*",), {"long": calendar.parse("Sun 03:00")})
+
+
+def moment(text: str) -> float:
+    """Unix time of a time in Berlin."""
+    return datetime.fromisoformat(text).replace(tzinfo=BERLIN).timestamp()
+
+
+SATURDAY, SUNDAY = moment("2026-11-21T12:00"), moment("2026-11-22T03:00")
+
+
+def known(*disks: str, at: float = SATURDAY, kind: str = "long") -> Runs:
+    """Disks that were seen at a time, and never tested."""
+    return {disk: {kind: Run(at)} for disk in disks}
+
+
+def planned(
+    found: Sequence[Candidate], runs: Runs, now: float, *groups: Group
+) -> dict[tuple[str, str], str]:
+    """What is due, and why it is postponed; '' when it is to begin."""
+    due = self_tests.plan(groups or (WEEKLY,), found, runs, now, BERLIN)
+    return {(each.disk, each.kind): each.postponed for each in due}
+
+
+def test_a_test_begins_when_it_is_due_and_not_before() -> None:
+    """A second before three on Sunday, and at three; begun, it is due no more."""
+    runs = known("S1")
+    assert planned([Candidate("S1")], runs, SUNDAY - 1) == {}
+    assert planned([Candidate("S1")], runs, SUNDAY) == {("S1", "long"): ""}
+    run = self_tests.begun(self_tests.asked(runs["S1"]["long"], SUNDAY, ""), "long", None, SUNDAY)
+    passed = self_tests.ended(run, Outcome.PASSED, "Completed", SUNDAY + HOUR)
+    assert planned([Candidate("S1")], {"S1": {"long": passed}}, SUNDAY + DAY) == {}
+
+
+def test_a_disk_that_is_new_waits_for_the_next_date() -> None:
+    """Nothing is made up for that was due before a disk, or its schedule, was known."""
+    runs = self_tests.meet({}, (WEEKLY,), [Candidate("S1")], SUNDAY + DAY)
+    assert planned([Candidate("S1")], runs, SUNDAY + DAY) == {}
+    assert planned([Candidate("S1")], runs, SUNDAY + 7 * DAY) == {("S1", "long"): ""}
+    assert self_tests.meet(runs, (WEEKLY,), [Candidate("S1")], SUNDAY + 9 * DAY) is runs
+
+
+def test_what_was_missed_is_made_up_for_once() -> None:
+    """Three weeks of holidays, the machine off: one test, not three."""
+    runs = known("S1")
+    (due,) = self_tests.plan((WEEKLY,), [Candidate("S1")], runs, SUNDAY + 24 * DAY, BERLIN)
+    assert (due.since_seconds, due.postponed) == (SUNDAY + 21 * DAY, "")
+
+
+@pytest.mark.parametrize(
+    ("candidate", "reason"),
+    [
+        (Candidate("S1", against="it sleeps, and is not woken for that"), "it sleeps"),
+        (Candidate("S1", against="sda is 80% busy"), "80% busy"),
+        (Candidate("S1", against="md0 is in resync"), "md0 is in resync"),
+        (Candidate("S1", running=True), "a test runs in it"),
+    ],
+)
+def test_what_speaks_against_a_test_postpones_it_with_the_reason(
+    candidate: Candidate, reason: str
+) -> None:
+    """It stays due, for as long as that lasts."""
+    for later in (0.0, DAY, 6 * DAY):
+        found = planned([candidate], known("S1"), SUNDAY + later)
+        assert reason in found["S1", "long"]
+    clear = replace(candidate, against="", running=False)
+    assert planned([clear], known("S1"), SUNDAY + 6 * DAY) == {("S1", "long"): ""}
+
+
+def test_of_an_array_one_disk_at_a_time_is_tested() -> None:
+    """Three members are due: one begins. Somebody tests a fourth by hand: none does."""
+    shares = frozenset({"array md0"})
+    three = [Candidate(f"S{n}", shares=shares) for n in range(3)]
+    runs = known("S0", "S1", "S2")
+    found = planned(three, runs, SUNDAY)
+    assert sorted(found.values()) == [
+        "",
+        *["disk S0 of array md0 is being tested"] * 2,
+    ]
+    fourth = Candidate("S9", shares=shares, running=True)
+    assert set(planned([*three, fourth], runs, SUNDAY).values()) == {
+        "disk S9 of array md0 is being tested"
+    }
+    assert self_tests.in_the_way(three[0], [*three, fourth], runs) == (
+        "disk S9 of array md0 is being tested"
+    )
+    assert self_tests.in_the_way(three[0], three, runs) == ""
+
+
+def test_of_two_kinds_that_are_due_at_once_the_one_that_finds_more_goes_first() -> None:
+    """Short and long at one time: the short one waits."""
+    both = Group(
+        ("*",), {"short": calendar.parse("Sun 03:00"), "long": calendar.parse("Sun 03:00")}
+    )
+    runs: Runs = {"S1": {"short": Run(SATURDAY), "long": Run(SATURDAY)}}
+    assert planned([Candidate("S1")], runs, SUNDAY, both) == {
+        ("S1", "long"): "",
+        ("S1", "short"): "a test runs in it",
+    }
+
+
+def test_the_first_group_that_has_a_disk_counts() -> None:
+    """By serial number, by class, all; what a drive cannot do is not asked of it."""
+    groups = (
+        Group(("S1",), {}),
+        Group(("rotational",), {"long": calendar.parse("Sun 03:00")}),
+        Group(("*",), {"short": calendar.parse("Sun 03:00")}),
+    )
+    spins = frozenset({"rotational"})
+    found = [
+        Candidate("S1", spins),
+        Candidate("S2", spins),
+        Candidate("S3", frozenset({"solid-state"})),
+        Candidate("S4", spins, kinds=("short",)),
+    ]
+    runs = self_tests.meet({}, groups, found, SATURDAY)
+    assert planned(found, runs, SUNDAY, *groups) == {("S2", "long"): "", ("S3", "short"): ""}
+
+
+def test_an_interrupted_test_is_tried_again_and_not_for_ever() -> None:
+    """A machine that restarts each night: after four tries the next date counts."""
+    run, now = known("S1")["S1"]["long"], SUNDAY
+    for number in range(1, 5):
+        assert planned([Candidate("S1")], {"S1": {"long": run}}, now)["S1", "long"] == ""
+        run = self_tests.begun(self_tests.asked(run, now, "", SUNDAY), "long", None, now)
+        run = self_tests.ended(run, Outcome.INTERRUPTED, "Interrupted (host reset)", now + 60)
+        assert run.tries == number
+        again = planned([Candidate("S1")], {"S1": {"long": run}}, now + HOUR)
+        assert again == {} or "host reset" in again["S1", "long"]
+        now += self_tests.RETRY_SECONDS
+    assert planned([Candidate("S1")], {"S1": {"long": run}}, now + DAY) == {}
+    assert planned([Candidate("S1")], {"S1": {"long": run}}, SUNDAY + 7 * DAY)["S1", "long"] == ""
+
+
+def test_what_is_refused_or_aborted_by_somebody_waits_for_the_next_date() -> None:
+    """Asking again at once would be refused again."""
+    for outcome in (Outcome.REFUSED, Outcome.ABORTED, Outcome.FAILED, Outcome.UNKNOWN):
+        run = self_tests.ended(self_tests.asked(None, SUNDAY, ""), outcome, "", SUNDAY)
+        runs: Runs = {"S1": {"long": replace(run, seen_seconds=SATURDAY)}}
+        assert planned([Candidate("S1")], runs, SUNDAY + 6 * DAY) == {}
+        assert planned([Candidate("S1")], runs, SUNDAY + 7 * DAY) == {("S1", "long"): ""}
+
+
+def test_the_wall_clock_says_when_a_test_is_due() -> None:
+    """The machine slept for a day: the program's clock is a day behind what the schedule is by."""
+    runs = known("S1", at=SATURDAY - DAY)
+    (due,) = self_tests.plan(
+        (WEEKLY,), [Candidate("S1")], runs, SUNDAY - DAY + 60, BERLIN, ahead_seconds=DAY
+    )
+    assert due.since_seconds == SUNDAY - DAY
+
+
+# --- properties
+
+
+CANDIDATES = st.lists(
+    st.builds(
+        Candidate,
+        st.sampled_from([f"S{n}" for n in range(8)]),
+        classes=st.sets(st.sampled_from(["rotational", "solid-state"])).map(frozenset),
+        shares=st.sets(st.sampled_from(["array md0", "array md1", "controller host2"])).map(
+            frozenset
+        ),
+        against=st.sampled_from(["", "", "sda is 90% busy"]),
+        running=st.sampled_from([False, False, False, True]),
+        kinds=st.sampled_from([None, (), ("short",), ("short", "long")]),
+    ),
+    unique_by=lambda c: c.disk,
+)
+RUNS = st.dictionaries(
+    st.sampled_from([f"S{n}" for n in range(8)]),
+    st.dictionaries(
+        st.sampled_from(["short", "long"]),
+        st.builds(
+            Run,
+            st.floats(SATURDAY - 30 * DAY, SUNDAY + 30 * DAY),
+            st.sampled_from(Outcome),
+            st.none() | st.floats(SATURDAY - 30 * DAY, SUNDAY + 30 * DAY),
+            tries=st.integers(0, 5),
+        ),
+    ),
+)
+GROUPS = (
+    Group(
+        ("S1", "rotational"),
+        {"short": calendar.parse("02:00"), "long": calendar.parse("Sat *-*-1..7 01:00")},
+        2 * HOUR,
+    ),
+    Group(("*",), {"long": calendar.parse("Sun 03:00")}, HOUR),
+)
+
+
+@given(CANDIDATES, RUNS, st.floats(SATURDAY - 30 * DAY, SUNDAY + 60 * DAY))
+def test_never_are_two_of_one_array_tested_and_never_two_tests_in_one_disk(
+    found: list[Candidate], runs: Runs, now: float
+) -> None:
+    """Whatever runs and is due; and everything that is due begins or has a reason."""
+    by_disk = {candidate.disk: candidate for candidate in found}
+    due = self_tests.plan(GROUPS, found, runs, now, BERLIN)
+    testing = [
+        c.disk
+        for c in found
+        if c.running
+        or any(r.outcome in self_tests.UNDER_WAY for r in runs.get(c.disk, {}).values())
+    ]
+    starts = [each for each in due if not each.postponed]
+    assert not {each.disk for each in starts} & set(testing)
+    assert len({each.disk for each in starts}) == len(starts)
+    for each in starts:
+        candidate = by_disk[each.disk]
+        assert not candidate.against
+        assert candidate.kinds is None or each.kind in candidate.kinds
+        others = {*testing, *(s.disk for s in starts)} - {each.disk}
+        assert not any(by_disk[other].shares & candidate.shares for other in others)
+    for each in due:
+        assert runs[each.disk][each.kind].seen_seconds < each.since_seconds <= now
+
+
+class Machine:
+    """Six disks that test themselves, in two arrays of three; the machine is off at times."""
+
+    def __init__(self, start: float) -> None:
+        self.start, self.now = start, start
+        self.off: list[tuple[float, float]] = []
+        self.runs: Runs = {}
+        self.begun: dict[tuple[str, str], list[float]] = defaultdict(list)
+        self.most: Counter[str] = Counter()
+
+    def run(self, until: float, step_seconds: float) -> None:
+        """Let the time pass, and begin what the plan says; a short test takes a step, a long 8."""
+        disks = {f"S{n}": frozenset({f"array md{n % 2}"}) for n in range(6)}
+        ends: dict[tuple[str, str], float] = {}
+        while self.now < until:
+            self.now += step_seconds
+            off = any(low <= self.now < high for low, high in self.off)
+            for key in [k for k, end in ends.items() if end <= self.now]:
+                disk, kind = key
+                del ends[key]
+                run = self_tests.ended(self.runs[disk][kind], Outcome.PASSED, "", self.now)
+                self.runs = self_tests.with_run(self.runs, disk, kind, run)
+            if off:
+                continue
+            found = [Candidate(disk, shares=shares) for disk, shares in disks.items()]
+            self.runs = self_tests.meet(self.runs, GROUPS_OF_A_YEAR, found, self.now)
+            for due in self_tests.plan(GROUPS_OF_A_YEAR, found, self.runs, self.now, BERLIN):
+                if due.postponed:
+                    assert "is being tested" in due.postponed or "runs in it" in due.postponed
+                    continue
+                key = (due.disk, due.kind)
+                run = self_tests.asked(self.runs[due.disk][due.kind], self.now, "")
+                run = self_tests.begun(run, due.kind, None, self.now)
+                self.runs = self_tests.with_run(self.runs, due.disk, due.kind, run)
+                ends[key] = self.now + step_seconds * (8 if due.kind == "long" else 1)
+                self.begun[key].append(due.since_seconds)
+            shared = Counter(share for disk, _ in ends for share in disks[disk])
+            self.most |= shared
+
+
+GROUPS_OF_A_YEAR = (
+    Group(
+        ("*",),
+        {"short": calendar.parse("Wed 02:30"), "long": calendar.parse("Sat *-*-1..7 01:00")},
+        HOUR,
+    ),
+)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_year_with_downtimes_begins_every_test_the_right_number_of_times(seed: int) -> None:
+    """Twelve long and 52 short ones a disk; what two dates of a downtime asked for is one test."""
+    start, end = moment("2026-01-01T00:00"), moment("2027-01-01T00:00")
+    machine = Machine(start)
+    source = random.Random(seed)
+    for _ in range(6):
+        low = start + source.uniform(0, 340) * DAY
+        machine.off.append((low, low + source.uniform(1, 20) * DAY))
+    machine.run(end, 1800.0)
+    assert set(machine.most.values()) == {1}
+    group = GROUPS_OF_A_YEAR[0]
+    for (disk, kind), begun in machine.begun.items():
+        expected, at = [], start
+        own = self_tests._share(disk) * group.spread_seconds
+        while (following := group.calendars[kind].following(at, BERLIN)) is not None:
+            at = following
+            if at + own >= end - 3 * DAY:
+                break
+            expected.append(at + own)
+        pairs = list(pairwise(expected))
+        missed = {d for d, n in pairs if any(low < d and n < high for low, high in machine.off)}
+        # It may have waited for the others of its array when the machine went off.
+        may = {d for d, n in pairs if any(low - DAY < d and n < high for low, high in machine.off)}
+        seen = [at for at in begun if at < end - 3 * DAY]
+        assert len(seen) == len(set(seen)), (disk, kind)
+        assert missed.isdisjoint(seen)
+        assert set(expected) - may <= set(seen) <= set(expected)
+    assert len(machine.begun) == 12
+
+
+# --- what speaks against it, from what is known
+
+
+def device(name: str, **changes: object) -> Device:
+    """A disk of a machine."""
+    values: dict[str, object] = {
+        "name": name, "device_number": "8:0", "slaves": (), "holders": (), "partitions": (),
+        "leaf": True, "size_bytes": 1, "rotational": True, "model": "M", "vendor": "V",
+        "serial": name, "wwn": None, "timeout_seconds": 30.0, "host": "host0", "dm_name": None,
+        "md": None,
+    }  # fmt: skip
+    return Device(**{**values, **changes})  # type: ignore[arg-type]
+
+
+def disk(key: str, name: str = "", drive: Drive | None = None, **changes: object) -> Disk:
+    """A disk that was read, at this name or behind a controller."""
+    target = Target(f"/dev/{name}", device=name, controller="host0")
+    polled = Polled(target, Cover.READ, drive=drive or Drive(Protocol.ATA), read_seconds=1.0)
+    return Disk(key, replace(polled, **changes), name)  # type: ignore[arg-type]
+
+
+MD = Md("raid1", 2, None, 2, None)
+TOPOLOGY = Topology(
+    {
+        "sda": device("sda", holders=("md0",)),
+        "sdb": device("sdb", holders=("md0",)),
+        "sdc": device("sdc", holders=("dm-0",), rotational=False),
+        "sdd": device("sdd", host="host2"),
+        "md0": device("md0", leaf=False, slaves=("sda", "sdb"), holders=("dm-1",), md=MD),
+        "dm-0": device("dm-0", leaf=False, slaves=("sdc",)),
+        "dm-1": device("dm-1", leaf=False, slaves=("md0",)),
+    },
+    ("sda", "sdb", "sdc", "sdd"),
+)
+BEHIND = Polled(
+    Target("/dev/bus/2", "megaraid,4", "", "host2", "megaraid_sas"),
+    Cover.READ,
+    drive=Drive(Protocol.SCSI, rotation_rpm=7200),
+)
+DISKS = Disks(
+    {
+        "A": disk("A", "sda"),
+        "B": disk("B", "sdb", cover=Cover.ASLEEP),
+        "C": disk("C", "sdc", Drive(Protocol.ATA, rotation_rpm=0, self_test_remaining_ratio=0.4)),
+        "D": Disk("D", BEHIND),
+        "E": disk("E", "sde", cover=Cover.STUCK, reason="smartctl hangs"),
+    }
+)
+RESYNC = Array("md0", "raid1", "clean", 2, 0, "resync", 0.5, None, None, None, None, ())
+
+
+def test_what_speaks_against_testing_a_disk_follows_from_what_is_known() -> None:
+    """Members of an array and a RAID controller, one asleep, one being tested, one that hangs."""
+    busy = {"sda": 0.2, "sdd": 0.7}
+    found = {c.disk: c for c in self_tests.candidates(DISKS, TOPOLOGY, {}, busy)}
+    assert {"array md0"} <= found["A"].shares == found["B"].shares
+    assert found["C"].shares == frozenset()
+    assert found["D"].shares == {"controller host2"}
+    assert {name: c.against for name, c in found.items()} == {
+        "A": "",
+        "B": "it sleeps, and is not woken for that",
+        "C": "",
+        "D": "sdd is 70% busy",
+        "E": "it is not read: smartctl hangs",
+    }
+    assert [name for name, c in found.items() if c.running] == ["C"]
+    assert found["A"].classes == found["D"].classes == {"rotational"}
+    assert found["C"].classes == {"solid-state"}
+
+
+def test_an_array_that_is_synchronised_is_left_alone() -> None:
+    """Also by a person, who is told; one that is idle or frozen is not."""
+    for action, against in (("resync", "md0 is in resync"), ("idle", ""), ("frozen", "")):
+        arrays = {"md0": replace(RESYNC, sync_action=action)}
+        found = self_tests.candidates(DISKS, TOPOLOGY, arrays, {})
+        assert found[0].against == against
+        assert self_tests.in_the_way(found[0], found, {}) == against
+
+
+def test_before_it_is_known_how_busy_disks_are_none_is_tested() -> None:
+    """Right after the start."""
+    (first, *_) = self_tests.candidates(DISKS, TOPOLOGY, {}, None)
+    assert first.against == "how busy it is is not known yet"
+
+
+# --- what came of it
+
+OLD = SelfTest("short", "Completed without error", passed=True, hours=100)
+
+
+def follow(
+    *entries: SelfTest, before: tuple[SelfTest, ...] = (OLD,), read: float = 60.0, **changes: object
+) -> Run:
+    """What becomes of a long test begun at 0 when the drive's log has these entries."""
+    drive = Drive(Protocol.ATA, self_tests=before, self_test_minutes={"long": 60})
+    run = self_tests.begun(self_tests.asked(None, 0.0, ""), "long", drive, 0.0)
+    drive = replace(drive, self_tests=entries, **changes)  # type: ignore[arg-type]
+    return self_tests.follow(run, "long", disk("A", "sda", drive, read_seconds=read), read)
+
+
+def test_what_the_log_has_anew_is_the_result() -> None:
+    """Passed, failed with its sector, reset; while it runs nothing; the old entry is no news."""
+    for status, passed, lba, outcome in (
+        ("Completed without error", True, None, Outcome.PASSED),
+        ("Completed: read failure", False, 4711, Outcome.FAILED),
+        ("Interrupted (host reset)", None, None, Outcome.INTERRUPTED),
+    ):
+        run = follow(SelfTest("extended", status, passed, 101, lba), OLD)
+        assert (run.outcome, run.lba, run.text) == (outcome, lba, status)
+        assert run.passed_seconds == (60.0 if passed else None)
+    assert follow(OLD).outcome is Outcome.RUNNING
+    running = SelfTest("extended", "Self-test routine in progress", passed=None)
+    assert follow(running, OLD, self_test_remaining_ratio=0.9).outcome is Outcome.RUNNING
+    assert follow(SelfTest("extended", "Completed", passed=True), OLD, read=-1.0).outcome is (
+        Outcome.RUNNING
+    )
+
+
+def test_a_result_equal_to_the_one_before_counts() -> None:
+    """Two tests in one hour of the drive's clock: the log is longer by one."""
+    same = SelfTest("extended", "Completed without error", passed=True, hours=100)
+    assert follow(same, OLD, before=(same, OLD)).outcome is Outcome.RUNNING
+    assert follow(same, same, OLD, before=(same, OLD)).outcome is Outcome.PASSED
+
+
+def test_a_test_of_another_kind_in_the_log_is_not_the_result() -> None:
+    """Somebody ran a short one; that it ended ours is seen when ours is not heard of."""
+    other = SelfTest("short", "Completed without error", passed=True, hours=101)
+    assert follow(other, OLD).outcome is Outcome.RUNNING
+    late = 2 * 3600 + self_tests.SETTLE_SECONDS + 1
+    assert follow(other, OLD, read=late).outcome is Outcome.UNKNOWN
+    run = Run(0.0, Outcome.RUNNING, 0.0)
+    assert self_tests.follow(run, "long", None, DAY).outcome is Outcome.RUNNING
+    assert self_tests.follow(run, "long", None, 4 * DAY).outcome is Outcome.UNKNOWN
+
+
+def test_how_long_it_takes_yet_is_by_the_drive() -> None:
+    """By the clock, and by the drive's tenths where it is slower than it said."""
+    run = Run(0.0, Outcome.RUNNING, 0.0, minutes=100)
+    drive = Drive(Protocol.ATA, self_test_remaining_ratio=0.5)
+    assert self_tests.remaining_seconds(run, None, 600.0) == 5400.0
+    assert self_tests.remaining_seconds(run, drive, 3000.0) == 3000.0
+    assert self_tests.remaining_seconds(run, drive, 6000.0) == pytest.approx(2400.0)
+    assert self_tests.remaining_seconds(run, drive, 600.0) == 3000.0
+    assert self_tests.remaining_seconds(replace(run, minutes=None), drive, 1.0) is None
+
+
+def test_the_series_say_what_runs_waits_and_is_refused() -> None:
+    """One disk of each; a test that a person asked for and the disk refused is no news later."""
+    runs: Runs = {
+        "S1": {"long": Run(0.0, Outcome.RUNNING, SUNDAY, passed_seconds=SATURDAY)},
+        "S2": {"long": Run(0.0, Outcome.REFUSED, SUNDAY)},
+        "S3": {"long": Run(0.0, Outcome.REFUSED, SUNDAY, who="alice")},
+        "S4": {"long": Run(SATURDAY)},
+        "S5": {"long": Run(SATURDAY, Outcome.RUNNING)},
+    }
+    found = [Candidate(f"S{n}", against="sda is 90% busy") for n in range(1, 5)]
+    due = self_tests.plan((WEEKLY,), found, runs, SUNDAY + DAY, BERLIN)
+    told = self_tests.samples(runs, due, (WEEKLY,), found, SUNDAY + DAY, ahead_seconds=5.0)
+    name = "iowarden_smart_self_test"
+    values = {
+        (metric.removeprefix(f"{name}_"), dict(labels)["disk"]): v for metric, labels, v in told
+    }
+    assert values == {
+        ("running", "S1"): 1.0,
+        ("refused", "S2"): 1.0,
+        ("overdue_seconds", "S1"): 0.0,
+        ("overdue_seconds", "S2"): 0.0,
+        ("overdue_seconds", "S3"): 0.0,
+        ("overdue_seconds", "S4"): DAY,
+        ("last_start_timestamp_seconds", "S1"): SUNDAY + 5,
+        ("last_start_timestamp_seconds", "S2"): SUNDAY + 5,
+        ("last_start_timestamp_seconds", "S3"): SUNDAY + 5,
+        ("last_passed_timestamp_seconds", "S1"): SATURDAY + 5,
+    }
+    assert {metric for metric, _, _ in told} == {f.name for f in self_tests.FAMILIES}
