@@ -21,7 +21,10 @@ class Event:
     'port 3', 'enclosure 1 slot 7'; `code` is the source's own ('0x0009', 'sct 0x2 / sc 0x81');
     `word` is the severity it was sent with ('ERROR', 'Urgent').
     `sector` and `sectors`: the range that failed as far as it is told: the kernel's sector is where
-    the failed request begins, not the bad one (domain.md 0.9).
+    the failed request begins, not the bad one. Lines of md, of file systems and of Linux 2.4 count
+    from the start of `device`, which may be a partition. `block` and `blocks`: the range in units
+    the line does not tell: logical blocks of a drive (512 or 4096 bytes), blocks of a file system.
+    `read_ahead`: nobody had asked for these data yet, so that the range is wide.
     `monotonic_seconds` and `boot_id` are the kernel's; `clock_seconds` is the source's own clock,
     read as if it were UTC; `realtime_seconds` is Unix time, where it is known.
     `sequence` counts equal lines of one moment, for logs without numbers, else it is the number.
@@ -35,6 +38,9 @@ class Event:
     place: str = ""
     sector: int | None = None
     sectors: int | None = None
+    block: int | None = None
+    blocks: int | None = None
+    read_ahead: bool = False
     sense_key: int | None = None
     asc: int | None = None
     ascq: int | None = None
