@@ -22,6 +22,7 @@ import yaml
 from iowarden.collectors import asking, targets
 from iowarden.collectors.drive import Target
 from iowarden.collectors.smart import Options
+from iowarden.rules import calendar, self_tests
 from iowarden.rules.overrides import Override
 
 if TYPE_CHECKING:
@@ -97,6 +98,8 @@ class Config:
     """Whether it has smartctl_exporter's."""
     smart: Options
     """How drives are asked."""
+    self_tests: tuple[self_tests.Group, ...]
+    """When they test themselves."""
     targets: Mapping[str, Labels]
     """What rules find on other exporters' series, by how their names begin."""
     period_seconds: Mapping[str, float]
@@ -274,6 +277,12 @@ _DRIVES = Kind("a list of drives", (), str, is_list=True)
 """Each is a section of its own: `_read_drives`."""
 _MOST_DRIVES = 1000
 
+_SELF_TESTS = Kind("a list of groups", (), str, is_list=True)
+"""Each is a section of its own: `_read_self_tests`."""
+_SELF_TEST_KEYS = ("disks", *self_tests.KINDS, "spread")
+_MOST_TESTS_A_DAY = 24
+_SPREAD_SECONDS = 2 * 3600.0
+
 _LISTEN = "127.0.0.1:9748"
 
 KEYS = (
@@ -371,6 +380,16 @@ KEYS = (
         " drive is expected), 'slot' (a name for people), 'profile' (full, basic or minimal: how"
         " much it is asked), 'ignore: true' (it is not asked).",
         "those that kernel, smartctl and controllers tell of",
+    ),
+    Key(
+        "self_tests", _SELF_TESTS, "",
+        "[{disks: '*', short: '02:00', long: 'Sat *-*-1..7 03:00'}]",
+        "When drives test themselves. 'disks': serial numbers, 'rotational', 'solid-state' or '*';"
+        " a disk goes by the first group that has it. 'short', 'long', 'conveyance': when, as"
+        " timers of systemd have it ('systemd-analyze calendar' explains it). 'spread', 2h: each"
+        " disk has its own moment within so long after that. Never two of one array at once, never"
+        " while it is synchronised or busy, or the disk asleep; what was missed is made up for.",
+        "never",
     ),
     Key(
         "http.channel_timeout", _duration("1s", "10m"), "30s", "30s",
@@ -726,6 +745,8 @@ def _read_section(node: yaml.Node, prefix: str, reading: _Reading) -> None:
             _read_overrides(value_node, reading)
         elif path == "smart.drives":
             _read_drives(value_node, reading)
+        elif path == "self_tests":
+            _read_self_tests(value_node, reading)
         elif path in keys:
             reading.lines[path] = seen[path]
             _read_value(value_node, keys[path], reading)
@@ -807,6 +828,58 @@ def _read_drives(node: yaml.Node, reading: _Reading) -> None:
         found.setdefault(same, number)
         drives.append(drive)
     reading.given["smart.drives"] = tuple(drives)
+
+
+def _read_self_tests(node: yaml.Node, reading: _Reading) -> None:
+    """Read when drives test themselves."""
+    if _is_null(node):
+        return
+    if not isinstance(node, yaml.SequenceNode) or len(node.value) > _MOST_DRIVES:
+        many = f"{len(node.value)}" if isinstance(node, yaml.SequenceNode) else _got(node)
+        example = next(key.example for key in KEYS if key.kind is _SELF_TESTS)
+        problem = f"expected a list of up to {_MOST_DRIVES} groups, got {many}"
+        reading.report(node, f"self_tests: {problem}; example: self_tests: {example}")
+        return
+    groups = []
+    for number, item in enumerate(node.value, 1):
+        path = f"self_tests, group {number}"
+        pairs = _pairs(item, path, reading)
+        calendars: dict[str, calendar.Calendar] = {}
+        spread_seconds = _SPREAD_SECONDS
+        for name, (key_node, value) in pairs.items():
+            if name not in _SELF_TEST_KEYS:
+                known = ", ".join(_SELF_TEST_KEYS)
+                reading.report(key_node, f"{path}: {_plain(name)}: expected one of {known}")
+            elif name == "spread":
+                key = Key(f"{path}.spread", _duration("0s", "7d"), "2h", "2h", "")
+                spread_seconds = _read_scalar(value, key, reading) or 0.0
+            elif name != "disks":
+                try:
+                    calendars[name] = _calendar(str(_plain_text(value)))
+                except ValueError as error:
+                    reading.report(value, f"{path}: {name} = {_got(value)}: {error}")
+        disks = pairs["disks"][1] if "disks" in pairs else None
+        items = disks.value if isinstance(disks, yaml.SequenceNode) else [disks]
+        names = tuple(
+            each.value for each in items if isinstance(each, yaml.ScalarNode) and not _is_null(each)
+        )
+        if not items or len(names) < len(items):
+            got = "nothing" if disks is None else _got(disks)
+            reading.report(
+                item,
+                f"{path}: disks: expected '*', {self_tests.ROTATIONAL}, {self_tests.SOLID_STATE},"
+                f" serial numbers, or a list of these, got {got}",
+            )
+            continue
+        groups.append(self_tests.Group(names, MappingProxyType(calendars), spread_seconds))
+    reading.given["self_tests"] = tuple(groups)
+
+
+def _calendar(text: str) -> calendar.Calendar:
+    found = calendar.parse(text)
+    if len(found.minutes) > _MOST_TESTS_A_DAY:
+        raise ValueError(f"expected at most {_MOST_TESTS_A_DAY} a day, got {len(found.minutes)}")
+    return found
 
 
 def _boolean(node: yaml.Node) -> object:
@@ -948,6 +1021,7 @@ def _config(values: dict[str, Any], overrides: tuple[Override, ...], machine: st
             wake_after_seconds=values["smart.wake_after"],
             drives=values["smart.drives"],
         ),
+        self_tests=values["self_tests"],
         targets=MappingProxyType(
             {
                 name: (

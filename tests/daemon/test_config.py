@@ -453,9 +453,53 @@ def test_overrides_say_what_is_different_about_a_rule() -> None:
         "overrides:\n  A: {enabled: no}\n  B/warning: {threshold: 5m, severity: info}\n"
         "  C: {threshold: {x: 1e11, y: -.5}, for: 0s, keep_firing_for: 1h}\n  D:\n"
     )
-    off, other, more, nothing = config.parse(text, "c.yaml").overrides
+    off, other, more, nothing = config.config.parse(text, "c.yaml").overrides
     assert (off.rule, off.place, off.keys) == ("A", "'c.yaml':2", ("enabled",))
     assert (other.thresholds, other.severity) == ((("", 300.0),), "info")
     assert more.thresholds == (("x", 1e11), ("y", -0.5))
     assert (more.for_seconds, more.keep_firing_for_seconds, more.expression) == (0, 3600, None)
     assert nothing.keys == ()
+
+
+def test_self_tests_are_scheduled_in_the_words_of_systemd() -> None:
+    """A group by class and serial number, one for the rest; none by default."""
+    text = """
+    self_tests:
+      - {disks: [rotational, 0815], short: 2:30, long: 'Sat *-*-1..7 03:00', spread: 4h}
+      - {disks: '*', conveyance: monthly}
+    """
+    first, second = config.parse(text, "f.yaml").self_tests
+    assert first.disks == ("rotational", "0815")
+    assert {kind: c.text for kind, c in first.calendars.items()} == {
+        "short": "2:30",
+        "long": "Sat *-*-1..7 03:00",
+    }
+    assert (first.spread_seconds, second.spread_seconds) == (4 * 3600, 2 * 3600)
+    assert second.disks == ("*",)
+    for none in ("", "self_tests:"):
+        assert config.parse(none, "f.yaml").self_tests == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("off", "expected a list of up to 1000 groups"),
+        ("[3]", "expected 'key: value' lines"),
+        ("[{long: weekly}]", "disks: expected '*'"),
+        ("[{disks: [], long: weekly}]", "disks: expected '*'"),
+        ("[{disks: , long: weekly}]", "disks: expected '*'"),
+        ("[{disks: [[a]], long: weekly}]", "disks: expected '*'"),
+        ("[{disks: a, long: Sunn}]", "expected a weekday such as 'Sun'"),
+        ("[{disks: a, long: [weekly]}]", "expected a weekday"),
+        ("[{disks: a, lomg: weekly}]", "expected one of disks, short, long"),
+        ("[{disks: a, short: '*:*'}]", "at most 24 a day, got 1440"),
+        ("[{disks: a, spread: 8d}]", "expected a duration from 0s to 7d; example: spread: 2h"),
+    ],
+)
+def test_a_schedule_that_cannot_be_is_refused(text: str, expected: str) -> None:
+    """Each slip is told with the group it is in."""
+    with pytest.raises(config.ConfigError) as error:
+        config.parse(f"self_tests: {text}", "f.yaml")
+    (problem,) = error.value.problems
+    assert problem.startswith("'f.yaml':1: self_tests")
+    assert expected in problem
