@@ -404,19 +404,21 @@ def test_a_file_below_a_file_is_tried_again(tmp_path: Path) -> None:
 
 def test_a_full_disk_is_said_and_forgives(tmp_path: Path) -> None:
     """No space: said, what is there stays readable; with room again it goes on."""
-    with small_disk(tmp_path) as mount:
+    with small_disk(tmp_path, "512k") as mount:
         path = mount / "history.db"
         with opened(path) as asked:
             assert asked.save(tail(row(START, 10), until=START + 9)).error == ""
-            (mount / "other").write_bytes(b"x" * (130 * 1024))
+            (mount / "other").write_bytes(b"x" * (400 * 1024))
             large = [row(START + 10, 100, disk=os.urandom(150).hex()) for _ in range(400)]
             answer = asked.save(tail(*large, until=START + 109))
             assert "full" in answer.error
-            asked.history.note(START, [("a", "raw", 1.0, True)])
+            many = [("a" * 50 + str(number), "raw", 1.0, True) for number in range(1500)]
+            asked.history.note(START, many)
+            assert "full" in asked.save(tail(row(START + 10, 10), until=START + 19)).error
             (mount / "other").unlink()
             assert asked.save(tail(row(START + 10, 10), until=START + 19)).error == ""
         assert [len(times) for _, _, times, _ in kept(path).rows] == [20]
-        assert read(str(path), "a", "raw") == [(START, 1.0)]
+        assert read(str(path), many[700][0], "raw") == [(START, 1.0)]
 
 
 def test_a_read_only_disk_still_tells_what_was(tmp_path: Path) -> None:
