@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ HOUR = 3600.0
 DAY = 24 * HOUR
 POLL = HOUR / 2
 PREFAIL = frozenset({1, 3, 5, 10})
+RULES = functools.cache(shipped_rules)
 SMART = Source(
     name="smart",
     period_seconds=15,
@@ -75,7 +77,6 @@ class Rack:
     """A machine of which nothing but its drives is read."""
 
     now: float = START
-    keeps: Memory = field(default_factory=Memory)
     mails: list[tuple[str, str, str]] = field(default_factory=list)
     """Reason, severity and the worst alert of every mail."""
     fired: set[tuple[str, str, str]] = field(default_factory=set)
@@ -89,7 +90,7 @@ class Rack:
         self._start()
 
     def _start(self) -> None:
-        self.engine = Engine(shipped_rules(), [SMART], self.now)
+        self.engine = Engine(RULES(), [SMART], self.now)
 
     def restart(self) -> None:
         """Start the program anew, with what it keeps over a restart."""
@@ -121,7 +122,7 @@ class Rack:
                 for number, drive in enumerate(drives)
             }
             self.disks = Disks({key: Disk(key, one) for key, one in polled.items()})
-            self.wait(every)
+            self.wait(every, every / 6)
         return [reason for reason, _, _ in self.mails[sent:]]
 
     def lose(self, serial: str, reason: str = "open failed") -> None:
