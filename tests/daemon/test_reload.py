@@ -16,6 +16,8 @@ from support.live import RULE, Live, watched
 from support.program import Program
 from support.smtp import smtp_server
 
+from iowarden.collectors import asking
+from iowarden.collectors.files import probe_path
 from iowarden.daemon.cli import EXIT_CONFIG
 
 if TYPE_CHECKING:
@@ -93,6 +95,25 @@ def test_a_rule_that_is_switched_off_and_on_again_follows(tmp_path: Path) -> Non
         reload(host)
         (mail,) = host.wait(100)
         assert "warning" in str(mail["Subject"]).lower()
+
+
+def test_a_drive_that_is_written_down_is_missed_from_the_next_look_on(tmp_path: Path) -> None:
+    """'smart.drives' is in force after a reload: the drive of this serial number is nowhere."""
+    live = Live(tmp_path)
+    missing = 'iowarden_disk_cover{cover="missing",disk="WD-WCC130000000"}'
+    with watched(tmp_path, live) as host:
+        found = '{"status": 0, "signal": null, "stdout": "{}", "stderr": ""}'
+        live.change({"/.probe/run smartctl --scan --json=c": found})
+        host.wait(20)
+        assert missing not in host.program.metrics()
+        # Both disks of the machine have been asked: it is neither of them.
+        for name in ("sda", "sdb"):
+            target = asking.Target(f"/dev/{name}", "scsi", name)
+            live.change({probe_path("run", asking.command(target, "full")): found})
+        change(host, ("", "smart: {drives: [{serial: WD-WCC130000000}]}\n"))
+        reload(host)
+        host.wait(60)
+        assert host.program.metrics().get(missing) == 1.0, host.program.text()
 
 
 def test_a_reload_while_it_starts_does_not_end_it(tmp_path: Path) -> None:
