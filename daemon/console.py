@@ -56,7 +56,7 @@ DEFAULT_FOR = "2h"
 WRAPPED = frozenset(
     {
         *("object", "summary", "error", "program", "alerts", "by", "reason", "source"),
-        *("expression", "since", "ends", "last ok", "value", "way", "known by", "not read"),
+        *("expression", "since", "ends", "last ok", "value", "way", "known by", "does not say"),
         *("last read", "raw", "status", "time"),
     }
 )
@@ -412,7 +412,7 @@ def status_sections(status: Status) -> list[str | Table]:
         sections.append(table_of(title, ("source", "outcome", "last ok", "error"), sources))
     if status.silences:
         sections.append(_silences(status.silences, now))
-    sections += [f"disks: {status.disks}"] if status.disks else []
+    sections += [status.disks] if status.disks else []
     sections += [
         f"sources: {status.sources_ok} ok, {len(status.sources)} not",
         f"mail: {_mail(status.mail, now)}",

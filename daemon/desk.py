@@ -160,10 +160,10 @@ class Desk:
         """Take a disk as taken out: nobody misses it any more. Errors: ValueError."""
         found = self._disk(command)
         if found.expected_by != ("memory",):
-            by = ", ".join(found.expected_by)
+            by = " and ".join(found.expected_by)
             raise ValueError(
-                f"disk: expected one that is missing, got '{found.disk}', which is there by what"
-                f" says the {by}; take it out of 'smart.drives', or off the machine, first"
+                f"disk: expected one that is missed from memory, got '{found.disk}', known by"
+                f" {by}; what is there is not forgotten, and what 'smart.drives' names is missed"
             )
         self._engine.forget_disk(found.disk)
         self._keep_learnt()

@@ -155,7 +155,7 @@ def coverage_sections(found: Coverage) -> list[str | Table]:
             )
             for d in read
         ]
-        columns = ("disk", "serial", "cover", "last read", "way", "known by", "not read")
+        columns = ("disk", "serial", "cover", "last read", "way", "known by", "does not say")
         sections.append(table_of("read", columns, rows))
     others = [(_name(d), d.cover, d.reason) for d in found.disks if not d.physical]
     if others:
@@ -196,7 +196,7 @@ def detail_sections(found: DiskDetail) -> list[str | Table]:
     sections += [f"  known by: {', '.join(line.expected_by)}"]
     sections += [f"  slot: {line.slot}"] if line.slot else []
     sections += [f"  carries: {', '.join(found.carries)}"] if found.carries else []
-    sections += [f"  not read: {'; '.join(line.not_read)}"] if line.not_read else []
+    sections += [f"  does not say: {'; '.join(line.not_read)}"] if line.not_read else []
     if found.alerts:
         alerts = [
             (a.severity, a.state, a.name, since_text(a.since_seconds, now), a.summary)
@@ -247,7 +247,7 @@ def history_sections(
         before = value
     left = max(len(rows) - most_rows, 0)
     sections: list[str | Table] = [
-        f"{found.disk}: {found.attribute}, {len(values)} values, from {lowest} to {highest}",
+        f"{found.disk}: {found.attribute}, from {lowest} to {highest}",
         f"  {sparkline(found.samples, encoding)}",
     ]
     sections.append(table_of("changes", ("time", "value", "change"), rows[int(left) :]))

@@ -90,9 +90,9 @@ class Covered:
     """A disk, who says that it exists, and what is known of it.
 
     Fields: `disk` is the label of its series; `expected_by` are 'kernel', 'scan', 'controller',
-    'enclosure', 'configuration', 'memory'; `how` is the way it is asked ('areca,2 at /dev/sg3'),
-    `read_seconds` the last good reading; `physical`: it is one that could be read, so that it
-    counts when it is not.
+    'enclosure', 'configuration', and 'memory' where nobody else does; `how` is the way it is asked
+    ('areca,2 at /dev/sg3'), `read_seconds` the last good reading; `physical`: it is one that could
+    be read, so that it counts when it is not.
     """
 
     disk: str
@@ -148,9 +148,8 @@ def look(
     for key, known in (seen or {}).items():
         if key in found:
             own = found[key]
-            read = own.read_seconds if own.read_seconds is not None else known.read_seconds
-            by = (*own.expected_by, "memory")
-            found[key] = replace(own, read_seconds=read, expected_by=by)
+            if own.read_seconds is None:
+                found[key] = replace(own, read_seconds=known.read_seconds)
         elif known.identity.key not in identities:
             found[key] = _missed(key, known)
     return dict(sorted(found.items(), key=lambda item: _order(item[1])))

@@ -6,7 +6,6 @@ import argparse
 import contextlib
 import json
 import os
-import pty
 import re
 import signal
 import socket
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.service import Service, at, on_a_terminal
 
 from iowarden.daemon import codec, console, control
 from iowarden.daemon.status import (
@@ -41,7 +41,7 @@ from iowarden.daemon.status import (
 from iowarden.rules.silences import Matcher
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 DEADLINE_SECONDS = 30.0
@@ -96,24 +96,6 @@ FACTS = (
 """What somebody who is woken must find on the screen."""
 
 
-class Service:
-    """A control socket with an answer for each command; what was asked is kept."""
-
-    def __init__(self, directory: Path) -> None:
-        """Answer nothing yet."""
-        self.directory = directory
-        self.path = str(directory / control.FILE_NAME)
-        self.answers: dict[str, dict[str, Any]] = {}
-        self.asked: list[control.Command] = []
-        self.came = threading.Event()
-        self.control = control.Control(control.bind(self.path), self._post, print, remove=self.path)
-
-    def _post(self, command: control.Command) -> None:
-        self.asked.append(command)
-        command.reply(self.answers.get(command.name, {"error": "not now"}))
-        self.came.set()
-
-
 @pytest.fixture
 def service(tmp_path: Path) -> Iterator[Service]:
     """Return a service in a directory of its own."""
@@ -138,11 +120,6 @@ def run(*words: str) -> int:
     parsed = parser.parse_args(words)
     status: int = parsed.command(parsed)
     return status
-
-
-def at(service: Service) -> Sequence[str]:
-    """Return the option that names a service."""
-    return "--state-directory", str(service.directory)
 
 
 def test_a_piped_status_says_all_of_it(
@@ -174,27 +151,6 @@ def test_a_status_on_a_terminal_says_all_of_it(
     assert "…" not in plain
     words = set("".join(plain).split())
     assert {*LONG.split(), "DiskHung", "mx1:25;", "[bold]x[/bold]"} <= words
-
-
-def on_a_terminal(monkeypatch: pytest.MonkeyPatch, command: Callable[[], object]) -> str:
-    """Return what a command writes to a terminal."""
-    leader, follower = pty.openpty()
-    got: list[bytes] = []
-
-    def read() -> None:
-        with contextlib.suppress(OSError):  # EIO: the last writer has closed it
-            while piece := os.read(leader, 65_536):
-                got.append(piece)
-
-    reader = threading.Thread(target=read)
-    reader.start()
-    with open(follower, "w", encoding="utf-8") as terminal:
-        monkeypatch.setattr(sys, "stdout", terminal)
-        command()
-        monkeypatch.undo()
-    reader.join(DEADLINE_SECONDS)
-    os.close(leader)
-    return b"".join(got).decode()
 
 
 def test_a_healthy_machine_needs_few_lines(

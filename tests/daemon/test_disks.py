@@ -1,0 +1,165 @@
+"""What people are told of disks by the whole program: coverage, all of a disk, its past."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from support import drives
+from support.attached import said as answer
+from support.live import Live, text, watched
+from support.program import COMMAND
+
+from iowarden.collectors import asking
+from iowarden.collectors.drive import Target
+from iowarden.daemon.past import Past
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from support.live import Files, Watched
+
+DEADLINE_SECONDS = 30.0
+PENDING = 197
+SECTORS = 1_953_525_168
+
+
+def asked(host: Watched, *words: str) -> tuple[int, str]:
+    """Return exit status and output of a command."""
+    done = subprocess.run(
+        [COMMAND, *words, "--state-directory", host.program.state],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def data(host: Watched, *words: str) -> Any:  # noqa: ANN401 - whatever the command says
+    """Return the answer of a command as data."""
+    return json.loads(asked(host, *words, "--json")[1])
+
+
+def says(name: str, output: str) -> Files:
+    """Let a disk say this to smartctl."""
+    return answer(*asking.command(Target(f"/dev/{name}", "scsi"), "full"), stdout=output)
+
+
+def healthy(name: str, pending: int = 0) -> str:
+    """Return what smartctl says of a disk as large as the kernel's, with these pending sectors."""
+    document = json.loads(drives.ata(f"S-{name}", 3600 * len(name) * ord(name[-1])))
+    document["user_capacity"] = {"blocks": SECTORS, "bytes": SECTORS * 512}
+    for attribute in document["ata_smart_attributes"]["table"]:
+        if attribute["id"] == PENDING:
+            attribute["raw"] = {"value": pending, "string": str(pending)}
+    return json.dumps(document)
+
+
+def test_what_is_covered_is_told_wherever_people_look(tmp_path: Path) -> None:
+    """One disk is read, one is not: coverage, status and the arrival mail say the same."""
+    live = Live(tmp_path)
+    live.change(says("sda", healthy("sda")))
+    with watched(tmp_path, live, arrival=True) as host:
+        (mail,) = host.wait(80)
+        line = "2 disks: 1 read, 1 not read yet"
+        assert f"SMART: {line}" in text(mail)
+        assert data(host, "status")["disks"] == line
+        status, shown = asked(host, "coverage")
+        assert (status, shown.splitlines()[0]) == (1, f"warning: {line}")
+        live.change(says("sdb", healthy("sdb")))
+        host.wait(30)
+        status, shown = asked(host, "coverage")
+        assert (status, shown.splitlines()[0]) == (0, "ok: 2 disks: 2 read")
+
+
+def test_a_disk_is_found_by_whatever_it_is_called(tmp_path: Path) -> None:
+    """Serial number, its beginning, device; what it carries; who asks for another is told which."""
+    live = Live(tmp_path)
+    live.change(says("sda", healthy("sda")) | says("sdb", healthy("sdb")))
+    with watched(tmp_path, live) as host:
+        host.wait(30)
+        for name in ("S-sda", "s-sda", "sda", "/dev/sda"):
+            found = data(host, "disk", "show", name)
+            assert found["line"]["object"] == "sda (SIMULATED HDD, serial S-sda)"
+        assert found["carries"] == ["md0"]
+        assert ["serial number", "S-sda"] in found["facts"]
+        status, told = asked(host, "disk", "show", "S-")
+        assert status == 1
+        assert "expected one disk, got 'S-'; there are: S-sda (sda), S-sdb (sdb)" in told
+        status, told = asked(host, "disk", "forget", "sda")
+        assert status == 1
+        assert "what is there is not forgotten" in told
+
+
+def test_what_a_disk_says_is_kept_and_can_be_asked_for(tmp_path: Path) -> None:
+    """Sectors become pending, over a restart: each change is there, the bars and the values."""
+    live = Live(tmp_path)
+    live.change(says("sda", healthy("sda")))
+    with watched(tmp_path, live) as host:
+        host.wait(30)
+        status, told = asked(host, "disk", "history", "sda", "nonsense")
+        assert status == 1
+        assert "attribute: expected a number ('197')" in told
+        live.change(says("sda", healthy("sda", 8)))
+        host.wait(30)
+        host.restart()
+        host.wait(30)
+        kept = data(host, "disk", "history", "S-sda", "current_pending_sector")
+        assert kept["attribute"] == "197 raw"
+        assert [value for _, value in kept["samples"]] == [0.0, 8.0]
+        status, told = asked(host, "disk", "history", "sda", "temperature")
+        assert (status, told.partition(",")[0]) == (0, "S-sda: temperature_celsius")
+
+
+def test_a_disk_that_did_not_come_back_is_missed_until_it_is_forgotten(tmp_path: Path) -> None:
+    """The machine is started without a disk: mailed, and over when somebody says that he has it."""
+    live = Live(tmp_path)
+    live.change(says("sda", healthy("sda")) | says("sdb", healthy("sdb")))
+    with watched(tmp_path, live) as host:
+        host.wait(90)
+        for path in [p for p in live._files if "sdb" in p]:
+            del live._files[path]
+        live._files["/sys/block/md0/md/raid_disks"] = "1\n"
+        host.restart()
+        (mail,) = host.wait(480)
+        assert mail["Subject"].startswith("[WARNING]")
+        assert "sdb (SIMULATED HDD, serial S-sdb) is nowhere to be found" in text(mail)
+        status, shown = asked(host, "coverage")
+        assert (status, "2 disks: 1 read, 1 missing" in shown) == (1, True)
+        status, told = asked(host, "disk", "forget", "S-sdb")
+        assert (status, "is missed no longer" in told) == (0, True)
+        host.wait(30)
+        assert asked(host, "coverage")[0] == 0
+        host.restart()
+        assert host.wait(480) == []
+
+
+def test_a_disk_that_hangs_under_the_history_keeps_one_thread_and_nobody_else(
+    tmp_path: Path,
+) -> None:
+    """A file that cannot be opened in time, here a FIFO: the next who asks is told at once."""
+    path = tmp_path / "history.db"
+    os.mkfifo(path)
+    past = Past(str(path))
+    replies: queue.SimpleQueue[dict[str, object]] = queue.SimpleQueue()
+    past.ask("S1", ("197 raw",), replies.put)
+    with pytest.raises(ValueError, match="being read for somebody else"):
+        past.ask("S1", ("197 raw",), replies.put)
+    assert replies.empty()
+    writer = os.open(path, os.O_RDWR | os.O_NONBLOCK)  # the disk answers, with rubbish
+    assert "error" in replies.get(timeout=DEADLINE_SECONDS)
+    os.close(writer)
+
+
+def test_a_past_that_nobody_has_kept_yet_is_no_fault(tmp_path: Path) -> None:
+    """Just installed: there is no file."""
+    replies: queue.SimpleQueue[dict[str, object]] = queue.SimpleQueue()
+    past = Past(str(tmp_path / "history.db"))
+    for _ in range(2):
+        past.ask("S1", ("197 raw",), replies.put)
+        assert "nothing is kept yet" in str(replies.get(timeout=DEADLINE_SECONDS)["error"])

@@ -1,0 +1,64 @@
+"""A control socket that answers what a test says, and a terminal to look at answers on."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pty
+import sys
+import threading
+from typing import TYPE_CHECKING, Any
+
+from iowarden.daemon import control
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    import pytest
+
+DEADLINE_SECONDS = 30.0
+
+
+class Service:
+    """A control socket with an answer for each command; what was asked is kept."""
+
+    def __init__(self, directory: Path) -> None:
+        """Answer nothing yet."""
+        self.directory = directory
+        self.path = str(directory / control.FILE_NAME)
+        self.answers: dict[str, dict[str, Any]] = {}
+        self.asked: list[control.Command] = []
+        self.came = threading.Event()
+        self.control = control.Control(control.bind(self.path), self._post, print, remove=self.path)
+
+    def _post(self, command: control.Command) -> None:
+        self.asked.append(command)
+        command.reply(self.answers.get(command.name, {"error": "not now"}))
+        self.came.set()
+
+
+def at(service: Service) -> Sequence[str]:
+    """Return the option that names a service."""
+    return "--state-directory", str(service.directory)
+
+
+def on_a_terminal(monkeypatch: pytest.MonkeyPatch, command: Callable[[], object]) -> str:
+    """Return what a command writes to a terminal."""
+    leader, follower = pty.openpty()
+    got: list[bytes] = []
+
+    def read() -> None:
+        with contextlib.suppress(OSError):  # EIO: the last writer has closed it
+            while piece := os.read(leader, 65_536):
+                got.append(piece)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    with open(follower, "w", encoding="utf-8") as terminal:
+        monkeypatch.setattr(sys, "stdout", terminal)
+        command()
+        monkeypatch.undo()
+    reader.join(DEADLINE_SECONDS)
+    os.close(leader)
+    return b"".join(got).decode()
