@@ -2,32 +2,52 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 import pytest
-from support.smtp import smtp_server
-from vm.harness import HOST_ADDRESS, MEBIBYTE, REPOSITORY, VM, Disk, UnavailableError
-from vm.watched import Mailbox, Watched
+from vm.harness import MEBIBYTE, REPOSITORY, VM, Disk, UnavailableError, image, turn
+from vm.watched import watching
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable
+
+    from vm.watched import Watched
+
+Boot = Callable[..., AbstractContextManager[VM]]
+PARTS = ("Makefile", "LICENSE", "README.md", "packaging", "systemd", "build/wheels")
+"""What 'make install' needs, and the documents it installs."""
 
 
 @pytest.fixture(scope="session")
-def guest() -> Iterator[VM]:
-    """Boot a guest with a slow and a fast disk and install iowarden in it, without a network."""
-    disks = [Disk("slow", 4096 * MEBIBYTE, 5400), Disk("fast", 1024 * MEBIBYTE, 1)]
+def boot() -> Iterator[Boot]:
+    """Return what boots a guest with disks and installs iowarden in it, without a network."""
     try:
-        vm = VM(disks, memory_mebibytes=2048)
+        image()
     except UnavailableError as error:
         pytest.skip(str(error))
     subprocess.run(["make", "wheels"], cwd=REPOSITORY, check=True, capture_output=True)
-    with vm:
-        parts = ["Makefile", "LICENSE", "README.md", "packaging", "systemd", "build/wheels"]
-        present = [part for part in parts if (REPOSITORY / part).exists()]
-        vm.push("/usr/src/iowarden", [(REPOSITORY / part, part) for part in present])
-        vm.run("make -C /usr/src/iowarden install", timeout_seconds=600)
+
+    @contextlib.contextmanager
+    def boot(disks: Iterable[Disk], memory_mebibytes: int = 1024) -> Iterator[VM]:
+        with VM(disks, memory_mebibytes) as vm:
+            present = [part for part in PARTS if (REPOSITORY / part).exists()]
+            vm.push("/usr/src/iowarden", [(REPOSITORY / part, part) for part in present])
+            vm.run("make -C /usr/src/iowarden install", timeout_seconds=600)
+            yield vm
+
+    with turn():
+        yield boot
+
+
+@pytest.fixture(scope="session")
+def guest(boot: Boot) -> Iterator[VM]:
+    """Boot a guest with a slow and a fast disk."""
+    disks = [Disk("slow", 4096 * MEBIBYTE, 5400), Disk("fast", 1024 * MEBIBYTE, 1)]
+    with boot(disks, memory_mebibytes=2048) as vm:
         for disk in disks:
             device, directory = f"/dev/{vm.device(disk.name)}", f"/mnt/{disk.name}"
             vm.run(f"mkfs.ext4 -q -E lazy_itable_init=0,lazy_journal_init=0 {device}")
@@ -37,30 +57,11 @@ def guest() -> Iterator[VM]:
 
 @pytest.fixture(scope="module")
 def watched(guest: VM, request: pytest.FixtureRequest) -> Iterator[Watched]:
-    """Start iowarden as a service without a past; it mails to a server outside the guest.
-
-    A module's SETTINGS are added to the configuration.
-    """
-    settings = getattr(request.module, "SETTINGS", "")
-    with smtp_server() as (port, answers):
-        guest.run("cat > /etc/iowarden/iowarden.yaml", (_configuration(port) + settings).encode())
-        guest.run("rm -rf /var/lib/iowarden")
+    """Start iowarden as a service without a past, with a module's SETTINGS."""
+    with watching(guest, getattr(request.module, "SETTINGS", "")) as watched:
         try:
-            guest.run("systemctl start iowarden", timeout_seconds=180)
-            yield Watched(guest, Mailbox(answers))
+            yield watched
         finally:
             for name in ("slow", "fast", "root"):
                 guest.throttle(name)
-            guest.run("rm -f /run/writing; systemctl stop iowarden; sync", timeout_seconds=300)
-
-
-def _configuration(port: int) -> str:
-    return f"""\
-host: guest.example.net
-mail:
-  server: {HOST_ADDRESS}
-  port: {port}
-  tls: none
-  to: storage@example.net
-  arrival: false
-"""
+            guest.run("rm -f /run/writing")

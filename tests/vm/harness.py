@@ -3,14 +3,15 @@
 The guest is built once by build_image.sh and never changed: its root disk is a snapshot that ends
 with the VM. Commands go through the guest's agent over a serial port; disks are slowed, hung and
 healed through QMP. The guest reaches the host's loopback at `HOST_ADDRESS` and nothing else.
-Limits: emulated disks and no vendor firmware; a boot takes 10-30 s. SCSI disks only: on emulated
-AHCI and NVMe a hang freezes QEMU itself when the guest's driver resets the controller.
+Limits: emulated disks and no vendor firmware; a boot takes 10-30 s. Only SCSI disks may hang: on
+emulated AHCI and NVMe that freezes QEMU itself when the guest's driver resets the controller.
 """
 
 from __future__ import annotations
 
 import base64
 import contextlib
+import enum
 import fcntl
 import hashlib
 import io
@@ -20,6 +21,7 @@ import queue
 import shlex
 import shutil
 import socket
+import struct
 import subprocess
 import tarfile
 import tempfile
@@ -30,7 +32,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parents[1]
@@ -53,13 +55,37 @@ class UnavailableError(Exception):
     """No VM can be had on this machine; the text says what is missing."""
 
 
+NVME_PLACES = 3
+"""So many NVMe drives may be in at a time."""
+_ATTRIBUTE, _ATTRIBUTES = struct.Struct("<12i"), 7
+_FIRST_ATTRIBUTE = (1, 3, 0, 100, 100, 0, 0, 0, 0, 0, 0, 6)
+"""QEMU's table of ATA attributes: how a row looks, how many there are, which is the first. A row is
+number, two bytes of flags, value, worst, six bytes of the raw value, threshold.
+Source: QEMU, hw/ide/core.c, 'smart_attributes'.
+"""
+
+
+class Bus(enum.StrEnum):
+    """What a disk is attached to. All but the SCSI adapter come with the first disk on them."""
+
+    SCSI = "virtio-scsi"
+    SATA = "AHCI"
+    NVME = "PCI Express"
+    RAID = "MegaRAID SAS"
+
+
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """A SCSI disk of the guest; `name` is also its serial number and its name for `VM.throttle`."""
+    """A disk of the guest; `name` is also its serial number and its name for `VM.throttle`.
+
+    `place` is its port, slot or SCSI identifier; the SCSI adapter chooses that itself.
+    """
 
     name: str
     size_bytes: int
     rotation_rate: int = 7200
+    bus: Bus = Bus.SCSI
+    place: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +136,15 @@ def _build(directory: Path) -> None:
         complete.rename(directory)
 
 
+@contextlib.contextmanager
+def turn() -> Iterator[None]:
+    """Wait for who else runs a VM here: of two on few processors neither would end in its time."""
+    IMAGES.mkdir(parents=True, exist_ok=True)
+    with (IMAGES / "running").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
 def wait_for(condition: Callable[[], object], what: str, timeout_seconds: float) -> None:
     """Return once `condition` is true, asked twice a second; TimeoutError when it never is."""
     deadline = time.monotonic() + timeout_seconds
@@ -145,8 +180,8 @@ class Command:
 class VM:
     """One running guest; leaving its context ends it.
 
-    Enter it in the main thread: the kernel ends QEMU with the thread that started it, so that a
-    killed test run leaves none behind.
+    Enter it within `turn`, and in the main thread: the kernel ends QEMU with the thread that
+    started it, so that a killed test run leaves none behind.
     """
 
     def __init__(self, disks: Iterable[Disk] = (), memory_mebibytes: int = 1024) -> None:
@@ -161,9 +196,6 @@ class VM:
     def __enter__(self) -> Self:
         """Boot, and return when systemd has finished starting."""
         with contextlib.ExitStack() as stack:
-            # Two emulated machines on one pair of processors: neither would end in its time.
-            turn = stack.enter_context((IMAGES / "running").open("w"))
-            fcntl.flock(turn, fcntl.LOCK_EX)
             self._directory = Path(
                 stack.enter_context(tempfile.TemporaryDirectory(prefix="iowarden-vm-"))
             )
@@ -174,7 +206,7 @@ class VM:
             listener = threading.Thread(target=self._listen, args=(lines,), daemon=True)
             descriptors = control.fileno(), agent.fileno()
             with (self._directory / "qemu.log").open("wb") as log:
-                process = subprocess.Popen(
+                self._process = subprocess.Popen(
                     self._command_line(*descriptors),
                     stdin=subprocess.DEVNULL,
                     stdout=log,
@@ -186,7 +218,7 @@ class VM:
             agent.close()
             greeting = self._commands[0] = Command("boot")
             listener.start()
-            stack.callback(_end, process, listener)
+            stack.callback(_end, self._process, listener)
             self._boot(greeting)
             self._resources = stack.pop_all()
         return self
@@ -274,6 +306,47 @@ class VM:
             setting = f"/sys/block/{self.device(name)}/queue/max_sectors_kb"
             self.run(f"echo {request_bytes // 1024} > {setting}")
 
+    def warn(self, name: str, bits: int) -> None:
+        """Set the critical warning in an NVMe drive's health log.
+
+        Source: QEMU, hw/nvme/ctrl.c, 'smart_critical_warning'.
+        """
+        path = f"/machine/peripheral/{name}"
+        self.control("qom-set", path=path, property="smart_critical_warning", value=bits)
+
+    def set_attribute(self, number: int, value: int, raw: int) -> None:
+        """Change a SMART attribute of all SATA disks: they share QEMU's table, in its memory.
+
+        Source: proc(5), '/proc/pid/mem': a parent may write to its child's.
+        """
+        process = Path(f"/proc/{self._process.pid}")
+        for line in (process / "maps").read_text().splitlines():
+            if "qemu-system" not in line:
+                continue
+            begin, end = (int(part, 16) for part in line.split()[0].split("-"))
+            with (process / "mem").open("r+b", buffering=0) as memory:
+                memory.seek(begin)
+                data = memory.read(end - begin)
+                first = data.find(_ATTRIBUTE.pack(*_FIRST_ATTRIBUTE))
+                if first < 0:
+                    continue
+                for at in range(first, first + _ATTRIBUTES * _ATTRIBUTE.size, _ATTRIBUTE.size):
+                    row = list(_ATTRIBUTE.unpack_from(data, at))
+                    if row[0] == number:
+                        row[3:11] = value, value, *raw.to_bytes(6, "little")
+                        memory.seek(begin + at)
+                        memory.write(_ATTRIBUTE.pack(*row))
+                        return
+        raise LookupError(f"QEMU: expected the attribute {number} in its memory, got none")
+
+    def reboot(self) -> None:
+        """Reboot the guest, its disks as they are; return when systemd has finished starting."""
+        greeting = self._commands[0] = Command("reboot")
+        self.control("set-action", reboot="reset")
+        self.start("systemctl reboot")
+        self._wait_until_booted(greeting)
+        self.control("set-action", reboot="shutdown")
+
     def control(self, command: str, **arguments: object) -> Any:  # noqa: ANN401 - any JSON
         """Return QEMU's answer to a QMP command."""
         request = json.dumps({"execute": command, "arguments": arguments})
@@ -306,6 +379,12 @@ class VM:
         line += ["-drive", f"{drive},snapshot=on,cache=unsafe"]
         line += ["-device", "virtio-blk-pci,drive=root-image,id=root"]
         line += ["-device", "virtio-scsi-pci,id=adapter"]
+        buses = {disk.bus for disk in self._disks}
+        if Bus.NVME in buses:
+            for slot in range(NVME_PLACES):
+                line += ["-device", f"pcie-root-port,id=port{slot},chassis={slot},slot={slot}"]
+        if Bus.RAID in buses:
+            line += ["-device", "megasas,id=raid"]
         for disk in self._disks:
             self._make(disk)
             line += ["-blockdev", json.dumps(self._image_of(disk))]
@@ -329,21 +408,27 @@ class VM:
         }
 
     def _device_of(self, disk: Disk) -> dict[str, Any]:
-        """Return a disk as the guest sees it; the adapter chooses its address."""
-        return {
-            "driver": "scsi-hd",
-            "bus": "adapter.0",
-            "drive": f"{disk.name}-image",
-            "id": disk.name,
-            "serial": disk.name,
-            "vendor": "ACME",
-            "product": "VIRTUAL-DISK",
-            "rotation_rate": disk.rotation_rate,
-        }
+        """Return a disk as the guest sees it."""
+        device = {"drive": f"{disk.name}-image", "id": disk.name, "serial": disk.name}
+        rotation: dict[str, Any] = {"rotation_rate": disk.rotation_rate}
+        scsi: dict[str, Any] = {"driver": "scsi-hd", "vendor": "ACME", "product": "VIRTUAL-DISK"}
+        match disk.bus:
+            case Bus.SCSI:
+                return device | scsi | rotation | {"bus": "adapter.0"}
+            case Bus.RAID:
+                return device | scsi | rotation | {"bus": "raid.0", "scsi-id": disk.place}
+            case Bus.SATA:
+                sata = {"driver": "ide-hd", "bus": f"ide.{disk.place}", "model": "ACME SATA-DISK"}
+                return device | rotation | sata
+            case Bus.NVME:
+                return device | {"driver": "nvme", "bus": f"port{disk.place}"}
 
     def _boot(self, greeting: Command) -> None:
         self._answer()  # QEMU's own greeting
         self.control("qmp_capabilities")
+        self._wait_until_booted(greeting)
+
+    def _wait_until_booted(self, greeting: Command) -> None:
         try:
             greeting.answer.get(timeout=BOOT_SECONDS)
         except queue.Empty:

@@ -13,7 +13,7 @@ import time
 from typing import TYPE_CHECKING
 
 import record_day
-from harness import MEBIBYTE, REPOSITORY, VM, Command, Disk
+from harness import MEBIBYTE, REPOSITORY, VM, Command, Disk, turn
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -256,7 +256,7 @@ def main() -> None:
         wanted = [name for name in names if name in recordings]
         if not wanted:
             continue
-        with VM(disks, MEMORY_MEBIBYTES) as vm:
+        with turn(), VM(disks, MEMORY_MEBIBYTES) as vm:
             vm.push("/run/iowarden", [(REPOSITORY / "collectors", "collectors")])
             for name in wanted:
                 session = Session(vm, name)

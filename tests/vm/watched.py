@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import email
 import email.policy
 import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from support.smtp import smtp_server
+from vm.harness import HOST_ADDRESS
+
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from email.message import EmailMessage
 
     from support.smtp import Answers
@@ -80,3 +85,25 @@ class Watched:
             if found == series:
                 return float(value)
         return None
+
+
+@contextlib.contextmanager
+def watching(vm: VM, settings: str = "") -> Iterator[Watched]:
+    """Start iowarden as a service without a past; it mails to a server outside the guest."""
+    with smtp_server() as (port, answers):
+        configuration = f"""\
+host: guest.example.net
+mail:
+  server: {HOST_ADDRESS}
+  port: {port}
+  tls: none
+  to: storage@example.net
+  arrival: false
+{settings}"""
+        vm.run("cat > /etc/iowarden/iowarden.yaml", configuration.encode())
+        vm.run("rm -rf /var/lib/iowarden")
+        try:
+            vm.run("systemctl start iowarden", timeout_seconds=180)
+            yield Watched(vm, Mailbox(answers))
+        finally:
+            vm.run("systemctl stop iowarden; sync", timeout_seconds=300)
