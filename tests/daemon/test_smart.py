@@ -102,6 +102,12 @@ class Bench:
             if "megaraid," in line
         )
 
+    def requests(self) -> float:
+        """Return how many requests the probe has not answered."""
+        assert self.client is not None
+        samples = self.client.samples(0.0)
+        return next(value for name, _, value in samples if name == "iowarden_probe_open_requests")
+
     def command_lines(self) -> list[str]:
         """Return all command lines but those that ask for the version."""
         lines = self.program.with_name("smartctl.log").read_text().splitlines()
@@ -173,10 +179,10 @@ def test_one_run_for_each_drive_and_poll(bench: Bench) -> None:
 
 def test_a_drive_that_hangs_keeps_no_other(bench: Bench) -> None:
     """One controller is silent: the disks of the other are read, and read again in their turn."""
-    bench.behind(0, 0)
+    bench.behind(0, 0, 1, 2)
     bench.behind(1, 0, 1)
     bench.does("0-0", "trap '' TERM; sleep 999")
-    poller = bench.start(smart.Options(deadline_seconds=20.0))
+    poller = bench.start(smart.Options(deadline_seconds=2 * DEADLINE_SECONDS))
     poller.read(bench.root)
     deadline = time.monotonic() + DEADLINE_SECONDS
     while covers(poller.read(bench.root)).get("SERIAL-1-1") is not Cover.READ:
@@ -188,7 +194,11 @@ def test_a_drive_that_hangs_keeps_no_other(bench: Bench) -> None:
         assert time.monotonic() < deadline
         poller.read(bench.root)
         poller.settled(0.1)
-    assert bench.runs()["0-0"] == 1  # no second one beside it
+    # No second one beside it, and its neighbours wait without a request to the probe.
+    assert {name: runs for name, runs in bench.runs().items() if name[0] == "0"} == {"0-0": 1}
+    while bench.requests() > 1:
+        assert time.monotonic() < deadline
+        poller.settled(0.1)
 
 
 def test_a_drive_that_is_late_gets_more_time_and_is_then_asked_less(bench: Bench) -> None:
@@ -294,6 +304,20 @@ def test_without_smartctl_no_drive_is_asked_until_it_is_installed(bench: Bench) 
     assert "apt install smartmontools" in next(iter(disks.by_key.values())).polled.reason
     bench.probe.program("smartctl", SMARTCTL)
     assert set(covers(bench.later(poller, smart.AGAIN_SECONDS)).values()) == {Cover.READ}
+
+
+def test_a_smartctl_that_goes_is_found_out_by_one_drive(bench: Bench) -> None:
+    """The package was removed: the first that misses it speaks for all, which stay as they were."""
+    bench.behind(0, 0, 1)
+    poller = bench.start()
+    bench.look(poller)
+    bench.program.unlink()
+    bench.now += smart.SOON_SECONDS
+    poller.ask_soon(["SERIAL-0-0"])
+    assert poller.settled(DEADLINE_SECONDS)
+    disks = bench.look(poller)
+    assert set(covers(disks).values()) == {Cover.NO_SMARTCTL}
+    assert all(disk.polled.drive is not None for disk in disks.by_key.values())
 
 
 def test_a_smartctl_without_json_is_as_none(bench: Bench) -> None:
