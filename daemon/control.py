@@ -47,6 +47,7 @@ COMMANDS = frozenset(
     {
         *("status", "silence add", "silence list", "silence expire", "ack", "events", "query"),
         *("coverage", "disk show", "disk history", "disk forget"),
+        *("selftest start", "selftest status", "selftest abort"),
     }
 )
 

@@ -13,6 +13,7 @@ from iowarden.rules.alerts import Alert
 from iowarden.rules.devices import Devices
 from iowarden.rules.digest import Digest
 from iowarden.rules.incidents import Incident, Incidents, first_mail, unwatched
+from iowarden.rules.self_tests import Runs
 from iowarden.rules.signals.table import Memory
 from iowarden.rules.silences import Silences
 
@@ -38,6 +39,7 @@ class Kept:
     devices: Devices = field(default_factory=Devices)
     digest: Digest = field(default_factory=Digest)
     silences: Silences = field(default_factory=Silences)
+    self_tests: Runs = field(default_factory=dict)
     stuck: tuple[Stuck, ...] = ()
     wall_ahead_seconds: float = 0.0
 
@@ -51,6 +53,7 @@ _TYPES: Mapping[str, Any] = {
     "devices": Devices,
     "digest": Digest,
     "silences": Silences,
+    "self_tests": Runs,
     "stuck": tuple[Stuck, ...],
     "wall_ahead_seconds": float,
 }

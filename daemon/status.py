@@ -343,3 +343,37 @@ class DiskHistory:
     attribute: str = ""
     """The name under which it is kept: '197 raw', 'temperature_celsius'."""
     samples: tuple[tuple[float, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SelfTestRun:
+    """The last self-test of a kind of a disk. Units: Unix time.
+
+    `outcome` is of rules.self_tests.Outcome; it waits since `due_seconds` because of what
+    `postponed` says; `kind` '': somebody else began it.
+    """
+
+    disk: str = ""
+    device: str = ""
+    kind: str = ""
+    outcome: str = ""
+    text: str = ""
+    who: str = ""
+    begun_seconds: float | None = None
+    ended_seconds: float | None = None
+    remaining_ratio: float | None = None
+    remaining_seconds: float | None = None
+    lba: int | None = None
+    due_seconds: float | None = None
+    postponed: str = ""
+    next_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SelfTests:
+    """The self-tests of all disks, or of one."""
+
+    now_seconds: float = 0.0
+    scheduled: bool = False
+    """Whether the configuration has a schedule."""
+    runs: tuple[SelfTestRun, ...] = ()

@@ -384,6 +384,17 @@ def _share(disk: str) -> float:
     return zlib.crc32(disk.encode(errors="surrogateescape")) / 2**32
 
 
+def following(
+    group: Group | None, disk: str, kind: str, realtime_seconds: float, zone: tzinfo
+) -> float | None:
+    """Return when a test is due next, in Unix time; None where it is not scheduled."""
+    if group is None or kind not in group.calendars:
+        return None
+    own = _share(disk) * group.spread_seconds
+    at = group.calendars[kind].following(realtime_seconds - own, zone)
+    return None if at is None else at + own
+
+
 # --- what comes of it
 
 

@@ -1,0 +1,107 @@
+"""Telling one drive to test itself, or to stop that, and what came of it.
+
+Source: smartctl(8) 7.3, '-t' and '-X'; its words: smartmontools, ataprint.cpp, scsiprint.cpp,
+nvmeprint.cpp. A drive that sleeps is woken by either.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from iowarden.collectors import json_text
+from iowarden.collectors.answer import field, optional
+from iowarden.collectors.vocabulary import AbsentError, ReadError, StuckError, trace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from iowarden.collectors.drive import Target
+    from iowarden.collectors.files import Root
+
+DEADLINE_SECONDS = 120.0
+"""A drive that spins up first, behind a controller where others are asked."""
+_NOT_ASKED = 0b11
+"""Of smartctl's exit status: no such command line, or the drive could not be opened."""
+_UNABLE = re.compile(r"not supported|does not support|unsupported|not implemented", re.IGNORECASE)
+_MOST_CHARACTERS = 300
+_BEGUN = re.compile(r"\bhas begun\b")
+_RUNS = re.compile(r"Can't start self-test without aborting")
+_ABORTED = re.compile(r"\baborted!|Self Test returned without error")
+_FRAME = re.compile(r"smartctl \d|Copyright |=== |Sending command|Use smartctl |\s*$")
+
+
+class Said(enum.StrEnum):
+    """What came of a command."""
+
+    DONE = "done"
+    RUNS = "runs"
+    """Another test runs, and was left alone."""
+    REFUSED = "refused"
+    """The drive, or what is before it, does not do that."""
+    FAILED = "failed"
+    """The drive had no say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What came of a command, and why, in smartctl's words."""
+
+    said: Said
+    text: str = ""
+
+
+def begin(root: Root, target: Target, kind: str) -> Reply:
+    """Have a drive begin a self-test: 'short', 'long', 'conveyance'; every way ends in a Reply."""
+    return _tell(root, target, ("-t", kind), _BEGUN)
+
+
+def abort(root: Root, target: Target) -> Reply:
+    """Have a drive end its self-test; every way this can end is a Reply."""
+    return _tell(root, target, ("-X",), _ABORTED)
+
+
+def _tell(root: Root, target: Target, action: tuple[str, ...], done: re.Pattern[str]) -> Reply:
+    kind = ("-d", target.kind) if target.kind else ()
+    words = ("smartctl", "--json=co", *kind, *action, target.path)
+    try:
+        return judged(root.ask("run", *words, deadline_seconds=DEADLINE_SECONDS), done)
+    except (AbsentError, ReadError, StuckError) as error:
+        return Reply(Said.FAILED, str(error))
+    except Exception as error:  # noqa: BLE001 - whoever waits for it is told, too
+        return Reply(Said.FAILED, f"bug: {trace(error)}")
+
+
+def judged(content: str, done: re.Pattern[str] = _BEGUN) -> Reply:
+    """Return what the probe's answer means; `done` is how smartctl says that it was done."""
+    try:
+        value = json.loads(content)
+        status, signal = optional(int, value, "status"), optional(int, value, "signal")
+        output, errors = field(str, value, "stdout"), field(str, value, "stderr")
+    except (KeyError, TypeError, ValueError) as error:
+        return Reply(Said.FAILED, f"expected the probe's answer, got: {error}")
+    lines = list(_lines(output)) or [line for line in errors.splitlines() if line.strip()]
+    whole = "\n".join(lines)
+    said = " ".join(line.strip() for line in lines if not _FRAME.match(line))[:_MOST_CHARACTERS]
+    if done.search(whole):
+        return Reply(Said.DONE, said)
+    if _RUNS.search(whole):
+        return Reply(Said.RUNS, said)
+    if status is None:
+        return Reply(Said.FAILED, f"smartctl was ended by signal {signal}")
+    reason = said or f"smartctl said nothing, its exit status is {status}"
+    failed = status & _NOT_ASKED and not _UNABLE.search(reason)
+    return Reply(Said.FAILED if failed else Said.REFUSED, reason)
+
+
+def _lines(output: str) -> Iterator[str]:
+    """Yield the lines of text in smartctl's JSON, else its messages; what is no JSON as it is."""
+    try:
+        smartctl = {} if json_text.is_deep(output) else json.loads(output)["smartctl"]
+        messages = [message["string"] for message in smartctl.get("messages", ())]
+        yield from map(str, smartctl.get("output") or messages)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        yield from output.splitlines()

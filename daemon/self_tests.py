@@ -1,0 +1,443 @@
+"""Self-tests of drives, run: begins those that are due and those people ask for, follows them.
+
+For the loop's thread only; what asks a drive is a thread of its own, whose answer comes back as
+`Told`. `rules.self_tests` has what is due and why not.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from iowarden.collectors import asking, testing
+from iowarden.collectors.block import Topology
+from iowarden.collectors.drive import Cover, Disks
+from iowarden.collectors.testing import Reply, Said
+from iowarden.daemon import answers, codec, journal, status
+from iowarden.daemon.clock import PLAUSIBLE_SECONDS
+from iowarden.rules import coverage, self_tests
+from iowarden.rules.self_tests import UNDER_WAY, Candidate, Due, Outcome, Run, Runs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+    from datetime import tzinfo
+
+    from iowarden.collectors.diskstats import BlockIo
+    from iowarden.collectors.drive import Drive, Target
+    from iowarden.collectors.files import Root
+    from iowarden.collectors.vocabulary import Sample
+    from iowarden.daemon.control import Command
+    from iowarden.daemon.telling import Telling
+    from iowarden.rules.engine import Engine
+
+COMMANDS = frozenset({"selftest start", "selftest status", "selftest abort"})
+"""Of the control socket."""
+LOOK_SECONDS = 30.0
+"""How often it is looked what is due."""
+PROGRESS_SECONDS, SHORT_PROGRESS_SECONDS = 300.0, 60.0
+"""How often a drive with a running test is asked; the latter for one of a few minutes."""
+BUSY_SECONDS = 300.0
+ASK_SECONDS = 60.0
+_BUSY_MILLISECONDS = 9
+"""Index of the time with requests in flight. Source: kernel, admin-guide/iostats.rst, field 10."""
+_SHORT_MINUTES = 10
+_ALTERNATIVE = (
+    "; what reads every sector instead: 'echo check > /sys/block/mdN/md/sync_action' for an array"
+    " of md, a verify or patrol read of the RAID controller, or 'dd if=/dev/DISK of=/dev/null bs=1M"
+    " iflag=direct' when there is little to do"
+)
+_PRIORITY = {Outcome.FAILED: 4, Outcome.PASSED: 6, Outcome.ABORTED: 6}
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What came of asking a drive to begin a test, or ('abort') to end it.
+
+    Fields: `drive` is what it said right before; `asleep`: it was left asleep.
+    """
+
+    disk: str
+    action: str
+    reply: Reply
+    who: str
+    drive: Drive | None = None
+    asleep: bool = False
+
+
+class SelfTests:
+    """All self-tests of this machine; `runs` is what is kept of them."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        telling: Telling,
+        root: Callable[[], Root] | None,
+        ask_soon: Callable[[Collection[str]], object],
+        post: Callable[[Told], object],
+        *,
+        realtime: Callable[[float], float],
+        zone: tzinfo,
+        keep: Callable[[], object],
+    ) -> None:
+        """Begin nothing yet.
+
+        `root` makes what asks the probe, None where there is none; `ask_soon` has the drives of
+        these keys read now; `keep` has `runs` written down.
+        """
+        self.runs: Runs = {}
+        self.groups: tuple[self_tests.Group, ...] = ()
+        self._engine = engine
+        self._telling = telling
+        self._root = root
+        self._ask_soon = ask_soon
+        self._post = post
+        self._realtime = realtime
+        self._zone = zone
+        self._keep = keep
+        self._restored = False
+        self._due: list[Due] = []
+        self._found: list[Candidate] = []
+        self._samples: list[Sample] | None = None
+        self._next = float("-inf")
+        self._asked: dict[str, float] = {}
+        self._before: dict[tuple[str, str], Run] = {}
+        self._looks: deque[tuple[float, dict[str, int]]] = deque()
+
+    # --- what the loop does
+
+    def restore(self, runs: Runs, now: float) -> None:
+        """Take what was kept; without it nothing is begun by itself.
+
+        Whether one that was about to begin has, nobody knows: its drive says so, or it is tried
+        again.
+        """
+        self._restored = True
+        for disk, by_kind in runs.items():
+            for kind, run in by_kind.items():
+                if kind in self.runs.get(disk, {}):
+                    continue
+                lost = run.outcome is Outcome.STARTING
+                known = self_tests.ended(run, Outcome.NOT_BEGUN, "iowarden ended", now)
+                self.runs = self_tests.with_run(self.runs, disk, kind, known if lost else run)
+
+    def step(self, now: float) -> None:
+        """Follow what runs, and begin what is due."""
+        if now < self._next:
+            return
+        self._next = now + LOOK_SECONDS
+        self._follow(now)
+        self._look(now)
+        for due in self._due if self._root is not None else ():
+            if not due.postponed:
+                self._begin(due.disk, due.kind, now, "", due.since_seconds)
+
+    def take(self, told: Told, now: float) -> None:
+        """Take note of what came of asking a drive."""
+        if told.action == "abort":
+            self._aborted(told, now)
+            return
+        run = self.runs.get(told.disk, {}).get(told.action)
+        before = self._before.pop((told.disk, told.action), None)
+        if run is None or run.outcome is not Outcome.STARTING:
+            return
+        reply = told.reply
+        if reply.said is Said.DONE:
+            after = self_tests.begun(run, told.action, told.drive, now)
+        elif (told.asleep or reply.said is Said.RUNS) and not told.who and before is not None:
+            self._set(told.disk, told.action, before)  # it stays due, and is seen to be in the way
+            self._ask_soon([told.disk])
+            return
+        else:
+            refused = reply.said is Said.REFUSED
+            outcome = Outcome.REFUSED if refused else Outcome.NOT_BEGUN
+            after = self_tests.ended(run, outcome, reply.text, now)
+        self._set(told.disk, told.action, after)
+        self._tell(told.disk, told.action, after)
+        self._ask_soon([told.disk])
+        self._asked[told.disk] = now
+
+    def samples(self, now: float) -> list[Sample]:
+        """Return the samples of self_tests.FAMILIES, made anew with each look and change."""
+        if self._samples is None:
+            ahead = self._realtime(now) - now
+            self._samples = self_tests.samples(
+                self.runs, self._due, self.groups, self._found, now, ahead_seconds=ahead
+            )
+        return self._samples
+
+    # --- what people ask
+
+    def answer(self, command: Command, now: float) -> None:
+        """Do what somebody asks, and reply."""
+        try:
+            command.reply({"answer": self._answered(command, now)})
+        except ValueError as error:  # a CodecError is one
+            command.reply({"error": str(error)})
+
+    def _answered(self, command: Command, now: float) -> object:
+        """Return the document. Errors: ValueError, CodecError."""
+        wanted = command.arguments.get("disk")
+        disk = "" if wanted is None else self._disk(codec.text(command.arguments, "disk"))
+        if command.name != "selftest status":
+            self._look(now)
+            if self._root is None:
+                raise ValueError("self-tests: expected the helper that runs as root, got none")
+            kind = codec.text(command.arguments, "kind") if "kind" in command.arguments else ""
+            if command.name == "selftest start":
+                self._check(disk, kind, force=command.arguments.get("force") is True)
+                self._begin(disk, kind, now, command.who)
+            else:
+                self._abort(disk, command.who)
+        return self._status(now, disk)
+
+    def _disk(self, wanted: str) -> str:
+        return coverage.find(answers.covered(self._engine), wanted).disk
+
+    def _check(self, disk: str, kind: str, *, force: bool) -> None:
+        """Check that a person may begin a test. Errors: ValueError."""
+        candidate = next((each for each in self._found if each.disk == disk), None)
+        known = self._disks()
+        if candidate is None or known is None:
+            raise ValueError(f"disk {disk}: expected one that smartctl can ask, got one it cannot")
+        polled = known.by_key[disk].polled
+        if polled.cover not in (Cover.READ, Cover.ASLEEP):
+            reason = polled.reason or polled.cover.value
+            raise ValueError(f"disk {disk}: expected one that is read, got: {reason}")
+        kinds = self_tests.KINDS if candidate.kinds is None else candidate.kinds
+        if kind not in kinds:
+            can = ", ".join(kinds) or "no self-test at all"
+            raise ValueError(f"disk {disk}: expected a test it can do ({can}), got '{kind:.40}'")
+        if candidate.running or self._under_way(disk):
+            raise ValueError(
+                f"disk {disk}: a test runs in it; 'iowarden selftest abort {disk}' ends that"
+            )
+        reason = self_tests.in_the_way(candidate, self._found, self.runs)
+        if reason and not force:
+            raise ValueError(f"disk {disk}: {reason}; '--force' begins it all the same")
+
+    def _abort(self, disk: str, who: str) -> None:
+        candidate = next((each for each in self._found if each.disk == disk), None)
+        running = candidate is not None and candidate.running
+        if not running and not self._under_way(disk):
+            raise ValueError(f"disk {disk}: expected a test that runs, got none")
+        for kind, run in self.runs.get(disk, {}).items():
+            if run.outcome in UNDER_WAY:
+                self.runs = self_tests.with_run(self.runs, disk, kind, replace(run, text=""))
+        self._start(disk, "abort", who)
+
+    def _status(self, now: float, wanted: str) -> status.SelfTests:
+        known = self._disks()
+        runs: list[status.SelfTestRun] = []
+        postponed = {(each.disk, each.kind): each for each in self._due}
+        for candidate in self._found:
+            disk = candidate.disk
+            if wanted not in ("", disk):
+                continue
+            group = self_tests.group_of(self.groups, candidate)
+            calendars = {} if group is None else group.calendars
+            kinds = dict.fromkeys((*self.runs.get(disk, {}), *calendars))
+            drive = None if known is None else known.by_key[disk].polled.drive
+            device = "" if known is None else known.by_key[disk].device
+            foreign = candidate.running and not self._under_way(disk)
+            if foreign:
+                ratio = None if drive is None else drive.self_test_remaining_ratio
+                runs.append(
+                    status.SelfTestRun(
+                        disk,
+                        device,
+                        "",
+                        "running",
+                        text="begun by somebody else",
+                        remaining_ratio=ratio,
+                    )
+                )
+            for kind in kinds:
+                run = self.runs.get(disk, {}).get(kind) or Run(now)
+                due = postponed.get((disk, kind))
+                following = self_tests.following(group, disk, kind, self._realtime(now), self._zone)
+                runs.append(self._line(disk, device, kind, run, drive, due, following, now))
+        return status.SelfTests(self._realtime(now), bool(self.groups), tuple(runs))
+
+    def _line(
+        self,
+        disk: str,
+        device: str,
+        kind: str,
+        run: Run,
+        drive: Drive | None,
+        due: Due | None,
+        following: float | None,
+        now: float,
+    ) -> status.SelfTestRun:
+        runs = run.outcome is Outcome.RUNNING
+        ratio = None if drive is None or not runs else drive.self_test_remaining_ratio
+        remaining = self_tests.remaining_seconds(run, drive, now) if runs else None
+        if ratio is None and remaining is not None and run.minutes:
+            ratio = remaining / (60 * run.minutes)
+        begun, ended = run.begun_seconds, run.ended_seconds
+        return status.SelfTestRun(
+            disk=disk,
+            device=device,
+            kind=kind,
+            outcome=run.outcome.value,
+            text=run.text,
+            who=run.who,
+            begun_seconds=None if begun is None else self._realtime(begun),
+            ended_seconds=None if ended is None else self._realtime(ended),
+            remaining_ratio=ratio,
+            remaining_seconds=remaining,
+            lba=run.lba,
+            due_seconds=None if due is None else self._realtime(due.since_seconds),
+            postponed="" if due is None else due.postponed,
+            next_seconds=following,
+        )
+
+    # --- what runs
+
+    def _look(self, now: float) -> None:
+        """Find out what there is, what runs in it, and what is due."""
+        self._samples = None
+        disks, topology = self._disks(), self._value("block")
+        if disks is None:
+            self._found, self._due = [], []
+            return
+        arrays = self._value("md") or {}
+        known = topology if topology is not None else Topology({})
+        self._found = self_tests.candidates(disks, known, arrays, self._busy(now))
+        self._due = []
+        realtime = self._realtime(now)
+        if not self._restored or not self.groups or realtime < PLAUSIBLE_SECONDS:
+            return
+        met = self_tests.meet(self.runs, self.groups, self._found, now)
+        if met is not self.runs:
+            self.runs = met
+            self._keep()
+        self._due = self_tests.plan(
+            self.groups, self._found, self.runs, now, self._zone, ahead_seconds=realtime - now
+        )
+
+    def _busy(self, now: float) -> dict[str, float] | None:
+        """Return the share of the last minutes in which devices were busy; None: not known yet."""
+        blocks: Mapping[str, BlockIo] | None = self._value("diskstats")
+        if blocks is None:
+            return None
+        looks = self._looks
+        if not looks or now - looks[-1][0] >= LOOK_SECONDS:
+            looks.append((now, {n: b.counters[_BUSY_MILLISECONDS] for n, b in blocks.items()}))
+        while len(looks) > 1 and now - looks[1][0] >= BUSY_SECONDS:
+            looks.popleft()
+        (since, before), (until, after) = looks[0], looks[-1]
+        if until - since < BUSY_SECONDS:
+            return None
+        spent = 1000 * (until - since)
+        return {n: max(0, after[n] - before.get(n, after[n])) / spent for n in after}
+
+    def _follow(self, now: float) -> None:
+        """See what became of the tests that run; have their drives asked now and then."""
+        disks = self._disks()
+        soon = []
+        for disk, by_kind in list(self.runs.items()):
+            for kind, run in by_kind.items():
+                if run.outcome is not Outcome.RUNNING:
+                    continue
+                known = None if disks is None else disks.by_key.get(disk)
+                after = self_tests.follow(run, kind, known, now)
+                if after is not run:
+                    self._set(disk, kind, after)
+                    self._tell(disk, kind, after)
+                    continue
+                short = run.minutes is not None and run.minutes <= _SHORT_MINUTES
+                every = SHORT_PROGRESS_SECONDS if short else PROGRESS_SECONDS
+                if now - self._asked.get(disk, float("-inf")) >= every:
+                    self._asked[disk] = now
+                    soon.append(disk)
+        if soon:
+            self._ask_soon(soon)
+
+    def _begin(
+        self, disk: str, kind: str, now: float, who: str, due_seconds: float | None = None
+    ) -> None:
+        before = self.runs.get(disk, {}).get(kind)
+        if before is not None:
+            self._before[disk, kind] = before
+        self._set(disk, kind, self_tests.asked(before, now, who, due_seconds))
+        self._start(disk, kind, who)
+
+    def _start(self, disk: str, action: str, who: str) -> None:
+        """Ask a drive, in a thread."""
+        disks, make = self._disks(), self._root
+        assert disks is not None  # noqa: S101 - it is known, or nobody came here
+        assert make is not None  # noqa: S101 - as above
+        target = disks.by_key[disk].polled.target
+
+        def run() -> None:
+            root = make()
+            self._post(ask(root, disk, target, action, who))
+            root.close()
+
+        threading.Thread(target=run, name="self-test", daemon=True).start()
+
+    def _aborted(self, told: Told, now: float) -> None:
+        for kind, run in self.runs.get(told.disk, {}).items():
+            if run.outcome not in UNDER_WAY:
+                continue
+            if told.reply.said is Said.DONE:
+                after = self_tests.ended(run, Outcome.ABORTED, f"aborted by {told.who}", now)
+                self._tell(told.disk, kind, after)
+            else:
+                after = replace(run, text=f"it could not be aborted: {told.reply.text}")
+            self._set(told.disk, kind, after)
+        self._ask_soon([told.disk])
+
+    def _tell(self, disk: str, kind: str, run: Run) -> None:
+        """Say what became of a test."""
+        name = f"disk {disk}: {kind} self-test"
+        by = f", asked by {run.who}" if run.who else ""
+        match run.outcome:
+            case Outcome.RUNNING:
+                lasts = f", it takes about {run.minutes} min" if run.minutes else ""
+                text = f"{name} begun{lasts}{by}"
+            case Outcome.REFUSED:
+                text = f"{name} refused: {run.text}{_ALTERNATIVE}"
+            case Outcome.PASSED | Outcome.FAILED:
+                where = "" if run.lba is None else f", first bad sector {run.lba}"
+                text = f"{name} {run.outcome}: {run.text}{where}"
+            case Outcome.INTERRUPTED | Outcome.ABORTED | Outcome.NOT_BEGUN | Outcome.UNKNOWN:
+                text = f"{name} {run.outcome.value.replace('_', ' ')}: {run.text}"
+            case _:
+                return
+        priority = 6 if run.outcome is Outcome.RUNNING else _PRIORITY.get(run.outcome, 5)
+        self._telling.send(journal.SELF_TEST, priority, text)
+
+    def _set(self, disk: str, kind: str, run: Run) -> None:
+        self.runs = self_tests.with_run(self.runs, disk, kind, run)
+        self._samples = None
+        self._keep()
+
+    def _under_way(self, disk: str) -> bool:
+        return any(run.outcome in UNDER_WAY for run in self.runs.get(disk, {}).values())
+
+    def _disks(self) -> Disks | None:
+        found: Disks | None = self._value("smart")
+        return found
+
+    def _value(self, source: str) -> Any:  # noqa: ANN401 - of any source
+        found = self._engine.status(source)
+        return None if found is None else found.value
+
+
+def ask(root: Root, disk: str, target: Target, action: str, who: str) -> Told:
+    """Have a drive begin a test, or end it; the schedule wakes none, a person does."""
+    if action == "abort":
+        return Told(disk, action, testing.abort(root, target), who)
+    words = asking.command(target, target.profile or "basic", wake=bool(who))
+    found = asking.ask(root, target, words, ASK_SECONDS)
+    if found.cover is not Cover.READ:
+        asleep = found.cover is Cover.ASLEEP
+        reason = found.reason or found.cover.value
+        return Told(disk, action, Reply(Said.FAILED, reason), who, asleep=asleep)
+    if found.drive is not None and found.drive.self_test_remaining_ratio is not None:
+        return Told(disk, action, Reply(Said.RUNS, "another test runs in it"), who, found.drive)
+    return Told(disk, action, testing.begin(root, target, action), who, found.drive)
