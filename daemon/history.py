@@ -27,7 +27,7 @@ from iowarden.rules.promql.store import LONG_SECONDS, MOST_SAMPLES, WHOLE_SECOND
 from iowarden.rules.watched import Watched
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 RETRY_SECONDS = 240.0
 MOST_BYTES = 256_000_000
@@ -345,21 +345,23 @@ class _File:
             return TailLoaded(), ""
         latest, ahead, text = max(runs.values())
         watched: Watched | None = _watched(text, ahead)
-        parts: list[list[Row]] = []
-        count, damaged = 0, ""
-        query = "SELECT run, name, last_seconds, samples, data FROM chunk ORDER BY rowid DESC"
-        for run, name, last, samples, data in self._run(query):
+        found: list[tuple[str, bytes, float, bool]] = []
+        count = 0
+        query = (
+            "SELECT run, name, last_seconds, thinned, samples, data FROM chunk ORDER BY rowid DESC"
+        )
+        for run, name, last, thinned, samples, data in self._run(query):
             kept = retention.get(name, retention.get("", 0.0))
             if run not in runs or kept <= 0 or last + runs[run][1] < latest - kept:
                 continue
             count += samples
             if count > MOST_SAMPLES:
                 break
-            try:
-                parts.append(chunks.moved(chunks.unpack(name, data), runs[run][1]))
-            except chunks.ChunkError as problem:
-                damaged = f"samples of '{name}' are damaged ({problem}) and left out"
-        return TailLoaded(chunks.joined(reversed(parts)), None if damaged else watched), damaged
+            old = kept > LONG_SECONDS and last + runs[run][1] < latest - WHOLE_SECONDS
+            found.append((name, data, runs[run][1], old and not thinned))
+        damaged: list[str] = []
+        rows = chunks.joined(_unpacked(reversed(found), damaged))
+        return TailLoaded(rows, None if damaged else watched), "; ".join(damaged[:1])
 
     def write(
         self, run: int, tail: Tail | None, notes: Sequence[tuple[float, Sequence[Value]]]
@@ -429,8 +431,7 @@ class _File:
             rows = chunks.unpack(name, data)
         except chunks.ChunkError:  # said when it is read
             rows = []
-        for _, _, timestamps, values in rows:
-            thin(timestamps, values, 0, len(timestamps))
+        _thin(rows)
         samples = sum(len(timestamps) for _, _, timestamps, _ in rows)
         self._run(
             "UPDATE chunk SET thinned = 1, samples = ?, data = ? WHERE rowid = ?",
@@ -518,6 +519,26 @@ class _File:
             found,
         )
         return deleted.rowcount > 0
+
+
+def _unpacked(
+    found: Iterable[tuple[str, bytes, float, bool]], damaged: list[str]
+) -> Iterator[list[Row]]:
+    """Yield the rows of chunks, one after the other: all at once would be twice the memory."""
+    for name, data, ahead, long_ago in found:
+        try:
+            rows = chunks.moved(chunks.unpack(name, data), ahead)
+        except chunks.ChunkError as problem:
+            damaged.append(f"samples of '{name}' are damaged ({problem}) and left out")
+            continue
+        if long_ago:
+            _thin(rows)
+        yield rows
+
+
+def _thin(rows: Iterable[Row]) -> None:
+    for _, _, timestamps, values in rows:
+        thin(timestamps, values, 0, len(timestamps))
 
 
 def identities(path: str) -> list[str]:

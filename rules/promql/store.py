@@ -87,14 +87,19 @@ class Series:
             thin(self.timestamps, self.values, first, last)
 
     def prepend(self, timestamps: array[float], values: array[float]) -> None:
-        """Put before the samples kept here those that are older; the rest is ignored."""
+        """Put samples before those kept here, as far as they are older.
+
+        Limits: the arrays may be changed, or taken.
+        """
         if self.timestamps is None or self.values is None:
             return
         end = bisect_left(timestamps, self.timestamps[0])
-        self.timestamps[:0] = timestamps[:end]
-        self.values[:0] = values[:end]
-        if end and values[:end].tobytes().find(_STALE_BYTES) >= 0:
-            self.ended_seconds = max(self.ended_seconds, timestamps[end - 1])
+        del timestamps[end:], values[end:]
+        if values.tobytes().find(_STALE_BYTES) >= 0:
+            self.ended_seconds = max(self.ended_seconds, timestamps[-1])
+        timestamps.extend(self.timestamps)
+        values.extend(self.values)
+        self.timestamps, self.values = timestamps, values
 
     def sample(self, at: float) -> tuple[float, float] | None:
         """Return timestamp and value of the newest sample in the look-back window before `at`."""
@@ -276,9 +281,10 @@ class Store:
     def restore(self, rows: Sequence[Row]) -> None:
         """Take back what `tail` gave before a restart, where history is kept.
 
-        Limits: only what is older than a series' own samples. No marker says where the tail ended:
-        as in Prometheus, which goes on where it was, what came before a short stop is the newest
-        until something is newer. Whoever knows what is gone ends it (`end_older`).
+        Limits: only what is older than a series' own samples. It is thinned already, and its arrays
+        are taken. No marker says where it ended: as in Prometheus, which goes on where it was, what
+        came before a short stop is the newest until something is newer. Whoever knows what is gone
+        ends it (`end_older`).
         Source: Prometheus, scrape/scrape.go, endOfRunStaleness: no markers at a shutdown.
         """
         for name, labels, timestamps, values in rows:
@@ -289,6 +295,7 @@ class Store:
             if series is None:
                 series = table[labels] = Series(labels, timestamps[-1], values[-1], history=True)
                 series.stale = _is_stale(values[-1])
+            self._thinned_seconds = max(self._thinned_seconds, timestamps[-1] - WHOLE_SECONDS)
             series.prepend(timestamps, values)
 
     @property
