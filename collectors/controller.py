@@ -1,0 +1,332 @@
+"""RAID controllers, whoever made them: arrays, disks, batteries, sensors, and what came of asking.
+
+Sizes are as a program prints them, rounded to its decimals. None, or '': it does not tell.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.vocabulary import Family, ParseError, Sample
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from iowarden.collectors.event import Event
+    from iowarden.collectors.log_alignment import Known
+    from iowarden.collectors.vocabulary import Labels
+
+_CONTROL = re.compile(r"\x1b(?:\[[0-9;?]*[A-Za-z]|[()][0-9A-Za-z])|[\x00-\x08\x0b-\x1f\x7f]")
+_SIZE = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,6})?) ?([KMGTP]?)B", re.IGNORECASE)
+_PERCENT = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,3})?) ?%")
+_POWERS = " KMGTP"
+
+
+class Health(enum.StrEnum):
+    """What a controller's word for a state means. The words that mean `ok` are an allow-list."""
+
+    OK = "ok"
+    BUSY = "busy"
+    """Whole, and something runs by itself: a check, a first initialisation, a migration."""
+    REBUILDING = "rebuilding"
+    """Not whole yet, on its way."""
+    DEGRADED = "degraded"
+    """The data are there, their redundancy is not."""
+    FAILING = "failing"
+    """It works, and says that it is going to fail."""
+    FAILED = "failed"
+    ABSENT = "absent"
+    """Nothing is there, which is no fault: an empty slot, no battery."""
+    ATTENTION = "attention"
+    """A word that is not known, or that somebody should look at."""
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A state: what it means, the word it was told with, how much of what runs is done."""
+
+    health: Health
+    word: str = ""
+    done_ratio: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """How an array caches. `word` is the controller's, as 'RiW'."""
+
+    write_back: bool | None = None
+    read_cache: bool | None = None
+    word: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """A raid set, a unit, a volume, a virtual drive, a spare.
+
+    Fields: `name` is unique at its controller and stays ('u0', 'raid set 1', 'volume 2'); `label`
+    is a person's; `parent` is the `name` of the raid set a volume is in; `slots` are its disks;
+    `address` is its SCSI channel:target:lun.
+    """
+
+    name: str
+    state: State
+    level: str = ""
+    label: str = ""
+    parent: str = ""
+    size_bytes: int | None = None
+    slots: tuple[str, ...] = ()
+    address: str = ""
+    serial: str = ""
+    policy: Policy | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PhysicalDisk:
+    """A disk behind a controller.
+
+    Fields: `slot` is its place, as in events and as `collectors.members` calls it ('channel 2',
+    'enclosure 2 slot 7', 'port 3'); `usage` is what it is used for, in the controller's words;
+    `array` is the `name` of its array; `kind` is smartctl's '-d'; `errors_total` by what it counts.
+    """
+
+    slot: str
+    state: State
+    model: str = ""
+    serial: str = ""
+    firmware: str = ""
+    size_bytes: int | None = None
+    usage: str = ""
+    array: str = ""
+    kind: str = ""
+    temperature_celsius: float | None = None
+    errors_total: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Battery:
+    """A battery or capacitor that keeps the write cache. `ready`: the controller relies on it."""
+
+    name: str
+    state: State
+    ready: bool | None = None
+    charge_ratio: float | None = None
+    temperature_celsius: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sensor:
+    """A temperature, fan, voltage or power supply of a controller or its enclosure."""
+
+    name: str
+    state: State | None = None
+    temperature_celsius: float | None = None
+    fan_rpm: float | None = None
+    voltage_volts: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Controller:
+    """A controller. `name` is that of events: 'areca 1', 'c0'; `host` is 'host2' where known."""
+
+    name: str
+    vendor: str
+    model: str = ""
+    serial: str = ""
+    firmware: str = ""
+    host: str = ""
+    state: State | None = None
+    memory_bytes: int | None = None
+    arrays: tuple[Array, ...] = ()
+    disks: tuple[PhysicalDisk, ...] = ()
+    batteries: tuple[Battery, ...] = ()
+    sensors: tuple[Sensor, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why something is not known. `controller` '': it is about all of them."""
+
+    controller: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Events may be missing from a controller's log, or told twice: `reason` says how."""
+
+    controller: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Controllers:
+    """What one run came to.
+
+    Fields: `events` are those that are new since the run before, oldest first, each told once;
+    `known` is what the logs are compared with next: kept where the events are, it is the cursor.
+    """
+
+    controllers: tuple[Controller, ...] = ()
+    events: tuple[Event, ...] = ()
+    gaps: tuple[Gap, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    known: Mapping[str, Known] = field(default_factory=dict)
+
+
+def judged(word: str, meanings: Mapping[str, Health]) -> State:
+    """Return what a word means, whatever its case and blanks; a percentage is taken out.
+
+    An empty word, and one that is not in `meanings`, is `attention`, and keeps the word.
+    """
+    told = " ".join(word.split())
+    percent = _PERCENT.search(told)
+    bare = re.sub(r"\s*\(?\s*[0-9.]{1,8} ?%\s*\)?", "", told) if percent else told
+    health = meanings.get(bare.casefold(), Health.ATTENTION)
+    done = min(float(percent[1]), 100.0) / 100.0 if percent else None
+    return State(health, bare or told, done)
+
+
+def plain(text: str) -> str:
+    """Return a program's output without escape sequences and carriage returns."""
+    return _CONTROL.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
+
+
+def printable(text: str) -> str:
+    """Return a line as it may be shown anywhere: what cannot be printed is escaped."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+def size_bytes(text: str, unit: int) -> int | None:
+    """Return '931.51 GB' in bytes, None where it is no size. `unit` is 1000 or 1024."""
+    found = _SIZE.fullmatch(text.strip())
+    if found is None:
+        return None
+    factor: int = unit ** _POWERS.index(found[2].upper() or " ")
+    return round(float(found[1]) * factor)
+
+
+def number(text: str) -> float | None:
+    """Return a number in decimal digits, None where it is none."""
+    return float(text) if re.fullmatch(r"-?[0-9]{1,12}(\.[0-9]{1,9})?", text) else None
+
+
+def refused(command: str, expected: str, text: str) -> ParseError:
+    """Return the error of an output that is not what it should be."""
+    return ParseError(f"'{command}': expected {expected}, got {' '.join(text.split())[-200:]!r}")
+
+
+_TOLD = "1; what it means in 'state', the controller's own word in 'word': of "
+FAMILIES = (
+    Family("iowarden_controller_info", "gauge", "1; model, serial, firmware of a controller."),
+    Family("iowarden_controller_state", "gauge", _TOLD + "a controller."),
+    Family("iowarden_controller_memory_bytes", "gauge", "Memory of a controller, its cache."),
+    Family("iowarden_controller_array_info", "gauge", "1; level, name, raid set of an array."),
+    Family("iowarden_controller_array_state", "gauge", _TOLD + "an array."),
+    Family("iowarden_controller_array_done_ratio", "gauge", "Done part of what runs at an array."),
+    Family("iowarden_controller_array_size_bytes", "gauge", "Size of an array."),
+    Family(
+        "iowarden_controller_array_write_cache_enabled",
+        "gauge",
+        "1 when an array caches writes: they are done before they are on a disk.",
+    ),
+    Family("iowarden_controller_disk_info", "gauge", "1; model, serial, use of a disk."),
+    Family("iowarden_controller_disk_state", "gauge", _TOLD + "a disk behind a controller."),
+    Family("iowarden_controller_disk_size_bytes", "gauge", "Size of a disk behind a controller."),
+    Family("iowarden_controller_disk_temperature_celsius", "gauge", "Temperature of a disk."),
+    Family(
+        "iowarden_controller_disk_errors_total",
+        "counter",
+        "Errors a controller counted at a disk, as it calls them.",
+    ),
+    Family("iowarden_controller_battery_state", "gauge", _TOLD + "the battery of a cache."),
+    Family(
+        "iowarden_controller_battery_ok",
+        "gauge",
+        "1 when the cache's battery would keep it; no series where there is none.",
+    ),
+    Family("iowarden_controller_battery_charge_ratio", "gauge", "Charge of a battery."),
+    Family("iowarden_controller_battery_temperature_celsius", "gauge", "Of a battery."),
+    Family("iowarden_controller_sensor_state", "gauge", _TOLD + "a sensor, fan or supply."),
+    Family("iowarden_controller_temperature_celsius", "gauge", "Of a sensor of a controller."),
+    Family("iowarden_controller_fan_rpm", "gauge", "Speed of a fan of a controller."),
+    Family("iowarden_controller_voltage_volts", "gauge", "Voltage at a controller."),
+    Family("iowarden_controller_new_events", "gauge", "Events its log had since the last look."),
+)
+
+
+def emit(value: Controllers) -> list[Sample]:
+    """Return the samples of FAMILIES."""
+    samples: list[Sample] = []
+
+    def add(name: str, number: float | None, **labels: str) -> None:
+        if number is not None:
+            pairs = tuple(sorted(labels.items()))
+            samples.append((f"iowarden_controller_{name}", pairs, float(number)))
+
+    def state(name: str, state: State | None, **labels: str) -> None:
+        if state is not None:
+            add(name, 1.0, **labels, state=state.health.value, word=state.word)
+
+    for each in value.controllers:
+        at = {"controller": each.name}
+        add(
+            "info",
+            1.0,
+            **at,
+            vendor=each.vendor,
+            model=each.model,
+            serial=each.serial,
+            firmware=each.firmware,
+            host=each.host,
+        )
+        state("state", each.state, **at)
+        add("memory_bytes", each.memory_bytes, **at)
+        if each.name in value.known:
+            new = sum(event.controller == each.name for event in value.events)
+            add("new_events", new, **at)
+        for array in each.arrays:
+            own = at | {"array": array.name}
+            about = {"level": array.level, "name": array.label, "parent": array.parent}
+            add("array_info", 1.0, **own, **about, address=array.address)
+            state("array_state", array.state, **own)
+            add("array_done_ratio", array.state.done_ratio, **own)
+            add("array_size_bytes", array.size_bytes, **own)
+            if array.policy is not None:
+                add("array_write_cache_enabled", array.policy.write_back, **own)
+        for disk in each.disks:
+            own = at | {"slot": disk.slot}
+            about = {"model": disk.model, "serial": disk.serial, "firmware": disk.firmware}
+            add("disk_info", 1.0, **own, **about, array=disk.array, usage=disk.usage)
+            state("disk_state", disk.state, **own)
+            add("disk_size_bytes", disk.size_bytes, **own)
+            add("disk_temperature_celsius", disk.temperature_celsius, **own)
+            for counted, total in disk.errors_total.items():
+                add("disk_errors_total", total, **own, counted=counted)
+        for battery in each.batteries:
+            own = at | {"battery": battery.name}
+            state("battery_state", battery.state, **own)
+            add("battery_ok", battery.ready, **own)
+            add("battery_charge_ratio", battery.charge_ratio, **own)
+            add("battery_temperature_celsius", battery.temperature_celsius, **own)
+        for sensor in each.sensors:
+            own = at | {"sensor": sensor.name}
+            state("sensor_state", sensor.state, **own)
+            add("temperature_celsius", sensor.temperature_celsius, **own)
+            add("fan_rpm", sensor.fan_rpm, **own)
+            add("voltage_volts", sensor.voltage_volts, **own)
+    return samples
+
+
+def unread(value: Controllers) -> Iterator[tuple[Labels, str]]:
+    """Yield what could not be read, and why: alerts about it are unknown."""
+    for problem in value.problems:
+        yield ((("controller", problem.controller),) if problem.controller else ()), problem.reason
+
+
+def names(value: Controllers) -> frozenset[str]:
+    """Return the controllers there are, also those that did not answer."""
+    silent: Iterable[str] = (problem.controller for problem in value.problems)
+    return frozenset(each.name for each in value.controllers) | frozenset(filter(None, silent))

@@ -1,0 +1,164 @@
+"""New entries of a log without numbers: a ring of lines, polled now and then."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from iowarden.collectors.log_alignment import MOST_ENTRIES, align, recalled
+
+if TYPE_CHECKING:
+    from iowarden.collectors.log_alignment import Entry, Known
+
+
+def known(*lines: str, at: float = 0.0) -> Known:
+    """Return a listing of lines, each a second after the other."""
+    return align(None, entries(*lines, at=at)).known
+
+
+def entries(*lines: str, at: float = 0.0) -> list[Entry]:
+    """Return entries, each a second after the other."""
+    return [(at + second, line) for second, line in enumerate(lines)]
+
+
+def test_what_a_log_has_at_first_sight_is_not_new() -> None:
+    """Years of a controller's log are a baseline."""
+    found = align(None, entries("Reading Error", "Raid Powered On"))
+    assert (found.new, found.gap, len(found.known)) == (0, "", 2)
+
+
+def test_equal_lines_of_one_second_are_each_an_event() -> None:
+    """A controller whose memory dies writes the same line several times a second."""
+    before = align(None, [(1.0, "Raid Powered On"), (5.0, "DRAM Fatal Error")]).known
+    now: list[Entry] = [(1.0, "Raid Powered On"), *([(5.0, "DRAM Fatal Error")] * 3)]
+    found = align(before, now)
+    assert (found.new, found.gap) == (2, "")
+    assert [number for *_, number in found.known] == [0, 0, 1, 2]
+
+
+def test_the_oldest_that_fall_out_of_the_ring_do_not_matter() -> None:
+    """The ring wrapped by two."""
+    found = align(known("a", "b", "c", "d"), [*entries("a", "b", "c", "d", "e", "f")[2:]])
+    assert (found.new, found.gap) == (2, "")
+    assert [text for _, text, _ in found.known] == ["c", "d", "e", "f"]
+
+
+def test_more_events_than_the_ring_holds_are_a_gap() -> None:
+    """Nothing of the former listing is left: all is new, and more may have been there."""
+    found = align(known("a", "b"), entries("x", "y", at=100))
+    assert found.new == 2
+    assert "written over" in found.gap
+
+
+def test_a_cleared_log_is_a_gap_once() -> None:
+    """Empty is not 'no problem'; that it is still empty is no news."""
+    found = align(known("a", "b"), [])
+    assert (found.new, found.known) == (0, ())
+    assert "cleared" in found.gap
+    assert align(found.known, []).gap == ""
+
+
+def test_a_log_cleared_between_two_looks_is_a_gap() -> None:
+    """Its first new entries are told; what was there before the clearing is not known."""
+    found = align(known("a", "b", "c"), entries("d", at=50))
+    assert found.new == 1
+    assert "cleared" in found.gap
+
+
+def test_a_listing_cut_short_forgets_nothing() -> None:
+    """The whole listing afterwards tells only what is new."""
+    before = known("a", "b", "c")
+    cut = align(before, entries("a", "b"))
+    assert (cut.new, cut.known) == (0, before)
+    assert "cut" in cut.gap
+    assert align(cut.known, entries("a", "b", "c", "d")).new == 1
+
+
+def test_a_clock_set_back_changes_nothing() -> None:
+    """A board without a battery begins in the year 2000 again; the order of the lines counts."""
+    before: list[Entry] = [(1e9, "Raid Powered On"), (1e9 + 5, "Reading Error")]
+    found = align(align(None, before).known, [*before, (946_684_800.0, "Raid Powered On")])
+    assert (found.new, found.gap) == (1, "")
+
+
+def test_each_boot_of_a_board_without_a_clock_has_a_number_of_its_own() -> None:
+    """Equal lines stay apart, also when the first ones have fallen out of the ring."""
+    boot: Entry = (946_684_805.0, "Raid Powered On")
+    first = align(None, [boot, (1e9, "a"), boot, (1e9 + 9, "b")])
+    second = align(first.known, [(1e9, "a"), boot, (1e9 + 9, "b"), boot])
+    assert (second.new, second.gap) == (1, "")
+    assert second.known[-1] == (*boot, 2)
+
+
+def test_entries_that_all_equal_each_other_are_not_counted_with_certainty() -> None:
+    """Three of a ring of three: one is new, or all are."""
+    line: Entry = (7.0, "DRAM Fatal Error")
+    before: list[Entry] = [(6.0, "a"), line, line]
+    assert "not sure" in align(align(None, before).known, [line] * 3).gap
+    assert align(align(None, before).known, [*before, line], capacity=256).gap == ""
+
+
+def test_a_log_of_ten_megabytes_is_compared_by_its_end() -> None:
+    """The newest lines are enough, and take no long."""
+    lines = entries(*(f"line {n % 7}" for n in range(150_000)))
+    before = align(None, lines)
+    assert len(before.known) == MOST_ENTRIES
+    found = align(before.known, [*lines, *entries("x", "y", at=1e6)])
+    assert (found.new, found.gap) == (2, "")
+
+
+def test_what_is_stored_as_json_compares_as_before() -> None:
+    """A restart keeps the listing."""
+    before = known("a", "b")
+    assert recalled(json.loads(json.dumps(before))) == before
+    assert align(recalled(json.loads(json.dumps(before))), entries("a", "b")).new == 0
+
+
+@pytest.mark.parametrize("found", [None, 5, ["a"], [[1, "a"]], [["x", "a", 0]], [[1, "a", None]]])
+def test_what_is_no_listing_is_refused(found: object) -> None:
+    """A damaged file is no empty log."""
+    with pytest.raises(ValueError, match="expected"):
+        recalled(found)
+
+
+STREAMS = st.lists(
+    st.tuples(st.integers(0, 2), st.sampled_from("ab"), st.booleans(), st.integers(0, 30)),
+    max_size=60,
+)
+
+
+@given(STREAMS, st.integers(1, 9), st.booleans())
+@example([(1, "a", True, 9), (0, "a", False, 9), (0, "a", True, 9)], 3, False)
+def test_nothing_new_is_lost_or_doubled_unless_a_gap_is_said(
+    stream: list[tuple[int, str, bool, int]], size: int, size_is_known: bool
+) -> None:
+    """Any events, any ring, any polling, now and then a cleared log.
+
+    Left out is the one case nobody can see: a ring filled anew with what it held.
+    """
+    ring: list[tuple[int, Entry]] = []
+    before: Known | None = None
+    second, told = 0, 0
+    seen: list[tuple[int, Entry]] = []
+    for number, (later, text, poll, clear) in enumerate(stream):
+        if clear == 0:
+            ring.clear()
+        second += later
+        ring = [*ring, (number, (float(second), text))][-size:]
+        if not poll:
+            continue
+        listing = [entry for _, entry in ring]
+        found = align(before, listing, size if size_is_known else None)
+        expected = [each for each in ring if each[0] >= told]
+        hidden = [entry for _, entry in seen] == listing and seen != ring
+        if before is not None and not found.gap and not hidden:
+            assert expected[0][0] == told if expected else True
+            assert len(ring) - found.new == len(ring) - len(expected)
+        assert 0 <= found.new <= len(listing)
+        assert [(moment, line) for moment, line, _ in found.known] == listing or found.gap
+        assert len(set(found.known)) == len(found.known)
+        before, told, seen = found.known, number + 1, list(ring)
