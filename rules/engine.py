@@ -8,6 +8,7 @@ Units: seconds of the program's clock (Unix time that never jumps).
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -734,7 +735,7 @@ class Engine:
         for key, alert in self._alerts[index].items():
             if not alert.active or key in found:
                 continue
-            reason = self._out_of_sight(self._rule_sources[index], key)
+            reason = self._out_of_sight(index, key)
             if not reason:
                 since, reason = self._unseen(index, alert, now)
                 if not reason:
@@ -815,9 +816,9 @@ class Engine:
             seen |= one.names
         return windows
 
-    def _out_of_sight(self, sources: Iterable[str], labels: Labels) -> str:
-        """Return why nobody can say how the object of these labels is, or ''."""
-        own = dict(labels)
+    def _out_of_sight(self, index: int, labels: Labels) -> str:
+        """Return why nobody can say by a rule how the object of these labels is, or ''."""
+        own, sources = dict(labels), self._rule_sources[index]
         for status in self._sources.values():
             if status.source.lists is None or status.value is None:
                 continue
@@ -829,13 +830,19 @@ class Engine:
             named = any(label in self._sources[name].source.objects for name in sources)
             if named and known not in listed(status.value):
                 return f"{label} '{known}' is no longer listed by the kernel"
-        for name in sources:
-            status = self._sources[name]
-            if status.source.unread is None or status.value is None:
-                continue
-            for part, reason in status.source.unread(status.value):
-                if all(own.get(label) == text for label, text in part):
-                    return reason
+        unread = [
+            status.source.unread(status.value)
+            for status in map(self._sources.__getitem__, sources)
+            if status.source.unread is not None and status.value is not None
+        ]
+        unread += [
+            group.unread(self._signal_state.groups[group.name])
+            for group in signals.GROUPS
+            if group.unread is not None and group.name in self._rule_signals[index]
+        ]
+        for part, reason in itertools.chain.from_iterable(unread):
+            if all(own.get(label) == text for label, text in part):
+                return reason
         return ""
 
     def _record(
@@ -1054,7 +1061,7 @@ class Engine:
                 sources = self._rule_sources[index]
                 if any(self._sources[name].silent() for name in sources):
                     return False
-                if self._out_of_sight(sources, labels):
+                if self._out_of_sight(index, labels):
                     return False
         return known  # of a rule that is loaded no more, nobody can say
 

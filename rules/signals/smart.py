@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 DISTRUST_SECONDS = 7 * 86_400.0
 """A way that once said what cannot be is not believed for so long after."""
+_DOUBTED_BEFORE = "what it said in the last 7 days cannot be true"
 MOST_KEPT = 20_000
 _YEAR_SECONDS = 31_556_952
 _NAMES = {
@@ -123,6 +124,8 @@ class Told:
     samples: tuple[Sample, ...]
     signature: trust.Signature | None
     doubts: tuple[trust.Doubt, ...] = ()
+    distrust: tuple[str, ...] = ()
+    """Why the disk is not believed; empty: it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +171,13 @@ def step(state: SmartState, view: View) -> tuple[SmartState, list[Sample] | None
     samples = [sample for each in told.values() for sample in each.samples]
     until = min((each.until_seconds for each in told.values()), default=math.inf)
     return SmartState(_bounded(look.kept), disks, told, look.blocks, samples, until), samples
+
+
+def unread(state: SmartState) -> Iterator[tuple[Labels, str]]:
+    """Yield the disks that are not believed: what was told of one before is not over."""
+    for key, told in state.told.items():
+        if told.distrust:
+            yield (("disk", key),), f"disk '{key}' is not believed: {told.distrust[0]}"
 
 
 def remember(state: SmartState) -> Mapping[str, Pairs]:
@@ -252,8 +262,9 @@ class _Look:
         own: Labels = (("disk", key),)
         until = self._distrusted_until(key, disk, doubts)
         if until > self._now:
-            samples = tuple(_distrust(own, disk, doubts))
-            return Told(disk, until, samples, signature, doubts)
+            reasons = tuple(dict.fromkeys(doubt.text for doubt in doubts)) or (_DOUBTED_BEFORE,)
+            samples = tuple(_distrust(own, disk, reasons))
+            return Told(disk, until, samples, signature, doubts, reasons)
         if fresh:
             met, polls = (at, 0.0) if known is None else known[1]
             hours = math.nan if drive.power_on_hours is None else float(drive.power_on_hours)
@@ -460,10 +471,9 @@ def _read_counts(key: str, drive: Drive) -> Iterator[tuple[str, Labels, float, b
             yield name, labels, float(number), name == _UNREADABLE
 
 
-def _distrust(own: Labels, disk: Disk, doubts: tuple[trust.Doubt, ...]) -> Iterator[Sample]:
+def _distrust(own: Labels, disk: Disk, reasons: tuple[str, ...]) -> Iterator[Sample]:
     """Yield why a disk is not believed, and how it is really asked."""
     yield "iowarden_smart_trusted", own, 0.0
-    texts = [doubt.text for doubt in doubts] or ["what it said in the last 7 days cannot be true"]
-    for text in dict.fromkeys(texts):
+    for text in reasons:
         yield "iowarden_smart_doubt", (*own, ("reason", text)), 1.0
     yield "iowarden_smart_way", (*own, ("way", trust.way(disk.polled.target))), 1.0

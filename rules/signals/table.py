@@ -39,9 +39,10 @@ from iowarden.rules.signals import (
 from iowarden.rules.signals.held import Held
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from iowarden.collectors.block import Topology
+    from iowarden.collectors.vocabulary import Labels
 
 HELD_SECONDS = 10.0
 """Bandwidth is told while writers are held: so many of the last 15 s at or above freerun."""
@@ -89,7 +90,8 @@ class Group:
 
     `step` returns the state after this second and the samples, or None where nobody can tell. A
     group all of whose sources are slow is stepped only when one of them was read. `remember` and
-    `recall` carry what takes long to learn over a restart, by object.
+    `recall` carry what takes long to learn over a restart, by object. `unread`: objects of which
+    nothing can be concluded now, as labels and a reason: alerts with these labels are unknown.
     """
 
     name: str
@@ -99,6 +101,7 @@ class Group:
     initial: Any = None
     remember: Callable[[Any], Mapping[str, Pairs]] | None = None
     recall: Callable[[Any, Mapping[str, Pairs]], Any] | None = None
+    unread: Callable[[Any], Iterable[tuple[Labels, str]]] | None = None
 
 
 GROUPS: tuple[Group, ...] = (
@@ -293,6 +296,7 @@ GROUPS: tuple[Group, ...] = (
         smart.EMPTY,
         smart.remember,
         smart.recall,
+        smart.unread,
     ),
     Group(
         "disk_cover",

@@ -1,0 +1,220 @@
+"""Whether what SMART says of a disk can be true."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from support.machine import disk as block_device
+from support.rack import Rack, ata, attribute
+
+from iowarden.collectors.drive import (
+    Cover,
+    Disk,
+    Drive,
+    ErrorCounter,
+    Polled,
+    Protocol,
+    Scsi,
+    Target,
+)
+from iowarden.rules import trust
+from iowarden.rules.trust import Surroundings
+
+VOLUME = Target("/dev/sda", device="sda", driver="arcmsr")
+NOTHING = {kind: ErrorCounter(0, 0, 0.0) for kind in ("read", "write")}
+BOGUS = Drive(
+    Protocol.SCSI,
+    model="WDC WD1600AAJS-00WAA",
+    serial="WD-1",
+    transport="Fibre channel (FCP-2)",
+    passed=True,
+    temperature_celsius=30.0,
+    reported_trip_celsius=25.0,
+    scsi=Scsi(
+        NOTHING,
+        grown_defects=0,
+        manufactured_year="2002",
+        specified_start_stop_cycles=4_278_190_080,
+        start_stop_cycles=256,
+    ),
+    refused=("Device does not support Self Test logging",),
+)
+"""The reference incident's volume, as the drive's own words are kept."""
+SMALLER = replace(block_device("sda"), size_bytes=10**12)
+GENUINE = Drive(
+    Protocol.SCSI,
+    vendor="SEAGATE",
+    model="ST4000NM0023",
+    serial="SAS1",
+    transport="SAS (SPL-3)",
+    passed=True,
+    temperature_celsius=30.0,
+    reported_trip_celsius=65.0,
+    scsi=Scsi(
+        {kind: ErrorCounter(12, 0, 3e14) for kind in ("read", "write")},
+        manufactured_year="2019",
+        specified_start_stop_cycles=50_000,
+        start_stop_cycles=220,
+    ),
+)
+
+
+def doubts(
+    drive: Drive,
+    target: Target = VOLUME,
+    **around: Any,  # noqa: ANN401 - as Surroundings takes them
+) -> list[tuple[int, str]]:
+    """Return points and words of what cannot be true."""
+    disk = Disk(drive.serial, Polled(target, Cover.READ, drive=drive))
+    found = trust.doubts(disk, drive, Surroundings(**{"year": 2026, **around}))
+    return [(doubt.points, doubt.text) for doubt in found]
+
+
+def test_the_sample_of_the_incident_is_wrong_in_three_hard_and_six_soft_ways() -> None:
+    """GI1: a with traffic, b with logged errors, c, and every soft test that domain I names."""
+    found = doubts(BOGUS, traffic_bytes=41e9, errors_logged=7.0)
+    hard = [text for points, text in found if points == trust.HARD]
+    assert hard == [
+        "it counts 0 bytes, the kernel 41 GB since boot",
+        "it counts no error, 7 medium errors are logged",
+        "healthy at 30 C, above its trip temperature of 25 C",
+    ]
+    assert [text for points, text in found if points == trust.SOFT] == [
+        "made for 4278190080 start-stop cycles",
+        "256 start-stop cycles, which is 1 in the wrong byte",
+        "made in 2002, and there was no WDC WD1600AAJS-00WAA before 2006",
+        "an ATA drive (WDC WD1600AAJS-00WAA) on 'Fibre channel (FCP-2)'",
+        "no self-test log and no self-tests",
+        "the controller (arcmsr) hides its disks",
+    ]
+
+
+def test_a_genuine_sas_drive_is_trusted_whatever_the_kernel_says() -> None:
+    """GI1: trip 65, 30 C now, 50000 cycles; behind a RAID controller that passes commands."""
+    behind = Target("/dev/bus/0", "megaraid,4", driver="megaraid_sas")
+    assert doubts(GENUINE, behind, traffic_bytes=41e12, errors_logged=3.0) == []
+
+
+@pytest.mark.parametrize("trip", [0.0, None])
+def test_no_trip_temperature_is_common_on_real_drives(trip: float | None) -> None:
+    """Guard: 0 or absent is no contradiction."""
+    assert doubts(replace(GENUINE, reported_trip_celsius=trip), Target("/dev/sda")) == []
+
+
+def test_a_fresh_boot_proves_nothing_about_traffic() -> None:
+    """Guard: less than 1 GB was read and written."""
+    quiet = replace(GENUINE, scsi=replace(GENUINE.scsi, error_counters=NOTHING))
+    assert doubts(quiet, Target("/dev/sda"), traffic_bytes=9e8) == []
+    assert doubts(quiet, Target("/dev/sda"), traffic_bytes=2e9)[0][0] == trust.HARD
+
+
+def test_a_hypervisors_disk_is_not_bogus() -> None:
+    """Guard: QEMU and VMware have no health that could be wrong."""
+    model = {"model": "QEMU HARDDISK", "vendor": "QEMU"}
+    assert doubts(replace(BOGUS, **model), traffic_bytes=41e9) == []
+    vmware = block_device("sda", vendor="VMware", model="Virtual disk")
+    assert doubts(replace(BOGUS, model="", vendor=""), device=vmware, traffic_bytes=41e9) == []
+
+
+def test_one_oddity_is_no_reason() -> None:
+    """Two soft ones are needed: real drives have one each."""
+    odd = replace(GENUINE, scsi=replace(GENUINE.scsi, start_stop_cycles=256))
+    disk = Disk("S", Polled(VOLUME, Cover.READ, drive=odd))
+    one = trust.doubts(disk, odd, Surroundings())
+    assert [doubt.points for doubt in one] == [trust.SOFT, trust.SOFT]  # the controller, too
+    assert trust.trusted(one[:1])
+    assert not trust.trusted(one)
+
+
+@pytest.mark.parametrize(
+    ("drive", "around", "words"),
+    [
+        (ata("A", {9: 0, 12: 0}, power_on_hours=0), {}, "every raw value is 0"),
+        (ata("A"), {"hours_before": 20_005.0}, "20000 hours of power-on time, and 20005 before"),
+        (ata("A", temperature_celsius=255.0), {}, "a temperature of 255 C"),
+        (ata("A", messages=("error: invalid SMART checksum.",)), {}, "checksum"),
+        (ata("A"), {"device": SMALLER}, "4001 GB, and the kernel 1000"),
+        (ata("A"), {"same_serial": "B"}, "B has the same serial number"),
+        (ata("A"), {"same_attributes": "B"}, "B says the same in every attribute"),
+        (replace(GENUINE, scsi=replace(GENUINE.scsi, manufactured_year="2099")), {}, "to come"),
+        (replace(GENUINE, scsi=replace(GENUINE.scsi, manufactured_year="N;2x")), {}, "year 'N;2x'"),
+    ],
+)  # fmt: skip
+def test_cheap_invariants_each_count_once(drive: Drive, around: dict[str, Any], words: str) -> None:
+    """What no drive can say; each of them alone is not enough."""
+    ((points, text),) = doubts(drive, Target("/dev/sda"), **around)
+    assert points == trust.SOFT
+    assert words in text
+
+
+@pytest.mark.parametrize("celsius", [0.0, -5.0, 70.0])
+def test_a_drive_without_a_sensor_or_in_the_cold_is_believed(celsius: float) -> None:
+    """0 C is what some solid-state drives always say."""
+    assert doubts(ata("A", temperature_celsius=celsius), Target("/dev/sda")) == []
+
+
+@pytest.mark.parametrize(
+    ("driver", "words"),
+    [
+        ("arcmsr", "smartctl -a -d areca,N /dev/sgX"),
+        ("3w-9xxx", "smartctl -a -d 3ware,N /dev/twa0"),
+        ("3w-sas", "smartctl -a -d 3ware,N /dev/twl0"),
+        ("3w-xxxx", "smartctl -a -d 3ware,N /dev/twe0"),
+        ("megaraid_sas", "smartctl -a -d megaraid,N"),
+        ("hpsa", "smartctl -a -d cciss,N /dev/sgX"),
+        ("aacraid", "smartctl -a -d aacraid,H,L,ID"),
+        ("", "the command line tool"),
+    ],
+)
+def test_the_way_to_the_real_disks_is_named(driver: str, words: str) -> None:
+    """By the controller's driver."""
+    assert trust.way(Target("/dev/sda", driver=driver)).startswith(words)
+
+
+def test_distrust_lasts_a_week_after_the_last_contradiction() -> None:
+    """At 24 C the trip temperature of 25 contradicts nothing; the way is no better for that."""
+    rack = Rack()
+    cool = replace(BOGUS, temperature_celsius=24.0, refused=(), transport="", scsi=Scsi())
+    direct = Target("/dev/sda", driver="ahci")
+    rack.poll(BOGUS, target=direct)
+    rack.poll(cool, times=12, every=86_400.0 / 2, target=direct)
+    assert rack.firing() == {("SmartUntrusted", "notice")}
+    rack.restart()
+    rack.poll(cool, target=direct)
+    assert rack.firing() == {("SmartUntrusted", "notice")}
+    rack.poll(cool, times=4, every=86_400.0 / 2, target=direct)
+    assert rack.firing() == set()
+
+
+def test_another_way_to_the_disk_is_judged_by_itself() -> None:
+    """Once the configuration names the way behind the controller, that is believed at once."""
+    rack = Rack()
+    rack.poll(BOGUS, target=VOLUME)
+    rack.poll(
+        replace(GENUINE, serial="WD-1"), target=Target("/dev/sg2", "areca,1", driver="arcmsr")
+    )
+    assert rack.firing() == set()
+
+
+def test_what_was_told_of_a_disk_is_unknown_once_it_is_not_believed() -> None:
+    """Neither over nor failing: no all clear for what nobody can see."""
+    rack = Rack()
+    rack.poll(replace(GENUINE, passed=False))
+    assert rack.firing() == {("DiskFailing", "critical")}
+    rack.poll(replace(BOGUS, serial="SAS1"), times=6, target=VOLUME)
+    assert rack.firing("unknown") == {("DiskFailing", "critical")}
+    assert [reason for reason, _, _ in rack.mails] == ["opened", "unreadable"]
+
+
+def test_two_disks_that_say_the_same_in_every_attribute_are_in_doubt() -> None:
+    """A bridge that answers for both; one point each, with a wrong size two."""
+    table = tuple(attribute(n, n * 7) for n in range(220, 231))
+    same = [ata(serial, attributes=table) for serial in ("A", "B")]
+    rack = Rack()
+    rack.poll(*same, times=2)
+    assert rack.firing() == set()
+    hot = [replace(drive, temperature_celsius=255.0) for drive in same]
+    rack.poll(*hot)
+    assert rack.firing() == {("SmartUntrusted", "notice")}
