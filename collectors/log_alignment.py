@@ -40,8 +40,8 @@ def align(before: Known | None, entries: Sequence[Entry], capacity: int | None =
     """Return what is new in `entries` since `before`; None: the first sight, of which none is.
 
     `capacity` is the size of the ring, where it is known.
-    Limits: when a whole ring is filled anew with lines that equal the former ones, time included,
-    nothing tells.
+    Limits: nothing tells when a whole ring is filled anew with lines that equal the former ones,
+    time included, nor when within one second a log is cleared and gets the same lines again.
     """
     listing = tuple(entries[-MOST_ENTRIES:])
     if before is None:
