@@ -36,6 +36,7 @@ from iowarden.daemon import (
     memory,
     recording_commands,
     rules_command,
+    selftest_console,
     unparsed,
 )
 from iowarden.daemon.clock import PlayedClock, SystemClock
@@ -108,6 +109,7 @@ def _parser() -> argparse.ArgumentParser:
     look.add_argument("--json", action="store_true", help="the report as data")
     console.add_commands(add)
     disk_console.add_commands(add)
+    selftest_console.add_commands(add)
     recorded = recording_commands.add_commands(add, _settings, _probe)
     rules = rules_command.add_commands(add, _settings)
     test = add("test-mail", _test_mail, "send a test mail and say what the server answered")
@@ -395,6 +397,7 @@ def _run(arguments: argparse.Namespace) -> int:
             keep=keeper.keep,
             probe=probe,
             drives=drives,
+            test_root=None if probe is None else root,
             flights=flights,
             control=people,
             history=History(str(Path(settings.state_directory) / "history.db"), events.put),

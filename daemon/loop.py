@@ -18,6 +18,7 @@ from iowarden.collectors import uevents
 from iowarden.collectors.recording import RecordingError
 from iowarden.collectors.vocabulary import Chunk, Family, Outcome, Reading, Sample, trace
 from iowarden.daemon import answers, delivery, flight, journal, kept, reload, status, tails
+from iowarden.daemon import self_tests as self_test_runs
 from iowarden.daemon.clock import PLAUSIBLE_SECONDS
 from iowarden.daemon.control import Command
 from iowarden.daemon.desk import Desk
@@ -29,7 +30,7 @@ from iowarden.daemon.probe import client
 from iowarden.daemon.state import Committed, OutboxRow, SetAside, StateLoaded
 from iowarden.daemon.tails import Tails
 from iowarden.daemon.telling import PRIORITY, Log, Telling
-from iowarden.rules import digest, figures, incidents, report, silences
+from iowarden.rules import digest, figures, incidents, report, self_tests, silences
 from iowarden.rules.alerts import Alert, State, Transition
 from iowarden.rules.notice import Evidence, Severity
 from iowarden.rules.quantity import duration
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.block import Topology
     from iowarden.collectors.drive import Disks
+    from iowarden.collectors.files import Root
     from iowarden.collectors.recording import Frame
     from iowarden.collectors.smart import Poller
     from iowarden.daemon.clock import PlayedClock, SystemClock
@@ -107,6 +109,7 @@ FAMILIES = (
     _UEVENTS,
     _UEVENTS_LOST,
     *silences.FAMILIES,
+    *self_tests.FAMILIES,
     *client.FAMILIES,
     *tails.FAMILIES,
 )
@@ -170,6 +173,8 @@ class Parts:
     """Makes what sends mail by another configuration."""
     probe: Client | None = None
     """Asks the helper that runs as root."""
+    test_root: Callable[[], Root] | None = None
+    """Makes what has drives test themselves; None: nothing may be asked of them."""
     drives: Poller | None = None
     """Asks drives."""
     flights: flight.Keeper | None = None
@@ -233,6 +238,17 @@ class Loop:
             keep_learnt=lambda: self._commit([], learnt=True),
             history_path=str(Path(parts.config.state_directory) / "history.db"),
         )
+        self._self_tests = self_test_runs.SelfTests(
+            self._engine,
+            self._telling,
+            parts.test_root,
+            (lambda _: None) if parts.drives is None else parts.drives.ask_soon,
+            parts.events.put,
+            realtime=self._clock.realtime,
+            zone=local_zone(),
+            keep=lambda: self._commit([]),
+        )
+        self._self_tests.groups = parts.config.self_tests
         self._kept_of: Disks | None = None
         self._drives_kept: Mapping[str, float] = {}
         self._stuck: tuple[Stuck, ...] = ()
@@ -351,7 +367,7 @@ class Loop:
             case uevents.Batch():
                 self._announced(event)
             case Command():
-                self._desk.answer(event, self._clock.now())
+                self._answer(event)
             case Reload():
                 self._reload()
             case reload.Loaded():
@@ -360,8 +376,12 @@ class Loop:
                 self._refuse(event.problems)
             case Stop():
                 self._stopping = event
-            case _:
+            case _ if not self._self_tests.take(event, self._clock.now()):
                 self._trouble("event", f"loop: bug: unknown event {event!r:.200}")
+
+    def _answer(self, command: Command) -> None:
+        own = command.name in self_test_runs.COMMANDS
+        (self._self_tests if own else self._desk).answer(command, self._clock.now())
 
     def turn_once(self, now: float) -> None:
         """Do what each second asks for: read, judge, tell."""
@@ -385,6 +405,7 @@ class Loop:
         if known or now - self._started > STATE_WAIT_SECONDS:
             self._judge(now)
         self._mails.step(now)
+        self._self_tests.step(now)
         if not self._restored and now - self._state_asked >= STATE_WAIT_SECONDS:
             self._state_asked = now
             self._parts.state.retry()
@@ -673,6 +694,7 @@ class Loop:
                     devices=self._engine.known_devices(),
                     digest=self._digest,
                     silences=self._desk.said,
+                    self_tests=self._self_tests.runs,
                     stuck=self._stuck,
                     wall_ahead_seconds=self._wall_ahead,
                 ),
@@ -711,6 +733,7 @@ class Loop:
         self._engine.recall(before.signals, before.devices)
         self._digest = digest.merged(self._digest, before.digest)
         self._desk.restore(before.silences)
+        self._self_tests.restore(before.self_tests, now)
         if self._parts.probe is not None:
             self._stuck = before.stuck
             self._parts.probe.remember(before.stuck)
@@ -781,6 +804,7 @@ class Loop:
         config, now = loaded.config, self._clock.now()
         self._config = config
         self._policy = _policy(config)
+        self._self_tests.groups = config.self_tests
         self._recipients = recipients(config)
         if loaded.sender is not None:
             self._mails.sender.close(0.0)  # it ends after the mail under way
@@ -894,6 +918,7 @@ class Loop:
         return [
             *self._mails.samples(now),
             *self._desk.samples(now),
+            *self._self_tests.samples(now),
             *(self._parts.probe.samples(self._clock.realtime(now)) if self._parts.probe else ()),
             *self._tails.samples(),
             (_INCIDENTS_OPEN.name, (), float(len(open_now))),

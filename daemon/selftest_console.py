@@ -1,0 +1,251 @@
+"""'iowarden selftest': begin a drive's self-test, see how far it is and what came of it, end it.
+
+Exit status: 0 begun, or with '--wait' passed; 1 with '--wait' failed; 2 could not be begun, is not
+known to have passed, or nobody answers. Ctrl-C leaves the test running.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from iowarden.daemon.console import (
+    ServiceError,
+    Table,
+    at_text,
+    command_of,
+    decoded,
+    printable,
+    requested,
+    say,
+    say_json,
+    show,
+    since_text,
+    table_of,
+)
+from iowarden.daemon.status import SelfTestRun, SelfTests
+from iowarden.rules.quantity import quantity
+from iowarden.rules.self_tests import KINDS
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Generator, Iterator
+
+EXIT_FAILED, EXIT_COULD_NOT = 1, 2
+BEGIN_SECONDS = 300.0
+"""A drive that spins up behind a busy controller is waited for so long."""
+BEGIN_PAUSE_SECONDS = 0.5
+PAUSE_SECONDS = 5.0
+"""Between two looks: the drive itself is asked every minute, or every five."""
+_UNDER_WAY = ("starting", "running")
+_HELP = "its serial number, the beginning of it, or its device"
+
+
+def add_commands(
+    add: Callable[[str, Callable[[argparse.Namespace], int], str], argparse.ArgumentParser],
+) -> None:
+    """Add the commands of this module, by a function that takes name, what runs, and help."""
+    top = add("selftest", _status, "have drives test themselves, see what came of it")
+    actions = top.add_subparsers(required=True, metavar="ACTION")
+    start = command_of(actions.add_parser("start", help="begin a self-test now"), _start)
+    start.add_argument("disk", metavar="DISK", help=_HELP)
+    start.add_argument("kind", nargs="?", choices=KINDS, default="short", help="default: short")
+    start.add_argument(
+        "--wait", action="store_true", help="until it is over; exit status 0 only if it passed"
+    )
+    start.add_argument(
+        "--force",
+        action="store_true",
+        help="also while another disk of its array is tested, or that is synchronised",
+    )
+    shown = command_of(actions.add_parser("status", help="what runs, waits and was"), _status)
+    shown.add_argument("disk", nargs="?", metavar="DISK", help=f"only this one: {_HELP}")
+    shown.add_argument("--follow", action="store_true", help="until no test runs")
+    shown.add_argument("--json", action="store_true", help="the answer as data")
+    ended = command_of(actions.add_parser("abort", help="end the self-test that runs"), _abort)
+    ended.add_argument("disk", metavar="DISK", help=_HELP)
+
+
+# --- the commands
+
+
+def _start(arguments: argparse.Namespace) -> int:
+    asked = {"disk": arguments.disk, "kind": arguments.kind, "force": arguments.force}
+    try:
+        answer = requested(arguments, "selftest start", asked)
+        run = _run_of(decoded(SelfTests, answer), arguments.kind)
+        disk = run.disk
+        end = time.monotonic() + BEGIN_SECONDS
+        while run.outcome == "starting" and time.monotonic() < end:
+            time.sleep(BEGIN_PAUSE_SECONDS)
+            run = _run_of(_known(arguments, disk), arguments.kind)
+        say(line_of(run))
+        if run.outcome == "running" and arguments.wait:
+            for found in _followed(arguments, disk):
+                run = _run_of(found, arguments.kind)
+            say(line_of(run))
+    except ServiceError as error:
+        sys.stderr.write(f"{printable(str(error))}\n")
+        return EXIT_COULD_NOT
+    if run.outcome == "failed":
+        return EXIT_FAILED
+    passed = run.outcome == "passed" or (run.outcome == "running" and not arguments.wait)
+    return 0 if passed else EXIT_COULD_NOT
+
+
+def _status(arguments: argparse.Namespace) -> int:
+    asked = {} if arguments.disk is None else {"disk": arguments.disk}
+    answer = requested(arguments, "selftest status", asked)
+    if arguments.json:
+        say_json(answer)
+        return 0
+    found = decoded(SelfTests, answer)
+    if arguments.follow and any(run.outcome in _UNDER_WAY for run in found.runs):
+        for later in _followed(arguments, arguments.disk):
+            found = later
+    show(status_sections(found))
+    return 0
+
+
+def _abort(arguments: argparse.Namespace) -> int:
+    found = decoded(SelfTests, requested(arguments, "selftest abort", {"disk": arguments.disk}))
+    own = [run for run in found.runs if run.outcome in _UNDER_WAY and run.kind]
+    if not own:
+        say("the drive was told to end its test; 'iowarden selftest status' shows it")
+        return 0
+    (run,) = own[:1]
+    end = time.monotonic() + BEGIN_SECONDS
+    while run.outcome in _UNDER_WAY and not run.text and time.monotonic() < end:
+        time.sleep(BEGIN_PAUSE_SECONDS)
+        run = _run_of(_known(arguments, run.disk), run.kind)
+    say(line_of(run))
+    return EXIT_COULD_NOT if run.outcome in _UNDER_WAY else 0
+
+
+def _known(arguments: argparse.Namespace, disk: str | None) -> SelfTests:
+    asked = {} if disk is None else {"disk": disk}
+    found: SelfTests = decoded(SelfTests, requested(arguments, "selftest status", asked))
+    return found
+
+
+def _run_of(found: SelfTests, kind: str) -> SelfTestRun:
+    run = next((each for each in found.runs if each.kind == kind), None)
+    if run is None:
+        raise ServiceError(f"the service knows of no {kind} self-test of that disk any more")
+    return run
+
+
+# --- following
+
+
+def _followed(arguments: argparse.Namespace, disk: str | None) -> Iterator[SelfTests]:
+    """Yield what is known until nothing runs, and show how far it is."""
+    draw = _bars() if sys.stdout.isatty() else _lines()
+    next(draw)
+    while True:
+        found = _known(arguments, disk)
+        draw.send(found)
+        yield found
+        if not any(run.outcome in _UNDER_WAY for run in found.runs):
+            draw.close()
+            return
+        time.sleep(PAUSE_SECONDS)
+
+
+def _lines() -> Generator[None, SelfTests, None]:
+    """Print a line when a test is further, ended or began."""
+    told: dict[tuple[str, str], tuple[str, int | None]] = {}
+    while True:
+        found = yield
+        for run in found.runs:
+            percent = _percent(run)
+            at = (run.outcome, percent)
+            if run.outcome in _UNDER_WAY and told.get((run.disk, run.kind)) != at:
+                told[run.disk, run.kind] = at
+                say(line_of(run))
+        sys.stdout.flush()
+
+
+def _bars() -> Generator[None, SelfTests, None]:
+    """Draw a bar for each test that runs."""
+    # Only here: the import costs 100 ms, and the service has no use for it.
+    from rich.progress import BarColumn, Progress, TextColumn  # noqa: PLC0415
+
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f} %"),
+        TextColumn("{task.fields[left]}", markup=False),
+    )
+    with Progress(*columns) as progress:
+        tasks = {}
+        while True:
+            found = yield
+            for run in found.runs:
+                key = (run.disk, run.kind)
+                if run.outcome in _UNDER_WAY and key not in tasks:
+                    name = printable(f"{run.disk} {run.kind}")
+                    tasks[key] = progress.add_task(name, total=100, left="")
+                if key in tasks:
+                    over = run.outcome not in _UNDER_WAY
+                    left = printable(run.outcome) if over else _left(run)
+                    done = 100 if over else _percent(run)
+                    progress.update(tasks[key], completed=done or 0, left=left)
+
+
+# --- showing
+
+
+def status_sections(found: SelfTests) -> list[str | Table]:
+    """Return what one screen shows."""
+    now = found.now_seconds
+    if not found.runs:
+        return ["no disk is tested, was, or is to be; 'iowarden selftest start DISK' begins a test"]
+    rows = [
+        (
+            run.disk,
+            run.device,
+            run.kind or "?",
+            _outcome(run),
+            "" if run.begun_seconds is None else since_text(run.begun_seconds, now),
+            "" if run.next_seconds is None else at_text(run.next_seconds),
+            f"since {since_text(run.due_seconds, now)}: {run.postponed or 'now'}"
+            if run.due_seconds is not None
+            else "",
+        )
+        for run in found.runs
+    ]
+    columns = ("disk", "device", "test", "status", "begun", "next", "reason")
+    sections: list[str | Table] = [table_of("self-tests", columns, rows)]
+    if not found.scheduled:
+        sections.append("none is scheduled: see 'self_tests' in the configuration")
+    return sections
+
+
+def line_of(run: SelfTestRun) -> str:
+    """Return a self-test in a line."""
+    place = f" ({run.device})" if run.device else ""
+    return f"disk {run.disk}{place}: {run.kind or 'a'} self-test: {_outcome(run)}"
+
+
+def _outcome(run: SelfTestRun) -> str:
+    """Return how it is, in words."""
+    if run.outcome == "none":
+        return "never begun by iowarden"
+    if run.outcome in _UNDER_WAY:
+        percent = _percent(run)
+        words = run.outcome if percent is None else f"running, {percent} % done"
+        return "; ".join(each for each in (words, _left(run), run.text) if each)
+    where = "" if run.lba is None else f", first bad sector {run.lba}"
+    return f"{run.outcome.replace('_', ' ')}{where}{f': {run.text}' if run.text else ''}"
+
+
+def _percent(run: SelfTestRun) -> int | None:
+    return None if run.remaining_ratio is None else round(100 * (1 - run.remaining_ratio))
+
+
+def _left(run: SelfTestRun) -> str:
+    if run.remaining_seconds is None:
+        return ""
+    return f"about {quantity('_seconds', max(run.remaining_seconds, 0.0))} left"
