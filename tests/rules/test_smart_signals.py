@@ -1,0 +1,295 @@
+"""The signals of drives by themselves: counts, values, self-tests, and what is kept of them."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.rack import DAY, HOUR, POLL, ata, attribute
+
+from iowarden.collectors.drive import (
+    Attribute,
+    Cover,
+    Disk,
+    Disks,
+    Drive,
+    ErrorCounter,
+    Polled,
+    Protocol,
+    Scsi,
+    SelfTest,
+    Target,
+)
+from iowarden.rules.signals import smart, smart_counts, smart_health, smart_values
+from iowarden.rules.signals.leaves import LeafHistory
+from iowarden.rules.signals.table import Inputs, View
+
+if TYPE_CHECKING:
+    from iowarden.collectors.vocabulary import Sample
+    from iowarden.rules.signals.smart import SmartState
+
+START = 1_790_000_000.0
+
+
+def look(state: SmartState, disks: Disks | None, now: float) -> tuple[SmartState, list[Sample]]:
+    """Return the state and what is told after a look at the poller."""
+    values = {} if disks is None else {"smart": disks}
+    inputs = Inputs(now, 1e6, values, frozenset(values))
+    state, samples = smart.step(state, View(inputs, None, LeafHistory(), {}))
+    return state, samples or []
+
+
+def polled(now: float, *drives: Drive) -> Disks:
+    """Return disks that have all just been polled."""
+    return Disks(
+        {
+            drive.serial: Disk(
+                drive.serial,
+                Polled(Target("/dev/sda", "sat"), Cover.READ, drive=drive, read_seconds=now),
+            )
+            for drive in drives
+        }
+    )
+
+
+counts = st.one_of(st.integers(0, 40), st.integers(0, 2**64), st.integers(-5, 0))
+tables = st.lists(
+    st.builds(
+        lambda number, raw, value: attribute(number, raw, value=value),
+        st.sampled_from(smart_counts.COUNTED),
+        counts,
+        st.integers(0, 255),
+    ),
+    max_size=6,
+    unique_by=lambda each: each.id,
+).map(tuple)
+
+
+@given(st.lists(tables, min_size=1, max_size=8), st.floats(60.0, 10 * DAY))
+def test_a_restart_at_any_poll_changes_nothing_that_is_told(
+    polls: list[tuple[Attribute, ...]], every: float
+) -> None:
+    """What is kept is all that is needed, whatever the drive says, also nonsense."""
+    running, restarted = smart.EMPTY, smart.EMPTY
+    for number, table in enumerate(polls):
+        now = START + number * every
+        disks = polled(now, ata("A", attributes=table))
+        running, told = look(running, disks, now)
+        restarted = smart.recall(smart.EMPTY, smart.remember(restarted))
+        restarted, told_after = look(restarted, disks, now)
+        assert sorted(told) == sorted(told_after)
+
+
+@given(st.lists(st.integers(0, 200), min_size=1, max_size=12))
+def test_growth_is_never_more_than_two_polls_in_a_row_bear_out(raws: list[int]) -> None:
+    """The most that can be told is the best of what neighbours agree on, above first sight."""
+    state = smart.EMPTY
+    for number, raw in enumerate(raws):
+        now = START + number * POLL
+        state, told = look(state, polled(now, ata("A", {187: raw})), now)
+        agreed = [min(pair) for pair in pairwise(raws[: number + 1])]
+        growth = [value for name, _, value in told if name == "iowarden_smart_growth"]
+        assert all(0 < value <= max([raws[0], *agreed]) - min(raws) for value in growth)
+
+
+@given(st.lists(st.integers(0, 5), min_size=2, max_size=20))
+def test_what_only_rises_is_told_in_full(steps: list[int]) -> None:
+    """From first sight on nothing of a growth is lost, with one poll's delay."""
+    state, raw = smart.EMPTY, 7
+    for number, rise in enumerate([0, *steps, 0]):
+        raw += rise
+        now = START + number * POLL
+        state, told = look(state, polled(now, ata("A", {187: raw})), now)
+    growth = sum(value for name, _, value in told if name == "iowarden_smart_growth")
+    assert growth == sum(steps)
+
+
+def test_the_same_reading_is_looked_at_once() -> None:
+    """The poller is looked at every 15 s, and says the same object for half an hour."""
+    state, disks = smart.EMPTY, polled(START, ata("A", {5: 3}))
+    state, told = look(state, disks, START)
+    for second in range(15, 1800, 15):
+        again, same = look(state, disks, START + second)
+        assert again is state
+        assert same is told
+
+
+def test_a_reading_that_is_held_does_not_confirm_itself() -> None:
+    """Another disk was polled: a new object, with the old reading of this one in it."""
+    state, _ = look(smart.EMPTY, polled(START, ata("A")), START)
+    first = polled(START + POLL, ata("A", {187: 4}))
+    state, told = look(state, first, START + POLL)
+    for minute in range(1, 9):
+        later = START + POLL + 60 * minute
+        both = Disks({**polled(later, ata("B")).by_key, "A": first.by_key["A"]})
+        state, told = look(state, both, later)
+        assert not any(name == "iowarden_smart_growth" for name, _, _ in told)
+
+
+def test_nothing_is_told_while_nothing_is_read() -> None:
+    """No poller: nobody can tell. No answer of a disk: it has no series, not even trust."""
+    state, samples = smart.step(
+        smart.EMPTY,
+        View(Inputs(START, 1e6, {}, frozenset()), None, LeafHistory(), {}),
+    )
+    assert (state, samples) == (smart.EMPTY, None)
+    silent = Disks({"A": Disk("A", Polled(Target("/dev/sda"), Cover.FAILED))})
+    assert look(smart.EMPTY, silent, START)[1] == []
+
+
+def test_a_healthy_drive_has_one_series_and_one_line_that_is_kept() -> None:
+    """500 of them are 500 series and 500 lines."""
+    state, told = look(smart.EMPTY, polled(START, ata("A")), START)
+    assert [name for name, _, _ in told] == ["iowarden_smart_trusted"]
+    assert list(smart.remember(state)) == ["A"]
+
+
+def test_the_disks_not_seen_for_longest_are_forgotten_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What is kept is bounded, whole disks at a time."""
+    monkeypatch.setattr(smart, "MOST_KEPT", 5)
+    state = smart.EMPTY
+    for number in range(6):
+        now = START + number * HOUR
+        state, _ = look(state, polled(now, ata(f"D{number}", {5: 1})), now)
+    assert set(smart.remember(state)) == {"D4", "D4\t5", "D5", "D5\t5"}
+
+
+def test_a_repair_is_seen_and_what_was_found_is_no_longer_so() -> None:
+    """197 and 198 fall when sectors are rewritten."""
+    state = smart.EMPTY
+    for number, raw in enumerate((4, 4, 0, 0)):
+        now = START + number * POLL
+        state, told = look(state, polled(now, ata("A", {197: raw, 198: raw})), now)
+    assert [name for name, _, _ in told] == ["iowarden_smart_trusted"]
+
+
+@pytest.mark.parametrize(
+    ("number", "raw", "text", "expected"),
+    [
+        (188, 94_490_722_326, "22 22 22", 22),
+        (188, 1, "0 0 1", 1),
+        (188, 65_535, "65535", 65_535),
+        (188, 0x1_0002_0003, "4295098371", 3),
+        (5, 0x0002_0000_0008, "8 (2 0)", 8),
+        (197, 2**47, str(2**47), None),
+        (197, 7_814_037_168, "7814037168", None),
+        (197, 9, "9", 9),
+        (199, 2**33, str(2**33), None),
+        (198, -1, "-1", None),
+        (187, None, "", None),
+    ],
+)
+def test_raw_values_by_what_they_can_mean(
+    number: int, raw: int | None, text: str, expected: int | None
+) -> None:
+    """Packed counts, more sectors than 4 TB have, and nothing at all."""
+    assert smart_counts.believed(ata("A"), attribute(number, raw, raw_text=text)) == expected
+
+
+def test_a_name_that_says_bogus_is_believed() -> None:
+    """Newer databases of smartmontools call attribute 197 of an MX500 so: its count is none."""
+    named = attribute(197, 1, name="Bogus_Current_Pend_Sect")
+    assert smart_counts.believed(ata("A"), named) is None
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [(193, 200), (97, 100), (101, 100), (149, 100), (151, 200), (240, 252), (1, 100), (253, 253)],
+)
+def test_the_nearest_value_that_a_factory_gives(value: int, expected: int) -> None:
+    """By distance, whichever side: 101 has not fallen from 200."""
+    assert smart_values.ceiling(value) == expected
+
+
+def test_a_better_value_for_one_poll_is_not_the_best_that_was_seen() -> None:
+    """One garbled 253 must not make a fall of everything after it."""
+    state = smart.EMPTY
+    for number, value in enumerate((100, 100, 253, 100, 100)):
+        now = START + number * POLL
+        table = (attribute(5, 0, value=value),)
+        state, told = look(state, polled(now, ata("A", attributes=table)), now)
+    assert [name for name, _, _ in told] == ["iowarden_smart_trusted"]
+
+
+FAILED = {"status": "Completed: read failure", "passed": False}
+
+
+@pytest.mark.parametrize(
+    ("log", "expected"),
+    [
+        ("", {}),
+        ("eF", {"extended": 1}),
+        ("eF eF", {"extended": 2}),
+        ("eP eF", {}),
+        ("sP eF", {"extended": 1}),
+        ("eP sF", {}),
+        ("sP sF", {}),
+        ("sF sP sF", {"short": 1}),
+        ("sF eF eP eF", {"short": 1, "extended": 1}),
+        ("eA eF", {"extended": 1}),
+        ("eA eP eF", {}),
+    ],
+)
+def test_what_a_later_self_test_takes_back(log: str, expected: dict[str, int]) -> None:
+    """Newest first; e extended, s short; F failed, P passed, A aborted: neither."""
+    kinds = {"e": "extended", "s": "short"}
+    results = {"F": False, "P": True, "A": None}
+    tests = tuple(
+        SelfTest(kinds[kind], "", results[result], 19_990) for kind, result in log.split()
+    )
+    own = (("disk", "A"),)
+    told = smart_health.samples(ata("A", self_tests=tests), own)
+    failures = {
+        dict(labels)["kind"]: value
+        for name, labels, value in told
+        if name == "iowarden_smart_self_test_failures"
+    }
+    assert failures == expected
+
+
+def test_a_test_before_the_hours_of_the_log_wrapped_is_not_in_the_future() -> None:
+    """ATA logs the power-on time in 16 bits: 70,000 hours are 4464."""
+    recent = SelfTest("short", "", passed=False, hours=4400)
+    drive = ata("A", self_tests=(recent,), power_on_hours=70_000)
+    names = {name for name, _, _ in smart_health.samples(drive, ())}
+    assert names == {"iowarden_smart_self_test_failures"}
+
+
+def test_what_rotates_is_known_without_a_rotation_rate() -> None:
+    """Old disks do not tell it; they have a spin-up time."""
+    silent = {"rotation_rpm": None}
+    assert smart_health.spins(ata("A", **silent))
+    assert not smart_health.spins(ata("A", attributes=(attribute(5, 0),), **silent))
+    assert not smart_health.spins(Drive(Protocol.NVME))
+
+
+def test_growth_is_over_after_a_week_without_any_new_reading() -> None:
+    """A disk that sleeps says nothing new; time passes all the same."""
+    state = smart.EMPTY
+    for number, raw in enumerate((0, 2, 2)):
+        now = START + number * POLL
+        disks = polled(now, ata("A", {187: raw}))
+        state, told = look(state, disks, now)
+    assert "iowarden_smart_growth" in {name for name, _, _ in told}
+    assert math.isfinite(state.until_seconds)
+    state, told = look(state, disks, now + 7 * DAY)
+    assert "iowarden_smart_growth" not in {name for name, _, _ in told}
+    assert state.until_seconds == math.inf
+
+
+def test_errors_that_the_kernel_logs_and_the_drive_does_not_count_are_a_contradiction() -> None:
+    """Hard test b of domain I: the optional input 'kernel_errors', by disk."""
+    nothing = {kind: ErrorCounter(0, 0, 1e12) for kind in ("read", "write")}
+    drive = Drive(Protocol.SCSI, serial="A", scsi=Scsi(nothing))
+    for errors, trusted in ((0, 1.0), (3, 0.0)):
+        values = {"smart": polled(START, drive), "kernel_errors": {"A": errors}}
+        inputs = Inputs(START, 1e6, values, frozenset({"smart"}))
+        _, samples = smart.step(smart.EMPTY, View(inputs, None, LeafHistory(), {}))
+        assert samples is not None
+        assert samples[0] == ("iowarden_smart_trusted", (("disk", "A"),), trusted)
