@@ -1,0 +1,145 @@
+"""A line of the kernel's log, from '/dev/kmsg', from the journal, or from a text file."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.vocabulary import ParseError
+
+if TYPE_CHECKING:
+    from iowarden.collectors.kernel_journal import Message
+
+TEXT_CHARACTERS = 2048
+"""A record holds at most about 1000 bytes of text (kernel/printk, LOG_LINE_MAX)."""
+_RECORD = re.compile(
+    rb"(?P<priority>[0-9]{1,5}),(?P<sequence>[0-9]{1,20}),(?P<microseconds>[0-9]{1,20})"
+    rb"(?:,[^;\n]*)?;(?P<text>[^\n]*)(?P<pairs>(?:\n [^\n]*)*)\n*"
+)
+_ESCAPE = re.compile(rb"\\x([0-9a-fA-F]{2})")
+_USER = 1
+"""A facility that is not the kernel's. Source: syslog(3)."""
+_PROGRAM = re.compile(
+    r"(?:\S{1,12} +[0-9]{1,2} [0-9:]{8}|[0-9]{4}-[0-9]{2}-[0-9]{2}T\S+) +[^\s:]+ +"
+    r"(?!kernel:|\[)[\w./@-]+(?:\[[0-9]+\])?: ",
+    re.ASCII,
+)
+"""What syslog has from a program: 'Jan  1 00:00:00 host name[123]: ...'."""
+_PREFIXES = tuple(
+    re.compile(pattern, re.ASCII)
+    for pattern in (
+        r"<(?P<priority>[0-9]{1,3})>",
+        r"(?P<facility>\w+) *:\w+ *: +(?=\[)",  # dmesg --decode
+        r"(?:\S+[ \t]+){0,6}?kernel:(?: :)?\s",  # syslog in any language, journalctl
+        r"(?:\S+[ \t]+){1,5}kern kernel\s",
+        r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T\s][0-9:.,+Z-]{8,}\s+(?:\S+ !\s+\w+ \| )?",
+        r"\[ *(?P<seconds>[0-9]{1,12}\.[0-9]{1,9})\]",
+        r"\[[^\]\n]{0,40}[0-9]:[0-9]{2}[^\]\n]{0,20}\]",  # dmesg --ctime, --reltime
+        r"\[ *\+[0-9]{1,12}\.[0-9]{1,9}\]",
+        r"\[ *[TC][0-9]{1,10}\]",  # CONFIG_PRINTK_CALLER
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One record of the kernel's log. The same record of '/dev/kmsg' and the journal has one time.
+
+    Source: kernel, ABI/testing/dev-kmsg. `facility` 0 is the kernel; anything else was written to
+    '/dev/kmsg' by a program. `priority` is 0 (emergency) to 7 (debug), None where it is not told.
+    `device` is 'b8:0' (a block device), '+scsi:0:0:0:0' (subsystem and name), '' for none.
+    `sequence` is the record's number since boot, in a text file the line's; not in the journal: 0.
+    """
+
+    text: str
+    priority: int | None = None
+    facility: int = 0
+    monotonic_seconds: float | None = None
+    boot_id: str = ""
+    realtime_seconds: float | None = None
+    device: str = ""
+    subsystem: str = ""
+    sequence: int = 0
+
+
+def parse_record(record: bytes, boot_id: str = "", realtime_seconds: float | None = None) -> Line:
+    r"""Return one record as '/dev/kmsg' gives it: '6,1234,567890,-;text\n SUBSYSTEM=scsi\n ...'.
+
+    Source: kernel, ABI/testing/dev-kmsg: priority and facility, number, microseconds, flags, then
+    fields to be ignored; what cannot be printed is escaped as '\xNN'. Errors: ParseError.
+    """
+    found = _RECORD.fullmatch(record)
+    if found is None:
+        raise ParseError(
+            f"'/dev/kmsg': expected '<priority>,<number>,<microseconds>,<flags>;<text>',"
+            f" got {record[:80]!r}"
+        )
+    pairs = dict(each.partition("=")[::2] for each in _plain(found["pairs"]).split("\n "))
+    priority = int(found["priority"])
+    return Line(
+        _plain(found["text"])[:TEXT_CHARACTERS],
+        priority & 7,
+        priority >> 3,
+        int(found["microseconds"]) / 1e6,
+        boot_id,
+        realtime_seconds,
+        pairs.get("DEVICE", ""),
+        pairs.get("SUBSYSTEM", ""),
+        int(found["sequence"]),
+    )
+
+
+def from_message(message: Message) -> Line:
+    """Return a message of the journal; the probe asks it for the kernel's own ones only."""
+    return Line(
+        message.message[:TEXT_CHARACTERS],
+        message.priority,
+        0,
+        message.monotonic_seconds,
+        message.boot_id,
+        message.realtime_seconds,
+        message.device or "",
+        message.subsystem or "",
+    )
+
+
+def parse_text(text: str) -> tuple[Line, ...]:
+    """Return the lines of a text file: dmesg in any form, syslog in any language, the journal.
+
+    Dates are not read: they have no zone, often no year. `sequence` is the line's number.
+    """
+    lines: list[Line] = []
+    for number, whole in enumerate(text.split("\n"), start=1):
+        rest = whole[:TEXT_CHARACTERS].rstrip()
+        told: dict[str, str] = {}
+        start = 0
+        for prefix in _PREFIXES:
+            found = prefix.match(rest, start)
+            if found is not None:
+                told |= {name: value for name, value in found.groupdict().items() if value}
+                start = found.end()
+                while rest[start : start + 1] == " ":
+                    start += 1
+        if rest[start:].strip():
+            priority = int(told["priority"]) if "priority" in told else None
+            facility = 0 if priority is None else priority >> 3
+            if told.get("facility", "kern") != "kern" or _PROGRAM.match(rest):
+                facility = facility or _USER
+            lines.append(
+                Line(
+                    rest[start:].strip(),
+                    None if priority is None else priority & 7,
+                    facility,
+                    float(told["seconds"]) if "seconds" in told else None,
+                    sequence=number,
+                )
+            )
+    return tuple(lines)
+
+
+def _plain(escaped: bytes) -> str:
+    r"""Return text without its escapes: those of '\' and of whatever cannot be printed."""
+    if b"\\" in escaped:
+        escaped = _ESCAPE.sub(lambda found: bytes((int(found[1], 16),)), escaped)
+    return escaped.decode(errors="replace")

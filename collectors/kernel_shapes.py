@@ -1,0 +1,497 @@
+"""Lines of the kernel's log that tell all by themselves: one shape, one class.
+
+Source: the drivers' own messages, as they are in kernels from 2.4 to 6.x; for each form that has
+changed, all its forms. The first row that fits decides.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+Fields = dict[str, Any]
+Found = tuple[str, Fields]
+"""Kind and fields of an event."""
+
+LEAD = re.compile(r"[A-Za-z]+|3w|---", re.ASCII)
+"""What decides who looks at a line at all."""
+_NOTHING = ""
+_LARGEST = 1 << 60
+_DEVICE = r"(?P<device>[\w!/.-]+)"
+_HOST = r"(?P<controller>[\w:.-]+)"
+_MD = r"(?:md/)?(?:raid\w*|linear|multipath)(?::(?P<place>\w+))?: "
+_PCI = r"(?P<controller>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f])"
+_ROWS: dict[str, tuple[tuple[str, str], ...]] = {
+    "Buffer": (
+        (
+            (
+                rf"Buffer I/O error on dev(?:ice)? {_DEVICE}, logical block (?P<block>\d{{1,20}})"
+                r".*lost (?:a?sync )?page write"
+            ),
+            "lost_write",
+        ),
+        (
+            rf"Buffer I/O error on dev(?:ice)? {_DEVICE}, logical block (?P<block>\d{{1,20}})",
+            "buffer_io_error",
+        ),
+    ),
+    "lost": ((rf"lost page write due to .*error on {_DEVICE}", "lost_write"),),
+    "nvme": (
+        (
+            r"nvme (?P<device>\S+): .*\btimeout, (?P<code>(?:reset|disable) controller)",
+            "nvme_reset",
+        ),
+        (
+            r"nvme (?P<device>\S+): .*\btimeout, (?P<code>[a-z]+(?: polled)?)",
+            "nvme_timeout",
+        ),
+        (r"nvme (?P<device>\S+): Timeout I/O", "nvme_timeout"),
+        (r"nvme (?P<device>\S+): Abort status: (?P<code>\S+)", "nvme_abort"),
+        (
+            r"nvme (?P<device>\S+): controller is down; will reset: (?P<code>.*)",
+            "nvme_down",
+        ),
+        (r"nvme (?P<device>\S+): (?:Refused|Unable) to change power state", "nvme_down"),
+        (r"nvme (?P<device>\S+): .*\breset controller$", "nvme_down"),
+        (
+            (
+                r"nvme (?P<device>\S+): (?:Removing after probe failure|Device not ready; aborting"
+                r"|Disabling device after reset failure|failed to mark controller live"
+                r"|Device shutdown incomplete)"
+            ),
+            "nvme_dead",
+        ),
+        (
+            (
+                rf"{_DEVICE}: .*@ LBA (?P<block>\d{{1,20}}), (?P<blocks>\d{{1,10}}) blocks, .*"
+                r"\((?P<code>sct 0x2 / sc 0x[0-9a-f]+)\)"
+            ),
+            "nvme_medium_error",
+        ),
+        (
+            (
+                rf"{_DEVICE}: .*@ LBA (?P<block>\d{{1,20}}), (?P<blocks>\d{{1,10}}) blocks, .*"
+                r"\((?P<code>sct 0x[0-9a-f]+ / sc 0x[0-9a-f]+)\)"
+            ),
+            "nvme_status",
+        ),
+        (
+            rf"(?:nvme )?{_DEVICE}: .*\((?P<code>sct 0x[0-9a-f]+ / sc 0x[0-9a-f]+)\)",
+            "nvme_admin_status",
+        ),
+    ),
+    "INFO": (
+        (
+            (
+                r"INFO: task (?:(?:jbd2|xfsaild|xfs-\w+)/(?P<device>dm-\d+|[a-z][a-z0-9!]*\d*)"
+                r"(?:-\d*)?|(?P<array>md\w+)_(?:raid\d+|resync|recovery|reshape)"
+                r"|(?:flush|\S*\+flush)-(?P<place>\d+:\d+)|.*?):\d+ blocked (?:in I/O wait )?for "
+                r"more than (?P<code>\d+ seconds)"
+            ),
+            "hung_task",
+        ),
+    ),
+    "3w": (
+        (
+            (
+                r"3w-\w+: (?P<controller>scsi\d+): AEN: (?P<word>\w+)"
+                r"(?: \(0x\w+:(?P<code>0x\w+)\))?: ?(?P<detail>.*)"
+            ),
+            "hba_aen",
+        ),
+        (r"3w-\w+: (?P<controller>scsi\d+): .*(?:resetting card|timed out)", "hba_reset"),
+        (
+            (
+                r"3w-\w+: (?P<controller>scsi\d+): (?P<word>ERROR|WARNING): "
+                r"\((?P<code>0x\w+:0x\w+)\)"
+            ),
+            "hba_error",
+        ),
+        (
+            r"3w-\w+: (?P<controller>scsi\d+): (?:Command failed|.*(?:[Ff]ailed|error)\b)",
+            "hba_error",
+        ),
+    ),
+    "arcmsr": (
+        (
+            (
+                r"(?P<controller>arcmsr\d*): (?:abort device command of )?scsi id ?= ?(?P<id>\d+) "
+                r"lun ?= ?(?P<lun>\d+)"
+            ),
+            "hba_abort",
+        ),
+        (r"(?P<controller>arcmsr\d*): .*\btimeout", "hba_dead"),
+        (r"(?P<controller>arcmsr\d*): .*\bbus reset", "hba_reset"),
+        (r"(?P<controller>arcmsr\d*): .*(?:[Ff]ail|error|abort)", "hba_error"),
+    ),
+    "aacraid aac": (
+        (
+            (
+                r"(?P<controller>aacraid): Host adapter abort request"
+                r"(?: \((?P<quad>\d+,\d+,\d+,\d+)\))?"
+            ),
+            "hba_abort",
+        ),
+        (
+            r"(?P<controller>aacraid): Host (?:adapter|bus|device|target) reset request",
+            "hba_reset",
+        ),
+        (rf"aacraid {_PCI}: Issuing IOP reset", "hba_reset"),
+        (
+            r"(?P<controller>aac)\w*: aac_fib_send failed with status: (?P<code>-?\d+)",
+            "hba_dead",
+        ),
+        (
+            rf"aacraid {_PCI}: .*(?:IOP reset failed|Adapter health|FIB timeout|offline)",
+            "hba_dead",
+        ),
+    ),
+    "hpsa smartpqi": (
+        (rf"\w+ {_PCI}: (?:scsi )?(?P<device>\d+:\d+:\d+:\d+)?:? ?.*lockup", "hba_dead"),
+        (rf"\w+ {_PCI}: .*controller (?:is )?offline", "hba_dead"),
+        (
+            rf"\w+ {_PCI}: resetting (?:device|scsi) (?P<device>\d+:\d+:\d+:\d+)",
+            "hba_reset",
+        ),
+        (rf"\w+ {_PCI}: scsi (?P<device>\d+:\d+:\d+:\d+): resetting", "hba_reset"),
+        (rf"\w+ {_PCI}: scsi (?P<device>\d+:\d+:\d+:\d+): .*\babort", "hba_abort"),
+        (rf"\w+ {_PCI}: .*(?:failed|timed out|error)\b", "hba_error"),
+    ),
+    "megaraid megasas": (
+        (r"[^\t]*\t+: ", _NOTHING),  # settings, when it starts
+        (rf"\w+ {_PCI}: (?P<code>\d+) \(\S+/0x[0-9a-f]+/(?P<word>\w+)\) - ", "hba_aen"),
+        (
+            (
+                r"\w+:? (?P<controller>\S*\d): .*(?:FAULT state|[Ff]ault state|HW Critical"
+                r"|not ready)"
+            ),
+            "hba_dead",
+        ),
+        (
+            (
+                r"\w+:? (?P<controller>\S*\d): .*(?:[Rr]eset(?:ting)? (?:adapter|successful|.*ctrl)"
+                r"|OCR|target reset)"
+            ),
+            "hba_reset",
+        ),
+        (r"\w+:? (?P<controller>\S*\d): .*(?:[Aa]bort|TASK ABORT)", "hba_abort"),
+        (r"\w+:? (?P<controller>\S*\d): .*(?:timed out|[Ff]ailed)\b", "hba_error"),
+    ),
+    "mpt mptbase mptscsih mptsas": (
+        (
+            rf"(?:mptbase: )?{_HOST}: (?:log_info|LogInfo)\((?P<code>0x[0-9a-f]+)\)",
+            "hba_log_info",
+        ),
+        (
+            rf"(?:mpt\w+: )?{_HOST}: .*(?:fault_state|non-operational|FAULT state)",
+            "hba_dead",
+        ),
+        (
+            (
+                rf"(?:mpt\w+: )?{_HOST}: .*(?:diag reset|host reset|bus reset|target reset"
+                r"|Initiating recovery)"
+            ),
+            "hba_reset",
+        ),
+        (rf"(?:mpt\w+: )?{_HOST}: .*(?:task abort)", "hba_abort"),
+        (rf"{_HOST}: removing handle\(0x[0-9a-f]+\)", "hba_device_removed"),
+        (rf"(?:mpt\w+: )?{_HOST}: .*(?:failed|timed? ?out|timeout)\b", "hba_error"),
+    ),
+    "EXT": (
+        (rf"EXT\d-fs error \(device {_DEVICE}\)", "fs_error"),
+        (
+            (
+                rf"EXT\d-fs warning \(device {_DEVICE}\): .*I/O error (?P<code>-?\d+)? ?writing to"
+                r" inode \d+ .*starting block (?P<block>\d{1,20})"
+            ),
+            "lost_write",
+        ),
+        (
+            (
+                rf"EXT\d-fs (?:critical|warning)? ?\((?:device )?{_DEVICE}\): "
+                r".*(?:[Dd]ata will be lost|potential data loss)"
+            ),
+            "lost_write",
+        ),
+        (
+            (
+                rf"EXT\d-fs \({_DEVICE}\): .*(?:error count since|initial error at|last error at"
+                r"|mounting fs with errors)"
+            ),
+            "fs_errors_remembered",
+        ),
+        (
+            rf"EXT\d-fs (?:warning )?\((?:device )?{_DEVICE}\): .*mounting fs with errors",
+            "fs_errors_remembered",
+        ),
+        (rf"EXT\d-fs \({_DEVICE}\): Remounting filesystem read-only", "fs_readonly"),
+        (rf"EXT\d-fs \({_DEVICE}\): .*shut ?down", "fs_shutdown"),
+        (
+            (
+                rf"EXT\d-fs \({_DEVICE}\): .*(?:I/O error|[Dd]elayed block allocation failed"
+                r"|error loading journal)"
+            ),
+            "fs_error",
+        ),
+    ),
+    "JBD Aborting": (
+        (r"Aborting journal on device (?P<device>[\w!]+?|dm-\d+)(?:-\d+)?\.?$", "fs_error"),
+        (
+            (
+                r"JBD2?: .*(?:[Ee]rror|failed).*\b(?:for|on|device) "
+                r"(?P<device>dm-\d+|[\w!]+)(?:-\d+)?\.?$"
+            ),
+            "fs_error",
+        ),
+        (r"JBD2?: .*(?:I/O error|IO error|corrupt)", "fs_error"),
+    ),
+    "XFS Filesystem xfs": (
+        (
+            (
+                rf"XFS \({_DEVICE}\): .*(?:[Ss]hutting down filesystem|has been shut down"
+                r"|Filesystem has been shut)"
+            ),
+            "fs_shutdown",
+        ),
+        (r"xfs_force_shutdown\((?P<device>\w+),", "fs_shutdown"),
+        (rf"XFS \({_DEVICE}\): .*(?:CRC error|[Cc]orruption|corrupt)", "fs_checksum_error"),
+        (
+            (
+                rf"XFS \({_DEVICE}\): .*(?:I/O [Ee]rror|IO [Ee]rror).* at daddr "
+                r"0x(?P<sector_hex>[0-9a-f]{1,16}) len (?P<sectors>\d{1,10})"
+            ),
+            "fs_error",
+        ),
+        (
+            (
+                rf"XFS \({_DEVICE}\): writeback error on (?:sector|inode .*sector) "
+                r"(?P<sector>\d{1,20})"
+            ),
+            "fs_error",
+        ),
+        (
+            (
+                rf"XFS \({_DEVICE}\): .*(?:I/O error|IO error|returned error|[Ii]nternal error"
+                r"|[Ff]ailing async write|writeback error|log mount.* failed)"
+            ),
+            "fs_error",
+        ),
+        (r"Filesystem \"(?P<device>\w+)\": .*(?:error|corrupt)", "fs_error"),
+        (r"Filesystem has been shut ?down", "fs_shutdown"),
+    ),
+    "BTRFS btrfs": (
+        (
+            (
+                r"(?i:btrfs)(?: \w+)?(?: \(device \S+?[^)]*\))?: bdev /dev/(?P<device>\S+) errs: "
+                r"(?P<code>.*)"
+            ),
+            "fs_device_errors",
+        ),
+        (
+            r"(?i:btrfs).*lost page write due to IO error on (?:/dev/)?(?P<device>\w+)",
+            "lost_write",
+        ),
+        (
+            (
+                r"(?i:btrfs).*(?:read error corrected|fixed up error).*\(dev (?:/dev/)?"
+                r"(?P<device>\S+) sector (?P<sector>\d{1,20})\)"
+            ),
+            "fs_read_corrected",
+        ),
+        (
+            r"(?i:btrfs).*fixed up error.* on dev (?:/dev/)?(?P<device>[\w!-]+)",
+            "fs_read_corrected",
+        ),
+        (
+            r"(?i:btrfs).*\(device (?P<device>[\w!-]+)[^)]*\).*forced readonly",
+            "fs_readonly",
+        ),
+        (
+            (
+                r"(?i:btrfs) (?:warning|error|critical) \(device (?P<device>[\w!-]+)[^)]*\): "
+                r".*(?:csum|checksum|parent transid|corrupt|bad tree block)"
+            ),
+            "fs_checksum_error",
+        ),
+        (
+            (
+                r"(?i:btrfs)(?: (?:error|critical))?:?(?: error)? \(device "
+                r"(?P<device>[\w!-]+)[^)]*\)(?: in |: .*(?:errno|[Ee]rror|fail))"
+            ),
+            "fs_error",
+        ),
+    ),
+    "REISERFS ReiserFS vs": (
+        (r"(?:REISERFS|ReiserFS)\b.*\(device (?P<device>\w+)\)", "fs_error"),
+        (
+            r"(?:REISERFS|ReiserFS): (?P<device>\w+): .*(?:error|warning: .*failure)",
+            "fs_error",
+        ),
+        (r"vs-\d+: .*(?:i/o failure|I/O)", "fs_error"),
+    ),
+    "md raid ---": (
+        (rf"{_MD}Disk failure on {_DEVICE}, disabling", "md_disk_failure"),
+        (
+            r"(?:md/)?raid\w*:(?P<device>\w+): Operation continuing on (?P<code>\d+) devices",
+            "md_members",
+        ),
+        (
+            (
+                rf"{_MD}read error corrected \((?P<sectors>\d{{1,10}}) sectors at "
+                rf"(?P<sector>\d{{1,20}}) on {_DEVICE}\)"
+            ),
+            "md_read_corrected",
+        ),
+        (
+            (
+                rf"{_MD}read error (?:not correctable|NOT corrected).*\(sector "
+                rf"(?P<sector>\d{{1,20}}) on {_DEVICE}\)"
+            ),
+            "md_read_uncorrectable",
+        ),
+        (rf"{_MD}.*(?:unrecoverable|NOT corrected)", "md_read_uncorrectable"),
+        (
+            (
+                rf"{_MD}(?:Too many read errors, failing device|{_DEVICE}: (?:Raid device exceeded"
+                r" read_error threshold|Failing raid device))(?: (?P<other>[a-z]\w+))?"
+            ),
+            "md_read_uncorrectable",
+        ),
+        (rf"{_MD}{_DEVICE}: rescheduling sector (?P<sector>\d{{1,20}})", "md_reschedule"),
+        (
+            rf"{_MD}redirecting sector (?P<sector>\d{{1,20}}) to other mirror: {_DEVICE}",
+            "md_reschedule",
+        ),
+        (r"md: super_written gets error=(?P<code>-?\d+)", "md_super_error"),
+        (
+            rf"{_MD}.*(?:not enough operational|cannot start dirty degraded|failed to run)",
+            "md_failed",
+        ),
+        (r"md: kicking non-fresh (?P<device>\w+) from array", "md_kicked"),
+        (
+            r"(?:md/)?raid\w*:(?P<device>\w+): .*active with (?P<code>\d+ out of \d+)",
+            "md_degraded",
+        ),
+        (r"(?P<device>md\w+): mismatch sector", "md_mismatch"),
+        (r"md: (?P<code>[\w-]+) of RAID array (?P<device>\w+)", "md_sync_started"),
+        (r"md: (?P<device>\w+): (?P<code>[\w-]+) done", "md_sync_done"),
+        (r"md: (?P<device>\w+): (?P<code>[\w-]+) interrupted", "md_sync_interrupted"),
+        (r"--- (?:level:\d+ )?rd:(?P<all>\d+) wd:(?P<code>\d+)", "md_members"),
+    ),
+    "device": (
+        (r"device-mapper: multipath: .*Failing path (?P<place>[\d:]+)", "dm_path_failed"),
+        (r"device-mapper: thin: (?P<place>[\d:]+)?.*low water mark", "dm_pool_low"),
+        (
+            (
+                r"device-mapper: (?:thin|space map \w+): (?P<place>\d+:\d+)?.*"
+                r"(?:out-of-data-space|no free|read-only mode|unable to allocate)"
+            ),
+            "dm_pool_full",
+        ),
+        (r"device-mapper: snapshots: Invalidating snapshot", "dm_snapshot_invalid"),
+        (
+            (
+                r"device-mapper: (?!table|ioctl|uevent)[\w ]+: (?P<place>\d+:\d+)?.*"
+                r"(?:[Ee]rror|ERROR|[Ff]ail|corrupt|invalid)"
+            ),
+            "dm_error",
+        ),
+    ),
+    "bcache": (
+        (r"bcache: \w+\(\) (?P<device>[a-z]\w*): .*(?:error|fail)", "bcache_error"),
+        (r"bcache: .*(?:IO error|disabling|too many)", "bcache_error"),
+    ),
+}
+"""By the words a line begins with."""
+_RARE = (
+    (
+        re.compile(
+            r"(?P<device>[\w!-]+): rw=[0-9]+, (?:want|sector)=(?P<sector>[0-9]{1,20}),"
+            r"(?: nr_sectors = (?P<sectors>[0-9]{1,10}))?",
+            re.ASCII,
+        ),
+        "block_beyond_end",
+    ),
+    (
+        re.compile(
+            r"(?P<code>(?:__ratelimit|quiet_error|(?:blk|print|buffer|end_request|scsi|sd|nvme|ata"
+            r"|ext[234]|EXT[234]|XFS|xfs|BTRFS|btrfs|JBD|jbd|md|raid|dm|bio|submit|handle_bad|mpt"
+            r"|arcmsr|aac|hpsa|mega|io_|ahci)[\w-]*)[^:]*): [0-9]+ callbacks suppressed",
+            re.ASCII,
+        ),
+        "callbacks_suppressed",
+    ),
+)
+"""With any first word."""
+_SHAPES = {
+    lead: (*((re.compile(pattern, re.ASCII), kind) for pattern, kind in rows), *_RARE)
+    for leads, rows in _ROWS.items()
+    for lead in leads.split(" ")
+}
+LEADS = frozenset(_SHAPES)
+_PORT = re.compile(r"port=(\d{1,5})|[Pp]ort #?(\d{1,5})", re.ASCII)
+_UNIT = re.compile(r"(unit|subunit|slot|encl\w*)=(\d{1,5})", re.ASCII)
+_LBA = re.compile(r"LBA=0x([0-9a-f]{1,16})", re.ASCII | re.IGNORECASE)
+_EXTRA = frozenset({"id", "lun", "quad", "array", "all", "other", "detail", "sector_hex"})
+_INTEGERS = frozenset({"sector", "sectors", "block", "blocks"})
+
+
+def shape(text: str) -> Found | None:
+    """Return the kind and the fields that a line tells by itself; None: nothing of storage."""
+    lead = LEAD.match(text)
+    for pattern, kind in _RARE if lead is None else _SHAPES.get(lead[0], _RARE):
+        if (found := pattern.match(text)) is not None:
+            return _told(kind, found.groupdict())
+    return None
+
+
+def _told(kind: str, groups: dict[str, str | None]) -> Found | None:
+    """Return an event with the parts of its line, in the words of Event."""
+    if kind == _NOTHING:
+        return None
+    told = {name: value for name, value in groups.items() if value is not None}
+    fields: Fields = {name: value for name, value in told.items() if name not in _EXTRA}
+    for name in _INTEGERS & fields.keys():
+        fields[name] = number(fields[name])
+    if "sector_hex" in told:
+        fields["sector"] = number(told["sector_hex"], 16)
+    if "lun" in told:
+        fields["place"] = f"id {told['id']} lun {told['lun']}"
+    if "quad" in told:
+        fields["device"] = told["quad"].replace(",", ":")
+    if "array" in told or "other" in told:
+        fields["device"] = told.get("array") or told["other"]
+    if "all" in told and int(told["code"]) >= int(told["all"]):
+        return None
+    if kind == "md_degraded":
+        here, _, wanted = told["code"].partition(" out of ")
+        if int(here) >= int(wanted):
+            return None
+    if "controller" in fields:  # arcmsr, too, counts by SCSI host
+        fields["controller"] = re.sub(r"^(?:arcmsr|scsi)(?=\d)", "host", fields["controller"])
+    if "detail" in told:
+        fields |= _aen(told["detail"], told.get("code"))
+    if kind == "hung_task" and "place" in fields:
+        fields["place"] = f"block {fields['place']}"
+    return kind, fields
+
+
+def _aen(detail: str, code: str | None) -> Fields:
+    """Return where a 3ware event happened: 'Sector repair completed:port=1,LBA=0x4383A7F.'."""
+    fields: Fields = {} if code else {"code": detail.partition(":")[0].strip(" .")}
+    places = [f"{name} {number}" for name, number in _UNIT.findall(detail)]
+    if (port := _PORT.search(detail)) is not None:
+        places.append(f"port {port[1] or port[2]}")
+    if places:
+        fields["place"] = " ".join(places)
+    if (block := _LBA.search(detail)) is not None:
+        fields["block"] = number(block[1], 16)
+    return fields
+
+
+def number(digits: str | None, base: int = 10) -> int | None:
+    """Return a number that can be one of a sector."""
+    if not digits:
+        return None
+    number = int(digits, base)
+    return number if number < _LARGEST else None
