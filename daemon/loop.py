@@ -376,8 +376,12 @@ class Loop:
                 self._refuse(event.problems)
             case Stop():
                 self._stopping = event
-            case _ if not self._self_tests.take(event, self._clock.now()):
-                self._trouble("event", f"loop: bug: unknown event {event!r:.200}")
+            case _:
+                self._handle_other(event)
+
+    def _handle_other(self, event: object) -> None:
+        if not self._self_tests.take(event, self._clock.now()):
+            self._trouble("event", f"loop: bug: unknown event {event!r:.200}")
 
     def _answer(self, command: Command) -> None:
         own = command.name in self_test_runs.COMMANDS
