@@ -1,0 +1,224 @@
+"""Clocks of RAID controllers: their zone, their drift, and what nobody can tell."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from itertools import accumulate
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from iowarden.rules.controller_clock import (
+    LEAST_MATCHES,
+    MATCH_SECONDS,
+    MOST_SECONDS,
+    QUARTER_SECONDS,
+    UNKNOWN,
+    Offset,
+    Way,
+    asked,
+    from_errors,
+    from_power_on,
+    moved,
+    surest,
+    told,
+    utc,
+)
+
+HOUR = 3600.0
+
+
+def at(text: str) -> float:
+    """A time of 24 August 2008, as if it were UTC."""
+    return datetime.fromisoformat(f"2008-08-24 {text}").replace(tzinfo=UTC).timestamp()
+
+
+ERRORS = [at(f"05:{text}") for text in ("43:46", "43:54", "44:08", "44:16", "44:24")]
+"""An ARC-1210 tells of channel 2; the machine's own clock was at 01:43 EDT then."""
+QUARTERS = st.integers(-56, 56).map(lambda number: float(number * QUARTER_SECONDS))
+
+
+def test_a_controller_at_utc_whose_errors_are_the_kernels() -> None:
+    """All five fit, and at no other offset does any."""
+    found = from_errors(ERRORS, ERRORS)
+    assert (found.seconds, found.way, found.verified) == (0.0, Way.ERRORS, True)
+    assert (found.matches, found.told, found.runner_up) == (5, 5, 0)
+    assert told(found) == "its clock is UTC (5 of 5 errors fit)"
+
+
+def test_a_controller_four_hours_ahead_of_what_the_kernel_logs() -> None:
+    """The kernel's log had Eastern daylight time."""
+    found = from_errors(ERRORS, [each - 4 * HOUR for each in ERRORS])
+    assert (found.seconds, found.matches, found.runner_up) == (14_400.0, 5, 0)
+    assert told(found) == "its clock is 4:00:00 h ahead of UTC (5 of 5 errors fit)"
+
+
+@pytest.mark.parametrize("noise", [(-50.0, 12.0), (100.0, 300.0), (-4000.0, 2.0)])
+def test_drift_and_lines_that_belong_to_nothing(noise: tuple[float, ...]) -> None:
+    """A clock 37 s fast, and two errors of the kernel that the controller never told."""
+    local = [each - 4 * HOUR for each in ERRORS]
+    found = from_errors([each + 37 for each in ERRORS], [*local, *(local[0] + x for x in noise)])
+    assert (found.seconds, found.drift_seconds, found.runner_up) == (14_437.0, 37.0, 0)
+    assert not found.wrong
+
+
+def test_the_time_of_an_error_in_utc() -> None:
+    """What the controller wrote at 05:43:46 happened at 01:43:46 where the kernel's clock says."""
+    found = from_errors(ERRORS, [each - 4 * HOUR for each in ERRORS])
+    assert utc(ERRORS[0], found) == at("01:43:46")
+    assert utc(ERRORS[0], UNKNOWN) is None
+
+
+@pytest.mark.parametrize("count", [0, 1, 2])
+def test_fewer_than_three_matches_are_unverified(count: int) -> None:
+    """Two errors fit somewhere by chance too often."""
+    found = from_errors(ERRORS, ERRORS[:count])
+    assert (found.seconds, found.verified, found.matches) == (None, False, count)
+    assert "unverified" in told(found)
+
+
+def test_a_kernel_that_saw_nothing_says_nothing_of_the_clock() -> None:
+    """A controller that corrects its errors by itself is no reason to trust its clock."""
+    assert from_errors(ERRORS, []) == Offset(None, Way.NONE, told=5, reason=_few(0))
+    assert from_errors([], ERRORS).reason.startswith("0 of its 0 errors fit")
+
+
+def _few(count: int) -> str:
+    return f"{count} of its 5 errors fit one of the kernel's, too few to tell"
+
+
+def test_errors_every_quarter_of_an_hour_fit_everywhere() -> None:
+    """Something that asks every 15 minutes is no clock."""
+    regular = [at("05:00:00") + 900.0 * n for n in range(8)]
+    found = from_errors(regular, regular)
+    assert (found.seconds, found.matches, found.runner_up) == (None, 8, 7)
+    assert found.reason == "8 errors fit at one offset, and 7 at another"
+
+
+def test_two_offsets_that_fit_as_well_are_unverified() -> None:
+    """The clock was set between: three errors before, three after."""
+    before, after = ERRORS[:3], [each + 6 * HOUR for each in ERRORS[:3]]
+    found = from_errors([*before, *(each - HOUR for each in after)], [*before, *after])
+    assert (found.seconds, found.matches, found.runner_up) == (None, 3, 3)
+
+
+def test_a_burst_of_the_kernel_is_one_match_for_one_error() -> None:
+    """One error of the controller and forty lines of the kernel are one pair."""
+    found = from_errors(ERRORS[:1], [ERRORS[0] + n / 10 for n in range(40)])
+    assert (found.matches, found.verified) == (1, False)
+
+
+def test_a_storm_of_the_kernel_hides_no_clock() -> None:
+    """Of 50,000 lines within a few minutes each second counts once."""
+    storm = [each + n / 10_000 for each in ERRORS for n in range(10_000)]
+    assert from_errors(ERRORS, storm).seconds == 0.0
+
+
+@pytest.mark.parametrize(
+    ("power_on", "offset"),
+    [
+        ("06:14:51", 0.0),  # nine minutes before the first look at the machine
+        ("10:14:51", 14_400.0),
+        ("00:44:51", -19_800.0),
+        ("06:25:51", None),  # after the kernel: none of this start
+        ("06:10:51", None),
+    ],
+)
+def test_a_controller_is_switched_on_before_the_kernel_starts(
+    power_on: str, offset: float | None
+) -> None:
+    """From ten minutes before to one after, at some whole quarter of an hour."""
+    found = from_power_on(at(power_on), at("06:23:58"))
+    assert (found.seconds, found.verified) == (offset, False)
+
+
+def test_a_clock_of_the_year_2000_fits_no_start() -> None:
+    """A battery that was empty: nothing but asking tells."""
+    found = from_power_on(946_684_800.0, at("06:23:58"))
+    assert found.seconds is None
+    assert "unverified" in told(found)
+
+
+def test_a_controller_that_tells_its_time_is_believed() -> None:
+    """Also of a clock years off, which is wrong."""
+    found = asked(at("10:24:30"), at("06:23:58"))
+    assert (found.seconds, found.drift_seconds, found.verified) == (14_432.0, 32.0, True)
+    assert not found.wrong
+    assert asked(946_684_800.0, at("06:23:58")).wrong
+    assert asked(at("06:25:59"), at("06:23:58")).wrong
+
+
+def test_the_surest_way_wins() -> None:
+    """Asked before errors before being switched on."""
+    by_errors, by_start = from_errors(ERRORS, ERRORS), from_power_on(ERRORS[0], ERRORS[0])
+    assert surest(by_start, by_errors) is by_errors
+    assert surest(by_errors, asked(0, 0), by_start).way is Way.ASKED
+    assert surest(UNKNOWN, by_start) is by_start
+    assert surest() is UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "words"),
+    [
+        (14_400.0, 14_437.0, ""),
+        (14_400.0, 18_030.0, "its clock moved by an hour: daylight saving"),
+        (18_000.0, 14_400.0, "its clock moved by an hour: daylight saving"),
+        (14_400.0, 0.0, "its clock was set back by 14400 s"),
+        (0.0, 300.0, "its clock was set forward by 300 s"),
+    ],
+)
+def test_a_clock_that_moves(before: float, now: float, words: str) -> None:
+    """A clock of local time moves by an hour twice a year; some drift is no move."""
+    assert moved(Offset(before, Way.ERRORS), Offset(now, Way.ASKED)) == words
+    assert moved(Offset(before, Way.POWER_ON), Offset(now, Way.ASKED)) == ""
+
+
+@given(QUARTERS, st.integers(-80, 80), st.sets(st.integers(0, 600), min_size=5, max_size=12))
+def test_any_zone_and_drift_are_found(zone: float, drift: int, times: set[int]) -> None:
+    """Errors of one burst tell both, whatever the zone."""
+    shown = [each + zone + drift for each in times]
+    found = from_errors(shown, map(float, times))
+    assert found.verified
+    assert found.seconds is not None
+    # A burst as regular as a comb can hide which tooth it is, by less than a match.
+    assert abs(found.seconds - zone - drift) <= 2 * MATCH_SECONDS
+    assert found.matches == len(times)
+
+
+@given(
+    QUARTERS,
+    st.integers(-80, 80),
+    st.lists(st.integers(200, 4000), min_size=8, max_size=20),
+    st.lists(st.floats(1e9, 1e9 + 6e4), max_size=3),
+)
+def test_the_drift_of_lone_errors_is_exact(
+    zone: float, drift: int, gaps: list[int], noise: list[float]
+) -> None:
+    """Errors of a day, and up to three lines of the kernel that belong to none."""
+    times = [1e9 + total for total in accumulate(gaps)]
+    found = from_errors([each + zone + drift for each in times], [*times, *noise])
+    assume(found.verified)  # as regular as a clock, they fit elsewhere as well
+    assert (found.seconds, found.drift_seconds) == (zone + drift, drift)
+    assert found.matches == len(times)
+
+
+@given(st.lists(st.floats(-1e10, 1e10), max_size=30), st.lists(st.floats(-1e10, 1e10), max_size=30))
+def test_any_times_give_an_offset_of_a_zone_or_none(one: list[float], two: list[float]) -> None:
+    """What is verified has enough matches, is within the zones, and beats the runner-up."""
+    found = from_errors(one, two)
+    assert found.matches <= min(len(one), len(two))
+    if found.verified:
+        assert found.seconds is not None
+        assert abs(found.seconds) <= MOST_SECONDS + MATCH_SECONDS
+        assert found.matches >= max(LEAST_MATCHES, 2 * found.runner_up)
+    else:
+        assert found.reason
+
+
+@given(st.floats(-1e10, 1e10), st.floats(-1e10, 1e10))
+def test_being_switched_on_never_verifies(power_on: float, boot: float) -> None:
+    """Whatever the times."""
+    found = from_power_on(power_on, boot)
+    assert not found.verified
+    assert found.reason
