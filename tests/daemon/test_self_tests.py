@@ -1,0 +1,470 @@
+"""Self-tests through the real probe and a real control socket; a program stands for smartctl."""
+
+from __future__ import annotations
+
+import functools
+import json
+import queue
+import subprocess
+import threading
+import time
+from datetime import UTC
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from support.probe import DEADLINE_SECONDS, Probe
+from support.program import COMMAND
+
+from iowarden.collectors import smart, table, testing
+from iowarden.collectors.block import Device, Topology
+from iowarden.collectors.diskstats import BlockIo
+from iowarden.collectors.drive import Target
+from iowarden.collectors.files import Root
+from iowarden.collectors.targets import Found
+from iowarden.collectors.testing import Said
+from iowarden.collectors.vocabulary import Outcome, Reading
+from iowarden.daemon import control, self_tests
+from iowarden.daemon.probe.client import Client, at
+from iowarden.daemon.telling import Telling
+from iowarden.rules import calendar
+from iowarden.rules.engine import Engine
+from iowarden.rules.self_tests import Group
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+SMARTCTL = r"""
+echo "$*" >> "$0.log"
+case "$*" in *-V) echo '{"smartctl":{"version":[7,3]}}'; exit;; esac
+kind=${*##*-d }
+kind=${kind%% *}
+name=disk${kind##*,}
+say() { printf '{"json_format_version":[1,0],"smartctl":{"version":[7,3],"exit_status":%s,
+"output":["smartctl 7.3 2022-02-28 r5338","","%s"]}}' "$1" "$2"; exit "$1"; }
+case "$*" in
+*' -t '*)
+  [ -e "$0.refuse-$name" ] && say 4 "Long offline self test failed [unsupported scsi opcode]"
+  touch "$0.runs-$name"
+  say 0 "Testing has begun.";;
+*' -X '*)
+  [ -e "$0.refuse-$name" ] && say 4 "Abort failed"
+  rm -f "$0.runs-$name"
+  say 0 "Self-testing aborted!";;
+esac
+[ -e "$0.asleep-$name" ] && [ -z "${*##*standby*}" ] && { printf '{"json_format_version":[1,0],
+"smartctl":{"version":[7,3],"exit_status":3,"messages":[
+{"string":"Device is in STANDBY mode, exit(3)","severity":"information"}]},
+"power_mode":{"ata_value":0,"ata_string":"STANDBY"}}'; exit 3; }
+value=0
+[ -e "$0.runs-$name" ] && value=249
+log=$(cat "$0.log-$name" 2>/dev/null)
+printf '%s' '{"json_format_version":[1,0],
+"smartctl":{"version":[7,3],"argv":["smartctl"],"exit_status":0},
+"device":{"name":"/dev/bus/0","type":"sat+megaraid","protocol":"ATA"},
+"model_name":"ACME HDD 4000","serial_number":"SERIAL-'$name'",
+"user_capacity":{"blocks":7814037168,"bytes":4000787030016},"rotation_rate":7200,
+"smart_support":{"available":true,"enabled":true},
+"smart_status":{"passed":true},
+"ata_smart_data":{"self_test":{"status":{"value":'$value'},
+"polling_minutes":{"short":2,"extended":480}},"capabilities":{"self_tests_supported":true}},
+"ata_smart_self_test_log":{"standard":{"revision":1,"table":['"$log"']}},
+"temperature":{"current":30},"power_on_time":{"hours":1000}}'
+"""
+"""A disk does what files say: 'smartctl.refuse-disk0', '.asleep-disk0', '.log-disk0'; while
+there is '.runs-disk0' a test runs."""
+
+FAILED = (
+    '{"type":{"value":2,"string":"Extended offline"},"status":{"value":121,'
+    '"string":"Completed: read failure","passed":false},"lifetime_hours":1000,"lba":4711}'
+)
+PASSED = (
+    '{"type":{"value":1,"string":"Short offline"},"status":{"value":0,'
+    '"string":"Completed without error","passed":true},"lifetime_hours":1000}'
+)
+SUNDAY = 1_795_316_400.0
+"""2026-11-22 03:00 UTC."""
+WEEKLY = Group(("*",), {"long": calendar.parse("Sun 03:00")})
+
+
+class Lines:
+    """A log that keeps what is said."""
+
+    lost_total = 0
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def send(self, _kind: object, _priority: int, message: str, **_: object) -> None:
+        """Keep a line."""
+        self.lines.append(message)
+
+
+class Machine:
+    """Three disks behind two RAID controllers; a clock that goes when a test says so."""
+
+    def __init__(self, directory: Path) -> None:
+        self.probe = Probe(directory)
+        self.program = self.probe.program("smartctl", SMARTCTL)
+        self.probe.start()
+        self.client = Client(at(str(directory / "socket")), time.monotonic)
+        self.root = functools.partial(Root, probe=self.client.ask)
+        self.now = SUNDAY - 3600.0
+        self.io = 0
+        targets = tuple(
+            Target(f"/dev/bus/{host}", f"megaraid,{n}", "", f"host{host}", "megaraid_sas")
+            for n, host in enumerate((0, 0, 1))
+        )
+        self.poller = smart.Poller(smart.Options(), lambda: self.now, lambda *_: Found(targets))
+        self.looks = self.root("/")
+        self.log = Lines()
+        self.events: queue.SimpleQueue[object] = queue.SimpleQueue()
+        self.kept = 0
+        self.tests = self._start()
+        self.tests.restore({}, self.now)
+
+    def _start(self) -> self_tests.SelfTests:
+        names = {"smart", "block", "md", "diskstats"}
+        sources = [source for source in table.SOURCES if source.name in names]
+        self.engine = Engine([], sources, self.now)
+        telling = Telling(self.log, lambda: self.now, lambda: self.now)  # type: ignore[arg-type]
+        return self_tests.SelfTests(
+            self.engine,
+            telling,
+            self.root,
+            self.poller.ask_soon,
+            self.events.put,
+            realtime=lambda at: at,
+            zone=UTC,
+            keep=self._keep,
+        )
+
+    def _keep(self) -> None:
+        self.kept += 1
+
+    def restarted(self) -> None:
+        """Begin anew with what was kept."""
+        runs = self.tests.runs
+        groups = self.tests.groups
+        self.tests = self._start()
+        self.tests.groups = groups
+        self.tests.restore(runs, self.now)
+
+    def does(self, disk: str, what: str, text: str | None = "") -> None:
+        """Have a disk do something, or with None no longer."""
+        path = self.program.with_name(f"smartctl.{what}-{disk}")
+        if text is None:
+            path.unlink()
+        else:
+            path.write_text(text)
+
+    def told(self, action: str) -> list[str]:
+        """The disks that were told to do something."""
+        lines = self.program.with_name("smartctl.log").read_text().splitlines()
+        told = [line.partition("megaraid,")[2] for line in lines if f" {action} " in line]
+        return [f"disk{words.partition(' ')[0]}" for words in told]
+
+    def observe(self) -> None:
+        """Read what there is."""
+        self.poller.read(self.looks)
+        assert self.poller.settled(DEADLINE_SECONDS)
+        volumes = {
+            name: Device(
+                name, "8:0", (), (), (), True, 1, True, "M", "V", None, None, 30.0, host, None, None
+            )
+            for name, host in (("sda", "host0"), ("sdb", "host1"))
+        }
+        values: dict[str, Any] = {
+            "smart": self.poller.read(self.looks),
+            "block": Topology(volumes, ("sda", "sdb")),
+            "md": {},
+            "diskstats": {
+                "sda": BlockIo("sda", 8, 0, (0,) * 11),
+                "sdb": BlockIo("sdb", 8, 16, (*(0,) * 9, self.io, 0)),
+            },
+        }
+        self.engine.observe(
+            [Reading(name, Outcome.OK, self.now, 0.0, value) for name, value in values.items()],
+            self.now,
+            self.now,
+        )
+
+    def later(self, seconds: float, step: float = 60.0, busy_ratio: float = 0.0) -> None:
+        """Let time pass, a minute at a time; the second volume is so busy."""
+        for _ in range(int(seconds // step)):
+            self.now += step
+            self.io += int(1000 * step * busy_ratio)
+            self.observe()
+            self.tests.step(self.now)
+            self.take()
+
+    def take(self) -> None:
+        """Take what threads have said, and wait for those at work."""
+        while any(t.name == "self-test" for t in threading.enumerate()) or not self.events.empty():
+            try:
+                event = self.events.get(timeout=0.05)
+            except queue.Empty:
+                continue
+            assert self.tests.take(event, self.now)
+
+    def outcome(self, disk: str, kind: str = "long") -> str:
+        """What became of a test."""
+        return self.tests.runs[f"SERIAL-{disk}"][kind].outcome.value
+
+    def ask(self, name: str, **arguments: object) -> dict[str, Any]:
+        """What somebody is answered: a document, or an error."""
+        got: list[dict[str, Any]] = []
+        self.tests.answer(control.Command(name, arguments, "alice (uid 7)", got.append), self.now)
+        (reply,) = got
+        return reply
+
+    def close(self) -> None:
+        """Leave nothing running."""
+        self.take()
+        self.client.close(DEADLINE_SECONDS)
+        self.probe.close()
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Iterator[Machine]:
+    """A machine with a probe."""
+    found = Machine(tmp_path)
+    yield found
+    found.close()
+
+
+def test_scheduled_tests_run_one_after_the_other_at_a_controller(machine: Machine) -> None:
+    """Three disks are due at once: of the two at one controller one waits for the other."""
+    machine.tests.groups = (WEEKLY,)
+    machine.later(1800)
+    assert machine.told("-t") == []
+    machine.later(3600)
+    assert sorted(machine.told("-t")) == ["disk0", "disk2"]
+    reasons = {run.disk: run.postponed for run in machine.ask("selftest status")["answer"].runs}
+    assert reasons["SERIAL-disk1"] == "disk SERIAL-disk0 of controller host0 is being tested"
+    machine.does("disk0", "log", PASSED.replace("Short", "Extended"))
+    machine.does("disk0", "runs", None)
+    machine.later(600)
+    assert machine.outcome("disk0") == "passed"
+    assert machine.told("-t")[2:] == ["disk1"]
+    told = {
+        (name, dict(labels)["disk"]): v for name, labels, v in machine.tests.samples(machine.now)
+    }
+    name = "iowarden_smart_self_test"
+    assert (f"{name}_running", "SERIAL-disk0") not in told
+    assert told[f"{name}_running", "SERIAL-disk1"] == 1.0
+    assert f"{name}_last_passed_timestamp_seconds" in {metric for metric, _ in told}
+
+
+def test_a_failed_test_names_the_sector(machine: Machine) -> None:
+    """The drive's log has it; it is told, and shown."""
+    machine.later(60)
+    assert "answer" in machine.ask("selftest start", disk="SERIAL-disk2", kind="long")
+    machine.take()
+    machine.does("disk2", "log", FAILED)
+    machine.does("disk2", "runs", None)
+    machine.later(600)
+    assert machine.outcome("disk2") == "failed"
+    assert machine.log.lines[-1] == (
+        "disk SERIAL-disk2: long self-test failed: Completed: read failure, first bad sector 4711"
+    )
+
+
+def test_a_sleeping_disk_is_not_woken_by_the_schedule_but_by_a_person(machine: Machine) -> None:
+    """It fell asleep after its last poll: the test is postponed, no '-t' reaches it."""
+    machine.tests.groups = (Group(("SERIAL-disk2",), WEEKLY.calendars),)
+    machine.later(3540)
+    machine.does("disk2", "asleep")
+    machine.later(1800)
+    assert machine.told("-t") == []
+    (run,) = machine.ask("selftest status", disk="SERIAL-disk2")["answer"].runs
+    assert run.postponed == "it sleeps, and is not woken for that"
+    assert run.outcome == "none"
+    machine.ask("selftest start", disk="SERIAL-disk2", kind="short")
+    machine.take()
+    assert machine.told("-t") == ["disk2"]
+
+
+def test_a_busy_disk_is_tested_when_it_has_less_to_do(machine: Machine) -> None:
+    """80 % for an hour, then little."""
+    machine.tests.groups = (Group(("SERIAL-disk2",), WEEKLY.calendars),)
+    machine.later(7200, busy_ratio=0.8)
+    (run,) = machine.ask("selftest status", disk="SERIAL-disk2")["answer"].runs
+    assert run.postponed == "sdb is 80% busy"
+    assert machine.told("-t") == []
+    machine.later(600, busy_ratio=0.1)
+    assert machine.told("-t") == ["disk2"]
+
+
+def test_what_a_drive_refuses_is_said_once_with_what_reads_it_instead(machine: Machine) -> None:
+    """Behind a controller that translates: no second try before the next date."""
+    machine.tests.groups = (Group(("SERIAL-disk2",), WEEKLY.calendars),)
+    machine.does("disk2", "refuse")
+    machine.later(2 * 86_400, step=600.0)
+    assert machine.told("-t") == ["disk2"]
+    (line,) = [line for line in machine.log.lines if "refused" in line]
+    assert "unsupported scsi opcode" in line
+    assert "sync_action" in line
+    refused = [s for s in machine.tests.samples(machine.now) if s[0].endswith("_refused")]
+    assert [dict(labels)["disk"] for _, labels, _ in refused] == ["SERIAL-disk2"]
+
+
+def test_a_person_cannot_test_two_that_may_be_one_array_by_mistake(machine: Machine) -> None:
+    """Refused with the reason, unless '--force'; a second one in a disk is refused always."""
+    machine.later(60)
+    machine.ask("selftest start", disk="SERIAL-disk0", kind="long")
+    machine.take()
+    machine.later(120)
+    error = machine.ask("selftest start", disk="SERIAL-disk1", kind="short")["error"]
+    assert "disk SERIAL-disk0 of controller host0 is being tested" in error
+    assert "--force" in error
+    again = machine.ask("selftest start", disk="SERIAL-disk0", kind="short", force=True)["error"]
+    assert "a test runs in it" in again
+    assert "answer" in machine.ask("selftest start", disk="SERIAL-disk1", kind="short", force=True)
+    machine.take()
+    assert machine.told("-t") == ["disk0", "disk1"]
+    for arguments in (
+        {"disk": "SERIAL-disk2", "kind": "conveyance"},
+        {"disk": "sdx", "kind": "long"},
+        {},
+    ):
+        assert "error" in machine.ask("selftest start", **arguments)
+
+
+def test_a_test_is_aborted_by_whom_and_not_begun_again(machine: Machine) -> None:
+    """One that iowarden began; then one that somebody else began; then none runs."""
+    machine.tests.groups = (Group(("SERIAL-disk2",), WEEKLY.calendars),)
+    machine.later(3600 + 300)
+    machine.does("disk2", "refuse")
+    machine.ask("selftest abort", disk="SERIAL-disk2")
+    machine.take()
+    assert "could not be aborted: Abort failed" in machine.tests.runs["SERIAL-disk2"]["long"].text
+    assert machine.outcome("disk2") == "running"
+    machine.does("disk2", "refuse", None)
+    machine.ask("selftest abort", disk="SERIAL-disk2")
+    machine.take()
+    assert machine.outcome("disk2") == "aborted"
+    assert machine.log.lines[-1].endswith("aborted by alice (uid 7)")
+    machine.later(86_400, step=600.0)
+    assert machine.told("-t") == ["disk2"]
+    assert (
+        "expected a test that runs" in machine.ask("selftest abort", disk="SERIAL-disk2")["error"]
+    )
+    machine.does("disk2", "runs")
+    machine.later(3600, step=600.0)
+    first = machine.ask("selftest status", disk="SERIAL-disk2")["answer"].runs[0]
+    assert (first.kind, first.text) == ("", "begun by somebody else")
+    assert "answer" in machine.ask("selftest abort", disk="SERIAL-disk2")
+
+
+def test_a_running_test_is_followed_over_a_restart(machine: Machine) -> None:
+    """iowarden restarts meanwhile: the result is seen, nothing begins twice."""
+    machine.tests.groups = (Group(("SERIAL-disk2",), WEEKLY.calendars),)
+    machine.later(3600 + 300)
+    assert machine.outcome("disk2") == "running"
+    machine.restarted()
+    machine.later(1200)
+    assert machine.outcome("disk2") == "running"
+    machine.does("disk2", "log", PASSED.replace("Short", "Extended"))
+    machine.does("disk2", "runs", None)
+    machine.later(600)
+    assert machine.outcome("disk2") == "passed"
+    assert machine.told("-t") == ["disk2"]
+
+
+def test_without_what_was_kept_nothing_begins(machine: Machine) -> None:
+    """state.db cannot be read: whether a test was done is not known."""
+    machine.tests = machine._start()
+    machine.tests.groups = (WEEKLY,)
+    machine.later(7200)
+    assert machine.told("-t") == []
+
+
+def test_the_command_line_waits_for_the_result(machine: Machine, tmp_path: Path) -> None:
+    """'selftest start --wait' over a real socket: 0 passed, 1 failed, 2 refused or unknown disk."""
+    machine.later(60)
+    commands: queue.SimpleQueue[control.Command] = queue.SimpleQueue()
+    directory = tmp_path / "control"
+    directory.mkdir()
+    path = str(directory / control.FILE_NAME)
+    server = control.Control(control.bind(path), commands.put, print, remove=path)
+
+    def run(*words: str, log: str = "") -> tuple[int, str]:
+        """Run a command to its end, and answer it meanwhile; a test that begins ends so."""
+        with subprocess.Popen(
+            [COMMAND, "selftest", *words, "--state-directory", str(directory)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        ) as process:
+            end = time.monotonic() + DEADLINE_SECONDS
+            while process.poll() is None and time.monotonic() < end:
+                try:
+                    command = commands.get(timeout=0.05)
+                except queue.Empty:
+                    continue
+                machine.later(60)
+                machine.tests.answer(command, machine.now)
+                if log and machine.program.with_name("smartctl.runs-disk2").exists():
+                    machine.does("disk2", "log", log)
+                    machine.does("disk2", "runs", None)
+            assert process.stdout is not None
+            return process.wait(DEADLINE_SECONDS), process.stdout.read()
+
+    try:
+        status, text = run("start", "SERIAL-disk2")
+        assert (status, "running" in text) == (0, True)
+        status, text = run("abort", "SERIAL-disk2")
+        assert (status, "aborted by" in text) == (0, True)
+        status, text = run("start", "SERIAL-disk2", "short", "--wait", log=PASSED)
+        assert (status, text.splitlines()[-1]) == (
+            0,
+            "disk SERIAL-disk2: short self-test: passed: Completed without error",
+        )
+        status, text = run("start", "SERIAL-disk2", "long", "--wait", log=f"{FAILED},{PASSED}")
+        assert (status, "first bad sector 4711" in text) == (1, True)
+        machine.does("disk2", "refuse")
+        status, text = run("start", "SERIAL-disk2", "--wait")
+        assert (status, "refused" in text) == (2, True)
+        assert run("start", "nothing", "--wait")[0] == 2
+        status, text = run("status")
+        assert status == 0
+        assert "none is scheduled" in text
+        status, text = run("status", "--json")
+        assert {each["disk"] for each in json.loads(text)["runs"]} == {"SERIAL-disk2"}
+    finally:
+        server.close()
+
+
+@pytest.mark.parametrize(
+    ("status", "output", "said"),
+    [
+        (0, "Testing has begun.\nPlease wait 2 minutes for test to complete.", Said.DONE),
+        (0, "Short Background Self Test has begun\nUse smartctl -X to abort test", Said.DONE),
+        (4, "Self-test has begun", Said.DONE),
+        (4, "Can't start self-test without aborting current test (90% remaining),", Said.RUNS),
+        (4, "Long (extended) offline self test failed [unsupported scsi opcode]", Said.REFUSED),
+        (0, "ErrMsg: Drive 2 Is Not Available", Said.REFUSED),
+        (1, "NVMe self-tests are not supported", Said.REFUSED),
+        (1, "/dev/disk0: Unable to detect device type", Said.FAILED),
+        (2, "Smartctl open device: /dev/disk0 failed: No such device", Said.FAILED),
+        (None, "", Said.FAILED),
+        (0, "", Said.REFUSED),
+    ],
+)
+def test_what_smartctl_says_to_a_test_is_told_apart(
+    status: int | None, output: str, said: Said
+) -> None:
+    """Begun, another one running, refused, or the drive not asked at all; as JSON and as text."""
+    document = {"smartctl": {"output": ["smartctl 7.3", "", *output.splitlines()]}}
+    for text in (json.dumps(document), f"smartctl 7.3 2022\n\n{output}\n"):
+        value = {"status": status, "signal": 9, "stdout": text, "stderr": ""}
+        reply = testing.judged(json.dumps(value))
+        assert reply.said is said
+        assert output.partition("\n")[0] in reply.text or said is Said.DONE
+
+
+@pytest.mark.parametrize("content", ["", "{}", "[]", '{"status": "0"}'])
+def test_what_is_no_answer_of_the_probe_is_a_failure(content: str) -> None:
+    """Whatever comes, a reply says so."""
+    assert testing.judged(content).said is Said.FAILED
