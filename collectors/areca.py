@@ -1,14 +1,390 @@
-"""What Areca's RAID controllers say of their disks, by their command line tool."""
+"""What Areca's RAID controllers say of themselves and their disks, by their command line tool.
+
+Source: what the tool printed on machines of others, with firmware 1.39 to 1.52.
+Units: a GB is 10^9 bytes there.
+"""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
+from iowarden.collectors import controller
+from iowarden.collectors.controller import (
+    Array,
+    Battery,
+    Controller,
+    Health,
+    PhysicalDisk,
+    Sensor,
+    State,
+)
 from iowarden.collectors.drive import Attribute
 from iowarden.collectors.vocabulary import ParseError
 
-_CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|^CLI> ", re.MULTILINE)
-"""In interactive mode the tool clears the screen and prompts."""
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+_GB = 1000
+_SIZE = r"[0-9]+(?:\.[0-9]+)? ?[KMGTP]?B"
+_NOTHING = "N.A."
+_SUCCESS = re.compile(r"GuiErrMsg<0x00>", re.IGNORECASE)
+_FAILURE = re.compile(r"^.*(?:GuiErrMsg<0x(?!00>)|ErrMsg:).*$", re.MULTILINE | re.IGNORECASE)
+_PROMPT = re.compile(r"^(?:CLI> ?)+", re.MULTILINE)
+_RULE = re.compile(r"\s*(?:={10,}|-{10,})\s*")
+
+_ARRAY_WORDS = {
+    "normal": Health.OK,
+    "checking": Health.BUSY,
+    "initializing": Health.BUSY,
+    "foreground init": Health.BUSY,
+    "migrating": Health.BUSY,
+    "migrate": Health.BUSY,
+    "rebuilding": Health.REBUILDING,
+    "rebuild": Health.REBUILDING,
+    "rebuild...": Health.REBUILDING,
+    "degraded": Health.DEGRADED,
+    "degrade": Health.DEGRADED,
+    "incomplete": Health.FAILED,
+    "failed": Health.FAILED,
+    "offline": Health.FAILED,
+}
+"""Of raid sets and volumes. 'Need Init' is not among them: somebody has to see to it."""
+_USAGE_WORDS = {
+    "hotspare": Health.OK,
+    "hot spare": Health.OK,
+    "pass through": Health.OK,
+    "passthrough": Health.OK,
+    "jbod": Health.OK,
+    "free": Health.OK,
+    "rebuilding": Health.REBUILDING,
+    "failed": Health.FAILED,
+}
+_MEMBER = re.compile(r"Raid ?Set Member ?\(?(\d{1,3})\)?|Raid Set # ?\d{1,3}", re.IGNORECASE)
+"""How a member is called where the name of its raid set is not: old firmware, a name by default."""
+_DISK_WORDS = {"normal": Health.OK, "failed": Health.FAILED, "rebuilding": Health.REBUILDING}
+_BATTERY_WORDS = {
+    "": Health.OK,
+    "charged": Health.OK,
+    "full": Health.OK,
+    "charging": Health.BUSY,
+    "not installed": Health.ABSENT,
+    "failed": Health.FAILED,
+    "low": Health.DEGRADED,
+}
+"""'': only a percentage. All but 'Not Installed' are unchecked: no capture has a battery."""
+_SUPPLY_WORDS = {"ok": Health.OK, "failed": Health.FAILED}
+_CHANNELS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+"""In 'DiskChannels' a character is a channel: 'A' is 10, 'G' is 16."""
+
+
+def parse_raid_sets(text: str) -> tuple[Array, ...]:
+    """Return the raid sets of 'rsf info'. Errors: ParseError.
+
+    Limits: 'Normal' says nothing of a disk that died and whose place a hot spare took.
+    """
+    header, rows = _table("rsf info", text, r"#\s+Name\s+Disks\b")
+    return tuple(_raid_set(row, "DiskChannels" in header) for row in rows)
+
+
+def _raid_set(row: str, channels: bool) -> Array:  # noqa: FBT001 - what the header says
+    found = re.fullmatch(
+        rf"\s*(\d{{1,3}})\s+(\S.*?)\s+(\d{{1,3}})\s+({_SIZE})\s+({_SIZE})\s+(\S+)(?:\s+(\S.*?))?\s*",
+        row,
+    )
+    if found is None:
+        raise controller.refused("cli64 rsf info", "'<#> <name> <disks> <sizes> <state>'", row)
+    members = (c for c in found[6].upper() if c in _CHANNELS[1:]) if channels else ()
+    return Array(
+        name=f"raid set {found[1]}",
+        state=controller.judged(found[7] or "", _ARRAY_WORDS),
+        label=controller.printable(found[2]),
+        size_bytes=controller.size_bytes(found[4], _GB),
+        slots=tuple(f"channel {_CHANNELS.index(c)}" for c in members),
+    )
+
+
+def parse_volumes(text: str, raid_sets: Sequence[Array] = ()) -> tuple[Array, ...]:
+    """Return the volumes of 'vsf info'. Errors: ParseError.
+
+    `address` is where the driver shows them: channel, target, logical unit.
+    """
+    header, rows = _table("vsf info", text, r"#\s+Name\s+Raid Name\b")
+    parents = {each.label: each.name for each in raid_sets}
+    return tuple(_volume(row, header, parents) for row in rows)
+
+
+def _volume(row: str, header: str, parents: Mapping[str, str]) -> Array:
+    found = re.fullmatch(
+        rf"\s*(\d{{1,3}})\s+(\S.*?)\s+(\S+)\s+({_SIZE})\s+(\d+)/(\d+)/(\d+)(?:\s+(\S.*?))?\s*", row
+    )
+    if found is None:
+        raise controller.refused(
+            "cli64 vsf info", "'<#> <name> <raid set> <level> <size> <ch/id/lun> <state>'", row
+        )
+    at, of = header.index("Raid Name"), header.find("Level")
+    # Names may have blanks: their columns tell them apart, else two blanks between them.
+    cells = row[found.start(2) : at], row[at:of], row[of : found.start(4)]
+    if of < at or not all(cell.strip() and cell[-1].isspace() for cell in cells):
+        first, *rest = re.split(r"\s{2,}", found[2])
+        cells = first, rest[-1] if rest else "", found[3]
+    name, parent, level = (controller.printable(cell.strip()) for cell in cells)
+    return Array(
+        name=f"volume {found[1]}",
+        state=controller.judged(found[8] or "", _ARRAY_WORDS),
+        level=level,
+        label=name,
+        parent=parents.get(parent, parent),
+        size_bytes=controller.size_bytes(found[4], _GB),
+        address=":".join(str(int(part)) for part in found.group(5, 6, 7)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Bay:
+    """A row of 'disk info': the number 'disk info drv=N' takes, and the disk, if there is one."""
+
+    number: int
+    label: str
+    """The slot as the controller calls it in its log: 'Enc#2 SLOT 07'."""
+    disk: PhysicalDisk | None
+
+
+def parse_bays(text: str, raid_sets: Sequence[Array] = ()) -> tuple[Bay, ...]:
+    """Return the bays of 'disk info', in its three layouts. Errors: ParseError.
+
+    The last column is the name of a raid set, whatever that is, else a word for its use: names
+    count first. Where a member is of no raid set in `raid_sets` it needs attention.
+    """
+    header, rows = _table("disk info", text, r"(?:Ch#?|Slot#)\s+ModelName\b")
+    at = header.index("ModelName")
+    columns = header[:at].split()
+    places: Counter[int] = Counter()
+    bays = []
+    for row in rows:
+        cells = row[:at].split()
+        named = dict(zip(columns, cells, strict=False))
+        place = named.get("Enc#", named.get("Ch#", named.get("Ch", "")))
+        if not (re.fullmatch(r"\d{1,3}", place) and re.fullmatch(r"\d{1,3}", cells[0])):
+            raise controller.refused("cli64 disk info", f"'{' '.join(columns)} ...'", row)
+        number = int(place)
+        places[number] += 1
+        if "Enc#" in columns:
+            # Counted, because some are called 'EXTP 01'.
+            slot, kind = (
+                f"enclosure {number} slot {places[number]}",
+                f"areca,{places[number]}/{number}",
+            )
+            label = f"Enc#{number} {' '.join(cells[2:])}"
+        else:
+            slot, kind, label = f"channel {number}", f"areca,{number}", f"Channel #{number:02}"
+        disk = _disk(row, header, at, raid_sets)
+        bays.append(Bay(int(cells[0]), label, disk and replace(disk, slot=slot, kind=kind)))
+    return tuple(bays)
+
+
+def _disk(row: str, header: str, at: int, raid_sets: Sequence[Array]) -> PhysicalDisk | None:
+    ends = header.index("Capacity") + len("Capacity") if "Capacity" in header else -1
+    sizes = list(re.finditer(rf"(?<=\s){_SIZE}(?=\s|$)", row))
+    size = next((s for s in sizes if s.end() == ends), sizes[0] if sizes else None)
+    if size is None:
+        raise controller.refused("cli64 disk info", "a capacity", row)
+    usage = row[size.end() :].strip()
+    serial_at, firmware_at = header.find("Serial#"), header.find("FirmRev")
+    if 0 < serial_at < firmware_at:
+        model, serial = row[at:serial_at].strip(), row[serial_at:firmware_at].strip()
+        firmware = row[firmware_at : size.start()].strip()
+    else:
+        model, serial, firmware = row[at : size.start()].strip(), "", ""
+    if model == _NOTHING and usage in {_NOTHING, ""}:
+        return None
+    state, array = _used(usage, raid_sets)
+    return PhysicalDisk(
+        slot="",
+        state=state,
+        model=controller.printable("" if model == _NOTHING else model),
+        serial=controller.printable(serial),
+        firmware=controller.printable(firmware),
+        size_bytes=controller.size_bytes(size[0], _GB) or None,
+        usage=controller.printable(usage),
+        array=array,
+    )
+
+
+def _used(usage: str, raid_sets: Sequence[Array]) -> tuple[State, str]:
+    for each in raid_sets:
+        if usage and each.label == controller.printable(usage):
+            return State(Health.OK, usage), each.name
+    if (found := _MEMBER.fullmatch(usage)) and (found[1] or not raid_sets):
+        return State(Health.OK, usage), f"raid set {found[1]}" if found[1] else ""
+    bare = re.sub(r"\[[^\]]*\]$", "", usage)
+    return replace(controller.judged(bare, _USAGE_WORDS), word=controller.printable(usage)), ""
+
+
+def parse_disk_detail(text: str) -> PhysicalDisk:
+    """Return what 'disk info drv=N' says of one disk, but for its slot. Errors: ParseError.
+
+    Limits: its layout is from memory of the tool's guide and was not seen; what is missing is ''.
+    """
+    pairs = dict(_pairs(_body("disk info drv=N", text)))
+
+    def told(*names: str) -> str:
+        return next((pairs[name] for name in names if name in pairs), "")
+
+    model = told("model name", "modelname")
+    if not model or model == _NOTHING:
+        raise controller.refused("cli64 disk info drv=N", "'Model Name : ...'", text)
+    counts = {
+        "timeout": told("timeout count", "timeout count(s)"),
+        "media error": told("media error count", "media error count(s)"),
+    }
+    return PhysicalDisk(
+        slot="",
+        state=controller.judged(told("device state", "disk state"), _DISK_WORDS),
+        model=controller.printable(model),
+        serial=controller.printable(told("serial number", "serial num.", "serial#")),
+        firmware=controller.printable(told("firmware rev.", "firmware revision")),
+        temperature_celsius=_celsius(told("device temperature", "disk temperature")),
+        errors_total={
+            name: int(count)
+            for name, count in counts.items()
+            if re.fullmatch(r"\d{1,15}", count, re.ASCII)
+        },
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Hardware:
+    """What 'hw info' says. `disk_temperatures_celsius` is by channel."""
+
+    sensors: tuple[Sensor, ...] = ()
+    batteries: tuple[Battery, ...] = ()
+    disk_temperatures_celsius: Mapping[int, float] = field(default_factory=dict)
+
+
+def parse_hardware(text: str) -> Hardware:
+    """Return the sensors of 'hw info'; those that are 'N.A.' and disks of 0 degrees are not there.
+
+    Errors: ParseError.
+    """
+    sensors, batteries, disks = [], [], {}
+    section = ""
+    lines = _body("hw info", text)
+    title = next((at for at, line in enumerate(lines) if "Hardware Monitor" in line), len(lines))
+    for line in lines[title + 1 :]:
+        if found := re.fullmatch(r"\s*\[(Enclosure#\s?(\d+)|[^\]:]*)[^\]]*\]\s*", line):
+            section = f"enclosure {found[2]} " if found[2] else ""
+            continue
+        for name, value in _pairs([line], lower=False):
+            if value in {_NOTHING, ""}:
+                continue
+            disk = re.fullmatch(r"HDD\s*#\s*(\d{1,3})\s*Temp\.?", name, re.IGNORECASE)
+            if disk:
+                degrees = _celsius(value)
+                if degrees:
+                    disks[int(disk[1])] = degrees
+            elif name.casefold().startswith("battery"):
+                batteries.append(_battery(value))
+            else:
+                sensors.append(_sensor(controller.printable(section + name), value))
+    if not sensors and not batteries and not disks:
+        raise controller.refused("cli64 hw info", "'<sensor> : <value>'", text)
+    return Hardware(tuple(sensors), tuple(batteries), disks)
+
+
+def _battery(value: str) -> Battery:
+    state = controller.judged(value, _BATTERY_WORDS)
+    if state.done_ratio is not None and state.word.casefold() in {"", value.casefold()}:
+        state = replace(state, health=Health.OK, word=controller.printable(value))
+    return Battery(
+        name="battery",
+        state=replace(state, done_ratio=None),
+        ready=None if state.health is Health.ABSENT else state.health is Health.OK,
+        charge_ratio=state.done_ratio,
+    )
+
+
+def _sensor(name: str, value: str) -> Sensor:
+    bare = re.sub(r"\s*(?:\(Celsius\)|\(RPM\)|RPM|V|C|Celsius)$", "", value)
+    number = controller.number(bare)
+    lower = name.casefold()
+    if number is None:
+        return Sensor(name, controller.judged(controller.printable(value), _SUPPLY_WORDS))
+    if "temp" in lower:
+        return Sensor(name, temperature_celsius=number)
+    if "fan" in lower:
+        return Sensor(name, fan_rpm=number)
+    return Sensor(name, voltage_volts=number)
+
+
+def _celsius(value: str) -> float | None:
+    found = re.match(r"(\d{1,3})(?:\s*(?:\(?C|º|°)|\s*$)", value)
+    return float(found[1]) if found else None
+
+
+def parse_system(text: str) -> Controller:
+    """Return the controller of 'sys info'. Errors: ParseError."""
+    pairs = dict(_pairs(_body("sys info", text)))
+    model = pairs.get("controller name", "")
+    if not model:
+        raise controller.refused("cli64 sys info", "'Controller Name : ...'", text)
+    memory = re.match(r"\d{1,6} ?[KMG]B", pairs.get("system memory", ""))
+    return Controller(
+        name="",
+        vendor="areca",
+        model=controller.printable(model),
+        serial=controller.printable(pairs.get("serial number", "")),
+        firmware=controller.printable(pairs.get("firmware version", "")),
+        memory_bytes=controller.size_bytes(memory[0], 1024) if memory else None,
+    )
+
+
+def pass_through_drive(target: int, unit: int) -> int:
+    """Return the number of the disk that is shown at a SCSI target and logical unit as it is.
+
+    Source: TrueNAS's formula; one source. For volumes it says nothing.
+    """
+    return unit + 1 + 8 * target
+
+
+def _body(command: str, text: str) -> list[str]:
+    """Return the lines of an answer that says it is one. Errors: ParseError."""
+    plain = _plain(text)
+    if failure := _FAILURE.search(plain):
+        raise controller.refused(f"cli64 {command}", "'GuiErrMsg<0x00>: Success.'", failure[0])
+    if _SUCCESS.search(plain) is None:
+        raise controller.refused(
+            f"cli64 {command}", "'GuiErrMsg<0x00>: Success.' at its end", plain
+        )
+    return [line for line in plain.splitlines() if not _SUCCESS.search(line)]
+
+
+def _plain(text: str) -> str:
+    return _PROMPT.sub("", controller.plain(text))
+
+
+def _table(command: str, text: str, header: str) -> tuple[str, list[str]]:
+    """Return the header and the rows between the two rules below it. Errors: ParseError."""
+    lines = _body(command, text)
+    for at, line in enumerate(lines):
+        if re.search(header, line):
+            rows = [row for row in lines[at + 1 :] if row.strip() and not _RULE.fullmatch(row)]
+            return line, rows
+    raise controller.refused(f"cli64 {command}", "a table", text)
+
+
+def _pairs(lines: Sequence[str], *, lower: bool = True) -> Iterator[tuple[str, str]]:
+    for line in lines:
+        name, colon, value = line.partition(" :")
+        if not colon:
+            name, colon, value = line.partition(":")
+        if colon and name.strip():
+            name = " ".join(name.split())
+            yield name.casefold() if lower else name, value.strip(" :\t")
+
+
 _ROW = re.compile(
     r"\s*(?P<id>[0-9]{1,3})\s+(?P<name>\S.*?)"
     r"(?:\s+0x(?P<flags>[0-9a-fA-F]{1,4})\s+(?P<value>[0-9]{1,3})\s+(?P<threshold>[0-9]{1,3})"
@@ -31,7 +407,7 @@ def parse_disk_smart(text: str) -> tuple[Attribute, ...]:
     at all: a port without a disk, or a controller that did not answer.
     """
     attributes: list[Attribute] = []
-    for number, line in enumerate(_CONTROL.sub("", text).splitlines(), start=1):
+    for number, line in enumerate(_plain(text).splitlines(), start=1):
         if not line.strip()[:1].isdecimal():
             continue
         row = _ROW.fullmatch(line)
