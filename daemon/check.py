@@ -78,6 +78,8 @@ MOST_DISKS = 24
 """Each in a line of its own; beyond, equal ones share a line."""
 MOST_FILE_SYSTEMS = 24
 MOST_DRIVES = 100
+SELF_TESTS = 'self_tests: [{disks: "*", short: "02:00", long: "Sat *-*-1..7 03:00"}]'
+"""A schedule to begin with: short ones each night, a long one a month."""
 _NOT_ASKED = frozenset({Cover.NO_PASS_THROUGH, Cover.NO_SMART, Cover.LUN, Cover.MISSING})
 
 LONGER_LOOK = frozenset(
@@ -415,6 +417,7 @@ def examine(
         findings += others(exporters.found(), settings)
         step(f"looking at '{settings.state_directory}'")
         findings += _state_directory(settings.state_directory)
+        findings += _self_tests(settings, engine)
     findings += _longer(groups)
     return Report(tuple(findings), tuple(inventory(engine)))
 
@@ -495,6 +498,21 @@ def source_findings(engine: Engine, now: float) -> Iterator[Finding]:
             yield Finding(Level.UNKNOWN, "source", name, f"{outcome}: {text}")
     there = f"; not offered here: {', '.join(absent)}" if absent else ""
     yield Finding(Level.OK, "sources", "", f"{good} of {len(engine.statuses())} read{there}")
+
+
+def _self_tests(settings: Config, engine: Engine) -> Iterator[Finding]:
+    """Advise to have drives test themselves, with the line to write."""
+    smart = engine.status("smart")
+    disks: Disks | None = None if smart is None else smart.value
+    if settings.self_tests or disks is None:
+        return
+    count = sum(disk.polled.cover not in _NOT_ASKED for disk in disks.by_key.values())
+    if count:
+        text = (
+            f"none is scheduled for {_count(count, 'drive')}, so sectors nobody reads go bad unseen;"
+            f" in the configuration: '{SELF_TESTS}' (see 'man systemd.time')"
+        )
+        yield Finding(Level.INFO, "self-tests", "", text)
 
 
 def _longer(groups: Sequence[RuleGroup]) -> Iterator[Finding]:
