@@ -1,0 +1,769 @@
+"""Events of storage in the kernel's log."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections import Counter, defaultdict, deque
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.recordings import CORPUS
+
+from iowarden.collectors.kernel_events import KINDS, Classifier, classify, finish
+from iowarden.collectors.kernel_line import Line, parse_record, parse_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from iowarden.collectors.event import Event
+
+corpus = pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus is not beside the repository")
+
+
+def read(lines: Iterable[Line]) -> list[Event]:
+    """Return all events of some lines."""
+    state, events = Classifier(), []
+    for line in lines:
+        state, more = classify(state, line)
+        events += more
+    return [*events, *finish(state)]
+
+
+def told(text: str) -> list[Event]:
+    """Return all events of a text."""
+    return read(parse_text(text))
+
+
+# --- each class, by a line of each form ---
+
+EXAMPLES = {
+    "block_io_error": (
+        "I/O error, dev sdb, sector 8 op 0x0:(READ) flags 0x0 phys_seg 1 prio class 2",
+        "blk_update_request: I/O error, dev sdb, sector 8",
+        "print_req_error: I/O error, dev sdb, sector 8 flags 801",
+        "end_request: I/O error, dev sdb, sector 8",
+        "end_request: I/O error, dev cciss/c0d0, sector 8",
+        "critical quantum error, dev sdb, sector 8 op 0x0:(READ) flags 0x0 phys_seg 1 prio class 2",
+    ),
+    "block_medium_error": ("critical medium error, dev sdb, sector 8 op 0x1:(WRITE) flags 0x0",),
+    "block_target_error": ("blk_update_request: critical target error, dev sdb, sector 8",),
+    "block_timeout": ("timeout error, dev sdb, sector 8 op 0x0:(READ) flags 0x0 phys_seg 1",),
+    "block_transport_error": ("recoverable transport error, dev sdb, sector 8",),
+    "block_protection_error": ("protection error, dev sdb, sector 8",),
+    "block_space_error": ("critical space allocation error, dev dm-3, sector 8",),
+    "block_reservation_error": (
+        "critical nexus error, dev sdb, sector 8",
+        "reservation conflict error, dev sdb, sector 8",
+    ),
+    "block_offline": ("device offline error, dev sdb, sector 8 op 0x1:(WRITE) flags 0x0",),
+    "block_discard_error": (
+        "critical target error, dev sda, sector 8 op 0x3:(DISCARD) flags 0x800 phys_seg 1",
+        "I/O error, dev sda, sector 8 op 0x9:(WRITE_ZEROES) flags 0x800 phys_seg 0",
+    ),
+    "block_beyond_end": (
+        "sdb1: rw=1, want=1234, limit=5",
+        "dm-0: rw=0, sector=99, nr_sectors = 8 limit=5",
+        "attempt to access beyond end of device\nmd0: rw=0, sector=9, nr_sectors = 8 limit=5",
+    ),
+    "buffer_io_error": (
+        "Buffer I/O error on device sdb1, logical block 7",
+        "Buffer I/O error on dev sdb1, logical block 7, async page read",
+    ),
+    "lost_write": (
+        "Buffer I/O error on dev sdb1, logical block 7, lost async page write",
+        "lost page write due to I/O error on sdb1",
+        (
+            "EXT4-fs warning (device sdb1): ext4_end_bio:343: I/O error 10 writing to inode 12 "
+            "starting block 8705)"
+        ),
+        "BTRFS warning (device sdb1): lost page write due to IO error on /dev/sdb1 (-5)",
+    ),
+    "callbacks_suppressed": (
+        "blk_print_req_error: 5 callbacks suppressed",
+        "scsi_io_completion_action: 3 callbacks suppressed",
+        "quiet_error: 114 callbacks suppressed",
+    ),
+    "scsi_result": (
+        "sd 0:0:1:0: [sdb] tag#3 FAILED Result: hostbyte=DID_OK driverbyte=DRIVER_SENSE",
+        "sd 0:0:1:0: SCSI error: return code = 0x08000002",
+        "sd 0:0:1:0: [sdb] Result: hostbyte=0x00 driverbyte=0x08",
+    ),
+    "scsi_no_connect": (
+        "sd 0:0:1:0: [sdb] Result: hostbyte=DID_NO_CONNECT driverbyte=DRIVER_OK",
+        "sd 0:0:1:0: [sdb] Result: hostbyte=0x01 driverbyte=0x00",
+    ),
+    "scsi_timeout": (
+        "sd 0:0:1:0: timing out command, waited 360s",
+        "sd 0:0:1:0: [sdb] tag#1 FAILED Result: hostbyte=DID_TIME_OUT driverbyte=DRIVER_OK",
+    ),
+    "scsi_host_error": (
+        "sd 0:0:1:0: [sdb] tag#1 FAILED Result: hostbyte=DID_TRANSPORT_DISRUPTED driverbyte=0x00",
+    ),
+    "scsi_recovered_error": ("sd 0:0:1:0: [sdb] Sense Key : Recovered Error [current]",),
+    "scsi_not_ready": (
+        "sd 0:0:1:0: [sdb] Sense Key : Not Ready [current]",
+        "sd 0:0:1:0: [sdb] Unit Not Ready\nsd 0:0:1:0: [sdb] Sense Key : Hardware Error [current]",
+    ),
+    "scsi_medium_error": (
+        "sd 0:0:1:0: [sdb] tag#3 Sense Key : Medium Error [current] [descriptor]",
+        "sdb: Current: sense key: Medium Error",
+        "Current sdb: sense key Medium Error",
+        "Info fld=0x2108ab, Current sdb: sense key Medium Error",
+        "sd 0:0:1:0: [sdb] Sense Key : 0x3 [current]",
+    ),
+    "scsi_hardware_error": ("sd 0:0:1:0: [sdb] Sense Key : Hardware Error [deferred]",),
+    "scsi_illegal_request": ("sd 0:0:1:0: [sdb] Sense Key : Illegal Request [current]",),
+    "scsi_unit_attention": ("sd 0:0:1:0: [sdb] Sense Key : Unit Attention [current]",),
+    "scsi_data_protect": ("sd 0:0:1:0: [sdb] Sense Key : Data Protect [current]",),
+    "scsi_aborted_command": ("sd 0:0:1:0: [sdb] Sense Key : Aborted Command [current]",),
+    "scsi_sense": (
+        "sd 0:0:1:0: [sdb] Sense Key : Miscompare [current]",
+        "sd 0:0:1:0: [sdb] Sense Key : Ill Humour [current]",
+    ),
+    "scsi_additional_sense": (
+        "sd 0:0:1:0: [sdb] Add. Sense: Unrecovered read error",
+        "sd 0:0:1:0: [sdb] ASC=0x11 ASCQ=0x4",
+        "sd 0:0:1:0: [sdb] <<vendor>>ASC=0x80 ASCQ=0x0",
+        "sd 0:0:1:0: [sdb] Add. Sense: What nobody has heard of",
+    ),
+    "scsi_failure_predicted": (
+        "sd 0:0:1:0: [sdb] Add. Sense: Failure prediction threshold exceeded",
+        "sd 0:0:1:0: [sdb] ASC=0x5d ASCQ=0x10",
+    ),
+    "scsi_warning": ("sd 0:0:1:0: [sdb] Add. Sense: Warning - specified temperature exceeded",),
+    "scsi_link_error": ("sd 0:0:1:0: [sdb] Add. Sense: Ack/nak timeout",),
+    "scsi_cdb": (
+        "sd 0:0:1:0: [sdb] tag#3 CDB: Read(10) 28 00 00 00 10 00 00 00 08 00",
+        "sd 0:0:1:0: [sdb] CDB: Write(16): 8a 00 00 00 00 00 07 c8 fa cb 00 00 00 65 00 00",
+        "sd 0:0:1:0: [sdb] CDB: cdb[0]=0x28: 28 00 00 00 10 00 00 00 08 00",
+    ),
+    "scsi_abort": ("sd 0:0:1:0: attempting task abort! scmd(ffff88021ab0)",),
+    "scsi_reset": ("sd 0:0:1:0: attempting device reset! scmd(ffff88021ab0)",),
+    "scsi_reset_failed": ("sd 0:0:1:0: task abort: FAILED scmd(ffff88021ab0)",),
+    "scsi_reset_notice": ("sd 0:0:1:0: Power-on or device reset occurred",),
+    "scsi_offlined": (
+        "sd 0:0:1:0: Device offlined - not ready after error recovery",
+        "scsi 0:0:1:0: scsi: Device offlined - not ready after error recovery",
+    ),
+    "scsi_rejected": (
+        "sd 0:0:1:0: rejecting I/O to offline device",
+        "sd 0:0:1:0: [sdb] rejecting I/O to dead device",
+    ),
+    "ata_exception": ("ata3.00: exception Emask 0x10 SAct 0x0 SErr 0x4010000 action 0xe frozen",),
+    "ata_failed_command": ("ata3.00: failed command: READ FPDMA QUEUED",),
+    "ata_command": ("ata3.00: cmd 60/08:00:68:cb:66/00:00:1f:00:00/40 tag 0 ncq 4096 in",),
+    "ata_result": ("res 51/04:08:00:08:00/00:00:00:00:00/e0 Emask 0x1 (device error)",),
+    "ata_media_error": ("res 41/40:08:68:cb:66/00:00:1f:00:00/6f Emask 0x409 (media error) <F>",),
+    "ata_timeout": (
+        "res 40/00:00:00:4f:c2/00:00:00:00:00/00 Emask 0x4 (timeout)",
+        "ata3.00: qc timeout (cmd 0xec)",
+        "ata3: lost interrupt (Status 0x50)",
+    ),
+    "ata_bus_error": ("res 50/00:00:00:00:00/00:00:00:00:00/40 Emask 0x10 (ATA bus error)",),
+    "ata_status": ("ata3.00: status: { DRDY ERR }",),
+    "ata_medium_error": ("ata3.00: error: { UNC }", "ata3.00: error: { IDNF }"),
+    "ata_interface_error": ("ata3.00: error: { ICRC ABRT }",),
+    "ata_abort": ("ata3.00: error: { ABRT }",),
+    "ata_serror": ("ata3: SError: { PHYRdyChg CommWake }",),
+    "ata_reset": ("ata3: hard resetting link", "ata3: soft resetting port"),
+    "ata_reset_failed": (
+        "ata3: COMRESET failed (errno=-16)",
+        "ata3: reset failed, giving up",
+        "ata3.00: revalidation failed (errno=-5)",
+    ),
+    "ata_slow": ("ata3: link is slow to respond, please be patient (ready=0)",),
+    "ata_link_down": ("ata3: hard resetting link\nata3: SATA link down (SStatus 0 SControl 300)",),
+    "ata_speed_limited": (
+        "ata3: limiting SATA link speed to 1.5 Gbps",
+        "ata3.00: limiting speed to UDMA/33:PIO4",
+    ),
+    "ata_ncq_disabled": ("ata3.00: NCQ disabled due to excessive errors",),
+    "ata_gone": (
+        "ata3.00: disabled",
+        "ata3.00: disable device",
+        "ata3.00: detaching (SCSI 2:0:0:0)",
+    ),
+    "ide_error": ("hda: dma_intr: error=0x40 { UncorrectableError }, LBAsect=12, sector=9",),
+    "nvme_timeout": (
+        "nvme nvme0: I/O 23 QID 4 timeout, completion polled",
+        "nvme nvme0: I/O 23 (I/O Cmd) QID 4 timeout, aborting",
+        (
+            "nvme nvme0: I/O tag 23 (1017) opcode 0x2 (I/O Cmd) QID 4 timeout, aborting "
+            "req_op:READ(0) size:8192"
+        ),
+    ),
+    "nvme_abort": ("nvme nvme0: Abort status: 0x0",),
+    "nvme_reset": (
+        "nvme nvme0: I/O 23 QID 4 timeout, reset controller",
+        "nvme nvme0: I/O tag 4 (0004) opcode 0x9 (Admin Cmd) QID 0 timeout, disable controller",
+    ),
+    "nvme_down": ("nvme nvme0: controller is down; will reset: CSTS=0xffffffff, PCI_STATUS=0x10",),
+    "nvme_dead": ("nvme nvme0: Device not ready; aborting reset, CSTS=0x1",),
+    "nvme_medium_error": (
+        "nvme0n1: Read(0x2) @ LBA 16, 8 blocks, Unrecovered Read Error (sct 0x2 / sc 0x81) DNR",
+    ),
+    "nvme_status": (
+        "nvme0c1n1: Write(0x1) @ LBA 16, 8 blocks, Host Aborted Command (sct 0x3 / sc 0x71)",
+    ),
+    "nvme_admin_status": ("nvme0: Identify(0x6), Invalid Field in Command (sct 0x0 / sc 0x2) DNR",),
+    "hung_task": (
+        "INFO: task jbd2/sdb1-8:233 blocked for more than 122 seconds.",
+        "INFO: task dd:12 blocked in I/O wait for more than 30 seconds.",
+    ),
+    "hba_aen": (
+        "3w-9xxx: scsi6: AEN: ERROR (0x04:0x0009): Drive timeout detected:port=3.",
+        "3w-xxxx: scsi1: AEN: WARNING: SMART threshold exceeded: Port #1.",
+        "megaraid_sas 0000:03:00.0: 61 (5s/0x0002/FATAL) - Unrecoverable medium error on PD 04",
+    ),
+    "hba_log_info": (
+        "mpt3sas_cm0: log_info(0x31080000): originator(PL), code(0x08), sub_code(0x0000)",
+        "mptbase: ioc0: LogInfo(0x31110d00): Originator={PL}, Code={Reset}, SubCode(0x0d00)",
+    ),
+    "hba_error": ("3w-9xxx: scsi0: ERROR: (0x06:0x000C): PCI Parity Error: clearing.",),
+    "hba_abort": ("arcmsr2: abort device command of scsi id = 0 lun = 1",),
+    "hba_reset": (
+        "hpsa 0000:05:00.0: resetting device 2:0:0:1",
+        "3w-9xxx: scsi0: WARNING: (0x06:0x0037): Command (0x2a) timed out, resetting card.",
+        "mpt3sas_cm0: sending diag reset !!",
+    ),
+    "hba_dead": (
+        "mpt2sas0: fault_state(0x5854)!",
+        "megaraid_sas 0000:03:00.0: FW in FAULT state!!",
+        "hpsa 0000:05:00.0: Controller lockup detected: 0x00130000",
+    ),
+    "hba_device_removed": ("mpt3sas_cm0: removing handle(0x000a), sas_addr(0x4433221100000000)",),
+    "fs_error": (
+        "EXT4-fs error (device sdb1): ext4_find_entry:1455: inode #2: comm ls: reading directory",
+        "JBD2: Detected IO errors while flushing file data on dm-0-8",
+        'XFS (sdb1): metadata I/O error: block 0x10 ("xfs_trans_read_buf_map") error 5 numblks 8',
+        "BTRFS: error (device sdb1) in btrfs_commit_transaction:2345: errno=-5 IO failure",
+        "BTRFS error (device sdb1 state EA): error writing primary super block to device 1",
+    ),
+    "fs_checksum_error": (
+        "BTRFS warning (device sdb1): csum failed root 5 ino 257 off 0 csum 0x1 expected csum 0x2",
+        "XFS (sdb1): Metadata CRC error detected at xfs_agi_read_verify+0x5e/0x110, block 0x2",
+    ),
+    "fs_errors_remembered": (
+        "EXT4-fs (sdb1): error count since last fsck: 4",
+        "EXT4-fs (sdb1): warning: mounting fs with errors, running e2fsck is recommended",
+    ),
+    "fs_readonly": (
+        "EXT4-fs (sdb1): Remounting filesystem read-only",
+        "BTRFS info (device sdb1): forced readonly",
+    ),
+    "fs_shutdown": ("XFS (sdb1): Filesystem has been shut down due to log error (0x2).",),
+    "fs_read_corrected": (
+        "BTRFS info (device sdb1): read error corrected: ino 1 off 8192 (dev /dev/sdc1 sector 16)",
+    ),
+    "fs_device_errors": (
+        "BTRFS error (device sdb1): bdev /dev/sdc1 errs: wr 0, rd 5, flush 0, corrupt 0, gen 0",
+    ),
+    "md_disk_failure": ("md/raid1:md0: Disk failure on sdb1, disabling device.",),
+    "md_members": ("md/raid1:md0: Operation continuing on 1 devices.", "--- level:5 rd:3 wd:2"),
+    "md_read_corrected": ("md/raid1:md0: read error corrected (8 sectors at 9 on sdb1)",),
+    "md_read_uncorrectable": (
+        "md/raid:md0: read error not correctable (sector 9 on sdb1).",
+        "md/raid:md0: Too many read errors, failing device sdb1.",
+        "md/raid10:md0: sdb1: Raid device exceeded read_error threshold [cur 21:max 20]",
+        "md/raid1:md0: dm-0: unrecoverable I/O read error for block 8",
+    ),
+    "md_reschedule": ("md/raid1:md0: sdb1: rescheduling sector 9",),
+    "md_super_error": ("md: super_written gets error=-5",),
+    "md_failed": ("md/raid:md0: not enough operational devices (2/4 failed)",),
+    "md_degraded": ("md/raid1:md0: active with 1 out of 2 mirrors",),
+    "md_kicked": ("md: kicking non-fresh sdb1 from array!",),
+    "md_mismatch": ("md0: mismatch sector in range 8-16",),
+    "md_sync_started": ("md: recovery of RAID array md0",),
+    "md_sync_done": ("md: md0: data-check done.",),
+    "md_sync_interrupted": ("md: md0: recovery interrupted.",),
+    "dm_path_failed": ("device-mapper: multipath: 253:2: Failing path 8:16.",),
+    "dm_pool_low": ("device-mapper: thin: 253:4: reached low water mark for data device: x",),
+    "dm_pool_full": (
+        "device-mapper: thin: 253:4: switching pool to out-of-data-space (queue IO) mode",
+        "device-mapper: thin: 253:4: switching pool to read-only mode",
+    ),
+    "dm_snapshot_invalid": ("device-mapper: snapshots: Invalidating snapshot: Unable to x.",),
+    "dm_error": ("device-mapper: crypt: dm-0: INTEGRITY AEAD ERROR, sector 8",),
+    "bcache_error": ("bcache: bch_count_io_errors() sdb: IO error on reading from cache.",),
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"), [(kind, text) for kind, texts in EXAMPLES.items() for text in texts]
+)
+def test_a_line_of_each_form_gets_its_class(kind: str, text: str) -> None:
+    """The last event of the lines: earlier ones only lead to it."""
+    assert told(text)[-1].kind == kind
+
+
+def test_every_class_has_a_line() -> None:
+    """Only lost lines are told by the reader of the log itself."""
+    assert EXAMPLES.keys() == KINDS.keys() - {"log_gap"}
+
+
+@pytest.mark.parametrize(
+    ("text", "fields"),
+    [
+        (
+            "I/O error, dev sdb, sector 363296 op 0x0:(READ) flags 0x80700 phys_seg 28",
+            {"device": "sdb", "sector": 363296, "sectors": 224, "read_ahead": True, "code": "I/O"},
+        ),
+        (
+            "I/O error, dev sdb, sector 8 op 0x0:(READ) flags 0x0 phys_seg 1 prio class 2",
+            {"sectors": 8, "read_ahead": False},
+        ),
+        ("end_request: I/O error, dev 08:11 (sdb), sector 8", {"device": "sdb1", "sector": 8}),
+        ("end_request: I/O error, dev 03:40 (hdb), sector 8", {"device": "hdb", "sector": 8}),
+        (
+            "Buffer I/O error on dev sdb1, logical block 7, async page read",
+            {"device": "sdb1", "block": 7, "sector": None},
+        ),
+        (
+            "ata3.00: cmd c8/00:08:00:08:00/00:00:00:00:00/e1 tag 29 dma 4096 in",
+            {"device": "ata3.00", "block": 0x1000800, "blocks": 8},
+        ),
+        (
+            "ata3.00: cmd 61/00:30:30:3d:21/01:00:56:00:00/40 tag 6 ncq 131072 out",
+            {"block": 0x56213D30, "blocks": 256},
+        ),
+        (
+            "ata3.00: cmd ea/00:00:00:00:00/00:00:00:00:00/a0 tag 6",
+            {"block": None, "code": "0xea"},
+        ),
+        (
+            "nvme0n1: Read(0x2) @ LBA 16, 8 blocks, Unrecovered Read Error (sct 0x2 / sc 0x81) DNR",
+            {"device": "nvme0n1", "block": 16, "blocks": 8, "code": "sct 0x2 / sc 0x81"},
+        ),
+        ("nvme 0000:04:00.0: I/O 3 QID 1 timeout, aborting", {"device": "0000:04:00.0"}),
+        ("INFO: task jbd2/dm-0-8:8 blocked for more than 120 seconds.", {"device": "dm-0"}),
+        ("INFO: task jbd2/nvme0n1p2-:8 blocked for more than 9 seconds.", {"device": "nvme0n1p2"}),
+        ("INFO: task md3_raid5:8 blocked for more than 120 seconds.", {"device": "md3"}),
+        ("INFO: task flush-253:0:8 blocked for more than 120 seconds.", {"place": "block 253:0"}),
+        (
+            "3w-9xxx: scsi6: AEN: ERROR (0x04:0x0009): Drive timeout detected:port=3.",
+            {"controller": "host6", "place": "port 3", "code": "0x0009", "word": "ERROR"},
+        ),
+        (
+            "3w-sas: scsi6: AEN: WARNING (0x04:0x0023): Sector repair completed:port=1,LBA=0x1F.",
+            {"place": "port 1", "block": 31},
+        ),
+        (
+            "3w-9xxx: scsi6: AEN: ERROR (0x04:0x0002): Degraded unit:unit=2, port=3.",
+            {"place": "unit 2 port 3"},
+        ),
+        (
+            "3w-xxxx: scsi1: AEN: WARNING: SMART threshold exceeded: Port #1.",
+            {"controller": "host1", "place": "port 1", "code": "SMART threshold exceeded"},
+        ),
+        ("aacraid: Host adapter abort request (7,0,1,0)", {"device": "7:0:1:0"}),
+        (
+            "arcmsr2: abort device command of scsi id = 0 lun = 1",
+            {"controller": "host2", "place": "id 0 lun 1"},
+        ),
+        (
+            "BTRFS error (device sdb1): bdev /dev/sdc1 errs: wr 0, rd 5, flush 0, corrupt 0, gen 0",
+            {"device": "sdc1", "code": "wr 0, rd 5, flush 0, corrupt 0, gen 0"},
+        ),
+        (
+            "md/raid:md0: read error not correctable (sector 9 on sdb1).",
+            {"device": "sdb1", "place": "md0", "sector": 9},
+        ),
+        ("md/raid:md0: Too many read errors, failing device sdb1.", {"device": "sdb1"}),
+        ("I/O error, dev sdb, sector 18446744073709551615 op", {"sector": None}),
+        (
+            "sd 0:0:1:0: [sdb] Add. Sense: What nobody has heard of",
+            {"asc": None, "code": "What nobody has heard of", "place": "0:0:1:0"},
+        ),
+        ("sd 0:0:1:0: [sdb] <<vendor>>ASC=0x80 ASCQ=0x7", {"asc": 0x80, "ascq": 7}),
+    ],
+)
+def test_the_parts_of_a_line(text: str, fields: dict[str, object]) -> None:
+    """Each says what the line says, and None what it does not."""
+    (event,) = told(text)
+    assert {name: getattr(event, name) for name in fields} == fields
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "end_request: I/O error, dev fd0, sector 0",
+        "I/O error, dev sr0, sector 8 op 0x0:(READ) flags 0x80700 phys_seg 1 prio class 2",
+        "Buffer I/O error on dev loop0, logical block 0, async page read",
+        "blk_update_request: I/O error, dev nbd0, sector 0",
+        "I/O error, dev zram0, sector 8 op 0x1:(WRITE) flags 0x0 phys_seg 1 prio class 2",
+        "sr 2:0:0:0: [sr0] tag#1 FAILED Result: hostbyte=DID_OK driverbyte=DRIVER_SENSE",
+        "sr 2:0:0:0: [sr0] Sense Key : Medium Error [current]",
+        (
+            "sd 3:0:0:0: [sdc] Synchronize Cache(10) failed: Result: hostbyte=DID_NO_CONNECT "
+            "driverbyte=DRIVER_OK"
+        ),
+        (
+            "sd 3:0:0:0: [sdc] Start/Stop Unit failed: Result: hostbyte=DID_BAD_TARGET "
+            "driverbyte=DRIVER_OK"
+        ),
+        (
+            "sd 3:0:0:0: [sdc] Synchronizing SCSI cache\n"
+            "sd 3:0:0:0: [sdc] tag#2 FAILED Result: hostbyte=DID_NO_CONNECT driverbyte=DRIVER_OK"
+        ),
+        (
+            "sd 3:0:0:0: [sdc] Sense Key : Recovered Error [current] [descriptor]\n"
+            "sd 3:0:0:0: [sdc] Add. Sense: ATA pass through information available"
+        ),
+        "sd 3:0:0:0: [sdc] tag#2 CDB: ATA command pass through(16) 85 06 20 00 00 00 00 00 00",
+        (
+            "sd 3:0:0:0: [sdc] Sense Key : Not Ready [current]\n"
+            "sd 3:0:0:0: [sdc] Add. Sense: Medium not present"
+        ),
+        "ata2: SATA link down (SStatus 0 SControl 300)",
+        "ata1.00: Entering standby power mode\nata1.00: disable device",
+        "usb 1-10: USB disconnect, device number 5",
+        "net_ratelimit: 12 callbacks suppressed",
+        "INFO: rcu_sched detected stalls on CPUs/tasks: { 1}",
+        "EXT4-fs (sda1): mounted filesystem with ordered data mode",
+        "XFS (sda1): Ending clean mount",
+        "md/raid1:md0: active with 2 out of 2 mirrors",
+        "--- level:5 rd:3 wd:3",
+        "megaraid_sas 0000:00:07.0: Online Controller Reset(OCR)\t: Enabled",
+        "device-mapper: ioctl: error adding target to table",
+        "sd 3:0:0:0: [sdc] Assuming drive cache: write through",
+        "nvme nvme0: 2/0/0 default/read/poll queues",
+    ],
+)
+def test_noise_is_no_event(text: str) -> None:
+    """What says nothing of a disk in use must not wake anybody."""
+    assert told(text) == []
+
+
+def test_a_device_that_came_back_is_told_again() -> None:
+    """Taken away, plugged in, and then lost while in use."""
+    text = (
+        "sd 3:0:0:0: [sdc] Synchronizing SCSI cache\n"
+        "sd 3:0:0:0: [sdc] Attached SCSI disk\n"
+        "sd 3:0:0:0: [sdc] tag#2 FAILED Result: hostbyte=DID_NO_CONNECT driverbyte=DRIVER_OK"
+    )
+    assert [event.kind for event in told(text)] == ["scsi_no_connect"]
+
+
+def test_a_program_cannot_forge_an_event() -> None:
+    """What is written to '/dev/kmsg' never has the kernel's facility."""
+    record = b"%d,1,5,-;critical medium error, dev sda, sector 8"
+    assert [event.kind for event in read([parse_record(record % 3)])] == ["block_medium_error"]
+    assert read([parse_record(record % 11)]) == []
+
+
+def test_the_command_carries_the_sense_and_the_block_line_both() -> None:
+    """A drive with 4096-byte blocks: the command counts these, the block layer sectors."""
+    events = told(
+        "sd 0:0:1:0: [sdb] tag#7 FAILED Result: hostbyte=DID_OK driverbyte=DRIVER_OK cmd_age=2s\n"
+        "sd 0:0:1:0: [sdb] tag#7 Sense Key : Medium Error [current]\n"
+        "sd 0:0:1:0: [sdb] tag#7 Add. Sense: Unrecovered read error\n"
+        "sd 0:0:1:0: [sdb] tag#7 CDB: Read(10) 28 00 00 00 10 00 00 00 04 00\n"
+        "critical medium error, dev sdb, sector 32776 op 0x0:(READ) flags 0x0 phys_seg 1\n"
+        "critical medium error, dev sdb, sector 32776 op 0x0:(READ) flags 0x0 phys_seg 1\n"
+    )
+    command, line, another = events[-3:]
+    sense = (3, 0x11, 0x00)
+    assert (command.sense_key, command.asc, command.ascq) == sense
+    assert (command.block, command.blocks) == (4096, 4)
+    assert (line.sense_key, line.asc, line.ascq) == sense
+    assert (line.sector, line.sectors) == (32776, 24)
+    assert (another.sense_key, another.sectors) == (None, 8)
+
+
+def test_a_command_does_not_take_the_sense_of_another() -> None:
+    """The kernel printed the sense of tag 1, and limited what it printed of tag 2."""
+    events = told(
+        "sd 0:0:1:0: [sdb] tag#1 Sense Key : Medium Error [current]\n"
+        "sd 0:0:1:0: [sdb] tag#2 CDB: Read(10) 28 00 00 00 10 00 00 00 04 00\n"
+    )
+    assert (events[1].kind, events[1].sense_key) == ("scsi_cdb", None)
+
+
+def test_lines_without_a_device_belong_to_the_one_printed_just_before() -> None:
+    """Linux 3.13 to 3.18; the last line is of a minute later, whose disk nobody knows."""
+    split = ["sd 0:0:2:0: [sdc]", "Sense Key : Medium Error [current]", "Info fld=0x1056",
+             "Add. Sense: Unrecovered read error",
+             "CDB: Read(10): 28 00 00 00 10 00 00 01 00 00"]  # fmt: skip
+    lines = [Line(text, monotonic_seconds=9.0) for text in split]
+    late = Line("Sense Key : Medium Error [current]", monotonic_seconds=69.0)
+    events = read([*lines, late])
+    assert [(event.kind, event.device, event.block) for event in events] == [
+        ("scsi_medium_error", "sdc", None),
+        ("scsi_additional_sense", "sdc", 0x1056),
+        ("scsi_cdb", "sdc", 0x1000),
+    ]
+
+
+def test_a_sense_that_waits_is_told_before_what_follows() -> None:
+    """Its next line is of another disk, or never comes."""
+    recovered = "sd 0:0:1:0: [sdb] Sense Key : Recovered Error [current]\n"
+    other = "sd 0:0:2:0: [sdc] Sense Key : Medium Error [current]\n"
+    kinds = ["scsi_recovered_error", "scsi_medium_error"]
+    assert [event.kind for event in told(recovered + other)] == kinds
+    assert [event.kind for event in told(recovered)] == kinds[:1]
+    assert [event.kind for event in told(recovered + recovered)] == kinds[:1] * 2
+
+
+def test_equal_lines_of_one_moment_are_two_events() -> None:
+    """Two requests failed within a microsecond; read again, they are the same two."""
+    lines = [Line("lost page write due to I/O error on sdb1", monotonic_seconds=9.0)] * 2
+    keys = [event.key for event in read(lines)]
+    assert len(set(keys)) == len(keys)
+    assert keys == [event.key for event in read([replace(line, sequence=5) for line in lines])]
+
+
+def test_control_characters_are_escaped() -> None:
+    """A drive's name, or whoever wrote it, must not change a terminal."""
+    (event,) = read([Line("ata3.00: failed command: \x1b[31mREAD\x07")])
+    assert event.text == "ata3.00: failed command: \\x1b[31mREAD\\x07"
+
+
+def test_a_record_of_several_lines_is_read_line_by_line() -> None:
+    """As Linux 3 had it: with the level before the second one."""
+    record = (
+        rb"1,9,77,-;md/raid1:md0: Disk failure on sdb1, disabling device."
+        rb"\x0a<1>md/raid1:md0: Operation continuing on 1 devices."
+    )
+    events = read([parse_record(record)])
+    assert [(event.kind, event.device) for event in events] == [
+        ("md_disk_failure", "sdb1"),
+        ("md_members", "md0"),
+    ]
+
+
+# --- anything at all ---
+
+WORDS = st.sampled_from(
+    sorted({word for texts in EXAMPLES.values() for text in texts for word in text.split(" ")})
+)
+NEARLY = st.lists(WORDS | st.text(max_size=5), max_size=12).map(" ".join)
+TIMES = st.none() | st.floats(0, 100)
+
+
+@given(st.lists(st.builds(Line, NEARLY | st.text(), monotonic_seconds=TIMES), max_size=8))
+def test_no_text_is_too_bad(lines: list[Line]) -> None:
+    """Nothing raises, every event has a class that exists, and one line of text."""
+    for event in read(lines):
+        assert event.kind in KINDS
+        assert "\n" not in event.text
+        assert event.key
+
+
+@given(st.data())
+def test_half_a_line_is_no_harm(data: st.DataObject) -> None:
+    """Cut anywhere, it is told, or not, and the next whole line is told well."""
+    text = data.draw(st.sampled_from([each[0] for each in EXAMPLES.values()]))
+    cut = data.draw(st.integers(0, len(text)))
+    events = told(text[:cut] + "\ncritical medium error, dev sdq, sector 77")
+    assert (events[-1].kind, events[-1].device, events[-1].sector) == (
+        "block_medium_error",
+        "sdq",
+        77,
+    )
+
+
+def test_a_long_line_and_a_long_dump_end() -> None:
+    """A line of a million letters, and a sense that never ends."""
+    assert told("sd 0:0:1:0: [sdb] Sense Key : " + "Medium " * 1_000_000)
+    dump = ["Descriptor sense data with sense descriptors (in hex):", *["00 " * 15 + "00"] * 10_000]
+    assert told("\n".join(["sd 0:0:1:0: [sdb] Sense Key : Medium Error [current]", *dump]))
+
+
+# --- machines of others ---
+
+LABELS = {
+    "scsi_sense": {kind for kind in KINDS if kind.startswith("scsi_")},
+    "scsi_asc": {"scsi_additional_sense", "scsi_warning", "scsi_link_error"},
+    "scsi_result": {"scsi_result", "scsi_no_connect", "scsi_timeout", "scsi_host_error"},
+    "blk_io_error": {kind for kind in KINDS if kind.startswith("block_")},
+    "buffer_io_error": {"buffer_io_error", "lost_write"},
+    "ata_res": {"ata_result", "ata_media_error", "ata_timeout"},
+    "ata_cmd": {"ata_command"},
+    "ata_failed_cmd": {"ata_failed_command"},
+    "ata_error": {"ata_medium_error"},
+    "md_conf": {"md_members"},
+    "nvme_status": {"nvme_status", "nvme_medium_error"},
+    "hba_log": {"hba_log_info"},
+    "hba_event": {"hba_aen"},
+    "dev_offlined": {"scsi_offlined"},
+    "ratelimit": {"callbacks_suppressed"},
+    "info": {"hba_aen", "md_sync_done"},
+}
+"""Of a label, where it is not the kind's own name."""
+QUIET = frozenset({"ctx", "noise", "info"})
+MEDIUM = {"medium": "block_medium_error", "target": "block_target_error"}
+
+
+def labels() -> dict[str, dict[int, dict[str, str]]]:
+    """Return each file's labelled lines by number."""
+    found: dict[str, dict[int, dict[str, str]]] = defaultdict(dict)
+    with (CORPUS / "kernel" / "labels.tsv").open(newline="") as table:
+        for row in csv.DictReader(table, delimiter="\t"):
+            path, _, number = row["line_id"].rpartition(":")
+            found[path][int(number)] = row
+    return found
+
+
+def names(event: Event) -> set[str]:
+    """Return all by which an event says where it was, with what labels call it."""
+    whole = f"{event.device} {event.controller} {event.place.replace('id ', '')}"
+    found = {*whole.replace(" lun ", ":").split()}
+    found |= {name.removeprefix("0000:") for name in found}
+    return found | {name.replace("host", "scsi") for name in found}
+
+
+def same_device(event: Event, label: str) -> bool:
+    """Whether an event names a label's device.
+
+    A partition is one of the disk in the label; drivers' names stand in the line, not in the event.
+    """
+    label = label.replace("(prev line)", "").replace(",", ":").replace("arcmsr0", "scsi0")
+    driver = {"3w", "3w-sas", "hpsa", "aacraid", "arcmsr", "aac"}
+    words = set(label.split()) - driver
+    found = names(event)
+    return words <= found or event.device.startswith(f"{label}1") or event.device == label
+
+
+@corpus
+def test_every_labelled_line_gets_its_class_device_and_sector() -> None:
+    """270 lines, each judged; what is context or noise is no event."""
+    verdicts: Counter[str] = Counter()
+    for path, rows in labels().items():
+        lines = parse_text((CORPUS / path).read_text())
+        of_text: dict[str, deque[Event]] = defaultdict(deque)
+        for event in read(lines):
+            of_text[event.text].append(event)
+        by_number = {line.sequence: line for line in lines}
+        carried = ""
+        for number, row in sorted(rows.items()):
+            found = of_text[by_number[number].text]
+            if row["class"] in QUIET and not found:
+                carried = row["sector"] or carried
+                verdicts["quiet"] += 1
+                continue
+            event = found.popleft()
+            where = (path, number, row["class"], event)
+            assert event.kind in LABELS.get(row["class"], {row["class"]}), where
+            assert row["class"] != "info" or event.kind != "hba_aen" or event.word == "INFO", where
+            assert same_device(event, row["device"]), where
+            sector = event.block if event.sector is None else event.sector
+            assert not row["sector"] or sector == int(row["sector"]), where
+            assert row["class"] != "scsi_asc" or not carried or sector == int(carried), where
+            assert MEDIUM.get(row["sense_or_detail"], event.kind) == event.kind, where
+            if row["class"] == "scsi_sense":
+                assert event.code == row["sense_or_detail"].lower(), where
+            carried = "" if row["class"] == "scsi_asc" else carried
+            verdicts["event"] += 1
+        assert not any(of_text.values()), (path, of_text)
+    assert verdicts == {"event": 223, "quiet": 47}
+
+
+SILENT = (
+    "kernel/Linuxfabrik+monitoring-plugins/dmesg/unit-test/stdout/benign-ignored-messages-v1",
+    "kernel/Linuxfabrik+monitoring-plugins/dmesg/unit-test/stdout/benign-ignored-messages-v2",
+    "kernel/Linuxfabrik+monitoring-plugins/dmesg/unit-test/stdout/benign-ignored-messages-v3",
+    "kernel/Linuxfabrik+monitoring-plugins/dmesg/unit-test/stdout/benign-ignored-messages-v4",
+    "kernel/Linuxfabrik+monitoring-plugins/dmesg/unit-test/stdout/error-rcu-stall",
+    "kernel/Linuxfabrik+monitoring-plugins/dmesg/unit-test/stdout/error-tmpfs-mount-option",
+    "kernel/Linuxfabrik+monitoring-plugins/dmesg/unit-test/stdout/no-messages",
+    "vm/errors/blkdebug-scsi1-healed.dmesg.txt",
+    "vm/hotplug/mega-add.dmesg.txt",
+    "vm/hotplug/nvme-add.dmesg.txt",
+    "vm/hotplug/nvme-del.dmesg.txt",
+    "vm/hotplug/sata-sw-del.dmesg.txt",
+    "vm/hotplug/scsi-del.dmesg.txt",
+)
+SPOKEN = {
+    "kernel/Linuxfabrik+monitoring-plugins/dmesg/unit-test/stdout/errors-blk-update-request-two": {
+        "block_discard_error sda": 2
+    },
+    "kernel/canonical+hotsos/kernlog_calltrace_hungtasks.log": {"hung_task ": 1},
+    "reference/kernel-2.6-e2fsck-read-errors.log": {"block_io_error sdb": 8},
+    "reference/kernel-2.6-medium-error.log": {
+        "scsi_result sdb": 2,
+        "scsi_medium_error sdb": 2,
+        "scsi_additional_sense sdb": 2,
+        "block_io_error sdb": 2,
+    },
+    "vm/hotplug/scsi-add.dmesg.txt": {"scsi_reset_notice 6:0:1:0": 1},
+    "vm/hotplug/sata-sw-rescan.dmesg.txt": {
+        "scsi_not_ready sdd": 2,
+        "scsi_additional_sense sdd": 2,
+        "scsi_reset_notice 7:2:1:0": 1,
+    },
+    "vm/hotplug/nvme0-del-mounted.dmesg.txt": {
+        "block_beyond_end nvme0n1": 8,
+        "fs_error nvme0n1": 6,
+        "lost_write nvme0n1": 3,
+        "buffer_io_error nvme0n1": 1,
+    },
+    "vm/errors/scsidebug-timeout.dmesg.txt": {
+        "scsi_reset_notice 8:0:0:0": 4,
+        "scsi_offlined 8:0:0:0": 1,
+        "scsi_timeout sde": 1,
+        "scsi_cdb sde": 1,
+        "block_io_error sde": 1,
+    },
+    "vm/errors/scsidebug-recovered.dmesg.txt": {
+        "scsi_recovered_error sde": 1,
+        "scsi_failure_predicted sde": 1,
+    },
+    "vm/errors/blkdebug-nvme0-read-direct.dmesg.txt": {
+        "nvme_medium_error nvme0n1": 1,
+        "callbacks_suppressed ": 1,
+        "block_medium_error nvme0n1": 1,
+    },
+}
+
+
+@corpus
+@pytest.mark.parametrize("path", SILENT)
+def test_a_log_without_errors_raises_nothing(path: str) -> None:
+    """Boots, hot-plugging and what other programs found benign."""
+    assert told((CORPUS / path).read_text()) == []
+
+
+@corpus
+@pytest.mark.parametrize("path", SPOKEN)
+def test_a_log_tells_so_many_of_each(path: str) -> None:
+    """Counted by hand in the file."""
+    events = told((CORPUS / path).read_text())
+    assert Counter(f"{event.kind} {event.device}" for event in events) == SPOKEN[path]
+
+
+JOURNALS = sorted((CORPUS / "vm" / "errors").glob("*.journal.json"))
+
+
+def shown(event: Event) -> tuple[object, ...]:
+    """Return what both ways must agree on."""
+    range_ = event.sector, event.sectors, event.block, event.blocks
+    return event.kind, event.device, event.text, event.sense_key, event.monotonic_seconds, range_
+
+
+@corpus
+@pytest.mark.parametrize("path", JOURNALS, ids=lambda path: path.name)
+def test_the_journal_tells_what_the_console_told(path: Path) -> None:
+    """The same events at the same time, each with its device; a console lacks second lines."""
+    entries = [json.loads(each) for each in path.read_text().splitlines()]
+    lines = [
+        Line(
+            entry["MESSAGE"],
+            int(entry["PRIORITY"]),
+            int(entry["SYSLOG_FACILITY"]),
+            int(entry["_SOURCE_MONOTONIC_TIMESTAMP"]) / 1e6,
+            device=entry.get("_KERNEL_DEVICE", ""),
+        )
+        for entry in entries
+        if entry["_TRANSPORT"] == "kernel"
+    ]
+    console = path.with_name(path.name.replace("journal.json", "dmesg.txt")).read_text()
+    expected = [shown(event) for event in told(console)]
+    found = [shown(event) for event in read(lines)]
+    assert [each for each in found if each in expected] == expected
+    for event in told(console):
+        assert event.device or event.kind in {"callbacks_suppressed", "ata_result"}
