@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 CEILINGS = (100, 200, 252, 253, 254, 255)
 """What makers let attributes that count errors begin at."""
+USUAL = 100.0
+"""Where most begin: a value that was always so is not kept."""
 JUDGED = frozenset({5, 10, 184, 187, 188, 196, 197, 198})
 LOW = 3
 """So far below its ceiling a value was not made."""
@@ -40,9 +42,9 @@ def ceiling(value: float) -> float:
 
 
 def fall(before: Fall | None, value: float, now: float, *, known: bool) -> Fall:
-    """Return a value after a poll; `known`: what is not kept was at its ceiling."""
+    """Return a value after a poll; `known`: what is not kept was USUAL."""
     if before is None:
-        start = ceiling(value) if known else value
+        start = USUAL if known else value
         before = Fall(now, start, start, start, start)
         if not known:
             return before
@@ -60,8 +62,8 @@ def low(seen: Fall, raw: int | None) -> float:
 
 
 def pairs(seen: Fall) -> Pairs | None:
-    """Return a value as it is kept over a restart, None where it was always at its ceiling."""
-    if seen.last == seen.confirmed == seen.best == seen.first == ceiling(seen.last):
+    """Return a value as it is kept over a restart, None where it was always USUAL."""
+    if seen.last == seen.confirmed == seen.best == seen.first == USUAL:
         return None
     return (
         (seen.read_seconds, seen.last),

@@ -429,6 +429,7 @@ def test_a_value_at_its_threshold_by_what_the_attribute_is(rack: Rack) -> None:
         (None, 0, 69.0, None),
         (None, 0, 70.0, "warning"),
         (25.0, 0, 75.0, "critical"),
+        (25.0, 7200, 40.0, None),
         (None, 7200, 255.0, None),
     ],
 )

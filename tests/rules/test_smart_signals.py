@@ -125,7 +125,8 @@ def test_a_reading_that_is_held_does_not_confirm_itself() -> None:
     state, told = look(state, first, START + POLL)
     for minute in range(1, 9):
         later = START + POLL + 60 * minute
-        both = Disks({**polled(later, ata("B")).by_key, "A": first.by_key["A"]})
+        held = Disk("A", first.by_key["A"].polled)
+        both = Disks({**polled(later, ata("B")).by_key, "A": held})
         state, told = look(state, both, later)
         assert not any(name == "iowarden_smart_growth" for name, _, _ in told)
 
@@ -217,7 +218,41 @@ def test_a_better_value_for_one_poll_is_not_the_best_that_was_seen() -> None:
     assert [name for name, _, _ in told] == ["iowarden_smart_trusted"]
 
 
-FAILED = {"status": "Completed: read failure", "passed": False}
+def falls(*values: int) -> list[float]:
+    """Return the fall of attribute 5 that is told after each of these polls; 0: none."""
+    state, told = smart.EMPTY, []
+    for number, value in enumerate(values):
+        now = START + number * POLL
+        table = (attribute(5, 0, value=value),)
+        state, samples = look(state, polled(now, ata("A", attributes=table)), now)
+        told.append(sum(v for name, _, v in samples if name == "iowarden_smart_value_fall"))
+    return told
+
+
+def test_a_fall_is_from_the_best_that_was_seen_however_far() -> None:
+    """From 200 to 120 in one poll: nearer to 100, and yet a fall of 80; a second poll agrees."""
+    assert falls(200, 200, 120, 120, 200, 200) == [0, 0, 0, 80, 0, 0]
+    assert falls(200, 193, 200, 199) == [0, 0, 0, 0]
+    assert falls(100, 97, 97) == [0, 0, 3]
+
+
+def test_the_first_poll_of_a_disk_finds_no_single_pending_sector() -> None:
+    """Two polls, also at first sight; sixteen are enough at once."""
+    for raw, expected in ((1, []), (15, []), (16, [16.0])):
+        _, told = look(smart.EMPTY, polled(START, ata("A", {197: raw})), START)
+        found = [v for name, _, v in told if name == "iowarden_smart_unreadable_sectors"]
+        assert found == expected
+
+
+def test_as_many_as_at_first_sight_are_not_the_same_ones() -> None:
+    """Four sectors were repaired, and four others went bad: that is growth."""
+    state = smart.EMPTY
+    for number, raw in enumerate((4, 4, 0, 0, 4, 4)):
+        now = START + number * POLL
+        state, told = look(state, polled(now, ata("A", {198: raw})), now)
+    told_by_name = {name: value for name, _, value in told}
+    assert told_by_name["iowarden_smart_growth"] == 4.0
+    assert "iowarden_smart_found" not in told_by_name
 
 
 @pytest.mark.parametrize(
