@@ -8,10 +8,10 @@ from memory of that appendix and were not checked. The log itself has no level.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from iowarden.collectors import controller
+from iowarden.collectors.controller import Log
 from iowarden.collectors.event import Event
 
 SOURCE = "areca"
@@ -129,14 +129,6 @@ _WHOLE = re.compile(
     r"H/W MONITOR|RS232 Terminal|Proxy Or Inband|[\d.:]{7,}|\S+ API Interface|", re.IGNORECASE
 )
 _DEVICE_CHARACTERS = 20
-
-
-@dataclass(frozen=True, slots=True)
-class Log:
-    """A listing. Fields: `events` are oldest first; `cut`: its last line is no whole one."""
-
-    events: tuple[Event, ...]
-    cut: bool = False
 
 
 def parse_events(text: str, name: str) -> Log:

@@ -146,6 +146,14 @@ class Controller:
 
 
 @dataclass(frozen=True, slots=True)
+class Log:
+    """A listing of a log. Fields: `events` are oldest first; `cut`: it ends within a line."""
+
+    events: tuple[Event, ...]
+    cut: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Problem:
     """Why something is not known. `controller` '': it is about all of them."""
 
@@ -191,7 +199,7 @@ def judged(word: str, meanings: Mapping[str, Health]) -> State:
 
 def plain(text: str) -> str:
     """Return a program's output without escape sequences and carriage returns."""
-    return _CONTROL.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
+    return _CONTROL.sub("", re.sub(r"\r+\n?", "\n", text))
 
 
 def printable(text: str) -> str:

@@ -1,0 +1,337 @@
+"""What 3ware's RAID controllers say of themselves and their disks, by 'tw_cli'. Pure.
+
+Source: what tw_cli printed on machines of others, from the 8006 to the 9750.
+Units: a GB there is 2^30 bytes, whatever it is called: 1953525168 blocks are its '931.51 GB'.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from iowarden.collectors import controller
+from iowarden.collectors.controller import (
+    Array,
+    Battery,
+    Controller,
+    Health,
+    PhysicalDisk,
+    Policy,
+    Sensor,
+    State,
+)
+from iowarden.collectors.vocabulary import SECTOR_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_UNIT_WORDS = {
+    "ok": Health.OK,
+    "verifying": Health.BUSY,
+    "verify-paused": Health.BUSY,
+    "initializing": Health.BUSY,
+    "init-paused": Health.BUSY,
+    "migrating": Health.BUSY,
+    "migrate-paused": Health.BUSY,
+    "rebuilding": Health.REBUILDING,
+    "rebuild-paused": Health.REBUILDING,
+    "degraded": Health.DEGRADED,
+    "inoperable": Health.FAILED,
+}
+"""'RECOVERY' and 'UNKNOWN' are not among them: they need attention."""
+_PORT_WORDS = {
+    "ok": Health.OK,
+    "verifying": Health.BUSY,
+    "initializing": Health.BUSY,
+    "migrating": Health.BUSY,
+    "rebuilding": Health.REBUILDING,
+    "degraded": Health.DEGRADED,
+    "smart-failure": Health.FAILING,
+    "ecc-error": Health.FAILING,
+    "device-error": Health.FAILED,
+    "drive-removed": Health.FAILED,
+    "not-present": Health.ABSENT,
+}
+"""Only the first two, 'DEGRADED' and 'NOT-PRESENT' were seen in captures."""
+_BATTERY_WORDS = {
+    "ok": Health.OK,
+    "charging": Health.BUSY,
+    "testing": Health.BUSY,
+    "not-present": Health.ABSENT,
+    "fault": Health.FAILED,
+    "failed": Health.FAILED,
+    "error": Health.FAILED,
+    "weakbat": Health.DEGRADED,
+}
+"""Only 'OK' was seen in captures."""
+_PART_WORDS = {"ok": Health.OK, "not-installed": Health.ABSENT, "no-device": Health.ABSENT}
+"""Of an enclosure: itself, fans, sensors, supplies, slots."""
+_ABSENT_PORT = "NOT-PRESENT"
+_NOTHING = frozenset({"-", ""})
+
+_ERROR = re.compile(r"^\s*error:.*$", re.MULTILINE | re.IGNORECASE)
+_CONTROLLER = re.compile(r"\s*/(c\d{1,2}) (\S.*?) = (.*?)\s*", re.ASCII)
+_LISTED = re.compile(r"\s*(c\d{1,2})\s+(\S+)(?:\s+(\S.*?))?\s*", re.ASCII)
+_ENCLOSURE = re.compile(r"\s*/(c\d{1,2})/e(\d{1,3})\s+\S.*", re.ASCII)
+_SIZE = r"(?:[0-9.]+ [KMGTP]?B|-)"
+_PORT = re.compile(
+    rf"p(?P<port>\d{{1,3}}) (?P<state>\S+) (?P<unit>u\d{{1,3}}|-) (?P<size>{_SIZE})"
+    r" (?P<blocks>\d{1,20}|-)(?: (?P<serial>\S.*))?",
+    re.ASCII,
+)
+_VIRTUAL_PORT = re.compile(
+    rf"p(?P<port>\d{{1,3}}) (?P<state>\S+) (?P<unit>u\d{{1,3}}|-) (?P<size>{_SIZE})"
+    r" (?P<type>\S+) (?P<phy>\d{1,3}|-) (?P<place>\S+)(?: (?P<model>\S.*))?",
+    re.ASCII,
+)
+_SLOT = re.compile(r"/c\d{1,2}/e(\d{1,3})/slt(\d{1,3})", re.ASCII)
+_SUB_UNIT = re.compile(r"u\d{1,3}-\S+", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A controller of 'tw_cli info'. None: it does not tell; `enclosures` are their numbers."""
+
+    name: str
+    model: str
+    units_not_optimal: int | None = None
+    battery: str = ""
+    enclosures: tuple[int, ...] = ()
+
+
+def parse_controllers(text: str) -> tuple[Listed, ...]:
+    """Return the controllers that 'tw_cli info' or 'show' lists. Errors: ParseError."""
+    lines = _lines("info", text)
+    header = next((at for at, line in enumerate(lines) if re.match(r"\s*Ctl\s+Model\b", line)), -1)
+    if header < 0:
+        raise controller.refused("tw_cli info", "a table of controllers", text)
+    found: list[Listed] = []
+    enclosures = [match for line in lines[header:] if (match := _ENCLOSURE.fullmatch(line))]
+    for line in lines[header + 1 :]:
+        if row := _LISTED.fullmatch(line):
+            cells = (row[3] or "").split()
+            optimal = cells[3] if len(cells) > 3 else ""
+            found.append(
+                Listed(
+                    row[1],
+                    controller.printable(row[2]),
+                    int(optimal) if re.fullmatch(r"\d{1,4}", optimal, re.ASCII) else None,
+                    controller.printable(cells[6]) if len(cells) > 6 and cells[6] != "-" else "",
+                    tuple(int(match[2]) for match in enclosures if match[1] == row[1]),
+                )
+            )
+    return tuple(found)
+
+
+@dataclass(slots=True)
+class _Found:
+    """What the tables of one output have, by name: a table may come twice."""
+
+    pairs: dict[str, str] = field(default_factory=dict)
+    units: dict[str, Array] = field(default_factory=dict)
+    ports: dict[str, PhysicalDisk] = field(default_factory=dict)
+    batteries: dict[str, Battery] = field(default_factory=dict)
+    sensors: dict[str, Sensor] = field(default_factory=dict)
+    tables: set[str] = field(default_factory=set)
+    enclosure: str = ""
+    """Whose table it is: their fans have the same names."""
+
+
+def parse_controller(text: str, name: str) -> Controller:
+    """Return a controller of what its 'show', 'show all' or 'info' commands print.
+
+    Also of one part: 'unitstatus', 'drivestatus', 'bbustatus', an enclosure's 'show all'. Empty
+    ports are left out. Columns are told by their header; those of tables not known are ignored.
+    Errors: ParseError, for an output without such a table, and for a row that does not fit its own.
+    """
+    found = _Found()
+    table: tuple[str, list[str]] | None = None
+    after_blank = False
+    for line in _lines("show", text):
+        words = line.split()
+        heading = _heading(words)
+        if pair := _CONTROLLER.fullmatch(line):
+            found.pairs[pair[2].casefold()] = pair[3]
+        elif heading:
+            table = (heading, words) if heading in _ROWS else None
+            found.tables.update({heading} & _ROWS.keys())
+        elif table is not None and words and not re.fullmatch(r"-{10,}", words[0]):
+            kind, header = table
+            if re.fullmatch(_FIRST[kind], words[0], re.ASCII):
+                _ROWS[kind](found, header, words)
+            elif after_blank:
+                table = None
+            else:
+                raise controller.refused("tw_cli show", f"a row of '{' '.join(header)}'", line)
+        after_blank = not words
+    if not found.tables and not found.pairs:
+        raise controller.refused(f"tw_cli /{name} show", "units, ports or a battery", text)
+    members: dict[str, tuple[str, ...]] = {}
+    for disk in found.ports.values():
+        members[disk.array] = (*members.get(disk.array, ()), disk.slot)
+    memory = found.pairs.get("available memory", "")
+    return Controller(
+        name=name,
+        vendor="3ware",
+        model=controller.printable(found.pairs.get("model", "")),
+        serial=controller.printable(found.pairs.get("serial number", "")),
+        firmware=controller.printable(found.pairs.get("firmware version", "")),
+        memory_bytes=controller.size_bytes(memory, 1024),
+        arrays=tuple(
+            replace(each, slots=members.get(each.name, ())) for each in found.units.values()
+        ),
+        disks=tuple(found.ports.values()),
+        batteries=tuple(found.batteries.values()),
+        sensors=tuple(found.sensors.values()),
+    )
+
+
+def _lines(command: str, text: str) -> list[str]:
+    plain = controller.plain(text)
+    if error := _ERROR.search(plain):
+        raise controller.refused(f"tw_cli {command}", "no error", error[0])
+    return plain.splitlines()
+
+
+_HEADINGS = {
+    ("Unit", "UnitType", "Status"): "unit",
+    ("Port", "Status", "Unit", "Size", "Blocks"): "port",
+    ("VPort", "Status", "Unit", "Size", "Type"): "vport",
+    ("Name", "OnlineState", "BBUReady", "Status"): "battery",
+    ("Encl", "Status"): "part",
+    ("Fan", "Status"): "fan",
+    ("TempSensor", "Status"): "temperature",
+    ("PowerSupply", "Status"): "part",
+    ("Slot", "Status"): "other",
+    ("Ctl", "Model"): "other",
+    ("Encl", "Slots"): "other",
+    ("Port", "Status"): "other",
+}
+"""The words a header begins with; the longer ones first."""
+_FIRST = {
+    "unit": r"u\d{1,3}(-\S+)?",
+    "port": r"p\d{1,3}",
+    "vport": r"p\d{1,3}",
+    "battery": r"bbu\S*",
+    "part": r"/c\d{1,2}/e\d{1,3}|[a-z]+\d{1,3}",
+    "fan": r"[a-z]+\d{1,3}",
+    "temperature": r"[a-z]+\d{1,3}",
+}
+"""What the first cell of a row is."""
+
+
+def _heading(words: list[str]) -> str:
+    for start, name in _HEADINGS.items():
+        if tuple(words[: len(start)]) == start:
+            return name
+    return ""
+
+
+def _unit(found: _Found, header: list[str], words: list[str]) -> None:
+    if _SUB_UNIT.fullmatch(words[0]):
+        return
+    if len(words) < len(header):
+        raise controller.refused("tw_cli show", " ".join(header), " ".join(words))
+    cells = dict(zip(header, words, strict=False))
+    size = cells.get("Size(GB)", "-")
+    unit = Array(
+        name=words[0],
+        state=_state(
+            cells["Status"], _UNIT_WORDS, cells.get("%RCmpl", ""), cells.get("%V/I/M", "")
+        ),
+        level=controller.printable(cells["UnitType"]),
+        size_bytes=controller.size_bytes(f"{size} GB", 1024),
+        address=f"0:{int(words[0][1:])}:0",
+        policy=_policy(cells.get("Cache")),
+    )
+    found.units.setdefault(unit.name, unit)  # a unit's own table has no 'Cache'
+
+
+def _policy(word: str | None) -> Policy | None:
+    """Return what 'RiW', 'W', 'ON' mean: 'Ri' and 'Rb' are read caches, says the guide."""
+    if word is None or word in _NOTHING:
+        return None
+    known = re.fullmatch(r"(?:R[ib])?W?|ON|OFF", word)
+    if known is None:
+        return Policy(word=controller.printable(word))
+    return Policy(word == "ON" or "W" in word, word.startswith("R"), word)
+
+
+def _state(word: str, meanings: dict[str, Health], *done: str) -> State:
+    """Return what a word means; with a '*' behind it a disk of the unit had an error."""
+    state = controller.judged(word.rstrip("*").replace("_", "-"), meanings)
+    health = state.health
+    if word.endswith("*") and health in {Health.OK, Health.BUSY}:
+        health = Health.ATTENTION
+    ratios = (re.match(r"(\d{1,3})%", each, re.ASCII) for each in done)
+    ratio = next((min(int(each[1]), 100) / 100 for each in ratios if each), None)
+    return State(health, controller.printable(word), ratio)
+
+
+def _port(found: _Found, header: list[str], words: list[str]) -> None:
+    line = " ".join(words)
+    virtual = header[0] == "VPort"
+    cells = (_VIRTUAL_PORT if virtual else _PORT).fullmatch(line)
+    if cells is None:
+        raise controller.refused("tw_cli show", " ".join(header), line)
+    if cells["state"] == _ABSENT_PORT:
+        return
+    told = cells.groupdict()
+    place = _SLOT.fullmatch(told.get("place") or "")
+    blocks = told.get("blocks") or "-"
+    found.ports[cells["port"]] = PhysicalDisk(
+        slot=f"enclosure {int(place[1])} slot {int(place[2])}"
+        if place
+        else f"port {int(cells['port'])}",
+        state=_state(cells["state"], _PORT_WORDS),
+        model=controller.printable((told.get("model") or "").strip("-")),
+        serial=controller.printable((told.get("serial") or "").strip("-")),
+        size_bytes=int(blocks) * SECTOR_BYTES
+        if blocks.isdecimal()
+        else controller.size_bytes(cells["size"], 1024),
+        usage=controller.printable(told.get("type") or ""),
+        array="" if cells["unit"] == "-" else cells["unit"],
+        # smartctl takes every disk there for an ATA disk.
+        kind="" if told.get("type") == "SAS" else f"3ware,{int(cells['port'])}",
+    )
+
+
+def _battery(found: _Found, header: list[str], words: list[str]) -> None:
+    if len(words) < len(header):
+        raise controller.refused("tw_cli show", " ".join(header), " ".join(words))
+    cells = dict(zip(header, words, strict=False))
+    state = _state(cells["Status"], _BATTERY_WORDS)
+    odd = [f"{name} {cells[name]}" for name in ("Volt", "Temp") if cells.get(name, "OK") != "OK"]
+    if odd and state.health is Health.OK:
+        state = State(Health.ATTENTION, controller.printable(" ".join([cells["Status"], *odd])))
+    ready = {"Yes": True, "No": False}.get(cells["BBUReady"])
+    absent = state.health is Health.ABSENT
+    found.batteries[words[0]] = Battery(words[0], state, None if absent else ready)
+
+
+def _part(found: _Found, header: list[str], words: list[str]) -> None:
+    cells = dict(zip(header, words, strict=False))
+    state = _state(cells.get("Status", ""), _PART_WORDS)
+    if whole := re.fullmatch(r"/c\d{1,2}/(e\d{1,3})", words[0], re.ASCII):
+        found.enclosure = name = whole[1]
+    else:
+        name = controller.printable(f"{found.enclosure} {words[0]}".strip())
+    speed, degrees = cells.get("RPM", ""), re.match(r"(\d{1,3})C", cells.get("Temperature", ""))
+    found.sensors[name] = Sensor(
+        name,
+        state,
+        temperature_celsius=float(degrees[1]) if degrees else None,
+        fan_rpm=controller.number(speed),
+    )
+
+
+_ROWS: dict[str, Callable[[_Found, list[str], list[str]], None]] = {
+    "unit": _unit,
+    "port": _port,
+    "vport": _port,
+    "battery": _battery,
+    "part": _part,
+    "fan": _part,
+    "temperature": _part,
+}
