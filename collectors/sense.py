@@ -124,17 +124,19 @@ Source: T10, 'SCSI additional sense codes'. A kernel without CONFIG_SCSI_CONSTAN
 """
 
 _ADDRESS_BYTES = {  # where the address and the number of blocks stand. Source: SBC-3, clause 5
-    0x08: (1, 4, 4, 5),  # READ (6), WRITE (6)
-    0x0A: (1, 4, 4, 5),
+    **dict.fromkeys((0x08, 0x0A), (1, 4, 4, 5)),  # (6): read, write
     **dict.fromkeys((0x28, 0x2A, 0x2E, 0x2F, 0x41), (2, 6, 7, 9)),  # (10): read, write, verify
     **dict.fromkeys((0xA8, 0xAA, 0xAE, 0xAF), (2, 6, 6, 10)),  # (12)
     **dict.fromkeys((0x88, 0x8A, 0x8E, 0x8F, 0x93), (2, 10, 10, 14)),  # (16)
 }
-_SIX_BYTES_ALL = 256
-_ADDRESS_BITS_6 = 0x1FFFFF
-_ADDRESS_TYPES = (0x00, 0x80)
-_DESCRIPTORS_AT = 8
+_SIX = 0x08, 0x0A
+_SIX_ADDRESS = 0x1FFFFF
+_SIX_ALL = 256
+"""A command of 6 bytes has 21 bits of address, and 0 blocks mean 256."""
+_DESCRIPTOR_AT = 8
 _INFORMATION_BYTES = 12
+_INFORMATION = 0x00
+_VALID = 0x80
 PASS_THROUGH = frozenset({0x85, 0xA1})
 """Commands of smartctl and its like to ATA drives. Source: SAT-3, ATA PASS-THROUGH (16), (12)."""
 
@@ -149,8 +151,8 @@ def command_range(command: bytes) -> tuple[int, int] | None:
         return None
     address = int.from_bytes(command[where[0] : where[1]], "big")
     blocks = int.from_bytes(command[where[2] : where[3]], "big")
-    if where[3] == 5:
-        return address & _ADDRESS_BITS_6, blocks or _SIX_BYTES_ALL
+    if command[0] in _SIX:
+        return address & _SIX_ADDRESS, blocks or _SIX_ALL
     return address, blocks
 
 
@@ -159,9 +161,7 @@ def information(sense: bytes) -> int | None:
 
     The kernel prints these bytes in lines of 16; all are there once the descriptor is.
     """
-    at = _DESCRIPTORS_AT
-    if len(sense) < at + _INFORMATION_BYTES or sense[at] != _ADDRESS_TYPES[0]:
+    descriptor = sense[_DESCRIPTOR_AT:][:_INFORMATION_BYTES]
+    if len(descriptor) < _INFORMATION_BYTES or descriptor[0] != _INFORMATION:
         return None
-    if not sense[at + 2] & _ADDRESS_TYPES[1]:  # the VALID bit
-        return None
-    return int.from_bytes(sense[at + 4 : at + _INFORMATION_BYTES], "big")
+    return int.from_bytes(descriptor[4:], "big") if descriptor[2] & _VALID else None

@@ -439,6 +439,16 @@ def test_noise_is_no_event(text: str) -> None:
     assert told(text) == []
 
 
+def test_what_is_left_over_in_registers_is_no_address() -> None:
+    """A drive that did not answer leaves old numbers; one that names no block says block 0."""
+    late = told("res 40/00:00:9e:9c:bd/00:00:01:00:00/40 Emask 0x4 (timeout)")
+    none = told(
+        "sd 0:0:1:0: [sdb] Sense Key : Medium Error [current]\nInfo fld=0x0\n"
+        "sd 0:0:1:0: [sdb] Add. Sense: Unrecovered read error"
+    )
+    assert [event.block for event in (*late, *none)] == [None, None, None]
+
+
 def test_a_device_that_came_back_is_told_again() -> None:
     """Taken away, plugged in, and then lost while in use."""
     text = (
