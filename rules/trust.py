@@ -140,7 +140,7 @@ def _scsi(drive: Drive, around: Surroundings) -> Iterator[Doubt]:
             HARD, f"it counts no error, {around.errors_logged:.0f} medium errors are logged"
         )
     trip, celsius = drive.reported_trip_celsius, drive.temperature_celsius
-    if trip and celsius is not None and 0 < trip < celsius and drive.passed:
+    if trip and celsius is not None and trip < celsius and drive.passed:
         yield Doubt(HARD, f"healthy at {celsius:.0f} C, above its trip temperature of {trip:.0f} C")
     specified, cycles = scsi.specified_start_stop_cycles, scsi.start_stop_cycles
     if specified and (specified >= _CYCLES_MOST or not specified & _CYCLES_MASK):

@@ -103,6 +103,13 @@ def test_no_trip_temperature_is_common_on_real_drives(trip: float | None) -> Non
     assert doubts(replace(GENUINE, reported_trip_celsius=trip), Target("/dev/sda")) == []
 
 
+def test_a_drive_that_is_too_hot_and_says_so_is_believed() -> None:
+    """Above its trip temperature and failing: no contradiction."""
+    hot = replace(GENUINE, temperature_celsius=70.0, passed=False)
+    assert doubts(hot, Target("/dev/sda")) == []
+    assert doubts(replace(hot, passed=True), Target("/dev/sda"))[0][0] == trust.HARD
+
+
 def test_a_fresh_boot_proves_nothing_about_traffic() -> None:
     """Guard: less than 1 GB was read and written."""
     quiet = replace(GENUINE, scsi=replace(GENUINE.scsi, error_counters=NOTHING))
