@@ -509,7 +509,7 @@ def _self_tests(settings: Config, engine: Engine) -> Iterator[Finding]:
     count = sum(disk.polled.cover not in _NOT_ASKED for disk in disks.by_key.values())
     if count:
         text = (
-            f"none is scheduled for {_count(count, 'drive')}, so sectors nobody reads go bad unseen;"
+            f"none is scheduled for {_count(count, 'drive')}; sectors nobody reads go bad unseen;"
             f" in the configuration: '{SELF_TESTS}' (see 'man systemd.time')"
         )
         yield Finding(Level.INFO, "self-tests", "", text)

@@ -186,8 +186,8 @@ class SelfTests:
         """Return the document. Errors: ValueError, CodecError."""
         wanted = command.arguments.get("disk")
         disk = "" if wanted is None else self._disk(codec.text(command.arguments, "disk"))
+        self._look(now)
         if command.name != "selftest status":
-            self._look(now)
             if self._root is None:
                 raise ValueError("self-tests: expected the helper that runs as root, got none")
             kind = codec.text(command.arguments, "kind") if "kind" in command.arguments else ""

@@ -36,7 +36,7 @@ EXIT_FAILED, EXIT_COULD_NOT = 1, 2
 BEGIN_SECONDS = 300.0
 """A drive that spins up behind a busy controller is waited for so long."""
 BEGIN_PAUSE_SECONDS = 0.5
-PAUSE_SECONDS = 5.0
+PAUSE_SECONDS = 2.0
 """Between two looks: the drive itself is asked every minute, or every five."""
 _UNDER_WAY = ("starting", "running")
 _HELP = "its serial number, the beginning of it, or its device"

@@ -43,6 +43,7 @@ _NAMES = {"short": "short", "long": "extended", "conveyance": "conveyance"}
 """How the drive's log calls them."""
 _USUAL_MINUTES = {"short": 10, "conveyance": 10}
 """At most, where the drive does not say. Source: smartctl(8), '-t'."""
+_NEVER = frozenset({Cover.NO_SMART, Cover.LUN, Cover.NO_PASS_THROUGH, Cover.MISSING})
 _QUIET = frozenset({None, "idle", "frozen"})
 
 _RUNNING = Family(
@@ -172,7 +173,7 @@ def candidates(
     arrays: Mapping[str, Array],
     busy: Mapping[str, float] | None,
 ) -> list[Candidate]:
-    """Return the disks with all that speaks against testing them now.
+    """Return the disks with all that speaks against testing them now; not those never asked.
 
     `busy` has the share of the last minutes in which devices had requests in flight; None: not
     known yet. Limits: which disks a RAID controller's volume has, and whether it rebuilds one, is
@@ -181,6 +182,8 @@ def candidates(
     stacks = _stacks(topology)
     found = []
     for disk in disks.by_key.values():
+        if disk.polled.cover in _NEVER:
+            continue
         target, drive = disk.polled.target, disk.polled.drive
         names = {disk.device, *(other.device for other in disk.others)} & topology.devices.keys()
         above = {array for name in names for array in stacks.get(name, ())}

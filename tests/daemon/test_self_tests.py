@@ -23,7 +23,7 @@ from iowarden.collectors.files import Root
 from iowarden.collectors.targets import Found
 from iowarden.collectors.testing import Said
 from iowarden.collectors.vocabulary import Outcome, Reading
-from iowarden.daemon import control, self_tests
+from iowarden.daemon import check, config, control, self_tests
 from iowarden.daemon.probe.client import Client, at
 from iowarden.daemon.telling import Telling
 from iowarden.rules import calendar
@@ -300,7 +300,8 @@ def test_what_a_drive_refuses_is_said_once_with_what_reads_it_instead(machine: M
     """Behind a controller that translates: no second try before the next date."""
     machine.tests.groups = (Group(("SERIAL-disk2",), WEEKLY.calendars),)
     machine.does("disk2", "refuse")
-    machine.later(2 * 86_400, step=600.0)
+    machine.later(3600 + 300)
+    machine.later(2 * 86_400, step=3600.0)
     assert machine.told("-t") == ["disk2"]
     (line,) = [line for line in machine.log.lines if "refused" in line]
     assert "unsupported scsi opcode" in line
@@ -345,13 +346,13 @@ def test_a_test_is_aborted_by_whom_and_not_begun_again(machine: Machine) -> None
     machine.take()
     assert machine.outcome("disk2") == "aborted"
     assert machine.log.lines[-1].endswith("aborted by alice (uid 7)")
-    machine.later(86_400, step=600.0)
+    machine.later(86_400, step=3600.0)
     assert machine.told("-t") == ["disk2"]
     assert (
         "expected a test that runs" in machine.ask("selftest abort", disk="SERIAL-disk2")["error"]
     )
     machine.does("disk2", "runs")
-    machine.later(3600, step=600.0)
+    machine.later(7200, step=1800.0)
     first = machine.ask("selftest status", disk="SERIAL-disk2")["answer"].runs[0]
     assert (first.kind, first.text) == ("", "begun by somebody else")
     assert "answer" in machine.ask("selftest abort", disk="SERIAL-disk2")
@@ -403,7 +404,7 @@ def test_the_command_line_waits_for_the_result(machine: Machine, tmp_path: Path)
                     command = commands.get(timeout=0.05)
                 except queue.Empty:
                     continue
-                machine.later(60)
+                machine.later(300)
                 machine.tests.answer(command, machine.now)
                 if log and machine.program.with_name("smartctl.runs-disk2").exists():
                     machine.does("disk2", "log", log)
@@ -434,6 +435,18 @@ def test_the_command_line_waits_for_the_result(machine: Machine, tmp_path: Path)
         assert {each["disk"] for each in json.loads(text)["runs"]} == {"SERIAL-disk2"}
     finally:
         server.close()
+
+
+def test_a_machine_without_a_schedule_is_advised_of_one(machine: Machine) -> None:
+    """The line to write is one that the configuration takes; with a schedule nothing is said."""
+    machine.observe()
+    (finding,) = check._self_tests(config.parse("", "c.yaml"), machine.engine)
+    assert (finding.level, finding.topic) == (check.Level.INFO, "self-tests")
+    assert "none is scheduled for 3 drives; sectors nobody reads go bad unseen" in finding.text
+    line = finding.text.split("'")[1]
+    settings = config.parse(line, "c.yaml")
+    assert settings.self_tests[0].calendars.keys() == {"short", "long"}
+    assert list(check._self_tests(settings, machine.engine)) == []
 
 
 @pytest.mark.parametrize(

@@ -378,13 +378,14 @@ DISKS = Disks(
         "C": disk("C", "sdc", Drive(Protocol.ATA, rotation_rpm=0, self_test_remaining_ratio=0.4)),
         "D": Disk("D", BEHIND),
         "E": disk("E", "sde", cover=Cover.STUCK, reason="smartctl hangs"),
+        "F": disk("F", "vda", cover=Cover.NO_SMART, reason="a virtual disk"),
     }
 )
 RESYNC = Array("md0", "raid1", "clean", 2, 0, "resync", 0.5, None, None, None, None, ())
 
 
 def test_what_speaks_against_testing_a_disk_follows_from_what_is_known() -> None:
-    """Members of an array and a RAID controller, one asleep, one being tested, one that hangs."""
+    """Members of an array and a RAID controller, asleep, being tested, hanging; none virtual."""
     busy = {"sda": 0.2, "sdd": 0.7}
     found = {c.disk: c for c in self_tests.candidates(DISKS, TOPOLOGY, {}, busy)}
     assert {"array md0"} <= found["A"].shares == found["B"].shares
