@@ -189,7 +189,7 @@ def covered(engine: Engine) -> dict[str, Covered]:
     if smart is None or smart.value is None:
         error = "" if smart is None or smart.reading is None else smart.reading.error
         reason = error or ("disks are not asked" if smart is None else "")
-    return coverage.look(
+    found = coverage.look(
         None if smart is None else smart.value,
         None if block is None else block.value,
         (None if enclosure is None else enclosure.value) or (),
@@ -197,6 +197,7 @@ def covered(engine: Engine) -> dict[str, Covered]:
         engine.coverage().doubts,
         reason,
     )
+    return {**coverage.vanished(engine.known_devices().gone), **found}
 
 
 def disks(engine: Engine) -> str:

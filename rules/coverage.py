@@ -23,9 +23,12 @@ if TYPE_CHECKING:
     from iowarden.collectors.block import Topology
     from iowarden.collectors.drive import Disk, Disks, Drive, Polled, Target
     from iowarden.collectors.enclosure import Slot
+    from iowarden.rules.devices import Gone
 
 _VIRTUAL = re.compile(r"(vd|xvd|nbd|rbd|pmem|dasd|mmcblk)[a-z0-9]+.*")
 """Disks of hypervisors, networks and memory cards by the names that their drivers give them."""
+_SELF_TEST = re.compile(r"(?!.*(?:selective|log))self-?test", re.IGNORECASE)
+"""Of what a drive refuses, what matters; most drives lack some log or other."""
 _NVME = re.compile(r"nvme(\d+)(?:c(\d+))?n\d+")
 MOST_NAMED = 24
 _QUIET = frozenset({Cover.NO_SMART, Cover.LUN})
@@ -155,6 +158,26 @@ def look(
     return dict(sorted(found.items(), key=lambda item: _order(item[1])))
 
 
+def vanished(gone: Mapping[str, Gone]) -> dict[str, Covered]:
+    """Return the disks that vanished while iowarden watched, with what stood on them."""
+    return {
+        (disk := key.rpartition(" ")[2]): Covered(
+            disk=disk,
+            identity=Identity(key, missed.object, missed.adapter),
+            device=missed.name,
+            expected_by=("memory",),
+            cover=Cover.MISSING,
+            reason=f"it vanished; on it: {', '.join(missed.carried)}",
+            how="",
+            slot="",
+            read_seconds=None,
+            physical=True,
+        )
+        for key, missed in gone.items()
+        if missed.carried
+    }
+
+
 def summary(covered: Iterable[Covered]) -> str:
     """Return all of it in a line: '24 disks: 23 read, 1 asleep'."""
     everything = list(covered)
@@ -247,7 +270,7 @@ def not_read(drive: Drive) -> tuple[str, ...]:
         missing.append("no health log")
     if drive.self_test_kinds == ():
         missing.append("no self-tests")
-    return (*missing, *drive.refused)
+    return (*missing, *filter(_SELF_TEST.search, drive.refused))
 
 
 def _asked(disk: Disk, index: _Leaves, topology: Topology | None, doubt: str | None) -> Covered:
@@ -377,8 +400,9 @@ class _Leaves:
         """Return the block devices that a disk is; nobody else is given them."""
         drive = disk.polled.drive
         names = [disk.device] if disk.device in self._free else self._of_controller(disk.device)
-        if not names and drive is not None and not disk.duplicate:
-            names = self._serials.get(drive.serial, []) or self._wwns.get(_digits(drive.wwn), [])
+        if not names and not disk.duplicate:
+            serial, wwn = (disk.key, "") if drive is None else (drive.serial, drive.wwn)
+            names = self._serials.get(serial, []) or self._wwns.get(_digits(wwn), [])
             names = names if len({self.identities[name].key for name in names}) == 1 else []
         if names and not disk.duplicate:  # other paths, other name spaces
             names = [*names, *self._alike[self.identities[names[0]].key]]

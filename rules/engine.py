@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from iowarden.collectors import node
 from iowarden.collectors.vocabulary import Chunk, Family, Labels, Outcome, Reading, Sample
 from iowarden.rules import alerts as life
-from iowarden.rules import devices, scraped
+from iowarden.rules import coverage, devices, scraped
 from iowarden.rules.promql import evaluator
 from iowarden.rules.promql.errors import TooExpensiveError
 from iowarden.rules.promql.evaluator import (
@@ -471,12 +471,13 @@ class Engine:
     def forget_disk(self, disk: str) -> None:
         """Take a disk that is missed, by its label, as taken out."""
         state = self.coverage()
-        own = state.identity(disk)
         groups = {**self._signal_state.groups, "disk_cover": disk_cover.forget(state, disk)}
         self._signal_state = replace(self._signal_state, groups=groups)
-        if own is not None:
-            gone = {key: each for key, each in self._devices.gone.items() if key != own.key}
-            self._devices = replace(self._devices, gone=gone)
+        missed = self._devices.gone
+        here = coverage.vanished(missed)
+        own = here[disk].identity.key if disk in here else ""
+        gone = {key: each for key, each in missed.items() if key != own}
+        self._devices = replace(self._devices, gone=gone)
 
     def _topology(self) -> Topology | None:
         return None if self._derived is None else self._derived.topology

@@ -21,6 +21,7 @@ from iowarden.collectors.drive import (
     Target,
 )
 from iowarden.collectors.enclosure import Slot
+from iowarden.daemon import answers
 from iowarden.rules import coverage
 from iowarden.rules.coverage import Verdict
 
@@ -82,7 +83,7 @@ def test_who_says_that_a_disk_exists_is_known() -> None:
             hidden(2, "H2"),
             written,
             direct("nvme0", "N1", drive=fast),
-            direct("nvme2", "N2", drive=replace(fast, serial="N2")),
+            direct("nvme2", "X", cover=Cover.FAILED, drive=None),
         ),
         topology(*devices),
         (slot,),
@@ -90,16 +91,16 @@ def test_who_says_that_a_disk_exists_is_known() -> None:
     assert {key: c.expected_by for key, c in found.items()} == {
         "S1": ("kernel", "enclosure"),
         "N1": ("kernel",),
-        "N2": ("kernel",),
+        "X": ("kernel",),
         "H2": ("controller",),
         "H3": ("configuration",),
     }
-    assert list(found) == ["S1", "N1", "N2", "H2", "H3"]
+    assert list(found) == ["S1", "N1", "X", "H2", "H3"]
     assert found["N1"].leaves == ("nvme0n1", "nvme0n2")
-    assert found["N2"].leaves == ("nvme1c2n1",)
+    assert found["X"].leaves == ("nvme1c2n1",)
     assert found["S1"].slot == "enclosure 0:0:8:0 Slot 02"
-    assert coverage.summary(found.values()) == "5 disks: 5 read"
-    assert coverage.verdict(found.values()) is Verdict.OK
+    assert coverage.summary(found.values()) == "5 disks: 4 read, 1 failed"
+    assert coverage.verdict(found.values()) is Verdict.WARNING
 
 
 def test_a_disk_of_the_kernel_that_nobody_asks_is_not_left_out() -> None:
@@ -149,6 +150,9 @@ def test_a_disk_that_a_controller_shows_and_hides_is_found_by_its_number() -> No
     found = coverage.look(disks(by_number, by_name), known)
     assert [c.device for c in found.values()] == ["sda", "sdb"]
     assert found["S1"].identity.object == f"sda ({MODEL}, serial S1)"
+    silent = failed(hidden(1, "S1"), Cover.NO_SMART, "lacks SMART")
+    found = coverage.look(disks(silent), known)
+    assert {key: c.device for key, c in found.items()} == {"S1": "sda", "0x5000c500a1b2c3d4": "sdb"}
 
 
 def test_a_machine_on_which_nothing_can_be_read_says_so_once() -> None:
@@ -228,6 +232,45 @@ def test_a_sleeping_disk_is_not_lost() -> None:
     assert machine.firing() == set()
     machine.restart()
     machine.disks = disks(*(failed(d, Cover.ASLEEP, "it sleeps") for d in asleep))
+    machine.look(HOUR)
+    assert machine.firing() == set()
+
+
+def test_a_disk_that_slept_from_the_start_is_no_notice() -> None:
+    """It must not be woken for being read; that nothing is known of it is in the coverage."""
+    machine = Machine(device("sda", "S1"), device("sdb", "S2"))
+    asleep = direct("sdb", "S2", cover=Cover.ASLEEP, drive=None, read_seconds=None)
+    for _ in range(4):
+        machine.disks = at(machine, direct("sda", "S1"), asleep)
+        machine.look(HOUR / 2)
+    assert machine.firing() == set()
+    found = machine.engine.coverage().covered
+    assert coverage.verdict(found.values()) is Verdict.WARNING
+
+
+def test_a_try_that_fails_after_a_long_stop_is_not_told() -> None:
+    """The service was stopped for a week: the first failure may pass, three periods of them not."""
+    machine = Machine(device("sda", "S1"), device("sdb", "S2"))
+    machine.disks = at(machine, direct("sda", "S1"), direct("sdb", "S2"))
+    machine.look(HOUR)
+    machine.now += 7 * DAY
+    machine.restart()
+    lost = direct("sdb", "S2", cover=Cover.TIMEOUT, drive=None, read_seconds=None)
+    machine.disks = at(machine, direct("sda", "S1"), lost)
+    machine.look(80 * 60.0)
+    assert machine.firing() == set()
+    machine.look(20 * 60.0)
+    assert machine.firing() == {("DiskNotCovered", "S2")}
+
+
+def test_a_disk_that_gets_a_longer_name_is_the_same_disk() -> None:
+    """Another disk of its serial number was plugged in: neither is missed by the short name."""
+    machine = Machine(device("sda", "S1"))
+    machine.disks = at(machine, direct("sda", "S1"))
+    machine.look(HOUR)
+    machine.restart()
+    longer = replace(direct("sda", "S1"), key="S1 5000c500a1b2c3d4")
+    machine.disks = at(machine, longer)
     machine.look(HOUR)
     assert machine.firing() == set()
 
@@ -332,6 +375,9 @@ def test_a_disk_behind_a_controller_that_its_controller_lost_is_missed() -> None
     machine.look(10 * 60.0)
     assert machine.firing() == {("DiskMissing", "H2")}
     assert machine.mails[0].object == f"{MODEL}, serial H2, areca,2 at /dev/sg3 (slot 2)"
+    machine.disks = at(machine, hidden(1, "H1"), hidden(2, "H2"))
+    machine.look(HOUR)
+    assert [mail.reason.value for mail in machine.mails] == ["opened", "all clear"]
 
 
 def test_disks_that_one_controller_hides_are_lost_together() -> None:
@@ -400,6 +446,23 @@ def test_a_disk_that_was_taken_out_is_missed_no_more_once_that_is_said() -> None
     assert [m.reason.value for m in machine.mails] == ["opened"]
 
 
+def test_a_vanished_disk_is_missed_no_more_once_somebody_has_it() -> None:
+    """It vanished with an array on it, which is told; then somebody says that it was he."""
+    machine = Machine(device("sda", "S1"), device("sdb", "S2", holders=("md0",)))
+    machine.disks = at(machine, direct("sda", "S1"), direct("sdb", "S2"))
+    machine.look(HOUR)
+    machine.topology = topology(device("sda", "S1"))
+    machine.disks = at(machine, direct("sda", "S1"))
+    machine.look(HOUR / 2)
+    assert machine.firing() == {("DeviceGone", "")}
+    found = answers.covered(machine.engine)
+    assert coverage.find(found, "S2").reason == "it vanished; on it: md0"
+    assert coverage.summary(found.values()) == "2 disks: 1 read, 1 missing"
+    machine.engine.forget_disk("S2")
+    machine.look(HOUR / 2)
+    assert machine.firing() == set()
+
+
 def test_a_configured_disk_that_is_missing_is_critical() -> None:
     """The administrator wrote it down: five minutes after the start it is told."""
     machine = Machine(device("sda", "S1"))
@@ -428,11 +491,12 @@ def test_what_a_drive_does_not_say_is_named() -> None:
         "no error log",
         "no self-tests",
     )
-    sas = drive("S2", protocol=Protocol.SCSI, scsi=Scsi(), refused=("self-test: not supported",))
+    lacks = ("Self-tests not supported", "Selective Self-tests/Logging not supported", "No SCT")
+    sas = drive("S2", protocol=Protocol.SCSI, scsi=Scsi(), refused=lacks)
     assert coverage.not_read(sas) == (
         "no error counters",
         "no grown defects",
-        "self-test: not supported",
+        "Self-tests not supported",
     )
     counted = Scsi({"read": ErrorCounter(0, 0, 1.0)}, grown_defects=0)
     assert coverage.not_read(replace(sas, scsi=counted, refused=())) == ()
