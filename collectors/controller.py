@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from iowarden.collectors.event import Event
-    from iowarden.collectors.log_alignment import Known
+    from iowarden.collectors.log_alignment import Cursor
     from iowarden.collectors.vocabulary import Labels
 
 _CONTROL = re.compile(r"\x1b(?:\[[0-9;?]*[A-Za-z]|[()][0-9A-Za-z])|[\x00-\x08\x0b-\x1f\x7f]")
@@ -129,7 +129,11 @@ class Sensor:
 
 @dataclass(frozen=True, slots=True)
 class Controller:
-    """A controller. `name` is that of events: 'areca 1', 'c0'; `host` is 'host2' where known."""
+    """A controller.
+
+    Fields: `name` is that of events ('areca 1', 'c0'); `host` is 'host2', where it is known;
+    `unread`: which parts of its state could not be read, and why.
+    """
 
     name: str
     vendor: str
@@ -143,6 +147,7 @@ class Controller:
     disks: tuple[PhysicalDisk, ...] = ()
     batteries: tuple[Battery, ...] = ()
     sensors: tuple[Sensor, ...] = ()
+    unread: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,14 +179,14 @@ class Controllers:
     """What one run came to.
 
     Fields: `events` are those that are new since the run before, oldest first, each told once;
-    `known` is what the logs are compared with next: kept where the events are, it is the cursor.
+    `cursors`, by controller, are what the logs are compared with next time, and after a restart.
     """
 
     controllers: tuple[Controller, ...] = ()
     events: tuple[Event, ...] = ()
     gaps: tuple[Gap, ...] = ()
     problems: tuple[Problem, ...] = ()
-    known: Mapping[str, Known] = field(default_factory=dict)
+    cursors: Mapping[str, Cursor] = field(default_factory=dict)
 
 
 def judged(word: str, meanings: Mapping[str, Health]) -> State:
@@ -292,7 +297,7 @@ def emit(value: Controllers) -> list[Sample]:
         )
         state("state", each.state, **at)
         add("memory_bytes", each.memory_bytes, **at)
-        if each.name in value.known:
+        if each.name in value.cursors:
             new = sum(event.controller == each.name for event in value.events)
             add("new_events", new, **at)
         for array in each.arrays:

@@ -19,6 +19,15 @@ Entry = tuple[float | None, str]
 Known = tuple[tuple[float | None, str, int], ...]
 """A listing, each entry with its number among equal ones."""
 
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """Up to where a log was read: kept where its events are. `serial` is its controller's."""
+
+    listing: Known
+    serial: str = ""
+
+
 MOST_ENTRIES = 4096
 """So many of the newest are looked at: a longer log is taken for a ring of that size."""
 
@@ -63,15 +72,18 @@ def align(before: Known | None, entries: Sequence[Entry], capacity: int | None =
     )
 
 
-def recalled(found: Any) -> Known:  # noqa: ANN401 - whatever was stored
-    """Return what was stored as JSON. Errors: ValueError."""
+def recalled(found: Any) -> Cursor:  # noqa: ANN401 - whatever was stored
+    """Return what was stored as JSON, [listing, serial]. Errors: ValueError."""
     try:
-        return tuple(
+        entries, serial = found
+        listing = tuple(
             (None if moment is None else float(moment), str(text), int(number))
-            for moment, text, number in found
+            for moment, text, number in entries
         )
     except (TypeError, ValueError, OverflowError) as error:
-        raise ValueError(f"expected [[seconds, text, number] ...], got {found!r:.80}") from error
+        message = f"expected [[[seconds, text, number] ...], serial], got {found!r:.80}"
+        raise ValueError(message) from error
+    return Cursor(listing, str(serial))
 
 
 def _gap(

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from iowarden.collectors.log_alignment import MOST_ENTRIES, align, recalled
+from iowarden.collectors.log_alignment import MOST_ENTRIES, Cursor, align, recalled
 
 if TYPE_CHECKING:
     from iowarden.collectors.log_alignment import Entry, Known
@@ -113,16 +113,19 @@ def test_a_log_of_ten_megabytes_is_compared_by_its_end() -> None:
 
 def test_what_is_stored_as_json_compares_as_before() -> None:
     """A restart keeps the listing."""
-    before = known("a", "b")
-    assert recalled(json.loads(json.dumps(before))) == before
-    assert align(recalled(json.loads(json.dumps(before))), entries("a", "b")).new == 0
+    cursor = Cursor(known("a", "b"), "X1")
+    found = recalled(json.loads(json.dumps([cursor.listing, cursor.serial])))
+    assert found == cursor
+    assert align(found.listing, entries("a", "b")).new == 0
 
 
-@pytest.mark.parametrize("found", [None, 5, ["a"], [[1, "a"]], [["x", "a", 0]], [[1, "a", None]]])
-def test_what_is_no_listing_is_refused(found: object) -> None:
+@pytest.mark.parametrize("listing", [None, 5, ["a"], [[1, "a"]], [["x", "a", 0]], [[1, "a", None]]])
+def test_what_is_no_listing_is_refused(listing: object) -> None:
     """A damaged file is no empty log."""
     with pytest.raises(ValueError, match="expected"):
-        recalled(found)
+        recalled([listing, ""])
+    with pytest.raises(ValueError, match="expected"):
+        recalled(listing)
 
 
 STREAMS = st.lists(

@@ -1,0 +1,313 @@
+"""RAID controllers asked by their makers' programs: when, and what is remembered from run to run.
+
+Such programs take seconds, and a minute when a card is sick: each maker's are run in a thread that
+ends when it is done, one after the other; what is known is there at once. The probe sees to it that
+no two programs are at one controller, smartctl among them.
+A program that is missing, hangs or lists nothing is a problem that is told, never a machine without
+faults. Of a recorded machine nothing runs: its answers are read at each look.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from iowarden.collectors import attached, members
+from iowarden.collectors.controller import Controllers, Gap, Problem
+from iowarden.collectors.files import PROBE
+from iowarden.collectors.log_alignment import MOST_ENTRIES, Cursor, align
+from iowarden.collectors.vocabulary import (
+    AbsentError,
+    LateError,
+    ParseError,
+    ReadError,
+    StuckError,
+    trace,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from iowarden.collectors.controller import Controller, Log
+    from iowarden.collectors.event import Event
+    from iowarden.collectors.files import Root
+
+    Handle = tuple[str, ...]
+
+PERIOD_SECONDS = 15.0
+"""How often is looked whether a run is due, or done."""
+EVENT_SECONDS = 300.0
+STATE_SECONDS = 900.0
+"""Each question is work for the card: more often was seen to cost latency."""
+HELD_SECONDS = 3 * STATE_SECONDS
+"""So long a state is shown that could not be read again."""
+FIRST_SECONDS = 5.0
+"""The first look waits so long for what is known soon."""
+_EARLY_SECONDS = 30.0
+"""States are read in a run for events, which is never quite its period after another."""
+
+
+@dataclass(frozen=True, slots=True)
+class Maker:
+    """How the controllers of one maker are asked.
+
+    Fields: a host of one of `drivers` is such a controller; `programs` are those that may be run;
+    `find`, given the hosts, names the controllers, each with what its questions need; `state` reads
+    one, given what it said last; `log` reads its log, of `capacity` entries where that is known.
+    Errors of the three: AbsentError, ReadError, ParseError.
+    """
+
+    vendor: str
+    drivers: tuple[str, ...]
+    programs: tuple[str, ...]
+    find: Callable[[Root, Sequence[str]], Mapping[str, Handle]]
+    state: Callable[[Root, str, Handle, Controller | None], Controller]
+    log: Callable[[Root, str, Handle], Log]
+    capacity: int | None = None
+
+
+@dataclass(slots=True)
+class _Card:
+    """What is remembered of a controller. Units: seconds of the program's clock."""
+
+    controller: Controller | None = None
+    read_seconds: float = float("-inf")
+    tried_seconds: float = float("-inf")
+    problem: str = ""
+    cursor: Cursor | None = None
+    gap: str = ""
+
+
+@dataclass(slots=True, eq=False)
+class _Run:
+    """The runs at one maker's controllers. All but `cards` under the poller's lock."""
+
+    maker: Maker
+    cards: dict[str, _Card] = field(default_factory=dict)
+    """Of the thread that runs, or of nobody."""
+    due: float = float("-inf")
+    busy: bool = False
+    value: Controllers = field(default_factory=Controllers)
+    texts: dict[str, bytes] = field(default_factory=dict)
+
+
+class Poller:
+    """The controllers of a machine. `read` is for one thread."""
+
+    def __init__(self, makers: Iterable[Maker], clock: Callable[[], float]) -> None:
+        """Ask nothing yet. `clock` is the program's."""
+        self._clock = clock
+        self._lock = threading.Condition()
+        self._runs = [_Run(maker) for maker in makers]
+        self._first = True
+        self._last = Controllers()
+        self._recalled: dict[str, Cursor] = {}
+
+    def recall(self, cursors: Mapping[str, Cursor]) -> None:
+        """Take the cursors of a former run of the program, ahead of the first read."""
+        self._recalled = dict(cursors)
+
+    def read(self, root: Root) -> Controllers:
+        """Return what is known, with the events that came since the last time.
+
+        Errors: AbsentError (there is no such controller), ReadError.
+        """
+        there = [(run, hosts) for run in self._runs if (hosts := _hosts(root, run.maker))]
+        if not there:
+            raise AbsentError(f"'{attached.PCI_DRIVERS}': no RAID controller that has a log")
+        for run, hosts in there:
+            if root.path:
+                self._finish(run, _once(run, root, hosts, self._clock, self._recalled))
+            else:
+                self._begin(run, root, hosts)
+        if self._first and not root.path:
+            self.settled(FIRST_SECONDS)
+        self._first = False
+        with self._lock:
+            if not root.path:
+                for run, _ in there:
+                    root.tell(run.texts.items())
+            return self._result([run for run, _ in there])
+
+    def settled(self, timeout_seconds: float) -> bool:
+        """Wait until no run is under way; return whether it came to that."""
+        with self._lock:
+            return self._lock.wait_for(
+                lambda: not any(run.busy for run in self._runs), timeout_seconds
+            )
+
+    def _begin(self, run: _Run, root: Root, hosts: Sequence[str]) -> None:
+        with self._lock:
+            now = self._clock()
+            if run.busy or now < run.due:
+                return
+            run.busy, run.due = True, now + EVENT_SECONDS
+        seen: dict[str, bytes] = {}
+        another = root.another(seen.__setitem__)
+
+        def work() -> None:
+            try:
+                value = _once(run, another, hosts, self._clock, self._recalled)
+            except Exception as error:  # noqa: BLE001 - a mistake of ours must not end the runs
+                value = Controllers(problems=(Problem("", f"bug: {trace(error)}"),))
+            another.close()
+            with self._lock:
+                run.busy, run.texts = False, seen
+            self._finish(run, value)
+
+        threading.Thread(target=work, name=run.maker.vendor, daemon=True).start()
+
+    def _finish(self, run: _Run, value: Controllers) -> None:
+        with self._lock:
+            # What nobody has fetched yet stays ahead of it.
+            run.value = replace(
+                value,
+                events=run.value.events + value.events,
+                gaps=run.value.gaps + value.gaps,
+                cursors=value.cursors or run.value.cursors,
+            )
+            self._lock.notify_all()
+
+    def _result(self, runs: Sequence[_Run]) -> Controllers:
+        values = [run.value for run in runs]
+        found = Controllers(
+            tuple(each for value in values for each in value.controllers),
+            tuple(event for value in values for event in value.events),
+            tuple(gap for value in values for gap in value.gaps),
+            tuple(problem for value in values for problem in value.problems),
+            {name: cursor for value in values for name, cursor in value.cursors.items()},
+        )
+        for run in runs:
+            run.value = replace(run.value, events=(), gaps=())
+        if self._last != found:
+            self._last = found
+        return self._last
+
+
+def _once(
+    run: _Run,
+    root: Root,
+    hosts: Sequence[str],
+    clock: Callable[[], float],
+    recalled: Mapping[str, Cursor],
+) -> Controllers:
+    """Ask all controllers of one maker, and return what came of it."""
+    maker, cards = run.maker, run.cards
+    problems: list[Problem] = []
+    events: list[Event] = []
+    gaps: list[Gap] = []
+    try:
+        names = maker.find(root, hosts)
+    except (AbsentError, ReadError, ParseError) as error:
+        names = {}
+        problems.append(Problem("", f"{maker.vendor} controller at {', '.join(hosts)}: {error}"))
+    else:
+        if not names:
+            listed = f"expected a controller at {', '.join(hosts)}, got none listed"
+            problems.append(Problem("", f"{maker.vendor}: {listed}"))
+    for name, handle in names.items():
+        card = cards.setdefault(name, _Card(cursor=recalled.get(name)))
+        host = hosts[0] if len(names) == len(hosts) == 1 else ""
+        try:
+            if root.path or clock() >= card.tried_seconds + STATE_SECONDS - _EARLY_SECONDS:
+                card.tried_seconds = clock()
+                _read_state(card, host, partial(maker.state, root, name, handle, card.controller))
+            log = maker.log(root, name, handle)
+            new, gap = _new(card, log, maker.capacity)
+            events += new
+            gaps += [Gap(name, gap)] if gap else []
+        except (LateError, StuckError) as error:
+            # The next question would hang as well, and a driver may reset its card by then.
+            if str(error) != card.problem:
+                problems.append(Problem(name, str(error)))
+        except (AbsentError, ReadError, ParseError) as error:
+            if str(error) != card.problem:  # a program that is missing, is so twice
+                problems.append(Problem(name, f"its log: {error}"))
+        problems += [Problem(name, card.problem)] if card.problem else []
+        problems += (
+            [Problem(name, each) for each in card.controller.unread] if card.controller else []
+        )
+    fresh = clock() - HELD_SECONDS
+    return Controllers(
+        tuple(c.controller for c in cards.values() if c.controller and c.read_seconds >= fresh),
+        tuple(events),
+        tuple(gaps),
+        tuple(problems),
+        {**recalled, **{name: card.cursor for name, card in cards.items() if card.cursor}},
+    )
+
+
+def _read_state(card: _Card, host: str, read: Callable[[], Controller]) -> None:
+    """Read a controller's state. Errors: LateError, StuckError."""
+    try:
+        found = read()
+    except (AbsentError, ReadError, ParseError) as error:
+        card.problem = str(error)
+        if isinstance(error, LateError | StuckError):
+            raise
+        return
+    card.controller, card.read_seconds = replace(found, host=host), card.tried_seconds
+    card.problem = ""
+
+
+def _new(card: _Card, log: Log, capacity: int | None) -> tuple[list[Event], str]:
+    """Return the new events of a controller's log, and why there may be others. Errors: ReadError.
+
+    The same reason is given once.
+    """
+    if log.cut:
+        raise ReadError("it ends within a line; nothing of it is used, trying again")
+    serial = card.controller.serial if card.controller else ""
+    before = card.cursor
+    if before and before.serial and serial and before.serial != serial:
+        before = None  # another card: its log is new as a whole, and not what just happened
+    events = log.events[-MOST_ENTRIES:]
+    entries = [(event.clock_seconds, event.text) for event in events]
+    aligned = align(before.listing if before else None, entries, capacity)
+    card.cursor = Cursor(aligned.known, serial or (before.serial if before else ""))
+    told, card.gap = card.gap, aligned.gap
+    numbers = [number for *_, number in aligned.known[len(aligned.known) - aligned.new :]]
+    new = zip(events[len(events) - aligned.new :], numbers, strict=True)
+    gap = "" if told == aligned.gap else aligned.gap
+    return [replace(event, sequence=number) for event, number in new], gap
+
+
+def run_program(root: Root, deadline_seconds: float, *command: str) -> str:
+    """Return what a program printed. Errors: AbsentError, ReadError, ParseError."""
+    answer = root.ask("run", *command, deadline_seconds=deadline_seconds)
+    return members.parse_output(answer)
+
+
+def _hosts(root: Root, maker: Maker) -> list[str]:
+    """Return the SCSI hosts of a maker's drivers, by number; of a recording, if it was asked.
+
+    Errors: ReadError.
+    """
+    if root.path:
+        asked = tuple(f"run {program} " for program in maker.programs)
+        if not any(name.startswith(asked) for name in _names(root, PROBE.rstrip("/"))):
+            return []
+    found: set[str] = set()
+    for driver in maker.drivers:
+        for address in _names(root, f"{attached.PCI_DRIVERS}/{driver}"):
+            if re.fullmatch(attached.ADAPTER, address, re.ASCII):
+                entries = _names(root, f"{attached.PCI_DRIVERS}/{driver}/{address}")
+                found.update(each for each in entries if re.fullmatch(r"host\d{1,9}", each))
+    return sorted(found, key=lambda name: int(name[4:]))
+
+
+def _names(root: Root, path: str) -> list[str]:
+    try:
+        return root.names(path)
+    except AbsentError:
+        return []
+
+
+def start(
+    makers: Iterable[Maker],
+) -> Callable[[Callable[[], float]], Callable[[Root], Controllers]]:
+    """Return what takes the program's clock and returns what reads, as a source's `start`."""
+    return lambda clock: Poller(makers, clock).read

@@ -1,0 +1,207 @@
+"""How the controllers of each maker are read: which command lines, in which order. Thin.
+
+Areca: 'event clear' is never run; a second program at an Areca loses answers of the first, which
+the probe keeps apart. 3ware: an alarm is taken by whoever fetches it first, so a running 3dm2 may
+leave the list empty; after 60 s in vain the driver resets the card, so nobody gives up earlier.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from iowarden.collectors import areca, areca_events, controller, threeware, threeware_events
+from iowarden.collectors.controller_poll import Maker, run_program
+from iowarden.collectors.vocabulary import (
+    AbsentError,
+    LateError,
+    MissingError,
+    ParseError,
+    ReadError,
+    StuckError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import TypeVar
+
+    from iowarden.collectors.areca import Bay
+    from iowarden.collectors.controller import Array, Controller, Log, PhysicalDisk
+    from iowarden.collectors.files import Root
+
+    _T = TypeVar("_T")
+
+_ARECA_PROGRAMS = ("cli64", "areca-cli", "cli32")
+_ARECA_SECONDS = 60.0
+_THREEWARE_SECONDS = 90.0
+
+
+def _areca(root: Root, which: tuple[str, ...], *command: str) -> str:
+    """Run Areca's tool. Errors: AbsentError, ReadError, ParseError."""
+    missing: list[AbsentError] = []
+    for program in _ARECA_PROGRAMS:
+        try:
+            return run_program(root, _ARECA_SECONDS, program, *which, *command)
+        except AbsentError as error:
+            if not isinstance(error, MissingError) and not root.path:
+                raise
+            missing.append(error)
+    raise missing[0]
+
+
+def _areca_find(root: Root, hosts: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Name the controllers. Which host is which 'ctrl=N' is not known where there are several."""
+    if len(hosts) == 1:
+        return {"areca 1": ()}
+    _areca(root, ("ctrl=1",), "sys", "info")
+    return {f"areca {number}": (f"ctrl={number}",) for number in range(1, len(hosts) + 1)}
+
+
+def _areca_state(
+    root: Root, name: str, which: tuple[str, ...], former: Controller | None
+) -> Controller:
+    unread: list[str] = []
+
+    def part(command: tuple[str, ...], parse: Callable[[str], _T], default: _T) -> _T:
+        """Return a part, the default where it cannot be read and others may."""
+        try:
+            return parse(_areca(root, which, *command))
+        except (LateError, StuckError):
+            raise
+        except (AbsentError, ReadError, ParseError) as error:
+            if isinstance(error, AbsentError) and not root.path:
+                raise  # no program, no probe: there is no other part either
+            unread.append(str(error))
+            return default
+
+    system = part(("sys", "info"), areca.parse_system, controller.Controller(name, "areca"))
+    no_arrays: tuple[Array, ...] = ()
+    no_bays: tuple[Bay, ...] = ()
+    raid_sets = part(("rsf", "info"), areca.parse_raid_sets, no_arrays)
+    volumes = part(("vsf", "info"), lambda text: areca.parse_volumes(text, raid_sets), no_arrays)
+    bays = part(("disk", "info"), lambda text: areca.parse_bays(text, raid_sets), no_bays)
+    hardware = part(("hw", "info"), areca.parse_hardware, areca.Hardware())
+    if not bays and not raid_sets:
+        raise ReadError("; ".join(unread) or f"'{name}': expected disks or raid sets, got none")
+    found = replace(
+        system,
+        name=name,
+        arrays=(*raid_sets, *volumes),
+        disks=tuple(
+            replace(
+                bay.disk,
+                temperature_celsius=hardware.disk_temperatures_celsius.get(
+                    int(bay.disk.slot.rpartition(" ")[2])
+                    if bay.disk.slot.startswith("channel ")
+                    else 0
+                ),
+            )
+            for bay in bays
+            if bay.disk is not None
+        ),
+        batteries=hardware.batteries,
+        sensors=hardware.sensors,
+        unread=tuple(unread),
+    )
+    if former is not None and _same_disks(found, former):
+        return replace(found, disks=_identified(found.disks, former.disks))
+    details = {
+        bay.disk.slot: detail
+        for bay in bays
+        if bay.disk is not None and not bay.disk.serial
+        if (detail := _areca_detail(root, which, bay.number)) is not None
+    }
+    known = [replace(each, slot=slot) for slot, each in details.items()]
+    return replace(found, disks=_identified(found.disks, known))
+
+
+def _areca_detail(root: Root, which: tuple[str, ...], number: int) -> PhysicalDisk | None:
+    """Return who a disk is. Errors: LateError, StuckError."""
+    try:
+        return areca.parse_disk_detail(_areca(root, which, "disk", "info", f"drv={number}"))
+    except (LateError, StuckError):
+        raise
+    except (AbsentError, ReadError, ParseError):
+        return None  # its slot and model are known all the same
+
+
+def _same_disks(found: Controller, former: Controller) -> bool:
+    """Whether no disk can have taken another's place since: then nobody asks each who it is."""
+    told = [
+        (
+            [(disk.slot, disk.model, disk.usage, disk.state.word) for disk in each.disks],
+            [(array.name, array.state.word) for array in each.arrays],
+        )
+        for each in (found, former)
+    ]
+    return told[0] == told[1]
+
+
+def _identified(
+    disks: Sequence[PhysicalDisk], known: Sequence[PhysicalDisk]
+) -> tuple[PhysicalDisk, ...]:
+    by_slot = {disk.slot: disk for disk in known}
+    return tuple(
+        replace(
+            disk,
+            serial=disk.serial or by_slot[disk.slot].serial,
+            firmware=disk.firmware or by_slot[disk.slot].firmware,
+        )
+        if disk.slot in by_slot
+        else disk
+        for disk in disks
+    )
+
+
+def _areca_log(root: Root, name: str, which: tuple[str, ...]) -> Log:
+    return areca_events.parse_events(_areca(root, which, "event", "info"), name)
+
+
+def _threeware(root: Root, *command: str) -> str:
+    return run_program(root, _THREEWARE_SECONDS, "tw_cli", *command)
+
+
+def _threeware_find(root: Root, _: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    listed = threeware.parse_controllers(_threeware(root, "show"))
+    return {each.name: tuple(map(str, each.enclosures)) for each in listed}
+
+
+def _threeware_state(
+    root: Root, name: str, enclosures: tuple[str, ...], _: Controller | None
+) -> Controller:
+    """Ask for all at once; where that has no units and ports, as with old versions, one by one."""
+    found = threeware.parse_controller(_threeware(root, f"/{name}", "show", "all"), name)
+    if not found.arrays and not found.disks:
+        units, ports = (
+            threeware.parse_controller(_threeware(root, "info", name, what), name)
+            for what in ("unitstatus", "drivestatus")
+        )
+        found = replace(found, arrays=units.arrays, disks=ports.disks)
+    unread: list[str] = []
+    for number in enclosures:
+        try:
+            text = _threeware(root, f"/{name}/e{number}", "show", "all")
+            sensors = threeware.parse_controller(text, name).sensors
+            found = replace(found, sensors=(*found.sensors, *sensors))
+        except (LateError, StuckError):
+            raise
+        except (ReadError, ParseError) as error:
+            unread.append(str(error))
+    return replace(found, unread=tuple(unread))
+
+
+def _threeware_log(root: Root, name: str, _: tuple[str, ...]) -> Log:
+    return threeware_events.parse_alarms(_threeware(root, f"/{name}", "show", "alarms"), name)
+
+
+ARECA = Maker("areca", ("arcmsr",), _ARECA_PROGRAMS, _areca_find, _areca_state, _areca_log)
+THREEWARE = Maker(
+    "3ware",
+    ("3w-9xxx", "3w-sas", "3w-xxxx"),
+    ("tw_cli",),
+    _threeware_find,
+    _threeware_state,
+    _threeware_log,
+    threeware_events.RING_ENTRIES,
+)
+MAKERS = (ARECA, THREEWARE)
