@@ -1057,3 +1057,13 @@ def test_old_errors_of_a_disk_are_told_by_the_arrival_mail() -> None:
     assert machine.run(DAY, found, step=60.0) == []
     hang = replace(HANG, active_seconds=machine.now, fired_seconds=machine.now)
     assert machine.run(HOUR, found, hang) == ["worse"]
+
+
+def test_a_count_that_changes_a_little_is_not_written_to_the_disk() -> None:
+    """What is known is durable; what is measured now is not, nor worth a write."""
+    machine = Machine()
+    machine.run(HOUR, growing(40))
+    machine.run(10, growing(41))
+    assert machine.state.changed == frozenset()
+    machine.run(5, growing(80))
+    assert machine.state.changed == {"disk sda"}
