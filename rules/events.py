@@ -1,0 +1,483 @@
+"""What events mean: the table 'events.yaml', how it is asked, and which events are one. Pure.
+
+A file has texts of advice by name, and groups of rows by kind of event (Event.kind). What a row
+does not say its group says.
+Limits: an event that no row fits needs attention: it is a warning, never dropped.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import yaml
+
+from iowarden.collectors import threeware_events
+from iowarden.rules.nodes import Nodes, RuleFileError, compose, line_and_column, start
+from iowarden.rules.notice import Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from iowarden.collectors.event import Event
+
+__all__ = [
+    "Burst",
+    "Row",
+    "RuleFileError",
+    "Storm",
+    "Table",
+    "gather",
+    "parse_events_file",
+    "twins",
+]
+
+NOISE = "noise"
+SENT = {
+    **dict.fromkeys(("ERROR", "FATAL", "CRIT", "CRITICAL", "DEAD"), Severity.CRITICAL),
+    **dict.fromkeys(("WARNING", "WARN"), Severity.WARNING),
+    **dict.fromkeys(("INFO", "PROG", "DEBUG", "DBG"), Severity.INFO),
+}
+"""What a controller's own words for severity mean, where a row takes them (`sent`)."""
+WINDOW_SECONDS = 600.0
+"""Events of a kind on one object are one burst, as long as the next comes within that."""
+TWIN_SECONDS = 5.0
+"""A driver stamps an event for the log of its tool, and prints it, at once."""
+BLAME_SECONDS = 300.0
+"""Before a member is given up the kernel tried for a few time-outs of 30 s."""
+_QUARTER_SECONDS = 900
+_MOST_ZONE_SECONDS = 14 * 3600
+_FILE_KEYS = ("advice", "groups")
+_SHARED_KEYS = ("advice", "condition", "source", "consequence", "sent")
+_GROUP_KEYS = ("name", "events", *_SHARED_KEYS)
+_ROW_KEYS = ("severity", "meaning", "storm", *_SHARED_KEYS)
+_STORM_KEYS = ("count", "window", "severity")
+_KIND = re.compile(r"[a-z0-9_]{1,64}")
+_CONDITION = re.compile(r"[A-Z][0-9]{0,2}")
+_CODE = re.compile(r"0x[0-9a-f]{1,4}", re.IGNORECASE)
+_PLACEHOLDER = re.compile(r"\{(\w*)\}")
+_NAMES = {"device": "sdX", "place": "?", "controller": "?"}
+"""What advice may name of an event, and what stands there where it does not tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class Storm:
+    """So many events on one object within the window are worse than each of them."""
+
+    count: int
+    window_seconds: float
+    severity: Severity
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What a kind of event means.
+
+    Fields: `severity` None is noise: kept and counted, told nowhere; `condition` is that of the
+    rules; `source` is where the fact is from; `consequence`: it follows another event, whose
+    incident it joins, and counts alone only where none is; `sent`: the controller's own severity,
+    where it sends one that is known, wins.
+    """
+
+    kind: str
+    severity: Severity | None
+    meaning: str
+    advice: str = ""
+    condition: str = ""
+    source: str = ""
+    consequence: bool = False
+    sent: bool = False
+    storm: Storm | None = None
+    file: str = ""
+    line: int = 0
+
+    def severity_of(self, event: Event) -> Severity | None:
+        """Return how bad an event of this row is; None: noise."""
+        return SENT.get(event.word.upper(), self.severity) if self.sent else self.severity
+
+    def advice_for(self, event: Event) -> str:
+        """Return the advice with the names of an event."""
+        return _PLACEHOLDER.sub(
+            lambda found: getattr(event, found[1]) or _NAMES[found[1]], self.advice
+        )
+
+
+UNKNOWN = Row(
+    "unknown",
+    Severity.WARNING,
+    "an event of a kind that is not known, so that it needs attention",
+    "Look it up in the documentation of what told it; iowarden does not know these words.",
+    "J1",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows by kind."""
+
+    rows: Mapping[str, Row]
+
+    def find(self, event: Event) -> Row:
+        """Return what an event means; never nothing.
+
+        A 3ware event of the kernel's log has the kind it has in the log of its tool: by its code,
+        or by its words where the driver prints no code (3w-xxxx).
+        """
+        row = None
+        if event.kind == "hba_aen" and event.text.startswith("3w-"):
+            row = self.rows.get(_aen_kind(event.code))
+        row = row or self.rows.get(event.kind) or self.rows.get(f"{event.source}_other")
+        return row or UNKNOWN
+
+
+_AEN_KINDS = {
+    name.casefold(): threeware_events.kind_of(code)
+    for code, names in threeware_events.NAMES.items()
+    for name in names
+}
+
+
+def _aen_kind(code: str) -> str:
+    if _CODE.fullmatch(code):
+        return threeware_events.kind_of(int(code, 16))
+    return _AEN_KINDS.get(code.casefold(), threeware_events.OTHER)
+
+
+def parse_events_file(text: str, file: str) -> Table:
+    """Return the table in a file; `file` is its name, for messages.
+
+    Errors: RuleFileError with all that is wrong, each with line and column.
+    """
+    root = compose(text, file)
+    nodes = Nodes(text, file)
+    rows = _Reader(nodes).rows(root) if root is not None else []
+    nodes.finish()
+    return Table({row.kind: row for row in rows})
+
+
+Fields = dict[str, tuple[yaml.Node, yaml.Node]]
+
+
+class _Reader:
+    """Walks the nodes and collects what is wrong, so that all of it is said at once."""
+
+    def __init__(self, nodes: Nodes) -> None:
+        self._nodes = nodes
+        self._advice: dict[str, str] = {}
+        self._seen: set[str] = set()
+
+    def rows(self, root: yaml.Node) -> list[Row]:
+        fields = self._nodes.mapping(root, "file", _FILE_KEYS)
+        if "advice" in fields:
+            for name, (_, node) in self._nodes.mapping(fields["advice"][1], "advice", None).items():
+                self._advice[name] = self._nodes.string(node, f"advice: {name}").rstrip("\n")
+                for found in _PLACEHOLDER.finditer(self._advice[name]):
+                    if found[1] not in _NAMES:
+                        known = ", ".join(f"{{{each}}}" for each in _NAMES)
+                        message = f"advice: {name}: unknown {found[0]}; known are {known}"
+                        self._nodes.wrong(start(node), message)
+        groups = self._nodes.sequence(fields["groups"][1], "groups") if "groups" in fields else []
+        return [row for group in groups for row in self._group(group)]
+
+    def _group(self, node: yaml.Node) -> list[Row]:
+        fields = self._nodes.mapping(node, "group", _GROUP_KEYS)
+        name = self._nodes.string(fields["name"][1], "group: name") if "name" in fields else ""
+        if not name:
+            self._nodes.wrong(start(node), "group: expected a name; add 'name:'")
+        if "events" not in fields:
+            return []
+        rows = self._nodes.mapping(fields["events"][1], f"group {name!r}: events", None)
+        return [self._row(kind, *both, fields) for kind, both in rows.items()]
+
+    def _row(self, kind: str, key: yaml.Node, node: yaml.Node, shared: Fields) -> Row:
+        what = f"event {kind!r}"
+        if not _KIND.fullmatch(kind):
+            self._nodes.wrong(start(key), f"{what}: expected small letters, digits and _")
+        if kind in self._seen:
+            self._nodes.wrong(start(key), f"{what}: stands in two groups; remove one of them")
+        self._seen.add(kind)
+        own = self._nodes.mapping(node, what, _ROW_KEYS)
+        fields = {name: both for name, both in shared.items() if name in _SHARED_KEYS} | own
+
+        def text(name: str) -> str:
+            found = fields.get(name)
+            return self._nodes.string(found[1], f"{what}: {name}") if found else ""
+
+        severity = self._severity(node, fields.get("severity"), what)
+        advice = text("advice")
+        if advice and advice not in self._advice:
+            known = ", ".join(self._advice) or "none"
+            message = f"{what}: advice: no text {advice!r} under 'advice'; there are {known}"
+            self._nodes.wrong(start(fields["advice"][1]), message)
+        for name in ("meaning", "condition", "source"):
+            if not text(name):
+                self._nodes.wrong(start(key), f"{what}: expected a {name}; add '{name}:'")
+        condition = text("condition")
+        if condition and not _CONDITION.fullmatch(condition):
+            message = f"{what}: condition: expected one such as M5, got {condition!r}"
+            self._nodes.wrong(start(fields["condition"][1]), message)
+        if not advice and severity is not None and severity >= Severity.WARNING:
+            self._nodes.wrong(start(key), f"{what}: a mail may come of it; add 'advice:'")
+        line, _ = line_and_column(self._nodes.text, start(key))
+        return Row(
+            kind,
+            severity,
+            text("meaning"),
+            self._advice.get(advice, ""),
+            condition,
+            text("source"),
+            self._truth(fields, "consequence", what),
+            self._truth(fields, "sent", what),
+            self._storm(fields["storm"][1], severity, what) if "storm" in fields else None,
+            self._nodes.file,
+            line,
+        )
+
+    def _severity(
+        self, node: yaml.Node, found: tuple[yaml.Node, yaml.Node] | None, what: str
+    ) -> Severity | None:
+        word = self._nodes.string(found[1], f"{what}: severity") if found else ""
+        if word == NOISE:
+            return None
+        known = {each.name.lower(): each for each in Severity}
+        if word not in known:
+            expected = ", ".join([*reversed(known), NOISE])
+            message = f"{what}: severity: expected one of {expected}, got {word!r}"
+            self._nodes.wrong(start(found[1] if found else node), message)
+        return known.get(word)
+
+    def _truth(self, fields: Fields, name: str, what: str) -> bool:
+        if name not in fields:
+            return False
+        word = self._nodes.string(fields[name][1], f"{what}: {name}")
+        if word not in {"true", "false"}:
+            message = f"{what}: {name}: expected true or false, got {word!r}"
+            self._nodes.wrong(start(fields[name][1]), message)
+        return word == "true"
+
+    def _storm(self, node: yaml.Node, severity: Severity | None, what: str) -> Storm:
+        what = f"{what}: storm"
+        fields = self._nodes.mapping(node, what, _STORM_KEYS)
+        count = self._nodes.string(fields["count"][1], what) if "count" in fields else ""
+        if not re.fullmatch(r"[2-9]|[1-9][0-9]", count, re.ASCII):
+            message = f"{what}: expected 'count:' from 2 to 99, got {count!r}"
+            self._nodes.wrong(start(fields["count"][1] if "count" in fields else node), message)
+            count = "2"
+        window = self._nodes.duration(fields["window"][1], what) if "window" in fields else 0.0
+        if "window" not in fields:
+            self._nodes.wrong(start(node), f"{what}: expected a duration; add 'window: 10m'")
+        worse = self._severity(node, fields.get("severity"), what) or Severity.INFO
+        if severity is not None and worse <= severity:
+            message = f"{what}: expected worse than {severity.name.lower()}, or no storm"
+            self._nodes.wrong(start(node), message)
+        return Storm(int(count), window, worse)
+
+
+Key = tuple[str, str, str]
+"""Source, kind of the row, object."""
+
+
+@dataclass(frozen=True, slots=True)
+class Burst:
+    """Events of one kind on one object, none later than the window after the one before.
+
+    Fields: `object` is the device, or the controller and place; `times` are the latest ones that
+    may still make a storm. Units: seconds, of the source's clock.
+    """
+
+    row: Row
+    object: str
+    severity: Severity | None
+    count: int
+    first: Event
+    last: Event
+    ended_seconds: float | None
+    times: tuple[float, ...] = ()
+
+
+def moment(event: Event) -> float | None:
+    """Return when an event was, by the best clock it has; only those of one source compare."""
+    for each in (event.realtime_seconds, event.clock_seconds, event.monotonic_seconds):
+        if each is not None:
+            return each
+    return None
+
+
+def object_of(event: Event) -> str:
+    """Return what an event is about, in its source's names."""
+    return event.device or " ".join(filter(None, (event.controller, event.place)))
+
+
+def gather(before: Mapping[Key, Burst], events: Iterable[Event], known: Table) -> dict[Key, Burst]:
+    """Return the bursts with the new events: 100,000 lines of a storm are a few of these.
+
+    A burst whose window is over is replaced by the next one of its kind and object. Its severity
+    only rises. Events come in the order of their source.
+    """
+    after = dict(before)
+    fresh: dict[Key, list[Event]] = defaultdict(list)
+    rows: dict[Key, Row] = {}
+    for event in events:
+        row = known.find(event)
+        key = (event.source, row.kind, object_of(event))
+        fresh[key].append(event)
+        rows[key] = row
+    for key, own in fresh.items():
+        burst = after.get(key)
+        for event in own:
+            burst = _grown(burst, rows[key], key[2], event)
+        if burst is not None:
+            after[key] = burst
+    return after
+
+
+def _grown(burst: Burst | None, row: Row, name: str, event: Event) -> Burst:
+    at, severity, storm = moment(event), row.severity_of(event), row.storm
+    window = WINDOW_SECONDS if storm is None else max(WINDOW_SECONDS, storm.window_seconds)
+    over = burst is not None and None not in (at, burst.ended_seconds)
+    if burst is None or (over and (at or 0.0) - (burst.ended_seconds or 0.0) > window):
+        begun = () if at is None or storm is None else (at,)
+        return Burst(row, name, severity, 1, event, event, at, begun)
+    times = burst.times
+    if storm is not None and at is not None:
+        times = (*times, at)[-storm.count :]
+        if len(times) == storm.count and times[-1] - times[0] <= storm.window_seconds:
+            severity = _worse(severity, storm.severity)
+    return Burst(
+        row,
+        name,
+        _worse(burst.severity, severity),
+        burst.count + 1,
+        burst.first,
+        event,
+        burst.ended_seconds if at is None else at,
+        times,
+    )
+
+
+def _worse(one: Severity | None, other: Severity | None) -> Severity | None:
+    return max((each for each in (one, other) if each is not None), default=None)
+
+
+Said = tuple[str, str, frozenset[tuple[str, str]]]
+"""Host, kind of the row, arguments ('port' '3')."""
+_ARGUMENT = re.compile(r"\b([a-z]+)(?:=| ?#)(0x[0-9a-f]+|[0-9]+)\b", re.IGNORECASE)
+
+
+def _arguments(event: Event) -> frozenset[tuple[str, str]]:
+    found = _ARGUMENT.findall(event.text.replace("=#", "="))
+    return frozenset((name.casefold(), value.casefold()) for name, value in found)
+
+
+def twins(
+    events: Sequence[Event], known: Table, hosts: Mapping[str, str] | None = None
+) -> tuple[tuple[Event, ...], ...]:
+    """Return the events, those together that are one; in order of the first of each.
+
+    Equal keys are one event that was read twice (the kernel's log and the journal). A controller's
+    event in the log of its tool is that of the kernel's log with the same kind and arguments and
+    within `TWIN_SECONDS`: the driver stamps both, the tool's in a local time. The zone is the one
+    at which most fit. `hosts` is the SCSI host of each controller ('c0': 'host2'); without it any
+    host may be a controller's.
+    """
+    groups: list[list[Event]] = []
+    at: dict[str, int] = {}
+    for event in events:
+        if event.key in at:
+            groups[at[event.key]].append(event)
+        else:
+            at[event.key] = len(groups)
+            groups.append([event])
+    told: dict[Said, list[int]] = defaultdict(list)
+    for number, (first, *_) in enumerate(groups):
+        if first.source == "kernel" and first.kind == "hba_aen":
+            told[first.controller, known.find(first).kind, _arguments(first)].append(number)
+    merged: set[int] = set()
+    for name in dict.fromkeys(g[0].controller for g in groups if g[0].source == "3ware"):
+        own = [
+            number
+            for number, group in enumerate(groups)
+            if group and (group[0].source, group[0].controller) == ("3ware", name)
+        ]
+        wanted = (hosts or {}).get(name)
+        best: dict[int, int] = {}
+        for host in dict.fromkeys(key[0] for key in told):
+            if wanted in {None, host}:
+                found = _paired(groups, own, told, host, known, merged)
+                best = found if len(found) > len(best) else best
+        for number, twin in best.items():
+            earlier, later = sorted((number, twin))
+            groups[earlier] += groups[later]
+            groups[later] = []
+            merged |= {earlier, later}
+    return tuple(tuple(group) for group in groups if group)
+
+
+def _paired(
+    groups: Sequence[Sequence[Event]],
+    own: Sequence[int],
+    told: Mapping[Said, Sequence[int]],
+    host: str,
+    known: Table,
+    taken: set[int],
+) -> dict[int, int]:
+    """Return which event of the tool is which of the kernel, at the zone where most are."""
+    zones: dict[int, dict[int, int]] = defaultdict(dict)
+    used: dict[int, set[int]] = defaultdict(set)
+    for number in own:
+        event = groups[number][0]
+        here = moment(event)
+        candidates = told.get((host, known.find(event).kind, _arguments(event)), ())
+        for other in candidates:
+            there = moment(groups[other][0])
+            if here is None or there is None or other in taken:
+                continue
+            zone = _QUARTER_SECONDS * round((here - there) / _QUARTER_SECONDS)
+            fits = abs(here - there - zone) <= TWIN_SECONDS and abs(zone) <= _MOST_ZONE_SECONDS
+            if fits and number not in zones[zone] and other not in used[zone]:
+                zones[zone][number] = other
+                used[zone].add(other)
+    best = max(zones, key=lambda zone: (len(zones[zone]), -abs(zone)), default=None)
+    return {} if best is None else zones[best]
+
+
+_PART = re.compile(r"p?[0-9]+|n[0-9]+(?:p[0-9]+)?")
+
+
+def is_part(name: str, device: str) -> bool:
+    """Return whether `name` is `device`, or a partition or namespace of it."""
+    rest = name.removeprefix(device)
+    return bool(device) and name.startswith(device) and (not rest or bool(_PART.fullmatch(rest)))
+
+
+def failed_by_hand(
+    failure: Event, before: Iterable[Event], known: Table, names: Iterable[str] = ()
+) -> str:
+    """Return a sentence when nothing was wrong with a member that an array gave up, else ''.
+
+    A person's `mdadm --fail` looks the same in the kernel's log and in '/proc/mdstat'; what it has
+    not is errors before. `before` are the kernel's events, `names` other names of the disk
+    ('ata3.00', 'nvme0'). Limits: where the disk's other names are not given, what only its link
+    told is not seen.
+    """
+    at = moment(failure)
+    own = (failure.device, *names)
+    for event in before:
+        then, row = moment(event), known.find(event)
+        late = at is not None and then is not None and not 0 <= at - then <= BLAME_SECONDS
+        if late or row.severity is None or event.kind.startswith("md_") or not event.device:
+            continue
+        if any(is_part(name, event.device) or is_part(event.device, name) for name in own):
+            return ""
+    return (
+        f"Nothing in the kernel's log tells of an error of {failure.device or 'that member'} in the"
+        f" {BLAME_SECONDS / 60:.0f} minutes before: somebody may have failed it by command"
+        " (mdadm --fail)."
+    )
+
+
+def overridden(known: Table, kind: str, change: Callable[[Row], Row]) -> Table:
+    """Return the table with a row changed. Errors: KeyError."""
+    return Table({**known.rows, kind: replace(change(known.rows[kind]), kind=kind)})

@@ -1,0 +1,367 @@
+"""What events mean, which are a storm, and which are told twice."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.recordings import CORPUS
+
+from iowarden.collectors import areca_events, kernel_events, threeware_events
+from iowarden.collectors.event import Event
+from iowarden.collectors.kernel_line import parse_text
+from iowarden.rules.events import (
+    UNKNOWN,
+    RuleFileError,
+    Storm,
+    Table,
+    failed_by_hand,
+    gather,
+    overridden,
+    parse_events_file,
+    twins,
+)
+from iowarden.rules.notice import Severity
+
+FILE = Path(__file__).parents[2] / "rules" / "events.yaml.in"
+CRITICAL, WARNING, INFO = Severity.CRITICAL, Severity.WARNING, Severity.INFO
+
+
+@pytest.fixture(scope="module")
+def table() -> Table:
+    """The table that comes with the program."""
+    return parse_events_file(FILE.read_text(), FILE.name)
+
+
+def kernel(text: str) -> Event:
+    """The event of one line of the kernel's log."""
+    (line,) = parse_text(text)
+    state, events = kernel_events.classify(kernel_events.Classifier(), line)
+    (event,) = (*events, *kernel_events.finish(state))
+    return event
+
+
+def medium_error(at: float, device: str = "sdb") -> Event:
+    """A sector that cannot be read."""
+    text = f"critical medium error, dev {device}, sector {at:.0f}"
+    return Event("kernel", "block_medium_error", text, device=device, realtime_seconds=at)
+
+
+@pytest.mark.parametrize("source", [kernel_events, areca_events, threeware_events])
+def test_every_kind_of_every_source_has_a_row(table: Table, source: object) -> None:
+    """None of them falls back on 'not known'."""
+    kinds = vars(source)["KINDS"]
+    assert set(kinds) - set(table.rows) == set()
+
+
+def test_no_row_is_of_a_kind_that_nothing_tells(table: Table) -> None:
+    """A misspelled kind would never be found."""
+    kinds = {*kernel_events.KINDS, *areca_events.KINDS, *threeware_events.KINDS}
+    rest = set(table.rows) - kinds
+    assert {kind.partition("_")[0] for kind in rest} == {"md"}
+
+
+def test_what_is_mailed_has_advice_and_its_source(table: Table) -> None:
+    """Also what becomes worse in a storm."""
+    for row in table.rows.values():
+        worst = max(row.severity or INFO, row.storm.severity if row.storm else INFO)
+        assert row.advice or worst < WARNING, row.kind
+        assert row.source, row.kind
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "severity"),
+    [
+        ("critical medium error, dev sda, sector 55", "block_medium_error", WARNING),
+        ("sd 0:0:0:0: rejecting I/O to offline device", "scsi_rejected", WARNING),
+        ("md/raid1:md0: Disk failure on sdb1, disabling device.", "md_disk_failure", CRITICAL),
+        ("EXT4-fs (sdb1): Remounting filesystem read-only", "fs_readonly", CRITICAL),
+        ("md: md0: recovery done.", "md_sync_done", INFO),
+        (
+            "3w-9xxx: scsi6: AEN: ERROR (0x04:0x0009): Drive timeout detected:port=3.",
+            "3ware_drive_timeout_detected",
+            CRITICAL,
+        ),
+        (
+            "3w-9xxx: scsi6: AEN: INFO (0x04:0x0009): Drive timeout detected:port=3.",
+            "3ware_drive_timeout_detected",
+            INFO,  # as it was sent
+        ),
+        (
+            "3w-xxxx: scsi0: AEN: WARNING: Sector repair occured: Port #1.",
+            "3ware_sector_repair_completed",
+            WARNING,
+        ),
+        ("3w-9xxx: scsi6: AEN: ERROR (0x04:0x0999): Something:port=3.", "3ware_other", CRITICAL),
+        ("3w-9xxx: scsi6: AEN: HM (0x04:0x0999): Something:port=3.", "3ware_other", WARNING),
+    ],
+)
+def test_a_line_of_the_kernel_has_its_meaning(
+    table: Table, text: str, kind: str, severity: Severity
+) -> None:
+    """From the line to the row: what is not known is a warning."""
+    event = kernel(text)
+    row = table.find(event)
+    assert (row.kind, row.severity_of(event)) == (kind, severity)
+
+
+def test_an_event_of_a_source_nobody_knows_needs_attention(table: Table) -> None:
+    """It is told, never dropped."""
+    assert table.find(Event("storcli", "storcli_pd_removed", "PD removed")) is UNKNOWN
+    row = table.find(Event("areca", "areca_new_thing", "New Thing"))
+    assert (row.kind, row.severity) == ("areca_other", WARNING)
+
+
+def test_somebody_who_logs_in_is_noise(table: Table) -> None:
+    """Whatever level the maker gives it."""
+    event = Event("areca", "areca_http_log_in", "Proxy Or Inband HTTP Log In", word="Warning")
+    assert table.find(event).severity_of(event) is None
+
+
+def test_advice_names_the_device(table: Table) -> None:
+    """Or a placeholder where the event does not tell."""
+    row = table.find(medium_error(0))
+    assert "smartctl -x /dev/sdb\n" in row.advice_for(medium_error(0))
+    assert "smartctl -x /dev/sdX\n" in row.advice_for(medium_error(0, ""))
+
+
+def test_five_errors_of_a_disk_in_ten_minutes_are_critical(table: Table) -> None:
+    """Four are a warning, and so are five of two disks."""
+    four = gather({}, [medium_error(100.0 * n) for n in range(4)], table)
+    (burst,) = four.values()
+    assert (burst.severity, burst.count) == (WARNING, 4)
+    both = gather(four, [medium_error(400, "sdc")], table)
+    assert [each.severity for each in both.values()] == [WARNING, WARNING]
+    (burst,) = gather(four, [medium_error(500)], table).values()
+    assert (burst.severity, burst.count) == (CRITICAL, 5)
+    assert (burst.first, burst.last) == (medium_error(0), medium_error(500))
+    # It does not become less while it goes on, and ends after ten quiet minutes.
+    (burst,) = gather(
+        {("kernel", burst.row.kind, "sdb"): burst}, [medium_error(1100)], table
+    ).values()
+    assert (burst.severity, burst.count) == (CRITICAL, 6)
+    (burst,) = gather(
+        {("kernel", burst.row.kind, "sdb"): burst}, [medium_error(1701)], table
+    ).values()
+    assert (burst.severity, burst.count) == (WARNING, 1)
+
+
+def test_slow_errors_are_no_storm(table: Table) -> None:
+    """One every five minutes, all day."""
+    (burst,) = gather({}, [medium_error(300.0 * n) for n in range(100)], table).values()
+    assert (burst.severity, burst.count) == (WARNING, 100)
+
+
+def test_a_hundred_thousand_lines_are_one_burst(table: Table) -> None:
+    """A count, the first and the last."""
+    events = [medium_error(n / 1000) for n in range(100_000)]
+    (burst,) = gather({}, events, table).values()
+    assert (burst.count, burst.severity) == (100_000, CRITICAL)
+    assert (burst.first, burst.last) == (events[0], events[-1])
+
+
+@given(times=st.lists(st.floats(0, 1e5), max_size=30), data=st.data())
+def test_bursts_do_not_depend_on_how_often_one_looks(
+    table: Table, times: list[float], data: st.DataObject
+) -> None:
+    """All at once or in two portions."""
+    events = [medium_error(at) for at in sorted(times)]
+    cut = data.draw(st.integers(0, len(events)))
+    in_two = gather(gather({}, events[:cut], table), events[cut:], table)
+    assert in_two == gather({}, events, table)
+
+
+AEN = "3w-9xxx: scsi6: AEN: ERROR (0x04:0x0009): Drive timeout detected:port=3."
+
+
+def driver(at: float, port: int = 3, host: str = "host6") -> Event:
+    """A 3ware event in the kernel's log."""
+    event = kernel(AEN.replace("port=3", f"port={port}"))
+    return dataclasses.replace(
+        event, controller=host, realtime_seconds=at, monotonic_seconds=at, boot_id="b"
+    )
+
+
+def tool(at: float, port: int = 3, name: str = "c0", sequence: int = 0) -> Event:
+    """The same in the log of the tool, in a zone two hours ahead."""
+    return Event(
+        "3ware",
+        "3ware_drive_timeout_detected",
+        f"Drive timeout detected: port={port}",
+        controller=name,
+        place=f"port {port}",
+        code="0x0009",
+        word="ERROR",
+        clock_seconds=at + 7200,
+        sequence=sequence,
+    )
+
+
+def test_an_event_of_a_3ware_in_both_logs_is_one(table: Table) -> None:
+    """Same code, port and moment; another port and another moment are others."""
+    kernels = [driver(100), driver(100, 4), driver(5000)]
+    tools = [tool(101), tool(9000), tool(5000.5)]
+    assert twins([*kernels, *tools], table) == (
+        (kernels[0], tools[0]),
+        (kernels[1],),
+        (kernels[2], tools[2]),
+        (tools[1],),
+    )
+
+
+def test_two_of_one_second_are_two(table: Table) -> None:
+    """Both logs have both."""
+    kernels = [driver(100), driver(100.25)]
+    tools = [tool(100), tool(100, sequence=1)]
+    found = twins([*kernels, *tools], table)
+    assert found == ((kernels[0], tools[0]), (kernels[1], tools[1]))
+
+
+def test_two_alike_controllers_keep_their_own(table: Table) -> None:
+    """The same port of both failed at the same time; the map says which is which."""
+    kernels = [driver(100, host="host6"), driver(100, host="host7")]
+    tools = [tool(100, name="c0"), tool(100, name="c1")]
+    found = twins([*kernels, *tools], table, {"c0": "host7", "c1": "host6"})
+    assert found == ((kernels[0], tools[1]), (kernels[1], tools[0]))
+    assert len(twins([*kernels, *tools], table, {"c0": "host9", "c1": "host8"})) == 4
+
+
+def test_a_line_of_kmsg_and_of_the_journal_is_one_event(table: Table) -> None:
+    """Same boot, time and text."""
+    once, other = driver(100), driver(101)
+    assert twins([once, other, once], table) == ((once, once), (other,))
+
+
+def test_a_member_that_failed_after_errors_failed_by_itself(table: Table) -> None:
+    """The disk of the partition could not be read a minute before."""
+    failure = Event(
+        "kernel", "md_disk_failure", "Disk failure on sdb1", device="sdb1", realtime_seconds=1000
+    )
+    assert failed_by_hand(failure, [medium_error(940)], table) == ""
+    assert failed_by_hand(
+        failure, [dataclasses.replace(medium_error(940), device="ata3.00")], table
+    )
+    ata = dataclasses.replace(medium_error(940), device="ata3.00")
+    assert failed_by_hand(failure, [ata], table, ["ata3.00"]) == ""
+
+
+@pytest.mark.parametrize(("at", "device"), [(600, "sdb"), (1001, "sdb"), (940, "sdc"), (940, "sd")])
+def test_a_member_that_failed_without_errors_may_be_failed_by_a_person(
+    table: Table, at: float, device: str
+) -> None:
+    """Errors long before, afterwards, or of another disk are no reason."""
+    failure = Event(
+        "kernel", "md_disk_failure", "Disk failure on sdb1", device="sdb1", realtime_seconds=1000
+    )
+    said = failed_by_hand(failure, [failure, medium_error(at, device)], table)
+    assert said.startswith("Nothing in the kernel's log tells of an error of sdb1 in the 5 minutes")
+    assert "mdadm --fail" in said
+
+
+def test_a_row_can_be_overridden(table: Table) -> None:
+    """By what a person configures; the others stay."""
+    changed = overridden(
+        table, "block_medium_error", lambda row: dataclasses.replace(row, severity=CRITICAL)
+    )
+    assert changed.find(medium_error(0)).severity is CRITICAL
+    assert table.find(medium_error(0)).severity is WARNING
+    assert len(changed.rows) == len(table.rows)
+
+
+GOOD = """advice:
+  disk: "Look at {device}."
+groups:
+  - name: g
+    condition: K
+    source: s
+    advice: disk
+    events:
+      one: {severity: warning, meaning: m, storm: {count: 5, window: 10m, severity: critical}}
+      two: {severity: noise, meaning: m}
+      three: {severity: info, meaning: m, condition: M5, sent: true, consequence: true}
+"""
+
+
+def test_a_row_takes_from_its_group_what_it_does_not_say() -> None:
+    """Condition, source and advice."""
+    rows = parse_events_file(GOOD, "x.yaml").rows
+    assert rows["one"].storm == Storm(5, 600.0, CRITICAL)
+    assert (rows["one"].advice, rows["one"].condition) == ("Look at {device}.", "K")
+    assert (rows["one"].file, rows["one"].line) == ("x.yaml", 9)
+    assert rows["two"].severity is None
+    assert (rows["three"].condition, rows["three"].sent, rows["three"].consequence) == (
+        "M5",
+        True,
+        True,
+    )
+    assert not rows["one"].sent
+    assert parse_events_file("", "x.yaml").rows == {}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "error"),
+    [
+        ("warning, meaning", "bad, meaning", "9:23: event 'one': severity: expected one of"),
+        ("{severity: noise, meaning: m}", "{meaning: m}", "10:12: event 'two': severity: expected"),
+        ("noise, meaning: m", "noise", "10:7: event 'two': expected a meaning; add 'meaning:'"),
+        ("    condition: K\n", "", "8:7: event 'one': expected a condition"),
+        ("condition: M5", "condition: mail", "11:54: event 'three': condition: expected one such"),
+        ("advice: disk\n", "advice: disc\n", "7:13: event 'one': advice: no text 'disc'"),
+        ("    advice: disk\n", "", "8:7: event 'one': a mail may come of it; add 'advice:'"),
+        ("{device}", "{serial}", "2:9: advice: disk: unknown {serial}; known are {device}"),
+        ("count: 5", "count: 1", "9:59: event 'one': storm: expected 'count:' from 2 to 99"),
+        ("window: 10m", "window: ten", "9:70: event 'one': storm: expected a duration"),
+        ("severity: critical}", "severity: info}", "9:51: event 'one': storm: expected worse"),
+        ("sent: true", "sent: yes", "11:64: event 'three': sent: expected true or false"),
+        ("two:", "one:", "10:7: group 'g': events: duplicate key 'one'"),
+        ("two:", "Two!:", "10:7: event 'Two!': expected small letters, digits and _"),
+        ("noise, meaning", "noise, meanin", "10:30: event 'two': unknown key 'meanin'"),
+        ("- name: g\n    condition", "- condition", "4:5: group: expected a name"),
+        ("groups:", "group:", "3:1: file: unknown key 'group'"),
+        ("      two:", "     two:", "not YAML"),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_place(old: str, new: str, error: str) -> None:
+    """File, line and column, what was expected and what to do."""
+    with pytest.raises(RuleFileError) as caught:
+        parse_events_file(GOOD.replace(old, new, 1), "x.yaml")
+    assert any(one.startswith("'x.yaml':") and error in one for one in caught.value.errors), (
+        caught.value.errors
+    )
+
+
+def test_a_kind_in_two_groups_is_refused() -> None:
+    """Nobody could say which of the two counts."""
+    more = "  - {name: h, condition: K, source: s, events: {one: {severity: info, meaning: m}}}\n"
+    with pytest.raises(RuleFileError, match="stands in two groups"):
+        parse_events_file(GOOD + more, "x.yaml")
+
+
+@pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus is not beside the repository")
+def test_events_of_other_machines_all_mean_something(table: Table) -> None:
+    """Every line of the corpus that is an event has a row, and none is only 'not known'."""
+    told = 0
+    for path in sorted((CORPUS / "kernel").rglob("*.log")):
+        state = kernel_events.Classifier()
+        for line in parse_text(path.read_text(errors="replace")):
+            state, events = kernel_events.classify(state, line)
+            for event in events:
+                row = table.find(event)
+                assert row is not UNKNOWN
+                if re.match(r"3w-\S+ \S+ AEN:", event.text):
+                    assert row.kind.startswith("3ware_"), event.text
+                    assert row.kind != "3ware_other", event.text
+                told += 1
+    assert told > 100
+
+
+@given(st.text(max_size=200))
+def test_any_text_is_a_table_or_a_refusal(text: str) -> None:
+    """Nothing else comes out of the parser."""
+    with contextlib.suppress(RuleFileError):
+        assert isinstance(parse_events_file(text, "x.yaml"), Table)
