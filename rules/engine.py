@@ -203,6 +203,8 @@ class Engine:
         self._device_events: list[devices.Event] = []
         self._unmounted: tuple[Mount, ...] = ()
         self._orphans: dict[tuple[Labels, str], life.Alert] = {}
+        self._taken_out: set[str] = set()
+        """Disks of which somebody said so, by their key: what nobody can tell of them is over."""
         self._restored = False
         """Whether rules do not know yet which alerts there were before."""
         self.load(groups, now, default_interval_seconds)
@@ -474,10 +476,11 @@ class Engine:
         groups = {**self._signal_state.groups, "disk_cover": disk_cover.forget(state, disk)}
         self._signal_state = replace(self._signal_state, groups=groups)
         missed = self._devices.gone
-        here = coverage.vanished(missed)
-        own = here[disk].identity.key if disk in here else ""
+        found = {**coverage.vanished(missed), **state.covered}.get(disk)
+        own = "" if found is None else found.identity.key
         gone = {key: each for key, each in missed.items() if key != own}
         self._devices = replace(self._devices, gone=gone)
+        self._taken_out |= {own} - {""}
 
     def _topology(self) -> Topology | None:
         return None if self._derived is None else self._derived.topology
@@ -678,13 +681,15 @@ class Engine:
         """End the alerts of disks that came back, under whichever name, or are forgotten."""
         changes: list[life.Transition] = []
         known = self._topology() is not None
+        self._taken_out = {own for own in self._taken_out if not self._present(own)}
         for key, alert in list(self._orphans.items()):
             if alert.state is life.State.RESOLVED:  # the incidents have seen it by now
                 del self._orphans[key]
                 continue
             index = self._rule_of(alert)
             since = alert.unknown_seconds if alert.unknown_seconds is not None else now
-            if index is None or now - since > FORGOTTEN_SECONDS:
+            ended = index is None or alert.subject in self._taken_out
+            if ended or now - since > FORGOTTEN_SECONDS:
                 after = replace(alert, state=life.State.INACTIVE, resolved_seconds=now)
             elif known and self._present(alert.subject):
                 # It is judged under its new name from here on.
@@ -745,9 +750,9 @@ class Engine:
                     gone[key] = alert
                     continue
             after = life.silence(alert, reason, now)
-            if (
-                after.unknown_seconds is not None
-                and now - after.unknown_seconds > FORGOTTEN_SECONDS
+            if after.unknown_seconds is not None and (
+                now - after.unknown_seconds > FORGOTTEN_SECONDS
+                or alert.subject in self._taken_out
             ):
                 ended = replace(after, state=life.State.INACTIVE, resolved_seconds=now)
                 changes.append(life.Transition(ended, after.state))

@@ -463,6 +463,24 @@ def test_a_vanished_disk_is_missed_no_more_once_somebody_has_it() -> None:
     assert machine.firing() == set()
 
 
+@pytest.mark.parametrize("name", ["sdb", "sdc"])
+def test_a_failing_disk_that_was_replaced_and_forgotten_is_no_open_alert(name: str) -> None:
+    """It said that it fails, another took its place or its bay: nothing is unknown for a day."""
+    machine = Machine(device("sda", "S1"), device("sdb", "S2", holders=("md0",)))
+    failing = direct("sdb", "S2", drive=drive("S2", passed=False))
+    machine.disks = at(machine, direct("sda", "S1"), failing)
+    machine.look(HOUR / 2)
+    assert machine.firing() == {("DiskFailing", "S2")}
+    machine.topology = topology(device("sda", "S1"), device(name, "S3"))
+    machine.disks = at(machine, direct("sda", "S1"), direct(name, "S3"))
+    machine.look(HOUR / 2)
+    unknown = {a.name for a in machine.engine.alerts() if a.state.value == "unknown"}
+    assert "DiskFailing" in unknown
+    machine.engine.forget_disk("S2")
+    machine.look(HOUR / 2)
+    assert [a.name for a in machine.engine.alerts() if a.active] == []
+
+
 def test_a_configured_disk_that_is_missing_is_critical() -> None:
     """The administrator wrote it down: five minutes after the start it is told."""
     machine = Machine(device("sda", "S1"))
