@@ -266,7 +266,6 @@ FAMILIES = (
     Family("iowarden_controller_temperature_celsius", "gauge", "Of a sensor of a controller."),
     Family("iowarden_controller_fan_rpm", "gauge", "Speed of a fan of a controller."),
     Family("iowarden_controller_voltage_volts", "gauge", "Voltage at a controller."),
-    Family("iowarden_controller_new_events", "gauge", "Events its log had since the last look."),
 )
 
 
@@ -274,12 +273,12 @@ def emit(value: Controllers) -> list[Sample]:
     """Return the samples of FAMILIES."""
     samples: list[Sample] = []
 
-    def add(name: str, number: float | None, **labels: str) -> None:
+    def add(name: str, number: float | None, /, **labels: str) -> None:
         if number is not None:
             pairs = tuple(sorted(labels.items()))
             samples.append((f"iowarden_controller_{name}", pairs, float(number)))
 
-    def state(name: str, state: State | None, **labels: str) -> None:
+    def state(name: str, state: State | None, /, **labels: str) -> None:
         if state is not None:
             add(name, 1.0, **labels, state=state.health.value, word=state.word)
 
@@ -297,9 +296,6 @@ def emit(value: Controllers) -> list[Sample]:
         )
         state("state", each.state, **at)
         add("memory_bytes", each.memory_bytes, **at)
-        if each.name in value.cursors:
-            new = sum(event.controller == each.name for event in value.events)
-            add("new_events", new, **at)
         for array in each.arrays:
             own = at | {"array": array.name}
             about = {"level": array.level, "name": array.label, "parent": array.parent}

@@ -1,0 +1,331 @@
+"""Controllers asked by their makers' programs: what is new, what hangs, what is missing."""
+
+from __future__ import annotations
+
+import json
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+from support.recordings import write_tree
+
+from iowarden.collectors import controller
+from iowarden.collectors.controller_poll import EVENT_SECONDS, STATE_SECONDS, Poller
+from iowarden.collectors.files import Root, probe_path
+from iowarden.collectors.log_alignment import recalled
+from iowarden.collectors.makers import MAKERS
+from iowarden.collectors.vocabulary import (
+    AbsentError,
+    LateError,
+    MissingError,
+    ReadError,
+    StuckError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from iowarden.collectors.controller import Controllers
+
+DEADLINE_SECONDS = 20.0
+ARCMSR = "/sys/bus/pci/drivers/arcmsr/0000:03:00.0/host2"
+THREEWARE = "/sys/bus/pci/drivers/3w-9xxx/0000:04:00.0/host3"
+DONE = f"{'=' * 60}\nGuiErrMsg<0x00>: Success.\n"
+RAID_SETS = f"""\
+ #  Name             Disks TotalCap  FreeCap DiskChannels       State
+ 1  Raid Set # 00        2 2000.0GB    0.0GB 12                 Normal
+{DONE}"""
+BAYS = f"""\
+  # Ch# ModelName                       Capacity  Usage
+  1  1  ST31000340NS                    1000.2GB  Raid Set # 00
+  2  2  ST31000340NS                    1000.2GB  Raid Set # 00
+  3  3  N.A.                               0.0GB  N.A.
+{DONE}"""
+AREAD = {
+    "cli64 sys info": f"Serial Number : Y1\nController Name : ARC-1210\n{DONE}",
+    "cli64 rsf info": RAID_SETS,
+    "cli64 vsf info": "# Name  Raid Name  Level  Capacity Ch/Id/Lun  State\n" + DONE,
+    "cli64 disk info": BAYS,
+    "cli64 disk info drv=1": f"Model Name : ST31000340NS\nSerial Number : S1\n{DONE}",
+    "cli64 disk info drv=2": f"Model Name : ST31000340NS\nSerial Number : S2\n{DONE}",
+    "cli64 hw info": f"The Hardware Monitor Information\nHDD #1 Temp. : 40\n{DONE}",
+}
+POWERED_ON = "2026-06-01 08:00:05  H/W MONITOR         Raid Powered On\n"
+READING = "2026-06-01 09:00:05  IDE Channel #02     Reading Error\n"
+LATER = "2026-06-01 09:10:00  IDE Channel #02     Time Out Error\n"
+HEADER = "Date-Time            Device              Event Type\n"
+TREAD = {
+    "tw_cli show": "Ctl   Model   Ports  Drives   Units   NotOpt  RRate   VRate  BBU\n"
+    "c0    9650SE  2      1        1       0       1       1      -\n",
+    "tw_cli /c0 show all": "/c0 Model = 9650SE\n/c0 Serial Number = L1\n\n"
+    "Unit  UnitType  Status  %RCmpl  %V/I/M  Stripe  Size(GB)  Cache  AVrfy\n"
+    "u0    JBOD      OK      -       -       -       931.5     ON     OFF\n\n"
+    "Port   Status   Unit   Size        Blocks        Serial\n"
+    "p0     OK       u0     931.51 GB   1953525168    9QJ1X1YY\n",
+    "tw_cli /c0 show alarms": "Ctl  Date  Severity  AEN Message\n",
+}
+
+
+class Machine(Root):
+    """Our machine with other PCI drivers, and a probe that answers from a table."""
+
+    def __init__(self, directory: Path, *drivers: str) -> None:
+        """Have a host of each driver; `answers` are texts, errors, or to be called."""
+        super().__init__("/", probe=self.answer)
+        write_tree(directory, dict.fromkeys(drivers))
+        self.directory = str(directory)
+        self.answers: dict[str, str | Exception | Callable[[], str]] = {}
+        self.asked: list[str] = []
+        self.now = 0.0
+        self.told: dict[str, bytes] = {}
+
+    def names(self, path: str) -> list[str]:
+        """Return what the other machine has there."""
+        return Root(self.directory).names(path)
+
+    def another(self, seen: Callable[[str, bytes], None] | None = None) -> Root:
+        """Return the same machine for another thread."""
+        return Root("/", seen=seen, probe=self.answer)
+
+    def tell(self, texts: object) -> None:
+        """Keep what a recorder would be told."""
+        self.told.update(texts)  # type: ignore[call-overload]
+
+    def answer(self, verb: str, arguments: Sequence[str], deadline_seconds: float) -> str:
+        """Answer as the probe does."""
+        assert (verb, deadline_seconds >= 60) == ("run", True)
+        command = " ".join(arguments)
+        self.asked.append(command)
+        found = self.answers.get(command, MissingError(f"'{arguments[0]}': install it"))
+        if isinstance(found, Exception):
+            raise found
+        text = found if isinstance(found, str) else found()
+        return json.dumps({"status": 0, "signal": None, "stdout": text, "stderr": ""})
+
+    def look(self, poller: Poller, after_seconds: float = EVENT_SECONDS) -> Controllers:
+        """Let time pass, and return what all runs came to."""
+        self.now += after_seconds
+        first = poller.read(self)
+        assert poller.settled(DEADLINE_SECONDS)
+        second = poller.read(self)
+        events, gaps = first.events + second.events, first.gaps + second.gaps
+        return controller.Controllers(
+            second.controllers, events, gaps, second.problems, second.cursors
+        )
+
+    def poller(self) -> Poller:
+        """Return what asks them."""
+        return Poller(MAKERS, lambda: self.now)
+
+
+@pytest.fixture
+def areca(tmp_path: Path) -> Machine:
+    """Return a machine with one Areca controller, its log as it was for months."""
+    machine = Machine(tmp_path, ARCMSR)
+    machine.answers = {**AREAD, "cli64 event info": HEADER + POWERED_ON + DONE}
+    return machine
+
+
+def test_a_controller_its_disks_and_its_new_events(areca: Machine) -> None:
+    """The log at first sight is a baseline; what comes later is told once."""
+    poller = areca.poller()
+    first = areca.look(poller)
+    (found,) = first.controllers
+    assert (found.name, found.serial, found.host, first.problems) == ("areca 1", "Y1", "host2", ())
+    assert [(d.slot, d.serial, d.temperature_celsius) for d in found.disks] == [
+        ("channel 1", "S1", 40.0),
+        ("channel 2", "S2", None),
+    ]
+    assert first.events == ()
+    areca.answers["cli64 event info"] = HEADER + READING * 2 + POWERED_ON + DONE
+    second = areca.look(poller)
+    assert [(e.kind, e.place, e.sequence) for e in second.events] == [
+        ("areca_reading_error", "channel 2", 0),
+        ("areca_reading_error", "channel 2", 1),
+    ]
+    assert len({event.key for event in second.events}) == 2
+    assert areca.look(poller).events == ()
+
+
+def test_each_question_has_its_own_period(areca: Machine) -> None:
+    """The log every five minutes, the state every quarter of an hour, who a disk is but once."""
+    poller = areca.poller()
+    for _ in range(7):
+        areca.look(poller)
+    asked = areca.asked
+    assert asked.count("cli64 event info") == 7
+    assert asked.count("cli64 disk info") == 1 + 6 * EVENT_SECONDS // STATE_SECONDS
+    assert asked.count("cli64 disk info drv=1") == 1
+    assert "cli64 disk info drv=3" not in asked
+
+
+def test_a_disk_that_takes_the_place_of_another_is_asked_who_it_is(areca: Machine) -> None:
+    """The raid set was degraded meanwhile."""
+    poller = areca.poller()
+    areca.look(poller)
+    areca.answers["cli64 rsf info"] = RAID_SETS.replace("Normal", "Rebuilding")
+    areca.answers["cli64 disk info drv=2"] = AREAD["cli64 disk info drv=2"].replace("S2", "S9")
+    found = areca.look(poller, STATE_SECONDS).controllers[0]
+    assert [disk.serial for disk in found.disks] == ["S1", "S9"]
+
+
+def test_events_go_on_where_a_former_run_ended(areca: Machine) -> None:
+    """Kept with the events, the cursor loses none over a restart."""
+    cursors = areca.look(areca.poller()).cursors
+    kept = json.loads(json.dumps({n: [c.listing, c.serial] for n, c in cursors.items()}))
+    areca.answers["cli64 event info"] = HEADER + READING + POWERED_ON + DONE
+    poller = areca.poller()
+    poller.recall({name: recalled(found) for name, found in kept.items()})
+    assert [event.kind for event in areca.look(poller).events] == ["areca_reading_error"]
+
+
+def test_the_log_of_another_card_is_a_baseline(areca: Machine) -> None:
+    """A spare card out of the cupboard brings its own past."""
+    cursors = areca.look(areca.poller()).cursors
+    areca.answers["cli64 sys info"] = AREAD["cli64 sys info"].replace("Y1", "Y2")
+    areca.answers["cli64 event info"] = HEADER + READING + LATER + DONE
+    poller = areca.poller()
+    poller.recall(cursors)
+    found = areca.look(poller)
+    assert (found.events, found.gaps) == ((), ())
+    assert found.cursors["areca 1"].serial == "Y2"
+
+
+def test_a_cleared_log_is_a_gap_that_is_told_once(areca: Machine) -> None:
+    """Somebody cleared it, and an event came after that."""
+    poller = areca.poller()
+    areca.look(poller)
+    areca.answers["cli64 event info"] = HEADER + READING + DONE
+    found = areca.look(poller)
+    assert [event.kind for event in found.events] == ["areca_reading_error"]
+    assert "cleared" in found.gaps[0].reason
+    assert areca.look(poller).gaps == ()
+
+
+def test_a_log_that_was_cut_off_loses_nothing(areca: Machine) -> None:
+    """Half a listing is no listing; the next one tells all."""
+    poller = areca.poller()
+    areca.look(poller)
+    areca.answers["cli64 event info"] = HEADER + LATER + READING[:30]
+    cut = areca.look(poller)
+    assert cut.events == ()
+    assert "within a line" in cut.problems[0].reason
+    areca.answers["cli64 event info"] = HEADER + LATER + READING + POWERED_ON + DONE
+    whole = areca.look(poller)
+    assert [e.kind for e in whole.events] == ["areca_reading_error", "areca_time_out_error"]
+    assert whole.problems == ()
+
+
+def test_without_the_program_nobody_knows(tmp_path: Path) -> None:
+    """The controller is there, so that is told, and names the program."""
+    found = Machine(tmp_path, ARCMSR)
+    value = found.look(found.poller())
+    assert value.controllers == ()
+    assert [problem.reason for problem in value.problems] == ["'cli64': install it"]
+    assert list(controller.unread(value)) == [((("controller", "areca 1"),), "'cli64': install it")]
+
+
+@pytest.mark.parametrize(
+    "error", [LateError("killed after 60 s"), StuckError("in the kernel"), ReadError("no answer")]
+)
+def test_a_program_that_hangs_is_told_and_the_last_state_is_not_for_ever(
+    areca: Machine, error: Exception
+) -> None:
+    """No second question follows one that hung; what was known ends after three periods."""
+    poller = areca.poller()
+    areca.look(poller)
+    areca.answers = dict.fromkeys(areca.answers, error)
+    areca.asked.clear()
+    found = areca.look(poller, STATE_SECONDS)
+    assert len(areca.asked) == 1 or not isinstance(error, LateError | StuckError)
+    assert len(found.controllers) == 1
+    assert str(error) in found.problems[0].reason
+    later = areca.look(poller, 3 * STATE_SECONDS)
+    assert later.controllers == ()
+    assert later.problems
+
+
+def test_a_program_that_lists_nothing_is_no_machine_without_faults(tmp_path: Path) -> None:
+    """The driver has a host, and tw_cli has no controller."""
+    found = Machine(tmp_path, THREEWARE)
+    found.answers = {"tw_cli show": TREAD["tw_cli show"].splitlines()[0] + "\n"}
+    value = found.look(found.poller())
+    assert value.controllers == ()
+    assert "got none listed" in value.problems[0].reason
+
+
+def test_while_one_maker_hangs_the_other_is_told(tmp_path: Path) -> None:
+    """A machine with two controllers, of which one is dying."""
+    found = Machine(tmp_path, ARCMSR, THREEWARE)
+    release = threading.Event()
+
+    def hang() -> str:
+        assert release.wait(DEADLINE_SECONDS)
+        raise LateError("killed")
+
+    found.answers = {**TREAD, "cli64 sys info": hang}
+    poller = Poller(MAKERS, lambda: found.now)
+    try:
+        value = poller.read(found)
+        assert [each.name for each in value.controllers] == ["c0"]
+    finally:
+        release.set()
+    assert poller.settled(DEADLINE_SECONDS)
+    assert [problem.reason for problem in poller.read(found).problems] == ["killed"]
+
+
+def test_two_controllers_that_are_alike_are_two(tmp_path: Path) -> None:
+    """Two of a kind: each is asked by its number, and nobody guesses which host it is."""
+    found = Machine(tmp_path, ARCMSR, ARCMSR.replace("03:00.0/host2", "05:00.0/host4"))
+    log = {"cli64 event info": HEADER + POWERED_ON + DONE}
+    for number in (1, 2):
+        for command, text in {**AREAD, **log}.items():
+            found.answers[command.replace("cli64", f"cli64 ctrl={number}")] = text
+    poller = found.poller()
+    first = found.look(poller)
+    assert [(c.name, c.host) for c in first.controllers] == [("areca 1", ""), ("areca 2", "")]
+    found.answers["cli64 ctrl=2 event info"] = HEADER + READING + POWERED_ON + DONE
+    (event,) = found.look(poller).events
+    assert (event.controller, event.place) == ("areca 2", "channel 2")
+
+
+def test_a_machine_without_such_a_controller_has_no_such_source(tmp_path: Path) -> None:
+    """Nothing is run."""
+    found = Machine(tmp_path, "/sys/bus/pci/drivers/ahci/0000:00:1f.2/host0")
+    with pytest.raises(AbsentError):
+        found.poller().read(found)
+    assert found.asked == []
+
+
+def test_series_of_a_controller(tmp_path: Path) -> None:
+    """Each state is 1 with what it means and the word it was told with."""
+    found = Machine(tmp_path, THREEWARE)
+    found.answers = dict(TREAD)
+    samples = controller.emit(found.look(found.poller()))
+    names = {family.name for family in controller.FAMILIES}
+    assert {name for name, _, _ in samples} <= names
+    told = {name: (dict(labels), value) for name, labels, value in samples}
+    assert told["iowarden_controller_array_state"] == (
+        {"controller": "c0", "array": "u0", "state": "ok", "word": "OK"},
+        1.0,
+    )
+    assert told["iowarden_controller_array_write_cache_enabled"][1] == 1.0
+    assert all(list(labels) == sorted(labels) for _, labels, _ in samples)
+
+
+def test_a_recording_plays_what_was_told(areca: Machine, tmp_path: Path) -> None:
+    """What a recorder is told of is enough to find the same again."""
+    live = areca.look(areca.poller())
+    assert probe_path("run", ("cli64", "event", "info")) in areca.told
+    write_tree(tmp_path / "played", {ARCMSR: None, **areca.told})
+    played = Poller(MAKERS, lambda: 0.0).read(Root(str(tmp_path / "played")))
+    assert played.controllers == live.controllers
+    assert (played.events, played.problems) == ((), ())
+
+
+def test_an_older_recording_has_no_such_source(tmp_path: Path) -> None:
+    """Nobody asked the controller then, which is no fault of it."""
+    write_tree(tmp_path, {ARCMSR: None})
+    with pytest.raises(AbsentError):
+        Poller(MAKERS, lambda: 0.0).read(Root(str(tmp_path)))
