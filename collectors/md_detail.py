@@ -1,0 +1,178 @@
+"""What 'mdadm --detail' says of an array: the slots that miss a member, which nothing else names.
+
+Source: mdadm(8), --detail; mdadm's Detail.c for the table. Asked for as evidence, never by the
+clock: it opens a member to read its superblock, which may hang on a dying disk.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.members import parse_output
+from iowarden.collectors.vocabulary import ParseError
+
+if TYPE_CHECKING:
+    from iowarden.collectors.files import Root
+
+DEADLINE_SECONDS = 30.0
+
+_HEADER = re.compile(r"(/dev/\S.*):\s*")
+_PAIR = re.compile(r"\s+(\S[^:]*?)\s+:\s(.*)|(\S[^:]*?) : (.*)")
+_TABLE = re.compile(r"\s*Number\s+Major\s+Minor\s+RaidDevice\b.*")
+_ROW = re.compile(
+    r"\s*(-|\d{1,9})\s+\d{1,9}\s+\d{1,9}\s+(-|\d{1,9})(?:\s+([^/\s].*?))?(?:\s+(/\S.*?))?\s*",
+    re.ASCII,
+)
+_PERCENT = re.compile(r"(\d{1,3})% complete")
+_STATUS = re.compile(r"(\w+) Status")
+_OTHER_COMMANDS = frozenset({"Magic", "Platform"})
+"""First fields of --examine and --detail-platform."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A row of the table. `slot` None: none, a spare or faulty; `device` '': nothing is there.
+
+    Fields: `states` are mdadm's words: 'active', 'sync', 'spare', 'rebuilding', 'faulty',
+    'removed'; none where the array is inactive.
+    """
+
+    slot: int | None
+    states: tuple[str, ...]
+    device: str = ""
+
+    @property
+    def missing(self) -> bool:
+        """Whether a place of the array has no member that works."""
+        whole = self.states[:1] == ("active",) or not self.states
+        return self.slot is not None and not whole
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """An array as mdadm tells it. None, '' or (): it does not say.
+
+    Fields: `name` as in '/dev/<name>'; `states` are words: 'clean', 'active', 'degraded',
+    'recovering', 'FAILED'; `done_ratio` is of the `action` ('Rebuild', 'Resync', 'Reshape') that
+    runs; `label` is the name in the superblock.
+    """
+
+    name: str
+    level: str = ""
+    states: tuple[str, ...] = ()
+    raid_devices: int | None = None
+    active_devices: int | None = None
+    working_devices: int | None = None
+    failed_devices: int | None = None
+    spare_devices: int | None = None
+    action: str = ""
+    done_ratio: float | None = None
+    uuid: str = ""
+    label: str = ""
+    slots: tuple[Slot, ...] = field(default=(), repr=False)
+
+    @property
+    def missing(self) -> tuple[int, ...]:
+        """The numbers of the places without a member that works."""
+        return tuple(each.slot for each in self.slots if each.missing and each.slot is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Details:
+    """The arrays of one output, and what mdadm complained of ('mdadm: cannot open ...')."""
+
+    arrays: tuple[Detail, ...]
+    complaints: tuple[str, ...] = ()
+
+
+def parse_detail(text: str) -> Details:
+    """Return what 'mdadm --detail' printed for one array or several.
+
+    Fields that are not known are ignored; a line that is none is a complaint. Errors: ParseError,
+    for a row of the table that is none, and where there is no array.
+    """
+    complaints: list[str] = []
+    arrays: list[tuple[str, dict[str, str], list[Slot]]] = []
+    in_table = False
+    for number, whole in enumerate(text.replace("\r\n", "\n").split("\n"), 1):
+        line = whole.rstrip()
+        if not line.strip():
+            continue
+        if (header := _HEADER.fullmatch(line)) is not None:
+            arrays.append((header[1].removeprefix("/dev/"), {}, []))
+            in_table = False
+        elif not arrays or (line[0] not in " \t" and not _PAIR.match(line)):
+            if (pair := _PAIR.match(line)) is not None:
+                raise _refused(number, "'/dev/<array>:'", line, pair)
+            complaints.append(line.strip())
+        elif _TABLE.fullmatch(line):
+            in_table = True
+        elif in_table:
+            arrays[-1][2].append(_slot(number, line))
+        elif (pair := _PAIR.match(line)) is not None:
+            key, value = (pair[1], pair[2]) if pair[1] else (pair[3], pair[4])
+            if key in _OTHER_COMMANDS:
+                raise _refused(number, "a field of --detail", line, pair)
+            arrays[-1][1].setdefault(key, value.strip())
+    if not arrays:
+        what = complaints[0] if complaints else text
+        raise ParseError(f"'mdadm --detail': expected '/dev/<array>:', got {what[:120]!r}")
+    return Details(tuple(_detail(*each) for each in arrays), tuple(complaints))
+
+
+def read_detail(root: Root, name: str) -> Detail:
+    """Ask mdadm of an array ('md0'). Its exit status says only what the text says.
+
+    Errors: AbsentError, MissingError, StuckError, LateError, ReadError, ParseError.
+    """
+    answer = root.ask("run", "mdadm", "--detail", f"/dev/{name}", deadline_seconds=DEADLINE_SECONDS)
+    return parse_detail(parse_output(answer)).arrays[0]
+
+
+def _refused(number: int, expected: str, line: str, pair: re.Match[str]) -> ParseError:
+    other = " (the output of another command)" if (pair[1] or pair[3]) in _OTHER_COMMANDS else ""
+    return ParseError(
+        f"'mdadm --detail': line {number}: expected {expected}, got {line[:120]!r}{other}"
+    )
+
+
+def _slot(number: int, line: str) -> Slot:
+    row = _ROW.fullmatch(line)
+    if row is None:
+        raise ParseError(
+            f"'mdadm --detail': line {number}: expected '<number> <major> <minor> <slot> <state>"
+            f" <device>', got {line[:120]!r}"
+        )
+    states = tuple((row[3] or "").split())
+    return Slot(
+        None if row[2] == "-" else int(row[2]), states, (row[4] or "").removeprefix("/dev/")
+    )
+
+
+def _detail(name: str, fields: dict[str, str], slots: list[Slot]) -> Detail:
+    def count(key: str) -> int | None:
+        value = fields.get(key, "")
+        return int(value) if value.isdecimal() and len(value) < 10 else None
+
+    action, done = "", None
+    for key, value in fields.items():
+        status, percent = _STATUS.fullmatch(key), _PERCENT.fullmatch(value)
+        if status is not None and percent is not None:
+            action, done = status[1], min(int(percent[1]), 100) / 100
+    return Detail(
+        name=name,
+        level=fields.get("Raid Level", ""),
+        states=tuple(word.strip() for word in fields.get("State", "").split(",") if word.strip()),
+        raid_devices=count("Raid Devices"),
+        active_devices=count("Active Devices"),
+        working_devices=count("Working Devices"),
+        failed_devices=count("Failed Devices"),
+        spare_devices=count("Spare Devices"),
+        action=action,
+        done_ratio=done,
+        uuid=fields.get("UUID", ""),
+        label=fields.get("Name", "").partition("  (local to")[0],
+        slots=tuple(slots),
+    )

@@ -1,0 +1,141 @@
+"""What happened to software RAID arrays between two looks: failed, removed, rebuilt. Pure.
+
+Source: mdadm(8), MONITOR MODE; its word for an event is Event.code. RebuildNN is not told (the
+series tell how far it is), nor SparesMissing and TestMessage, which are mdadm's configuration.
+Limits: what came and went between two looks is not seen here; the kernel's log has it. That a
+person failed a member by command looks the same: what is missing then is an error before.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.event import Event
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from iowarden.collectors.md import Array, Member
+
+SOURCE = "md"
+KINDS = {
+    "md_member_failed": "Fail: a member of an array failed",
+    "md_spare_failed": "FailSpare: a spare, or a member that was being rebuilt, failed",
+    "md_member_removed": "a member was taken out of an array",
+    "md_member_added": "a disk was added to an array",
+    "md_spare_active": "SpareActive: a spare is a full member now",
+    "md_spare_moved": "MoveSpare: a spare went from one array to another",
+    "md_array_degraded": "DegradedArray: an array misses members, or more of them than before",
+    "md_array_whole": "an array has all of its members again",
+    "md_rebuild_started": "RebuildStarted: a rebuild, resync, check or reshape began",
+    "md_rebuild_finished": "RebuildFinished: a rebuild, resync, check or reshape ended",
+    "md_array_new": "NewArray: an array appeared",
+    "md_array_gone": "DeviceDisappeared: an array is there no longer, or does not run",
+}
+_CODES = {kind: meaning.partition(":")[0] for kind, meaning in KINDS.items() if ":" in meaning}
+_STOPPED = frozenset({"clear", "inactive"})
+_SYNCHRONISING = frozenset({"recover", "reshape", "resync", "check", "repair"})
+
+
+def md_events(
+    before: Mapping[str, Array] | None, now: Mapping[str, Array], realtime_seconds: float
+) -> tuple[Event, ...]:
+    """Return what changed from one reading to the next; None: the first sight, of which none is.
+
+    A member's event names the member as device and the array as place, as the kernel's lines do.
+    A container of external metadata (IMSM, DDF) is always inactive: nothing happens to it.
+    """
+    if before is None:
+        return ()
+    former = {name: array for name, array in before.items() if array.state not in _STOPPED}
+    running = {name: array for name, array in now.items() if array.state not in _STOPPED}
+    found: list[tuple[str, str, str, str]] = []
+    for name in sorted(former.keys() - running.keys()):
+        state = f", its state is {now[name].state}" if name in now else ""
+        found.append(("md_array_gone", name, "", f"{name} does not run any more{state}"))
+    for name in sorted(running):
+        array = running[name]
+        if name not in former:
+            found.append(("md_array_new", name, "", f"{name} runs ({array.level or 'no level'})"))
+            if array.degraded:
+                found.append(_degraded(array))
+            continue
+        found += _members(former, running, name)
+        found += _array(former[name], array)
+    return tuple(
+        Event(
+            SOURCE,
+            kind,
+            text,
+            device=device,
+            place=place,
+            code=_CODES.get(kind, ""),
+            clock_seconds=realtime_seconds,
+            realtime_seconds=realtime_seconds,
+        )
+        for kind, device, place, text in found
+    )
+
+
+def _members(
+    former: Mapping[str, Array], running: Mapping[str, Array], name: str
+) -> Iterator[tuple[str, str, str, str]]:
+    old = {member.device: _role(member) for member in former[name].members}
+    new = {member.device: _role(member) for member in running[name].members}
+    for device in sorted(old.keys() | new.keys()):
+        was, role = old.get(device), new.get(device)
+        if role == was:
+            continue
+        kind, words = "", ""
+        if role == "faulty":
+            kind = "md_spare_failed" if was == "spare" else "md_member_failed"
+            words = f"{device} failed in {name}" + (", as a spare" if was == "spare" else "")
+        elif role is None:
+            to = _home(device, running, former)
+            kind = "md_spare_moved" if was == "spare" and to else "md_member_removed"
+            words = f"{device} is no longer in {name}, where it was {was}"
+            words += f": it is in {to} now" if to else ""
+        elif was is None:
+            kind, words = "md_member_added", f"{device} was added to {name}, it is {role}"
+        elif (was, role) == ("spare", "active"):
+            kind, words = "md_spare_active", f"{device} is a full member of {name} now"
+        if kind:
+            yield kind, device, name, words
+
+
+def _home(device: str, running: Mapping[str, Array], former: Mapping[str, Array]) -> str:
+    """Return the array that a device went to, '' for none."""
+    for name, array in running.items():
+        had = former[name].members if name in former else ()
+        if any(m.device == device for m in array.members) and not any(
+            m.device == device for m in had
+        ):
+            return name
+    return ""
+
+
+def _array(old: Array, new: Array) -> Iterator[tuple[str, str, str, str]]:
+    name = new.name
+    if old.degraded is not None and new.degraded is not None:
+        if new.degraded > old.degraded:
+            yield _degraded(new)
+        elif not new.degraded and old.degraded:
+            yield "md_array_whole", name, "", f"{name} has all of its members"
+    was = old.sync_action if old.sync_action in _SYNCHRONISING else None
+    action = new.sync_action if new.sync_action in _SYNCHRONISING else None
+    # Not known is not idle: an attribute that could not be read once ends nothing.
+    if was and action != was and new.sync_action is not None:
+        yield "md_rebuild_finished", name, "", f"{name}: {was} ended"
+    if action and action != was and old.sync_action is not None:
+        yield "md_rebuild_started", name, "", f"{name}: {action} began"
+
+
+def _degraded(array: Array) -> tuple[str, str, str, str]:
+    of = "" if array.raid_disks is None else f" of {array.raid_disks}"
+    text = f"{array.name} misses {array.degraded}{of} members"
+    return "md_array_degraded", array.name, "", text
+
+
+def _role(member: Member) -> str:
+    """Return 'faulty', 'spare' (also one that is being rebuilt) or 'active'."""
+    return next((state for state in ("faulty", "spare") if state in member.states), "active")
