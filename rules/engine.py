@@ -751,8 +751,7 @@ class Engine:
                     continue
             after = life.silence(alert, reason, now)
             if after.unknown_seconds is not None and (
-                now - after.unknown_seconds > FORGOTTEN_SECONDS
-                or alert.subject in self._taken_out
+                now - after.unknown_seconds > FORGOTTEN_SECONDS or alert.subject in self._taken_out
             ):
                 ended = replace(after, state=life.State.INACTIVE, resolved_seconds=now)
                 changes.append(life.Transition(ended, after.state))
