@@ -97,8 +97,14 @@ class _Run:
 class Poller:
     """The controllers of a machine. `read` is for one thread."""
 
-    def __init__(self, makers: Iterable[Maker], clock: Callable[[], float]) -> None:
-        """Ask nothing yet. `clock` is the program's."""
+    def __init__(
+        self,
+        makers: Iterable[Maker],
+        clock: Callable[[], float],
+        first_seconds: float = FIRST_SECONDS,
+    ) -> None:
+        """Ask nothing yet. `clock` is the program's; so long the first read waits for runs."""
+        self._first_seconds = first_seconds
         self._clock = clock
         self._lock = threading.Condition()
         self._runs = [_Run(maker) for maker in makers]
@@ -124,7 +130,7 @@ class Poller:
             else:
                 self._begin(run, root, hosts)
         if self._first and not root.path:
-            self.settled(FIRST_SECONDS)
+            self.settled(self._first_seconds)
         self._first = False
         with self._lock:
             if not root.path:
