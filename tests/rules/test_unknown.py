@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from support import drives
 from support.machine import write_root
 from support.recordings import write_tree
 
-from iowarden.collectors.files import Root
+from iowarden.collectors import asking
+from iowarden.collectors.drive import Target
+from iowarden.collectors.files import Root, probe_path
 from iowarden.collectors.table import SOURCES, Source, collect
 from iowarden.collectors.vocabulary import Outcome, Reading
 from iowarden.rules import incidents
@@ -51,6 +54,7 @@ MORE = {
     "/sys/block/dm-0/dm/suspended": "0\n",
     "/proc/1/comm": "systemd\n",
     "/.probe/tasks": '{"tasks": [], "count": 0}',
+    probe_path("run", asking.command(Target("/dev/sda", "scsi"), "full")): drives.ata("S1"),
     "/run/udev/data/b8:0": "E:ID_SERIAL=abc\nE:ID_PATH=pci-0000:00:1f.2-ata-1\n",
 }
 
