@@ -60,6 +60,7 @@ def test_the_place_without_a_member_is_named() -> None:
     assert array.slots[2] == Slot(2, ("removed",))
     assert array.slots[3].device == "disk/by-label/a b"
     assert array.slots[4] == Slot(None, ("faulty",), "sdc1")
+    assert [slot.missing for slot in array.slots] == [False, True, True, False, False]
 
 
 def test_the_old_form_of_a_removed_member() -> None:

@@ -213,6 +213,12 @@ def test_an_event_of_a_3ware_in_both_logs_is_one(table: Table) -> None:
     )
 
 
+def test_an_event_of_another_day_is_no_twin(table: Table) -> None:
+    """No zone is further than 14 hours from UTC."""
+    assert len(twins([driver(0), tool(12 * 3600)], table)) == 1  # in its zone, 14 hours
+    assert len(twins([driver(0), tool(12 * 3600 + 900)], table)) == 2
+
+
 def test_two_of_one_second_are_two(table: Table) -> None:
     """Both logs have both."""
     kernels = [driver(100), driver(100.25)]
