@@ -202,6 +202,11 @@ def judged(word: str, meanings: Mapping[str, Health]) -> State:
     return State(health, bare or told, done)
 
 
+def scsi_address(host: str, address: str) -> str:
+    """Return an array's address as sysfs has it, '2:0:0:1', of 'host2' and '0:0:1'; '' unknown."""
+    return f"{host.removeprefix('host')}:{address}" if host and address else ""
+
+
 def plain(text: str) -> str:
     """Return a program's output without escape sequences and carriage returns."""
     return _CONTROL.sub("", re.sub(r"\r+\n?", "\n", text))

@@ -7,11 +7,12 @@ leave the list empty; after 60 s in vain the driver resets the card, so nobody g
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors import areca, areca_events, controller, threeware, threeware_events
-from iowarden.collectors.controller_poll import Maker, run_program
+from iowarden.collectors.controller_poll import Maker, Poller, run_program
 from iowarden.collectors.vocabulary import (
     AbsentError,
     LateError,
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from iowarden.collectors.areca import Bay
-    from iowarden.collectors.controller import Array, Controller, Log, PhysicalDisk
+    from iowarden.collectors.controller import Array, Controller, Controllers, Log, PhysicalDisk
     from iowarden.collectors.files import Root
 
     _T = TypeVar("_T")
@@ -49,11 +50,10 @@ def _areca(root: Root, which: tuple[str, ...], *command: str) -> str:
     raise missing[0]
 
 
-def _areca_find(root: Root, hosts: Sequence[str]) -> dict[str, tuple[str, ...]]:
+def _areca_find(_: Root, hosts: Sequence[str]) -> dict[str, tuple[str, ...]]:
     """Name the controllers. Which host is which 'ctrl=N' is not known where there are several."""
     if len(hosts) == 1:
-        return {"areca 1": ()}
-    _areca(root, ("ctrl=1",), "sys", "info")
+        return {"areca 1": ()}  # old versions of the tool do not know 'ctrl='
     return {f"areca {number}": (f"ctrl={number}",) for number in range(1, len(hosts) + 1)}
 
 
@@ -167,7 +167,7 @@ def _threeware_find(root: Root, _: Sequence[str]) -> dict[str, tuple[str, ...]]:
 
 
 def _threeware_state(
-    root: Root, name: str, enclosures: tuple[str, ...], _: Controller | None
+    root: Root, name: str, enclosures: tuple[str, ...], former: Controller | None
 ) -> Controller:
     """Ask for all at once; where that has no units and ports, as with old versions, one by one."""
     found = threeware.parse_controller(_threeware(root, f"/{name}", "show", "all"), name)
@@ -177,6 +177,12 @@ def _threeware_state(
             for what in ("unitstatus", "drivestatus")
         )
         found = replace(found, arrays=units.arrays, disks=ports.disks)
+    serials = {each.name: each.serial for each in former.arrays} if former else {}
+    for each in found.arrays:
+        if each.name not in serials:
+            serials[each.name] = _unit_serial(root, name, each.name)
+    arrays = tuple(replace(each, serial=serials[each.name]) for each in found.arrays)
+    found = replace(found, arrays=arrays)
     unread: list[str] = []
     for number in enclosures:
         try:
@@ -188,6 +194,16 @@ def _threeware_state(
         except (ReadError, ParseError) as error:
             unread.append(str(error))
     return replace(found, unread=tuple(unread))
+
+
+def _unit_serial(root: Root, name: str, unit: str) -> str:
+    """Return a unit's serial number, '' where it has none. Errors: LateError, StuckError."""
+    try:
+        return threeware.parse_unit_serial(_threeware(root, f"/{name}/{unit}", "show", "serial"))
+    except (LateError, StuckError):
+        raise
+    except (AbsentError, ReadError, ParseError):
+        return ""  # a spare; the unit's number tells where it is shown all the same
 
 
 def _threeware_log(root: Root, name: str, _: tuple[str, ...]) -> Log:
@@ -205,3 +221,8 @@ THREEWARE = Maker(
     threeware_events.RING_ENTRIES,
 )
 MAKERS = (ARECA, THREEWARE)
+
+
+def read_controllers(root: Root) -> Controllers:
+    """Read once, for who keeps nothing. Errors: AbsentError, ReadError."""
+    return Poller(MAKERS, time.monotonic).read(root)

@@ -86,6 +86,10 @@ _VIRTUAL_PORT = re.compile(
     re.ASCII,
 )
 _SLOT = re.compile(r"/c\d{1,2}/e(\d{1,3})/slt(\d{1,3})", re.ASCII)
+_SERIAL = re.compile(
+    r"^\s*/c\d{1,2}/u\d{1,3} Serial(?: Number)? = (\S+)\s*$",
+    re.MULTILINE | re.IGNORECASE | re.ASCII,
+)
 _SUB_UNIT = re.compile(r"u\d{1,3}-\S+", re.ASCII)
 
 
@@ -185,6 +189,18 @@ def parse_controller(text: str, name: str) -> Controller:
         batteries=tuple(found.batteries.values()),
         sensors=tuple(found.sensors.values()),
     )
+
+
+def parse_unit_serial(text: str) -> str:
+    """Return the serial number of 'tw_cli /c0/u0 show serial'. Errors: ParseError.
+
+    The disk the kernel shows has the same: page 0x80 of its vital product data. The layout is after
+    other such lines and was not seen.
+    """
+    found = _SERIAL.search(controller.plain(text))
+    if found is None:
+        raise controller.refused("tw_cli /cN/uN show serial", "'/cN/uN serial = ...'", text)
+    return controller.printable(found[1])
 
 
 def _lines(command: str, text: str) -> list[str]:

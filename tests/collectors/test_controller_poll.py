@@ -63,6 +63,7 @@ TREAD = {
     "u0    JBOD      OK      -       -       -       931.5     ON     OFF\n\n"
     "Port   Status   Unit   Size        Blocks        Serial\n"
     "p0     OK       u0     931.51 GB   1953525168    9QJ1X1YY\n",
+    "tw_cli /c0/u0 show serial": "/c0/u0 serial = 9QJ1X1YY000000000000\n",
     "tw_cli /c0 show alarms": "Ctl  Date  Severity  AEN Message\n",
 }
 
@@ -317,6 +318,20 @@ def test_series_of_a_controller(tmp_path: Path) -> None:
     )
     assert told["iowarden_controller_array_write_cache_enabled"][1] == 1.0
     assert all(list(labels) == sorted(labels) for _, labels, _ in samples)
+
+
+def test_a_unit_is_the_disk_of_the_same_serial_number(tmp_path: Path) -> None:
+    """Asked once; the address is where the driver shows it."""
+    found = Machine(tmp_path, THREEWARE)
+    found.answers = dict(TREAD)
+    poller = found.poller()
+    for _ in range(4):
+        (card,) = found.look(poller).controllers
+    assert found.asked.count("tw_cli /c0/u0 show serial") == 1
+    (unit,) = card.arrays
+    assert unit.serial == "9QJ1X1YY000000000000"
+    assert controller.scsi_address(card.host, unit.address) == "3:0:0:0"
+    assert controller.scsi_address("", unit.address) == ""
 
 
 def test_a_recording_plays_what_was_told(areca: Machine, tmp_path: Path) -> None:

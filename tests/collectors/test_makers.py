@@ -329,6 +329,7 @@ READERS: dict[str, tuple[Callable[[str], object], str]] = {
         ),
     ),
     "state": (lambda text: threeware.parse_controller(text, "c0"), SHOW),
+    "serial": (threeware.parse_unit_serial, "/c0/u0 serial = 9QJ1X1YY\n"),
     "alarms": (lambda text: threeware_events.parse_alarms(text, "c0"), ALARMS),
 }
 
@@ -363,6 +364,16 @@ def test_any_text_is_read_or_refused(name: str) -> None:
                 assert len(str(error)) < 600  # noqa: PT017 - a text may also be read
 
     check()
+
+
+def test_a_disk_that_is_passed_through_has_a_number_by_its_address() -> None:
+    """Target 0 and unit 0 is drive 1; each target has eight."""
+    assert [areca.pass_through_drive(*at) for at in ((0, 0), (0, 7), (1, 0), (2, 3))] == [
+        1,
+        8,
+        9,
+        20,
+    ]
 
 
 def test_ten_megabytes_of_log_are_read() -> None:
