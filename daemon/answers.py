@@ -6,12 +6,13 @@ Times are turned from the program's clock into Unix time here.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.drive import Cover
 from iowarden.collectors.vocabulary import Outcome
 from iowarden.daemon import status
-from iowarden.rules import coverage, silences
+from iowarden.rules import coverage, self_tests, silences
 from iowarden.rules.alerts import Alert, State
 from iowarden.rules.notice import Severity
 
@@ -42,6 +43,7 @@ class Known:
     probe: status.ProbeLine
     refused_reload: status.RefusedReload | None
     troubles: tuple[str, ...]
+    self_tests: self_tests.Runs = field(default_factory=dict)
 
 
 def answer(known: Known) -> status.Status:
@@ -206,6 +208,16 @@ def disks(engine: Engine) -> str:
     if known is None or known.value is None:
         return ""
     return coverage.summary(covered(engine).values())
+
+
+def unasked(engine: Engine) -> bool:
+    """Say whether a disk was not asked yet for the first time."""
+    smart = engine.status("smart")
+    if smart is None or smart.reading is None:
+        return smart is not None
+    return smart.value is not None and any(
+        disk.polled.cover is Cover.NOT_YET for disk in smart.value.by_key.values()
+    )
 
 
 def stuck(found: Iterable[Stuck]) -> tuple[status.StuckLine, ...]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.drive import Cover, Protocol
 from iowarden.daemon import answers, status
-from iowarden.rules import coverage
+from iowarden.rules import coverage, self_tests
 from iowarden.rules.devices import carried_by
 from iowarden.rules.quantity import size
 
@@ -111,7 +111,10 @@ def _line(found: Covered, known: Known, alerts: Mapping[str, list[str]]) -> stat
         how=found.how,
         slot=found.slot,
         read_seconds=None if found.read_seconds is None else known.realtime(found.read_seconds),
-        not_read=() if drive is None else coverage.not_read(drive),
+        not_read=(
+            *(() if drive is None else coverage.not_read(drive)),
+            *self_tests.refused(known.self_tests.get(found.disk, {})),
+        ),
         physical=found.physical,
         alerts=tuple(own),
     )

@@ -626,7 +626,10 @@ class Loop:
         """Return the arrival mail or the weekly digest, when one is due."""
         started = now if self._started is None else self._started
         if not self._arrived():
-            if now - started < digest.ARRIVAL_SECONDS:
+            waited = now - started
+            if waited < digest.ARRIVAL_SECONDS or (
+                waited < digest.MOST_ARRIVAL_SECONDS and answers.unasked(self._engine)
+            ):
                 return []
             mounts = self._engine.status("filesystem")
             silent = [s.source.name for s in self._engine.statuses() if s.silent()]
@@ -777,6 +780,7 @@ class Loop:
                 for key, text in self._telling.troubles().items()
                 if key != "probe" and not key.startswith("source ")  # told in their own place
             ),
+            self_tests=self._self_tests.runs,
         )
 
     # --- devices and configuration that change

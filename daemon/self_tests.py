@@ -43,11 +43,6 @@ ASK_SECONDS = 60.0
 _BUSY_MILLISECONDS = 9
 """Index of the time with requests in flight. Source: kernel, admin-guide/iostats.rst, field 10."""
 _SHORT_MINUTES = 10
-_ALTERNATIVE = (
-    "; what reads every sector instead: 'echo check > /sys/block/mdN/md/sync_action' for an array"
-    " of md, a verify or patrol read of the RAID controller, or 'dd if=/dev/DISK of=/dev/null bs=1M"
-    " iflag=direct' when there is little to do"
-)
 _PRIORITY = {Outcome.FAILED: 4, Outcome.PASSED: 6, Outcome.ABORTED: 6}
 
 
@@ -406,7 +401,7 @@ class SelfTests:
                 lasts = f", it takes about {run.minutes} min" if run.minutes else ""
                 text = f"{name} begun{lasts}{by}"
             case Outcome.REFUSED:
-                text = f"{name} refused: {run.text}{_ALTERNATIVE}"
+                text = f"{name} refused: {run.text}; {self_tests.INSTEAD}"
             case Outcome.PASSED | Outcome.FAILED:
                 where = "" if run.lba is None else f", first bad sector {run.lba}"
                 text = f"{name} {run.outcome}: {run.text}{where}"

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 ARRIVAL_SECONDS = 60.0
 """So long the first look takes: every source has been read by then, and most rules evaluated."""
+MOST_ARRIVAL_SECONDS = 300.0
+"""Many drives are asked one after another, and one that hangs is not waited for."""
 MOST_ENTRIES = 500
 MOST_EVENTS = 50
 MOST_OBJECTS = 12

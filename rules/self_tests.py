@@ -93,6 +93,12 @@ class Outcome(enum.StrEnum):
     """It is over and the drive's log has no word of it."""
 
 
+INSTEAD = (
+    "what reads every sector instead: 'echo check > /sys/block/mdN/md/sync_action' for an array"
+    " of md, a verify or patrol read of the RAID controller, or 'dd if=/dev/DISK of=/dev/null bs=1M"
+    " iflag=direct' when there is little to do"
+)
+"""Of a disk that refuses its self-tests, or whose controller does."""
 UNDER_WAY = frozenset({Outcome.STARTING, Outcome.RUNNING})
 _AGAIN = frozenset({Outcome.INTERRUPTED, Outcome.NOT_BEGUN})
 """Not done: tried again."""
@@ -508,3 +514,10 @@ def samples(
             overdue = waits.get((candidate.disk, kind), 0.0)
             result.append((_OVERDUE.name, labels, round(overdue)))
     return result
+
+
+def refused(runs: Mapping[str, Run]) -> tuple[str, ...]:
+    """Return what of a disk's self-tests is refused, and what reads the disk instead."""
+    kinds = {kind: run.text for kind, run in runs.items() if run.outcome is Outcome.REFUSED}
+    texts = [f"{kind} self-test refused: {text}" for kind, text in kinds.items()]
+    return (*texts, INSTEAD) if texts else ()

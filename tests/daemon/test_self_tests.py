@@ -28,7 +28,7 @@ from iowarden.daemon.probe.client import Client, at
 from iowarden.daemon.telling import Telling
 from iowarden.rules import calendar
 from iowarden.rules.engine import Engine
-from iowarden.rules.self_tests import Group
+from iowarden.rules.self_tests import Group, refused
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -306,8 +306,13 @@ def test_what_a_drive_refuses_is_said_once_with_what_reads_it_instead(machine: M
     (line,) = [line for line in machine.log.lines if "refused" in line]
     assert "unsupported scsi opcode" in line
     assert "sync_action" in line
-    refused = [s for s in machine.tests.samples(machine.now) if s[0].endswith("_refused")]
-    assert [dict(labels)["disk"] for _, labels, _ in refused] == ["SERIAL-disk2"]
+    series = [s for s in machine.tests.samples(machine.now) if s[0].endswith("_refused")]
+    assert [dict(labels)["disk"] for _, labels, _ in series] == ["SERIAL-disk2"]
+    (what, instead) = refused(machine.tests.runs["SERIAL-disk2"])
+    assert what.startswith("long self-test refused: ")
+    assert "unsupported scsi opcode" in what
+    assert "sync_action" in instead
+    assert refused(machine.tests.runs.get("SERIAL-disk0", {})) == ()
 
 
 def test_a_person_cannot_test_two_that_may_be_one_array_by_mistake(machine: Machine) -> None:
