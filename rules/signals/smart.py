@@ -44,7 +44,7 @@ _NAMES = {
 """Of attributes, as smartmontools calls them by default: its database may rename one any day."""
 _UNREADABLE = "unreadable"
 _UNCORRECTED = "uncorrected_"
-_FOUND = frozenset({"5", "10", "187", "198", "199", "grown_defects", "media_errors"})
+_FOUND = frozenset({"5", "10", "187", "197", "198", "199", "grown_defects", "media_errors"})
 _GROWN = frozenset({"5"})
 
 COUNT_FAMILIES = (
@@ -132,8 +132,9 @@ class Told:
 class SmartState:
     """All that is known of the drives over time; `kept` survives a restart.
 
-    `kept` by disk: when it was last polled and its power-on hours, when it was first met and after
-    how many polls; by disk, tab and word: a count, a value, a temperature, its distrust.
+    `kept` by disk: when it was last polled and its power-on hours, when it was first met and how
+    many polls of it told counts that are believed (2 at most); by disk, tab and word: a count, a
+    value, a temperature, its distrust.
     """
 
     kept: Mapping[str, Pairs] = field(default_factory=dict)
@@ -261,21 +262,23 @@ class _Look:
             doubts = before.doubts
         own: Labels = (("disk", key),)
         until = self._distrusted_until(key, disk, doubts)
+        met, polls = (at, 0.0) if known is None else known[1]
+        if fresh:
+            hours = math.nan if drive.power_on_hours is None else float(drive.power_on_hours)
+            hours = hours if math.isfinite(hours) else -1.0
+            counted = smart_counts.tells(drive) and until <= self._now
+            self.kept[key] = ((at, hours), (met, min(polls + counted, 2.0)))
         if until > self._now:
             reasons = tuple(dict.fromkeys(doubt.text for doubt in doubts)) or (_DOUBTED_BEFORE,)
             samples = tuple(_distrust(own, disk, reasons))
             return Told(disk, until, samples, signature, doubts, reasons)
-        if fresh:
-            met, polls = (at, 0.0) if known is None else known[1]
-            hours = math.nan if drive.power_on_hours is None else float(drive.power_on_hours)
-            hours = hours if math.isfinite(hours) else -1.0
-            self.kept[key] = ((at, hours), (met, min(polls + 1.0, 2.0)))
         self._until = math.inf
+        polled_at, met_before = at if fresh else None, polls > 0
         samples = (
             ("iowarden_smart_trusted", own, 1.0),
-            *self._counts(key, drive, at if fresh else None, met_before=known is not None),
-            *self._values(key, drive, at if fresh else None, met_before=known is not None),
-            *self._temperature(key, drive, at if fresh else None),
+            *self._counts(key, drive, polled_at, met_before=met_before),
+            *self._values(key, drive, polled_at, met_before=met_before),
+            *self._temperature(key, drive, polled_at),
             *smart_health.samples(drive, own),
         )
         return Told(disk, self._until, samples, signature, doubts)
@@ -381,7 +384,8 @@ class _Look:
                     (*labels, ("meaning", meaning)),
                     float(attribute.value or 0),
                 )
-            if attribute.id not in smart_values.JUDGED or attribute.value is None:
+            judged = attribute.id in smart_values.JUDGED and not smart_counts.another(attribute)
+            if not judged or attribute.value is None:
                 continue
             word = f"{key}\tvalue {attribute.id}"
             seen = smart_values.from_pairs(self.kept.get(word))
@@ -390,9 +394,11 @@ class _Look:
                 self._keep(word, smart_values.pairs(seen))
             if seen is None:
                 continue
-            if seen.best > seen.confirmed:
-                yield "iowarden_smart_value_fall", labels, seen.best - seen.confirmed
             raw = None if attribute.raw is None else smart_counts.believed(drive, attribute)
+            # Toshiba's value of spin retries wanders from 100 up and back, with not one of them.
+            wanders = attribute.id == smart_counts.SPIN_RETRIES and raw == 0
+            if seen.best > seen.confirmed and not wanders:
+                yield "iowarden_smart_value_fall", labels, seen.best - seen.confirmed
             low = smart_values.low(seen, raw)
             if low:
                 yield "iowarden_smart_value_low", labels, low
@@ -434,6 +440,7 @@ class _Look:
 
 def _attribute_labels(key: str, attribute: Attribute) -> Labels:
     name = _NAMES.get(attribute.id, attribute.name)
+    name = attribute.name if smart_counts.lifetime(attribute) else name
     return ("attribute", name), ("disk", key), ("id", str(attribute.id))
 
 
@@ -447,7 +454,7 @@ def _read_counts(key: str, drive: Drive) -> Iterator[tuple[str, Labels, float, b
         if value is None:
             continue
         labels = _attribute_labels(key, attribute)
-        if attribute.id == smart_counts.PENDING:
+        if attribute.id == smart_counts.PENDING and not smart_counts.lifetime(attribute):
             unreadable = value
         else:
             sudden = attribute.id == smart_counts.OFFLINE

@@ -34,6 +34,15 @@ _WORD = 0xFFFF
 _SEAGATE = re.compile(r"(?:SEAGATE )?ST\d{3,}[A-Z]", re.IGNORECASE)
 _FLIPS = re.compile(r"CT\d+MX500SSD\d")
 """Attribute 197 of these is 0 or 1 for no reason. Source: drivedb.h ('May flip 0 <> 1')."""
+_ANOTHER = re.compile(
+    r"Bogus|Not_In_Use|Not_Supported|Unknown_\w+_Attribute|Host_|_Tot_Ct|Spare|ECC_Error_Count"
+)
+"""In the name: not what the number usually means. Barefoot SSDs (OCZ) count by 198 and 199 what
+was read and written. Source: names in drivedb.h; 'Unknown_Attribute' alone is an older database's.
+"""
+_LIFETIME = re.compile(r"Total_|Failure")
+"""In the name of attribute 197: those of all its life, which never become fewer. Source: drivedb.h,
+'197,increasing' (Samsung T166: 'Total_Pending_Sectors'), 'Read_Failure_Blk_Ct'."""
 
 
 def believed(drive: Drive, attribute: Attribute) -> int | None:
@@ -43,7 +52,7 @@ def believed(drive: Drive, attribute: Attribute) -> int | None:
     than the drive has are no sectors: smartd's own test.
     """
     value = attribute.counted()
-    if attribute.name.startswith("Bogus") or value is None or value < 0:
+    if another(attribute) or value is None or value < 0:
         return None
     if attribute.id == TIMEOUTS:
         packed = attribute.raw if attribute.raw is not None else value
@@ -55,6 +64,27 @@ def believed(drive: Drive, attribute: Attribute) -> int | None:
     sectors = (drive.capacity_bytes or _MOST * _SECTOR_BYTES) // _SECTOR_BYTES
     most = min(sectors, _MOST) if attribute.id in _SECTORS else _MOST
     return value if value < most else None
+
+
+def another(attribute: Attribute) -> bool:
+    """Whether an attribute is another one on this drive than its number says."""
+    return bool(_ANOTHER.search(attribute.name))
+
+
+def lifetime(attribute: Attribute) -> bool:
+    """Whether an attribute counts what ever was unreadable, not what is now."""
+    return bool(_LIFETIME.search(attribute.name))
+
+
+def tells(drive: Drive) -> bool:
+    """Whether a drive tells of counts: that it tells only its verdict is no sight of them."""
+    scsi = drive.scsi
+    return bool(
+        drive.attributes
+        or drive.nvme
+        or drive.pending_sectors is not None
+        or (scsi and (scsi.error_counters or scsi.grown_defects is not None))
+    )
 
 
 def seagate(drive: Drive) -> bool:

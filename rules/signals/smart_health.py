@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.drive import Protocol
+from iowarden.collectors.smart_series import hours_since
 from iowarden.collectors.vocabulary import Family, Labels, Sample
 
 if TYPE_CHECKING:
@@ -20,8 +20,6 @@ _FALSE_ALARM = 0xFF
 """With 5Dh: a prediction made as a test. Source: SPC, additional sense codes."""
 _VENDOR_CODES = 0x80
 """Additional sense code qualifiers from here on are the vendor's own: Oracle's 96h says 'slow'."""
-_HOURS_OF_ATA = 1 << 16
-"""A self-test's power-on time wraps there. Source: smartctl(8), '-l selftest'."""
 _OLD_HOURS = 365 * 24
 _WHOLE = frozenset({"extended", "long"})
 _SPINS = frozenset({3, 10})
@@ -125,18 +123,11 @@ def _self_tests(drive: Drive, own: Labels) -> Iterator[Sample]:
             failures.setdefault(test.kind, []).append(test)
     for kind, tests in failures.items():
         labels = (*own, ("kind", kind))
-        age = _hours_since(drive, tests[0])
+        age = hours_since(drive, tests[0])
         old = "old_" if age is not None and age > _OLD_HOURS else ""
         yield f"iowarden_smart_self_test_{old}failures", labels, float(len(tests))
         if tests[0].lba is not None:
             yield "iowarden_smart_self_test_bad_sector", labels, float(tests[0].lba)
-
-
-def _hours_since(drive: Drive, test: SelfTest) -> int | None:
-    if drive.power_on_hours is None or test.hours is None:
-        return None
-    hours = drive.power_on_hours - test.hours
-    return hours % _HOURS_OF_ATA if drive.protocol is Protocol.ATA else max(hours, 0)
 
 
 def _wear(drive: Drive, own: Labels) -> Iterator[Sample]:
