@@ -18,6 +18,7 @@ from iowarden.collectors.vocabulary import Chunk, Family, Labels, Outcome, Readi
 from iowarden.rules import alerts as life
 from iowarden.rules import coverage, devices, scraped
 from iowarden.rules.promql import evaluator
+from iowarden.rules.promql.ast import Selector
 from iowarden.rules.promql.errors import TooExpensiveError
 from iowarden.rules.promql.evaluator import (
     MOST_WORK,
@@ -27,6 +28,7 @@ from iowarden.rules.promql.evaluator import (
     compile_expression,
 )
 from iowarden.rules.promql.evidence import STEADY, Drift, drift
+from iowarden.rules.promql.lexer import PromqlError
 from iowarden.rules.promql.parser import parse
 from iowarden.rules.promql.store import LOOKBACK_SECONDS, Row, Store
 from iowarden.rules.rulefile import RecordingRule, Rule, RuleGroup
@@ -1073,7 +1075,8 @@ class Engine:
     def current(self, alert: life.Alert) -> list[Sample]:
         """Return what the alert's annotation 'evidence' names, else what its rule reads, now.
 
-        Of a metric with a label that the alert has (a device, a host adapter) only the alert's own.
+        It names metrics, or selectors without blanks and commas: 'x{id=~"5|197"}'. Of a metric with
+        a label that the alert has (a device, a host adapter) only the alert's own.
         """
         rule = next(
             (self._rules[i] for i, alerts in self._alerts.items() if alert.labels in alerts), None
@@ -1085,9 +1088,20 @@ class Engine:
         return [
             sample
             for name in named or sorted(self._plain_names(rule.expression))
-            for sample in self._last(name)
+            for sample in self._selected(name)
             if all(own.get(label, text) == text for label, text in sample[1])
         ]
+
+    def _selected(self, text: str) -> list[Sample]:
+        """Return the newest samples of a selector; a rule of a user may say anything."""
+        try:
+            selector = parse(text)
+        except PromqlError:
+            return []
+        if not isinstance(selector, Selector):
+            return []
+        selects = evaluator.selects(selector)
+        return [sample for sample in self._last(selector.name) if selects(sample[1])]
 
     def _plain_names(self, expression: evaluator.Expression) -> set[str]:
         """Return the metrics an expression reads, behind recording rules, without alerts'."""

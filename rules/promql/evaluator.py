@@ -353,6 +353,12 @@ def _matches(matcher: Matcher) -> tuple[Callable[[Labels], bool], int]:
     return test, pattern.states * STATE_COST
 
 
+def selects(node: Selector) -> Callable[[Labels], bool]:
+    """Return the test whether a series with these labels is among a selector's; not of its name."""
+    tests = [_matches(one)[0] for one in node.matchers]
+    return lambda labels: all(test(labels) for test in tests)
+
+
 def _series(node: Selector) -> _SeriesFunction:
     """Return the function that finds a selector's series, with their names."""
     named = [_matches(one) for one in node.matchers if one.label == METRIC_NAME]

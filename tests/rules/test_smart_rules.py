@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from support.asked import Machine, device, direct, disks
 from support.rack import DAY, HOUR, Rack, ata, attribute
 from support.recordings import CORPUS, corpus
 
@@ -584,3 +585,23 @@ def test_healthy_drives_raise_nothing(path: object, rack: Rack) -> None:
         assert told
     else:
         assert rack.mails == []
+
+
+# --- the mail
+
+
+def test_a_mail_about_a_disk_shows_the_attributes_that_matter() -> None:
+    """A disk has thirty; at three in the morning somebody looks for the four that say how bad."""
+    machine = Machine(device("sda", "S1"))
+    for sectors in (0, 40):
+        said = ata("S1", {9: 20_000, 197: sectors, 198: 0, 241: 7})
+        polled = direct("sda", "S1", drive=said)
+        machine.disks = disks(
+            replace(polled, polled=replace(polled.polled, read_seconds=machine.now))
+        )
+        machine.look(HOUR / 4)
+    (mail,) = machine.mails
+    assert mail.summary == "40 sectors cannot be read (attribute 197, Current_Pending_Sector)"
+    shown = {e.text for e in mail.evidence if e.source == "iowarden_smart_attribute_raw"}
+    ids = {text.partition("id ")[2] for text in shown}
+    assert ids == {"5: 0", "187: 0", "197: 40", "198: 0"}
