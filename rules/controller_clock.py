@@ -13,7 +13,7 @@ the clock some errors fit the offset before and some the one after: give those o
 from __future__ import annotations
 
 import enum
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
@@ -216,15 +216,11 @@ def _drift(told: Sequence[float], kernel: Sequence[float], offset: float) -> flo
 
     def near(drift: float) -> tuple[int, int]:
         low, high = drift - _SAME_SECONDS, drift + _SAME_SECONDS
-        begin = bisect_left(beside, low)
-        end = begin
-        while end < len(beside) and beside[end] <= high:
-            end += 1
-        return begin, end
+        return bisect_left(beside, low), bisect_right(beside, high)
 
     def weight(drift: float) -> tuple[int, float]:
         begin, end = near(drift)
         return end - begin, -abs(drift)
 
-    begin, end = near(max(beside, key=weight))
+    begin, end = near(max(dict.fromkeys(beside), key=weight))
     return median(beside[begin:end])

@@ -115,6 +115,15 @@ def test_a_storm_of_the_kernel_hides_no_clock() -> None:
     assert from_errors(ERRORS, storm).seconds == 0.0
 
 
+def test_two_storms_at_once_are_compared_too() -> None:
+    """A hundred thousand errors on both sides within 90 seconds: all of them fit each other."""
+    storm = [ERRORS[0] + n / 1111 for n in range(100_000)]
+    found = from_errors([each + 4 * HOUR for each in storm], storm)
+    assert found.verified
+    assert found.seconds is not None
+    assert abs(found.seconds - 4 * HOUR) <= MATCH_SECONDS
+
+
 @pytest.mark.parametrize(
     ("power_on", "offset"),
     [
