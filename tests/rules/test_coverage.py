@@ -357,6 +357,7 @@ def test_a_disk_that_vanishes_while_we_watch_is_told_by_the_kernels_side_alone()
     machine.look(60.0)  # the poller still has it
     machine.disks = at(machine, direct("sda", "S1"))
     machine.look(HOUR)
+    assert set(answers.covered(machine.engine)) == {"S1"}
     machine.restart()
     machine.disks = at(machine, direct("sda", "S1"))
     machine.look(HOUR)
