@@ -204,6 +204,16 @@ def test_a_cleared_log_is_a_gap_that_is_told_once(areca: Machine) -> None:
     assert areca.look(poller).gaps == ()
 
 
+def test_a_log_that_stays_shorter_than_it_was_is_told_once(areca: Machine) -> None:
+    """Its newest entries are gone, and no new one comes."""
+    areca.answers["cli64 event info"] = HEADER + READING + POWERED_ON + DONE
+    poller = areca.poller()
+    areca.look(poller)
+    areca.answers["cli64 event info"] = HEADER + POWERED_ON + DONE
+    assert "cut short" in areca.look(poller).gaps[0].reason
+    assert areca.look(poller).gaps == ()
+
+
 def test_a_log_that_was_cut_off_loses_nothing(areca: Machine) -> None:
     """Half a listing is no listing; the next one tells all."""
     poller = areca.poller()

@@ -123,6 +123,14 @@ def test_volumes_have_names_with_blanks_and_a_scsi_address() -> None:
     ]
 
 
+def test_a_size_in_the_name_of_a_model_is_not_the_capacity() -> None:
+    """The capacity ends where its heading does."""
+    row = "  1  1  INTEL 160GB SSD G2               160.0GB  Raid Set # 00"
+    (bay,) = areca.parse_bays("\n".join([*DISKS.splitlines()[:2], row, DONE]))
+    assert bay.disk
+    assert (bay.disk.model, bay.disk.size_bytes) == ("INTEL 160GB SSD G2", 160_000_000_000)
+
+
 def test_the_oldest_layout_tells_serial_numbers() -> None:
     """Firmware of 2006: serial number, firmware and a state instead of a use."""
     text = (
