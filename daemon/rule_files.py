@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from iowarden.collectors import table
 from iowarden.daemon import loop
 from iowarden.rules import devices, engine
+from iowarden.rules.events import parse_events_file
 from iowarden.rules.overrides import apply, severity
 from iowarden.rules.rulefile import (
     MAXIMUM_RULES,
@@ -30,13 +31,22 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from iowarden.daemon.config import Config
+    from iowarden.rules.events import Table
 
 RULE_SUFFIXES = (".yaml", ".yml")
+EVENTS = "events.yaml"
+"""The shipped table of events: no rule file."""
 MOST_RULE_FILE_BYTES = 1024 * 1024
 """Parsed YAML needs a hundred times as much, and the unit has 512 MB."""
 MOST_NOTES = 50
 SHIPPED = "shipped "
 """Before the name of a file that comes with iowarden."""
+
+
+def load_events() -> Table:
+    """Return the shipped table of events. Errors: RuleFileError."""
+    entry = importlib.resources.files("iowarden.rules") / EVENTS
+    return parse_events_file(entry.read_text(encoding="utf-8"), SHIPPED + EVENTS)
 
 
 def load_rules(settings: Config) -> list[RuleGroup]:
@@ -50,7 +60,7 @@ def load_rules(settings: Config) -> list[RuleGroup]:
     if settings.shipped_rules:
         found = importlib.resources.files("iowarden.rules")
         for entry in sorted(found.iterdir(), key=lambda e: e.name):
-            if entry.name.endswith(RULE_SUFFIXES):
+            if entry.name.endswith(RULE_SUFFIXES) and entry.name != EVENTS:
                 groups += parse_rule_file(entry.read_text(encoding="utf-8"), SHIPPED + entry.name)
     try:
         groups = apply(groups, settings.overrides)

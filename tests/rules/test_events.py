@@ -28,7 +28,7 @@ from iowarden.rules.events import (
 )
 from iowarden.rules.notice import Severity
 
-FILE = Path(__file__).parents[2] / "rules" / "events.yaml.in"
+FILE = Path(__file__).parents[2] / "rules" / "events.yaml"
 CRITICAL, WARNING, INFO = Severity.CRITICAL, Severity.WARNING, Severity.INFO
 
 

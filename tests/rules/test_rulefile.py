@@ -17,7 +17,8 @@ from iowarden.rules.rulefile import (
     parse_rule_file,
 )
 
-SHIPPED = sorted((Path(__file__).parents[2] / "rules").glob("*.yaml"))
+RULES = Path(__file__).parents[2] / "rules"
+SHIPPED = sorted(set(RULES.glob("*.yaml")) - {RULES / "events.yaml"})
 
 WHOLE = """\
 groups:

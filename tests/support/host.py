@@ -29,7 +29,7 @@ def shipped_rules() -> list[RuleGroup]:
     return [
         group
         for entry in sorted(directory.iterdir(), key=lambda e: e.name)
-        if entry.name.endswith(".yaml")
+        if entry.name.endswith(".yaml") and entry.name != "events.yaml"
         for group in parse_rule_file(entry.read_text(), entry.name)
     ]
 
