@@ -134,9 +134,7 @@ def coverage_sections(found: Coverage) -> list[str | Table]:
     fine = ("read", "asleep")
     silent = [d for d in found.disks if d.physical and d.cover not in fine]
     if silent:
-        lost = [
-            (_name(d), d.disk, d.cover, since_text(d.read_seconds, now), d.reason) for d in silent
-        ]
+        lost = [(_name(d), d.disk, d.cover, _last_read(d, now), d.reason) for d in silent]
         headings = ("disk", "serial", "cover", "last read", "reason")
         sections.append(table_of("not read", headings, lost))
         cures = {d.cover: d.cure for d in silent if d.cure}
@@ -284,6 +282,13 @@ def sparkline(samples: Sequence[tuple[float, float]], encoding: str | None) -> s
     if not span:
         return bars[0] * width
     return "".join(bars[int((height - lowest) / span * (len(bars) - 1))] for height in heights)
+
+
+def _last_read(disk: DiskLine, now: float) -> str:
+    """Return when a disk was read last; of one that vanished that is not kept."""
+    if disk.read_seconds is None and disk.cover == "missing":
+        return "not known"
+    return since_text(disk.read_seconds, now)
 
 
 def _name(disk: DiskLine) -> str:

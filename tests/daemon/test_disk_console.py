@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -119,6 +120,16 @@ def test_coverage_says_who_is_not_read_and_why(
         assert fact in second
     assert "nothing to read" in second
     assert [c for c in text if not c.isprintable() and c != "\n"] == []
+
+
+def test_of_a_disk_that_vanished_nobody_says_that_it_was_never_read(
+    service: Service, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It was read until it vanished; one that is there and was never read is told so."""
+    lost = replace(HIDDEN, cover="missing", reason="it vanished; on it: md0")
+    service.answers["coverage"] = {"answer": replace(COVERAGE, disks=(lost,))}
+    assert run("coverage", *at(service)) == 1
+    assert "missing  not known  it vanished" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
