@@ -18,7 +18,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from iowarden.collectors import asking, block, identity, json_text, targets
+from iowarden.collectors import asking, block, identity, json_text, smartctl_exporter, targets
 from iowarden.collectors.drive import Cover, Disk, Disks, Polled, Target
 from iowarden.collectors.files import PROBE, probe_path
 from iowarden.collectors.vocabulary import AbsentError, ReadError, trace
@@ -562,7 +562,10 @@ def unread(disks: Disks) -> Iterator[tuple[Labels, str]]:
     for disk in disks.by_key.values():
         if disk.polled.drive is None and disk.polled.cover not in _NEVER_READ:
             reason = disk.polled.reason or disk.polled.cover.value
-            yield (("disk", disk.key),), f"disk '{disk.key}' is not read: {reason}"
+            text = f"disk '{disk.key}' is not read: {reason}"
+            yield (("disk", disk.key),), text
+            target = disk.polled.target  # as rules on smartctl_exporter's series call it
+            yield (("device", smartctl_exporter.label(target.path, target.kind)),), text
 
 
 def keys(disks: Disks) -> Container[str]:

@@ -12,7 +12,7 @@ import pytest
 from support.probe import DEADLINE_SECONDS, Probe
 from support.recordings import write_tree
 
-from iowarden.collectors import asking, smart
+from iowarden.collectors import asking, smart, smartctl_exporter
 from iowarden.collectors.drive import Cover, Disk, Disks, Target
 from iowarden.collectors.files import Root, probe_path
 from iowarden.collectors.targets import ConfiguredDrive, Found, Uncovered
@@ -229,9 +229,10 @@ def test_what_a_drive_said_is_held_for_three_periods(bench: Bench) -> None:
     bench.later(poller, 3600.0)
     disk = only(bench.later(poller, 3600.0))
     assert (disk.key, disk.polled.drive) == ("SERIAL-0-0", None)
-    ((labels, reason),) = smart.unread(poller.read(bench.root))
-    assert labels == (("disk", "SERIAL-0-0"),)
-    assert "what is this?" in reason
+    unread = dict(smart.unread(poller.read(bench.root)))
+    exported = ("device", smartctl_exporter.label(disk.polled.target.path, disk.polled.target.kind))
+    assert set(unread) == {(("disk", "SERIAL-0-0"),), (exported,)}
+    assert all("what is this?" in reason for reason in unread.values())
 
 
 def test_a_sleeping_drive_is_not_woken_and_what_it_said_is_held(bench: Bench) -> None:
