@@ -15,9 +15,10 @@ if TYPE_CHECKING:
     from iowarden.rules.signals.table import Pairs
 
 DAY = 86_400.0
-RECENT_SECONDS = 7 * DAY - 3600.0
-"""Growth is told for a week after the last increase, and a week's reminder does not come just
-before its end; the next increase within that time adds to it."""
+RECENT_SECONDS = 7 * DAY - 5 * 3600.0
+"""Growth is told for a week after the last increase, less the four hours for which the alert
+outlasts it (smart.yaml) and one more: a week's reminder does not come just before its end. The next
+increase within that time adds to it."""
 STREAK_SECONDS = 1.5 * DAY
 """Increases that follow each other at most so far apart come daily."""
 AT_ONCE = 16

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from support.rack import DAY, Rack, ata, attribute
 
@@ -117,3 +119,23 @@ def test_every_number_has_a_name_under_which_it_is_believed() -> None:
         one = attribute(number, 3, name=name)
         assert not smart_counts.another(one)
         assert not smart_counts.lifetime(one)
+
+
+@pytest.mark.parametrize(
+    "polls",
+    [
+        [{"temperature_celsius": 56.0}] * 3 + [{"temperature_celsius": 54.0}] * 3,
+        [{"raws": {187: 1}}] * 2 + [{"raws": {187: 0}}] * 2,
+    ],
+    ids=["temperature at its limit", "count that is garbled"],
+)
+def test_what_comes_and_goes_all_day_is_one_incident(
+    polls: list[dict[str, Any]], rack: Rack
+) -> None:
+    """A mail each hour, 'again' and 'all clear' in turns, is one that nobody reads."""
+    rack.poll(ata("A"), times=2)
+    for _ in range(12):
+        for fields in polls:
+            rack.poll(ata("A", **fields))
+    assert [reason for reason, _, _ in rack.mails] == ["opened"]
+    assert rack.poll(ata("A"), times=10)[-1:] == ["all clear"]
