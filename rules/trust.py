@@ -26,6 +26,9 @@ _CYCLES_MASK, _CYCLES_MOST = 0xFFFFFF, 2**31
 _BYTE_SHIFTED = 0x100
 _COLDEST, _HOTTEST = -60, 150
 """0 is what drives without a sensor say."""
+_ROOM_CELSIUS = 40
+"""No drive gives itself so low a limit. Above a higher one a real drive that was not told to warn
+(EWASC of SPC's mode page 1Ch) calls itself well, too, and its heat must not be muted for that."""
 _ENOUGH = 8
 """Attributes that say something when all are 0 or equal to those of another disk."""
 _CAPACITY_ERROR_RATIO = 0.01
@@ -141,7 +144,9 @@ def _scsi(drive: Drive, around: Surroundings) -> Iterator[Doubt]:
         )
     trip, celsius = drive.reported_trip_celsius, drive.temperature_celsius
     if trip and celsius is not None and trip < celsius and drive.passed:
-        yield Doubt(HARD, f"healthy at {celsius:.0f} C, above its trip temperature of {trip:.0f} C")
+        points = HARD if trip <= _ROOM_CELSIUS else SOFT
+        told = f"healthy at {celsius:.0f} C, above its trip temperature of {trip:.0f} C"
+        yield Doubt(points, told)
     specified, cycles = scsi.specified_start_stop_cycles, scsi.start_stop_cycles
     if specified and (specified >= _CYCLES_MOST or not specified & _CYCLES_MASK):
         yield Doubt(SOFT, f"made for {specified} start-stop cycles")

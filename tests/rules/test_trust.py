@@ -107,7 +107,15 @@ def test_a_drive_that_is_too_hot_and_says_so_is_believed() -> None:
     """Above its trip temperature and failing: no contradiction."""
     hot = replace(GENUINE, temperature_celsius=70.0, passed=False)
     assert doubts(hot, Target("/dev/sda")) == []
-    assert doubts(replace(hot, passed=True), Target("/dev/sda"))[0][0] == trust.HARD
+
+
+def test_a_drive_that_is_too_hot_and_calls_itself_well_is_told_as_hot() -> None:
+    """It was not told to warn (EWASC 0): at 71 C with a trip of 65 heat is the news, not doubt."""
+    hot = replace(GENUINE, temperature_celsius=71.0, temperature_limit_celsius=65.0)
+    assert [points for points, _ in doubts(hot, Target("/dev/sda"))] == [trust.SOFT]
+    rack = Rack()
+    rack.poll(hot, times=3)
+    assert ("DiskTooHot", "critical") in rack.firing()
 
 
 def test_a_fresh_boot_proves_nothing_about_traffic() -> None:
