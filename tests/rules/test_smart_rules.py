@@ -587,6 +587,16 @@ def test_healthy_drives_raise_nothing(path: object, rack: Rack) -> None:
         assert rack.mails == []
 
 
+def test_a_count_that_fell_and_rises_again_within_the_week_is_growth(rack: Rack) -> None:
+    """3 sectors at first sight, 5, none after a rewrite, then 2: they are new, and fewer than 3."""
+    for sectors in (3, 5, 0):
+        rack.poll(ata("A", {198: sectors}), times=2)
+    rack.wait(6 * HOUR)
+    assert ("DiskErrorsGrow", "critical") not in rack.firing()
+    rack.poll(ata("A", {198: 2}), times=2)
+    assert ("DiskErrorsGrow", "critical") in rack.firing()
+
+
 # --- the mail
 
 
