@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 import pytest
@@ -139,3 +140,14 @@ def test_what_comes_and_goes_all_day_is_one_incident(
             rack.poll(ata("A", **fields))
     assert [reason for reason, _, _ in rack.mails] == ["opened"]
     assert rack.poll(ata("A"), times=10)[-1:] == ["all clear"]
+
+
+def test_commands_to_copy_bear_any_serial_number(rack: Rack) -> None:
+    """A name may have blanks ('wwn 5000...'), and a drive may say 'S1;reboot'."""
+    serial = "S1;reboot"
+    rack.poll(ata(serial), times=2)
+    rack.poll(ata(serial, {5: 20, 187: 4, 197: 1, 199: 7}, passed=False), times=3)
+    advice = "\n".join(alert.annotation("advice") for alert in rack.engine.alerts())
+    commands = [line for line in advice.splitlines() if line.startswith("  iowarden ")]
+    assert len(commands) > 4
+    assert all(serial in shlex.split(command) for command in commands)
