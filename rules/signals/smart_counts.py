@@ -32,6 +32,8 @@ _SECTORS = frozenset({REALLOCATED, EVENTS, PENDING, OFFLINE})
 _SECTOR_BYTES = 512
 _MOST = 2**32
 _WORD = 0xFFFF
+_OF_SO_MANY = re.compile(r"(\d{1,9})/\d+$", re.ASCII)
+"""'3/153929168': errors of all that was read. Source: drivedb.h, 'raw24/raw32' (SandForce 198)."""
 _SEAGATE = re.compile(r"(?:SEAGATE )?ST\d{3,}[A-Z]", re.IGNORECASE)
 _FLIPS = re.compile(r"CT\d+MX500SSD\d")
 """Attribute 197 of these is 0 or 1 for no reason. Source: drivedb.h ('May flip 0 <> 1')."""
@@ -53,6 +55,8 @@ def believed(drive: Drive, attribute: Attribute) -> int | None:
     than the drive has are no sectors: smartd's own test.
     """
     value = attribute.counted()
+    if found := _OF_SO_MANY.match(attribute.raw_text):
+        value = int(found[1])
     if another(attribute) or value is None or value < 0:
         return None
     if attribute.id == TIMEOUTS:

@@ -53,6 +53,15 @@ def test_an_old_database_that_knows_no_name_hides_no_error(rack: Rack) -> None:
         assert ("DiskErrorsGrow", "critical", name) in rack.fired
 
 
+def test_errors_are_not_what_was_read_meanwhile(rack: Rack) -> None:
+    """SandForce (Kingston SV300): 198 is '0/153929168', errors and sectors in one raw value."""
+    for errors, sectors in ((0, 9_000), (0, 50_000), (2, 60_000)):
+        assert rack.fired == set()
+        one = attribute(198, sectors, raw_text=f"{errors}/{sectors}")
+        rack.poll(ata("A", attributes=(one,)), times=3)
+    assert rack.firing() == {("DiskErrorsGrow", "critical")}
+
+
 def test_sectors_of_a_whole_life_do_not_wait_for_anything(rack: Rack) -> None:
     """Samsung T166 ('197,increasing'): the count never falls, so old ones must not be for ever."""
 
