@@ -153,7 +153,7 @@ def look(
             own = found[key]
             if own.read_seconds is None:
                 found[key] = replace(own, read_seconds=known.read_seconds)
-        elif known.identity.key not in identities:
+        elif known.identity.key not in identities and not _told_apart(key, disks):
             found[key] = _missed(key, known)
     return dict(sorted(found.items(), key=lambda item: _order(item[1])))
 
@@ -176,6 +176,12 @@ def vanished(gone: Mapping[str, Gone]) -> dict[str, Covered]:
         for key, missed in gone.items()
         if missed.carried
     }
+
+
+def _told_apart(key: str, disks: Disks | None) -> bool:
+    """Whether the disk of this serial number has a longer name: another says the same number."""
+    each = () if disks is None else disks.by_key.values()
+    return any(disk.duplicate and disk.key.startswith(f"{key} ") for disk in each)
 
 
 def summary(covered: Iterable[Covered]) -> str:

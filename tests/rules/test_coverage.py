@@ -381,6 +381,21 @@ def test_a_disk_behind_a_controller_that_its_controller_lost_is_missed() -> None
     assert [mail.reason.value for mail in machine.mails] == ["opened", "all clear"]
 
 
+def test_a_disk_that_shares_its_serial_number_is_not_missed_under_its_short_name() -> None:
+    """After each start the first of two behind a controller is heard before the second."""
+    machine = Machine()
+    machine.disks = disks(hidden(1, "S1"))
+    machine.look(600.0)
+    twins = [
+        replace(hidden(n, "S1"), key=f"S1 wwn{n}", duplicate="1 more with serial number 'S1'")
+        for n in (1, 2)
+    ]
+    machine.disks = disks(*twins)
+    machine.look(3600.0)
+    assert machine.alerts("DiskMissing") == []
+    assert machine.mails == []
+
+
 def test_disks_that_one_controller_hides_are_lost_together() -> None:
     """An adapter passes nothing through any more: its incident, not one for each of its disks."""
     machine = Machine(device("sda", "S1"))
