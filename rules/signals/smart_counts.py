@@ -30,7 +30,8 @@ COUNTED = (REALLOCATED, SPIN_RETRIES, REPORTED, TIMEOUTS, EVENTS, PENDING, OFFLI
 """Source: domain condition H2, H3; names as in smartmontools' drivedb.h."""
 _SECTORS = frozenset({REALLOCATED, EVENTS, PENDING, OFFLINE})
 _SECTOR_BYTES = 512
-_MOST = 2**32
+_MOST = 2**32 - 1
+"""All bits set is what firmware says that does not know."""
 _WORD = 0xFFFF
 _OF_SO_MANY = re.compile(r"(\d{1,9})/\d+$", re.ASCII)
 """'3/153929168': errors of all that was read. Source: drivedb.h, 'raw24/raw32' (SandForce 198)."""

@@ -53,6 +53,14 @@ def test_an_old_database_that_knows_no_name_hides_no_error(rack: Rack) -> None:
         assert ("DiskErrorsGrow", "critical", name) in rack.fired
 
 
+@pytest.mark.parametrize("raw", [2**32 - 1, 2**48 - 1, 2**64 - 1])
+def test_all_bits_set_is_no_count(raw: int, rack: Rack) -> None:
+    """What the firmware does not know it fills with ones."""
+    rack.poll(ata("A"), times=2)
+    rack.poll(ata("A", {5: raw, 187: raw, 197: raw, 198: raw, 199: raw}), times=4)
+    assert rack.fired == set()
+
+
 def test_errors_are_not_what_was_read_meanwhile(rack: Rack) -> None:
     """SandForce (Kingston SV300): 198 is '0/153929168', errors and sectors in one raw value."""
     for errors, sectors in ((0, 9_000), (0, 50_000), (2, 60_000)):
