@@ -562,7 +562,8 @@ def unread(disks: Disks) -> Iterator[tuple[Labels, str]]:
     for disk in disks.by_key.values():
         if disk.polled.drive is None and disk.polled.cover not in _NEVER_READ:
             reason = disk.polled.reason or disk.polled.cover.value
-            text = f"disk '{disk.key}' is not read: {reason}"
+            not_yet = disk.polled.cover is Cover.NOT_YET
+            text = "" if not_yet else f"disk '{disk.key}' is not read: {reason}"
             yield (("disk", disk.key),), text
             target = disk.polled.target  # as rules on smartctl_exporter's series call it
             yield (("device", smartctl_exporter.label(target.path, target.kind)),), text

@@ -66,7 +66,8 @@ class Source:
     lists. `lists`: such a label and the names of all there are ('device': sda, sda1 ...): an alert
     on one that is no longer there is unknown, not over.
     `unread`: parts of the value that could not be read, as labels and a reason ((('mountpoint',
-    '/srv'),), 'silent for 30 s'): alerts with these labels are unknown while that lasts.
+    '/srv'),), 'silent for 30 s'): alerts with these labels are unknown while that lasts; the reason
+    '': it was not looked at yet, which holds them for the first minutes.
     `parts`: as `read`, of a source with parts any of which may hang while the others answer; it
     calls its second argument ahead of each and leaves it out when that returns a reason.
     `start`: makes what takes the place of `read` where something is remembered from run to run; it

@@ -480,7 +480,7 @@ def source_findings(engine: Engine, now: float) -> Iterator[Finding]:
         if outcome is Outcome.OK:
             good += 1
             unread = status.source.unread
-            parts = list(unread(status.value)) if unread is not None else []
+            parts = [p for p in unread(status.value) if p[1]] if unread is not None else []
             for labels, reason in parts[:MOST_OBJECTS]:
                 place = ", ".join(value for _, value in labels)
                 yield Finding(Level.UNKNOWN, "source", f"{name} {place}", reason)

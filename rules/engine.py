@@ -55,6 +55,8 @@ EXPENSIVE_SECONDS = 300.0
 """A rule that was too expensive is left alone for so long: it would only cost again."""
 EXPENSIVE_WORK = MOST_WORK // 10
 """Only one that cost as much: another may just have come too late in its round."""
+FIRST_SECONDS = 300.0
+"""So long after a start what was not looked at yet is as it was: 500 drives are asked in turn."""
 GRACE_SECONDS = 0.5
 """A rule group is due half a second early rather than a whole tick late."""
 
@@ -198,6 +200,7 @@ class Engine:
         self._put_off: dict[int, float] = {}
         """Until when rules are left alone that were too expensive."""
         self._queries: dict[str, evaluator.Expression] = {}
+        self._began_seconds = now
         self._blind: frozenset[str] = frozenset()
         self._outcomes: dict[str, list[Sample]] = {}
         self._observed_seconds: float | None = None
@@ -744,7 +747,12 @@ class Engine:
             if not alert.active or key in found:
                 continue
             reason = self._out_of_sight(index, key)
-            if not reason:
+            if reason == "":
+                if now - self._began_seconds <= FIRST_SECONDS:
+                    gone[key] = alert
+                    continue
+                reason = "nobody has looked at it since the start"
+            elif reason is None:
                 since, reason = self._unseen(index, alert, now)
                 if not reason:
                     continue
@@ -823,8 +831,11 @@ class Engine:
             seen |= one.names
         return windows
 
-    def _out_of_sight(self, index: int, labels: Labels) -> str:
-        """Return why nobody can say by a rule how the object of these labels is, or ''."""
+    def _out_of_sight(self, index: int, labels: Labels) -> str | None:
+        """Return why nobody can say by a rule how the object of these labels is; None: one can.
+
+        '': it was not looked at yet.
+        """
         own, sources = dict(labels), self._rule_sources[index]
         for status in self._sources.values():
             if status.source.lists is None or status.value is None:
@@ -850,7 +861,7 @@ class Engine:
         for part, reason in itertools.chain.from_iterable(unread):
             if all(own.get(label) == text for label, text in part):
                 return reason
-        return ""
+        return None
 
     def _record(
         self, index: int, rule: RecordingRule, samples: Sequence[evaluator.Sample], now: float
@@ -1068,7 +1079,7 @@ class Engine:
                 sources = self._rule_sources[index]
                 if any(self._sources[name].silent() for name in sources):
                     return False
-                if self._out_of_sight(index, labels):
+                if self._out_of_sight(index, labels) is not None:
                     return False
         return known  # of a rule that is loaded no more, nobody can say
 

@@ -5,6 +5,7 @@ Source: kernel, kernel/hung_task.c and admin-guide/sysctl/kernel.rst; drivers/sc
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.vocabulary import Family, Sample
@@ -33,6 +34,11 @@ TIMEOUT_FAMILIES = (
     ),
 )
 _TASKS = "tasks"
+_LIBATA = re.compile(r"ahci|acard-ahci|pdc_adma|[sp]?ata_\w+")
+"""Names that libata's drivers give themselves. Each command that fails there is aborted through the
+time-out handler: the counter rises with every log that a disk does not have, and smartctl asks for
+some. Source: kernel, drivers/ata/libata-eh.c (ata_qc_schedule_eh); scsi_error.c (scsi_timeout).
+"""
 
 
 def task_step(
@@ -72,7 +78,7 @@ def _reports(value: HungTask) -> int | None:
 def timeout_step(
     state: Mapping[str, Growth], view: View
 ) -> tuple[Mapping[str, Growth], list[Sample] | None]:
-    """Return the state after a reading and the time-outs of every disk that counts them."""
+    """Return the state after a reading and the time-outs of every disk that counts just them."""
     value: Scsi | None = view.inputs.values.get("scsi")
     if value is None:
         return state, None
@@ -80,7 +86,9 @@ def timeout_step(
     stepped: dict[str, Growth] = {}
     samples: list[Sample] = []
     for address, device in value.devices.items():
-        if device.device is None or device.timeouts_total is None:
+        host = value.hosts.get(device.host)
+        libata = host is not None and _LIBATA.fullmatch(host.driver or "")
+        if device.device is None or device.timeouts_total is None or libata:
             continue
         # The address tells a disk from the next one of its name.
         key = f"{device.device} {address}"

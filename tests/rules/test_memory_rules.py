@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,7 +16,7 @@ from iowarden.collectors.diskstats import parse_diskstats
 from iowarden.collectors.hung_task import HungTask
 from iowarden.collectors.meminfo import parse_meminfo
 from iowarden.collectors.pressure import Pressures, parse_pressure
-from iowarden.collectors.scsi import Scsi, ScsiDevice
+from iowarden.collectors.scsi import Scsi, ScsiDevice, ScsiHost
 from iowarden.collectors.stat import parse_stat
 from iowarden.collectors.vmstat import parse_vmstat
 from iowarden.collectors.vocabulary import Family, Sample
@@ -370,6 +370,27 @@ def test_commands_that_time_out_are_told_of_their_disk_for_ten_minutes() -> None
     assert len(state) == 1
     for value in (scsi("0:0:3:0", None, 4), scsi("0:0:3:0", "sdb", None)):
         assert hung.timeout_step(state, view(660.0, {"scsi": value}))[1] == []
+
+
+@pytest.mark.parametrize(
+    ("driver", "told"),
+    [
+        *(("ahci", False), ("ata_piix", False), ("sata_sil24", False), ("pata_atiixp", False)),
+        *(("mpt3sas", True), ("megaraid_sas", True), ("virtio_scsi", True), (None, True)),
+    ],
+)
+def test_what_libata_aborts_is_no_time_out(driver: str | None, told: bool) -> None:
+    """A SATA disk has no log that smartctl asks for: the counter rises with each poll."""
+    state: Mapping[str, Growth] = growth.EMPTY
+    samples: list[Sample] | None = []
+    for now, timeouts in ((0.0, 4), (15.0, 6)):
+        value = replace(
+            scsi("0:0:1:0", "sda", timeouts),
+            hosts={"host0": ScsiHost("host0", driver, 32, 1, 0)},
+        )
+        state, samples = hung.timeout_step(state, view(now, {"scsi": value}))
+    expected = [("iowarden_device_timeouts_recent", (("device", "sda"),), 2.0)]
+    assert samples == (expected if told else [])
 
 
 @given(st.lists(st.integers(0, 50), min_size=1, max_size=30), st.integers(0, 29))

@@ -401,6 +401,20 @@ def test_a_restart_forgets_nothing_and_repeats_nothing(rack: Rack) -> None:
     assert ("DiskSectorsManyReallocated", "warning") in rack.firing()
 
 
+def test_a_drive_not_yet_asked_after_a_restart_is_as_it_was(rack: Rack) -> None:
+    """Its turn comes in the first minutes; when it does not come, nobody can tell any more."""
+    rack.poll(ata("A", {187: 0}), times=2)
+    rack.poll(ata("A", {187: 2}), times=2)
+    before, mails = rack.firing(), list(rack.mails)
+    assert before
+    rack.restart()
+    rack.lose("A", "it is asked first within two minutes", Cover.NOT_YET)
+    rack.wait(290, 10)
+    assert (rack.firing(), rack.firing("unknown"), rack.mails) == (before, set(), mails)
+    rack.wait(60, 10)
+    assert rack.firing("unknown") == before
+
+
 # --- H1, H6, H8
 
 

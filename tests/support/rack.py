@@ -125,10 +125,10 @@ class Rack:
             self.wait(every, every / 6)
         return [reason for reason, _, _ in self.mails[sent:]]
 
-    def lose(self, serial: str, reason: str = "open failed") -> None:
+    def lose(self, serial: str, reason: str = "open failed", cover: Cover = Cover.FAILED) -> None:
         """Let a drive no longer answer, for so long that what it said is given up."""
         disk = self.disks.by_key[serial]
-        lost = replace(disk.polled, cover=Cover.FAILED, reason=reason, drive=None)
+        lost = replace(disk.polled, cover=cover, reason=reason, drive=None)
         self.disks = Disks({**self.disks.by_key, serial: replace(disk, polled=lost)})
 
     def wait(self, seconds: float, every: float = 300.0) -> None:
