@@ -275,6 +275,10 @@ class VM:
         """Return the kernel's name of a disk: it differs from boot to boot."""
         return self._devices()[name]
 
+    def has(self, name: str) -> bool:
+        """Whether a disk has a device: on a busy machine some come after systemd's start."""
+        return name in self._devices()
+
     def _devices(self) -> dict[str, str]:
         lines = self.run("lsblk --nodeps --noheadings --output NAME,SERIAL").splitlines()
         return {serial[0]: device for device, *serial in map(str.split, lines) if serial}
@@ -284,12 +288,12 @@ class VM:
         self._make(disk)
         self.control("blockdev-add", **self._image_of(disk))
         self.control("device_add", **self._device_of(disk))
-        wait_for(lambda: disk.name in self._devices(), f"the disk '{disk.name}'", 60)
+        wait_for(lambda: self.has(disk.name), f"the disk '{disk.name}'", 60)
 
     def unplug(self, name: str) -> None:
         """Pull a disk out, whatever it is at; return when its device is gone."""
         self.control("device_del", id=name)
-        wait_for(lambda: name not in self._devices(), f"the end of the disk '{name}'", 60)
+        wait_for(lambda: not self.has(name), f"the end of the disk '{name}'", 60)
 
     def throttle(
         self, name: str, *, write: int = 0, total: int = 0, request_bytes: int | None = None

@@ -75,6 +75,15 @@ class Watched:
         shown = self.vm.run(f"systemctl show iowarden --property={','.join(properties)}")
         return dict(line.split("=", 1) for line in shown.splitlines())
 
+    def disks(self) -> dict[str, dict[str, Any]]:
+        """Return what 'iowarden coverage' says of each disk, by the label of its series.
+
+        Its exit status tells how good that is, so it is not looked at here.
+        """
+        answer = self.vm.start("iowarden coverage --json").wait(120)
+        assert answer.stdout, answer.stderr
+        return {disk["disk"]: disk for disk in json.loads(answer.stdout)["disks"]}
+
     def metric(self, name: str, **labels: str) -> float | None:
         """Return the value of a series that the guest's '/metrics' shows now; None without one."""
         text = self.vm.run("curl --silent --fail http://127.0.0.1:9748/metrics")
