@@ -158,14 +158,18 @@ def local_zone() -> tzinfo:
 
 
 def subject(notice: Notice, host: str) -> str:
-    """Return '[SEVERITY] host: object: STATE: summary' in 78 columns; the summary gives way."""
+    """Return '[SEVERITY] host: object: STATE: summary' in 78 columns; the summary gives way.
+
+    A summary does not say the object's whole name again: what happened would be cut off.
+    """
     severity = notice.severity.name
     state = _state(notice)
-    summary = one_line(notice.summary, WIDTH * 2)
+    full, short = one_line(notice.object), _short_object(notice)
+    summary = one_line(notice.summary)
+    summary = one_line(summary.replace(f"{full} ", "", 1 if full != short else 0), WIDTH * 2)
     frame = len(f"[{severity}] : : ") + len(state)
     least = min(len(summary) + 2, 26)
     place = max(WIDTH - frame - least, 40)
-    full, short = one_line(notice.object), _short_object(notice)
     name = _middle(one_line(host) or "localhost", place - min(len(short), 20))
     shown = full if len(full) + len(summary) <= WIDTH - frame - len(name) - 2 else short
     shown = _middle(shown, place - len(name)) or "?"

@@ -191,6 +191,17 @@ def test_the_subject_tells_severity_place_and_state(
     assert subject(short, HOST) == expected
 
 
+def test_a_subject_says_what_happened_and_not_twice_to_what() -> None:
+    """A disk vanished; on a telephone at night the subject is all that is read."""
+    gone = "sda (SIMULATED HDD, serial S-1234567)"
+    told = replace(
+        NOTICE, reason=Reason.WORSE, object=gone, summary=f"{gone} has vanished; on it: md0"
+    )
+    assert subject(told, HOST).endswith(": sda: WORSE: has vanished; on it: md0")
+    over = replace(told, reason=Reason.ALL_CLEAR, summary=f"was: {told.summary}")
+    assert subject(over, HOST).endswith(": sda: ALL CLEAR: was: has vanished; on it: md0")
+
+
 def test_a_long_subject_loses_its_end_first() -> None:
     """Severity, host, object and state stay; model, serial number and then the summary go."""
     assert subject(replace(NOTICE, reason=Reason.WORSE), HOST) == (
