@@ -1,0 +1,583 @@
+"""The kernel's log, read live, from the journal, and of a recording."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import socket
+import subprocess
+import threading
+import time
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from iowarden.collectors import kernel_log
+from iowarden.collectors.files import Root
+from iowarden.collectors.kernel_events import KINDS
+from iowarden.collectors.kernel_log import BOOT_ID, Cursor, KernelLog, Reader, emit
+from iowarden.collectors.vocabulary import AbsentError, ParseError, ReadError
+from iowarden.daemon.probe import verbs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from conftest import MachineMaker
+
+DEADLINE_SECONDS = 60.0
+REMOTE = "/lib/systemd/systemd-journal-remote"
+OTHER_BOOT = "0f70219b-9a6f-44d1-99ad-824270d0ef01"
+BAD = "critical medium error, dev {}, sector {} op 0x0:(READ) flags 0x0 phys_seg 1 prio class 2"
+UP_SECONDS = 500_000.0
+"""So long the machine is up, by the clock of these tests."""
+
+
+def record(
+    sequence: int, text: str, seconds: float = UP_SECONDS, priority: int = 3, pairs: str = ""
+) -> bytes:
+    """Return a record as '/dev/kmsg' gives it."""
+    return f"{priority},{sequence},{round(seconds * 1e6)},-;{text}\n{pairs}".encode()
+
+
+class Kernel:
+    """The ring of a kernel, as a socket that keeps records apart; each reader opens it anew."""
+
+    def __init__(self) -> None:
+        """Nothing is printed yet."""
+        self.ring: list[bytes] = []
+        self._ends: list[socket.socket] = []
+
+    def open(self) -> int:
+        """Return a descriptor at the oldest record."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours.setblocking(False)
+        self._ends.append(ours)
+        for each in self.ring:
+            ours.send(each)
+        return theirs.detach()
+
+    def say(self, *records: bytes) -> None:
+        """Print."""
+        self.ring += records
+        for end in self._ends:
+            for each in records:
+                end.send(each)
+
+    def break_off(self) -> None:
+        """Close all descriptors' other ends."""
+        while self._ends:
+            self._ends.pop().close()
+
+
+class Journal:
+    """Journal files of a test, read by the probe's real verb."""
+
+    def __init__(self, directory: Path) -> None:
+        """No file yet."""
+        self.directory = directory / "journal"
+        self.asked: list[str] = []
+        self.answers = threading.Event()
+        self.answers.set()
+
+    def write(self, name: str, *entries: tuple[str, float, str, float]) -> None:
+        """Write a file of these: boot, kernel's seconds, text, Unix time."""
+        if not os.path.exists(REMOTE):
+            pytest.skip(f"no '{REMOTE}' here")
+        self.directory.mkdir(exist_ok=True)
+        text = "".join(
+            f"__REALTIME_TIMESTAMP={round(realtime * 1e6)}\n"
+            f"__MONOTONIC_TIMESTAMP={round(seconds * 1e6) + 100}\n"
+            f"_BOOT_ID={boot_id.replace('-', '')}\n_TRANSPORT=kernel\nSYSLOG_FACILITY=0\n"
+            f"PRIORITY=3\n_SOURCE_MONOTONIC_TIMESTAMP={round(seconds * 1e6)}\nMESSAGE={message}\n\n"
+            for boot_id, seconds, message, realtime in entries
+        )
+        subprocess.run(
+            [REMOTE, "--output", str(self.directory / name), "-"],
+            input=text.encode(),
+            check=True,
+            capture_output=True,
+            timeout=DEADLINE_SECONDS,
+        )
+
+    def ask(self, verb: str, arguments: Sequence[str], _deadline_seconds: float) -> str:
+        """Answer as the probe does."""
+        assert verb == "journal"
+        assert self.answers.wait(DEADLINE_SECONDS)
+        self.asked += arguments
+        if not self.directory.is_dir():
+            raise ReadError("'journal': expected entries, got none")
+        return json.dumps(verbs.journal(tuple(arguments), str(self.directory)))
+
+
+class Machine:
+    """A machine with a kernel and a journal of a test's own; runs of iowarden on it."""
+
+    def __init__(self, directory: Path) -> None:
+        """Begin with an empty ring and an empty journal."""
+        self.kernel = Kernel()
+        self.journal = Journal(directory)
+        self.root = Root("/", probe=self.journal.ask)
+        self.boot_id = self.root.read(BOOT_ID).strip()
+        self.up_seconds = UP_SECONDS
+        self.now = time.time()
+        self.readers: list[Reader] = []
+
+    def started(self, cursor: Cursor | None = None) -> Reader:
+        """Return the reader of a new run."""
+        reader = Reader(self.kernel.open, lambda: self.up_seconds, lambda: self.now)
+        reader.recall(cursor)
+        self.readers.append(reader)
+        return reader
+
+    def look(self, reader: Reader) -> KernelLog:
+        """Look until the journal is read, and return all that was told."""
+        first = reader.read(self.root)
+        assert reader.settled(DEADLINE_SECONDS)
+        second = reader.read(self.root)
+        if second is first:
+            return first
+        left = Counter(first.left_out) + Counter(second.left_out)
+        return KernelLog(
+            first.events + second.events,
+            first.baseline + second.baseline,
+            left,
+            second.counts,
+            second.gaps,
+            second.suppressed,
+            second.cursor,
+            second.problem,
+        )
+
+    def running(self) -> Reader:
+        """Return a reader that knows all there is and reads on."""
+        reader = self.started(Cursor("", self.boot_id, 0, 0.0, self.now))
+        self.kernel.say(record(0, "Linux version", 0.0))
+        self.look(reader)
+        return reader
+
+
+@pytest.fixture
+def this(tmp_path: Path) -> Iterator[Machine]:
+    """Return a machine, and leave nothing of it open."""
+    machine = Machine(tmp_path)
+    yield machine
+    machine.journal.answers.set()
+    machine.kernel.break_off()
+    for reader in machine.readers:
+        reader.settled(DEADLINE_SECONDS)
+        reader.close()
+    machine.root.close()
+
+
+def told(value: KernelLog) -> list[tuple[str, str]]:
+    """Return kind and device of the news."""
+    return [(event.kind, event.device) for event in value.events]
+
+
+def sectors(value: KernelLog) -> list[int | None]:
+    """Return the sectors of the news."""
+    return [event.sector for event in value.events]
+
+
+# --- live
+
+
+def test_a_bad_sector_is_told_in_the_look_after_it(this: Machine) -> None:
+    """Once, with its device, boot and Unix time."""
+    reader = this.running()
+    this.kernel.say(record(1, BAD.format("sdb", 8), UP_SECONDS + 0.5, pairs=" SUBSYSTEM=block\n"))
+    this.up_seconds, this.now = this.up_seconds + 1, this.now + 1
+    value = reader.read(this.root)
+    (event,) = value.events
+    assert (event.kind, event.device, event.sector) == ("block_medium_error", "sdb", 8)
+    assert (event.boot_id, event.monotonic_seconds) == (this.boot_id, UP_SECONDS + 0.5)
+    assert event.realtime_seconds == pytest.approx(this.now - 0.5, abs=0.001)
+    assert value.cursor is not None
+    assert (value.cursor.boot_id, value.cursor.sequence) == (this.boot_id, 1)
+    assert reader.read(this.root).events == ()
+
+
+def test_a_quiet_kernel_changes_nothing(this: Machine) -> None:
+    """The same value again, so that nobody works for it."""
+    reader = this.running()
+    first = reader.read(this.root)
+    this.up_seconds, this.now = this.up_seconds + 1, this.now + 1
+    assert reader.read(this.root) is first
+
+
+def test_a_clock_that_drifted_dates_no_event_outside_its_look(this: Machine) -> None:
+    """The kernel's stamps are minutes behind after months; the line came within this second."""
+    reader = this.running()
+    this.up_seconds, this.now = this.up_seconds + 1, this.now + 1
+    this.kernel.say(record(1, BAD.format("sdb", 8), UP_SECONDS - 300))
+    (event,) = reader.read(this.root).events
+    assert event.realtime_seconds == this.now - 1
+
+
+def test_every_kind_is_counted_from_nought_and_a_device_from_its_first_look(this: Machine) -> None:
+    """A counter that appears with a number has no increase that a rule could see."""
+    reader = this.running()
+    (quiet,) = [reader.read(this.root)]
+    assert {labels: n for name, labels, n in emit(quiet) if name.endswith("events_total")} == {
+        (("kind", kind),): 0 for kind in KINDS
+    }
+    pair = (("device", "sdb"), ("kind", "block_medium_error"))
+    this.kernel.say(*(record(n, BAD.format("sdb", n)) for n in (1, 2)))
+    numbers = [
+        [n for _, labels, n in emit(reader.read(this.root)) if labels == pair] for _ in range(3)
+    ]
+    assert numbers == [[0], [2], [2]]
+
+
+def test_what_a_program_wrote_is_no_event(this: Machine) -> None:
+    """Facility 1: root wrote it to '/dev/kmsg'."""
+    reader = this.running()
+    this.kernel.say(record(1, BAD.format("sdb", 8), priority=8 + 3))
+    value = reader.read(this.root)
+    assert (value.events, value.gaps) == ((), 0)
+
+
+def test_lines_that_the_ring_lost_are_an_event(
+    this: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel answers EPIPE and goes on with the oldest it has: the numbers tell the loss."""
+    reader = this.running()
+    real, answers = os.read, [BrokenPipeError(errno.EPIPE, "Broken pipe")]
+
+    def read(descriptor: int, count: int) -> bytes:
+        if answers:
+            raise answers.pop()
+        return real(descriptor, count)
+
+    monkeypatch.setattr(os, "read", read)
+    this.kernel.say(record(41, BAD.format("sdb", 8)))
+    value = reader.read(this.root)
+    assert told(value) == [("log_gap", ""), ("block_medium_error", "sdb")]
+    assert "40 lines of the kernel's log are lost: 1 to 40" in value.events[0].text
+    assert value.gaps == 1
+    assert reader.read(this.root).gaps == 1
+
+
+def test_a_record_that_is_none_is_a_gap_and_stops_nothing(this: Machine) -> None:
+    """Whatever it was, it is said."""
+    reader = this.running()
+    this.kernel.say(b"nonsense", record(1, BAD.format("sdb", 8)))
+    assert told(reader.read(this.root)) == [("log_gap", ""), ("block_medium_error", "sdb")]
+
+
+def test_what_the_kernel_suppressed_is_counted(this: Machine) -> None:
+    """Counts of errors are lower bounds, and this says by how much."""
+    reader = this.running()
+    this.kernel.say(record(1, "print_req_error: 37 callbacks suppressed"))
+    value = reader.read(this.root)
+    assert told(value) == [("callbacks_suppressed", "")]
+    assert value.suppressed == 37
+
+
+def test_a_storm_is_a_count_with_its_first_and_last_lines(this: Machine) -> None:
+    """Two disks fail with thousands of lines: none is uncounted, few are kept."""
+    reader = this.running()
+    sequence, every = 1, Counter[str]()
+    looks: list[KernelLog] = []
+    while sequence < 5000:
+        batch = range(sequence, sequence + 100)
+        devices = ["sdb" if n % 3 else "sdc" for n in batch]
+        every.update(devices)
+        this.kernel.say(*(record(n, BAD.format(d, n)) for n, d in zip(batch, devices, strict=True)))
+        sequence += 100
+        looks.append(reader.read(this.root))
+    for look in looks:
+        assert len(look.events) == 40
+        assert sum(look.left_out.values()) == 60
+        assert (look.events[0].sector or 0) + 99 == look.events[-1].sector
+    last = reader.read(this.root)
+    assert {d: last.counts["block_medium_error", d] for d in every} == every
+    assert last.gaps == 0
+
+
+def test_devices_without_end_are_counted_together(this: Machine) -> None:
+    """Names that never come again must not fill the memory, and no line goes uncounted."""
+    reader = this.running()
+    count = kernel_log.MOST_PAIRS + 500
+    for first in range(1, count + 1, 50):
+        this.kernel.say(*(record(n, BAD.format(f"dm-{n}", 8)) for n in range(first, first + 50)))
+        reader.read(this.root)
+    value = reader.read(this.root)
+    assert len(value.counts) <= kernel_log.MOST_PAIRS + len(KINDS)
+    assert sum(value.counts.values()) == count
+
+
+def test_a_sense_whose_next_line_does_not_come_is_told_a_look_later(this: Machine) -> None:
+    """And until then the cursor stays ahead of it: who starts anew reads it again."""
+    reader = this.running()
+    this.kernel.say(record(1, "sd 0:0:1:0: [sdb] tag#5 Sense Key : Aborted Command [current]"))
+    waiting = reader.read(this.root)
+    assert waiting.cursor is not None
+    if waiting.events == ():
+        assert waiting.cursor.sequence == 0
+        waiting = reader.read(this.root)
+    assert told(waiting) == [("scsi_aborted_command", "sdb")]
+    assert waiting.cursor is not None
+    assert waiting.cursor.sequence == 1
+
+
+def test_a_log_that_breaks_off_is_opened_again_and_nothing_told_twice(this: Machine) -> None:
+    """What was read ahead of the end is told with what came meanwhile."""
+    reader = this.running()
+    this.kernel.say(record(1, BAD.format("sdb", 1)))
+    this.kernel.break_off()
+    with pytest.raises(ReadError, match="'/dev/kmsg': expected records, got its end"):
+        reader.read(this.root)
+    this.kernel.say(record(2, BAD.format("sdb", 2)))
+    assert sectors(this.look(reader)) == [1, 2]
+
+
+def test_without_a_probe_there_is_no_log(this: Machine) -> None:
+    """That is no quiet kernel; and it is not asked for again each second."""
+    asked = []
+
+    def refuse() -> int:
+        asked.append(this.up_seconds)
+        raise AbsentError("no probe")
+
+    reader = Reader(refuse, lambda: this.up_seconds)
+    for _ in range(3):
+        with pytest.raises(AbsentError):
+            reader.read(this.root)
+    assert len(asked) == 1
+    this.up_seconds += kernel_log.AGAIN_SECONDS
+    with pytest.raises(AbsentError):
+        reader.read(this.root)
+    assert len(asked) == 2
+    with pytest.raises(AbsentError, match="no probe runs beside"):
+        Reader(None, time.monotonic).read(this.root)
+
+
+def kernel_log_opens() -> bool:
+    """Whether this machine lets us read its log."""
+    try:
+        os.close(os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK))
+    except OSError:
+        return False
+    return True
+
+
+@pytest.mark.skipif(not kernel_log_opens(), reason="needs a '/dev/kmsg' that can be read")
+def test_this_machines_own_log_is_read(this: Machine) -> None:
+    """All its records, numbers without a hole, and then no more."""
+    reader = Reader(
+        lambda: os.open("/dev/kmsg", os.O_RDONLY | os.O_CLOEXEC), time.monotonic, time.time
+    )
+    this.readers.append(reader)
+    value = this.look(reader)
+    assert value.cursor is not None
+    assert (value.cursor.boot_id, value.events) == (this.boot_id, ())
+
+
+# --- after a start
+
+
+def test_a_run_begins_where_the_last_one_stopped(this: Machine) -> None:
+    """The ring still holds all: the journal is not even asked, and no line is told twice."""
+    this.kernel.say(*(record(n, BAD.format("sdb", n)) for n in range(20)))
+    for last in range(20):
+        cursor = Cursor("", this.boot_id, last, UP_SECONDS, this.now)
+        value = this.look(this.started(cursor))
+        assert sectors(value) == list(range(last + 1, 20))
+        assert (value.baseline, value.gaps) == ((), 0)
+    assert this.journal.asked == []
+
+
+def test_the_first_sight_is_no_news(this: Machine) -> None:
+    """A day of journal and ring is what was found, without twins; what is older is not told."""
+    day = kernel_log.FIRST_SIGHT_SECONDS
+    lines = [(UP_SECONDS - day - 10, 1), (UP_SECONDS - 60, 2), (UP_SECONDS - 50, 3)]
+    entries = [
+        (this.boot_id, at, BAD.format("sdb", n), this.now - UP_SECONDS + at) for at, n in lines
+    ]
+    this.journal.write("a.journal", *entries)
+    this.kernel.say(record(900, BAD.format("sdb", 3), UP_SECONDS - 50))
+    this.kernel.say(record(901, BAD.format("sdb", 4), UP_SECONDS - 40))
+    reader = this.started()
+    value = this.look(reader)
+    assert sorted(e.sector or 0 for e in value.baseline) == [2, 3, 4]
+    assert (value.events, value.gaps, sum(value.counts.values())) == ((), 0, 0)
+    this.kernel.say(record(902, BAD.format("sdb", 5)))
+    assert sectors(reader.read(this.root)) == [5]
+
+
+def test_a_ring_older_than_a_day_is_found_for_its_last_day_only(this: Machine) -> None:
+    """A disk that failed last year is no finding."""
+    day = kernel_log.FIRST_SIGHT_SECONDS
+    this.journal.write("a.journal", (this.boot_id, UP_SECONDS, "quiet", this.now))
+    this.kernel.say(record(0, BAD.format("sdb", 1), UP_SECONDS - day - 1))
+    this.kernel.say(record(1, BAD.format("sdb", 2), UP_SECONDS - day + 1))
+    value = this.look(this.started())
+    assert [e.sector for e in value.baseline] == [2]
+
+
+def test_what_the_ring_lost_while_nobody_looked_comes_from_the_journal(this: Machine) -> None:
+    """Each line once, though ring and journal both have some, at every place of the seam."""
+    start = this.now - 100
+    at = [UP_SECONDS - 100 + n / 4 for n in range(40)]
+    texts = [BAD.format("sdb", n) for n in range(40)]
+    entries = [(this.boot_id, at[n], texts[n], start + n / 4) for n in range(40)]
+    this.journal.write("a.journal", *entries)
+    this.kernel.say(*(record(n, texts[n], at[n]) for n in range(20, 40)))
+    for last in range(39):
+        cursor = Cursor("", this.boot_id, last, at[last], start + last / 4)
+        value = this.look(this.started(cursor))
+        assert sorted(n or 0 for n in sectors(value)) == list(range(last + 1, 40))
+        assert len({event.key for event in value.events}) == 39 - last
+        assert value.gaps == 0
+
+
+def test_the_end_of_the_boot_before_comes_from_the_journal(this: Machine) -> None:
+    """The disk's last words ahead of a crash, told by the next boot; nothing twice."""
+    this.journal.write(
+        "a.journal",
+        *((OTHER_BOOT, 100.0 + n, BAD.format("sdb", n), this.now - 50 + n) for n in range(5)),
+        (this.boot_id, 1.0, BAD.format("sdb", 5), this.now - 2),
+    )
+    first = json.loads(this.journal.ask("journal", [""], 1))["entries"][0]["cursor"]
+    this.kernel.say(record(0, BAD.format("sdb", 5), 1.0))
+    this.up_seconds = 3.0
+    for journal in (first, ""):
+        cursor = Cursor(journal, OTHER_BOOT, 77, 102.0, this.now - 48)
+        value = this.look(this.started(cursor))
+        assert sorted(n or 0 for n in sectors(value)) == [3, 4, 5]
+        assert value.gaps == 0
+        assert value.cursor is not None
+        assert (value.cursor.boot_id, value.cursor.sequence) == (this.boot_id, 0)
+        assert value.cursor.journal != journal
+
+
+def test_live_lines_are_told_while_the_journal_hangs(this: Machine) -> None:
+    """The cursor waits for it: who is killed until then is told all of it again."""
+    this.kernel.say(record(9, BAD.format("sdb", 9)))
+    this.journal.write("a.journal", (OTHER_BOOT, 103.0, BAD.format("sdb", 8), this.now - 9))
+    before = Cursor("", OTHER_BOOT, 77, 102.0, this.now - 10)
+    this.journal.answers.clear()
+    reader = this.started(before)
+    first = reader.read(this.root)
+    assert (sectors(first), first.cursor) == ([9], before)
+    this.kernel.say(record(10, BAD.format("sdb", 10)))
+    second = reader.read(this.root)
+    assert (sectors(second), second.cursor) == ([10], before)
+    this.journal.answers.set()
+    assert reader.settled(DEADLINE_SECONDS)
+    third = reader.read(this.root)
+    assert sectors(third) == [8]
+    assert third.cursor is not None
+    assert (third.cursor.boot_id, third.cursor.sequence) == (this.boot_id, 10)
+
+
+def test_a_journal_that_does_not_answer_is_a_gap(this: Machine) -> None:
+    """The lines of the former boot are not known: that is said, and the live ones are told."""
+    this.kernel.say(record(9, BAD.format("sdb", 9)))
+    value = this.look(this.started(Cursor("", OTHER_BOOT, 77, 102.0, this.now)))
+    assert set(told(value)) == {("log_gap", ""), ("block_medium_error", "sdb")}
+    assert "expected entries, got none" in value.problem
+    assert value.gaps == 1
+
+
+def test_a_journal_without_the_lines_that_the_ring_lost_is_a_gap(this: Machine) -> None:
+    """It was deleted, or journald did not run."""
+    this.journal.write("a.journal", (this.boot_id, 1.0, "quiet", this.now - 1000))
+    this.kernel.say(record(500, BAD.format("sdb", 9)))
+    cursor = Cursor("", this.boot_id, 77, 102.0, this.now - 900)
+    assert told(this.look(this.started(cursor))).count(("log_gap", "")) == 1
+
+
+def test_a_day_without_iowarden_and_without_a_place_in_the_journal_is_a_gap(this: Machine) -> None:
+    """The journal is then read for a day only."""
+    this.journal.write("a.journal", (OTHER_BOOT, 1.0, "quiet", this.now - 1000))
+    this.kernel.say(record(0, "Linux version", 0.0))
+    cursor = Cursor("", OTHER_BOOT, 77, 0.5, this.now - kernel_log.FIRST_SIGHT_SECONDS - 1)
+    assert told(this.look(this.started(cursor))) == [("log_gap", "")]
+
+
+# --- recordings
+
+
+def played(machine: MachineMaker, text: str, **more: str) -> Root:
+    """Return a machine with these lines in its log."""
+    return machine({"/.kmsg": text, BOOT_ID: OTHER_BOOT + "\n", **more})
+
+
+def text_of(*records: bytes) -> str:
+    """Return records as a file has them."""
+    return b"".join(records).decode()
+
+
+def test_a_recording_is_read_frame_by_frame(machine: MachineMaker, tmp_path: Path) -> None:
+    """Whether a person wrote all lines since boot, or the new ones of each frame."""
+    reader = Reader(None, lambda: 10.0)
+    root = played(
+        machine,
+        "6,0,0,-;Linux version 6.1\n",
+        **{"/proc/stat": "cpu 1 2 3 4 5 6 7 8 9 0\nbtime 1795000000\n"},
+    )
+    assert reader.read(root).baseline == ()
+    lines = [
+        record(n, BAD.format("sdb", n), 2.0 + n, pairs=" SUBSYSTEM=block\n") for n in (1, 2, 3)
+    ]
+    path = tmp_path / "machine/.kmsg"
+    path.write_text(text_of(lines[0], lines[1]))
+    assert sectors(reader.read(root)) == [1, 2]
+    assert reader.read(root).events == ()
+    path.write_text(text_of(*lines))
+    value = reader.read(root)
+    assert sectors(value) == [3]
+    assert value.gaps == 0
+
+
+def test_a_recording_with_a_hole_is_a_gap(machine: MachineMaker, tmp_path: Path) -> None:
+    """As the machine's own log would be."""
+    reader = Reader(None, lambda: 10.0)
+    root = played(machine, "6,0,0,-;Linux version 6.1\n")
+    reader.read(root)
+    (tmp_path / "machine/.kmsg").write_text(text_of(record(9, BAD.format("sdb", 1))))
+    assert told(reader.read(root)) == [("log_gap", ""), ("block_medium_error", "sdb")]
+
+
+def test_a_recording_without_a_log_has_none(machine: MachineMaker) -> None:
+    """Absent is not quiet."""
+    with pytest.raises(AbsentError):
+        Reader(None, lambda: 10.0).read(machine({"/proc": None}))
+
+
+def test_a_live_log_is_recorded_and_played_again(this: Machine, machine: MachineMaker) -> None:
+    """What a replay tells of the same lines is the same."""
+    reader = this.running()
+    seen: dict[str, bytes] = {}
+    this.root.watch(seen.__setitem__)
+    this.kernel.say(*(record(n, BAD.format("sdb", n)) for n in range(1, 4)))
+    live = reader.read(this.root)
+    assert seen[BOOT_ID].decode().strip() == this.boot_id
+    replay = Reader(None, lambda: UP_SECONDS)
+    replay.recall(Cursor("", this.boot_id, 0, 0.0, None))
+    found = replay.read(machine({"/.kmsg": seen["/.kmsg"], BOOT_ID: seen[BOOT_ID]}))
+    assert [event.key for event in found.events] == [event.key for event in live.events]
+
+
+@given(
+    st.text(max_size=200)
+    | st.lists(st.sampled_from(["3,1,5,-;x", "3,2,6,-;", "", " A=b"])).map("\n".join)
+)
+def test_any_text_is_a_log_or_refused(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
+    """No text ends in another error."""
+    directory = tmp_path_factory.mktemp("machine")
+    (directory / ".kmsg").write_bytes(text.encode(errors="surrogatepass"))
+    root = Root(str(directory), page_size_bytes=4096)
+    try:
+        Reader(None, lambda: 10.0).read(root)
+    except ParseError:
+        pass
+    finally:
+        root.close()
