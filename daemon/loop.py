@@ -250,6 +250,7 @@ class Loop:
         )
         self._self_tests.groups = parts.config.self_tests
         self._kept_of: Disks | None = None
+        self._drives_met: set[str] = set()
         self._drives_kept: Mapping[str, float] = {}
         self._stuck: tuple[Stuck, ...] = ()
         if parts.control is not None:
@@ -430,9 +431,15 @@ class Loop:
     def _keep_drives(self, now: float) -> None:
         """Have what drives said since the last look kept for years."""
         store, smart = self._parts.history, self._engine.status("smart")
-        if store is None or smart is None or smart.value is None or smart.value is self._kept_of:
+        if smart is None or smart.value is None or smart.value is self._kept_of:
             return
         self._kept_of = smart.value
+        read = {key for key, disk in smart.value.by_key.items() if disk.polled.drive is not None}
+        if read - self._drives_met:  # what is gone after a power loss in this minute is missed
+            self._drives_met |= read
+            self._commit([], learnt=True)
+        if store is None:
+            return
         rows, self._drives_kept = figures.fresh(smart.value, self._drives_kept)
         if rows:
             store.note(self._clock.realtime(now), rows)

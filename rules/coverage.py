@@ -312,6 +312,8 @@ def _hidden(disk: Disk) -> Identity:
     target, drive = disk.polled.target, disk.polled.drive
     place = how(target) + (f" ({target.slot})" if target.slot else "")
     adapter = target.controller
+    if disk.polled.cover is Cover.MISSING and not adapter:  # many at once are one cause
+        adapter = target.path if target.behind_raid() else "what the configuration names"
     if drive is None:
         return Identity(f"disk {disk.key}", place, adapter)
     model = " ".join(word for word in (drive.vendor, drive.model) if word)

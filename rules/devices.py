@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from iowarden.collectors.mounts import Mount
     from iowarden.collectors.vocabulary import Labels
 
+ADAPTER = "adapter "
+"""Begins the key of what several disks hang on."""
 ITSELF = "iowarden"
 """The key of what is about iowarden and not about the machine."""
 COVERAGE = "H9"
@@ -166,8 +168,14 @@ def _of_disk(topology: Topology | None, own: Identity, condition: str) -> Identi
 
 
 def _adapter(name: str) -> Identity:
-    kind = "SCSI host adapter" if name.startswith("host") else "controller"
-    return Identity(f"adapter {name}", f"{name} ({kind})")
+    return Identity(f"{ADAPTER}{name}", adapter_text(name))
+
+
+def adapter_text(name: str) -> str:
+    """Return what people are told that disks have in common."""
+    if name.startswith("host"):
+        return f"{name} (SCSI host adapter)"
+    return name if " " in name else f"{name} (controller)"  # with blanks it is words already
 
 
 def changes(before: Topology, after: Topology, mounts: Iterable[Mount] = ()) -> list[Event]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.vocabulary import Labels
 from iowarden.rules.alerts import Alert, State
-from iowarden.rules.devices import Identity
+from iowarden.rules.devices import ADAPTER, Identity, adapter_text
 from iowarden.rules.notice import Evidence, Reason, Severity
 
 if TYPE_CHECKING:
@@ -42,7 +42,6 @@ attributes, these begin no incident."""
 TOGETHER = ("B1", "B5", "M7")
 """What disks suffer from together when their adapter, or what connects it, fails."""
 TOGETHER_SECONDS, TOGETHER_DISKS = 60.0, 3
-ADAPTER = "adapter "
 LASTING = ("D2", "E", "F1", "L", "M")
 """Conditions that may have been so for years when iowarden first sees them."""
 FIRST_SIGHT = "first_sight"
@@ -444,7 +443,7 @@ def _together(active: list[Alert]) -> dict[Key, Identity]:
             latest[alert.subject] = _began(alert)
             recent = [t for t in latest.values() if _began(alert) - t <= TOGETHER_SECONDS]
             if len(recent) >= TOGETHER_DISKS:
-                own = Identity(f"{ADAPTER}{adapter}", f"{adapter} (SCSI host adapter)")
+                own = Identity(f"{ADAPTER}{adapter}", adapter_text(adapter))
                 found |= dict.fromkeys((each.key for each in alerts), own)
                 break
     return found

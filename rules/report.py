@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, TypeVar
 from iowarden.collectors.mounts import Mount
 from iowarden.collectors.tasks import writeback_channel
 from iowarden.rules.alerts import State
-from iowarden.rules.devices import ITSELF, carried_by, identity
-from iowarden.rules.incidents import ADAPTER, HANGING
+from iowarden.rules.devices import ADAPTER, ITSELF, carried_by, identity
+from iowarden.rules.incidents import HANGING
 from iowarden.rules.notice import Evidence, Notice, Reason
 from iowarden.rules.quantity import quantity
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import queue
+import signal
 import subprocess
 from typing import TYPE_CHECKING, Any
 
@@ -120,7 +121,10 @@ def test_what_a_disk_says_is_kept_and_can_be_asked_for(tmp_path: Path) -> None:
         assert (status, told.partition(",")[0]) == (0, "S-sda: temperature_celsius")
 
 
-def test_a_disk_that_did_not_come_back_is_missed_until_it_is_forgotten(tmp_path: Path) -> None:
+@pytest.mark.parametrize("power_lost", [False, True], ids=["stopped", "power lost"])
+def test_a_disk_that_did_not_come_back_is_missed_until_it_is_forgotten(
+    tmp_path: Path, *, power_lost: bool
+) -> None:
     """The machine is started without a disk: mailed, and over when somebody says that he has it."""
     live = Live(tmp_path)
     live.change(says("sda", healthy("sda")) | says("sdb", healthy("sdb")))
@@ -129,7 +133,11 @@ def test_a_disk_that_did_not_come_back_is_missed_until_it_is_forgotten(tmp_path:
         for path in [p for p in live._files if "sdb" in p]:
             del live._files[path]
         live._files["/sys/block/md0/md/raid_disks"] = "1\n"
-        host.restart()
+        if power_lost:  # in the second minute
+            host.program.end(signal.SIGKILL)
+            host.start_again()
+        else:
+            host.restart()
         (mail,) = host.wait(480)
         assert mail["Subject"].startswith("[WARNING]")
         assert "sdb (SIMULATED HDD, serial S-sdb) is nowhere to be found" in text(mail)

@@ -517,6 +517,22 @@ def test_a_configured_disk_that_is_missing_is_critical() -> None:
     assert [m.severity.name for m in machine.mails] == ["CRITICAL"]
 
 
+def test_many_configured_disks_that_are_missing_are_one_incident() -> None:
+    """A shelf that is off, or names that changed: one mail that lists them, not sixty."""
+    machine = Machine(device("sda", "S1"))
+    wanted = []
+    for number in range(60):
+        disk = hidden(number, f"H{number}")
+        target = Target(f"/dev/sd{number}", "sat", origin="configuration")
+        polled = replace(disk.polled, target=target, cover=Cover.MISSING, drive=None)
+        wanted.append(replace(disk, polled=replace(polled, read_seconds=None)))
+    machine.disks = at(machine, direct("sda", "S1"), *wanted)
+    machine.look(10 * 60.0)
+    assert len(machine.firing()) == 60
+    (mail,) = machine.mails
+    assert mail.object == "what the configuration names"
+
+
 def test_what_a_drive_does_not_say_is_named() -> None:
     """Covered is not all: raw values hidden by a controller, self-tests refused, no counters."""
     plain = Attribute(197, "Current_Pending_Sector", 193, 193, 0, None, "", prefail=False)
