@@ -284,6 +284,8 @@ class Reader:
         now = self._clock()
         boot_id = _boot_id(root)
         if boot_id != self._boot_id:
+            for event in finish(self._state):
+                self._fold.add(event)
             self._boot_id, self._arrived, self._state = boot_id, False, Classifier()
         if root.path:
             lines, booted = self._played(root), _booted(root)

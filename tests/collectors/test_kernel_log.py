@@ -33,6 +33,7 @@ DEADLINE_SECONDS = 60.0
 REMOTE = "/lib/systemd/systemd-journal-remote"
 OTHER_BOOT = "0f70219b-9a6f-44d1-99ad-824270d0ef01"
 BAD = "critical medium error, dev {}, sector {} op 0x0:(READ) flags 0x0 phys_seg 1 prio class 2"
+PLACE = f"s={'a' * 32};i=1f;b={'b' * 32};m=1;t=1;x=1"
 UP_SECONDS = 500_000.0
 """So long the machine is up, by the clock of these tests."""
 
@@ -315,15 +316,15 @@ def test_devices_without_end_are_counted_together(this: Machine) -> None:
 def test_a_sense_whose_next_line_does_not_come_is_told_a_look_later(this: Machine) -> None:
     """And until then the cursor stays ahead of it: who starts anew reads it again."""
     reader = this.running()
-    this.kernel.say(record(1, "sd 0:0:1:0: [sdb] tag#5 Sense Key : Aborted Command [current]"))
+    this.kernel.say(record(1, "sd 0:0:1:0: [sdb] tag#5 Sense Key : Not Ready [current]"))
     waiting = reader.read(this.root)
+    assert waiting.events == ()
     assert waiting.cursor is not None
-    if waiting.events == ():
-        assert waiting.cursor.sequence == 0
-        waiting = reader.read(this.root)
-    assert told(waiting) == [("scsi_aborted_command", "sdb")]
-    assert waiting.cursor is not None
-    assert waiting.cursor.sequence == 1
+    assert waiting.cursor.sequence == 0
+    value = reader.read(this.root)
+    assert told(value) == [("scsi_not_ready", "sdb")]
+    assert value.cursor is not None
+    assert value.cursor.sequence == 1
 
 
 def test_a_log_that_breaks_off_is_opened_again_and_nothing_told_twice(this: Machine) -> None:
@@ -502,6 +503,71 @@ def test_a_day_without_iowarden_and_without_a_place_in_the_journal_is_a_gap(this
     assert told(this.look(this.started(cursor))) == [("log_gap", "")]
 
 
+def test_lines_of_earlier_boots_are_not_told_again(this: Machine) -> None:
+    """The journal has them still; the cursor is in this boot, the ring has lost some of it."""
+    this.journal.write(
+        "a.journal",
+        (OTHER_BOOT, 900.0, BAD.format("sdb", 1), this.now - 1000),
+        (this.boot_id, 100.0, BAD.format("sdb", 2), this.now - 900),
+        (this.boot_id, 200.0, BAD.format("sdb", 3), this.now - 800),
+    )
+    this.kernel.say(record(500, "quiet"))
+    value = this.look(this.started(Cursor("", this.boot_id, 77, 100.0, this.now - 900)))
+    assert (sectors(value), value.gaps) == ([3], 0)
+
+
+def test_without_a_place_in_the_journal_the_time_tells_which_boot_is_new(this: Machine) -> None:
+    """Three boots in a day, the journal was not read in the second."""
+    third = "11111111-9a6f-44d1-99ad-824270d0ef01"
+    this.journal.write(
+        "a.journal",
+        (third, 5.0, BAD.format("sdb", 1), this.now - 1000),
+        (OTHER_BOOT, 100.0, BAD.format("sdb", 2), this.now - 900),
+        (OTHER_BOOT, 200.0, BAD.format("sdb", 3), this.now - 800),
+    )
+    this.kernel.say(record(0, "Linux version", 0.0))
+    value = this.look(this.started(Cursor("", OTHER_BOOT, 77, 100.0, this.now - 900)))
+    assert (sectors(value), value.gaps) == ([3], 0)
+
+
+def test_records_of_two_processors_out_of_order_are_told_once(this: Machine) -> None:
+    """The oldest of the ring is stamped a little later than the next one."""
+    at = (UP_SECONDS - 50, UP_SECONDS - 50.2, UP_SECONDS - 49)
+    texts = [BAD.format("sdb", n) for n in range(3)]
+    entries = [(this.boot_id, at[n], texts[n], this.now - 50) for n in range(3)]
+    before = (this.boot_id, UP_SECONDS - 51, BAD.format("sdb", 9), this.now - 51)
+    this.journal.write("a.journal", before, *entries)
+    this.kernel.say(*(record(100 + n, texts[n], at[n]) for n in range(3)))
+    value = this.look(this.started(Cursor("", this.boot_id, 5, 1.0, this.now - 100)))
+    assert sorted(n or 0 for n in sectors(value)) == [0, 1, 2, 9]
+
+
+def test_what_was_deleted_of_the_journal_is_a_gap_only_where_it_was_news(this: Machine) -> None:
+    """After months it no longer holds its place, but all since the cursor."""
+    for name, first in (("a", 0), ("b", 10)):
+        lines = range(first, first + 10)
+        this.journal.write(
+            f"{name}.journal",
+            *((OTHER_BOOT, 1.0 + n, BAD.format("sdb", n), this.now - 90 + n) for n in lines),
+        )
+    place = json.loads(this.journal.ask("journal", [""], 1))["entries"][0]["cursor"]
+    (this.journal.directory / "a.journal").unlink()
+    this.kernel.say(record(0, "Linux version", 0.0))
+    for last, gaps in ((5, 1), (12, 0)):
+        value = this.look(this.started(Cursor(place, OTHER_BOOT, 77, 1.0 + last, this.now)))
+        assert [n for n in sectors(value) if n is not None] == list(range(max(last + 1, 10), 20))
+        assert value.gaps == gaps
+
+
+def test_after_a_journal_that_did_not_answer_a_day_is_asked_for(this: Machine) -> None:
+    """Its old place would bring up boots that are told of already."""
+    this.kernel.say(record(9, "quiet"))
+    value = this.look(this.started(Cursor(PLACE, OTHER_BOOT, 77, 102.0, this.now)))
+    assert value.gaps == 1
+    assert value.cursor is not None
+    assert value.cursor.journal == ""
+
+
 # --- recordings
 
 
@@ -544,6 +610,36 @@ def test_a_recording_with_a_hole_is_a_gap(machine: MachineMaker, tmp_path: Path)
     reader.read(root)
     (tmp_path / "machine/.kmsg").write_text(text_of(record(9, BAD.format("sdb", 1))))
     assert told(reader.read(root)) == [("log_gap", ""), ("block_medium_error", "sdb")]
+
+
+def test_a_recorded_machine_that_boots_anew_counts_its_lines_anew(
+    machine: MachineMaker, tmp_path: Path
+) -> None:
+    """Numbers begin at nought; the end of the former boot is not in the recording."""
+    reader = Reader(None, lambda: 10.0)
+    root = played(machine, text_of(*(record(n, "quiet", 1.0) for n in range(9))))
+    reader.read(root)
+    (tmp_path / "machine/.kmsg").write_text(text_of(record(0, BAD.format("sdb", 1), 1.0)))
+    (tmp_path / ("machine" + BOOT_ID)).write_text("11111111-9a6f-44d1-99ad-824270d0ef01\n")
+    value = reader.read(root)
+    assert told(value) == [("log_gap", ""), ("block_medium_error", "sdb")]
+    assert value.cursor is not None
+    assert value.cursor.boot_id.startswith("11111111")
+
+
+def test_more_devices_than_there_can_be_are_told_together(
+    machine: MachineMaker, tmp_path: Path
+) -> None:
+    """In one look as well: few events are kept, none is uncounted."""
+    reader = Reader(None, lambda: 10.0)
+    root = played(machine, "6,0,0,-;Linux version 6.1\n")
+    reader.read(root)
+    count = kernel_log.MOST_PAIRS + 500
+    lines = (record(n, BAD.format(f"dm-{n}", 8)) for n in range(1, count + 1))
+    (tmp_path / "machine/.kmsg").write_text(text_of(*lines))
+    value = reader.read(root)
+    assert len(value.events) <= kernel_log.MOST_PAIRS + 20
+    assert len(value.events) + sum(value.left_out.values()) == count
 
 
 def test_a_recording_without_a_log_has_none(machine: MachineMaker) -> None:
