@@ -16,9 +16,10 @@ since boot), all since boot or the new ones only; their numbers tell which are n
 space ahead belong to the record above them.
 
 Source: kernel, ABI/testing/dev-kmsg. Units: seconds since boot; Unix time.
-*Limits:* what the ring lost while iowarden ran is not looked for in the journal. A machine that is
-suspended has a log without that time, so that its Unix times are late. Of records with one time
-stamp, at the oldest that a full ring holds, one more may be taken from the journal, or one less.
+*Limits:* what the ring lost while iowarden ran is not looked for in the journal. That the journal
+lacks some lines between the cursor and the ring shows only where it lacks all of them, or tells so.
+A machine that was suspended has a log without that time: what it held at a start is dated too late.
+Of records with one time stamp, at the oldest of a full ring, one may be told twice, or not at all.
 """
 
 from __future__ import annotations
@@ -293,19 +294,25 @@ class Reader:
             self._open(now)
             lines, booted = self._live(), self._realtime() - now
         looked = None if booted is None else booted + now
+        self._take(lines, now)
+        self._catch_up(root)
+        baseline, self._first_sight = self._first_sight, False
+        self._value = self._result(booted, looked, baseline=baseline)
+        self._looked = looked
+        if not root.path:
+            root.tell([(PATH, self._told), *self._texts.items()])
+        return self._value
+
+    def _take(self, lines: Iterator[Line], now: float) -> None:
+        """Take the ring's records. Errors: ReadError, of live ones."""
         fresh, last = not self._arrived, None
         for line in lines:
-            at = line.monotonic_seconds or 0.0
             if fresh:
-                if not self._arrived:
-                    self._arrive(line.sequence, at)
-                wanted = self._wanted
-                if wanted is not None and at <= wanted.first_seconds + 2 * _SEAM_SECONDS:
-                    wanted.seam.add((at, _seam_text(line.text)))
+                self._begin(line)
             if not self._is_next(line):
                 continue
             last = line
-            if not self._first_sight or at >= now - FIRST_SIGHT_SECONDS:
+            if not self._first_sight or (line.monotonic_seconds or 0) >= now - FIRST_SIGHT_SECONDS:
                 self._state, events = classify(self._state, line)
                 for event in events:
                     self._fold.add(event)
@@ -318,13 +325,6 @@ class Reader:
         if self._state.held is not None and (fresh or last is None):  # its next does not come
             self._fold.add(self._state.held)
             self._state, self._at = self._state._replace(held=None), self._waiting
-        self._catch_up(root)
-        baseline, self._first_sight = self._first_sight, False
-        self._value = self._result(booted, looked, baseline=baseline)
-        self._looked = looked
-        if not root.path:
-            root.tell([(PATH, self._told), *self._texts.items()])
-        return self._value
 
     def settled(self, timeout_seconds: float) -> bool:
         """Wait until the journal was asked; return whether it came to that."""
@@ -393,6 +393,15 @@ class Reader:
         lines = [parse_record(each.encode(), self._boot_id) for each in records if each.strip()]
         self._played_text = text
         return iter(lines)
+
+    def _begin(self, line: Line) -> None:
+        """Take a record of the first look: what the journal has as well."""
+        at = line.monotonic_seconds or 0.0
+        if not self._arrived:
+            self._arrive(line.sequence, at)
+        wanted = self._wanted
+        if wanted is not None and at <= wanted.first_seconds + 2 * _SEAM_SECONDS:
+            wanted.seam.add((at, _seam_text(line.text)))
 
     def _arrive(self, sequence: int | None, first_seconds: float) -> None:
         """Take the first record of the ring, None: it is empty, and see whether it is the next."""

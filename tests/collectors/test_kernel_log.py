@@ -516,6 +516,18 @@ def test_lines_of_earlier_boots_are_not_told_again(this: Machine) -> None:
     assert (sectors(value), value.gaps) == ([3], 0)
 
 
+def test_a_sense_that_ends_a_boot_is_told_once(this: Machine) -> None:
+    """The line that would follow was never written."""
+    this.journal.write(
+        "a.journal",
+        (OTHER_BOOT, 9.0, "sd 0:0:1:0: [sdb] tag#5 Sense Key : Not Ready [current]", this.now - 9),
+        (this.boot_id, 1.0, BAD.format("sdb", 1), this.now - 2),
+    )
+    this.kernel.say(record(500, "quiet"))
+    value = this.look(this.started(Cursor("", OTHER_BOOT, 77, 8.0, this.now - 10)))
+    assert told(value) == [("scsi_not_ready", "sdb"), ("block_medium_error", "sdb")]
+
+
 def test_without_a_place_in_the_journal_the_time_tells_which_boot_is_new(this: Machine) -> None:
     """Three boots in a day, the journal was not read in the second."""
     third = "11111111-9a6f-44d1-99ad-824270d0ef01"
