@@ -844,6 +844,8 @@ def _read_self_tests(node: yaml.Node, reading: _Reading) -> None:
     for number, item in enumerate(node.value, 1):
         path = f"self_tests, group {number}"
         pairs = _pairs(item, path, reading)
+        if not isinstance(item, yaml.MappingNode) and not _is_null(item):
+            continue
         calendars: dict[str, calendar.Calendar] = {}
         spread_seconds = _SPREAD_SECONDS
         for name, (key_node, value) in pairs.items():

@@ -103,7 +103,7 @@ def what_we_say(root: Root) -> node_exporter.Series:
     """What our sources say of this machine under node_exporter's names."""
     series: node_exporter.Series = {}
     for source in SOURCES:
-        if source.node is None:
+        if source.node is None or not all(p.startswith("node_") for p in source.node_prefixes):
             continue
         reading = collect(source, root, time.monotonic)
         assert reading.outcome in {Outcome.OK, Outcome.ABSENT}, reading.error
@@ -123,7 +123,12 @@ def test_it_says_the_same_of_this_machine(address: str) -> None:
     after = what_we_say(root)
     root.close()
 
-    prefixes = tuple(prefix for source in SOURCES for prefix in source.node_prefixes)
+    prefixes = tuple(
+        prefix
+        for source in SOURCES
+        for prefix in source.node_prefixes
+        if prefix.startswith("node_")
+    )
     before, after = (node_exporter.ours(series) for series in (before, after))
     theirs = {
         key: value

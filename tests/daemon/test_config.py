@@ -453,7 +453,7 @@ def test_overrides_say_what_is_different_about_a_rule() -> None:
         "overrides:\n  A: {enabled: no}\n  B/warning: {threshold: 5m, severity: info}\n"
         "  C: {threshold: {x: 1e11, y: -.5}, for: 0s, keep_firing_for: 1h}\n  D:\n"
     )
-    off, other, more, nothing = config.config.parse(text, "c.yaml").overrides
+    off, other, more, nothing = config.parse(text, "c.yaml").overrides
     assert (off.rule, off.place, off.keys) == ("A", "'c.yaml':2", ("enabled",))
     assert (other.thresholds, other.severity) == ((("", 300.0),), "info")
     assert more.thresholds == (("x", 1e11), ("y", -0.5))
