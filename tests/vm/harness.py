@@ -275,9 +275,9 @@ class VM:
         """Return the kernel's name of a disk: it differs from boot to boot."""
         return self._devices()[name]
 
-    def has(self, name: str) -> bool:
-        """Whether a disk has a device: on a busy machine some come after systemd's start."""
-        return name in self._devices()
+    def has(self, *names: str) -> bool:
+        """Whether all these disks have a device: on a busy machine some come late after boot."""
+        return self._devices().keys() >= {*names}
 
     def _devices(self) -> dict[str, str]:
         lines = self.run("lsblk --nodeps --noheadings --output NAME,SERIAL").splitlines()

@@ -1,0 +1,108 @@
+"""What a real smartctl says of emulated disks, as tests/vm/record_smartctl.py has recorded it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from iowarden.collectors import members, testing
+from iowarden.collectors.drive import Cover, Drive, Protocol
+from iowarden.collectors.smartctl import Refused, parse
+from iowarden.collectors.testing import Said
+
+RECORDED = Path(__file__).parents[1] / "fixtures" / "smartctl" / "recorded"
+
+
+def text(name: str) -> str:
+    """Return what smartctl printed."""
+    return (RECORDED / f"{name}.json").read_text()
+
+
+def said(name: str) -> dict[str, Any]:
+    """Return the same as it stands in the JSON."""
+    found: dict[str, Any] = json.loads(text(name))
+    return found
+
+
+def drive(name: str) -> Drive:
+    """Return the drive that is read of it."""
+    found = parse(text(name))
+    assert isinstance(found, Drive), found
+    return found
+
+
+@pytest.mark.parametrize("name", ["sata", "sata-failing-attribute"])
+def test_every_attribute_of_a_sata_disk_is_read(name: str) -> None:
+    """Number, values and what they stand for, as in the JSON; pySMART reads the same."""
+    found = drive(name)
+    rows = [
+        (row["id"], row["value"], row["worst"], row["thresh"], row["raw"]["string"])
+        for row in said(name)["ata_smart_attributes"]["table"]
+    ]
+    read = [(a.id, a.value, a.worst, a.threshold, a.raw_text) for a in found.attributes]
+    assert read == rows
+    assert (found.protocol, found.serial, found.passed) == (Protocol.ATA, "sata-disk", True)
+    assert (found.temperature_celsius, found.rotation_rpm) == (31, 7200)
+    assert found.disagreements == 0
+
+
+def test_an_attribute_below_its_threshold_failed_now() -> None:
+    """The disk's own verdict stays good; its self-test passed."""
+    found = drive("sata-failing-attribute")
+    assert [(a.id, a.raw) for a in found.attributes if a.failed == "now"] == [(5, 2000)]
+    (test,) = found.self_tests
+    assert (test.kind, test.passed) == ("short", True)
+
+
+@pytest.mark.parametrize(
+    ("name", "bits", "passed"), [("nvme", 0, True), ("nvme-read-only", 8, False)]
+)
+def test_an_nvme_drives_log_is_read(name: str, bits: int, *, passed: bool) -> None:
+    """A bit of its critical warning makes its verdict bad."""
+    found = drive(name)
+    log = said(name)["nvme_smart_health_information_log"]
+    assert found.nvme is not None
+    assert (found.nvme.critical_warning, found.passed) == (bits, not bits)
+    assert found.nvme.unsafe_shutdowns_total == log["unsafe_shutdowns"]
+    assert found.nvme.read_bytes_total == log["data_units_read"] * 512_000
+    assert found.temperature_celsius == 50
+    assert found.disagreements == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "cover", "serial", "words"),
+    [
+        ("scsi", "scsi", Cover.NO_SMART, "scsi-disk", "lacks SMART capability"),
+        ("megaraid-disk", "megaraid,0", Cover.NO_SMART, "raid-disk", "lacks SMART capability"),
+        ("megaraid-volume", "", Cover.FAILED, "raid-disk", "Test Unit Ready"),
+        ("megaraid-nothing", "megaraid,7", Cover.FAILED, None, "INQUIRY failed"),
+    ],
+)
+def test_a_disk_without_health_says_why(
+    name: str, kind: str, cover: Cover, serial: str | None, words: str
+) -> None:
+    """The reason is smartctl's; who the disk is, is known where it said so."""
+    found = parse(text(name), kind=kind)
+    assert isinstance(found, Refused)
+    assert found.cover is cover
+    assert words in found.reason
+    assert (None if found.drive is None else found.drive.serial) == serial
+
+
+def test_a_scan_may_list_a_disk_twice_and_another_not_at_all() -> None:
+    """Of two disks behind the controller the first is there as 256 and 0, the second is not."""
+    listed = members.parse_scan(text("scan"))
+    assert {member.kind for member in listed} == {"megaraid,256", "megaraid,0"}
+
+
+@pytest.mark.parametrize(
+    ("name", "outcome"),
+    [("self-test-begun", Said.DONE), ("self-test-refused", Said.REFUSED)],
+)
+def test_a_self_test_has_begun_only_where_smartctl_says_so(name: str, outcome: Said) -> None:
+    """smartctl 7.3 knows none for NVMe: it says nothing about that, and its exit status is 0."""
+    answer = {"status": 0, "signal": None, "stdout": text(name), "stderr": ""}
+    assert testing.judged(json.dumps(answer)).said is outcome
