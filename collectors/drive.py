@@ -288,3 +288,5 @@ class Disks:
     """Of finding them: 'smartctl --scan' failed, a configured disk that no controller has."""
     found_seconds: float | None = None
     """When the list was made last."""
+    volumes: tuple[str, ...] = ()
+    """Block devices that RAID controllers make of disks: no disks themselves."""

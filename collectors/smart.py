@@ -506,7 +506,8 @@ class Poller:
         before = self._disks.by_key
         # What is equal stays the same object: whoever made something of it need not do so again.
         by_key = {k: before[k] if before.get(k) == disk else disk for k, disk in by_key.items()}
-        self._disks = Disks(by_key, problems, self._looked_seconds)
+        volumes = () if looked.found is None else tuple(v.device for v in looked.found.volumes)
+        self._disks = Disks(by_key, problems, self._looked_seconds, volumes)
         return self._disks
 
     def _others_in_place(self, found: Found) -> Iterator[str]:

@@ -110,6 +110,7 @@ class Telling:
         """Say that an alert fires, is over or cannot be told; `known` are the incidents."""
         alert = change.alert
         device = alert.label("device")
+        about = device or (alert.object if alert.label("disk") else "")
         kind = _ALERT.get(alert.state)
         if kind is None:  # pending is nothing to tell yet
             return
@@ -121,7 +122,7 @@ class Telling:
         self.send(
             kind,
             priority,
-            f"{' '.join((alert.name, *([device] if device else [])))} {alert.state}{reason}:"
+            f"{' '.join((alert.name, *([about] if about else [])))} {alert.state}{reason}:"
             f" {alert.annotation('summary')}",
             IOWARDEN_ALERT=alert.name,
             IOWARDEN_DEVICE=device,

@@ -142,7 +142,11 @@ def look(
     for key, disk in (disks.by_key if disks is not None else {}).items():
         found[key] = _asked(disk, index, topology, (untrusted or {}).get(key))
     made = disks is not None and disks.found_seconds is not None
+    volumes = disks.volumes if disks is not None else ()
     for name in index.left():
+        if name in volumes:
+            index.take_all(name)
+            continue
         covered = _not_asked(name, index, made=made, absent=absent)
         key = covered.disk if covered.disk not in found else f"{covered.disk} {name}"
         found[key] = replace(covered, disk=key)

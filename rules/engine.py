@@ -55,7 +55,7 @@ EXPENSIVE_SECONDS = 300.0
 """A rule that was too expensive is left alone for so long: it would only cost again."""
 EXPENSIVE_WORK = MOST_WORK // 10
 """Only one that cost as much: another may just have come too late in its round."""
-FIRST_SECONDS = 300.0
+FIRST_SECONDS = 600.0
 """So long after a start what was not looked at yet is as it was: 500 drives are asked in turn."""
 GRACE_SECONDS = 0.5
 """A rule group is due half a second early rather than a whole tick late."""

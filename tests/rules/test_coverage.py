@@ -517,6 +517,20 @@ def test_a_configured_disk_that_is_missing_is_critical() -> None:
     assert [m.severity.name for m in machine.mails] == ["CRITICAL"]
 
 
+def test_a_volume_whose_disks_are_asked_is_no_disk() -> None:
+    """Behind a RAID controller: its disks are read, and the volume needs no reading of its own."""
+    machine = Machine(device("sda", "VOLUME"), device("sdb", "S2"))
+    for _ in range(4):
+        found = at(machine, hidden(1, "H1"), direct("sdb", "S2"))
+        machine.disks = replace(found, volumes=("sda",))
+        machine.look(HOUR / 2, 300.0)
+    assert machine.firing() == set()
+    assert {k: v for k, v in machine.samples("iowarden_disks").items() if v} == {"read": 2.0}
+    machine.disks = replace(machine.disks, volumes=())
+    machine.look(2 * HOUR, 300.0)
+    assert machine.firing() == {("DiskNeverCovered", "VOLUME")}
+
+
 def test_many_configured_disks_that_are_missing_are_one_incident() -> None:
     """A shelf that is off, or names that changed: one mail that lists them, not sixty."""
     machine = Machine(device("sda", "S1"))

@@ -409,7 +409,7 @@ def test_a_drive_not_yet_asked_after_a_restart_is_as_it_was(rack: Rack) -> None:
     assert before
     rack.restart()
     rack.lose("A", "it is asked first within two minutes", Cover.NOT_YET)
-    rack.wait(290, 10)
+    rack.wait(590, 10)
     assert (rack.firing(), rack.firing("unknown"), rack.mails) == (before, set(), mails)
     rack.wait(60, 10)
     assert rack.firing("unknown") == before
