@@ -103,6 +103,12 @@ def stuck(scripts: Watched) -> Iterator[Stuck]:
     vm = scripts.vm
     vm.plug(Disk("sick", 64 * MEBIBYTE))
     device = vm.device("sick")
+    # The watchdog asks a disk that comes; were that question to hang, ours would only be busy.
+    wait_for(
+        lambda: scripts.disks().get("sick", {"cover": "not_yet"})["cover"] != "not_yet",
+        "the watchdog's own question",
+        120,
+    )
     # One request at a time: the next waits behind the one that hangs, in the kernel.
     vm.run(f"echo 1 > /sys/block/{device}/device/queue_depth")
     vm.throttle("sick", total=1)
