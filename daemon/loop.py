@@ -250,7 +250,8 @@ class Loop:
         )
         self._self_tests.groups = parts.config.self_tests
         self._kept_of: Disks | None = None
-        self._drives_met: set[str] = set()
+        self._met: frozenset[str] = frozenset()
+        """The disks that state.db remembers."""
         self._drives_kept: Mapping[str, float] = {}
         self._stuck: tuple[Stuck, ...] = ()
         if parts.control is not None:
@@ -405,6 +406,7 @@ class Loop:
             self._judge_reading(reading)
         self._engine.observe(readings, now, self._clock.uptime())
         self._keep_drives(now)
+        self._keep_met()
         self._engine.publish("daemon", FAMILIES, self._own_samples(now), now)
         known = self._state_known and self._tails.known
         if known or now - self._started > STATE_WAIT_SECONDS:
@@ -431,18 +433,19 @@ class Loop:
     def _keep_drives(self, now: float) -> None:
         """Have what drives said since the last look kept for years."""
         store, smart = self._parts.history, self._engine.status("smart")
-        if smart is None or smart.value is None or smart.value is self._kept_of:
+        if store is None or smart is None or smart.value is None or smart.value is self._kept_of:
             return
         self._kept_of = smart.value
-        read = {key for key, disk in smart.value.by_key.items() if disk.polled.drive is not None}
-        if read - self._drives_met:  # what is gone after a power loss in this minute is missed
-            self._drives_met |= read
-            self._commit([], learnt=True)
-        if store is None:
-            return
         rows, self._drives_kept = figures.fresh(smart.value, self._drives_kept)
         if rows:
             store.note(self._clock.realtime(now), rows)
+
+    def _keep_met(self) -> None:
+        """Have a disk that is met remembered at once: it is missed even after a power loss now."""
+        seen = self._engine.coverage().seen.keys()
+        if seen - self._met:
+            self._commit([], learnt=True)
+        self._met = frozenset(seen)
 
     def _compare_clocks(self, now: float) -> None:
         """Keep by how much the wall clock is ahead of the program's: people are told its time."""
@@ -745,6 +748,7 @@ class Loop:
         gone = self._engine.restore(before.alerts)
         self._incidents = kept.merged(self._incidents, before, now)
         self._engine.recall(before.signals, before.devices)
+        self._met = frozenset(self._engine.coverage().seen)
         self._digest = digest.merged(self._digest, before.digest)
         self._desk.restore(before.silences)
         self._self_tests.restore(before.self_tests, now)

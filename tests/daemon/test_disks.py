@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import queue
 import signal
+import sqlite3
 import subprocess
 from typing import TYPE_CHECKING, Any
 
@@ -141,6 +143,7 @@ def test_a_disk_that_did_not_come_back_is_missed_until_it_is_forgotten(
         (mail,) = host.wait(480)
         assert mail["Subject"].startswith("[WARNING]")
         assert "sdb (SIMULATED HDD, serial S-sdb) is nowhere to be found" in text(mail)
+        assert "DiskMissing sdb (SIMULATED HDD, serial S-sdb) firing: " in asked(host, "events")[1]
         status, shown = asked(host, "coverage")
         assert (status, "2 disks: 1 read, 1 missing" in shown) == (1, True)
         status, told = asked(host, "disk", "forget", "S-sdb")
@@ -149,6 +152,26 @@ def test_a_disk_that_did_not_come_back_is_missed_until_it_is_forgotten(
         assert asked(host, "coverage")[0] == 0
         host.restart()
         assert host.wait(480) == []
+
+
+def test_a_refused_self_test_is_told_with_its_disk(tmp_path: Path) -> None:
+    """It was refused before a restart: what reads the disk instead stands beside it."""
+    live = Live(tmp_path)
+    live.change(says("sda", healthy("sda")))
+    with watched(tmp_path, live) as host:
+        host.wait(30)
+        assert "refused" not in asked(host, "disk", "show", "sda")[1]
+        host.program.end()
+        refused = {"S-sda": {"long": {"seen_seconds": 1.0, "outcome": "refused", "text": "no"}}}
+        with contextlib.closing(sqlite3.connect(f"{host.program.state}/state.db")) as file, file:
+            file.execute(
+                "INSERT OR REPLACE INTO document VALUES ('self_tests', ?)", (json.dumps(refused),)
+            )
+        host.start_again()
+        host.wait(30)
+        shown = asked(host, "disk", "show", "sda")[1]
+        assert "long self-test refused: no" in shown
+        assert "sync_action" in shown
 
 
 def test_a_disk_that_hangs_under_the_history_keeps_one_thread_and_nobody_else(
