@@ -56,7 +56,8 @@ class Maker:
 
     Fields: a host of one of `drivers` is such a controller; `programs` are those that may be run;
     `find`, given the hosts, names the controllers, each with what its questions need; `state` reads
-    one, given what it said last; `log` reads its log, of `capacity` entries where that is known.
+    one, given what it said last; `log` reads its log, of `capacity` entries where that is known,
+    None where it keeps none. `adapters`: hosts of `drivers` may be plain ones, and not listed.
     Errors of the three: AbsentError, ReadError, ParseError.
     """
 
@@ -65,8 +66,9 @@ class Maker:
     programs: tuple[str, ...]
     find: Callable[[Root, Sequence[str]], Mapping[str, Handle]]
     state: Callable[[Root, str, Handle, Controller | None], Controller]
-    log: Callable[[Root, str, Handle], Log]
+    log: Callable[[Root, str, Handle], Log] | None = None
     capacity: int | None = None
+    adapters: bool = False
 
 
 @dataclass(slots=True)
@@ -150,7 +152,8 @@ class Poller:
             now = self._clock()
             if run.busy or now < run.due:
                 return
-            run.busy, run.due = True, now + EVENT_SECONDS
+            run.busy = True
+            run.due = now + (EVENT_SECONDS if run.maker.log else STATE_SECONDS)
         seen: dict[str, bytes] = {}
         another = root.another(seen.__setitem__)
 
@@ -211,7 +214,7 @@ def _once(
         names = {}
         problems.append(Problem("", f"{maker.vendor} controller at {', '.join(hosts)}: {error}"))
     else:
-        if not names:
+        if not names and not maker.adapters:
             listed = f"expected a controller at {', '.join(hosts)}, got none listed"
             problems.append(Problem("", f"{maker.vendor}: {listed}"))
     for name, handle in names.items():
@@ -221,10 +224,11 @@ def _once(
             if root.path or clock() >= card.tried_seconds + STATE_SECONDS - _EARLY_SECONDS:
                 card.tried_seconds = clock()
                 _read_state(card, host, partial(maker.state, root, name, handle, card.controller))
-            log = maker.log(root, name, handle)
-            new, gap = _new(card, log, maker.capacity)
-            events += new
-            gaps += [Gap(name, gap)] if gap else []
+            if maker.log is not None:
+                log = maker.log(root, name, handle)
+                new, gap = _new(card, log, maker.capacity)
+                events += new
+                gaps += [Gap(name, gap)] if gap else []
         except (LateError, StuckError) as error:
             # The next question would hang as well, and a driver may reset its card by then.
             if str(error) != card.problem:
@@ -255,7 +259,8 @@ def _read_state(card: _Card, host: str, read: Callable[[], Controller]) -> None:
         if isinstance(error, LateError | StuckError):
             raise
         return
-    card.controller, card.read_seconds = replace(found, host=host), card.tried_seconds
+    found = replace(found, host=found.host or host)
+    card.controller, card.read_seconds = found, card.tried_seconds
     card.problem = ""
 
 

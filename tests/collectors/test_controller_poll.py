@@ -10,7 +10,14 @@ import pytest
 from support.recordings import write_tree
 
 from iowarden.collectors import controller
-from iowarden.collectors.controller_poll import EVENT_SECONDS, STATE_SECONDS, Poller
+from iowarden.collectors.controller import Controller
+from iowarden.collectors.controller_poll import (
+    EVENT_SECONDS,
+    STATE_SECONDS,
+    Maker,
+    Poller,
+    run_program,
+)
 from iowarden.collectors.files import Root, probe_path
 from iowarden.collectors.log_alignment import recalled
 from iowarden.collectors.makers import MAKERS
@@ -304,6 +311,44 @@ def test_two_controllers_that_are_alike_are_two(tmp_path: Path) -> None:
     found.answers["cli64 ctrl=2 event info"] = HEADER + READING + POWERED_ON + DONE
     (event,) = found.look(poller).events
     assert (event.controller, event.place) == ("areca 2", "channel 2")
+
+
+HBA = "/sys/bus/pci/drivers/mpt3sas/0000:05:00.0/host5"
+
+
+def without_log(*names: str) -> Maker:
+    """Return a maker whose controllers keep no log, and may be plain adapters."""
+
+    def find(root: Root, _: Sequence[str]) -> dict[str, tuple[str, ...]]:
+        run_program(root, 60.0, "sas3ircu", "LIST")
+        return dict.fromkeys(names, ())
+
+    def state(root: Root, name: str, _: tuple[str, ...], __: Controller | None) -> Controller:
+        model = run_program(root, 60.0, "sas3ircu", "0", "DISPLAY")
+        return Controller(name, "mpt", model, host="host9")
+
+    return Maker("mpt", ("mpt3sas",), ("sas3ircu",), find, state, adapters=True)
+
+
+def test_a_controller_without_a_log_is_asked_for_its_state_alone(tmp_path: Path) -> None:
+    """It has a period of its own, no cursor, and its maker may know which host it is."""
+    found = Machine(tmp_path, HBA)
+    found.answers = {"sas3ircu LIST": "", "sas3ircu 0 DISPLAY": "SAS3008"}
+    poller = Poller([without_log("sas3ircu 0")], lambda: found.now)
+    for _ in range(7):
+        value = found.look(poller)
+    (card,) = value.controllers
+    assert (card.model, card.host, value.problems, value.cursors) == ("SAS3008", "host9", (), {})
+    times = int(1 + 6 * EVENT_SECONDS // STATE_SECONDS)
+    assert found.asked == ["sas3ircu LIST", "sas3ircu 0 DISPLAY"] * times
+
+
+def test_a_plain_adapter_is_no_problem(tmp_path: Path) -> None:
+    """It has no arrays to be asked for."""
+    found = Machine(tmp_path, HBA)
+    found.answers = {"sas3ircu LIST": ""}
+    value = found.look(Poller([without_log()], lambda: found.now))
+    assert value == controller.Controllers()
 
 
 def test_a_machine_without_such_a_controller_has_no_such_source(tmp_path: Path) -> None:
