@@ -69,11 +69,15 @@ class Alert:
     """The same in words."""
     adapter: str = ""
     """The SCSI host adapter of the disk it is about."""
+    count: int = 0
+    """So many events it is; 0: it is a rule's."""
+    last_seconds: float | None = None
+    """When the last of these events was."""
 
     @property
     def key(self) -> tuple[Labels, str]:
         """Return what tells it from every other: two disks may have had one name."""
-        return self.labels, self.subject
+        return key(self.labels, self.subject, self.count)
 
     def label(self, name: str) -> str:
         """Return a label's value, or ''."""
@@ -103,6 +107,16 @@ class Alert:
     def active(self) -> bool:
         """Whether it is firing, or was when its source fell silent."""
         return self.state in (State.FIRING, State.UNKNOWN)
+
+
+def key(labels: Labels, subject: str, count: int) -> tuple[Labels, str]:
+    """Return what tells an alert from every other: events may become worse, a rule's has its own.
+
+    `count` is that of events, 0 for a rule's alert.
+    """
+    if not count:
+        return labels, subject
+    return tuple(pair for pair in labels if pair[0] != "severity"), subject
 
 
 def severity(label: str) -> Severity:

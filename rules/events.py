@@ -29,7 +29,7 @@ __all__ = [
     "RuleFileError",
     "Storm",
     "Table",
-    "gather",
+    "grown",
     "parse_events_file",
     "twins",
 ]
@@ -52,7 +52,7 @@ _MOST_ZONE_SECONDS = 14 * 3600
 _FILE_KEYS = ("advice", "groups")
 _SHARED_KEYS = ("advice", "condition", "source", "consequence", "sent")
 _GROUP_KEYS = ("name", "events", *_SHARED_KEYS)
-_ROW_KEYS = ("severity", "meaning", "storm", *_SHARED_KEYS)
+_ROW_KEYS = ("severity", "meaning", "storm", "controller", *_SHARED_KEYS)
 _STORM_KEYS = ("count", "window", "severity")
 _KIND = re.compile(r"[a-z0-9_]{1,64}")
 _CONDITION = re.compile(r"[A-Z][0-9]{0,2}")
@@ -78,7 +78,8 @@ class Row:
     Fields: `severity` None is noise: kept and counted, told nowhere; `condition` is that of the
     rules; `source` is where the fact is from; `consequence`: it follows another event, whose
     incident it joins, and counts alone only where none is; `sent`: the controller's own severity,
-    where it sends one that is known, wins.
+    where it sends one that is known, wins; `controller`: the controller itself is in trouble, so
+    that disks which it names in the same moment may be in order.
     """
 
     kind: str
@@ -89,6 +90,7 @@ class Row:
     source: str = ""
     consequence: bool = False
     sent: bool = False
+    controller: bool = False
     storm: Storm | None = None
     file: str = ""
     line: int = 0
@@ -130,6 +132,10 @@ class Table:
             row = self.rows.get(_aen_kind(event.code))
         row = row or self.rows.get(event.kind) or self.rows.get(f"{event.source}_other")
         return row or UNKNOWN
+
+    def row(self, kind: str) -> Row:
+        """Return the row of a kind that `find` gave; a table that is read anew may lack it."""
+        return self.rows.get(kind, UNKNOWN)
 
 
 _AEN_KINDS = {
@@ -230,6 +236,7 @@ class _Reader:
             text("source"),
             self._truth(fields, "consequence", what),
             self._truth(fields, "sent", what),
+            self._truth(fields, "controller", what),
             self._storm(fields["storm"][1], severity, what) if "storm" in fields else None,
             self._nodes.file,
             line,
@@ -275,25 +282,22 @@ class _Reader:
         return Storm(int(count), window, worse)
 
 
-Key = tuple[str, str, str]
-"""Source, kind of the row, object."""
-
-
 @dataclass(frozen=True, slots=True)
 class Burst:
     """Events of one kind on one object, none later than the window after the one before.
 
-    Fields: `object` is the device, or the controller and place; `times` are the latest ones that
-    may still make a storm. Units: seconds, of the source's clock.
+    Fields: `kind` is that of their row; `object` is the device, or the controller and place;
+    `until` is when the last one was, `times` are the latest ones that may still make a storm.
+    Units: seconds, of the source's clock.
     """
 
-    row: Row
+    kind: str
     object: str
     severity: Severity | None
     count: int
     first: Event
     last: Event
-    ended_seconds: float | None
+    until: float | None
     times: tuple[float, ...] = ()
 
 
@@ -310,49 +314,30 @@ def object_of(event: Event) -> str:
     return event.device or " ".join(filter(None, (event.controller, event.place)))
 
 
-def gather(before: Mapping[Key, Burst], events: Iterable[Event], known: Table) -> dict[Key, Burst]:
-    """Return the bursts with the new events: 100,000 lines of a storm are a few of these.
+def grown(burst: Burst | None, row: Row, event: Event) -> Burst:
+    """Return a burst with one more event, or the next one's first: 100,000 lines are one of these.
 
-    A burst whose window is over is replaced by the next one of its kind and object. Its severity
-    only rises. Events come in the order of their source.
+    Its severity only rises. Events come in the order of their source.
     """
-    after = dict(before)
-    fresh: dict[Key, list[Event]] = defaultdict(list)
-    rows: dict[Key, Row] = {}
-    for event in events:
-        row = known.find(event)
-        key = (event.source, row.kind, object_of(event))
-        fresh[key].append(event)
-        rows[key] = row
-    for key, own in fresh.items():
-        burst = after.get(key)
-        for event in own:
-            burst = _grown(burst, rows[key], key[2], event)
-        if burst is not None:
-            after[key] = burst
-    return after
-
-
-def _grown(burst: Burst | None, row: Row, name: str, event: Event) -> Burst:
     at, severity, storm = moment(event), row.severity_of(event), row.storm
     window = WINDOW_SECONDS if storm is None else max(WINDOW_SECONDS, storm.window_seconds)
-    over = burst is not None and None not in (at, burst.ended_seconds)
-    if burst is None or (over and (at or 0.0) - (burst.ended_seconds or 0.0) > window):
+    over = burst is not None and None not in (at, burst.until)
+    if burst is None or (over and (at or 0.0) - (burst.until or 0.0) > window):
         begun = () if at is None or storm is None else (at,)
-        return Burst(row, name, severity, 1, event, event, at, begun)
+        return Burst(row.kind, object_of(event), severity, 1, event, event, at, begun)
     times = burst.times
     if storm is not None and at is not None:
         times = (*times, at)[-storm.count :]
         if len(times) == storm.count and times[-1] - times[0] <= storm.window_seconds:
             severity = _worse(severity, storm.severity)
     return Burst(
-        row,
-        name,
+        row.kind,
+        burst.object,
         _worse(burst.severity, severity),
         burst.count + 1,
         burst.first,
         event,
-        burst.ended_seconds if at is None else at,
+        burst.until if at is None else at,
         times,
     )
 

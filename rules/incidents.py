@@ -2,7 +2,10 @@
 
 An incident's key is the host or a disk's identity. While a disk hangs (condition B1), the write
 stalls it causes on the host (A, B2) join the disk's incident, and an open host incident is folded
-into it.
+into it. So do errors of what stands on a disk that tells errors itself: a volume that a controller
+makes of it, an array, a file system.
+Events come as alerts with a count, which fire for some minutes. That they are over is not told:
+nobody can say that it is well now.
 What is silenced is tracked like all else, explains what it explains, and is no reason for a mail.
 Units: seconds of the program's clock.
 """
@@ -15,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.vocabulary import Labels
+from iowarden.rules import alerts as life
 from iowarden.rules.alerts import Alert, State
 from iowarden.rules.devices import ADAPTER, Identity, adapter_text
 from iowarden.rules.notice import Evidence, Reason, Severity
@@ -42,6 +46,10 @@ attributes, these begin no incident."""
 TOGETHER = ("B1", "B5", "M7")
 """What disks suffer from together when their adapter, or what connects it, fails."""
 TOGETHER_SECONDS, TOGETHER_DISKS = 60.0, 3
+JOINING = ("B", "H", "J", "K", "M", "S1")
+"""Conditions of what stands on a disk that its errors explain, if they come with them."""
+FOLDED_SECONDS = 1200.0
+"""An incident that is older is not explained by errors of today."""
 LASTING = ("D2", "E", "F1", "L", "M")
 """Conditions that may have been so for years when iowarden first sees them."""
 FIRST_SIGHT = "first_sight"
@@ -91,6 +99,10 @@ class Member:
     """What is measured now, where twice as much is worse."""
     known_value: float | None = None
     """What it was when a mail last told it or somebody acknowledged it."""
+    count: int = 0
+    """So many events it is; 0: it is a rule's alert."""
+    last_seconds: float | None = None
+    """When the last of these events was."""
 
     @property
     def doubled(self) -> bool:
@@ -101,7 +113,7 @@ class Member:
     @property
     def key(self) -> tuple[Labels, str]:
         """Return the key of its alert."""
-        return self.labels, self.subject
+        return life.key(self.labels, self.subject, self.count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +213,7 @@ def step(  # noqa: PLR0913 - all but two are named where it is called
     arrival: Arrival | None = None,
     silenced: Callable[[Alert], bool] = lambda _: False,
     acknowledged: Mapping[str, Acknowledgement] | None = None,
+    joins: Mapping[str, Identity] | None = None,
 ) -> tuple[Incidents, list[Due], list[Event]]:
     """Return the incidents at `now`, given every alert, the mails that are due and what changed.
 
@@ -211,7 +224,8 @@ def step(  # noqa: PLR0913 - all but two are named where it is called
     an all clear that nobody can vouch for is none. `arrival` is the mail that tells what lasts: an
     incident of nothing but what lasts and was so by then is told by that. `silenced` says whether
     no mail is to tell an alert now, `acknowledged` which incidents are known, by identifier: no
-    mail but the all clear, until the event LIFTED says that this is over.
+    mail but the all clear, until the event LIFTED says that this is over. `joins` says, by subject,
+    whose errors explain those of another object now.
     """
     known = acknowledged or {}
     book = _Book(state, install)
@@ -221,12 +235,14 @@ def step(  # noqa: PLR0913 - all but two are named where it is called
     resolved = frozenset(a.key for a in everything if a.state is State.RESOLVED)
     quiet = _quiet(active, silenced)
     cause = _cause(active, quiet)
-    targets = _targets(book, active, cause)
+    for key, target in (joins or {}).items():
+        _fold(book, key, target, now)
+    targets = _targets(book, active, cause, joins or {})
     by_key: dict[str, list[Alert]] = {}
     for alert in active:
         by_key.setdefault(targets[alert.key].key, []).append(alert)
     if cause is not None:
-        _fold(book, targets[cause.key])
+        _fold(book, HOST, targets[cause.key], now)
     # The worst that is told says how bad it is from the beginning.
     for alert in sorted(active, key=lambda a: (a.key in quiet, -a.severity)):
         shown = Severity.INFO if alert.key in quiet else alert.severity
@@ -404,7 +420,9 @@ def _hangs(alert: Alert) -> bool:
     return alert.label("condition") == HANGING and alert.state is State.FIRING
 
 
-def _targets(book: _Book, active: list[Alert], cause: Alert | None) -> dict[Key, Identity]:
+def _targets(
+    book: _Book, active: list[Alert], cause: Alert | None, joins: Mapping[str, Identity]
+) -> dict[Key, Identity]:
     """Return where each alert belongs; one that is in an open incident stays there."""
     together = _together(active)
     for key, incident in list(book.incidents.items()):
@@ -421,6 +439,8 @@ def _targets(book: _Book, active: list[Alert], cause: Alert | None) -> dict[Key,
     targets: dict[Key, Identity] = {}
     for alert in active:
         own = together.get(alert.key) or Identity(alert.subject or HOST, alert.object or HOST)
+        if own.key in joins and _joins(alert.label("condition"), own.key):
+            own = joins[own.key]
         targets[alert.key] = at_home.get(alert.key, own)
     if cause is not None:
         disk = targets[cause.key]
@@ -434,7 +454,8 @@ def _together(active: list[Alert]) -> dict[Key, Identity]:
     """Return the adapter of each alert of a disk, where three disks of one failed in a minute."""
     by_adapter: dict[str, list[Alert]] = {}
     for alert in active:
-        if alert.adapter and alert.label("condition") in TOGETHER:
+        suffers = alert.label("condition") in TOGETHER or alert.count
+        if alert.adapter and suffers and not alert.subject.startswith(ADAPTER):
             by_adapter.setdefault(alert.adapter, []).append(alert)
     found: dict[Key, Identity] = {}
     for adapter, alerts in by_adapter.items():
@@ -453,35 +474,53 @@ def _began(alert: Alert) -> float:
     return alert.active_seconds if alert.fired_seconds is None else alert.fired_seconds
 
 
-def _fold(book: _Book, disk: Identity) -> None:
-    """Make the open host incident the disk's: its thread goes on under the disk's name."""
-    host = book.incidents.get(HOST)
-    if host is None or host.closed_seconds is not None or not host.firing:
+def _fold(book: _Book, key: str, disk: Identity, now: float) -> None:
+    """Make an open incident that a disk explains the disk's: its thread goes on under that name."""
+    own = book.incidents.get(key)
+    if own is None or own.closed_seconds is not None or not own.firing:
         return
-    if not all(_is_host_stall(m) for m in host.members if m.cleared_seconds is None):
+    active = [m for m in own.members if m.cleared_seconds is None]
+    if key == HOST:
+        explained = all(_is_host_stall(m) for m in active)
+    else:
+        recent = now - own.started_seconds <= FOLDED_SECONDS
+        explained = recent and all(_joins(_condition(m), key) for m in active)
+    if not explained:
         return
-    del book.incidents[HOST]
+    del book.incidents[key]
     there = book.incidents.get(disk.key)
     if there is None or (there.closed_seconds is not None and not there.mails):
-        folded = replace(host, key=disk.key, object=disk.object)
+        folded = replace(own, key=disk.key, object=disk.object)
     else:
         folded = replace(
             there,
             closed_seconds=None,
-            members=(*there.members, *host.members),
-            references=(*there.references, *host.references),
-            severity=max(there.severity, host.severity),
-            mailed_severity=max(there.mailed_severity, host.mailed_severity),
+            members=(*there.members, *own.members),
+            references=(*there.references, *own.references),
+            severity=max(there.severity, own.severity),
+            mailed_severity=max(there.mailed_severity, own.mailed_severity),
             firing=True,
-            # The host's thread was mailed under another name: that it is this disk is news.
-            mailed_object=host.object if host.mails else there.mailed_object,
+            # Its thread was mailed under another name: that it is this disk is news.
+            mailed_object=own.object if own.mails else there.mailed_object,
         )
     book.incidents[disk.key] = folded
     book.events.append(Event(Change.FOLDED, folded))
 
 
+def _joins(condition: str, key: str) -> bool:
+    """Whether a disk's errors explain what is told of another object, by its condition.
+
+    Of an adapter only that it resets what does not answer: else it is at fault itself.
+    """
+    return condition == "B5" if key.startswith(ADAPTER) else condition.startswith(JOINING)
+
+
+def _condition(member: Member) -> str:
+    return dict(member.labels).get("condition", "")
+
+
 def _is_host_stall(member: Member) -> bool:
-    return dict(member.labels).get("condition") in HOST_STALLS
+    return _condition(member) in HOST_STALLS
 
 
 def _refresh(
@@ -520,23 +559,29 @@ def _refresh(
     fresh = max((m.severity for m in active if not m.silenced), default=Severity.INFO)
     again = begins and incident.mails > 0
     cleared = incident.last_reason is Reason.ALL_CLEAR or _lost(incident)
+    untold = _lost(incident) or not _ends(incident)
     return replace(
         incident,
         members=tuple(members),
         firing=True,
         active_seconds=now,
         started_seconds=now if begins else incident.started_seconds,
-        recurrences=incident.recurrences + 1 if again and cleared else incident.recurrences,
+        recurrences=incident.recurrences + (again and (cleared or untold)),
         # It only rises while the incident is open; what was said to be over starts from its own.
         severity=fresh if begins and cleared else max(incident.severity, fresh),
-        last_reason=None if begins and _lost(incident) else incident.last_reason,
+        last_reason=None if begins and untold and incident.mails else incident.last_reason,
         unreadable=incident.unreadable and any(m.state is State.UNKNOWN for m in active),
     )
 
 
 def _awaits_all_clear(incident: Incident) -> bool:
     told = incident.last_reason is Reason.ALL_CLEAR or incident.closed_seconds is not None
-    return bool(incident.mails) and not incident.firing and not told
+    return bool(incident.mails) and not incident.firing and not told and _ends(incident)
+
+
+def _ends(incident: Incident) -> bool:
+    """Whether something of it can be seen to be over; of events nobody can say that."""
+    return any(not m.count for m in incident.members)
 
 
 def _vouched(incident: Incident, now: float, judged: Callable[[Labels, str], bool]) -> Incident:
@@ -546,7 +591,8 @@ def _vouched(incident: Incident, now: float, judged: Callable[[Labels, str], boo
     """
     if not _awaits_all_clear(incident):
         return incident
-    blind = [m for m in incident.members if m.state is State.RESOLVED and not judged(*m.key)]
+    over = [m for m in incident.members if m.state is State.RESOLVED and not m.count]
+    blind = [m for m in over if not judged(*m.key)]
     if not blind:
         return incident
     last = max(m.cleared_seconds or now for m in incident.members)
@@ -595,6 +641,8 @@ def _member(
         heard_seconds=None if before is None else before.heard_seconds,
         value=alert.value if alert.annotation(WORSE_WHEN_DOUBLED) == "true" else 0.0,
         known_value=None if before is None or again else before.known_value,
+        count=alert.count,
+        last_seconds=alert.last_seconds,
     )
 
 

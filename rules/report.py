@@ -129,6 +129,14 @@ def _summary(reason: Reason, members: Sequence[Member], incident: Incident) -> s
 
 def _happened(member: Member, now: float) -> str:
     since = f"{quantity('_seconds', now - member.since_seconds)} ago"
+    if member.count:
+        last = (
+            "" if member.last_seconds is None else quantity("_seconds", now - member.last_seconds)
+        )
+        times = f", last {last} ago" if member.count > 1 and last else ""
+        quiet = " (silenced)" if member.silenced else ""
+        name, text = member.name, member.summary
+        return f"{member.severity.name.lower()} {name}, {since}{times}: {text}{quiet}"
     text = f"{member.severity.name.lower()} {member.name}, since {since}: {member.summary}"
     if member.state is State.UNKNOWN:
         return f"{text} (its source can no longer be read)"

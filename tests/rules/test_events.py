@@ -17,11 +17,13 @@ from iowarden.collectors.event import Event
 from iowarden.collectors.kernel_line import parse_text
 from iowarden.rules.events import (
     UNKNOWN,
+    Burst,
     RuleFileError,
     Storm,
     Table,
     failed_by_hand,
-    gather,
+    grown,
+    object_of,
     overridden,
     parse_events_file,
     twins,
@@ -129,6 +131,18 @@ def test_advice_names_the_device(table: Table) -> None:
     assert "smartctl -x /dev/sdX\n" in row.advice_for(medium_error(0, ""))
 
 
+def gather(
+    before: dict[tuple[str, str, str], Burst], events: list[Event], known: Table
+) -> dict[tuple[str, str, str], Burst]:
+    """Return the bursts with further events, each in that of its kind and object."""
+    after = dict(before)
+    for event in events:
+        row = known.find(event)
+        key = (event.source, row.kind, object_of(event))
+        after[key] = grown(after.get(key), row, event)
+    return after
+
+
 def test_five_errors_of_a_disk_in_ten_minutes_are_critical(table: Table) -> None:
     """Four are a warning, and so are five of two disks."""
     four = gather({}, [medium_error(100.0 * n) for n in range(4)], table)
@@ -140,13 +154,9 @@ def test_five_errors_of_a_disk_in_ten_minutes_are_critical(table: Table) -> None
     assert (burst.severity, burst.count) == (CRITICAL, 5)
     assert (burst.first, burst.last) == (medium_error(0), medium_error(500))
     # It does not become less while it goes on, and ends after ten quiet minutes.
-    (burst,) = gather(
-        {("kernel", burst.row.kind, "sdb"): burst}, [medium_error(1100)], table
-    ).values()
+    (burst,) = gather({("kernel", burst.kind, "sdb"): burst}, [medium_error(1100)], table).values()
     assert (burst.severity, burst.count) == (CRITICAL, 6)
-    (burst,) = gather(
-        {("kernel", burst.row.kind, "sdb"): burst}, [medium_error(1701)], table
-    ).values()
+    (burst,) = gather({("kernel", burst.kind, "sdb"): burst}, [medium_error(1701)], table).values()
     assert (burst.severity, burst.count) == (WARNING, 1)
 
 
