@@ -55,11 +55,15 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """How an array caches. `word` is the controller's, as 'RiW'."""
+    """How an array caches. `word` is the controller's, as 'RiW'.
+
+    `default_write_back` is what it was set to: a controller whose battery fails leaves it by itself.
+    """
 
     write_back: bool | None = None
     read_cache: bool | None = None
     word: str = ""
+    default_write_back: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +136,8 @@ class Controller:
     """A controller.
 
     Fields: `name` is that of events ('areca 1', 'c0'); `host` is 'host2', where it is known;
-    `unread`: which parts of its state could not be read, and why.
+    `unread`: which parts of its state could not be read, and why; `clock_offset_seconds` is its
+    clock, read as if it were UTC, less UTC, where it tells its time.
     """
 
     name: str
@@ -148,6 +153,7 @@ class Controller:
     batteries: tuple[Battery, ...] = ()
     sensors: tuple[Sensor, ...] = ()
     unread: tuple[str, ...] = ()
+    clock_offset_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,6 +256,11 @@ FAMILIES = (
         "gauge",
         "1 when an array caches writes: they are done before they are on a disk.",
     ),
+    Family(
+        "iowarden_controller_array_write_cache_default_enabled",
+        "gauge",
+        "1 when an array is set to cache writes, whatever it does now.",
+    ),
     Family("iowarden_controller_disk_info", "gauge", "1; model, serial, use of a disk."),
     Family("iowarden_controller_disk_state", "gauge", _TOLD + "a disk behind a controller."),
     Family("iowarden_controller_disk_size_bytes", "gauge", "Size of a disk behind a controller."),
@@ -310,6 +321,8 @@ def emit(value: Controllers) -> list[Sample]:
             add("array_size_bytes", array.size_bytes, **own)
             if array.policy is not None:
                 add("array_write_cache_enabled", array.policy.write_back, **own)
+                default = array.policy.default_write_back
+                add("array_write_cache_default_enabled", default, **own)
         for disk in each.disks:
             own = at | {"slot": disk.slot}
             about = {"model": disk.model, "serial": disk.serial, "firmware": disk.firmware}
