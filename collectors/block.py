@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.sysfs import device_name
@@ -22,11 +22,15 @@ if TYPE_CHECKING:
     from iowarden.collectors.files import Root
 
 DIRECTORY = "/sys/block"
+ATA_PORTS = "/sys/class/ata_port"
 _NEVER_LEAF = re.compile(r"(loop|ram|zram|sr|fd|zd|drbd)\d+|(md|dm-).*")
 """In memory, in a file, removable or stacked. ZFS volumes (zd) and DRBD name no slaves in sysfs;
 what is written to them counts at their disks again (by the drivers' naming; not measured).
 """
 _NVME_PATH = re.compile(r"nvme(\d+)c\d+n(\d+)")
+_ADDRESS = re.compile(r"(\d{1,9}):(\d{1,9}):(\d{1,9}):(\d{1,20})", re.ASCII)
+_HOST = re.compile(r"host\d{1,9}", re.ASCII)
+_PORT = re.compile(r"ata\d{1,9}", re.ASCII)
 _SERIAL_OFFSET = 4
 """Length of a VPD page's header. Source: SPC-4, 7.8.1."""
 
@@ -76,6 +80,20 @@ class Device:
     """Number of this coming-up among all disks that ever came up here (5.15+)."""
     removable: bool | None = None
     read_only: bool | None = None
+    address: str | None = None
+    """SCSI host:channel:target:lun, '2:0:1:0'."""
+    port: str | None = None
+    """The ATA port of its host as the kernel's log calls it ('ata3'); one may have many disks."""
+
+    @property
+    def port_number(self) -> int | None:
+        """Return the 1 of 'ata3.01', where it hangs on an ATA port.
+
+        Source: kernel, libata-core.c, ata_dev_printk (port of the multiplier plus number of the
+        device, one of which is 0); libata-scsi.c, ata_scsi_find_dev (channel and target).
+        """
+        found = _ADDRESS.fullmatch(self.address or "") if self.port else None
+        return int(found[2]) + int(found[3]) if found else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +232,11 @@ def read_block(root: Root) -> Topology:
         )
         for name, entries in listed.items()
     }
+    if any(device.host for device in devices.values()):
+        ports = _ports(root)
+        for name, device in devices.items():
+            if device.host in ports:
+                devices[name] = replace(device, port=ports[device.host])
     return Topology(devices, tuple(name for name, device in devices.items() if device.leaf))
 
 
@@ -226,6 +249,7 @@ def _device(
     holders: set[str],
 ) -> Device:
     path = f"{DIRECTORY}/{name}"
+    address = _address(root, path) if "device" in entries else None
 
     def text(attribute: str) -> str | None:
         directory, _, rest = attribute.partition("/")
@@ -259,7 +283,8 @@ def _device(
         serial=text("serial") or text("device/serial") or _serial_page(root, path, entries),
         wwn=_wwn(text("device/wwid") or text("wwid")),
         timeout_seconds=timeout,
-        host=_host(root, path, entries),
+        # The link to it is one that a recorded machine lacks.
+        host="host" + address.partition(":")[0] if address else None,
         dm_name=text("dm/name"),
         md=_md(
             text("md/level"), number("md/raid_disks"), number("md/layout"), number("md/chunk_size")
@@ -269,6 +294,7 @@ def _device(
         diskseq=number("diskseq"),
         removable=flag("removable"),
         read_only=flag("ro"),
+        address=address,
     )
 
 
@@ -291,14 +317,24 @@ def _serial_page(root: Root, path: str, entries: list[str]) -> str | None:
         return None
 
 
-def _host(root: Root, path: str, entries: list[str]) -> str | None:
-    # The address H:C:T:L names its host; the link to it is one that a recorded machine lacks.
-    addresses = (_names(root, path + "/device/scsi_device") or ()) if "device" in entries else ()
-    for address in addresses:
-        host, colon, _ = address.partition(":")
-        if colon and host.isdecimal():
-            return "host" + host
-    return None
+def _address(root: Root, path: str) -> str | None:
+    found = _names(root, path + "/device/scsi_device") or ()
+    return next((each for each in found if _ADDRESS.fullmatch(each)), None)
+
+
+def _ports(root: Root) -> dict[str, str]:
+    """Return the ATA port of each SCSI host that is one; those behind a SAS adapter have no host.
+
+    Source: kernel, libata-scsi.c, ata_scsi_add_hosts: a port's host is below it; libata-transport.c
+    (2.6.37+).
+    """
+    return {
+        host: port
+        for port in _names(root, ATA_PORTS) or ()
+        if _PORT.fullmatch(port)
+        for host in _names(root, f"{ATA_PORTS}/{port}/device") or ()
+        if _HOST.fullmatch(host)
+    }
 
 
 def _text(root: Root, path: str) -> str | None:

@@ -70,6 +70,43 @@ def test_a_scsi_disk_is_its_serial_number(machine: MachineMaker) -> None:
     assert (device.removable, device.read_only) == (False, True)
 
 
+def test_an_ata_disk_is_at_the_port_that_the_log_names(machine: MachineMaker) -> None:
+    """ata3 is the SCSI host 2 here; a second disk, or one behind a port multiplier, is ata3.01."""
+    port = "/sys/class/ata_port/ata3/device"
+    files = SCSI | disk("sdb", device__timeout="30\n") | disk("sdc", device__timeout="30\n")
+    files |= {
+        "/sys/block/sdb/device/scsi_device/2:1:0:0": None,
+        "/sys/block/sdc/device/scsi_device/2:0:0:0": None,
+        f"{port}/host2": None,
+        f"{port}/link3": None,
+        f"{port}/ata_port": None,
+        "/sys/class/ata_port/ata4/device/link4": None,
+    }
+    devices = read_block(machine(files)).devices
+    found = {n: (d.address, d.host, d.port, d.port_number) for n, d in devices.items()}
+    assert found == {
+        "sda": ("2:0:1:0", "host2", "ata3", 1),
+        "sdb": ("2:1:0:0", "host2", "ata3", 1),
+        "sdc": ("2:0:0:0", "host2", "ata3", 0),
+    }
+
+
+def test_a_disk_of_a_sas_adapter_is_at_no_ata_port(machine: MachineMaker) -> None:
+    """The ports that libsas makes have no SCSI host of their own below them."""
+    device = read_block(machine(SCSI | {"/sys/class/ata_port/ata2/device/link2": None})).devices[
+        "sda"
+    ]
+    assert (device.address, device.port, device.port_number) == ("2:0:1:0", None, None)
+
+
+def test_an_address_that_is_none_is_not_taken(machine: MachineMaker) -> None:
+    """What else is in that directory is no SCSI address."""
+    files = SCSI | {"/sys/block/sda/device/scsi_device/power": None}
+    del files["/sys/block/sda/device/scsi_device/2:0:1:0"]
+    device = read_block(machine(files)).devices["sda"]
+    assert (device.address, device.host) == (None, None)
+
+
 def test_identities_of_nvme_and_virtio(machine: MachineMaker) -> None:
     """NVMe tells serial and wwid of its controller, virtio a serial only; neither has a host."""
     files = disk(
