@@ -29,7 +29,6 @@ what is written to them counts at their disks again (by the drivers' naming; not
 """
 _NVME_PATH = re.compile(r"nvme(\d+)c\d+n(\d+)")
 _ADDRESS = re.compile(r"(\d{1,9}):(\d{1,9}):(\d{1,9}):(\d{1,20})", re.ASCII)
-_HOST = re.compile(r"host\d{1,9}", re.ASCII)
 _PORT = re.compile(r"ata\d{1,9}", re.ASCII)
 _SERIAL_OFFSET = 4
 """Length of a VPD page's header. Source: SPC-4, 7.8.1."""
@@ -325,6 +324,8 @@ def _address(root: Root, path: str) -> str | None:
 def _ports(root: Root) -> dict[str, str]:
     """Return the ATA port of each SCSI host that is one; those behind a SAS adapter have no host.
 
+    Other names below a port are in it as well, and mean nothing.
+
     Source: kernel, libata-scsi.c, ata_scsi_add_hosts: a port's host is below it; libata-transport.c
     (2.6.37+).
     """
@@ -333,7 +334,6 @@ def _ports(root: Root) -> dict[str, str]:
         for port in _names(root, ATA_PORTS) or ()
         if _PORT.fullmatch(port)
         for host in _names(root, f"{ATA_PORTS}/{port}/device") or ()
-        if _HOST.fullmatch(host)
     }
 
 
