@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.vocabulary import Family, ParseError, Sample
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Container, Iterator, Mapping
 
     from iowarden.collectors.event import Event
     from iowarden.collectors.log_alignment import Cursor
@@ -166,10 +166,16 @@ class Log:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Why something is not known. `controller` '': it is about all of them."""
+    """Why something is not known.
+
+    Fields: `controller` '': it is about all of the maker's, at `host` ('host2') the first of them;
+    `reason` '': they were not asked yet.
+    """
 
     controller: str
     reason: str
+    vendor: str = ""
+    host: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +191,8 @@ class Controllers:
     """What one run came to.
 
     Fields: `events` are those that are new since the run before, oldest first, each told once;
-    `cursors`, by controller, are what the logs are compared with next time, and after a restart.
+    `cursors`, by controller, are what the logs are compared with next time, and after a restart;
+    `baseline` is what the logs held at first sight, which is no news.
     """
 
     controllers: tuple[Controller, ...] = ()
@@ -193,6 +200,7 @@ class Controllers:
     gaps: tuple[Gap, ...] = ()
     problems: tuple[Problem, ...] = ()
     cursors: Mapping[str, Cursor] = field(default_factory=dict)
+    baseline: tuple[Event, ...] = ()
 
 
 def judged(word: str, meanings: Mapping[str, Health]) -> State:
@@ -242,6 +250,9 @@ def refused(command: str, expected: str, text: str) -> ParseError:
     return ParseError(f"'{command}': expected {expected}, got {' '.join(text.split())[-200:]!r}")
 
 
+LOG_PROBLEM = "its log: "
+"""Begins the reason why a controller's log was not read."""
+_MOST_REASON_CHARACTERS = 200
 _TOLD = "1; what it means in 'state', the controller's own word in 'word': of "
 FAMILIES = (
     Family("iowarden_controller_info", "gauge", "1; model, serial, firmware of a controller."),
@@ -282,6 +293,11 @@ FAMILIES = (
     Family("iowarden_controller_temperature_celsius", "gauge", "Of a sensor of a controller."),
     Family("iowarden_controller_fan_rpm", "gauge", "Speed of a fan of a controller."),
     Family("iowarden_controller_voltage_volts", "gauge", "Voltage at a controller."),
+    Family(
+        "iowarden_controller_unread",
+        "gauge",
+        "1; why a controller, its log or a part of its state ('what') is not read.",
+    ),
 )
 
 
@@ -344,7 +360,19 @@ def emit(value: Controllers) -> list[Sample]:
             add("temperature_celsius", sensor.temperature_celsius, **own)
             add("fan_rpm", sensor.fan_rpm, **own)
             add("voltage_volts", sensor.voltage_volts, **own)
-    return samples
+    parts = {(each.name, reason) for each in value.controllers for reason in each.unread}
+    for problem in value.problems:
+        what = "part" if (problem.controller, problem.reason) in parts else "controller"
+        told = {
+            "controller": problem.controller,
+            "vendor": problem.vendor,
+            "host": problem.host,
+            "reason": printable(problem.reason[:_MOST_REASON_CHARACTERS]),
+            "what": "log" if problem.reason.startswith(LOG_PROBLEM) else what,
+        }
+        if problem.reason:
+            add("unread", 1.0, **{name: text for name, text in told.items() if text})
+    return list(dict.fromkeys(samples))
 
 
 def unread(value: Controllers) -> Iterator[tuple[Labels, str]]:
@@ -353,7 +381,19 @@ def unread(value: Controllers) -> Iterator[tuple[Labels, str]]:
         yield ((("controller", problem.controller),) if problem.controller else ()), problem.reason
 
 
-def names(value: Controllers) -> frozenset[str]:
-    """Return the controllers there are, also those that did not answer."""
-    silent: Iterable[str] = (problem.controller for problem in value.problems)
-    return frozenset(each.name for each in value.controllers) | frozenset(filter(None, silent))
+def names(value: Controllers) -> Container[str]:
+    """Return the controllers there are, also those that did not answer.
+
+    Where a maker's could not be listed it may be any: it is not read, as `unread` says, and not
+    gone.
+    """
+    found = {each.name for each in value.controllers}
+    found.update(problem.controller for problem in value.problems)
+    return _Any() if "" in found else found
+
+
+class _Any:
+    """What has every name."""
+
+    def __contains__(self, name: object) -> bool:
+        return True

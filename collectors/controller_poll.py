@@ -16,7 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from iowarden.collectors import attached, members
-from iowarden.collectors.controller import Controllers, Gap, Problem
+from iowarden.collectors.controller import LOG_PROBLEM, Controllers, Gap, Problem
 from iowarden.collectors.files import PROBE
 from iowarden.collectors.log_alignment import MOST_ENTRIES, Cursor, align
 from iowarden.collectors.vocabulary import (
@@ -92,6 +92,8 @@ class _Run:
     """Of the thread that runs, or of nobody."""
     due: float = float("-inf")
     busy: bool = False
+    done: bool = False
+    """Whether one came to its end."""
     value: Controllers = field(default_factory=Controllers)
     texts: dict[str, bytes] = field(default_factory=dict)
 
@@ -161,7 +163,9 @@ class Poller:
             try:
                 value = _once(run, another, hosts, self._clock, self._recalled)
             except Exception as error:  # noqa: BLE001 - a mistake of ours must not end the runs
-                value = Controllers(problems=(Problem("", f"bug: {trace(error)}"),))
+                value = Controllers(
+                    problems=_about(run, hosts, [Problem("", f"bug: {trace(error)}")])
+                )
             another.close()
             with self._lock:
                 run.busy, run.texts = False, seen
@@ -171,10 +175,12 @@ class Poller:
 
     def _finish(self, run: _Run, value: Controllers) -> None:
         with self._lock:
+            run.done = True
             # What nobody has fetched yet stays ahead of it.
             run.value = replace(
                 value,
                 events=run.value.events + value.events,
+                baseline=run.value.baseline + value.baseline,
                 gaps=run.value.gaps + value.gaps,
                 cursors=value.cursors or run.value.cursors,
             )
@@ -186,11 +192,15 @@ class Poller:
             tuple(each for value in values for each in value.controllers),
             tuple(event for value in values for event in value.events),
             tuple(gap for value in values for gap in value.gaps),
-            tuple(problem for value in values for problem in value.problems),
+            (
+                *(problem for value in values for problem in value.problems),
+                *(Problem("", "", run.maker.vendor) for run in runs if not run.done),
+            ),
             {name: cursor for value in values for name, cursor in value.cursors.items()},
+            tuple(event for value in values for event in value.baseline),
         )
         for run in runs:
-            run.value = replace(run.value, events=(), gaps=())
+            run.value = replace(run.value, events=(), gaps=(), baseline=())
         if self._last != found:
             self._last = found
         return self._last
@@ -208,6 +218,7 @@ def _once(
     problems: list[Problem] = []
     events: list[Event] = []
     gaps: list[Gap] = []
+    baseline: list[Event] = []
     try:
         names = maker.find(root, hosts)
     except (AbsentError, ReadError, ParseError) as error:
@@ -226,8 +237,9 @@ def _once(
                 _read_state(card, host, partial(maker.state, root, name, handle, card.controller))
             if maker.log is not None:
                 log = maker.log(root, name, handle)
-                new, gap = _new(card, log, maker.capacity)
+                new, old, gap = _new(card, log, maker.capacity)
                 events += new
+                baseline += old
                 gaps += [Gap(name, gap)] if gap else []
         except (LateError, StuckError) as error:
             # The next question would hang as well, and a driver may reset its card by then.
@@ -235,7 +247,7 @@ def _once(
                 problems.append(Problem(name, str(error)))
         except (AbsentError, ReadError, ParseError) as error:
             if str(error) != card.problem:  # a program that is missing, is so twice
-                problems.append(Problem(name, f"its log: {error}"))
+                problems.append(Problem(name, f"{LOG_PROBLEM}{error}"))
         problems += [Problem(name, card.problem)] if card.problem else []
         problems += (
             [Problem(name, each) for each in card.controller.unread] if card.controller else []
@@ -245,8 +257,17 @@ def _once(
         tuple(c.controller for c in cards.values() if c.controller and c.read_seconds >= fresh),
         tuple(events),
         tuple(gaps),
-        tuple(problems),
+        _about(run, hosts, problems),
         {**recalled, **{name: card.cursor for name, card in cards.items() if card.cursor}},
+        tuple(baseline),
+    )
+
+
+def _about(run: _Run, hosts: Sequence[str], problems: Iterable[Problem]) -> tuple[Problem, ...]:
+    """Return problems with what they are about."""
+    return tuple(
+        replace(each, vendor=run.maker.vendor, host="" if each.controller else hosts[0])
+        for each in problems
     )
 
 
@@ -264,10 +285,10 @@ def _read_state(card: _Card, host: str, read: Callable[[], Controller]) -> None:
     card.problem = ""
 
 
-def _new(card: _Card, log: Log, capacity: int | None) -> tuple[list[Event], str]:
-    """Return the new events of a controller's log, and why there may be others. Errors: ReadError.
+def _new(card: _Card, log: Log, capacity: int | None) -> tuple[list[Event], list[Event], str]:
+    """Return the new events of a log, those of a first sight, and why there may be others.
 
-    The same reason is given once.
+    The same reason is given once. Errors: ReadError.
     """
     if log.cut:
         raise ReadError("it ends within a line; nothing of it is used, trying again")
@@ -280,10 +301,14 @@ def _new(card: _Card, log: Log, capacity: int | None) -> tuple[list[Event], str]
     aligned = align(before.listing if before else None, entries, capacity)
     card.cursor = Cursor(aligned.known, serial or (before.serial if before else ""))
     told, card.gap = card.gap, aligned.gap
-    numbers = [number for *_, number in aligned.known[len(aligned.known) - aligned.new :]]
-    new = zip(events[len(events) - aligned.new :], numbers, strict=True)
+    numbers = [number for *_, number in aligned.known[len(aligned.known) - len(events) :]]
+    told_apart = [
+        replace(event, sequence=number) for event, number in zip(events, numbers, strict=True)
+    ]
     gap = "" if told == aligned.gap else aligned.gap
-    return [replace(event, sequence=number) for event, number in new], gap
+    if before is None:
+        return [], told_apart, gap
+    return told_apart[len(events) - aligned.new :], [], gap
 
 
 def run_program(root: Root, deadline_seconds: float, *command: str) -> str:
