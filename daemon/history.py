@@ -1,8 +1,8 @@
-"""history.db: what rules look back on, and what drives said over the years.
+"""history.db: what rules look back on, and what drives said and what happened over the years.
 
 One thread owns the file; nobody waits for it, and no alert needs it. What cannot be written is not
 lost at once: the engine has the samples still and hands them over again; what drives said waits
-here, up to MOST_WAITING values.
+here, up to MOST_WAITING values, and so do storage events, up to MOST_WAITING_EVENTS.
 Limits: MOST_BYTES, where what is oldest goes. A power loss may cost the last minutes, and on an old
 file system the file: it is set aside then.
 Source: sqlite.org, 'PRAGMA synchronous'.
@@ -21,18 +21,31 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.vocabulary import trace
-from iowarden.daemon import chunks, database
+from iowarden.daemon import chunks, database, event_rows
 from iowarden.daemon.clock import PLAUSIBLE_SECONDS
+from iowarden.daemon.event_rows import EventRow
 from iowarden.rules.promql.store import LONG_SECONDS, MOST_SAMPLES, WHOLE_SECONDS, Row, thin
 from iowarden.rules.watched import Watched
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+__all__ = [
+    "EventRow",
+    "History",
+    "Tail",
+    "TailLoaded",
+    "Value",
+    "Written",
+    "identities",
+    "read",
+]
+
 RETRY_SECONDS = 240.0
 MOST_BYTES = 256_000_000
 MOST_WAITING = 100_000
 """Values that wait to be written: six looks at 500 drives."""
+MOST_WAITING_EVENTS = 10_000
 _DAY_SECONDS = 86_400
 _CLEARED_RATIO = 0.9
 """Of the bytes allowed, what is left when what is oldest goes."""
@@ -75,7 +88,18 @@ CREATE TABLE changed (
 """
 # A run is a start of the program; its times are of its clock, which the wall's was ahead of. A day
 # comes first in 'daily': what is written over and over, and what goes first, lies together.
-_KIND = database.Kind("history", 1, _TABLES, synchronous="NORMAL", exclusive=False, checked=False)
+_SCHEMA_VERSION = 2
+"""Raise it with the tables, and convert the version before."""
+_KIND = database.Kind(
+    "history",
+    _SCHEMA_VERSION,
+    _TABLES + ";".join((*event_rows.TABLES, "")),
+    synchronous="NORMAL",
+    exclusive=False,
+    checked=False,
+)
+_FROM_VERSION_1 = (*event_rows.TABLES, f"PRAGMA user_version = {_SCHEMA_VERSION}")
+"""Version 1 kept no storage events."""
 
 _NUMBER = {
     "drive": (
@@ -136,16 +160,23 @@ class _Work:
     load: Mapping[str, float] | None = None
     tail: Tail | None = None
     notes: list[tuple[float, Sequence[Value]]] = field(default_factory=list)
+    events: dict[str, EventRow] = field(default_factory=dict)
+    """By key: of a row that is told anew, the last."""
 
     def __bool__(self) -> bool:
-        return self.load is not None or self.tail is not None or bool(self.notes)
+        return self.load is not None or self.writes
+
+    @property
+    def writes(self) -> bool:
+        """Whether something is to be written."""
+        return self.tail is not None or bool(self.notes) or bool(self.events)
 
 
 class History:
     """The thread that owns history.db.
 
     `working_since` is when it turned to the disk and has not come back, by the monotonic clock;
-    `lost_total` counts values that were given up because too many waited.
+    `lost_total` counts values and events that were given up because too many waited.
     """
 
     def __init__(
@@ -206,6 +237,23 @@ class History:
                 self.lost_total += len(waiting.pop(0)[1])
             self._changed.notify()
 
+    def tell(self, rows: Sequence[EventRow]) -> None:
+        """Ask for storage events to be kept; a row takes the place of the one with its key."""
+        if not rows:
+            return
+        with self._changed:
+            self._take_events({row.key: row for row in rows})
+            self._changed.notify()
+
+    def _take_events(self, rows: Mapping[str, EventRow]) -> None:
+        waiting = self._asked.events
+        for key, row in rows.items():
+            waiting.pop(key, None)
+            waiting[key] = row
+        while len(waiting) > MOST_WAITING_EVENTS:
+            del waiting[next(iter(waiting))]
+            self.lost_total += 1
+
     def busy(self) -> bool:
         """Say whether a tail is under way."""
         with self._changed:
@@ -236,6 +284,8 @@ class History:
             with self._changed:
                 if failed:
                     self._asked.notes[:0] = asked.notes
+                    newer, self._asked.events = self._asked.events, asked.events
+                    self._take_events(newer)
                 self.working_since = None
             if ends:
                 self._close()
@@ -259,7 +309,7 @@ class History:
 
     def _do(self, asked: _Work) -> str:
         """Read and write; return what is to be said of a file that could not be used."""
-        said = self._open(create=asked.tail is not None or bool(asked.notes))
+        said = self._open(create=asked.writes)
         if self._file is None:  # there is none yet; perhaps its disk comes later
             self._post(TailLoaded())
             return said
@@ -282,8 +332,8 @@ class History:
             self._post(loaded)
             if damaged:
                 self._post(Written(said=f"history: '{self._path}': {damaged}"))
-        if asked.tail is not None or asked.notes:
-            file.write(self._number, asked.tail, asked.notes)
+        if asked.writes:
+            file.write(self._number, asked)
             file.clear(self._most_bytes)
 
     def _open(self, *, create: bool) -> str:
@@ -327,6 +377,7 @@ class _File:
         self._attributes: dict[str, int] = {}
         self._last: dict[tuple[int, int], float] = {}
         """Values whose changes are kept."""
+        self._events = event_rows.Table(file)
 
     # --- samples
 
@@ -363,20 +414,24 @@ class _File:
         rows = chunks.joined(_unpacked(reversed(found), damaged))
         return TailLoaded(rows, None if damaged else watched), "; ".join(damaged[:1])
 
-    def write(
-        self, run: int, tail: Tail | None, notes: Sequence[tuple[float, Sequence[Value]]]
-    ) -> None:
+    def write(self, run: int, asked: _Work) -> None:
         """Write all of it or nothing."""
         try:
             with self.database.transaction():
-                if tail is not None:
-                    self._write_tail(run, tail)
-                for realtime, values in notes:
+                if self.database.version < _SCHEMA_VERSION:
+                    for statement in _FROM_VERSION_1:
+                        self._run(statement)
+                if asked.tail is not None:
+                    self._write_tail(run, asked.tail)
+                for realtime, values in asked.notes:
                     self._write_values(realtime, values)
+                self._events.write(tuple(asked.events.values()))
         except BaseException:
             for known in (self._drives, self._attributes, self._last):
                 known.clear()  # the file has nothing of it
+            self._events.forget()
             raise
+        self.database.version = _SCHEMA_VERSION
 
     def _write_tail(self, run: int, tail: Tail) -> None:
         until, ahead = tail.until_seconds, tail.ahead_seconds
@@ -484,7 +539,10 @@ class _File:
     # --- bounds
 
     def clear(self, most_bytes: int) -> None:
-        """Delete the oldest days, then the oldest changes, if the file has more than it may."""
+        """Delete what is oldest, if the file has more than it may: first of many events.
+
+        Then days, changes, and the last events.
+        """
         most = most_bytes - _ROOM_BYTES
         if self._bytes() <= most:
             return
@@ -501,6 +559,8 @@ class _File:
         return (pages - free) * size
 
     def _clear_oldest(self) -> bool:
+        if self._events.clear(event_rows.LEAST_EVENTS):
+            return True
         (day,) = self._run("SELECT MIN(day) FROM daily").fetchone()
         if day is not None:
             self._run("DELETE FROM daily WHERE day = ?", (day,))
@@ -511,14 +571,14 @@ class _File:
             " OFFSET (SELECT COUNT(*) / 10 FROM changed)"
         ).fetchone()
         if found is None:
-            return False
+            return self._events.clear(0)
         deleted = self._run(
             "DELETE FROM changed WHERE at_seconds <= ? AND at_seconds <"
             " (SELECT MAX(later.at_seconds) FROM changed AS later"
             " WHERE later.drive = changed.drive AND later.attribute = changed.attribute)",
             found,
         )
-        return deleted.rowcount > 0
+        return deleted.rowcount > 0 or self._events.clear(0)
 
 
 def _unpacked(

@@ -18,7 +18,7 @@ from iowarden.daemon.history import Tail, TailLoaded, Written
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from iowarden.daemon.history import Value
+    from iowarden.daemon.history import EventRow, Value
     from iowarden.daemon.telling import Telling
     from iowarden.rules.engine import Engine
 
@@ -31,7 +31,7 @@ HUNG_SECONDS = 10.0
 _LOST = Family(
     "iowarden_history_lost_total",
     "counter",
-    "Values of drives for history.db that were given up because it could not be written.",
+    "Values of drives and storage events that were given up: history.db could not be written.",
 )
 FAMILIES = (_LOST,)
 
@@ -50,6 +50,9 @@ class Store(Protocol):
 
     def note(self, realtime_seconds: float, values: Sequence[Value]) -> None:
         """Ask for what drives said to be kept."""
+
+    def tell(self, rows: Sequence[EventRow]) -> None:
+        """Ask for storage events to be kept."""
 
     def busy(self) -> bool:
         """Say whether it still is at that."""

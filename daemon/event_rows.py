@@ -1,0 +1,223 @@
+"""Storage events in history.db: what the kernel, controllers and arrays told, for years.
+
+A row is an event, or of a storm some of them, each with how many it stands for. The key is the
+event's own, so that what is told again after a kill is the same row.
+Units: Unix seconds. Limits: MOST_EVENTS and MOST_AGE_SECONDS, what is oldest goes; texts are cut.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from contextlib import closing
+from dataclasses import dataclass
+from itertools import islice, starmap
+from typing import TYPE_CHECKING
+
+from iowarden.daemon import database
+from iowarden.daemon.clock import PLAUSIBLE_SECONDS
+from iowarden.rules.notice import Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+MOST_EVENTS = 200_000
+MOST_AGE_SECONDS = 3 * 366 * 86_400.0
+LEAST_EVENTS = 20_000
+"""So many stay as long as something else can go, when the file is too large."""
+MOST_TEXT_CHARACTERS = 1000
+MOST_NAME_CHARACTERS = 200
+_PRUNED_AT_ONCE = 2000
+"""So many go with one write: more than come with it in the long run."""
+_SLACK = 1000
+"""So many are too many before they are counted."""
+_MOST_COUNT = 2**63 - 1
+
+TABLES = (
+    """
+CREATE TABLE event (
+    key TEXT PRIMARY KEY,
+    realtime_seconds REAL NOT NULL,
+    source TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    severity TEXT NOT NULL,
+    device TEXT NOT NULL,
+    disk TEXT NOT NULL,
+    object TEXT NOT NULL,
+    incident TEXT NOT NULL,
+    text TEXT NOT NULL,
+    count INTEGER NOT NULL
+)""",
+    "CREATE INDEX event_time ON event (realtime_seconds)",
+    "CREATE INDEX event_incident ON event (incident, realtime_seconds)",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class EventRow:
+    """A storage event.
+
+    Fields: `key` is Event.key, or one of its own for a row that stands for several; `severity` is
+    a word of the rules' label, or another one, which then needs attention; `device` is the name it
+    had then, `disk` the label of the disk's series (its serial number), '' where it is none or not
+    known; `object` is for people; `incident` is '' where it belongs to none; `count`: so many
+    events it stands for.
+    """
+
+    key: str
+    realtime_seconds: float
+    source: str
+    kind: str
+    severity: str
+    device: str
+    disk: str
+    object: str
+    incident: str
+    text: str
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which events: '' and None are any.
+
+    `about` is a serial number or its beginning, a device or an object; where `devices` are given it
+    is exactly one disk's, and they are its names now, for events that name no disk. `incident` is
+    an identifier or its beginning. `last`: so many, the newest.
+    """
+
+    last: int
+    since_seconds: float | None = None
+    until_seconds: float | None = None
+    about: str = ""
+    devices: tuple[str, ...] = ()
+    incident: str = ""
+    source: str = ""
+    severity: str = ""
+    """The least one. What has a word that is none of the known ones needs attention: it is told."""
+
+    def tells(self, event: EventRow) -> bool:
+        """Whether an event is one of these, wherever it is kept."""
+        at = event.realtime_seconds
+        since, until = self.since_seconds, self.until_seconds
+        return (
+            (since is None or at >= since)
+            and (until is None or at <= until)
+            and (not self.source or event.source == self.source)
+            and event.incident.startswith(self.incident)
+            and event.severity not in lesser(self.severity)
+            and (not self.about or self._is_about(event))
+        )
+
+    def _is_about(self, event: EventRow) -> bool:
+        if self.devices:
+            own = not event.disk and event.device in self.devices
+            return event.disk == self.about or own
+        begins = event.disk.lower().startswith(self.about.lower())
+        return begins or self.about in (event.device, event.object)
+
+
+def lesser(severity: str) -> tuple[str, ...]:
+    """Return the words for what is less bad than a severity; none for ''."""
+    if not severity:
+        return ()
+    return tuple(each.name.lower() for each in Severity if each < Severity[severity.upper()])
+
+
+_INSERT = "INSERT OR REPLACE INTO event VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_SELECT = """
+    SELECT key, realtime_seconds, source, kind, severity, device, disk, object, incident, text,
+        count
+    FROM event WHERE realtime_seconds BETWEEN ? AND ?
+"""
+_NEWEST = " ORDER BY realtime_seconds DESC, rowid DESC"
+_OF_ANY = _SELECT + _NEWEST
+_OF_INCIDENT = _SELECT + " AND incident >= ? AND incident < ?" + _NEWEST
+
+
+class Table:
+    """The table while its file is open. Errors: database.FAULTS."""
+
+    def __init__(self, file: database.Database) -> None:
+        self._run = file.run
+        self._run_many = file.run_many
+        self._most: int | None = None
+        """At most so many are there; None: not counted yet."""
+
+    def forget(self) -> None:
+        """Count anew: a transaction failed."""
+        self._most = None
+
+    def write(self, rows: Sequence[EventRow]) -> None:
+        """Write rows and delete what is too old or too much, as much as one write may."""
+        if not rows:
+            return
+        self._run_many(_INSERT, [_values(row) for row in rows])
+        # By the younger clock: neither may a wrong one of a controller delete what is new, nor
+        # today's all of a recording of long ago.
+        newest = max(_moment(row.realtime_seconds) for row in rows)
+        self._run(
+            "DELETE FROM event WHERE rowid IN (SELECT rowid FROM event WHERE realtime_seconds >= ?"
+            " AND realtime_seconds < ? ORDER BY realtime_seconds LIMIT ?)",
+            (PLAUSIBLE_SECONDS, min(newest, time.time()) - MOST_AGE_SECONDS, _PRUNED_AT_ONCE),
+        )
+        if self._most is not None:
+            self._most += len(rows)
+        if self._most is None or self._most > MOST_EVENTS + _SLACK:
+            self._most = self._count()
+        if self._most > MOST_EVENTS:
+            self._most -= self._delete(min(self._most - MOST_EVENTS, _PRUNED_AT_ONCE + len(rows)))
+
+    def clear(self, least: int) -> bool:
+        """Delete a tenth, the oldest, but leave so many; say whether there were more."""
+        self._most = self._count()
+        count = min(max(self._most // 10, 1), self._most - least)
+        if count <= 0:
+            return False
+        self._most -= self._delete(count)
+        return True
+
+    def _count(self) -> int:
+        return int(self._run("SELECT COUNT(*) FROM event").fetchone()[0])
+
+    def _delete(self, count: int) -> int:
+        deleted = self._run(
+            "DELETE FROM event WHERE rowid IN"
+            " (SELECT rowid FROM event ORDER BY realtime_seconds LIMIT ?)",
+            (count,),
+        )
+        return deleted.rowcount
+
+
+def read(path: str, wanted: Wanted) -> list[EventRow]:
+    """Return the events that are kept and wanted, the newest last. Errors: database.FAULTS."""
+    since, until = wanted.since_seconds, wanted.until_seconds
+    values: list[object] = [
+        -math.inf if since is None else since,
+        math.inf if until is None else until,
+    ]
+    if wanted.incident:  # an index has them
+        values += [wanted.incident, f"{wanted.incident}\U0010ffff"]
+    with closing(database.reading(path)) as connection:
+        known = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'event'"
+        if connection.execute(known).fetchone() is None:  # of a version that kept none
+            return []
+        rows = connection.execute(_OF_INCIDENT if wanted.incident else _OF_ANY, values)
+        found = (row for row in starmap(EventRow, rows) if wanted.tells(row))
+        return list(islice(found, wanted.last))[::-1]
+
+
+def _values(row: EventRow) -> tuple[object, ...]:
+    names = (row.source, row.kind, row.severity, row.device, row.disk, row.object, row.incident)
+    return (
+        database.encodable(row.key),
+        _moment(row.realtime_seconds),
+        *(database.encodable(name[:MOST_NAME_CHARACTERS]) for name in names),
+        database.encodable(row.text[:MOST_TEXT_CHARACTERS]),
+        min(max(row.count, 0), _MOST_COUNT),
+    )
+
+
+def _moment(at: float) -> float:
+    """Return a time that a table can hold: what is no number is long ago."""
+    return at if math.isfinite(at) else 0.0

@@ -1,0 +1,368 @@
+"""Storage events in history.db: kept for years, found again, and never in anybody's way."""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import sqlite3
+import subprocess
+import threading
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.disks import small_disk
+
+from iowarden.daemon import database, event_rows, history
+from iowarden.daemon.event_rows import EventRow, Wanted
+from iowarden.daemon.history import History, Written
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+DEADLINE_SECONDS = 20.0
+START = 1_800_000_000.0
+YEAR = 366 * 86_400.0
+MANY = 1_000_000
+ALL = Wanted(MANY)
+
+
+def row(number: int = 0, **changed: object) -> EventRow:
+    """Return a line of the kernel about a disk, a second after the one before."""
+    made = EventRow(
+        f"k{number}", START + number, "kernel", "block_io_error", "warning", "sda", "WD-1",
+        "sda (ACME DISK-9, serial WD-1)", "3f2a9c01de", f"I/O error, dev sda, sector {number}",
+    )  # fmt: skip
+    return replace(made, **changed)  # type: ignore[arg-type]  # any field
+
+
+@contextlib.contextmanager
+def opened(path: Path, **options: float) -> Iterator[tuple[History, queue.Queue[object]]]:
+    """Run the thread that keeps; what is told by the end is kept."""
+    answers: queue.Queue[object] = queue.Queue()
+    kept = History(str(path), answers.put, **options)  # type: ignore[arg-type]
+    try:
+        yield kept, answers
+    finally:
+        kept.close(DEADLINE_SECONDS)
+
+
+def keep(path: Path, *rows: EventRow, **options: float) -> None:
+    """Keep events, and end."""
+    with opened(path, **options) as (kept, _):
+        kept.tell(rows)
+
+
+def found(path: Path, wanted: Wanted = ALL) -> list[EventRow]:
+    """Return what is kept."""
+    return event_rows.read(str(path), wanted)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Return where a history may be kept; the directory is not there yet."""
+    return tmp_path / "state" / "history.db"
+
+
+def test_what_the_kernel_told_is_there_after_a_restart_the_newest_last(path: Path) -> None:
+    """Told in any order, read in that of time."""
+    rows = [row(2, source="areca", text="Channel 2: Reading Error", count=7), row(0), row(1)]
+    keep(path, *rows)
+    assert found(path) == [rows[1], rows[2], rows[0]]
+    assert found(path, Wanted(2)) == [rows[2], rows[0]]
+
+
+def test_an_event_that_is_told_again_after_a_kill_is_the_same_row(path: Path) -> None:
+    """By its key: the later text and count hold, in one batch and over two."""
+    keep(path, row(), row(count=10))
+    assert found(path) == [row(count=10)]
+    keep(path, row(count=100), row(1))
+    assert found(path) == [row(count=100), row(1)]
+
+
+def test_events_are_found_by_what_somebody_asks_for(path: Path) -> None:
+    """By time, incident or its beginning, source, and the least severity."""
+    rows = [
+        row(0, severity="info"),
+        row(1, severity="notice", source="md", incident=""),
+        row(2, incident="3f99999999"),
+        row(3, severity="critical", source="areca", incident="aa"),
+    ]
+    keep(path, *rows)
+
+    def numbers(**asked: object) -> list[int]:
+        wanted = replace(ALL, **asked)  # type: ignore[arg-type]
+        return [rows.index(each) for each in found(path, wanted)]
+
+    assert numbers(since_seconds=START + 1, until_seconds=START + 2) == [1, 2]
+    assert numbers(incident="3f2a9c01de") == [0]
+    assert numbers(incident="3f") == [0, 2]
+    assert numbers(incident="b") == []
+    assert numbers(source="md") == [1]
+    assert numbers(severity="warning") == [2, 3]
+    assert numbers(severity="notice") == [1, 2, 3]
+    assert numbers(severity="critical", incident="3f") == []
+    assert numbers(last=1, severity="notice", until_seconds=START + 2) == [2]
+
+
+def test_an_event_with_a_word_that_nobody_knows_is_never_left_out(path: Path) -> None:
+    """A severity of a later version, or none at all, needs attention, whatever is asked for."""
+    keep(path, row(0, severity="dire"), row(1, severity=""), row(2, severity="info"))
+    assert [e.severity for e in found(path, Wanted(9, severity="critical"))] == ["dire", ""]
+
+
+def test_a_disk_has_its_events_whatever_it_is_called_now(path: Path) -> None:
+    """WD-1 was sdb, and sda was another one: by serial number; by name only where none is told."""
+    rows = [
+        row(0, device="sdb"),
+        row(1, device="sda", disk="OLD-7"),
+        row(2, device="sda", disk=""),
+        row(3, device="", disk="", object=""),
+        row(4, device="md0", disk="", object="md0"),
+    ]
+    keep(path, *rows)
+    about = replace(ALL, about="WD-1", devices=("sda",))
+    assert found(path, about) == [rows[0], rows[2]]
+    assert found(path, replace(ALL, about="wd")) == [rows[0]], "of long ago, by its beginning"
+    assert found(path, replace(ALL, about="md0")) == [rows[4]]
+    assert found(path, replace(ALL, about="sda")) == [rows[1], rows[2]]
+    assert found(path, replace(ALL, about="sdz")) == []
+
+
+_TEXT = st.text(st.characters(exclude_categories=()), max_size=30)
+_NUMBER = st.floats(allow_nan=True, allow_infinity=True)
+
+
+@given(st.lists(st.builds(EventRow, _TEXT, _NUMBER, *(_TEXT,) * 8, st.integers()), max_size=5))
+@settings(max_examples=40)
+def test_whatever_a_controller_sends_is_kept(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[EventRow]
+) -> None:
+    """Surrogates, controls, quotes, times that are none, huge counts: a row each, and no error."""
+    path = tmp_path_factory.mktemp("any") / "history.db"
+    with opened(path) as (kept, answers):
+        kept.tell(rows)
+        assert kept.close(DEADLINE_SECONDS)
+        assert not [a for a in list(answers.queue) if isinstance(a, Written)], "an error is told"
+    if rows:
+        keys = {database.encodable(each.key) for each in rows}
+        assert {each.key for each in found(path)} == keys
+
+
+def test_a_text_without_end_is_cut(path: Path) -> None:
+    """A controller may send a megabyte; the file does not grow by it."""
+    keep(path, row(text="x" * 1_000_000, object="y" * 1_000_000))
+    (kept,) = found(path)
+    assert len(kept.text) == event_rows.MOST_TEXT_CHARACTERS
+    assert len(kept.object) == event_rows.MOST_NAME_CHARACTERS
+
+
+def test_what_is_older_than_three_years_goes(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a log of a controller that reaches back for years, read at the first sight, too."""
+    monkeypatch.setattr(event_rows.time, "time", lambda: START + 4 * YEAR)
+    old, newer = row(0), row(1, realtime_seconds=START + 2 * YEAR)
+    keep(path, old)
+    keep(path, newer)
+    assert found(path) == [old, newer]
+    keep(path, row(2, realtime_seconds=START + 4 * YEAR))
+    assert found(path) == [newer, row(2, realtime_seconds=START + 4 * YEAR)]
+
+
+def test_an_event_of_the_next_century_deletes_nothing(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A controller whose battery is empty tells the year 2099, and one the year 1970."""
+    monkeypatch.setattr(event_rows.time, "time", lambda: START + 10)
+    rows = [row(0, realtime_seconds=5.0), row(1), row(2, realtime_seconds=START + 80 * YEAR)]
+    keep(path, *rows)
+    keep(path, row(3))
+    assert found(path) == [rows[0], rows[1], row(3), rows[2]]
+
+
+def test_of_too_many_events_the_oldest_go_a_bounded_number_at_a_time(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A storm of years: the file holds so many, and no write has to delete all at once."""
+    monkeypatch.setattr(event_rows, "MOST_EVENTS", 100)
+    monkeypatch.setattr(event_rows, "_SLACK", 10)
+    monkeypatch.setattr(event_rows, "_PRUNED_AT_ONCE", 20)
+    keep(path, *(row(number) for number in range(300)))
+    assert len(found(path)) == 100
+    for number in range(300, 400):
+        keep(path, row(number))
+    rows = found(path)
+    assert len(rows) <= 111
+    assert rows == [row(number) for number in range(400 - len(rows), 400)]
+    monkeypatch.setattr(event_rows, "MOST_EVENTS", 10)
+    keep(path, row(400))
+    assert len(found(path)) == len(rows) + 1 - 21
+
+
+def test_a_file_that_is_too_large_loses_events_before_what_drives_said(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lines of a storm are the least; the newest of them stay as long as days can go."""
+    monkeypatch.setattr(event_rows, "LEAST_EVENTS", 50)
+    with opened(path, most_bytes=16_000_000 + 400_000) as (kept, _):
+        kept.note(START, [("WD-1", "pending", 1.0, True)])
+        kept.note(START, [("WD-1", "hours", 1.0, False)])
+        for begin in range(0, 4000, 500):
+            kept.tell([row(number, text="x" * 900) for number in range(begin, begin + 500)])
+    rows = found(path)
+    assert 50 <= len(rows) < 1000
+    assert rows[-1].key == "k3999"
+    assert history.read(str(path), "WD-1", "hours") == [(START, 1.0)]
+
+
+def test_a_tiny_allowance_is_kept_even_by_the_last_events(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing but the newest events is left, and they are too many: they go as well."""
+    with opened(path, most_bytes=16_000_000 + 100_000) as (kept, _):
+        kept.tell([row(number, text="x" * 900) for number in range(1000)])
+    assert 0 < len(found(path)) < 200
+
+
+# --- an older file, a bad disk
+
+
+_VERSION_1 = """
+CREATE TABLE run (
+    run INTEGER PRIMARY KEY, until_seconds REAL NOT NULL, ahead_seconds REAL NOT NULL,
+    watched TEXT NOT NULL
+);
+CREATE TABLE chunk (
+    run INTEGER NOT NULL, name TEXT NOT NULL, last_seconds REAL NOT NULL,
+    thinned INTEGER NOT NULL, samples INTEGER NOT NULL, data BLOB NOT NULL
+);
+CREATE INDEX chunk_age ON chunk (name, run, thinned, last_seconds, samples);
+CREATE TABLE drive (drive INTEGER PRIMARY KEY, identity TEXT NOT NULL UNIQUE);
+CREATE TABLE attribute (attribute INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+CREATE TABLE daily (
+    day INTEGER NOT NULL, drive INTEGER NOT NULL, attribute INTEGER NOT NULL,
+    at_seconds INTEGER NOT NULL, value REAL NOT NULL, PRIMARY KEY (day, drive, attribute)
+) WITHOUT ROWID;
+CREATE TABLE changed (
+    drive INTEGER NOT NULL, attribute INTEGER NOT NULL, at_seconds INTEGER NOT NULL,
+    value REAL NOT NULL, PRIMARY KEY (drive, attribute, at_seconds)
+) WITHOUT ROWID;
+PRAGMA user_version = 1;
+INSERT INTO drive VALUES (1, 'WD-1');
+INSERT INTO attribute VALUES (1, '197 raw');
+INSERT INTO changed VALUES (1, 1, 1800000000, 8);
+"""
+"""A file as the version before wrote it."""
+
+
+def version_1(path: Path) -> None:
+    """Leave what the version before wrote."""
+    path.parent.mkdir(exist_ok=True)
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.executescript(_VERSION_1)
+
+
+def user_version(path: Path) -> int:
+    """Return the version of the tables."""
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def test_the_file_of_the_version_before_keeps_its_values_and_gets_events(path: Path) -> None:
+    """An upgrade: what drives said for years is there; the first write converts it, once."""
+    version_1(path)
+    assert found(path) == []
+    for number in range(2):
+        keep(path, row(number))
+    assert found(path) == [row(0), row(1)]
+    assert user_version(path) == 2
+    assert history.read(str(path), "WD-1", "197 raw") == [(START, 8.0)]
+    assert not list(path.parent.glob("*.corrupt-*")), "nothing was set aside"
+
+
+def test_a_value_converts_an_old_file_as_well(path: Path) -> None:
+    """Whichever comes first: drives are asked each half hour, events may not come for years."""
+    version_1(path)
+    with opened(path) as (kept, _):
+        kept.note(START + 1, [("WD-1", "197 raw", 9.0, True)])
+    assert user_version(path) == 2
+    assert [value for _, value in history.read(str(path), "WD-1", "197 raw")] == [8.0, 9.0]
+
+
+def test_an_old_file_on_a_read_only_disk_is_read_and_converted_when_it_can_be(
+    tmp_path: Path,
+) -> None:
+    """The kernel remounted it after an error: said, events wait, and are kept once it is well."""
+    with small_disk(tmp_path) as mount:
+        path = mount / "history.db"
+        version_1(path)
+        subprocess.run(["mount", "-o", "remount,ro", str(mount)], check=True)
+        with opened(path, retry_seconds=0.05) as (kept, answers):
+            kept.tell([row()])
+            answer = answers.get(timeout=DEADLINE_SECONDS)
+            assert isinstance(answer, Written)
+            assert "readonly" in answer.error
+            assert found(path) == []
+            assert history.read(str(path), "WD-1", "197 raw") == [(START, 8.0)]
+            subprocess.run(["mount", "-o", "remount,rw", str(mount)], check=True)
+            while isinstance(answer, Written) and answer.error:
+                answer = answers.get(timeout=DEADLINE_SECONDS)
+        assert found(path) == [row()]
+
+
+def test_what_waits_is_bounded_and_the_oldest_is_given_up_and_counted(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk hangs during a storm: nobody waits, and of what waits the newest is kept."""
+    hung, release = threading.Event(), threading.Event()
+    really = database.opened
+
+    def hang(name: str, kind: database.Kind) -> tuple[database.Database, str]:
+        hung.set()
+        assert release.wait(DEADLINE_SECONDS)
+        return really(name, kind)
+
+    monkeypatch.setattr(database, "opened", hang)
+    monkeypatch.setattr(history, "MOST_WAITING_EVENTS", 100)
+    with opened(path) as (kept, _):
+        kept.tell([row()])
+        assert hung.wait(DEADLINE_SECONDS)
+        for begin in range(1, 301, 50):
+            kept.tell([row(number) for number in range(begin, begin + 50)])
+        kept.tell([row(250, count=9)])  # told anew: it is one of those that wait
+        assert kept.lost_total == 200
+        release.set()
+    kept_rows = found(path)
+    assert {each.key for each in kept_rows} == {"k0", *(f"k{n}" for n in range(201, 301))}
+    assert [each.count for each in kept_rows if each.key == "k250"] == [9]
+
+
+def test_events_of_a_write_that_failed_are_kept_with_the_next(tmp_path: Path) -> None:
+    """The directory is not there for a while: what was told first and told anew is there, once."""
+    blocked = tmp_path / "state"
+    blocked.write_text("")
+    with opened(blocked / "history.db", retry_seconds=0.01) as (kept, answers):
+        kept.tell([row(0), row(1)])
+        answer = answers.get(timeout=DEADLINE_SECONDS)
+        assert isinstance(answer, Written)
+        assert "expected to keep history there" in answer.error
+        kept.tell([row(1, count=5), row(2)])
+        blocked.unlink()
+    assert found(blocked / "history.db") == [row(0), row(1, count=5), row(2)]
+
+
+def test_where_nothing_was_kept_there_is_no_file(tmp_path: Path) -> None:
+    """That is told apart from a file in which nothing is found."""
+    with pytest.raises(FileNotFoundError):
+        found(tmp_path / "history.db")
+
+
+@pytest.mark.parametrize("severity", ["", "info", "notice", "warning", "critical"])
+def test_the_words_for_less_bad_are_those_of_the_rules(severity: str) -> None:
+    """What is asked for is among what is told."""
+    assert severity not in event_rows.lesser(severity) or severity == ""
+    wanted = Wanted(9, severity=severity)
+    assert wanted.tells(row(severity=severity or "info"))
+    assert wanted.tells(row(severity="critical"))
