@@ -127,6 +127,15 @@ class Machine(Root):
         return Poller(MAKERS, lambda: self.now)
 
 
+def unread(value: Controllers) -> list[dict[str, str]]:
+    """Return the labels of what says that something is not read."""
+    return [
+        dict(labels)
+        for name, labels, _ in controller.emit(value)
+        if name == "iowarden_controller_unread"
+    ]
+
+
 @pytest.fixture
 def areca(tmp_path: Path) -> Machine:
     """Return a machine with one Areca controller, its log as it was for months."""
@@ -242,6 +251,14 @@ def test_without_the_program_nobody_knows(tmp_path: Path) -> None:
     assert value.controllers == ()
     assert [problem.reason for problem in value.problems] == ["'cli64': install it"]
     assert list(controller.unread(value)) == [((("controller", "areca 1"),), "'cli64': install it")]
+    assert unread(value) == [
+        {
+            "controller": "areca 1",
+            "vendor": "areca",
+            "reason": "'cli64': install it",
+            "what": "controller",
+        }
+    ]
 
 
 @pytest.mark.parametrize(
@@ -271,6 +288,24 @@ def test_a_program_that_lists_nothing_is_no_machine_without_faults(tmp_path: Pat
     value = found.look(found.poller())
     assert value.controllers == ()
     assert "got none listed" in value.problems[0].reason
+    (told,) = unread(value)
+    assert (told["vendor"], told["host"], told["what"]) == ("3ware", "host3", "controller")
+    assert "controller" not in told
+    # Which controllers there are is not known: none of them is said to be gone.
+    assert "c0" in controller.names(value)
+    assert next(iter(controller.unread(value)))[0] == ()
+
+
+def test_what_is_not_read_is_a_part_or_the_log(areca: Machine) -> None:
+    """An old tool knows no 'hw info', and the log is garbled; all else is read."""
+    areca.answers["cli64 hw info"] = "ErrMsg: Unknown Command"
+    areca.answers["cli64 event info"] = "garbage"
+    value = areca.look(areca.poller())
+    assert value.controllers[0].disks
+    assert {told["what"]: told["reason"].split(":")[0] for told in unread(value)} == {
+        "part": "'cli64 hw info'",
+        "log": "its log",
+    }
 
 
 def test_while_one_maker_hangs_the_other_is_told(tmp_path: Path) -> None:
@@ -292,10 +327,16 @@ def test_while_one_maker_hangs_the_other_is_told(tmp_path: Path) -> None:
             assert not poller.settled(0.1)
             value = poller.read(found)
         assert [each.name for each in value.controllers] == ["c0"]
+        # Of the one that was not read yet nobody says that it is gone: it is '' until it was.
+        assert list(controller.unread(value)) == [((), "")]
+        assert "areca 1" in controller.names(value)
+        assert unread(value) == []
     finally:
         release.set()
     assert poller.settled(DEADLINE_SECONDS)
-    assert [problem.reason for problem in poller.read(found).problems] == ["killed"]
+    last = poller.read(found)
+    assert [problem.reason for problem in last.problems] == ["killed"]
+    assert "areca 2" not in controller.names(last)
 
 
 def test_two_controllers_that_are_alike_are_two(tmp_path: Path) -> None:

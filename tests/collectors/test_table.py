@@ -52,8 +52,11 @@ PATHS = {
     "tasks": "/proc/stat",
     "monitors": "/proc",
     "smart": "/sys/block",
+    "controllers": "/sys/bus/pci/drivers",
 }
-LISTED = frozenset("bdi block btrfs dm enclosure ext4 hwmon monitors numa queue scsi smart".split())
+LISTED = frozenset(
+    "bdi block btrfs controllers dm enclosure ext4 hwmon monitors numa queue scsi smart".split()
+)
 """Sources that list a directory first: its path is what PATHS has."""
 TEXTS = [source for source in SOURCES if source.name not in LISTED]
 
