@@ -8,6 +8,7 @@ so that a recorded machine gives the same ones.
 from __future__ import annotations
 
 import enum
+import re
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -27,6 +28,8 @@ ITSELF = "iowarden"
 """The key of what is about iowarden and not about the machine."""
 COVERAGE = "H9"
 """The condition of a disk that cannot be read."""
+_PARTITION = re.compile(r"([a-z]{2,8})[0-9]{1,4}|(.{1,60}[0-9])p[0-9]{1,4}", re.ASCII)
+"""Of a disk that ends in a letter, or in a digit. Source: kernel, lib/vsprintf.c, bdev_name."""
 GONE_SECONDS = 7 * 86_400.0
 """So long a disk that vanished is missed."""
 
@@ -146,7 +149,7 @@ def subject(
         named = Identity(f"disk {own['disk']}", own.get("object") or f"disk {own['disk']}")
         return _of_disk(topology, disk(own["disk"]) or named, condition)
     if not device and "host" in own:
-        return _adapter(own["host"])
+        return adapter_identity(own["host"])
     if not device and "filesystem" in own:
         return Identity(f"file system {own['filesystem']}", own.get("label") or own["filesystem"])
     if not device:
@@ -157,17 +160,25 @@ def subject(
             return Identity(key, gone.object, gone.adapter)
     name = device.removeprefix("/dev/")
     found = identity(topology, name)
-    return state.names.get(name, found) if found.key == f"device {name}" else found
+    return _last(state, name) or found if found.key == f"device {name}" else found
+
+
+def _last(state: Devices, name: str) -> Identity | None:
+    """Return the last identity of a name, of a partition that of its disk."""
+    part = _PARTITION.fullmatch(name)
+    disk = part[1] or part[2] if part else ""
+    return state.names.get(name) or state.names.get(disk)
 
 
 def _of_disk(topology: Topology | None, own: Identity, condition: str) -> Identity:
     """Return a disk; of those that one controller hides, that they cannot be read is its matter."""
     names = () if topology is None else topology.leaves
     hidden = own.adapter and not any(identity(topology, name).key == own.key for name in names)
-    return _adapter(own.adapter) if hidden and condition == COVERAGE else own
+    return adapter_identity(own.adapter) if hidden and condition == COVERAGE else own
 
 
-def _adapter(name: str) -> Identity:
+def adapter_identity(name: str) -> Identity:
+    """Return what the incidents of an adapter go by: of 'host2', or of a controller's own name."""
     return Identity(f"{ADAPTER}{name}", adapter_text(name))
 
 

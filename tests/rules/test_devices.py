@@ -102,6 +102,15 @@ def test_a_partition_is_its_disk() -> None:
     assert identity(topology(whole), "sda1") == identity(topology(whole), "sda")
 
 
+@pytest.mark.parametrize(("name", "part"), [("sdb", "sdb1"), ("nvme0n1", "nvme0n1p2")])
+def test_a_partition_of_a_disk_that_is_gone_is_that_disk(name: str, part: str) -> None:
+    """The file system on it goes on failing after the disk went: one incident, not two."""
+    state = devices.step(Devices(), [], topology(disk(name, serial="B")), 10.0)
+    for label in (name, part):
+        assert devices.subject(topology(), state, (("device", label),)).key == "disk   B"
+    assert devices.subject(topology(), state, (("device", "sdc1"),)).key == "device sdc1"
+
+
 @pytest.fixture
 def machine(tmp_path: Path) -> Simulation:
     """A host with two disks; a file system of sda is mounted."""
