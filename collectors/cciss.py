@@ -1,0 +1,250 @@
+"""What 'cciss_vol_status' says of HP's Smart Array controllers, with '-V' and without. Pure.
+
+Source: the program's own source, version 1.12, and what it printed on machines of others.
+Limits: it asks for no program of the maker, and tells no sizes. Nothing says that it is complete.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from iowarden.collectors import controller
+from iowarden.collectors.controller import (
+    Array,
+    Controller,
+    Health,
+    PhysicalDisk,
+    Policy,
+    Sensor,
+    State,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_VOLUME_WORDS = {
+    "ok": Health.OK,
+    "currently expanding": Health.BUSY,
+    "currently expannding": Health.BUSY,  # so it is spelt there
+    "queued for expansion": Health.BUSY,
+    "currently recovering": Health.REBUILDING,
+    "using interim recovery mode": Health.DEGRADED,
+    "ready for recovery operation": Health.DEGRADED,
+    "failed": Health.FAILED,
+    "not yet available": Health.FAILED,
+    "wrong physical drive was replaced": Health.FAILED,
+    "a physical drive is not properly connected": Health.FAILED,
+    "hardware was overheated": Health.FAILED,
+}
+"""'Hardware is overheating' is not among them: it needs attention."""
+_FINE_SPARES = frozenset(
+    {"at least one spare drive designated", "at least one spare drive remains available"}
+)
+"""What else is told of spares: one failed, or one took the place of a disk that did."""
+_DISK_WORDS = {"ok": Health.OK, "failed": Health.FAILED, "predictive failure": Health.FAILING}
+"""Only 'OK' was seen."""
+_ENCLOSURE_WORDS = {
+    "ok": Health.OK,
+    "fan failed": Health.FAILED,
+    "power supply unit failed": Health.FAILED,
+}
+"""'Temperature problem', 'Door alert', several at once: they need attention."""
+
+_CARD = re.compile(r"Controller: (\S.{0,80}?)\s*", re.ASCII)
+_VOLUME = re.compile(
+    r"(?P<file>/dev/[\w/]{1,40}): \((?P<model>[^()]{1,80})\) (?P<level>.{1,80}?)"
+    r" Volume (?P<number>\d{1,4})(?:\(\?\))? status: (?P<state>[^.]{1,80})\.(?P<more>.{0,400})",
+    re.ASCII,
+)
+_ENCLOSURE = re.compile(
+    r"(?P<file>/dev/[\w/]{1,40}): \((?P<model>[^()]{1,80})\) Enclosure (?P<name>.{0,40}?)"
+    r" ?\(S/N: (?P<serial>[^()]{0,60})\) on Bus (?P<bus>\d{1,4}), Physical Port (?P<port>.{2})"
+    r" status: (?P<state>.{1,200}?)\.?\s*",
+    re.ASCII,
+)
+_CACHE = re.compile(
+    r"(?P<file>/dev/[\w/]{1,40})\((?P<model>.{1,80}):\d{1,4}\): Non-Volatile Cache status:\s*",
+    re.ASCII,
+)
+_DISK = re.compile(
+    r"\s*(?:b\d{1,4}t\d{1,4})? connector (?P<port>\S{2}) box (?P<box>\d{1,4}|\?\?)"
+    r" bay (?P<bay>\d{1,4}|\?\?) {1,3}?(?P<model>.{40}) (?P<serial>.{40}) (?P<firmware>.{8})"
+    r"(?: (?P<state>\S.{0,80}?))?\s*",
+    re.ASCII,
+)
+"""The widths of the program's '%40s %40s %8s'; some versions have a wider column for the bay."""
+_LISTS = {
+    "failed drives:": "failed",
+    "'replacement' drives:": "",
+    "drives currently substituted for by spares:": "failed",
+}
+"""Below a logical drive; their disks have no word of their own."""
+_FAILED = re.compile(r"\s*Total of (\d{1,4}) failed physical drives? detected .{0,80}", re.ASCII)
+_PAIR = re.compile(r"\s*([A-Za-z][^:]{0,60}): (\S.{0,80}?)\s*", re.ASCII)
+_REFUSED = re.compile(r"#?\s*(cciss_vol_status: \S.{0,200})")
+_MOST_SHOWN = 120
+
+
+@dataclass(slots=True)
+class _Card:
+    """What is known of a controller meanwhile; `file` is what names it."""
+
+    model: str = ""
+    file: str = ""
+    firmware: str = ""
+    volumes: dict[str, Array] = field(default_factory=dict)
+    disks: dict[str, PhysicalDisk] = field(default_factory=dict)
+    sensors: dict[str, Sensor] = field(default_factory=dict)
+    cache: dict[str, str] | None = None
+    volume: str = ""
+    listed: str | None = None
+    """The word for the disks that follow, where they have none. None: they have their own."""
+
+
+def parse_volume_status(text: str) -> tuple[Controller, ...]:
+    """Return the controllers; two device files of one controller are one. Errors: ParseError."""
+    cards: list[_Card] = []
+    unread: list[str] = []
+    for line in controller.plain(text).splitlines():
+        if found := _CARD.fullmatch(line):
+            cards.append(_Card(_shown(found[1])))
+        elif found := _REFUSED.fullmatch(line):
+            unread.append(controller.printable(found[1]))
+        elif found := _VOLUME.fullmatch(line) or _ENCLOSURE.fullmatch(line):
+            _told(_card(cards, found["file"], found["model"]), found)
+        elif cards:
+            _line(cards[-1], line)
+    named: dict[str, Controller] = {}
+    for card in cards:
+        if card.file:
+            one = _controller(card, unread)
+            named[one.name] = one
+    if not named:
+        raise controller.refused(
+            "cciss_vol_status", "'<device>: (<controller>) ... status: ...'", text
+        )
+    return tuple(named.values())
+
+
+def _card(cards: list[_Card], file: str, model: str) -> _Card:
+    """Return the controller a line is of: without '-V' only the lines tell."""
+    last = cards[-1] if cards else None
+    if last is None or (last.file and _name(last.file) != _name(file)):
+        last = _Card(_shown(model))
+        cards.append(last)
+    last.file = last.file or file
+    return last
+
+
+def _name(file: str) -> str:
+    """Return 'cciss c0' of '/dev/cciss/c0d0', 'cciss sda' of '/dev/sda'."""
+    return "cciss " + re.sub(r"d\d{1,4}$", "", file.removeprefix("/dev/").removeprefix("cciss/"))
+
+
+def _told(card: _Card, found: re.Match[str]) -> None:
+    word = found["state"]
+    if found.re is _ENCLOSURE:
+        name = _shown(f"enclosure bus {int(found['bus'])} port {found['port']} {found['name']}")
+        state = controller.judged(_shown(word), _ENCLOSURE_WORDS)
+        card.sensors[name.strip()] = Sensor(name.strip(), state)
+        return
+    card.volume = name = f"volume {int(found['number'])}"
+    state = controller.judged(_shown(word), _VOLUME_WORDS)
+    odd = [
+        told
+        for each in found["more"].split(".")
+        if (told := " ".join(each.split())) and told.casefold() not in _FINE_SPARES
+    ]
+    card.volumes[name] = _worse(
+        Array(name, state, level=_shown(found["level"].removeprefix("RAID "))), *odd
+    )
+
+
+def _worse(volume: Array, *why: str) -> Array:
+    """Return a logical drive that is whole, but of whose disks something is told."""
+    if not why or volume.state.health not in {Health.OK, Health.BUSY}:
+        return volume
+    word = _shown(", ".join([volume.state.word, *why]))
+    return replace(volume, state=State(Health.ATTENTION, word))
+
+
+def _line(card: _Card, line: str) -> None:
+    told = " ".join(line.split()).casefold()
+    if told in _LISTS:
+        card.listed = _LISTS[told]
+    elif told.startswith("physical drives:"):
+        card.listed = None
+    elif (found := _FAILED.fullmatch(line)) and card.volume:
+        why = f"{int(found[1])} failed disks"
+        card.volumes[card.volume] = _worse(card.volumes[card.volume], why)
+    elif found := _DISK.fullmatch(line):
+        _disk(card, found)
+    elif " connector " in line:
+        raise controller.refused(
+            "cciss_vol_status", "'connector <port> box <n> bay <n> <model> <serial> ...'", line
+        )
+    elif found := _CACHE.fullmatch(line):
+        card.cache = {}
+    elif card.cache is not None and told.endswith("disabled"):
+        card.cache["disabled"] = " ".join(line.split())
+    elif found := _PAIR.fullmatch(line):
+        if card.cache is not None:
+            card.cache[found[1].casefold()] = found[2]
+        elif found[1].casefold() == "running firmware":
+            card.firmware = _shown(found[2])
+
+
+def _disk(card: _Card, found: re.Match[str]) -> None:
+    slot = f"port {found['port']} box {found['box']} bay {found['bay']}"
+    word = found["state"] or card.listed or ""
+    state = controller.judged(_shown(word), _DISK_WORDS)
+    model = " ".join(found["model"].split()).removeprefix("ATA ")
+    known = card.disks.get(slot)
+    # One that failed may be listed as one that is there as well.
+    if known is None or known.state.health is Health.OK:
+        card.disks[slot] = PhysicalDisk(
+            slot,
+            state,
+            model=_shown(model),
+            serial=_shown(found["serial"].strip()),
+            firmware=_shown(found["firmware"].strip()),
+        )
+
+
+def _controller(card: _Card, unread: list[str]) -> Controller:
+    policy, sensors = _cache(card.cache)
+    return Controller(
+        name=_name(card.file),
+        vendor="hp",
+        model=card.model,
+        firmware=card.firmware,
+        arrays=tuple(replace(each, policy=policy) for each in card.volumes.values()),
+        disks=tuple(card.disks.values()),
+        sensors=(*sensors, *card.sensors.values()),
+        unread=tuple(unread),
+    )
+
+
+def _cache(told: Mapping[str, str] | None) -> tuple[Policy | None, tuple[Sensor, ...]]:
+    if told is None:
+        return None, ()
+    switch = {"yes": True, "no": False}
+    configured = switch.get(told.get("cache configured", "").casefold())
+    enabled = switch.get(told.get("write cache enabled", "").casefold())
+    disabled = told.get("disabled", "")
+    if disabled:
+        health = Health.FAILED if "permanently" in disabled.casefold() else Health.DEGRADED
+        state = State(health, _shown(disabled))
+    elif configured is None:
+        state = State(Health.ATTENTION)
+    else:
+        # Somebody may have switched it off.
+        state = State(Health.OK, "configured") if configured else State(Health.ABSENT, "none")
+    wanted = True if disabled else enabled
+    return Policy(enabled, None, "write cache", wanted), (Sensor("cache", state),)
+
+
+def _shown(text: str) -> str:
+    return controller.printable(text[:_MOST_SHOWN])

@@ -1,0 +1,440 @@
+"""What HP's Smart Array controllers say of themselves and their disks, by 'ssacli'. Pure.
+
+Source: what hpacucli, hpssacli and ssacli printed on machines of others, from the 5i to the P816i;
+the states of the agents' MIB (CPQIDA-MIB) that the tools name alike; for 'cciss_vol_status' its
+own source, version 1.12. None of them ends with a word that it is complete.
+Units: a GB is 10^9 bytes, the tools round it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from iowarden.collectors import controller
+from iowarden.collectors.controller import (
+    Array,
+    Battery,
+    Controller,
+    Health,
+    PhysicalDisk,
+    Policy,
+    Sensor,
+    State,
+)
+from iowarden.collectors.vocabulary import ParseError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_GB = 1000
+_CONTROLLER_WORDS = {"ok": Health.OK, "failed": Health.FAILED, "degraded": Health.DEGRADED}
+_GROUP_WORDS = {"ok": Health.OK}
+"""Of an array that holds logical drives. 'Failed' is one with any disk that failed, also a spare:
+its logical drives and disks tell more.
+"""
+_VOLUME_WORDS = {
+    "ok": Health.OK,
+    "expanding": Health.BUSY,
+    "transforming": Health.BUSY,
+    "queued for expansion": Health.BUSY,
+    "queued for transformation": Health.BUSY,
+    "erasing": Health.BUSY,
+    "rapid parity initialization in progress": Health.BUSY,
+    "rapid parity initialization pending": Health.BUSY,
+    "unencrypted to encrypted transformation in progress": Health.BUSY,
+    "recovering": Health.REBUILDING,
+    "rebuilding": Health.REBUILDING,
+    "interim recovery mode": Health.DEGRADED,
+    "ready for rebuild": Health.DEGRADED,
+    "ready for recovery": Health.DEGRADED,
+    "multi-path access degraded": Health.DEGRADED,
+    "failed": Health.FAILED,
+    "not available": Health.FAILED,
+    "wrong drive": Health.FAILED,
+    "wrong physical drive replaced": Health.FAILED,
+    "disabled from scsi id conflict": Health.FAILED,
+}
+"""Of these 'OK', 'Interim Recovery Mode', 'Ready for Rebuild' and 'Recovering' were seen."""
+_DISK_WORDS = {
+    "ok": Health.OK,
+    "erase in progress": Health.BUSY,
+    "erasing": Health.BUSY,
+    "rebuilding": Health.REBUILDING,
+    "predictive failure": Health.FAILING,
+    "failed": Health.FAILED,
+}
+_CACHE_WORDS = {
+    "ok": Health.OK,
+    "not configured": Health.ABSENT,
+    "not present": Health.ABSENT,
+    "temporarily disabled": Health.DEGRADED,
+    "permanently disabled": Health.FAILED,
+}
+_BATTERY_WORDS = {
+    "ok": Health.OK,
+    "recharging": Health.BUSY,
+    "charging": Health.BUSY,
+    "failed": Health.FAILED,
+    "not present": Health.ABSENT,
+    "not installed": Health.ABSENT,
+}
+_PART_WORDS = {"ok": Health.OK, "redundant": Health.OK, "failed": Health.FAILED}
+_NO_WARNING = frozenset({"none", "no", "false", "not supported", "not applicable", "n/a", ""})
+
+_ERROR = re.compile(r"^\s*(Error:.*)$", re.MULTILINE | re.IGNORECASE)
+_BUSY = re.compile(r"Another instance of \S{1,40} is running", re.IGNORECASE)
+_HEADING = re.compile(
+    r"([^\s:#][^:]{0,80}?) in Slot (\w{1,40})((?: +\([^()]{0,80}\))*)\s*", re.ASCII
+)
+_CHASSIS = re.compile(
+    r"(?P<model>(?:MSA|RA)[\w-]{1,12}(?: [\w-]{1,12}){0,3}) in (?P<place>\S.{0,60}?)\s*", re.ASCII
+)
+_SERIAL = re.compile(r"\(sn: ([^\s()]{1,40})\s*\)", re.ASCII)
+_GROUP = re.compile(r"array(:?) ([A-Z]{1,2})(?: \((.{0,120})\))?", re.ASCII | re.IGNORECASE)
+_VOLUME = re.compile(r"logicaldrive (\d{1,4})(?: \((.{0,200})\))?(?:: (.{1,80}))?", re.ASCII)
+_VOLUME_BLOCK = re.compile(r"logical drive: (\d{1,4})", re.ASCII | re.IGNORECASE)
+_DISK = re.compile(
+    r"physicaldrive (\w{1,6}:\d{1,4}(?::\d{1,4})?)(?: \((.{0,200})\))?(?:: (.{1,80}))?", re.ASCII
+)
+_CAGE = re.compile(
+    r"(?P<what>\S.{0,60}?) at Port (?P<port>\w{1,6}), Box (?P<box>\d{1,4})"
+    r"(?: \(Index \d{1,4}\))?, (?P<state>\S.{0,60})",
+    re.ASCII,
+)
+_PAIR = re.compile(r"([A-Za-z0-9][^:]{0,80}?(?: \([^()]{1,40}\))?):(?:\s+(\S.{0,200}?))?\s*")
+_PROGRESS = re.compile(r"[, ]*\(?(\d{1,3}(?:\.\d{1,3})?) ?% complete\)?", re.ASCII)
+_SIZED = re.compile(r"(?:[0-9.]{1,12}|---|\?\?) ?[KMGTP]?B", re.ASCII)
+_PCI = re.compile(r"([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])", re.ASCII | re.IGNORECASE)
+_MEDIA_ERRORS = "Warning: Unrecoverable Media Errors"
+_MOST_SHOWN = 120
+
+
+class BusyError(ParseError):
+    """Another program of this kind runs, and this one did not even ask: it may be tried again."""
+
+
+@dataclass(slots=True)
+class _Card:
+    """What is known of a controller meanwhile. `part` is what the lines that follow are about."""
+
+    name: str
+    model: str
+    serial: str
+    pairs: dict[str, str] = field(default_factory=dict)
+    groups: dict[str, Array] = field(default_factory=dict)
+    volumes: dict[str, Array] = field(default_factory=dict)
+    disks: dict[str, PhysicalDisk] = field(default_factory=dict)
+    sensors: dict[str, Sensor] = field(default_factory=dict)
+    volume: str = ""
+    group: str = ""
+    part: tuple[str, str] = ("controller", "")
+    internal: bool = False
+    """Whether the cage is the server's own: those have no power supplies."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A controller, and its PCI address as sysfs has it, '' where it is not told."""
+
+    controller: Controller
+    pci_address: str = ""
+
+
+def parse_controllers(text: str) -> tuple[Found, ...]:
+    """Return the controllers of '[ctrl ...] show' with 'config', 'config detail', 'status'.
+
+    Also of 'ld all show', 'pd all show' and 'pd all show detail', which tell a part. What is told
+    twice counts once; the longer block of a disk is the one that counts.
+    Errors: BusyError; ParseError, where the tool says so and where no controller is named.
+    """
+    plain = controller.plain(text)
+    if busy := _BUSY.search(plain):
+        raise BusyError(f"ssacli: expected to be the only one, got {busy[0]!r}")
+    if error := _ERROR.search(plain):
+        raise controller.refused("ssacli", "no error", error[1])
+    cards: list[_Card] = []
+    for line in plain.splitlines():
+        if card := _card(line, cards):
+            cards.append(card)
+        elif cards and line.strip():
+            _line(cards[-1], line)
+    if not cards:
+        raise controller.refused("ssacli", "'<controller> in Slot <n>'", text)
+    return tuple(Found(_controller(card), _pci_address(card)) for card in cards)
+
+
+def _card(line: str, cards: list[_Card]) -> _Card | None:
+    """Return the controller a line begins; such lines are not indented."""
+    found = _HEADING.fullmatch(line)
+    chassis = None if found else _CHASSIS.fullmatch(line)
+    if found:
+        place = found[2] if found[2] != "ATTR_VALUE_SLOT_UNKNOWN" else "unknown"
+        name, model, rest = f"hp slot {place}", found[1], found[3]
+    elif chassis:
+        name, model, rest = f"hp {chassis['place']}", chassis["model"], ""
+    else:
+        return None
+    serial = _SERIAL.search(rest)
+    # The two controllers of an MSA have one name.
+    twins = sum(card.name == name or card.name.startswith(f"{name} #") for card in cards)
+    return _Card(
+        _shown(f"{name} #{twins + 1}" if twins else name),
+        _shown(model),
+        serial[1] if serial else "",
+    )
+
+
+def _line(card: _Card, line: str) -> None:
+    told = " ".join(line.split())
+    if told.startswith(_MEDIA_ERRORS) and card.volume:
+        card.volumes[card.volume] = _worse(card.volumes[card.volume], "unrecoverable media errors")
+    elif found := _GROUP.fullmatch(told):
+        _begin_group(card, found[2], found[3] or "", block=bool(found[1]))
+    elif found := _VOLUME_BLOCK.fullmatch(told) or _VOLUME.fullmatch(told):
+        inner, state = (found[2], found[3]) if found.re is _VOLUME else (None, None)
+        _begin_volume(card, found[1], inner or "", state)
+    elif found := _DISK.fullmatch(told):
+        _begin_disk(card, found[1], found[2], found[3])
+    elif told.startswith(("physicaldrive ", "logicaldrive ")):
+        raise controller.refused("ssacli", "'physicaldrive <port>:<box>:<bay> (...)'", told)
+    elif found := _CAGE.fullmatch(told):
+        place = f"port {found['port']} box {int(found['box'])}"
+        card.sensors[place] = Sensor(place, controller.judged(_shown(found["state"]), _PART_WORDS))
+        card.internal = found["what"].startswith("Internal Drive Cage")
+        card.part, card.group = ("cage", place), ""
+    elif told.casefold() in {"unassigned", "hba drives", "physical drives", "spare drives"}:
+        card.part, card.group = ("", ""), ""
+    elif re.match(r"(?:Expander|Enclosure SEP|SEP|Port Name:)(?: |$)", told):
+        card.part = ("", "")
+    elif pair := _PAIR.fullmatch(told):
+        _pair(card, pair[1].casefold(), pair[2] or "")
+
+
+def _begin_group(card: _Card, letters: str, inner: str, *, block: bool) -> None:
+    """Begin 'array A', 'array A (Failed)', 'array A (SAS, Unused Space: 0 MB)', or a block."""
+    card.group = name = f"array {letters.upper()}"
+    word = "" if re.search(r"Unused Space|,", inner) else inner
+    if word or block:  # lists tell only a state that is not well
+        state = controller.judged(_shown(word), _GROUP_WORDS)
+        card.groups.setdefault(name, Array(name, state))
+    card.part = ("group", name) if block else ("", "")
+
+
+def _begin_volume(card: _Card, number: str, inner: str, state: str | None) -> None:
+    """Begin '1 (894.2 GB, RAID 5, Recovering, 26% complete)', '1 (136.7 GB, 1): OK', or a block."""
+    card.volume = name = f"logical drive {int(number)}"
+    size, _, rest = inner.partition(", ")
+    level, _, word = rest.partition(", ")
+    # A block tells its state later; one that never does, needs attention.
+    array = Array(
+        name=name,
+        state=_state(state or word, _VOLUME_WORDS),
+        level=_shown(level.removeprefix("RAID ")),
+        parent=card.group,
+        size_bytes=_size(size),
+    )
+    if inner or name not in card.volumes:
+        card.volumes[name] = array
+    card.part = ("", "") if inner else ("volume", name)
+
+
+def _begin_disk(card: _Card, place: str, inner: str | None, state: str | None) -> None:
+    """Begin a disk's block, or take its line, in a list or below the logical drive it is of."""
+    slot = _slot(place)
+    known = card.disks.get(slot, PhysicalDisk(slot, _state("", _DISK_WORDS)))
+    known = replace(known, array=known.array or card.group)
+    if inner is None and state is None:
+        card.disks[slot] = known
+        card.part = ("disk", slot)
+        return
+    words = (inner or "").split(", ")
+    at = next((n for n, word in enumerate(words) if _SIZED.fullmatch(word)), len(words) - 1)
+    told = _state(state or ", ".join(words[at + 1 : at + 2]), _DISK_WORDS)
+    if not known.state.word or (known.state.health is Health.OK and told.health is not Health.OK):
+        usage = known.usage or _shown(", ".join(words[at + 2 :]))
+        size = known.size_bytes or _size(words[at])
+        known = replace(known, state=told, size_bytes=size, usage=usage)
+    card.disks[slot] = known
+    if card.part[0] == "member":
+        volume = card.volumes[card.part[1]]
+        slots = dict.fromkeys((*volume.slots, slot))
+        card.volumes[volume.name] = replace(volume, slots=tuple(slots))
+    else:
+        card.part = ("", "")
+
+
+def _pair(card: _Card, key: str, value: str) -> None:
+    kind, name = card.part
+    if kind in {"volume", "member"}:
+        # Below 'Mirror Group 1:' and 'Parity Group 1:' its disks are listed.
+        listed = re.fullmatch(r"(mirror|parity) group \d{1,4}", key, re.ASCII)
+        kind = "member" if listed else "volume"
+        card.part = kind, name
+    if kind == "controller":
+        card.pairs.setdefault(key, value)
+    elif kind == "group" and key == "status":
+        state = controller.judged(_shown(value), _GROUP_WORDS)
+        card.groups[name] = replace(card.groups[name], state=state)
+    elif kind == "volume":
+        card.volumes[name] = _with_volume(card.volumes[name], key, value)
+    elif kind == "disk":
+        card.disks[name] = _with_disk(card.disks[name], key, value)
+    elif kind == "cage" and key in {"fan status", "temperature status", "power supply status"}:
+        part = f"{name} {key.removesuffix(' status')}"
+        state = controller.judged(_shown(value), _PART_WORDS)
+        if card.internal and value.casefold() == "not redundant":
+            state = replace(state, health=Health.ABSENT)
+        card.sensors[part] = Sensor(part, state)
+
+
+def _with_volume(volume: Array, key: str, value: str) -> Array:
+    match key:
+        case "status":
+            return replace(volume, state=_state(value, _VOLUME_WORDS))
+        case "size":
+            return replace(volume, size_bytes=_size(value))
+        case "fault tolerance":
+            return replace(volume, level=_shown(value))
+        case "unique identifier":
+            return replace(volume, serial=_shown(value))
+        case "logical drive label":
+            return replace(volume, label=_shown(value))
+        case "caching":
+            on = {"enabled": True, "disabled": False}.get(value.casefold())
+            return replace(volume, policy=Policy(on, None, f"caching {_shown(value)}", on))
+        case "unrecoverable media errors" if value.casefold() not in _NO_WARNING:
+            return _worse(volume, f"unrecoverable media errors {_shown(value)}")
+    return volume
+
+
+def _worse(volume: Array, why: str) -> Array:
+    """Return a logical drive of which data cannot be read, whatever its state says."""
+    if volume.state.health not in {Health.OK, Health.BUSY}:
+        return volume
+    state = replace(volume.state, health=Health.ATTENTION, word=f"{volume.state.word}, {why}")
+    return replace(volume, state=state)
+
+
+def _with_disk(disk: PhysicalDisk, key: str, value: str) -> PhysicalDisk:
+    match key:
+        case "status":
+            return replace(disk, state=_state(value, _DISK_WORDS))
+        case "size":
+            return replace(disk, size_bytes=_size(value))
+        case "drive type":
+            return replace(disk, usage=_shown(value))
+        case "serial number":
+            return replace(disk, serial=_shown(value))
+        case "firmware revision":
+            return replace(disk, firmware=_shown(value.partition(" (")[0]))
+        case "model":
+            return replace(disk, model=_shown(value.removeprefix("ATA ").strip()))
+        case "current temperature (c)":
+            return replace(disk, temperature_celsius=controller.number(value))
+        case "ssd smart trip wearout" if value.casefold() not in _NO_WARNING:
+            worn = disk.state.health in {Health.OK, Health.BUSY}
+            word = f"{disk.state.word}, SSD SMART trip wearout {_shown(value)}"
+            return replace(disk, state=State(Health.FAILING, word)) if worn else disk
+    return disk
+
+
+def _controller(card: _Card) -> Controller:
+    pairs = card.pairs
+    word = pairs.get("controller status", "")
+    cache, battery = (
+        pairs.get("cache status", ""),
+        pairs.get("battery/capacitor status", "") or pairs.get("battery status", ""),
+    )
+    batteries = (_battery(battery, pairs),) if battery else ()
+    sensors = [_cache(cache, batteries)] if cache else []
+    for key, name in (
+        ("controller temperature (c)", "controller temperature"),
+        ("cache module temperature (c)", "cache module temperature"),
+    ):
+        if (degrees := controller.number(pairs.get(key, ""))) is not None:
+            sensors.append(Sensor(name, temperature_celsius=degrees))
+    volumes = [_with_cache(volume, pairs) for volume in card.volumes.values()]
+    members: dict[str, tuple[str, ...]] = {}
+    for disk in card.disks.values():
+        if "spare" not in disk.usage.casefold():
+            members[disk.array] = (*members.get(disk.array, ()), disk.slot)
+    return Controller(
+        name=card.name,
+        vendor="hp",
+        model=card.model,
+        serial=card.serial or _shown(pairs.get("serial number", "")),
+        firmware=_shown(pairs.get("firmware version", "")),
+        state=controller.judged(_shown(word), _CONTROLLER_WORDS) if word else None,
+        memory_bytes=_size(pairs.get("total cache size", "")),
+        arrays=(
+            *(replace(g, slots=members.get(g.name, ())) for g in card.groups.values()),
+            *(replace(each, slots=each.slots or members.get(each.parent, ())) for each in volumes),
+        ),
+        disks=tuple(card.disks.values()),
+        batteries=batteries,
+        sensors=(*sensors, *card.sensors.values()),
+    )
+
+
+def _battery(word: str, pairs: Mapping[str, str]) -> Battery:
+    """Return the battery of 'OK', 'Recharging', 'Failed (Replace Batteries/Capacitors)'."""
+    state = controller.judged(word.partition(" (")[0], _BATTERY_WORDS)
+    absent = state.health is Health.ABSENT
+    return Battery(
+        "battery",
+        replace(state, word=_shown(word)),
+        None if absent else state.health is Health.OK,
+        temperature_celsius=controller.number(pairs.get("capacitor temperature (c)", "")),
+    )
+
+
+def _cache(word: str, batteries: tuple[Battery, ...]) -> Sensor:
+    """Return the cache, which has to wait while its battery is charged: that ends by itself."""
+    state = controller.judged(_shown(word), _CACHE_WORDS)
+    charging = any(each.state.health is Health.BUSY for each in batteries)
+    if charging and state.word.casefold() == "temporarily disabled":
+        state = replace(state, health=Health.BUSY)
+    return Sensor("cache", state)
+
+
+def _with_cache(volume: Array, pairs: Mapping[str, str]) -> Array:
+    """Return a logical drive that caches writes only if the controller has memory for them."""
+    policy = volume.policy
+    if policy is None or not policy.write_back:
+        return volume
+    share = re.search(r"(\d{1,3})% Write", pairs.get("cache ratio", ""), re.ASCII)
+    wanted = int(share[1]) > 0 if share else None
+    works = pairs.get("cache status", "").casefold() == "ok"
+    policy = replace(policy, write_back=wanted and works, default_write_back=wanted)
+    return replace(volume, policy=policy)
+
+
+def _pci_address(card: _Card) -> str:
+    told = next((value for key, value in card.pairs.items() if key.startswith("pci address")), "")
+    found = _PCI.search(told)
+    return found[1].lower() if found else ""
+
+
+def _state(word: str, meanings: Mapping[str, Health]) -> State:
+    """Return what 'Recovering, 26% complete' means."""
+    progress = _PROGRESS.search(word)
+    bare = _shown(word.replace(progress[0], "") if progress else word)
+    state = controller.judged(bare, meanings)
+    return replace(state, done_ratio=min(float(progress[1]), 100) / 100) if progress else state
+
+
+def _slot(place: str) -> str:
+    """Return 'port 1I box 1 bay 4' of '1I:1:4', 'port 1 id 0' of '1:0' (parallel SCSI)."""
+    parts = place.split(":")
+    names = ("port", "box", "bay") if len(parts) == 3 else ("port", "id")
+    return " ".join(f"{name} {part}" for name, part in zip(names, parts, strict=True))
+
+
+def _size(text: str) -> int | None:
+    return controller.size_bytes(text, _GB) or None
+
+
+def _shown(text: str) -> str:
+    return controller.printable(text[:_MOST_SHOWN])

@@ -1,0 +1,128 @@
+"""How HP's Smart Array controllers are asked: 'ssacli', or as older ones are called. Thin.
+
+They keep no log that is easy to follow. Where none of the maker's programs is installed, but
+'cciss_vol_status', that one is asked: it is free software, and tells of volumes and disks.
+The driver 'cciss' (till Linux 4.13) has no SCSI host, so that its controllers are not found here.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from iowarden.collectors import adaptec, attached, cciss, hp
+from iowarden.collectors.controller_poll import Maker, run_program
+from iowarden.collectors.vocabulary import AbsentError, MissingError, ParseError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from iowarden.collectors.controller import Controller
+    from iowarden.collectors.files import Root
+
+_DRIVERS = ("hpsa", "smartpqi")
+_PROGRAMS = ("ssacli", "hpssacli", "hpacucli")
+_FREE_PROGRAM = "cciss_vol_status"
+_SECONDS = 60.0
+_PAUSES_SECONDS = (1.0, 1.0, 1.0)
+"""Only one of these programs runs at a time; another one is done by then."""
+
+
+def maker(pauses_seconds: Sequence[float] = _PAUSES_SECONDS) -> Maker:
+    """Return HP. `pauses_seconds` are waited ahead of each further try while another one runs."""
+
+    def ask(root: Root, *command: str) -> tuple[hp.Found, ...]:
+        for pause in () if root.path else pauses_seconds:
+            try:
+                return hp.parse_controllers(_ask(root, *command))
+            except hp.BusyError:
+                time.sleep(pause)
+        return hp.parse_controllers(_ask(root, *command))
+
+    def find(root: Root, hosts: Sequence[str]) -> dict[str, tuple[str, ...]]:
+        own = _own(root, hosts)
+        if not own:
+            return {}
+        try:
+            listed = ask(root, "ctrl", "all", "show", "status")
+        except AbsentError as error:
+            nodes = {host: node for host in own if (node := _node(root, host))}
+            if not nodes or not (isinstance(error, MissingError) or root.path):
+                raise
+            return {f"hp {host}": (node, host) for host, node in nodes.items()}
+        return {
+            each.controller.name: _handle(each.controller.name, index)
+            for index, each in enumerate(listed)
+        }
+
+    def state(
+        root: Root, name: str, handle: tuple[str, ...], _former: Controller | None
+    ) -> Controller:
+        which = handle[0]
+        if which.startswith("/dev/"):
+            text = run_program(root, _SECONDS, _FREE_PROGRAM, "-V", which)
+            return replace(cciss.parse_volume_status(text)[0], name=name, host=handle[1])
+        listed = ask(root, "ctrl", which, "show", "config", "detail")
+        index = int(handle[1]) if len(handle) > 1 else 0
+        if index >= len(listed):
+            raise ParseError(
+                f"'ssacli ctrl {which} show config detail': expected {index + 1} controllers, got"
+                f" {len(listed)}"
+            )
+        found = listed[index]
+        addresses = adaptec.hosts_of(root, _DRIVERS, _all_hosts(root))
+        at = [host for host, address in addresses.items() if address == found.pci_address]
+        return replace(found.controller, name=name, host=at[0] if len(at) == 1 else "")
+
+    programs = (*_PROGRAMS, _FREE_PROGRAM)
+    return Maker("hp", _DRIVERS, programs, find, state, adapters=True)
+
+
+def _ask(root: Root, *command: str) -> str:
+    """Run what there is of the maker's programs. Errors: AbsentError, ReadError, ParseError."""
+    missing: list[AbsentError] = []
+    for program in _PROGRAMS:
+        try:
+            return run_program(root, _SECONDS, program, *command)
+        except AbsentError as error:
+            if not isinstance(error, MissingError) and not root.path:
+                raise
+            missing.append(error)
+    raise missing[0]
+
+
+def _handle(name: str, index: int) -> tuple[str, ...]:
+    """Return how a controller is called: some have no slot, or share the name of their chassis."""
+    slot = name.removeprefix("hp slot ")
+    return (
+        ("all", str(index))
+        if slot == name or not slot.isalnum() or slot == "unknown"
+        else (f"slot={slot}",)
+    )
+
+
+def _own(root: Root, hosts: Sequence[str]) -> list[str]:
+    shared = adaptec.hosts_of(root, ("smartpqi",), hosts)
+    own = set(adaptec.hosts_of(root, ("hpsa",), hosts))
+    own.update(host for host, address in shared.items() if adaptec.made_by_hp(root, address))
+    return sorted(own)
+
+
+def _all_hosts(root: Root) -> list[str]:
+    return attached.listed(root, attached.HOSTS, [])
+
+
+def _node(root: Root, host: str) -> str:
+    """Return the '/dev/sgN' of the controller itself, '' where it has none."""
+    for name in attached.listed(root, attached.DEVICES, []):
+        path = f"{attached.DEVICES}/{name}/device"
+        if name.startswith(f"{host.removeprefix('host')}:") and attached.text_of(
+            root, f"{path}/type"
+        ) == str(attached.RAID_CONTROLLER):
+            for generic in attached.listed(root, f"{path}/scsi_generic", []):
+                return f"/dev/{generic}"
+    return ""
+
+
+HP = maker()

@@ -1,0 +1,587 @@
+"""What Adaptec's 'arcconf' says, with everything that can be wrong, and how it is asked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.controllers import DEVICES, DRIVERS, asked
+
+from iowarden.collectors import arcconf
+from iowarden.collectors.adaptec import ADAPTEC
+from iowarden.collectors.controller import Health, State
+from iowarden.collectors.vocabulary import AbsentError, ParseError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from iowarden.collectors.controller import Array, Controller, PhysicalDisk
+
+DONE = "\n\nCommand completed successfully.\n"
+RULE = "-" * 70
+CONTROLLER = f"""\
+Controllers found: 1
+{RULE}
+Controller information
+{RULE}
+   Controller Status                        : Optimal
+   Controller Model                         : Adaptec 9905
+   Controller Serial Number                 : 7A001122334
+   Temperature                              : 61 C/ 141 F (Normal)
+   Installed memory                         : 1024 MB
+   Defunct disk drive count                 : 0
+   Logical devices/Failed/Degraded          : 1/0/0
+   --------------------------------------------------------
+   Controller Version Information
+   --------------------------------------------------------
+   BIOS                                     : 9.1-0 (11111)
+   Firmware                                 : 9.2-0 (22222)
+   --------------------------------------------------------
+   Controller Battery Information
+   --------------------------------------------------------
+   Status                                   : Optimal
+   Over temperature                         : No
+   Capacity remaining                       : 97 percent
+"""
+LOGICAL = f"""
+{RULE}
+Logical device information
+{RULE}
+Logical device number 0
+   Logical device name                      : mail
+   RAID level                               : 1
+   Unique Identifier                        : ABCD0123
+   Status of logical device                 : Optimal
+   Size                                     : 953344 MB
+   Read-cache status                        : On
+   Write-cache setting                      : On when protected by battery/ZMM
+   Write-cache status                       : On
+   Failed stripes                           : No
+   --------------------------------------------------------
+   Logical device segment information
+   --------------------------------------------------------
+   Segment 0                                : Present (Controller:1,Enclosure:0,Slot:4) WD-AAAA1
+   Segment 1                                : Present (Controller:1,Enclosure:0,Slot:5) WD-AAAA2
+"""
+
+
+def disk(number: int, state: str = "Online", smart: str = "No", warnings: int = 0) -> str:
+    """Return the block of a disk in slot 4 + number."""
+    return f"""\
+      Device #{number}
+         Device is a Hard drive
+         State                              : {state}
+         Supported                          : Yes
+         Reported Channel,Device(T:L)       : 0,{number + 8}({number + 8}:0)
+         Reported Location                  : Enclosure 0, Slot {number + 4}
+         Vendor                             : WDC
+         Model                              : WD1000
+         Firmware                           : 1.0
+         Serial number                      : WD-AAAA{number + 1}
+         Total Size                         : 953869 MB
+         S.M.A.R.T.                         : {smart}
+         S.M.A.R.T. warnings                : {warnings}
+         NCQ status                         : Enabled
+"""
+
+
+ENCLOSURE = """\
+      Device #9
+         Device is an Enclosure services device
+         Reported Channel,Device(T:L)       : 2,0(0:0)
+         Enclosure ID                       : 0
+         Status of Enclosure services device
+            Fan 1 status                    : 5200 rpm (Optimal)
+            Fan 2 status                    : 0 rpm (Unknown)
+            Fan 3 status                    : 0 rpm (Not Installed)
+            Power supply 1 status           : Failed
+            Temperature Sensor Status 1     : 51 C/ 123 F (Abnormal)
+            Speaker status                  : Off
+"""
+PHYSICAL = f"\n{RULE}\nPhysical Device information\n{RULE}\n"
+WHOLE = CONTROLLER + LOGICAL + PHYSICAL + disk(0) + disk(1) + DONE
+TASK = """\
+Controllers found: 1
+Logical device Task:
+   Logical device                 : 0
+   Task ID                        : 101
+   Current operation              : {operation}
+   Status                         : {status}
+   Percentage complete            : 40
+"""
+
+
+def parsed(text: str) -> Controller:
+    """Return the controller of a configuration."""
+    return arcconf.parse_config(text, "adaptec 1").controller
+
+
+def array(status: str, segment: str = "Present", stripes: str = "No") -> Array:
+    """Return an array with a status, its second segment and its stripes."""
+    text = WHOLE.replace("logical device                 : Optimal", f"logical device : {status}")
+    text = text.replace(
+        "Segment 1                                : Present", f"Segment 1 : {segment}"
+    )
+    text = text.replace(
+        "Failed stripes                           : No", f"Failed stripes : {stripes}"
+    )
+    (found,) = parsed(text).arrays
+    return found
+
+
+def told(text: str) -> PhysicalDisk:
+    """Return the only disk of a block."""
+    (found,) = parsed(PHYSICAL + text + DONE).disks
+    return found
+
+
+def test_a_controller_its_array_its_disks_and_its_battery() -> None:
+    """MB are 2^20 bytes; segments name disks by their serial numbers."""
+    config = arcconf.parse_config(WHOLE, "adaptec 1")
+    found = config.controller
+    assert (found.model, found.serial, found.firmware, found.memory_bytes) == (
+        "Adaptec 9905",
+        "7A001122334",
+        "9.2-0 (22222)",
+        2**30,
+    )
+    assert found.state is not None
+    assert found.state.health is Health.OK
+    (one,) = found.arrays
+    assert (one.name, one.label, one.level, one.serial, one.address) == (
+        "logical device 0",
+        "mail",
+        "1",
+        "ABCD0123",
+        "0:0:0",
+    )
+    assert one.slots == ("enclosure 0 slot 4", "enclosure 0 slot 5")
+    assert one.policy is not None
+    assert (one.policy.write_back, one.policy.default_write_back) == (True, True)
+    assert [(d.slot, d.serial, d.size_bytes, d.array, d.kind) for d in found.disks] == [
+        ("enclosure 0 slot 4", "WD-AAAA1", 953869 * 2**20, "logical device 0", ""),
+        ("enclosure 0 slot 5", "WD-AAAA2", 953869 * 2**20, "logical device 0", ""),
+    ]
+    (battery,) = found.batteries
+    assert (battery.ready, battery.charge_ratio) == (True, 0.97)
+    assert [(s.name, s.temperature_celsius) for s in found.sensors] == [
+        ("controller temperature", 61.0)
+    ]
+
+
+def test_smartctl_asks_for_a_disk_by_host_unit_and_target() -> None:
+    """The number of the host is another one on each machine."""
+    found = arcconf.at_host(arcconf.parse_config(WHOLE, "adaptec 1"), "host3")
+    assert (found.host, [each.kind for each in found.disks]) == (
+        "host3",
+        ["aacraid,3,0,8", "aacraid,3,0,9"],
+    )
+
+
+@pytest.mark.parametrize(
+    ("status", "health", "done_ratio"),
+    [
+        ("Okay", Health.OK, None),
+        ("Degraded", Health.DEGRADED, None),
+        ("Suboptimal, Fault Tolerant", Health.DEGRADED, None),
+        ("Degraded, Rebuilding ( Rebuild : 38 % )", Health.REBUILDING, 0.38),
+        ("Suboptimal, Rebuilding (Rebuild : 1 %)", Health.REBUILDING, 0.01),
+        ("Impacted (Build/Verify : 7 %)", Health.BUSY, 0.07),
+        ("Impacted", Health.ATTENTION, None),
+        ("Impacted (Exorcism : 7 %)", Health.ATTENTION, 0.07),
+        ("Offline", Health.FAILED, None),
+        ("Optimal-ish", Health.ATTENTION, None),
+        ("", Health.ATTENTION, None),
+    ],
+)
+def test_words_for_an_array(status: str, health: Health, done_ratio: float | None) -> None:
+    """What an array that is impacted does, says its task; a word nobody knows is no 'Optimal'."""
+    found = array(status).state
+    assert (found.health, found.done_ratio) == (health, done_ratio)
+
+
+def test_an_array_that_says_optimal_and_lost_something() -> None:
+    """A member that is missing, or stripes whose data are gone, is seen nowhere else."""
+    assert array("Optimal", segment="Missing").state.health is Health.DEGRADED
+    assert array("Optimal", segment="Inconsistent").state.health is Health.DEGRADED
+    assert array("Optimal", segment="Rebuilding").state.health is Health.REBUILDING
+    assert array("Optimal", stripes="Yes").state == State(
+        Health.ATTENTION, "Optimal, failed stripes"
+    )
+    assert array("Failed", segment="Missing").state.health is Health.FAILED
+
+
+@pytest.mark.parametrize(
+    ("state", "smart", "health"),
+    [
+        ("Online", "No", Health.OK),
+        ("Raw (Pass Through)", "No", Health.OK),
+        ("Dedicated Hot-Spare", "Not Supported", Health.OK),
+        ("Online", "Yes", Health.FAILING),
+        ("Rebuilding", "No", Health.REBUILDING),
+        ("Failed", "Yes", Health.FAILED),
+        ("Missing", "No", Health.FAILED),
+        ("Spooky", "No", Health.ATTENTION),
+        ("", "No", Health.ATTENTION),
+    ],
+)
+def test_words_for_a_disk(state: str, smart: str, health: Health) -> None:
+    """'S.M.A.R.T. : Yes' is an error, 'No' is a good disk; a disk without a word is no good one."""
+    found = told(disk(0, state, smart, 3))
+    assert found.state.health is health
+    assert found.errors_total == {"s.m.a.r.t. warnings": 3}
+
+
+def test_a_failed_disk_that_lost_its_place_and_its_name() -> None:
+    """It is called by its channel, which it still has."""
+    found = told(
+        "      Device #2\n         Device is a Hard drive\n         State : Failed\n"
+        "         Reported Channel,Device(T:L)       : 0,13(13:0)\n         Total Size : 0 MB\n"
+    )
+    assert (found.slot, found.state.health) == ("channel 0 device 13", Health.FAILED)
+    assert (found.model, found.serial, found.size_bytes) == ("", "", None)
+
+
+def test_two_connectors_with_an_enclosure_of_one_number() -> None:
+    """Then the place alone does not tell a disk from another."""
+    other = disk(1).replace("Slot 5", "Slot 4")
+    found = parsed(PHYSICAL + disk(0) + other + DONE).disks
+    assert [each.slot for each in found] == ["channel 0 device 8", "channel 0 device 9"]
+
+
+def test_a_card_with_two_channels_lists_each_disk_twice() -> None:
+    """It is one disk; where one of the lists says it failed, it did."""
+    found = parsed(PHYSICAL + disk(0) + disk(1) + disk(0, "Failed") + disk(1) + DONE).disks
+    assert [(each.slot, each.state.health) for each in found] == [
+        ("enclosure 0 slot 4", Health.FAILED),
+        ("enclosure 0 slot 5", Health.OK),
+    ]
+
+
+def test_a_fault_that_only_the_controller_counts() -> None:
+    """A disk that is missing need not be listed; where it is, the controller says no more of it."""
+    counted = WHOLE.replace("drive count                 : 0", "drive count : 1")
+    found = parsed(counted).state
+    assert found is not None
+    assert (found.health, found.word) == (Health.ATTENTION, "Optimal, 1 defunct disks")
+    listed = parsed(counted.replace(disk(1), disk(1, "Failed"))).state
+    assert listed is not None
+    assert listed.health is Health.OK
+    degraded = parsed(WHOLE.replace(": 1/0/0", ": 2/0/1")).state
+    assert degraded is not None
+    assert degraded.health is Health.ATTENTION
+
+
+def test_parts_of_an_enclosure() -> None:
+    """A fan nobody knows of has no speed; one that is not installed is no fault."""
+    found = {each.name: each for each in parsed(PHYSICAL + ENCLOSURE + DONE).sensors}
+    states = {name: each.state.health if each.state else None for name, each in found.items()}
+    assert states == {
+        "enclosure 0 fan 1": Health.OK,
+        "enclosure 0 fan 2": None,
+        "enclosure 0 fan 3": Health.ABSENT,
+        "enclosure 0 power supply 1": Health.FAILED,
+        "enclosure 0 temperature 1": Health.ATTENTION,
+    }
+    assert [found[f"enclosure 0 fan {n}"].fan_rpm for n in (1, 2, 3)] == [5200, None, None]
+    assert found["enclosure 0 temperature 1"].temperature_celsius == 51
+
+
+@pytest.mark.parametrize(
+    ("lines", "health", "ready"),
+    [
+        ("Battery Information\n   Status : Failed", Health.FAILED, False),
+        ("Battery Information\n   Status : Not Installed", Health.ABSENT, None),
+        ("Battery Information\n   Status : Charging", Health.BUSY, False),
+        (
+            "Battery Information\n   Status : Optimal\n   Over temperature : Yes",
+            Health.ATTENTION,
+            False,
+        ),
+        ("ZMM Information\n   Status : ZMM Optimal", Health.OK, True),
+        ("ZMM Information\n   Status : ZMM not installed", Health.ABSENT, None),
+        ("ZMM Information\n   Status : ZMM asleep", Health.ATTENTION, False),
+        (
+            "Cache Backup Unit Information\n   Overall Backup Unit Status : Not Ready",
+            Health.DEGRADED,
+            False,
+        ),
+        (
+            "Cache Backup Unit Information\n   Overall Backup Unit Status : Not Present",
+            Health.ABSENT,
+            None,
+        ),
+    ],
+)
+def test_what_keeps_the_cache(lines: str, health: Health, ready: bool | None) -> None:
+    """Batteries, capacitors of three generations; none is no fault, one that failed is."""
+    at = CONTROLLER.index("Battery Information")
+    (found,) = parsed(CONTROLLER[:at] + lines + DONE).batteries
+    assert (found.state.health, found.ready) == (health, ready)
+
+
+def test_a_cache_that_went_off_because_its_battery_failed() -> None:
+    """What it was set to is told beside what it does."""
+    found = parsed(
+        WHOLE.replace("Write-cache status                       : On", "Write-cache status : Off")
+    )
+    policy = found.arrays[0].policy
+    assert policy is not None
+    assert (policy.write_back, policy.default_write_back) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("share", "cache", "caching", "expected"),
+    [
+        ("90 percent", "Ok", "Enabled", (True, True)),
+        ("90 percent", "Temporarily Disabled", "Enabled", (False, True)),
+        ("0 percent", "Ok", "Enabled", (False, False)),
+        ("Not Applicable", "Ok", "Enabled", (None, None)),
+        ("90 percent", "Ok", "Disabled", (False, False)),
+    ],
+)
+def test_caching_of_new_cards(
+    share: str, cache: str, caching: str, expected: tuple[bool | None, bool | None]
+) -> None:
+    """The controller tells its state and the share of writes, the array whether it takes part."""
+    properties = f"   {RULE}\n   Cache Properties\n   Cache Status : {cache}\n"
+    properties += f"   Write Cache Percentage : {share}\n"
+    found = parsed(
+        CONTROLLER
+        + properties
+        + f"{RULE}\nLogical device information\n{RULE}\nLogical Device number 0\n"
+        + f"   Status of Logical Device : Optimal\n   Caching : {caching}\n"
+        + DONE
+    )
+    policy = found.arrays[0].policy
+    assert policy is not None
+    assert (policy.write_back, policy.default_write_back) == expected
+    health = {each.name: each.state.health for each in found.sensors if each.state}["cache"]
+    assert health is (Health.OK if cache == "Ok" else Health.DEGRADED)
+
+
+def test_an_array_of_a_new_card_that_has_failed_leaves_the_rest_to_its_members() -> None:
+    """'Failed' may be a spare that died: then no data are lost."""
+    text = f"{RULE}\nArray Information\n{RULE}\nArray Number 0\n   Name : A\n   Status : Failed\n"
+    (found,) = parsed(text + DONE).arrays
+    assert (found.name, found.label, found.state.health) == ("array 0", "A", Health.ATTENTION)
+
+
+@pytest.mark.parametrize(
+    ("array_status", "operation", "status", "health"),
+    [
+        ("Optimal", "Build/Verify", "In Progress", Health.BUSY),
+        ("Degraded", "Rebuild", "In Progress", Health.REBUILDING),
+        ("Degraded", "Rebuild", "Paused", Health.DEGRADED),
+        ("Degraded", "Verify", "In Progress", Health.DEGRADED),
+        ("Optimal", "Verify", "Failed", Health.ATTENTION),
+        ("Optimal", "Alchemy", "In Progress", Health.ATTENTION),
+        ("Failed", "Rebuild", "In Progress", Health.FAILED),
+    ],
+)
+def test_what_runs_at_an_array(
+    array_status: str, operation: str, status: str, health: Health
+) -> None:
+    """A task makes nothing better than it is, and what does not get on needs somebody."""
+    tasks = arcconf.parse_tasks(TASK.format(operation=operation, status=status) + DONE)
+    text = WHOLE.replace(
+        "logical device                 : Optimal", f"logical device : {array_status}"
+    )
+    (found,) = arcconf.with_tasks(parsed(text), tasks).arrays
+    assert (found.state.health, found.state.done_ratio) == (health, 0.4)
+
+
+def test_nothing_runs() -> None:
+    """'None' is no task; an output without any is refused."""
+    assert arcconf.parse_tasks("Controllers found: 1\n   Current operation : None\n" + DONE) == {}
+    with pytest.raises(ParseError, match="Current operation"):
+        arcconf.parse_tasks("Controllers found: 1\n" + DONE)
+
+
+TABULAR = """\
+Controllers found: 1
+ControllerLog
+controllerID. ........................... 0
+time.................................... 1486214512
+tableFull ............................... {full}
+driveErrorEntry
+smartError.. ............................ {smart}
+vendorID ................................ WDC
+serialNumber ............................ WD-AAAA2
+numParityErrors ......................... 0
+linkFailures ............................ 3
+hwErrors ................................ 1
+abortedCmds ............................. 7
+mediumErrors ............................ 20
+smartWarning ............................ 0
+"""
+XML = """\
+Controllers found: 1
+<ControllerLog controllerID="0" type="0" time="1421660883" version="1" tableFull="false">
+   <driveErrorEntry adapterID="0" channelID="0" deviceID="9" numParityErrors="0" linkFailures="3"
+ hwErrors="1" abortedCmds="7" mediumErrors="20"/>
+</ControllerLog>
+"""
+
+
+@pytest.mark.parametrize("text", [TABULAR.format(full="false", smart="false"), XML])
+def test_errors_counted_by_the_controller(text: str) -> None:
+    """By serial number, or by channel and device; a disk without an entry has no count of 0."""
+    config = arcconf.parse_config(WHOLE, "adaptec 1")
+    found = arcconf.with_errors(config.controller, arcconf.parse_device_log(text + DONE), config)
+    first, second = found.disks
+    assert first.errors_total == {"s.m.a.r.t. warnings": 0}
+    assert second.errors_total["mediumErrors"] == 20
+    assert second.errors_total["linkFailures"] == 3
+    assert second.state.health is Health.OK
+
+
+def test_a_disk_whose_entry_says_that_it_is_going_to_fail() -> None:
+    """And a log that has no room left."""
+    config = arcconf.parse_config(WHOLE, "adaptec 1")
+    log = arcconf.parse_device_log(TABULAR.format(full="true", smart="true") + DONE)
+    found = arcconf.with_errors(config.controller, log, config)
+    assert [each.state.health for each in found.disks] == [Health.OK, Health.FAILING]
+    assert log.full
+
+
+def test_error_counters_of_new_cards_are_those_that_count_errors() -> None:
+    """What the drive corrected, and how much it read, is none."""
+    counters = "      Device Error Counters\n" + "".join(
+        f"         {name} : 4\n"
+        for name in (
+            *("Aborted Commands", "Ecc Recovered Read Errors", "Media Failures", "Sectors Reads"),
+            *("Service Hours", "Scsi Bus Faults", "Hot Plug Count", "Failed Read Recovers"),
+        )
+    )
+    phy = "      Device Phy Information\n         Phy #0\n            PHY Errors : 9\n"
+    assert told(disk(0) + phy + counters).errors_total == {
+        "s.m.a.r.t. warnings": 0,
+        "aborted commands": 4,
+        "media failures": 4,
+        "scsi bus faults": 4,
+        "failed read recovers": 4,
+    }
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        WHOLE.removesuffix("Command completed successfully.\n"),
+        "Usage: GETCONFIG <Controller#> [AD | LD | PD]\n" + DONE,
+        "Controllers found: 1\n" + DONE,
+        "Controllers found: 1\nThe requested feature is not supported.\n\nCommand aborted.\n",
+        CONTROLLER.replace(": Optimal", ": Inaccessible", 1) + DONE,
+    ],
+)
+def test_what_is_no_configuration_is_no_controller_without_disks(text: str) -> None:
+    """Cut off, wrong words, a card that is too new for the tool: it says that it succeeded."""
+    with pytest.raises(ParseError, match="arcconf"):
+        arcconf.parse_config(text, "adaptec 1")
+
+
+@given(st.text(max_size=300))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    """In the middle of a good one, too."""
+    for given_text in (text + DONE, WHOLE.replace("Present", text), WHOLE.replace(": ", text)):
+        for parse in (parsed, arcconf.parse_tasks, arcconf.parse_device_log, arcconf.parse_count):
+            try:
+                parse(given_text)  # type: ignore[operator]
+            except ParseError as error:
+                assert str(error)  # noqa: PT017 - a refusal has a reason
+
+
+AACRAID = f"{DRIVERS}/aacraid/0000:05:00.0/host2"
+ANSWERS = {
+    "arcconf GETVERSION": "Controllers found: 1\nController #1\n==============\n" + DONE,
+    "arcconf GETCONFIG 1 AL": WHOLE,
+    "arcconf GETSTATUS 1": "Controllers found: 1\n   Current operation : None\n" + DONE,
+    "arcconf GETLOGS 1 DEVICE tabular": TABULAR.format(full="false", smart="false") + DONE,
+}
+
+
+def test_a_machine_with_one_controller(tmp_path: Path) -> None:
+    """Its only host is its own; nothing else is asked."""
+    found = asked(tmp_path, ADAPTEC, {AACRAID: None}, ANSWERS)
+    (one,) = found.controllers
+    assert (one.name, one.host, found.problems) == ("adaptec 1", "host2", ())
+    assert [each.kind for each in one.disks] == ["aacraid,2,0,8", "aacraid,2,0,9"]
+    assert one.disks[1].errors_total["mediumErrors"] == 20
+
+
+def test_two_controllers_are_told_apart_by_their_serial_numbers(tmp_path: Path) -> None:
+    """The driver shows the last digits, as old versions of it do, or all."""
+    other = WHOLE.replace("7A001122334", "7A009988776")
+    files = {
+        AACRAID: None,
+        f"{DRIVERS}/aacraid/0000:06:00.0/host4": None,
+        "/sys/class/scsi_host/host2/serial_number": "988776\n",
+        "/sys/class/scsi_host/host4/serial_number": "7A001122334\n",
+    }
+    answers = {
+        **ANSWERS,
+        "arcconf GETVERSION": "Controllers found: 2\n" + DONE,
+        "arcconf GETCONFIG 2 AL": other,
+        "arcconf GETSTATUS 2": ANSWERS["arcconf GETSTATUS 1"],
+        "arcconf GETLOGS 2 DEVICE tabular": "Controllers found: 2\n" + DONE,
+    }
+    found = asked(tmp_path, ADAPTEC, files, answers)
+    assert [(each.name, each.host) for each in found.controllers] == [
+        ("adaptec 1", "host4"),
+        ("adaptec 2", "host2"),
+    ]
+    assert found.problems == ()
+
+
+def smartpqi(vendor: str) -> dict[str, str | None]:
+    """Return two hosts of the driver smartpqi of a maker."""
+    return {
+        f"{DRIVERS}/smartpqi/0000:3c:00.0/host0": None,
+        f"{DRIVERS}/smartpqi/0000:5e:00.0/host1": None,
+        f"{DEVICES}/0000:3c:00.0/subsystem_vendor": vendor,
+        f"{DEVICES}/0000:5e:00.0/subsystem_vendor": vendor,
+    }
+
+
+def test_a_new_card_tells_its_pci_address(tmp_path: Path) -> None:
+    """In hexadecimal digits; smartctl has no such way to its disks."""
+    about = "   PCI Address (Domain:Bus:Device:Function)   : 0:5e:0:0\n"
+    text = WHOLE.replace("   Installed memory", about + "   Installed memory")
+    answers = {**ANSWERS, "arcconf GETCONFIG 1 AL": text}
+    (one,) = asked(tmp_path, ADAPTEC, smartpqi("0x9005\n"), answers).controllers
+    assert (one.host, {each.kind for each in one.disks}) == ("host1", {""})
+
+
+def test_a_controller_that_hp_sells_is_not_asked_by_arcconf(tmp_path: Path) -> None:
+    """Nobody is told to install arcconf there."""
+    found = asked(tmp_path, ADAPTEC, smartpqi("0x1590\n"), {"arcconf LIST": ""})
+    assert (found.controllers, found.problems) == ((), ())
+
+
+def test_a_part_that_cannot_be_read_is_told_with_the_rest(tmp_path: Path) -> None:
+    """A log that this card has not is none; one that is cut off is a problem."""
+    tasks = "Controllers found: 1\n   Current oper"
+    log = "The requested feature is not supported on this controller.\n\nCommand aborted.\n"
+    answers = {
+        **ANSWERS,
+        "arcconf GETSTATUS 1": tasks,
+        "arcconf GETLOGS 1 DEVICE tabular": log,
+    }
+    found = asked(tmp_path, ADAPTEC, {AACRAID: None}, answers)
+    (one,) = found.controllers
+    assert len(one.disks) == 2
+    (problem,) = found.problems
+    assert (problem.controller, "GETSTATUS" in problem.reason) == ("adaptec 1", True)
+
+
+def test_a_controller_that_is_there_and_not_listed_is_a_problem(tmp_path: Path) -> None:
+    """It may have died; without such hosts there is nothing to tell."""
+    answers = {"arcconf GETVERSION": "Controllers found: 0\n" + DONE}
+    found = asked(tmp_path, ADAPTEC, {AACRAID: None}, answers)
+    (problem,) = found.problems
+    assert "expected one at host2, got none listed" in problem.reason
+    with pytest.raises(AbsentError):
+        asked(tmp_path / "other", ADAPTEC, {f"{DRIVERS}/ahci": None}, answers)
