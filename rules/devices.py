@@ -28,6 +28,8 @@ ITSELF = "iowarden"
 """The key of what is about iowarden and not about the machine."""
 COVERAGE = "H9"
 """The condition of a disk that cannot be read."""
+PROGRAM = "B6"
+"""That of a program that hangs: its label 'controller' is all that it may be at, disks as well."""
 _PARTITION = re.compile(r"([a-z]{2,8})[0-9]{1,4}|(.{1,60}[0-9])p[0-9]{1,4}", re.ASCII)
 """Of a disk that ends in a letter, or in a digit. Source: kernel, lib/vsprintf.c, bdev_name."""
 GONE_SECONDS = 7 * 86_400.0
@@ -131,16 +133,21 @@ def subject(
     state: Devices,
     labels: Labels,
     disk: Callable[[str], Identity | None] = lambda _: None,
+    controller: Callable[[Labels], Identity | None] = lambda _: None,
 ) -> Identity:
     """Return what an alert of these labels is about; the key is '' for the host.
 
-    `disk` says which disk a label 'disk' means: its serial number, mostly. A full file system is a
-    cause of its own; one that failed (conditions M) is its disk's matter. So is each setting of the
-    host (L), for what is known for months must not hide a stall of today, and iowarden itself (S).
+    `disk` says which disk a label 'disk' means: its serial number, mostly; `controller` which disk
+    or array labels with a 'controller' mean: else it is the controller's matter. A full file system
+    is a cause of its own; one that failed (conditions M) is its disk's matter. So is each setting
+    of the host (L), for what is known for months must not hide a stall of today, and iowarden
+    itself (S).
     """
     own = dict(labels)
     device, mount_point = own.get("device", ""), own.get("mountpoint", "")
     condition = own.get("condition", "")
+    if own.get("controller") and condition != PROGRAM:
+        return controller(labels) or adapter_identity(own["controller"])
     if mount_point and not (device and condition.startswith("M")):
         return Identity(f"file system {mount_point}", mount_point)
     if condition.startswith("S"):

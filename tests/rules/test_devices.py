@@ -12,13 +12,14 @@ from support.simulation import Simulation
 
 from iowarden.collectors.mounts import Mount
 from iowarden.rules import devices, report
-from iowarden.rules.devices import Change, Devices, identity
+from iowarden.rules.devices import Change, Devices, Identity, identity
 from iowarden.rules.notice import Reason, Severity
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from iowarden.collectors.block import Device
+    from iowarden.collectors.vocabulary import Labels
 
 HUNG = {"sda": 3}
 
@@ -109,6 +110,24 @@ def test_a_partition_of_a_disk_that_is_gone_is_that_disk(name: str, part: str) -
     for label in (name, part):
         assert devices.subject(topology(), state, (("device", label),)).key == "disk   B"
     assert devices.subject(topology(), state, (("device", "sdc1"),)).key == "device sdc1"
+
+
+def test_what_a_raid_controller_says_is_its_matter_or_that_of_a_disk_that_is_known() -> None:
+    """A setting of it is none of the host's; a slot whose disk nobody knows is the controller's."""
+
+    def known(labels: Labels) -> Identity | None:
+        return Identity("disk ACME S1", "slot") if ("slot", "channel 2") in labels else None
+
+    def key(*labels: tuple[str, str]) -> str:
+        return devices.subject(None, Devices(), labels, controller=known).key
+
+    areca = ("controller", "areca 1")
+    assert key(areca, ("slot", "channel 2")) == "disk ACME S1"
+    assert key(areca, ("slot", "channel 3")) == "adapter areca 1"
+    assert key(areca, ("condition", "L11"), ("host", "host2")) == "adapter areca 1"
+    assert key(("controller", ""), ("host", "host2")) == "adapter host2"
+    alone = devices.subject(None, Devices(), (("controller", "c0"),))
+    assert (alone.key, alone.object) == ("adapter c0", "c0 (controller)")
 
 
 @pytest.fixture
