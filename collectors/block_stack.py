@@ -1,0 +1,145 @@
+"""What lies on what: whole devices, their partitions, and who holds them, from '/sys/block'.
+
+Source: kernel, ABI/stable/sysfs-block and ABI/testing/sysfs-block: 'start' and 'size' are sectors
+of 512 bytes on any drive; 'holders' are the devices made of this one (md, device-mapper, bcache).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.sysfs import Attributes, attributes, device_name
+from iowarden.collectors.vocabulary import AbsentError, ReadError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from iowarden.collectors.files import Root
+
+DIRECTORY = "/sys/block"
+SWAPS = "/proc/swaps"
+_BTRFS = "/sys/fs/btrfs"
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A block device or a partition. Units: sectors of 512 bytes. None: the kernel does not tell.
+
+    Fields: `number` is '8:17'; `whole` is the device that a partition is of, '' for a whole one;
+    `start_sectors` is where a partition begins on it; `sector_bytes` is the drive's logical sector,
+    in which its own addresses count; `kind` is 'md', 'dm' or ''; `label` is device-mapper's name.
+    """
+
+    name: str
+    number: str
+    whole: str
+    start_sectors: int
+    sectors: int | None
+    holders: tuple[str, ...]
+    partitions: tuple[str, ...] = ()
+    sector_bytes: int | None = None
+    kind: str = ""
+    label: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """All block devices by name, and what the kernel uses them for beside mounts."""
+
+    nodes: Mapping[str, Node]
+    swaps: frozenset[str] = frozenset()
+    btrfs: frozenset[str] = frozenset()
+    """Devices of mounted btrfs file systems: the mount table names only one of each."""
+
+
+def read_block_stack(root: Root) -> Stack:
+    """Read all devices; one that vanishes meanwhile is left out.
+
+    Limits: may hang on a sick disk. Errors: AbsentError, ReadError, ParseError.
+    """
+    nodes: dict[str, Node] = {}
+    for entry in root.names(DIRECTORY):
+        found = attributes(root, f"{DIRECTORY}/{entry}")
+        if found is None:
+            continue
+        name = device_name(entry)
+        partitions = []
+        for inner in found.entries:
+            below = found.below(inner) if inner.startswith(entry) else None
+            if below is not None and below.text("partition") is not None:
+                start = below.count("start")
+                if start is not None:
+                    partitions.append(device_name(inner))
+                    nodes[device_name(inner)] = _node(root, below, inner, name, start)
+        nodes[name] = _whole(root, found, entry, tuple(partitions))
+    return Stack(nodes, _swaps(root), _btrfs(root))
+
+
+def _whole(root: Root, found: Attributes, entry: str, partitions: tuple[str, ...]) -> Node:
+    queue = found.below("queue")
+    return Node(
+        name=device_name(entry),
+        number=found.text("dev") or "",
+        whole="",
+        start_sectors=0,
+        sectors=found.count("size"),
+        holders=_holders(root, found),
+        partitions=partitions,
+        sector_bytes=None if queue is None else queue.count("logical_block_size"),
+        kind=next((kind for kind in ("md", "dm") if kind in found.entries), ""),
+        label=_label(found),
+    )
+
+
+def _label(found: Attributes) -> str:
+    mapped = found.below("dm")
+    return "" if mapped is None else mapped.text("name") or ""
+
+
+def _node(root: Root, found: Attributes, entry: str, whole: str, start: int) -> Node:
+    return Node(
+        name=device_name(entry),
+        number=found.text("dev") or "",
+        whole=whole,
+        start_sectors=start,
+        sectors=found.count("size"),
+        holders=_holders(root, found),
+    )
+
+
+def _holders(root: Root, found: Attributes) -> tuple[str, ...]:
+    if "holders" not in found.entries:
+        return ()
+    try:
+        return tuple(map(device_name, root.names(f"{found.path}/holders")))
+    except AbsentError:
+        return ()
+
+
+def _swaps(root: Root) -> frozenset[str]:
+    """Return the devices that are swap space. Source: proc(5), /proc/swaps; a header comes first.
+
+    That it cannot be read only leaves it to udev to say what is swap space.
+    """
+    try:
+        lines = root.read(SWAPS).splitlines()[1:]
+    except (AbsentError, ReadError):
+        return frozenset()
+    return frozenset(
+        found[1]
+        for line in lines
+        if (found := re.match(r"/dev/(\S{1,200})\s+partition\s", line, re.ASCII))
+    )
+
+
+def _btrfs(root: Root) -> frozenset[str]:
+    devices: set[str] = set()
+    try:
+        for name in root.names(_BTRFS):
+            if re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", name):
+                devices.update(map(device_name, root.names(f"{_BTRFS}/{name}/devices")))
+    except (AbsentError, ReadError):  # no btrfs here, or one that is just unmounted
+        return frozenset(devices)
+    return frozenset(devices)

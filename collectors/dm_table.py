@@ -1,0 +1,69 @@
+"""How a device-mapper device is made of others, by 'dmsetup table'.
+
+Source: dmsetup(8); kernel, admin-guide/device-mapper/{linear,striped,dm-crypt}.rst. Units: sectors
+of 512 bytes. A device is asked for by its number, because its name may be anything. '--showkeys'
+is never given: without it dmsetup prints zeros for a key.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.controller_poll import run_program
+from iowarden.collectors.vocabulary import ParseError
+
+if TYPE_CHECKING:
+    from iowarden.collectors.files import Root
+
+MOST_TARGETS = 10_000
+_LINE = re.compile(r"(\d{1,18}) (\d{1,18}) (\S{1,64})(?: (.*))?", re.ASCII)
+_NUMBER = re.compile(r"(\d{1,10}:\d{1,10})", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A line of the table: so many sectors from `start_sectors` on are made in this way.
+
+    Fields: `kind` is 'linear', 'striped', 'crypt', 'thin' ...; `words` are the rest of the line.
+    """
+
+    start_sectors: int
+    sectors: int
+    kind: str
+    words: tuple[str, ...]
+
+    @property
+    def devices(self) -> frozenset[str]:
+        """The numbers ('8:17') of the devices that it names."""
+        return frozenset(word for word in self.words if _NUMBER.fullmatch(word))
+
+
+def parse_dm_table(text: str) -> tuple[Target, ...]:
+    """Return the targets of one device. Errors: ParseError, also for none."""
+    targets = []
+    for number, line in enumerate(text.splitlines(), 1):
+        row = _LINE.fullmatch(line.strip())
+        if row is None:
+            raise ParseError(
+                f"'dmsetup table': line {number}: expected '<start> <length> <target> ...', got"
+                f" {line[:120]!r}"
+            )
+        targets.append(Target(int(row[1]), int(row[2]), row[3], tuple((row[4] or "").split())))
+        if len(targets) > MOST_TARGETS:
+            raise ParseError(f"'dmsetup table': expected at most {MOST_TARGETS} lines, got more")
+    if not targets:
+        raise ParseError("'dmsetup table': expected a target, got none")
+    return tuple(targets)
+
+
+def read_dm_table(root: Root, number: str, deadline_seconds: float) -> tuple[Target, ...]:
+    """Ask for the table of a device by its number ('253:0').
+
+    Errors: AbsentError, MissingError, StuckError, LateError, ReadError, ParseError.
+    """
+    major, _, minor = number.partition(":")
+    return parse_dm_table(
+        run_program(root, deadline_seconds, "dmsetup", "table", "-j", major, "-m", minor)
+    )

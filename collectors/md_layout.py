@@ -1,0 +1,131 @@
+"""Where an md array's sectors lie on its members, as the kernel tells, from '/sys/block/md*/md'.
+
+Source: kernel, admin-guide/md.rst; drivers/md/md.c for the units: 'offset' and 'new_offset' are
+sectors, 'size' and 'component_size' KiB, 'chunk_size' bytes. Nothing is taken from anywhere else:
+what the kernel does not tell is None, and rules/layout.py then says that it cannot be told.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.sysfs import attributes, device_name, entry_name
+from iowarden.collectors.vocabulary import KIB, SECTOR_BYTES, parse_count
+
+if TYPE_CHECKING:
+    from iowarden.collectors.files import Root
+    from iowarden.collectors.sysfs import Attributes
+
+DIRECTORY = "/sys/block"
+_SECTORS_PER_KIB = KIB // SECTOR_BYTES
+_TWO = re.compile(r"(\d{1,20}) \((\d{1,20})\)", re.ASCII)
+"""What is, and in brackets what was, while an array is reshaped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A member, and where the array's data begin on it. Units: sectors of 512 bytes.
+
+    Fields: `device` is 'sdb1'; `slot` is None, and `role` the kernel's word, for one that is no
+    part of the data ('none', 'journal'); `size_sectors` is what the array may use of it.
+    """
+
+    device: str
+    slot: int | None
+    role: str
+    offset_sectors: int | None
+    new_offset_sectors: int | None
+    size_sectors: int | None
+    states: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Geometry:
+    """An array. None or '': the kernel does not tell. Units: sectors of 512 bytes.
+
+    Fields: `chunk_sectors` is 0 where the level has none; `component_sectors` is what is used of
+    every member, where that is one number; `sectors` is the array's own size; `metadata` is '1.2',
+    'external:imsm', 'none'; `reshaping`: two layouts hold at once.
+    """
+
+    name: str
+    level: str
+    state: str
+    raid_disks: int | None
+    layout: int | None
+    chunk_sectors: int | None
+    component_sectors: int | None
+    sectors: int | None
+    degraded: int | None
+    metadata: str
+    reshaping: bool
+    members: tuple[Place, ...]
+    unread: str = ""
+    """The first attribute that is there and could not be read, and why."""
+
+
+def read_md_layout(root: Root, name: str) -> Geometry | None:
+    """Read an array ('md0'); None: it is gone. Limits: may hang on a sick array.
+
+    Errors: ReadError (of its directory), ParseError.
+    """
+    path = f"{DIRECTORY}/{entry_name(name)}"
+    whole = attributes(root, path)
+    found = None if whole is None else whole.below("md")
+    if whole is None or found is None:
+        return None
+    position = found.text("reshape_position")
+    raid_disks, moved_disks = _pair(found, "raid_disks")
+    layout, moved_layout = _pair(found, "layout")
+    chunk_bytes, moved_chunk = _pair(found, "chunk_size")
+    component = found.count("component_size", _SECTORS_PER_KIB)
+    members = []
+    for entry in found.entries:
+        if entry.startswith("dev-") and (member := found.below(entry)) is not None:
+            members.append(_place(member, entry))
+            found.unread = found.unread or member.unread
+    return Geometry(
+        name=name,
+        level=found.text("level") or "",
+        state=found.text("array_state") or "",
+        raid_disks=raid_disks,
+        layout=layout,
+        chunk_sectors=None if chunk_bytes is None else chunk_bytes // SECTOR_BYTES,
+        component_sectors=component,
+        sectors=whole.count("size"),
+        degraded=found.count("degraded"),
+        metadata=found.text("metadata_version") or "",
+        reshaping=position not in {None, "none"} or moved_disks or moved_layout or moved_chunk,
+        members=tuple(members),
+        unread=found.unread or whole.unread,
+    )
+
+
+def _place(member: Attributes, entry: str) -> Place:
+    role = member.text("slot") or ""
+    state = member.text("state") or ""
+    return Place(
+        device=device_name(entry.removeprefix("dev-")),
+        slot=int(role) if re.fullmatch(r"\d{1,9}", role, re.ASCII) else None,
+        role=role,
+        offset_sectors=member.count("offset"),
+        new_offset_sectors=member.count("new_offset"),
+        size_sectors=member.count("size", _SECTORS_PER_KIB),
+        states=tuple(word for word in state.split(",") if word),
+    )
+
+
+def _pair(found: Attributes, name: str) -> tuple[int | None, bool]:
+    """Return a number, and whether the kernel gives two of them. Errors: ParseError."""
+    text = found.text(name)
+    if text is None:
+        return None, False
+    if two := _TWO.fullmatch(text):
+        return int(two[1]), True
+    try:
+        # 'layout' of a level that has none is -1 on an array that mdadm has not set one for.
+        return (None if text == "-1" else parse_count(text)), False
+    except ValueError:
+        raise found.wrong(name, "a number, or two while it is reshaped", text) from None
