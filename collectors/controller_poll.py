@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from iowarden.collectors import attached, members
 from iowarden.collectors.controller import LOG_PROBLEM, Controllers, Gap, Problem
 from iowarden.collectors.files import PROBE
-from iowarden.collectors.log_alignment import MOST_ENTRIES, Cursor, align
+from iowarden.collectors.log_alignment import MOST_ENTRIES, Cursor, align, align_numbered
 from iowarden.collectors.vocabulary import (
     AbsentError,
     LateError,
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 PERIOD_SECONDS = 15.0
 """How often is looked whether a run is due, or done."""
 EVENT_SECONDS = 300.0
+AGAIN_SECONDS = 60.0
+"""So soon at most, when something happened."""
 STATE_SECONDS = 900.0
 """Each question is work for the card: more often was seen to cost latency."""
 HELD_SECONDS = 3 * STATE_SECONDS
@@ -58,6 +60,7 @@ class Maker:
     `find`, given the hosts, names the controllers, each with what its questions need; `state` reads
     one, given what it said last; `log` reads its log, of `capacity` entries where that is known,
     None where it keeps none. `adapters`: hosts of `drivers` may be plain ones, and not listed.
+    `numbered`: the entries of its log have numbers, which are those of the events.
     Errors of the three: AbsentError, ReadError, ParseError.
     """
 
@@ -69,6 +72,7 @@ class Maker:
     log: Callable[[Root, str, Handle], Log] | None = None
     capacity: int | None = None
     adapters: bool = False
+    numbered: bool = False
 
 
 @dataclass(slots=True)
@@ -91,6 +95,7 @@ class _Run:
     cards: dict[str, _Card] = field(default_factory=dict)
     """Of the thread that runs, or of nobody."""
     due: float = float("-inf")
+    began: float = float("-inf")
     busy: bool = False
     done: bool = False
     """Whether one came to its end."""
@@ -142,6 +147,13 @@ class Poller:
                     root.tell(run.texts.items())
             return self._result([run for run, _ in there])
 
+    def ask_soon(self) -> None:
+        """Have the logs read at the next look: something happened that they may explain."""
+        with self._lock:
+            for run in self._runs:
+                if run.maker.log is not None:
+                    run.due = min(run.due, run.began + AGAIN_SECONDS)
+
     def settled(self, timeout_seconds: float) -> bool:
         """Wait until no run is under way; return whether it came to that."""
         with self._lock:
@@ -154,7 +166,7 @@ class Poller:
             now = self._clock()
             if run.busy or now < run.due:
                 return
-            run.busy = True
+            run.busy, run.began = True, now
             run.due = now + (EVENT_SECONDS if run.maker.log else STATE_SECONDS)
         seen: dict[str, bytes] = {}
         another = root.another(seen.__setitem__)
@@ -237,7 +249,7 @@ def _once(
                 _read_state(card, host, partial(maker.state, root, name, handle, card.controller))
             if maker.log is not None:
                 log = maker.log(root, name, handle)
-                new, old, gap = _new(card, log, maker.capacity)
+                new, old, gap = _new(card, log, maker)
                 events += new
                 baseline += old
                 gaps += [Gap(name, gap)] if gap else []
@@ -285,7 +297,7 @@ def _read_state(card: _Card, host: str, read: Callable[[], Controller]) -> None:
     card.problem = ""
 
 
-def _new(card: _Card, log: Log, capacity: int | None) -> tuple[list[Event], list[Event], str]:
+def _new(card: _Card, log: Log, maker: Maker) -> tuple[list[Event], list[Event], str]:
     """Return the new events of a log, those of a first sight, and why there may be others.
 
     The same reason is given once. Errors: ReadError.
@@ -297,14 +309,22 @@ def _new(card: _Card, log: Log, capacity: int | None) -> tuple[list[Event], list
     if before and before.serial and serial and before.serial != serial:
         before = None  # another card: its log is new as a whole, and not what just happened
     events = log.events[-MOST_ENTRIES:]
-    entries = [(event.clock_seconds, event.text) for event in events]
-    aligned = align(before.listing if before else None, entries, capacity)
+    listing = before.listing if before else None
+    if maker.numbered:
+        aligned = align_numbered(
+            listing, tuple((event.clock_seconds, event.text, event.sequence) for event in events)
+        )
+    else:
+        entries = [(event.clock_seconds, event.text) for event in events]
+        aligned = align(listing, entries, maker.capacity)
     card.cursor = Cursor(aligned.known, serial or (before.serial if before else ""))
     told, card.gap = card.gap, aligned.gap
-    numbers = [number for *_, number in aligned.known[len(aligned.known) - len(events) :]]
-    told_apart = [
-        replace(event, sequence=number) for event, number in zip(events, numbers, strict=True)
-    ]
+    told_apart = list(events)
+    if not maker.numbered:
+        numbers = [number for *_, number in aligned.known[len(aligned.known) - len(events) :]]
+        told_apart = [
+            replace(event, sequence=number) for event, number in zip(events, numbers, strict=True)
+        ]
     gap = "" if told == aligned.gap else aligned.gap
     if before is None:
         return [], told_apart, gap

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from iowarden.collectors import (
@@ -19,6 +20,7 @@ from iowarden.collectors import (
     filesystem,
     hung_task,
     hwmon,
+    kernel_log,
     loadavg,
     makers,
     md,
@@ -54,7 +56,7 @@ from iowarden.collectors.vocabulary import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Hashable, Iterable
+    from collections.abc import Callable, Container, Hashable, Iterable, Mapping
 
     from iowarden.collectors.files import Root
 
@@ -389,6 +391,15 @@ SOURCES = (
         start=smart.start(),
     ),
     Source(
+        name="kernel_log",
+        period_seconds=1,
+        may_hang=True,
+        read=kernel_log.read_kernel_log,
+        families=kernel_log.FAMILIES,
+        emit=lambda value, _: kernel_log.emit(value),
+        start=kernel_log.start(),
+    ),
+    Source(
         name="controllers",
         period_seconds=controller_poll.PERIOD_SECONDS,
         may_hang=True,
@@ -403,9 +414,18 @@ SOURCES = (
 )
 
 
-def with_poller(sources: Iterable[Source], poller: smart.Poller) -> list[Source]:
-    """Return the sources, the drives asked by a poller that others talk to as well."""
-    return [replace(s, start=lambda _: poller.read) if s.name == "smart" else s for s in sources]
+def with_readers(
+    sources: Iterable[Source], readers: Mapping[str, Callable[[Root], Any]]
+) -> list[Source]:
+    """Return the sources, some read by what others talk to as well: by name, what reads."""
+    return [
+        replace(s, start=partial(_given, readers[s.name])) if s.name in readers else s
+        for s in sources
+    ]
+
+
+def _given(read: Callable[[Root], Any], _: object) -> Callable[[Root], Any]:
+    return read
 
 
 def collect(source: Source, root: Root, clock: Callable[[], float]) -> Reading:

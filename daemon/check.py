@@ -25,13 +25,11 @@ from collections import Counter, defaultdict
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from iowarden.collectors import table
 from iowarden.collectors.block import Topology
 from iowarden.collectors.drive import Cover
-from iowarden.collectors.smart import Poller
 from iowarden.collectors.vocabulary import Outcome, Reading, trace
 from iowarden.daemon import config as configuration
-from iowarden.daemon import exporters
+from iowarden.daemon import exporters, stateful
 from iowarden.daemon.message import local_zone
 from iowarden.daemon.readers import Readers
 from iowarden.daemon.words import one_line, shorten
@@ -394,9 +392,9 @@ def examine(
     Errors: RecordingError.
     """
     events: queue.SimpleQueue[object] = queue.SimpleQueue()
-    drives = table.with_poller(table.SOURCES, Poller(settings.smart, clock.now))
+    asked = stateful.make(settings.smart, clock).sources()
     # That the service asks drives, and nobody here does, leaves nothing unknown.
-    sources = [dataclasses.replace(s, unread=None) if s.name == "smart" else s for s in drives]
+    sources = [dataclasses.replace(s, unread=None) if s.name == "smart" else s for s in asked]
     readers = Readers(sources, settings.period_seconds, root, clock.now, events.put)
     each_tick = [dataclasses.replace(group, interval_seconds=1.0) for group in groups]
     engine = Engine(each_tick, readers.sources, clock.now(), targets=settings.targets)

@@ -19,16 +19,16 @@ from typing import TYPE_CHECKING
 
 from systemd.daemon import notify
 
-from iowarden.collectors import table
 from iowarden.collectors.files import Root
 from iowarden.collectors.recording import Player, RecordingError, watched
-from iowarden.collectors.smart import MOST_TOLD_BYTES, Poller
+from iowarden.collectors.smart import MOST_TOLD_BYTES
 from iowarden.daemon import check as checking
 from iowarden.daemon import config as configuration
 from iowarden.daemon import (
     console,
     control,
     disk_console,
+    event_console,
     flight,
     hotplug,
     journal,
@@ -37,6 +37,7 @@ from iowarden.daemon import (
     recording_commands,
     rules_command,
     selftest_console,
+    stateful,
     unparsed,
 )
 from iowarden.daemon.clock import PlayedClock, SystemClock
@@ -48,7 +49,7 @@ from iowarden.daemon.message import render
 from iowarden.daemon.probe import client
 from iowarden.daemon.process import ProcessMetrics
 from iowarden.daemon.readers import Readers
-from iowarden.daemon.rule_files import load_rules, notes
+from iowarden.daemon.rule_files import load_events, load_rules, notes
 from iowarden.daemon.state import State
 from iowarden.rules.engine import Engine
 from iowarden.rules.notice import Evidence, Notice, Reason, Severity
@@ -108,6 +109,7 @@ def _parser() -> argparse.ArgumentParser:
     look.add_argument("--play", metavar="RECORDING", help="look at a recording's end instead")
     look.add_argument("--json", action="store_true", help="the report as data")
     console.add_commands(add)
+    event_console.add_commands(add)
     disk_console.add_commands(add)
     selftest_console.add_commands(add)
     recorded = recording_commands.add_commands(add, _settings, _probe)
@@ -330,8 +332,13 @@ def _run(arguments: argparse.Namespace) -> int:
     # Before the threads: of their stacks only what is touched is locked, not the half megabyte.
     if problem := memory.lock():
         events.put(Trouble("memory", problem))
-    drives = Poller(settings.smart, clock.now, most_told_bytes=MOST_TOLD_BYTES)
-    sources = table.with_poller(table.SOURCES, drives)
+    asked = stateful.make(
+        settings.smart,
+        clock,
+        None if probe is None else probe.kernel_log,
+        most_told_bytes=MOST_TOLD_BYTES,
+    )
+    sources = asked.sources()
     flights = None
     if settings.flight_recorder:
         recent = flight.Flight(player.page_size_bytes if player else os.sysconf("SC_PAGE_SIZE"))
@@ -396,7 +403,10 @@ def _run(arguments: argparse.Namespace) -> int:
             sender_for=sender,
             keep=keeper.keep,
             probe=probe,
-            drives=drives,
+            drives=asked.drives,
+            table=load_events(),
+            kernel_log=asked.kernel_log,
+            controllers=asked.controllers,
             test_root=None if probe is None else root,
             flights=flights,
             control=people,

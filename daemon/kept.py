@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from iowarden.daemon import codec
 from iowarden.daemon.clock import PLAUSIBLE_SECONDS
+from iowarden.daemon.happenings import Cursors
 from iowarden.daemon.probe.protocol import Stuck
 from iowarden.rules.alerts import Alert
 from iowarden.rules.devices import Devices
 from iowarden.rules.digest import Digest
+from iowarden.rules.happened import Happened
 from iowarden.rules.incidents import Incident, Incidents, first_mail, unwatched
 from iowarden.rules.self_tests import Runs
 from iowarden.rules.signals.table import Memory
@@ -41,6 +43,8 @@ class Kept:
     silences: Silences = field(default_factory=Silences)
     self_tests: Runs = field(default_factory=dict)
     stuck: tuple[Stuck, ...] = ()
+    happened: Happened = field(default_factory=Happened)
+    cursors: Cursors = field(default_factory=Cursors)
     wall_ahead_seconds: float = 0.0
 
 
@@ -55,8 +59,14 @@ _TYPES: Mapping[str, Any] = {
     "silences": Silences,
     "self_tests": Runs,
     "stuck": tuple[Stuck, ...],
+    "happened": Happened,
+    "cursors": Cursors,
     "wall_ahead_seconds": float,
 }
+
+
+_OTHER_CLOCKS = ("realtime", "monotonic", "clock", "period")
+"""Fields beginning with these are no times of the program's clock."""
 
 
 def documents(kept: Kept, *, without: Container[str] = ()) -> dict[str, str]:
@@ -124,6 +134,8 @@ def _moved(value: Any, ahead: float, now: float, name: str = "") -> Any:  # noqa
         return tuple(_moved(item, ahead, now, name) for item in value)
     if isinstance(value, dict):
         return {key: _moved(item, ahead, now, name) for key, item in value.items()}
+    if name.startswith(_OTHER_CLOCKS):
+        return value
     if isinstance(value, float) and (name.endswith("_seconds") or name == "recent_firings"):
         return _moment(value, ahead, now)
     return value

@@ -23,6 +23,7 @@ from iowarden.daemon.clock import PLAUSIBLE_SECONDS
 from iowarden.daemon.control import Command
 from iowarden.daemon.desk import Desk
 from iowarden.daemon.exposition import Snapshot
+from iowarden.daemon.happenings import CONTROLLERS, KERNEL, Happenings
 from iowarden.daemon.history import TailLoaded, Written
 from iowarden.daemon.message import local_zone, message_id, render
 from iowarden.daemon.outbox import SendResult
@@ -30,8 +31,9 @@ from iowarden.daemon.probe import client
 from iowarden.daemon.state import Committed, OutboxRow, SetAside, StateLoaded
 from iowarden.daemon.tails import Tails
 from iowarden.daemon.telling import PRIORITY, Log, Telling
-from iowarden.rules import digest, figures, incidents, report, self_tests, silences
+from iowarden.rules import digest, figures, happened, incidents, report, self_tests, silences
 from iowarden.rules.alerts import Alert, State, Transition
+from iowarden.rules.events import Table
 from iowarden.rules.notice import Evidence, Severity
 from iowarden.rules.quantity import duration
 
@@ -39,8 +41,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from iowarden.collectors.block import Topology
+    from iowarden.collectors.controller_poll import Poller as ControllerPoller
     from iowarden.collectors.drive import Disks
     from iowarden.collectors.files import Root
+    from iowarden.collectors.kernel_log import Reader
     from iowarden.collectors.recording import Frame
     from iowarden.collectors.smart import Poller
     from iowarden.daemon.clock import PlayedClock, SystemClock
@@ -59,6 +63,8 @@ if TYPE_CHECKING:
 TICK_SECONDS = 1.0
 LEARNT_SECONDS = 600.0
 """How often what the signals remember is written: a power loss forgets no more than that."""
+CONTROLLERS_WAIT_SECONDS = 300.0
+"""So long a controller's log waits for what state.db knows of it: it is read as often."""
 STATE_WAIT_SECONDS = 5.0
 """So long the first judgement waits for what state.db knows; then it goes on without."""
 HTTP_RETRY_SECONDS = 30.0
@@ -110,6 +116,7 @@ FAMILIES = (
     _UEVENTS_LOST,
     *silences.FAMILIES,
     *self_tests.FAMILIES,
+    *happened.FAMILIES,
     *client.FAMILIES,
     *tails.FAMILIES,
 )
@@ -177,6 +184,12 @@ class Parts:
     """Makes what has drives test themselves; None: nothing may be asked of them."""
     drives: Poller | None = None
     """Asks drives."""
+    table: Table | None = None
+    """What events mean; None: no source tells any."""
+    kernel_log: Reader | None = None
+    """Reads the kernel's log."""
+    controllers: ControllerPoller | None = None
+    """Asks RAID controllers."""
     flights: flight.Keeper | None = None
     """Saves what was read of late."""
     control: Control | None = None
@@ -249,6 +262,16 @@ class Loop:
             keep=lambda: self._commit([]),
         )
         self._self_tests.groups = parts.config.self_tests
+        self._happenings = Happenings(
+            self._engine,
+            self._telling,
+            parts.table or Table({}),
+            self._clock.realtime,
+            kernel_log=parts.kernel_log,
+            controllers=parts.controllers,
+            ask_drives=(lambda _: None) if parts.drives is None else parts.drives.ask_soon,
+            store=parts.history,
+        )
         self._kept_of: Disks | None = None
         self._met: frozenset[str] = frozenset()
         """The disks that state.db remembers."""
@@ -398,6 +421,7 @@ class Loop:
             loaded, self._loaded = self._loaded, None
             self._restore(loaded)
         self._tails.restore(now)
+        self._let_logs_be_read(now)
         readings = [*self._pending, *self._parts.readers.run(now)]
         self._pending = []
         if self._parts.flights is not None:
@@ -405,6 +429,9 @@ class Loop:
         for reading in readings:
             self._judge_reading(reading)
         self._engine.observe(readings, now, self._clock.uptime())
+        for reading in readings:  # now that it is known where things are
+            self._happenings.take(reading, now)
+        self._happenings.step(now)
         self._keep_drives(now)
         self._keep_met()
         self._engine.publish("daemon", FAMILIES, self._own_samples(now), now)
@@ -439,6 +466,13 @@ class Loop:
         rows, self._drives_kept = figures.fresh(smart.value, self._drives_kept)
         if rows:
             store.note(self._clock.realtime(now), rows)
+
+    def _let_logs_be_read(self, now: float) -> None:
+        """Have logs read once it is known how far they were read before, or nobody can say."""
+        waited = now - (self._started or now)
+        most = {KERNEL: STATE_WAIT_SECONDS, CONTROLLERS: CONTROLLERS_WAIT_SECONDS}
+        held = [name for name, seconds in most.items() if waited <= seconds]
+        self._parts.readers.hold(() if self._restored else held)
 
     def _keep_met(self) -> None:
         """Have a disk that is met remembered at once: it is missed even after a power loss now."""
@@ -517,9 +551,10 @@ class Loop:
             self._incidents = replace(self._incidents, by_key=by_key)
         self._desk.look(now)
         changes = self._engine.evaluate(now)
+        joins = self._happenings.joins(now)
         self._incidents, dues, events = incidents.step(
             self._incidents,
-            self._engine.alerts(),
+            self._alerts(now),
             now,
             install=self._install,
             policy=self._policy,
@@ -528,6 +563,7 @@ class Loop:
             arrival=self._arrival(),
             silenced=lambda alert: self._silenced(alert, now),
             acknowledged=self._desk.said.by_incident(),
+            joins=joins,
         )
         for event in events:
             if event.change is incidents.Change.LIFTED:
@@ -537,6 +573,7 @@ class Loop:
         for event in events:
             self._telling.incident(event)
             self._save_flight(event, now)
+        self._happenings.tell(self._incidents.by_key, joins, now)
         seen = self._engine.device_events()
         for seen_event in seen:
             self._telling.device(seen_event)
@@ -553,8 +590,13 @@ class Loop:
             if key.startswith("rule "):
                 self._trouble(key, "")
         lifted = any(event.change is incidents.Change.LIFTED for event in events)
-        if changes or rows or lifted or self._incidents.changed or self._digest != before:
+        told, self._happenings.changed = self._happenings.changed, False
+        if changes or rows or lifted or told or self._incidents.changed or self._digest != before:
             self._commit(rows)
+
+    def _alerts(self, now: float) -> list[Alert]:
+        """Return the alerts of rules, and what happens."""
+        return [*self._engine.alerts(), *self._happenings.alerts(now)]
 
     def _save_flight(self, event: incidents.Event, now: float) -> None:
         """Have what was read of late saved, once, when an incident is critical."""
@@ -576,12 +618,22 @@ class Loop:
     def _compose(self, due: incidents.Due, now: float) -> OutboxRow:
         """Return the mail that is due, rendered, for the outbox; count its advice as given."""
         incident = due.incident
-        alerts = [a for a in self._engine.alerts() if any(m.key == a.key for m in incident.members)]
+        notice = self._notice(due, now)
+        by_key = dict(self._incidents.by_key)  # what is due may have been closed in the same step
+        known = by_key[incident.key]
+        by_key[incident.key] = replace(known, advised=report.advised(incident))
+        self._incidents = replace(self._incidents, by_key=by_key)
+        return self._row(notice)
+
+    def _notice(self, due: incidents.Due, now: float) -> Notice:
+        """Return an incident in words."""
+        incident = due.incident
+        alerts = [a for a in self._alerts(now) if any(m.key == a.key for m in incident.members)]
         notice = report.notice(
             due,
             self._clock.realtime,
             now,
-            self._measured(alerts, now),
+            (*self._happenings.evidence(incident, now), *self._measured(alerts, now)),
             self._topology(),
             self._busy(),
             self._engine.mounts(),
@@ -592,11 +644,7 @@ class Loop:
             at, path = saved
             seen = Evidence(self._clock.realtime(at), "recorded", f"iowarden replay {path}")
             notice = replace(notice, evidence=(*notice.evidence, seen))
-        by_key = dict(self._incidents.by_key)  # what is due may have been closed in the same step
-        known = by_key[incident.key]
-        by_key[incident.key] = replace(known, advised=report.advised(incident))
-        self._incidents = replace(self._incidents, by_key=by_key)
-        return self._row(notice)
+        return notice
 
     def _row(self, notice: Notice) -> OutboxRow:
         """Return a mail rendered, for the outbox."""
@@ -645,7 +693,7 @@ class Loop:
             silent = [s.source.name for s in self._engine.statuses() if s.silent()]
             self._digest, notice = digest.arrival(
                 self._digest,
-                self._engine.alerts(),
+                self._alerts(now),
                 digest.inventory(
                     self._topology(),
                     None if mounts is None or mounts.value is None else len(mounts.value.usage),
@@ -713,6 +761,8 @@ class Loop:
                     silences=self._desk.said,
                     self_tests=self._self_tests.runs,
                     stuck=self._stuck,
+                    happened=self._happenings.state,
+                    cursors=self._happenings.cursors,
                     wall_ahead_seconds=self._wall_ahead,
                 ),
                 without=() if learnt else ("signals",),
@@ -752,6 +802,7 @@ class Loop:
         self._digest = digest.merged(self._digest, before.digest)
         self._desk.restore(before.silences)
         self._self_tests.restore(before.self_tests, now)
+        self._happenings.restore(before.happened, before.cursors)
         if self._parts.probe is not None:
             self._stuck = before.stuck
             self._parts.probe.remember(before.stuck)
@@ -791,6 +842,7 @@ class Loop:
                 for key, text in self._telling.troubles().items()
                 if key != "probe" and not key.startswith("source ")  # told in their own place
             ),
+            notice=lambda due: self._notice(due, now),
             self_tests=self._self_tests.runs,
         )
 
@@ -938,6 +990,7 @@ class Loop:
             *self._mails.samples(now),
             *self._desk.samples(now),
             *self._self_tests.samples(now),
+            *self._happenings.samples(),
             *(self._parts.probe.samples(self._clock.realtime(now)) if self._parts.probe else ()),
             *self._tails.samples(),
             (_INCIDENTS_OPEN.name, (), float(len(open_now))),

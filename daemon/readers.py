@@ -107,6 +107,7 @@ class Readers:
         self._post = post
         self._root = root()
         self._due = {source.name: float("-inf") for source in self.sources}
+        self._held: frozenset[str] = frozenset()
         self._workers: dict[str, _Worker] = {}
         for source in self.sources:
             if source.may_hang:
@@ -120,7 +121,7 @@ class Readers:
             if worker is not None and worker.started_seconds is not None:
                 readings += self._watch(worker, now)
                 continue  # never a second call beside one that has not returned
-            if now < self._due[source.name] - EARLY_SECONDS:
+            if now < self._due[source.name] - EARLY_SECONDS or source.name in self._held:
                 continue
             due = self._due[source.name] + source.period_seconds
             self._due[source.name] = due if due > now else now + source.period_seconds
@@ -157,6 +158,10 @@ class Readers:
             daemon=True,
         ).start()
         return worker
+
+    def hold(self, names: Iterable[str]) -> None:
+        """Read these sources no more, and all others, until this is called again."""
+        self._held = frozenset(names)
 
     def ask(self, names: Iterable[str]) -> None:
         """Have these sources read at the next run, whenever they are due."""

@@ -7,10 +7,11 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from iowarden.collectors import table, uevents
+from iowarden.collectors import uevents
 from iowarden.collectors.recording import Changes, Frame, Recorder, watched
-from iowarden.collectors.smart import Options, Poller
+from iowarden.collectors.smart import Options
 from iowarden.collectors.vocabulary import Reading
+from iowarden.daemon import stateful
 from iowarden.daemon.loop import HOTPLUG_SOURCES, TICK_SECONDS, Stop
 from iowarden.daemon.readers import Readers
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.files import Root
     from iowarden.daemon.clock import SystemClock
+    from iowarden.daemon.stateful import Stateful
 
 FIRST_SECONDS = 2.0
 """So long the first frame waits for sources that are read in threads of their own."""
@@ -42,11 +44,12 @@ def record(
     clock: SystemClock,
     events: queue.SimpleQueue[object],
     for_seconds: float = float("inf"),
-    options: Options | None = None,
+    asked: Stateful | None = None,
 ) -> Recorded:
     """Record a machine until the time is over or a Stop comes by `events`.
 
-    `options`: how drives are asked. What waits for a disk that hangs holds up its own text alone.
+    `asked` remembers something from look to look; without it the kernel's log is not read and
+    drives are asked as by default. What waits for a disk that hangs holds up its own text alone.
     Errors: RecordingError when there is something by that name; what writing says is `problem`.
     """
     changes, lock = Changes(), threading.Lock()
@@ -61,8 +64,8 @@ def record(
     except OSError as error:
         outcome.problem = f"'{path}': expected to write a recording, got: {error.strerror}"
         return outcome
-    drives = table.with_poller(table.SOURCES, Poller(options or Options(), clock.now))
-    sources = [watched(source, take) for source in drives]
+    asked = asked or stateful.make(Options(), clock)
+    sources = [watched(source, take) for source in asked.sources()]
     readers = Readers(sources, periods_seconds, root, clock.now, events.put)
     began = due = clock.now()
     try:

@@ -16,7 +16,7 @@ from iowarden.collectors.archive import SUFFIXES
 from iowarden.collectors.files import Root
 from iowarden.collectors.recording import Recording
 from iowarden.daemon import config as configuration
-from iowarden.daemon import expectation, hotplug, record, replay
+from iowarden.daemon import expectation, hotplug, record, replay, stateful
 from iowarden.daemon.clock import SystemClock
 from iowarden.daemon.expectation import ExpectationError
 from iowarden.daemon.loop import CLOSE_SECONDS, Stop
@@ -105,8 +105,9 @@ def _record(
     )
     page_size_bytes = os.sysconf("SC_PAGE_SIZE")
     periods_seconds, seconds = config.period_seconds, arguments.seconds
+    asked = stateful.make(config.smart, clock, None if probe is None else probe.kernel_log)
     outcome = record.record(
-        path, page_size_bytes, periods_seconds, root, clock, events, seconds, config.smart
+        path, page_size_bytes, periods_seconds, root, clock, events, seconds, asked
     )
     if probe is not None:
         probe.close(CLOSE_SECONDS)

@@ -14,17 +14,17 @@ import queue
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from iowarden.collectors import table, uevents
+from iowarden.collectors import uevents
 from iowarden.collectors.recording import Frame, PlayedRoot, Recording, RecordingError
-from iowarden.collectors.smart import Poller
 from iowarden.collectors.vocabulary import ParseError
-from iowarden.daemon import codec, journal
+from iowarden.daemon import codec, journal, stateful
 from iowarden.daemon.clock import PlayedClock
 from iowarden.daemon.expectation import Told, moment
 from iowarden.daemon.exposition import Exposition
 from iowarden.daemon.loop import Loop, Parts, Stop, recipients
 from iowarden.daemon.outbox import SendResult
 from iowarden.daemon.readers import Readers
+from iowarden.daemon.rule_files import load_events
 from iowarden.daemon.state import Batch, Committed, StateLoaded
 from iowarden.daemon.words import one_line
 from iowarden.rules.alerts import Alert, State
@@ -155,8 +155,8 @@ def replay(recording: Recording, config: Config, groups: Sequence[RuleGroup]) ->
     events: queue.SimpleQueue[object] = queue.SimpleQueue()
     clock, root = PlayedClock(), PlayedRoot(recording.page_size_bytes)
     # Nothing hangs here: each is read when it is due, one after the other.
-    drives = table.with_poller(table.SOURCES, Poller(config.smart, clock.now))
-    sources = [dataclasses.replace(s, may_hang=False) for s in drives]
+    asked = stateful.make(config.smart, clock)
+    sources = [dataclasses.replace(s, may_hang=False) for s in asked.sources()]
     readers = Readers(sources, config.period_seconds, lambda: root, clock.now, events.put)
     engine = Engine(
         groups,
@@ -182,6 +182,10 @@ def replay(recording: Recording, config: Config, groups: Sequence[RuleGroup]) ->
             exposition=Exposition(lambda _: None),
             notify=lambda _: None,
             player=frames,
+            drives=asked.drives,
+            controllers=asked.controllers,
+            kernel_log=asked.kernel_log,
+            table=load_events(),
         )
     )
     loop.run(None)

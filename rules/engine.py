@@ -212,6 +212,8 @@ class Engine:
         """Disks of which somebody said so, by their key: what nobody can tell of them is over."""
         self._restored = False
         """Whether rules do not know yet which alerts there were before."""
+        self.errors_logged: Mapping[str, float] = {}
+        """Medium errors that logs told, by disk."""
         self.load(groups, now, default_interval_seconds)
 
     # --- rules
@@ -388,6 +390,7 @@ class Engine:
             if status.silent() and not (slow and status.held(now)):
                 failed.add(name)
         inputs = signals.Inputs(now, uptime_seconds, values, frozenset(good), frozenset(failed))
+        values["kernel_errors"] = self.errors_logged
         derived = self._derived if "block" in values else None
         self._signal_state, result = signals.step(self._signal_state, inputs, derived, self._slow)
         # A source that is silent says so itself; this is about signals that need more than sources.
@@ -1092,13 +1095,13 @@ class Engine:
         rule = next(
             (self._rules[i] for i, alerts in self._alerts.items() if alert.labels in alerts), None
         )
-        if rule is None:
+        if rule is None and not alert.count:
             return []
         own = dict(alert.labels)
         named = alert.annotation("evidence").replace(",", " ").split()
         return [
             sample
-            for name in named or sorted(self._plain_names(rule.expression))
+            for name in named or (sorted(self._plain_names(rule.expression)) if rule else ())
             for sample in self._selected(name)
             if all(own.get(label, text) == text for label, text in sample[1])
         ]

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 import yaml
 
 from iowarden.collectors import threeware_events
+from iowarden.collectors.event import Event  # noqa: TC001 - kept over restarts: read at run time
 from iowarden.rules.nodes import Nodes, RuleFileError, compose, line_and_column, start
 from iowarden.rules.notice import Severity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from iowarden.collectors.event import Event
 
 __all__ = [
     "Burst",

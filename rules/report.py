@@ -86,19 +86,24 @@ def notice(
         realtime_seconds=realtime(now),
         recurrences=incident.recurrences,
         happened=tuple(happened),
-        evidence=_distinct(
+        evidence=_in_order(
             (
                 *begun[: MOST_EVIDENCE // 2],
                 *(_waiting(tasks, realtime(now)) if tasks and _stalls(members) else ()),
                 *current,
             )
-        )[:MOST_EVIDENCE],
+        ),
         affected=_affected(incident.key, members, topology, busy, mounts),
         advice=_distinct(m.advice.strip() for m in fresh),
         unknown=_distinct(
             m.unknown.strip() for m in members if m.unknown and m.cleared_seconds is None
         ),
     )
+
+
+def _in_order(lines: Iterable[Evidence]) -> tuple[Evidence, ...]:
+    """Return the first lines, in the order in which things happened."""
+    return tuple(sorted(_distinct(lines)[:MOST_EVIDENCE], key=lambda line: line.realtime_seconds))
 
 
 def _summary(reason: Reason, members: Sequence[Member], incident: Incident) -> str:
@@ -130,10 +135,8 @@ def _summary(reason: Reason, members: Sequence[Member], incident: Incident) -> s
 def _happened(member: Member, now: float) -> str:
     since = f"{quantity('_seconds', now - member.since_seconds)} ago"
     if member.count:
-        last = (
-            "" if member.last_seconds is None else quantity("_seconds", now - member.last_seconds)
-        )
-        times = f", last {last} ago" if member.count > 1 and last else ""
+        last = now - (member.last_seconds or now)
+        times = f", last {quantity('_seconds', last)} ago" if member.count > 1 else ""
         quiet = " (silenced)" if member.silenced else ""
         name, text = member.name, member.summary
         return f"{member.severity.name.lower()} {name}, {since}{times}: {text}{quiet}"

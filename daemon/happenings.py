@@ -1,0 +1,306 @@
+"""Events between the sources that tell them and the incidents: taken once, kept with their cursors.
+
+For the loop's thread only. What the sources told and how far they were read is written in one
+transaction, with the mails that come of it: whoever is killed in between reads it again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from iowarden.collectors.kernel_log import Cursor as KernelCursor  # noqa: TC001 - kept over restarts: read at run time
+from iowarden.collectors.log_alignment import Cursor as LogCursor  # noqa: TC001 - the same
+from iowarden.collectors.md_events import md_events
+from iowarden.collectors.vocabulary import Outcome
+from iowarden.daemon import journal
+from iowarden.daemon.event_rows import EventRow
+from iowarden.daemon.telling import PRIORITY
+from iowarden.rules import happened
+from iowarden.rules.events import WINDOW_SECONDS
+from iowarden.rules.happened import Batch, Happened, News
+from iowarden.rules.notice import Severity
+from iowarden.rules.places import Map
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from iowarden.collectors.controller import Controllers
+    from iowarden.collectors.controller_poll import Poller
+    from iowarden.collectors.kernel_log import KernelLog, Reader
+    from iowarden.collectors.vocabulary import Reading, Sample
+    from iowarden.daemon.tails import Store
+    from iowarden.daemon.telling import Telling
+    from iowarden.rules.alerts import Alert
+    from iowarden.rules.devices import Identity
+    from iowarden.rules.engine import Engine
+    from iowarden.rules.events import Table
+    from iowarden.rules.incidents import Incident
+    from iowarden.rules.notice import Evidence
+
+KERNEL, CONTROLLERS, MD = "kernel_log", "controllers", "md"
+SOURCES = (KERNEL, CONTROLLERS, MD)
+LEARN_SECONDS = 15.0
+MOST_HELD = 10_000
+"""Events of a first look that wait for state.db to say whether it was the first."""
+TOLD_SOURCES = ("kernel", "md", "areca", "3ware")
+
+
+@dataclass(frozen=True, slots=True)
+class Cursors:
+    """How far logs were read. Kept with what they told."""
+
+    kernel: KernelCursor | None = None
+    controllers: dict[str, LogCursor] = field(default_factory=dict)
+
+
+class Happenings:
+    """What happened on this machine, and how far it was read."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        telling: Telling,
+        table: Table,
+        realtime: Callable[[float], float],
+        *,
+        kernel_log: Reader | None = None,
+        controllers: Poller | None = None,
+        ask_drives: Callable[[Sequence[str]], object] = lambda _: None,
+        store: Store | None = None,
+    ) -> None:
+        """Nothing is known yet. `realtime` turns the program's clock into Unix time."""
+        self.state = Happened()
+        self.cursors = Cursors()
+        self.changed = False
+        """Whether something was told since the last commit."""
+        self._engine = engine
+        self._telling = telling
+        self._table = table
+        self._realtime = realtime
+        self._kernel_log = kernel_log
+        self._controllers = controllers
+        self._ask_drives = ask_drives
+        self._store = store
+        self._news: list[News] = []
+        self._seen: dict[str, Any] = {}
+        """The value of each source that was taken last."""
+        self._totals = happened.no_totals(TOLD_SOURCES)
+        self._restored = False
+        self._waiting: list[Batch] = []
+        self._learnt_seconds = float("-inf")
+
+    # --- before the first look
+
+    def restore(self, kept: Happened, cursors: Cursors) -> None:
+        """Take what was known before the start, and say to the readers how far they had come."""
+        waiting, self._waiting = self._waiting, []
+        self.state, self.cursors, self._restored = _merged(self.state, kept), cursors, True
+        self._engine.errors_logged = self.state.media
+        if self._kernel_log is not None and KERNEL not in self._seen:
+            self._kernel_log.recall(cursors.kernel)
+        if self._controllers is not None and CONTROLLERS not in self._seen:
+            self._controllers.recall(cursors.controllers)
+        # What was looked at before anybody knew: is it news, or was it told before the start?
+        for batch in waiting:
+            self._step(_unknown_before(batch, cursors))
+
+    # --- readings
+
+    def take(self, reading: Reading, now: float) -> None:
+        """Take what a source told."""
+        name = reading.source
+        if name not in SOURCES or reading.outcome is not Outcome.OK:
+            return
+        value, before = reading.value, self._seen.get(name)
+        if value is before:
+            return
+        self._seen[name] = value
+        realtime = self._realtime(now)
+        match name:
+            case "kernel_log":
+                self._take_kernel(value, now, realtime)
+            case "controllers":
+                self._take_controllers(value, now, realtime)
+            case _:
+                found = md_events(before, value, realtime)
+                self._step(Batch(now, realtime, found))
+
+    def _take_kernel(self, value: KernelLog, now: float, realtime: float) -> None:
+        if value.cursor is not None:
+            self.cursors = replace(self.cursors, kernel=value.cursor)
+        self._take(happened.of_kernel(value, now, realtime))
+
+    def _take_controllers(self, value: Controllers, now: float, realtime: float) -> None:
+        if value.cursors:
+            self.cursors = replace(self.cursors, controllers=dict(value.cursors))
+        stat = self._engine.status("stat")
+        booted = None if stat is None or stat.value is None else stat.value.boot_time_seconds
+        self._take(happened.of_controllers(value, now, realtime, booted))
+
+    def _take(self, batch: Batch) -> None:
+        if self._restored or not batch.baseline:
+            self._step(batch)
+            return
+        held = sum(len(each.baseline) for each in self._waiting)
+        if held < MOST_HELD:
+            self._waiting.append(replace(batch, events=(), left_out={}))
+        self._step(replace(batch, baseline=()))
+
+    def _step(self, batch: Batch) -> None:
+        if not (batch.events or batch.baseline or batch.left_out):
+            return
+        self.state, news = happened.step(self.state, batch, self.known(), self._table)
+        self.changed = True
+        self._news += news
+        self._totals = happened.counted(self._totals, news)
+        self._engine.errors_logged = self.state.media
+        self._ask(each for each in news if each.happening is not None and not each.twin)
+
+    def _ask(self, news: Iterable[News]) -> None:
+        """Have a disk asked that is in trouble, and the controller that knows more of it."""
+        told = [n for n in news if n.severity >= Severity.WARNING]
+        disks = list(dict.fromkeys(n.disk for n in told if n.disk))
+        if disks:
+            self._ask_drives(disks)
+        if self._controllers is not None and any(n.event.source == "kernel" for n in told):
+            self._controllers.ask_soon()
+
+    def step(self, now: float) -> None:
+        """Learn what the controllers say of their disks."""
+        if now - self._learnt_seconds >= LEARN_SECONDS:
+            self._learnt_seconds = now
+            self.state = happened.learn(self.state, self.known(), now)
+
+    def known(self) -> Map:
+        """Return what is known of where things are."""
+        engine = self._engine
+        block, md = engine.status("block"), engine.status("md")
+        controllers = self._seen.get(CONTROLLERS)
+        return Map(
+            topology=None if block is None else block.value,
+            devices=engine.known_devices(),
+            covered=engine.coverage().covered,
+            controllers=() if controllers is None else controllers.controllers,
+            slots=self.state.slots,
+            arrays={} if md is None or md.value is None else md.value,
+        )
+
+    # --- what incidents ask
+
+    def alerts(self, now: float) -> list[Alert]:
+        """Return what happens now, as alerts."""
+        return happened.alerts(self.state, self._table, now)
+
+    def joins(self, now: float) -> dict[str, Identity]:
+        """Return whose errors explain what happens to others."""
+        return happened.joins(self.state, self.known().topology, self._table, now)
+
+    def evidence(self, incident: Incident, now: float) -> tuple[Evidence, ...]:
+        """Return the lines of the logs about an incident."""
+        subjects = {incident.key, *(m.subject for m in incident.members if m.subject)}
+        since = incident.started_seconds - WINDOW_SECONDS
+        return happened.evidence(self.state, subjects, since, self._realtime(now))
+
+    def samples(self) -> list[Sample]:
+        """Return the samples of happened.FAMILIES."""
+        return happened.samples(self._totals)
+
+    # --- telling
+
+    def tell(
+        self, incidents: Mapping[str, Incident], joins: Mapping[str, Identity], now: float
+    ) -> None:
+        """Say what happened, each with its incident, and have it kept for people."""
+        news, self._news = self._news, []
+        rows = []
+        for each in news:
+            incident = _incident(each, incidents, joins)
+            if each.announced:
+                self._say(each, incident)
+            if happened.to_be_stored(each):
+                rows.append(self._row(each, incident, now))
+        if rows and self._store is not None:
+            self._store.tell(rows)
+
+    def _say(self, news: News, incident: str) -> None:
+        event, happening = news.event, news.happening
+        count = 1 if happening is None else happening.count
+        times = f" ({count} times)" if count > 1 else ""
+        twin = " (told before by another log)" if news.twin else ""
+        # What was so at first sight is no alarm, and what another log told is none twice.
+        quiet = happening is None or happening.baseline
+        self._telling.send(
+            journal.EVENT,
+            6 if quiet else PRIORITY[news.severity],
+            f"event {event.kind}{times}{twin}: {news.object or 'host'}: {event.text}",
+            IOWARDEN_DEVICE=event.device,
+            IOWARDEN_SEVERITY=news.severity.name.lower(),
+            IOWARDEN_INCIDENT=incident,
+            IOWARDEN_EVENT=event.kind,
+        )
+
+    def _row(self, news: News, incident: str, now: float) -> EventRow:
+        event = news.event
+        at = event.realtime_seconds
+        return EventRow(
+            key=event.key,
+            realtime_seconds=self._realtime(now) if at is None else at,
+            source=event.source,
+            kind=event.kind,
+            severity=news.severity.name.lower(),
+            device=event.device,
+            disk=news.disk,
+            object=news.object,
+            incident=incident,
+            text=event.text,
+            count=1 if news.happening is None else news.happening.count,
+        )
+
+
+def _incident(news: News, incidents: Mapping[str, Incident], joins: Mapping[str, Identity]) -> str:
+    """Return the identifier of the open incident that an event belongs to, '' for none."""
+    if news.happening is None:
+        return ""
+    subject = news.happening.subject
+    for key in (joins[subject].key if subject in joins else subject, subject, "host"):
+        own = incidents.get(key)
+        mine = own is not None and any(m.subject == subject for m in own.members)
+        if own is not None and own.closed_seconds is None and (mine or key != "host"):
+            return own.identifier
+    return next(
+        (
+            i.identifier
+            for i in incidents.values()
+            if i.closed_seconds is None and any(m.subject == subject for m in i.members)
+        ),
+        "",
+    )
+
+
+def _merged(ours: Happened, kept: Happened) -> Happened:
+    """Return what was kept with what happened until it could be read."""
+    return replace(
+        kept,
+        happenings=(*kept.happenings, *ours.happenings),
+        recent=(*kept.recent, *ours.recent),
+        clocks={**kept.clocks, **ours.clocks},
+        slots={**kept.slots, **ours.slots},
+        media={**kept.media, **ours.media},
+        errors={**kept.errors, **ours.errors},
+    )
+
+
+def _unknown_before(batch: Batch, cursors: Cursors) -> Batch:
+    """Return a first look as it is for who knows how far was read: news, or told before."""
+    kernel = cursors.kernel
+    if kernel is None:
+        return batch
+    news = tuple(
+        event
+        for event in batch.baseline
+        if event.source != "kernel"
+        or event.boot_id != kernel.boot_id
+        or (event.monotonic_seconds or 0.0) > kernel.monotonic_seconds
+    )
+    return replace(batch, events=tuple(e for e in news if e.source == "kernel"), baseline=())

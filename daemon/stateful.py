@@ -1,0 +1,51 @@
+"""Sources that remember something from look to look, and to which others talk as well."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from iowarden.collectors import controller_poll, kernel_log, makers, smart, table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from iowarden.collectors.table import Source
+    from iowarden.daemon.clock import SystemClock
+
+
+@dataclass(frozen=True, slots=True)
+class Stateful:
+    """What asks drives and controllers and reads the kernel's log."""
+
+    drives: smart.Poller
+    controllers: controller_poll.Poller
+    kernel_log: kernel_log.Reader
+
+    def sources(self) -> list[Source]:
+        """Return all sources, some of them read by these."""
+        return table.with_readers(
+            table.SOURCES,
+            {
+                "smart": self.drives.read,
+                "controllers": self.controllers.read,
+                "kernel_log": self.kernel_log.read,
+            },
+        )
+
+
+def make(
+    options: smart.Options,
+    clock: SystemClock,
+    open_log: Callable[[], int] | None = None,
+    *,
+    most_told_bytes: float = math.inf,
+) -> Stateful:
+    """Return them; nothing is asked yet. `open_log` returns a descriptor of '/dev/kmsg'."""
+    return Stateful(
+        smart.Poller(options, clock.now, most_told_bytes=most_told_bytes),
+        controller_poll.Poller(makers.MAKERS, clock.now),
+        # The kernel's time stamps are of CLOCK_MONOTONIC.
+        kernel_log.Reader(open_log, clock.uptime, lambda: clock.realtime(clock.now())),
+    )

@@ -1,0 +1,737 @@
+"""What happened: events of every source, each at its disk, as alerts for the incidents. Pure.
+
+Events of one kind on one object are a burst; while it lasts, it is an alert that fires. What a
+burst means is in the table of events, where it happened in the map of places. Whatever is told
+twice (the kernel's log and a controller's) counts once.
+First sight is baseline: of the last day, and told with the arrival mail; what is older is kept in
+the store of events, silently.
+Units: seconds of the program's clock; those of events are their sources' own, or Unix time.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.event import Event
+from iowarden.collectors.vocabulary import Family
+from iowarden.rules import controller_clock, events
+from iowarden.rules.alerts import Alert, State
+from iowarden.rules.controller_clock import Offset, Way
+from iowarden.rules.devices import ADAPTER, Identity, identity
+from iowarden.rules.events import BLAME_SECONDS, WINDOW_SECONDS, Burst
+from iowarden.rules.incidents import FIRST_SIGHT
+from iowarden.rules.notice import Evidence, Severity
+from iowarden.rules.places import Map, Slotted, place, remember
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from iowarden.collectors.block import Topology
+    from iowarden.collectors.controller import Controllers
+    from iowarden.collectors.kernel_log import KernelLog
+    from iowarden.collectors.vocabulary import Sample
+    from iowarden.rules.events import Row, Table
+
+DAY_SECONDS = 86_400.0
+ZONE_SECONDS = 14 * 3600.0
+"""So far may the clock of a controller be from UTC that nobody has compared yet."""
+MATCH_SECONDS = 120.0
+"""An error that both the kernel and a controller tell is told within that."""
+SHARED_SECONDS = 60.0
+"""So near a fault of the controller itself, what it says of disks is that fault."""
+MOST_HAPPENINGS = 400
+MOST_RECENT = 100
+MOST_TIMES = controller_clock.MOST_TIMES
+MOST_SHOWN = 4
+"""Lesser bursts that are evidence in a mail."""
+STORED_EVENTS = 10
+"""So many of a burst are stored each; beyond, each power of ten."""
+MEDIUM = frozenset(
+    (
+        "block_medium_error",
+        "scsi_medium_error",
+        "ata_medium_error",
+        "nvme_medium_error",
+        "areca_reading_error",
+        "areca_ata_ecc_error",
+        "3ware_drive_ecc_error_reported",
+    )
+)
+"""Sectors that could not be read: a drive that counts none of them does not tell the truth."""
+OWN = ("kernel", "md")
+"""Sources that tell Unix time."""
+SMART = (
+    'iowarden_smart_attribute_raw{id=~"5|187|197|198"}'
+    ' iowarden_smart_attribute_value{id=~"5|187|197|198"}'
+    " iowarden_smart_passed iowarden_smart_scsi_grown_defects"
+    " iowarden_smart_nvme_media_errors_total"
+)
+"""What a mail about an event shows of the disk's own data."""
+
+TOTAL = Family(
+    "iowarden_events_total",
+    "counter",
+    "Events since iowarden started that are no noise, by source and severity.",
+)
+FAMILIES = (TOTAL,)
+
+
+@dataclass(frozen=True, slots=True)
+class Happening:
+    """A burst and where it happened.
+
+    Fields: `subject` and `object` are those of its incident; `disk` is the label of the disk's
+    series; `volumes` are the keys of what a controller makes of the disk; it was so from
+    `began_seconds` to `last_seconds`, and at `heard_seconds` iowarden heard of it; `baseline`: it
+    was so at first sight.
+    """
+
+    source: str
+    burst: Burst
+    subject: str
+    object: str
+    adapter: str
+    disk: str
+    device: str
+    controller: str
+    slot: str
+    volumes: tuple[str, ...]
+    began_seconds: float
+    last_seconds: float
+    heard_seconds: float
+    baseline: bool = False
+    note: str = ""
+    """What is not known of it, for people."""
+    repeats: int = 0
+    """Events that are not among those of `burst`: the kernel's log told too many in one look."""
+
+    @property
+    def count(self) -> int:
+        """How many events it is."""
+        return self.burst.count + self.repeats
+
+    @property
+    def severity(self) -> Severity:
+        """How bad it is."""
+        return Severity.INFO if self.burst.severity is None else self.burst.severity
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """What is known of a controller's clock.
+
+    Fields: `serial` is the controller's; `errors` are the times of its latest errors, by its clock,
+    `power_on` of its latest start; `way` to `reason` are those of the offset that is in force.
+    """
+
+    serial: str = ""
+    errors: tuple[float, ...] = ()
+    power_on: float | None = None
+    offset: float | None = None
+    way: Way = Way.NONE
+    drift: float = 0.0
+    matches: int = 0
+    told: int = 0
+    reason: str = ""
+
+    def known(self) -> Offset:
+        """Return the offset in force."""
+        return Offset(
+            self.offset, self.way, self.drift, self.matches, self.told, reason=self.reason
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Happened:
+    """What is known of what happened. Kept over restarts; `totals` are since the start."""
+
+    happenings: tuple[Happening, ...] = ()
+    recent: tuple[Event, ...] = ()
+    """Of the kernel's log and of controllers: for twins, and for who failed a member by hand."""
+    errors: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    """Unix times of the kernel's latest disk errors, by host adapter."""
+    clocks: dict[str, Clock] = field(default_factory=dict)
+    """By controller; who is in it has been seen before."""
+    slots: dict[str, Slotted] = field(default_factory=dict)
+    media: dict[str, int] = field(default_factory=dict)
+    """Medium errors by disk: what SMART says is held against them."""
+    looked_seconds: float | None = None
+    """When clocks were compared last."""
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """An event to be told.
+
+    Fields: `happening` is the burst it belongs to, as it is with it, None where it is older than
+    first sight; `announced`: it is worth a line in the journal, which is not so of each of many;
+    `twin`: another source told it before.
+    """
+
+    event: Event
+    row: Row
+    happening: Happening | None
+    severity: Severity
+    object: str
+    disk: str
+    announced: bool = True
+    twin: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What the sources told since the last time.
+
+    Fields: `baseline` was so at first sight; `left_out` counts further events, by kind and device;
+    `now_seconds` is the program's clock at `realtime_seconds`; `booted_seconds` is Unix time.
+    """
+
+    now_seconds: float
+    realtime_seconds: float
+    events: tuple[Event, ...] = ()
+    baseline: tuple[Event, ...] = ()
+    left_out: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    booted_seconds: float | None = None
+
+
+def of_kernel(value: KernelLog, now: float, realtime: float) -> Batch:
+    """Return what the kernel's log told."""
+    return Batch(now, realtime, value.events, value.baseline, value.left_out)
+
+
+def of_controllers(value: Controllers, now: float, realtime: float, booted: float | None) -> Batch:
+    """Return what controllers told, and where their logs have a gap."""
+    gaps = (
+        Event(
+            "controller",
+            "log_gap",
+            f"{gap.controller}: {gap.reason}",
+            controller=gap.controller,
+            clock_seconds=realtime,
+            realtime_seconds=realtime,
+        )
+        for gap in value.gaps
+    )
+    return Batch(now, realtime, (*value.events, *gaps), booted_seconds=booted)
+
+
+def step(
+    state: Happened, batch: Batch, known: Map, table: Table
+) -> tuple[Happened, tuple[News, ...]]:
+    """Return what is known with what was told now, and what there is to tell of it.
+
+    Events come in the order of their source.
+    """
+    work = _Work(
+        state, batch, replace(known, slots=remember(state.slots, known.controllers)), table
+    )
+    return work.run()
+
+
+def learn(state: Happened, known: Map, now: float) -> Happened:
+    """Return what is known with what the controllers say of their disks now, long bursts over."""
+    slots = remember(state.slots, known.controllers)
+    live = tuple(h for h in state.happenings if now - h.heard_seconds <= DAY_SECONDS)
+    if slots is state.slots and len(live) == len(state.happenings):
+        return state
+    return replace(state, slots=dict(slots), happenings=live)
+
+
+class _Work:
+    """One step, while it is made."""
+
+    def __init__(self, state: Happened, batch: Batch, known: Map, table: Table) -> None:
+        self.batch, self.known, self.table = batch, known, table
+        self.before = state
+        self.happenings = {_key(h.source, h.burst.kind, h.subject): h for h in state.happenings}
+        self.recent = list(state.recent)
+        self.errors = {host: list(times) for host, times in state.errors.items()}
+        self.clocks = dict(state.clocks)
+        self.media = Counter(state.media)
+        self.news: list[News] = []
+        self.hosts = {each.name: each.host for each in known.controllers if each.host}
+
+    def run(self) -> tuple[Happened, tuple[News, ...]]:
+        batch = self.batch
+        arrived = self._compare()
+        told = events.twins((*self.recent, *batch.baseline, *batch.events), self.table, self.hosts)
+        twin = {each.key for first, *more in told for each in more if each.key != first.key}
+        once: set[str] = {event.key for event in self.before.recent}
+        shared = self._shared()
+        for event, baseline in (
+            *((event, True) for event in batch.baseline),
+            *((event, event.controller in arrived) for event in batch.events),
+        ):
+            if event.key in once:
+                continue  # it was read twice: a ring and a journal, a start after a kill
+            once.add(event.key)
+            self._take(self._dated(event), shared, baseline=baseline, twin=event.key in twin)
+        for (kind, device), count in batch.left_out.items():
+            self._count(kind, device, count)
+        live = sorted(self.happenings.values(), key=lambda h: h.heard_seconds)
+        after = replace(
+            self.before,
+            happenings=tuple(live[-MOST_HAPPENINGS:]),
+            recent=_recent(self.recent, batch.realtime_seconds),
+            errors={host: tuple(times[-MOST_TIMES:]) for host, times in self.errors.items()},
+            clocks=self.clocks,
+            slots=dict(self.known.slots),
+            media=dict(self.media),
+        )
+        return after, tuple(self.news)
+
+    # --- clocks
+
+    def _compare(self) -> set[str]:
+        """Compare the clocks of controllers that told something; return those seen first."""
+        arrived: set[str] = set()
+        serials = {each.name: each.serial for each in self.known.controllers}
+        names = dict.fromkeys(
+            event.controller for event in self.batch.events if event.clock_seconds is not None
+        )
+        for name in names:
+            own = [e for e in self.batch.events if e.controller == name and e.source not in OWN]
+            if not own or own[0].kind == "log_gap":
+                continue
+            serial = serials.get(name, "")
+            clock = self.clocks.get(name)
+            if clock is None or (serial and clock.serial and serial != clock.serial):
+                arrived.add(name)
+                clock = Clock()
+            times = [e.clock_seconds or 0.0 for e in own if self._is_error(e)]
+            starts = [e.clock_seconds for e in own if e.kind.endswith("powered_on")]
+            clock = replace(
+                clock,
+                serial=serial or clock.serial,
+                errors=(*clock.errors, *times)[-MOST_TIMES:],
+                power_on=starts[-1] if starts else clock.power_on,
+            )
+            self.clocks[name] = self._estimated(name, clock)
+        return arrived
+
+    def _estimated(self, name: str, clock: Clock) -> Clock:
+        host, booted = self.hosts.get(name, ""), self.batch.booted_seconds
+        kernel = [
+            at
+            for own, times in self.errors.items()
+            if own in (host, "") or not host
+            for at in times
+        ]
+        return estimated(clock, kernel, booted)
+
+    def _is_error(self, event: Event) -> bool:
+        """Whether it is what both sides tell: a disk could not read, write or answer."""
+        row = self.table.find(event)
+        severity = row.severity_of(event)
+        return bool(event.place) and severity is not None and severity >= Severity.WARNING
+
+    def _dated(self, event: Event) -> Event:
+        """Return an event with its Unix time as far as it can be known."""
+        if event.realtime_seconds is not None or event.clock_seconds is None:
+            return event
+        clock = self.clocks.get(event.controller)
+        offset = controller_clock.UNKNOWN if clock is None else clock.known()
+        if offset.seconds is None:
+            return event
+        at = event.clock_seconds - offset.seconds
+        return replace(event, realtime_seconds=min(at, self.batch.realtime_seconds))
+
+    # --- events
+
+    def _shared(self) -> dict[str, list[float]]:
+        """Return when each controller itself was in trouble, by its clock: then its disks are not.
+
+        That is so when it says so, or when it tells of several disks in one second.
+        """
+        found: dict[str, list[float]] = {}
+        seconds: dict[tuple[str, float], set[str]] = {}
+        for event in self.batch.events:
+            at = event.clock_seconds
+            if event.source in OWN or at is None or not event.controller:
+                continue
+            row = self.table.find(event)
+            if row.controller:
+                found.setdefault(event.controller, []).append(at)
+            elif self._is_error(event) and not _is_array(event.place):
+                seconds.setdefault((event.controller, at), set()).add(event.place)
+        for (controller, at), places in seconds.items():
+            if len(places) > 1:
+                found.setdefault(controller, []).append(at)
+        for happening in self.happenings.values():
+            if happening.source not in OWN and self.table.row(happening.burst.kind).controller:
+                times = found.setdefault(happening.controller, [])
+                last = happening.burst.last
+                times += [] if last.clock_seconds is None else [last.clock_seconds]
+        return found
+
+    def _take(
+        self, event: Event, shared: Mapping[str, list[float]], *, baseline: bool, twin: bool
+    ) -> None:
+        row = self.table.find(event)
+        severity = row.severity_of(event)
+        if severity is None:
+            return
+        at = self._at(event)
+        where = place(event, self.known)
+        own = where.identity
+        if event.source == "kernel" or event.source not in OWN:
+            self.recent.append(event)
+        if event.source == "kernel" and severity >= Severity.WARNING and not row.consequence:
+            self.errors.setdefault(own.adapter, []).append(event.realtime_seconds or at)
+        if where.disk and row.kind in MEDIUM:
+            self.media[where.disk] += 1
+        note = ""
+        if event.source not in OWN and _near(event.clock_seconds, shared.get(event.controller, ())):
+            if event.place and not row.controller:
+                note = f"whether {own.object} is at fault: its controller was in trouble, too"
+            home = place(replace(event, place="", device=""), self.known).identity
+            own = home if home.key else own
+        if twin or self._old(event, baseline=baseline):
+            self.news.append(
+                News(event, row, None, severity, own.object, where.disk, not baseline, twin)
+            )
+            return
+        key = _key(event.source, row.kind, own.key)
+        before = self.happenings.get(key)
+        burst = events.grown(before.burst if before else None, row, event)
+        same = before is not None and burst.count > 1
+        now = self.batch.now_seconds
+        if not same or before is None:
+            happening = Happening(
+                source=event.source,
+                burst=burst,
+                subject=own.key,
+                object=own.object,
+                adapter=own.adapter,
+                disk=where.disk,
+                device=where.device,
+                controller=where.controller or event.controller,
+                slot=where.slot,
+                volumes=where.volumes,
+                began_seconds=at,
+                last_seconds=at,
+                heard_seconds=now,
+                baseline=baseline,
+                note=note or self._doubt(event, where.device),
+            )
+        else:
+            happening = replace(
+                before,
+                burst=burst,
+                last_seconds=at,
+                heard_seconds=now,
+                object=own.object,
+                volumes=where.volumes or before.volumes,
+                baseline=before.baseline and baseline,
+            )
+        self.happenings[key] = happening
+        worse = same and before is not None and happening.severity > before.severity
+        news = News(
+            event,
+            row,
+            happening,
+            happening.severity,
+            own.object,
+            where.disk,
+            not same or worse or _is_power_of_ten(happening.count),
+        )
+        self.news.append(news)
+
+    def _doubt(self, event: Event, device: str) -> str:
+        """Return what is not known of a member that an array gave up: it may have been told to."""
+        if event.kind not in {"md_member_failed", "md_disk_failure"}:
+            return ""
+        names = [device, *_other_names(self.known.topology, device)]
+        return events.failed_by_hand(event, self.recent[:-1], self.table, names)
+
+    def _old(self, event: Event, *, baseline: bool) -> bool:
+        """Whether an event at first sight is older than a day."""
+        if not baseline:
+            return False
+        at, most = event.realtime_seconds, DAY_SECONDS
+        if at is None:
+            at, most = event.clock_seconds, DAY_SECONDS + ZONE_SECONDS
+        return at is not None and self.batch.realtime_seconds - at > most
+
+    def _at(self, event: Event) -> float:
+        """Return when an event was, by the program's clock; what is not known is now."""
+        now, at = self.batch.now_seconds, event.realtime_seconds
+        return now if at is None else min(now, now - (self.batch.realtime_seconds - at))
+
+    def _count(self, kind: str, device: str, count: int) -> None:
+        """Add events that were not told each."""
+        event = Event("kernel", kind, "", device=device)
+        row = self.table.find(event)
+        key = _key("kernel", row.kind, place(event, self.known).identity.key)
+        happening = self.happenings.get(key)
+        if happening is not None:
+            self.happenings[key] = replace(happening, repeats=happening.repeats + count)
+
+
+def estimated(clock: Clock, kernel_errors: Sequence[float], booted: float | None) -> Clock:
+    """Return a controller's clock with the offset that is known best now."""
+    found = [controller_clock.from_errors(clock.errors, kernel_errors)]
+    if clock.power_on is not None and booted is not None:
+        found.append(controller_clock.from_power_on(clock.power_on, booted))
+    best = controller_clock.surest(*found)
+    if best.seconds is None and clock.offset is not None:
+        return clock  # it was known before, and nothing says otherwise
+    if not best.verified and clock.known().verified:
+        return clock
+    return replace(
+        clock,
+        offset=best.seconds,
+        way=best.way,
+        drift=best.drift_seconds,
+        matches=best.matches,
+        told=best.told,
+        reason=best.reason,
+    )
+
+
+def alerts(state: Happened, table: Table, now: float) -> list[Alert]:
+    """Return every burst that is not over as an alert that fires; of noise there are none."""
+    return [
+        _alert(state, h, table.row(h.burst.kind))
+        for h in state.happenings
+        if now - h.heard_seconds <= WINDOW_SECONDS and h.burst.severity is not None
+    ]
+
+
+def joins(
+    state: Happened, topology: Topology | None, table: Table, now: float
+) -> dict[str, Identity]:
+    """Return whose incident explains what happens to others now: subject to identity.
+
+    A disk behind a controller explains its volume, if no other disk of it is in trouble; a disk
+    what is built on it; a disk that does not answer the resets of its adapter.
+    """
+    fresh = [
+        h
+        for h in state.happenings
+        if now - h.heard_seconds <= WINDOW_SECONDS
+        and h.severity >= Severity.WARNING
+        and h.subject
+        and not h.subject.startswith(ADAPTER)
+        and not table.row(h.burst.kind).consequence
+    ]
+    own: dict[str, Identity] = {}
+    found: dict[str, set[str]] = {}
+    for h in fresh:
+        own[h.subject] = Identity(h.subject, h.object, h.adapter)
+        if h.source not in OWN:
+            for volume in h.volumes:
+                found.setdefault(volume, set()).add(h.subject)
+    for h in fresh:
+        if h.source in OWN and h.device:
+            for above in _above(topology, h.device):
+                found.setdefault(above, set()).add(h.subject)
+        if h.adapter:
+            found.setdefault(f"{ADAPTER}{h.adapter}", set()).add(h.subject)
+    single = {key: next(iter(ones)) for key, ones in found.items() if len(ones) == 1}
+    result: dict[str, Identity] = {}
+    for key, target in single.items():
+        for _ in range(8):  # a volume's disk explains what is built on the volume
+            if target not in single or single[target] == target:
+                break
+            target = single[target]  # noqa: PLW2901 - further down
+        if target != key:
+            result[key] = own[target]
+    return result
+
+
+def evidence(
+    state: Happened, subjects: Iterable[str], since: float, realtime: float
+) -> tuple[Evidence, ...]:
+    """Return a line for the first and the last event of each burst about these, in order of time.
+
+    Events that are lesser than a warning are among them. `since` is by the program's clock;
+    `realtime` is for what has no time.
+    """
+    wanted = frozenset(subjects)
+    bursts = [h for h in state.happenings if h.subject in wanted and h.heard_seconds >= since]
+    bursts.sort(key=lambda h: (-h.severity, h.began_seconds))
+    lesser = [h for h in bursts if h.severity < Severity.WARNING][:MOST_SHOWN]
+    lines = [
+        line
+        for h in (*(h for h in bursts if h.severity >= Severity.WARNING), *lesser)
+        for line in _lines(state, h, realtime)
+    ]
+    return tuple(sorted(dict.fromkeys(lines), key=lambda line: line.realtime_seconds))
+
+
+def samples(totals: Mapping[tuple[str, str], int]) -> list[Sample]:
+    """Return the samples of FAMILIES, by source and severity."""
+    return [
+        (TOTAL.name, (("severity", severity), ("source", source)), float(count))
+        for (source, severity), count in totals.items()
+    ]
+
+
+def counted(
+    totals: Mapping[tuple[str, str], int], news: Iterable[News]
+) -> dict[tuple[str, str], int]:
+    """Return the totals with what was told now."""
+    after = Counter(totals)
+    for each in news:
+        if each.happening is not None and not each.happening.baseline:
+            after[each.event.source, each.severity.name.lower()] += 1
+    return dict(after)
+
+
+def no_totals(sources: Iterable[str]) -> dict[tuple[str, str], int]:
+    """Return totals that are 0, for counters exist from the start."""
+    return {(source, each.name.lower()): 0 for source in sources for each in Severity}
+
+
+def to_be_stored(news: News) -> bool:
+    """Whether an event is kept for people to look at: of a storm the first ones, then a few."""
+    return news.announced or news.happening is None or news.happening.count <= STORED_EVENTS
+
+
+def _alert(state: Happened, h: Happening, row: Row) -> Alert:
+    times = "" if h.count == 1 else f" ({h.count} times)"
+    labels = {
+        "alertname": row.kind,
+        "condition": row.condition,
+        "controller": h.controller,
+        "device": h.device,
+        "disk": h.disk,
+        "severity": h.severity.name.lower(),
+        "slot": h.slot,
+        "source": h.source,
+    }
+    unknown = "; ".join(filter(None, (h.note, _unseen(state, h))))
+    annotations = {
+        "summary": f"{row.meaning}{times}",
+        "advice": row.advice_for(h.burst.last),
+        "evidence": SMART if h.disk else "",
+        "unknown": unknown,
+        FIRST_SIGHT: "true" if h.baseline else "",
+    }
+    return Alert(
+        name=row.kind,
+        labels=tuple(sorted((name, text) for name, text in labels.items() if text)),
+        state=State.FIRING,
+        value=float(h.count),
+        annotations=tuple((name, text) for name, text in annotations.items() if text),
+        active_seconds=h.began_seconds,
+        fired_seconds=h.began_seconds,
+        subject=h.subject,
+        object=h.object,
+        adapter=h.adapter,
+        count=h.count,
+        last_seconds=h.last_seconds,
+    )
+
+
+def _unseen(state: Happened, h: Happening) -> str:
+    """Return what the kernel did not see of a disk's error, and how sure the time is."""
+    if h.source in OWN:
+        return ""
+    clock = state.clocks.get(h.controller)
+    offset = controller_clock.UNKNOWN if clock is None else clock.known()
+    if not offset.verified:
+        return f"when exactly it was: of {h.controller}, {controller_clock.told(offset)}"
+    at = h.burst.last.realtime_seconds
+    if not h.slot or at is None:
+        return ""
+    if any(abs(at - each) <= MATCH_SECONDS for times in state.errors.values() for each in times):
+        return ""
+    return (
+        f"whether data are lost: the kernel saw no error within {MATCH_SECONDS:.0f} s, so the"
+        " controller recovered from it, or masks it"
+    )
+
+
+def _lines(state: Happened, h: Happening, realtime: float) -> list[Evidence]:
+    first, last = h.burst.first, h.burst.last
+    lines = [_line(state, h, first, realtime)]
+    if h.count > 1:
+        if h.count > 2:
+            at = lines[0].realtime_seconds
+            more = f"... {h.count - 2} more of these"
+            lines.append(Evidence(at, lines[0].source, more))
+        lines.append(_line(state, h, last, realtime))
+    return lines
+
+
+def _line(state: Happened, h: Happening, event: Event, realtime: float) -> Evidence:
+    source = event.controller if h.source not in OWN and event.controller else h.source
+    at, text = event.realtime_seconds, event.text
+    if h.source not in OWN:
+        clock = state.clocks.get(h.controller)
+        offset = controller_clock.UNKNOWN if clock is None else clock.known()
+        if not offset.verified:
+            text = f"{text} (time unverified)"
+    return Evidence(realtime if at is None else at, source, text)
+
+
+def _above(topology: Topology | None, device: str) -> list[str]:
+    """Return the keys of what is built on a device."""
+    if topology is None:
+        return []
+    own = identity(topology, device).key
+    whole = next(
+        (d for d in topology.devices.values() if d.name == device or device in d.partitions), None
+    )
+    found: dict[str, None] = {}
+    todo = list(whole.holders) if whole is not None else []
+    while todo:
+        name = todo.pop()
+        if name in found:
+            continue
+        found[name] = None
+        holder = topology.devices.get(name)
+        todo += holder.holders if holder is not None else ()
+    return [key for name in found if (key := identity(topology, name).key) != own]
+
+
+def _other_names(topology: Topology | None, device: str) -> list[str]:
+    """Return what the kernel's log calls a disk beside its name: 'ata3.00', 'nvme0'."""
+    if topology is None:
+        return []
+    whole = next(
+        (d for d in topology.devices.values() if d.name == device or device in d.partitions), None
+    )
+    if whole is None:
+        return []
+    names = [whole.name]
+    if whole.port:
+        names += [whole.port, f"{whole.port}.00"]
+    if whole.name.startswith("nvme"):
+        names.append(whole.name.rpartition("n")[0])
+    return names
+
+
+def _key(source: str, kind: str, subject: str) -> tuple[str, str, str]:
+    return source, kind, subject
+
+
+def _near(at: float | None, times: Iterable[float]) -> bool:
+    return at is not None and any(abs(at - each) <= SHARED_SECONDS for each in times)
+
+
+def _is_array(place: str) -> bool:
+    return place.startswith(("raid set", "volume", "unit"))
+
+
+def _is_power_of_ten(count: int) -> bool:
+    return count >= 10 and str(count).strip("0") == "1"
+
+
+def _recent(kept: Sequence[Event], realtime: float) -> tuple[Event, ...]:
+    """Return the events that later ones are compared with."""
+
+    def age(event: Event) -> float:
+        at = event.realtime_seconds
+        return 0.0 if at is None else realtime - at
+
+    twice = [
+        e for e in kept if (e.kind == "hba_aen" or e.source == "3ware") and age(e) <= DAY_SECONDS
+    ]
+    blamed = [e for e in kept if e.source == "kernel" and age(e) <= 2 * BLAME_SECONDS]
+    chosen = {e.key for e in (*twice[-MOST_RECENT:], *blamed[-MOST_RECENT:])}
+    return tuple(e for e in kept if e.key in chosen)

@@ -1,0 +1,126 @@
+"""What logs tell, end to end: a machine's kernel and controllers, mails, and kills in between."""
+
+from __future__ import annotations
+
+import signal
+from typing import TYPE_CHECKING
+
+import pytest
+from support.live import Live, Watched, text, watched
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MEDIUM = "critical medium error, dev {name}, sector {sector} op 0x0:(READ) flags 0x0 phys_seg 1 prio class 2"
+
+
+class Kernel:
+    """The kernel's log of a live machine: lines as '/dev/kmsg' has them."""
+
+    def __init__(self, live: Live) -> None:
+        self.live = live
+        self.lines: list[str] = []
+        self._boot = "11111111-2222-3333-4444-555555555555"
+        live.change({"/proc/sys/kernel/random/boot_id": f"{self._boot}\n", "/.kmsg": ""})
+
+    def says(self, *lines: str, priority: int = 3) -> None:
+        """Let it print some lines, a second later."""
+        at = round((self.live.uptime() + 0.5) * 1e6)
+        for line in lines:
+            self.lines.append(f"{priority},{len(self.lines) + 1},{at + len(self.lines)},-;{line}\n")
+        self.live.change({"/.kmsg": "".join(self.lines)})
+
+
+def medium_error(sector: int, name: str = "sda") -> str:
+    """A sector that the disk cannot read."""
+    return MEDIUM.format(name=name, sector=sector)
+
+
+@pytest.fixture
+def live(tmp_path: Path) -> Live:
+    """A machine with two disks and an array of them."""
+    return Live(tmp_path)
+
+
+def test_an_unreadable_sector_is_a_mail_with_the_line(tmp_path: Path, live: Live) -> None:
+    """A warning, after its minute, with the disk by its serial number and what to do."""
+    kernel = Kernel(live)
+    with watched(tmp_path, live) as seen:
+        seen.wait(20)
+        kernel.says(medium_error(123456))
+        assert seen.wait(30) == []
+        (mail,) = seen.wait(60)
+        assert "could not read or write sectors" in mail["Subject"]
+        assert "S-sda" in text(mail)
+        assert "sector 123456" in text(mail)
+        assert "smartctl -x /dev/sda" in text(mail)
+
+
+def test_five_errors_are_critical_and_still_one_incident(tmp_path: Path, live: Live) -> None:
+    """At once; and what follows from them is no second error."""
+    kernel = Kernel(live)
+    with watched(tmp_path, live) as seen:
+        seen.wait(20)
+        kernel.says(*(medium_error(n) for n in (8, 16, 24, 32, 40)))
+        kernel.says("Buffer I/O error on dev sda, logical block 1, async page read")
+        (mail,) = seen.wait(8)
+        assert "CRITICAL" in mail["Subject"]
+        assert "5 times" in text(mail)
+        assert seen.wait(1200) == []
+        assert seen.program.metrics()["iowarden_incidents_open"] == 1
+
+
+def test_what_was_logged_before_the_first_start_is_no_alarm(tmp_path: Path, live: Live) -> None:
+    """It stands in the mail about what was found."""
+    kernel = Kernel(live)
+    kernel.says(*(medium_error(n) for n in range(8)))
+    with watched(tmp_path, live, arrival=True) as seen:
+        mails = seen.wait(400)
+        assert len(mails) == 1
+        assert "sectors" in text(mails[0])
+
+
+def test_a_program_that_writes_to_the_log_is_not_the_kernel(tmp_path: Path, live: Live) -> None:
+    """Anybody who may write to '/dev/kmsg' could forge an error."""
+    kernel = Kernel(live)
+    with watched(tmp_path, live) as seen:
+        seen.wait(20)
+        kernel.says(medium_error(8), priority=11)
+        assert seen.wait(120) == []
+
+
+@pytest.mark.parametrize("after", [0, 4, 61])
+def test_a_kill_between_an_error_and_its_mail_loses_nothing(
+    tmp_path: Path, live: Live, after: int
+) -> None:
+    """Killed at once, before its minute is over, when its mail went out."""
+    kernel = Kernel(live)
+    with watched(tmp_path, live) as seen:
+        seen.wait(20)
+        kernel.says(medium_error(123456))
+        mails = seen.wait(after) if after else []
+        seen.program.end(signal.SIGKILL)
+        seen.start_again()
+        mails += seen.wait(120)
+        assert len({mail["Message-ID"] for mail in mails}) == 1
+        assert "sector 123456" in text(mails[0])
+
+
+def restarted(seen: Watched) -> None:
+    """End the program and start it again."""
+    seen.restart()
+
+
+def test_what_happens_while_nobody_watches_is_told_later(tmp_path: Path, live: Live) -> None:
+    """The ring still holds it; what was told before the stop is not told again."""
+    kernel = Kernel(live)
+    with watched(tmp_path, live) as seen:
+        seen.wait(20)
+        kernel.says(medium_error(8))
+        assert len(seen.wait(120)) == 1
+        assert seen.program.end() == 0
+        kernel.says(medium_error(800, "sdb"))
+        live.wait(60)
+        seen.start_again()
+        (mail,) = seen.wait(200)
+        assert "S-sdb" in text(mail)
