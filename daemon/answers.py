@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from iowarden.daemon.probe.protocol import Stuck
     from iowarden.rules.coverage import Covered
     from iowarden.rules.engine import Engine
-    from iowarden.rules.incidents import Incident, Key
+    from iowarden.rules.incidents import Due, Incident, Key
+    from iowarden.rules.notice import Notice
     from iowarden.rules.promql.evaluator import Sample
 
 
@@ -43,6 +44,8 @@ class Known:
     probe: status.ProbeLine
     refused_reload: status.RefusedReload | None
     troubles: tuple[str, ...]
+    notice: Callable[[Due], Notice]
+    """Puts an incident into words, as for a mail."""
     self_tests: self_tests.Runs = field(default_factory=dict)
 
 
@@ -59,7 +62,7 @@ def answer(known: Known) -> status.Status:
         started_seconds=known.realtime(known.started_seconds),
         ready=known.ready,
         summary=_summary(open_now, alerts, kept_back),
-        incidents=tuple(_incident(known, each, kept_back) for each in open_now),
+        incidents=open_incidents(known),
         alerts=_alerts(known, alerts, kept_back),
         sources=tuple(
             status.SourceLine(
@@ -112,6 +115,12 @@ def _open(known: Known) -> list[Incident]:
     return sorted(found, key=lambda i: (not i.firing, -i.severity, i.opened_seconds))
 
 
+def open_incidents(known: Known) -> tuple[status.IncidentLine, ...]:
+    """Return the open incidents, the worst first."""
+    kept_back = _kept_back(known)
+    return tuple(_incident(known, each, kept_back) for each in _open(known))
+
+
 def incident(known: Known, identifier: str) -> status.IncidentLine:
     """Return an incident in a line; of one that is gone only its identifier."""
     for found in known.incidents.values():
@@ -144,6 +153,9 @@ def _incident(known: Known, found: Incident, kept_back: Mapping[Key, str]) -> st
             said.who, known.realtime(said.created_seconds), said.reason
         ),
         silences=tuple(dict.fromkeys(holding)),
+        closed_seconds=_moment(found.closed_seconds, known.realtime),
+        last_reason=found.last_reason or "",
+        recurrences=found.recurrences,
     )
 
 

@@ -29,8 +29,6 @@ from iowarden.daemon.status import (
     Acknowledge,
     AddSilence,
     AlertLine,
-    EventLine,
-    Events,
     IncidentLine,
     Result,
     SilenceLine,
@@ -57,7 +55,7 @@ WRAPPED = frozenset(
     {
         *("object", "summary", "error", "program", "alerts", "by", "reason", "source"),
         *("expression", "since", "ends", "last ok", "value", "way", "known by", "does not say"),
-        *("last read", "raw", "status", "time"),
+        *("last read", "raw", "status", "time", "text", "closed", "mails", "over", "last"),
     }
 )
 """Columns that may take several lines on a narrow terminal."""
@@ -122,10 +120,6 @@ def add_commands(
     known.add_argument("incident", metavar="INCIDENT", help="as in its mails, or its beginning")
     known.add_argument("--reason", default="", metavar="TEXT", help="for others to read")
     known.add_argument("--undo", action="store_true", help="it is to be mailed again")
-    happened = top("events", _events, "what happened last")
-    happened.add_argument("-n", dest="last", type=_count, default=50, help="how many; default: 50")
-    happened.add_argument("--follow", action="store_true", help="and what happens from now on")
-    happened.add_argument("--json", action="store_true", help="each event as data, one a line")
     query = top("query", _query, "evaluate a rule's expression now")
     query.add_argument("expression", metavar="EXPR", help="PromQL, as far as rules may use it")
     query.add_argument("--json", action="store_true", help=json_help)
@@ -180,10 +174,9 @@ def _silence_add(arguments: argparse.Namespace) -> int:
         for_seconds = arguments.until - time.time()
     asked = AddSilence(tuple(arguments.matchers), for_seconds, arguments.reason)
     made = decoded(SilenceLine, requested(arguments, "silence add", asked))
-    say(
-        f"silence {made.identifier} until {at_text(made.ends_seconds)}: {_matchers(made.matchers)};"
-        f" end it sooner: iowarden silence expire {made.identifier}"
-    )
+    ends, about = at_text(made.ends_seconds), matchers_text(made.matchers)
+    sooner = f"end it sooner: iowarden silence expire {made.identifier}"
+    say(f"silence {made.identifier} until {ends}: {about}; {sooner}")
     if made.note:
         say(made.note)
     return 0
@@ -202,7 +195,7 @@ def _silence_list(arguments: argparse.Namespace) -> int:
 def _silence_expire(arguments: argparse.Namespace) -> int:
     ended = requested(arguments, "silence expire", {"identifier": arguments.identifier})
     line = decoded(SilenceLine, ended)
-    say(f"silence {line.identifier} is over: {_matchers(line.matchers)}")
+    say(f"silence {line.identifier} is over: {matchers_text(line.matchers)}")
     return 0
 
 
@@ -211,20 +204,6 @@ def _ack(arguments: argparse.Namespace) -> int:
     line = decoded(IncidentLine, requested(arguments, "ack", asked))
     then = "mailed again" if arguments.undo else "no mail until it gets worse or is over"
     say(f"incident {line.identifier} ({line.severity}, {line.object}): {then}")
-    return 0
-
-
-def _events(arguments: argparse.Namespace) -> int:
-    asked = {"last": arguments.last, "follow": arguments.follow}
-    lines = _exchange(_path(arguments), "events", asked, follow=arguments.follow)
-    for line in lines:
-        found = {"events": [line["event"]]} if "event" in line else line["answer"]
-        for event in decoded(Events, found).events:
-            if arguments.json:
-                _say_raw(json.dumps(dataclasses.asdict(event)))
-            else:
-                _say_raw(event_text(event))
-        sys.stdout.flush()
     return 0
 
 
@@ -253,6 +232,13 @@ def ask(path: str, command: str, arguments: object = None) -> dict[str, Any]:
 def requested(arguments: argparse.Namespace, command: str, asked: object = None) -> dict[str, Any]:
     """Return what the service that is meant answers. Errors: ServiceError."""
     return ask(_path(arguments), command, asked)
+
+
+def exchange(
+    arguments: argparse.Namespace, command: str, asked: object, *, follow: bool
+) -> Generator[dict[str, Any], None, None]:
+    """Give what the service that is meant says, as it comes. Errors: ServiceError."""
+    return _exchange(_path(arguments), command, asked, follow=follow)
 
 
 def _exchange(
@@ -359,7 +345,8 @@ def _moment(text: str) -> float:
     return at
 
 
-def _count(text: str) -> int:
+def count(text: str) -> int:
+    """Return a number that was typed."""
     if not (text.isascii() and text.isdigit()) or len(text) > 6:
         raise argparse.ArgumentTypeError(f"expected a number up to 999999, got '{text}'")
     return int(text)
@@ -385,7 +372,13 @@ def status_sections(status: Status) -> list[str | Table]:
     sections += [f"trouble: {text}" for text in status.troubles]
     if status.incidents:
         incidents = [
-            (i.severity, i.identifier, i.object, since_text(i.opened_seconds, now), _summary(i))
+            (
+                i.severity,
+                i.identifier,
+                i.object,
+                since_text(i.opened_seconds, now),
+                incident_text(i),
+            )
             for i in status.incidents
         ]
         of_incidents = ("severity", "incident", "object", "since", "summary")
@@ -433,7 +426,7 @@ def show(sections: Sequence[str | Table]) -> None:
         if isinstance(section, str):
             say(section)
         else:
-            _say_raw("\n".join(columns(section)))
+            say_raw("\n".join(columns(section)))
         before = section
 
 
@@ -483,18 +476,13 @@ def printable(text: str) -> str:
     return " " * indent + one_line(text, MOST_CELL_CHARACTERS)
 
 
-def event_text(event: EventLine) -> str:
-    """Return an event as a line: time, severity, what happened."""
-    severity = printable(event.severity)
-    return f"{at_text(event.at_seconds)}  {severity:<8}  {printable(event.text)}"
-
-
 def table_of(title: str, columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Table:
     """Return a table of whatever text, made safe for a terminal."""
     return Table(title, columns, tuple(tuple(printable(cell) for cell in row) for row in rows))
 
 
-def _summary(incident: IncidentLine) -> str:
+def incident_text(incident: IncidentLine) -> str:
+    """Return what an incident is, and what is done about it."""
     marks = [] if incident.firing else ["over, its end is awaited"]
     if (known := incident.acknowledged) is not None:
         reason = f": {known.reason}" if known.reason else ""
@@ -517,7 +505,7 @@ def _silences(silences: Sequence[SilenceLine], now: float) -> Table:
     rows = [
         (
             s.identifier,
-            _matchers(s.matchers),
+            matchers_text(s.matchers),
             f"{at_text(s.ends_seconds)} ({_span(s.ends_seconds - now)} left)",
             s.who,
             s.reason,
@@ -550,7 +538,8 @@ def _probe(probe: ProbeLine) -> str:
     return f"connected; programs: {found or 'none found'}"
 
 
-def _matchers(matchers: Sequence[Matcher]) -> str:
+def matchers_text(matchers: Sequence[Matcher]) -> str:
+    """Return matchers as they would be typed."""
     return " ".join(f"{m.label}{m.operator}{_quoted(m.text)}" for m in matchers)
 
 
@@ -586,13 +575,14 @@ def at_text(at_seconds: float) -> str:
 
 def say(text: str) -> None:
     """Print a line, safe for a terminal."""
-    _say_raw(printable(text))
+    say_raw(printable(text))
 
 
-def _say_raw(text: str) -> None:
+def say_raw(text: str) -> None:
+    """Print a line as it is."""
     sys.stdout.write(f"{text.rstrip()}\n")
 
 
 def say_json(answer: object) -> None:
     """Print an answer as data."""
-    _say_raw(json.dumps(answer, indent=2))  # ASCII: no terminal obeys anything in it
+    say_raw(json.dumps(answer, indent=2))  # ASCII: no terminal obeys anything in it

@@ -46,6 +46,7 @@ GROUP = "iowarden"
 COMMANDS = frozenset(
     {
         *("status", "silence add", "silence list", "silence expire", "ack", "events", "query"),
+        *("incident list", "incident show"),
         *("coverage", "disk show", "disk history", "disk forget"),
         *("selftest start", "selftest status", "selftest abort"),
     }

@@ -6,24 +6,37 @@ For the loop's thread only. `daemon.status` has the documents, `daemon.control` 
 from __future__ import annotations
 
 import math
+import queue
 import secrets
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.vocabulary import trace
-from iowarden.daemon import answers, codec, disk_answers, journal, status
+from iowarden.daemon import (
+    answers,
+    codec,
+    disk_answers,
+    event_rows,
+    incident_answers,
+    journal,
+    status,
+)
+from iowarden.daemon.event_rows import Wanted
 from iowarden.daemon.past import Past
+from iowarden.daemon.telling import OWN
 from iowarden.rules import coverage, figures, silences
 from iowarden.rules.promql.evaluator import Budget, EvaluationError
 from iowarden.rules.promql.lexer import PromqlError
 from iowarden.rules.quantity import duration
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from iowarden.collectors.block import Topology
     from iowarden.collectors.vocabulary import Sample
     from iowarden.daemon.control import Command
+    from iowarden.daemon.event_rows import EventRow
     from iowarden.daemon.telling import Telling
     from iowarden.rules.coverage import Covered
     from iowarden.rules.engine import Engine
@@ -66,6 +79,8 @@ class Desk:
         self._topology = topology
         self._keep_learnt = keep_learnt
         self._past = Past(history_path)
+        self._later: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
+        """What other threads have to say that must be said by this one."""
         self._held: frozenset[str] = frozenset()
         self._budget = Budget(QUERY_WORK)
         self._budget_since = -math.inf
@@ -75,6 +90,10 @@ class Desk:
         try:
             if command.name == "disk history":
                 self._history(command)
+            elif command.name == "events":
+                self._events(command)
+            elif command.name == "incident show":
+                self._incident(command, now)
             else:
                 command.reply({"answer": self._answered(command, now)})
         except (ValueError, PromqlError, EvaluationError) as error:  # CodecError is a ValueError
@@ -95,6 +114,8 @@ class Desk:
                 text = f"silence {each.identifier} ended: {each.reason}"
                 self._telling.send(journal.SILENCE, 5, text)
         self._held = held
+        while not self._later.empty():
+            self._later.get()()
 
     def lift(self, incident: str) -> None:
         """Take note that an incident is over, or worse than what was acknowledged.
@@ -134,10 +155,9 @@ class Desk:
             case "ack":
                 name = self._acknowledge(command, command.read(status.Acknowledge), now)
                 return answers.incident(self._known(now), name)
-            case "events":
-                last = command.arguments.get("last", 50)
-                count = last if isinstance(last, int) and last > 0 else 0
-                return status.Events(tuple(self._telling.events)[-count:] if count else ())
+            case "incident list":
+                closed = command.arguments.get("all") is True
+                return incident_answers.incidents(self._known(now), closed=closed)
             case "coverage":
                 return disk_answers.answer(self._known(now))
             case "disk show":
@@ -188,6 +208,44 @@ class Desk:
                 f" ('197 value'), or one of {', '.join(figures.NAMES)}, got '{attribute:.100}'"
             )
         self._past.ask(disk, names, command.reply)
+
+    def _events(self, command: Command) -> None:
+        """Tell what is kept and what was said lately; without what is kept, if that hangs."""
+        asked: status.AskEvents = command.read(status.AskEvents)
+        try:
+            found = coverage.find(answers.covered(self._engine), asked.disk) if asked.disk else None
+        except ValueError:  # one of long ago, an array, the beginning of several
+            found = None
+        wanted = incident_answers.wanted(asked, found)
+        more = f"only the last {wanted.last} are told" if wanted.last < asked.last else ""
+
+        def then(rows: Sequence[EventRow], why: str, said: Sequence[status.EventLine]) -> None:
+            missing = f"only what was said lately is told: {why}" if why else more
+            command.reply({"answer": incident_answers.events(rows, said, wanted, missing)})
+
+        def later(rows: Sequence[EventRow], why: str) -> None:
+            # What is said from the reply on is shown to who follows, and nothing of it twice.
+            self._later.put(lambda: then(rows, why, tuple(self._telling.events)))
+
+        if wanted.source == OWN or not wanted.last:
+            then((), "", tuple(self._telling.events))
+        elif asked.follow:
+            self._past.look(partial(event_rows.read, wanted=wanted), later)
+        else:
+            said = tuple(self._telling.events)
+            self._past.look(partial(event_rows.read, wanted=wanted), partial(then, said=said))
+
+    def _incident(self, command: Command, now: float) -> None:
+        """Tell all of an incident, with what is kept of it. Errors: ValueError, CodecError."""
+        known = self._known(now)
+        found = incident_answers.find(known, codec.text(command.arguments, "incident"))
+        whole = incident_answers.detail(known, found, self._telling.events)
+        wanted = Wanted(incident_answers.SHOWN_EVENTS, incident=found.identifier)
+
+        def then(rows: Sequence[EventRow], why: str) -> None:
+            command.reply({"answer": incident_answers.with_events(whole, rows, wanted, why)})
+
+        self._past.look(partial(event_rows.read, wanted=wanted), then)
 
     def _look(self, text: str, now: float) -> list[evaluator.Sample] | float:
         if not 0 <= now - self._budget_since < 1:

@@ -12,7 +12,7 @@ import time
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice, starmap
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from iowarden.daemon import database
 from iowarden.daemon.clock import PLAUSIBLE_SECONDS
@@ -60,8 +60,8 @@ class EventRow:
     Fields: `key` is Event.key, or one of its own for a row that stands for several; `severity` is
     a word of the rules' label, or another one, which then needs attention; `device` is the name it
     had then, `disk` the label of the disk's series (its serial number), '' where it is none or not
-    known; `object` is for people; `incident` is '' where it belongs to none; `count`: so many
-    events it stands for.
+    known; `object` is for people; `incident` is '' where it belongs to none; `count`: it is so many
+    events, or the last one of so many.
     """
 
     key: str
@@ -77,6 +77,23 @@ class EventRow:
     count: int = 1
 
 
+class Told(Protocol):
+    """What is asked of an event: of a row, or of a line of `daemon.status`."""
+
+    @property
+    def source(self) -> str: ...  # noqa: D102 - as EventRow
+    @property
+    def severity(self) -> str: ...  # noqa: D102
+    @property
+    def device(self) -> str: ...  # noqa: D102
+    @property
+    def disk(self) -> str: ...  # noqa: D102
+    @property
+    def object(self) -> str: ...  # noqa: D102
+    @property
+    def incident(self) -> str: ...  # noqa: D102
+
+
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """Which events: '' and None are any.
@@ -90,15 +107,14 @@ class Wanted:
     since_seconds: float | None = None
     until_seconds: float | None = None
     about: str = ""
-    devices: tuple[str, ...] = ()
+    devices: tuple[str, ...] | None = None
     incident: str = ""
     source: str = ""
     severity: str = ""
     """The least one. What has a word that is none of the known ones needs attention: it is told."""
 
-    def tells(self, event: EventRow) -> bool:
-        """Whether an event is one of these, wherever it is kept."""
-        at = event.realtime_seconds
+    def tells(self, event: Told, at: float) -> bool:
+        """Whether an event at a Unix time is one of these, wherever it is kept."""
         since, until = self.since_seconds, self.until_seconds
         return (
             (since is None or at >= since)
@@ -109,8 +125,8 @@ class Wanted:
             and (not self.about or self._is_about(event))
         )
 
-    def _is_about(self, event: EventRow) -> bool:
-        if self.devices:
+    def _is_about(self, event: Told) -> bool:
+        if self.devices is not None:
             own = not event.disk and event.device in self.devices
             return event.disk == self.about or own
         begins = event.disk.lower().startswith(self.about.lower())
@@ -203,7 +219,7 @@ def read(path: str, wanted: Wanted) -> list[EventRow]:
         if connection.execute(known).fetchone() is None:  # of a version that kept none
             return []
         rows = connection.execute(_OF_INCIDENT if wanted.incident else _OF_ANY, values)
-        found = (row for row in starmap(EventRow, rows) if wanted.tells(row))
+        found = (row for row in starmap(EventRow, rows) if wanted.tells(row, row.realtime_seconds))
         return list(islice(found, wanted.last))[::-1]
 
 

@@ -1,14 +1,20 @@
-"""What a drive said over the years, for people: history.db is read in a thread that may hang."""
+"""What is kept of former times, for people: history.db is read in a thread that may hang."""
 
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
+from iowarden.collectors.vocabulary import trace
 from iowarden.daemon import database, history, status
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+PATIENCE_SECONDS = 5.0
+"""So long an answer waits that is of use without what is kept: a client waits for twice that."""
+_BUSY = "history.db is being read for somebody else; ask again in a moment"
+_T = TypeVar("_T")
 
 
 class Past:
@@ -27,7 +33,7 @@ class Past:
         `disk` may be the beginning of an identity. Errors: ValueError while another one is read.
         """
         if not self._busy.acquire(blocking=False):
-            raise ValueError("history.db is being read for somebody else; ask again in a moment")
+            raise ValueError(_BUSY)
 
         def run() -> None:
             try:
@@ -43,6 +49,46 @@ class Past:
                 self._busy.release()
             reply(answer)
 
+        threading.Thread(target=run, name="past", daemon=True).start()
+
+    def look(
+        self, read: Callable[[str], list[_T]], then: Callable[[list[_T], str], object]
+    ) -> None:
+        """Have the file read for an answer that says something without it; never waits.
+
+        `then` is called once, from any thread, with what `read` gives of the path and '', or with
+        nothing and why; where there is no file yet, nothing is kept, and that is all.
+        """
+        if not self._busy.acquire(blocking=False):
+            then([], _BUSY)
+            return
+        once = threading.Lock()
+
+        def done(found: list[_T], why: str) -> None:
+            if once.acquire(blocking=False):
+                then(found, why)
+
+        late = f"history.db was not read within {PATIENCE_SECONDS:.0f} s: its disk may hang"
+        patience = threading.Timer(PATIENCE_SECONDS, done, ([], late))
+
+        def run() -> None:
+            found: list[_T] = []
+            why = ""
+            try:
+                found = read(self._path)
+            except FileNotFoundError:
+                pass
+            except database.FAULTS as error:
+                why = f"history.db cannot be read: {error}"
+            except Exception as error:  # noqa: BLE001 - who asks is told, and may ask again
+                why = f"history.db: bug: {trace(error)}"
+            finally:
+                self._busy.release()
+            patience.cancel()
+            done(found, why)
+
+        patience.daemon = True
+        patience.start()
         threading.Thread(target=run, name="past", daemon=True).start()
 
     def _answer(self, disk: str, names: Sequence[str]) -> dict[str, object]:

@@ -9,7 +9,9 @@ has a default, so that a client and a service of different versions understand e
     silence list    none                                          Silences
     silence expire  {"identifier": ID or a prefix of one only}    SilenceLine, as it ended
     ack             Acknowledge                                   IncidentLine, as it is then
-    events          {"last": 50, "follow": false}                 Events; then {"event": EventLine}
+    events          AskEvents                                     Events; then {"event": EventLine}
+    incident list   {"all": false}                                Incidents
+    incident show   {"incident": ID or a prefix of one only}      IncidentDetail
     query           {"expression": TEXT}                          Result
     coverage        none                                          Coverage
     disk show       {"disk": SERIAL, its beginning or a device}   DiskDetail
@@ -73,6 +75,12 @@ class IncidentLine:
     acknowledged: AcknowledgementLine | None = None
     silences: tuple[str, ...] = ()
     """Identifiers of the silences that keep its mails back."""
+    closed_seconds: float | None = None
+    """None: it is open. What is closed has no severity and no summary any more."""
+    last_reason: str = ""
+    """Of its last mail, of `rules.notice.Reason`."""
+    recurrences: int = 0
+    """How often it came again after it was over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,14 +212,42 @@ class Status:
 
 
 @dataclass(frozen=True, slots=True)
+class AskEvents:
+    """Ask for events: of those that fit, the last ones. '' and None are any."""
+
+    last: int = 50
+    follow: bool = False
+    since_seconds: float | None = None
+    until_seconds: float | None = None
+    disk: str = ""
+    """A serial number or its beginning, or a device."""
+    incident: str = ""
+    """An identifier or its beginning."""
+    source: str = ""
+    """'kernel', 'md', 'areca' ..., 'iowarden'."""
+    severity: str = ""
+    """The least one."""
+
+
+@dataclass(frozen=True, slots=True)
 class EventLine:
-    """Something that happened, as the journal has it."""
+    """Something that happened: to the storage, or what the program said, as the journal has it."""
 
     at_seconds: float = 0.0
     severity: str = ""
     text: str = ""
     object: str = ""
     incident: str = ""
+    source: str = ""
+    """Who tells it: 'kernel', 'md', 'areca' ...; 'iowarden' is the program itself."""
+    kind: str = ""
+    device: str = ""
+    disk: str = ""
+    """The disk's label: its serial number, mostly."""
+    count: int = 1
+    """It is the last of so many."""
+    key: str = ""
+    """What tells it from any other; '' of what the program said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +255,66 @@ class Events:
     """The last events, the oldest first."""
 
     events: tuple[EventLine, ...] = ()
+    note: str = ""
+    """What is not among them, and why."""
+    disk: str = ""
+    devices: tuple[str, ...] | None = None
+    """Who the disk is that was asked for: its label and its names now. None: no disk of now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Incidents:
+    """Incidents: the open ones, the worst first, then those closed lately, if they are wanted."""
+
+    now_seconds: float = 0.0
+    incidents: tuple[IncidentLine, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MemberLine:
+    """An alert of an incident, or events that are one."""
+
+    name: str = ""
+    severity: str = ""
+    state: str = ""
+    """Of `rules.alerts.State`."""
+    since_seconds: float = 0.0
+    over_seconds: float | None = None
+    summary: str = ""
+    silenced: bool = False
+    count: int = 0
+    """So many events; 0: an alert of a rule."""
+    last_seconds: float | None = None
+    """When the last of them was."""
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceLine:
+    """What was read at a time."""
+
+    at_seconds: float = 0.0
+    source: str = ""
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentDetail:
+    """All of an incident, in the words of a mail that would be written now."""
+
+    now_seconds: float = 0.0
+    line: IncidentLine = field(default_factory=IncidentLine)
+    silences: tuple[SilenceLine, ...] = ()
+    """Those that keep its mails back."""
+    members: tuple[MemberLine, ...] = ()
+    happened: tuple[str, ...] = ()
+    evidence: tuple[EvidenceLine, ...] = ()
+    affected: tuple[str, ...] = ()
+    advice: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+    events: tuple[EventLine, ...] = ()
+    """The last storage events of it, the oldest first."""
+    note: str = ""
+    """Why these are not all, if they are not."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,11 +17,14 @@ from iowarden.rules.notice import Severity
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
+    from iowarden.daemon.event_rows import EventRow
     from iowarden.daemon.probe.protocol import Stuck
     from iowarden.rules import devices
 
 _NO_NEWS = frozenset({incidents.Change.CLOSED, incidents.Change.LIFTED})
 """Nothing got worse by these, however bad it was."""
+OWN = "iowarden"
+"""The source of what the program says, as that of events is who tells them."""
 MOST_EVENTS = 1000
 """Kept for 'iowarden events'; the journal has them all."""
 
@@ -83,13 +86,32 @@ class Telling:
     ) -> None:
         """Say a line; as journal.Log.send."""
         self.log.send(kind, priority, message, **fields)
-        event = EventLine(
-            self._realtime(),
-            _severity(priority),
-            message,
-            str(fields.get("IOWARDEN_DEVICE") or ""),
-            str(fields.get("IOWARDEN_INCIDENT") or ""),
+        device = str(fields.get("IOWARDEN_DEVICE") or "")
+        self._show(
+            EventLine(
+                self._realtime(),
+                _severity(priority),
+                message,
+                device,
+                str(fields.get("IOWARDEN_INCIDENT") or ""),
+                source=OWN,
+                device=device,
+            )
         )
+
+    def happened(
+        self,
+        row: EventRow,
+        kind: journal.Kind,
+        priority: int,
+        message: str,
+        **fields: str | int | None,
+    ) -> None:
+        """Say a line about a storage event; who asks for events is shown the event itself."""
+        self.log.send(kind, priority, message, **fields)
+        self._show(event_line(row))
+
+    def _show(self, event: EventLine) -> None:
         self.events.append(event)
         if self.follow is not None:
             self.follow(event)
@@ -170,6 +192,23 @@ class Telling:
             IOWARDEN_DEVICE=event.name,
             IOWARDEN_STATE=event.change.value,
         )
+
+
+def event_line(row: EventRow) -> EventLine:
+    """Return a storage event as a line."""
+    return EventLine(
+        at_seconds=row.realtime_seconds,
+        severity=row.severity,
+        text=row.text,
+        object=row.object,
+        incident=row.incident,
+        source=row.source,
+        kind=row.kind,
+        device=row.device,
+        disk=row.disk,
+        count=row.count,
+        key=row.key,
+    )
 
 
 def _severity(priority: int) -> str:

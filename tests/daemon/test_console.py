@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
 import os
 import re
-import signal
-import socket
 import subprocess
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.service import Service, at, on_a_terminal
+from support.service import Service, at, on_a_terminal, run
 
 from iowarden.daemon import codec, console, control
 from iowarden.daemon.status import (
     AcknowledgementLine,
     AlertLine,
-    EventLine,
-    Events,
     IncidentLine,
     MailLine,
     ProbeLine,
@@ -41,7 +36,8 @@ from iowarden.daemon.status import (
 from iowarden.rules.silences import Matcher
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    import socket
+    from collections.abc import Iterator
     from pathlib import Path
 
 DEADLINE_SECONDS = 30.0
@@ -102,24 +98,6 @@ def service(tmp_path: Path) -> Iterator[Service]:
     made = Service(tmp_path)
     yield made
     made.control.close()
-
-
-def run(*words: str) -> int:
-    """Run a command as the command line does."""
-    parser = argparse.ArgumentParser()
-    commands = parser.add_subparsers(required=True)
-
-    def add(
-        name: str, command: Callable[[argparse.Namespace], int], text: str
-    ) -> argparse.ArgumentParser:
-        made = commands.add_parser(name, help=text)
-        made.set_defaults(command=command)
-        return made
-
-    console.add_commands(add)
-    parsed = parser.parse_args(words)
-    status: int = parsed.command(parsed)
-    return status
 
 
 def test_a_piped_status_says_all_of_it(
@@ -361,97 +339,7 @@ def test_an_error_is_shown_and_fails(service: Service, capsys: pytest.CaptureFix
     assert capsys.readouterr().err == ("incident 'zz\\x1b[2J': expected an open one, got none\n")
 
 
-# --- events and queries
-
-
-def test_events_are_lines(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
-    """Time, severity, text; as data one object a line."""
-    happened = (EventLine(NOW, "warning", "sda\x07 is gone"), EventLine(NOW, "info", "back"))
-    service.answers["events"] = {"answer": Events(happened)}
-    assert run("events", "-n", "7", *at(service)) == 0
-    assert service.asked[0].arguments == {"last": 7, "follow": False}
-    first, second = capsys.readouterr().out.splitlines()
-    assert re.fullmatch(r"2026-11-2[0-9] [0-9:]{8}  warning   sda\\x07 is gone", first)
-    assert second.endswith("  info      back")
-    assert run("events", "--json", *at(service)) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert tuple(codec.decode(EventLine, line) for line in lines) == happened
-
-
-FOLLOW = "import sys\nfrom test_console import run\nsys.exit(run(*sys.argv[1:]))\n"
-
-
-def following(service: Service) -> subprocess.Popen[str]:
-    """Start a process that follows events, and wait until it does."""
-    service.answers["events"] = {"answer": Events((EventLine(NOW, "info", "before"),))}
-    process = subprocess.Popen(
-        [sys.executable, "-c", FOLLOW, "events", "--follow", *at(service)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join([os.path.dirname(__file__), *sys.path]),
-            "PYTHONUNBUFFERED": "",  # it would write each line at once, whatever we do
-        },
-    )
-    assert service.came.wait(DEADLINE_SECONDS)
-    assert process.stdout is not None
-    assert process.stdout.readline().endswith("before\n")
-    return process
-
-
-def test_who_follows_sees_events_at_once_and_the_end(service: Service) -> None:
-    """An event is there when it is published; when the service ends, that is said."""
-    with following(service) as process:
-        assert process.stdout is not None
-        service.control.publish(EventLine(NOW, "critical", "sda hangs"))
-        assert process.stdout.readline().endswith("critical  sda hangs\n")
-        service.control.close()
-        _, said = process.communicate(timeout=DEADLINE_SECONDS)
-    assert process.returncode == 1
-    assert "went away" in said
-
-
-def test_a_quiet_night_does_not_end_following(
-    service: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The time limit is for the answer; the first event may come hours later."""
-    monkeypatch.setattr(console, "TIMEOUT_SECONDS", 0.05)
-    monkeypatch.setattr(control, "IDLE_SECONDS", 0.3)
-    service.answers["events"] = {"answer": Events()}
-    lines = console._exchange(service.path, "events", {"follow": True}, follow=True)
-    assert next(lines) == {"answer": {"events": []}}
-    got: list[dict[str, Any]] = []
-    reader = threading.Thread(target=lambda: got.append(next(lines)))
-    reader.start()
-    with socket.socket(socket.AF_UNIX) as silent:
-        silent.connect(service.path)
-        silent.settimeout(DEADLINE_SECONDS)
-        assert silent.recv(1) == b""  # hung up on, long after the limit
-    service.control.publish(EventLine(text="the sun rises"))
-    reader.join(DEADLINE_SECONDS)
-    lines.close()
-    assert [line["event"]["text"] for line in got] == ["the sun rises"]
-
-
-def test_control_c_ends_following_quietly(service: Service) -> None:
-    """The way out of `--follow` is no error message."""
-    with following(service) as process:
-        process.send_signal(signal.SIGINT)
-        out, said = process.communicate(timeout=DEADLINE_SECONDS)
-    assert (process.returncode, out, said) == (130, "", "")
-
-
-def test_a_reader_that_has_enough_is_no_error(service: Service) -> None:
-    """`iowarden events --follow | head -1` ends without a traceback."""
-    with following(service) as process:
-        assert process.stdout is not None
-        process.stdout.close()
-        process.stdout = None
-        service.control.publish(EventLine(NOW, "info", "unread"))
-        _, said = process.communicate(timeout=DEADLINE_SECONDS)
-    assert said == ""
+# --- queries
 
 
 def test_a_query_is_answered_as_promtool_would(

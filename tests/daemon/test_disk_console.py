@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.service import Service, at, on_a_terminal
+from support.service import Service, at, on_a_terminal, run
 
 from iowarden.daemon import disk_console
 from iowarden.daemon.status import (
@@ -24,7 +23,7 @@ from iowarden.daemon.status import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
 NOW = 1_795_286_020.0
@@ -84,24 +83,6 @@ def service(tmp_path: Path) -> Iterator[Service]:
     made.answers["disk forget"] = {"answer": READ}
     yield made
     made.control.close()
-
-
-def run(*words: str) -> int:
-    """Run a command as the command line does."""
-    parser = argparse.ArgumentParser()
-    commands = parser.add_subparsers(required=True)
-
-    def add(
-        name: str, command: Callable[[argparse.Namespace], int], text: str
-    ) -> argparse.ArgumentParser:
-        made = commands.add_parser(name, help=text)
-        made.set_defaults(command=command)
-        return made
-
-    disk_console.add_commands(add)
-    parsed = parser.parse_args(words)
-    status: int = parsed.command(parsed)
-    return status
 
 
 def test_coverage_says_who_is_not_read_and_why(

@@ -364,5 +364,5 @@ def test_the_words_for_less_bad_are_those_of_the_rules(severity: str) -> None:
     """What is asked for is among what is told."""
     assert severity not in event_rows.lesser(severity) or severity == ""
     wanted = Wanted(9, severity=severity)
-    assert wanted.tells(row(severity=severity or "info"))
-    assert wanted.tells(row(severity="critical"))
+    assert wanted.tells(row(severity=severity or "info"), START)
+    assert wanted.tells(row(severity="critical"), START)

@@ -1,7 +1,8 @@
-"""A control socket that answers what a test says, and a terminal to look at answers on."""
+"""A control socket that answers what a test says, those who ask, and a terminal to look on."""
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import os
 import pty
@@ -9,7 +10,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
-from iowarden.daemon import control
+from iowarden.daemon import console, control, disk_console, event_console
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -41,6 +42,25 @@ class Service:
 def at(service: Service) -> Sequence[str]:
     """Return the option that names a service."""
     return "--state-directory", str(service.directory)
+
+
+def run(*words: str) -> int:
+    """Run a command as the command line does; return its exit status."""
+    parser = argparse.ArgumentParser()
+    commands = parser.add_subparsers(required=True)
+
+    def add(
+        name: str, command: Callable[[argparse.Namespace], int], text: str
+    ) -> argparse.ArgumentParser:
+        made = commands.add_parser(name, help=text)
+        made.set_defaults(command=command)
+        return made
+
+    for module in (console, event_console, disk_console):
+        module.add_commands(add)
+    parsed = parser.parse_args(words)
+    status: int = parsed.command(parsed)
+    return status
 
 
 def on_a_terminal(monkeypatch: pytest.MonkeyPatch, command: Callable[[], object]) -> str:

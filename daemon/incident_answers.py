@@ -1,0 +1,166 @@
+"""What people are answered about incidents and what happened to the storage. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from iowarden.daemon import answers, status
+from iowarden.daemon.event_rows import Wanted
+from iowarden.daemon.telling import event_line
+from iowarden.rules.incidents import Due
+from iowarden.rules.notice import Reason, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from iowarden.daemon.answers import Known
+    from iowarden.daemon.event_rows import EventRow
+    from iowarden.rules.coverage import Covered
+    from iowarden.rules.incidents import Incident, Member
+
+MOST_EVENTS = 5000
+"""Of one answer."""
+SHOWN_EVENTS = 20
+"""Of an incident."""
+MOST_NAMED = 24
+
+
+def wanted(asked: status.AskEvents, found: Covered | None) -> Wanted:
+    """Return which events are asked for; `found` is the disk, if it is one of now.
+
+    Errors: ValueError.
+    """
+    words = [each.name.lower() for each in sorted(Severity, reverse=True)]
+    if asked.severity not in {*words, ""}:
+        raise ValueError(
+            f"severity: expected one of {', '.join(words)}, got '{asked.severity:.60}'"
+        )
+    about, devices = asked.disk.strip().removeprefix("/dev/"), None
+    if found is not None:
+        about = found.disk
+        devices = tuple(dict.fromkeys(name for name in (found.device, *found.leaves) if name))
+    return Wanted(
+        last=min(max(asked.last, 0), MOST_EVENTS),
+        since_seconds=asked.since_seconds,
+        until_seconds=asked.until_seconds,
+        about=about,
+        devices=devices,
+        incident=asked.incident,
+        source=asked.source,
+        severity=asked.severity,
+    )
+
+
+def events(
+    rows: Iterable[EventRow], said: Iterable[status.EventLine], asked: Wanted, note: str
+) -> status.Events:
+    """Return what is kept with what was said lately, each event once, the last ones."""
+    disk = asked.about if asked.devices is not None else ""
+    return status.Events(_merged(rows, said, asked), note, disk, asked.devices)
+
+
+def _merged(
+    rows: Iterable[EventRow], said: Iterable[status.EventLine], asked: Wanted
+) -> tuple[status.EventLine, ...]:
+    lines = [event_line(row) for row in rows]
+    kept = {line.key for line in lines}
+    lines += [e for e in said if e.key not in kept and asked.tells(e, e.at_seconds)]
+    lines.sort(key=lambda line: line.at_seconds)
+    return tuple(lines[-asked.last :] if asked.last else ())
+
+
+def incidents(known: Known, *, closed: bool) -> status.Incidents:
+    """Return the open incidents, the worst first, and those that are closed, the latest first."""
+    over = [i for i in known.incidents.values() if i.closed_seconds is not None]
+    over.sort(key=lambda i: -(i.closed_seconds or 0.0))
+    return status.Incidents(
+        known.realtime(known.now),
+        (*answers.open_incidents(known), *(_closed(known, i) for i in over if closed)),
+    )
+
+
+def find(known: Known, said: str) -> Incident:
+    """Return the incident that a person means, open or closed lately, by the beginning of its name.
+
+    Errors: ValueError, naming what there is.
+    """
+    there = sorted(
+        known.incidents.values(), key=lambda i: (i.closed_seconds is not None, -i.opened_seconds)
+    )
+    begin = [i for i in there if said and i.identifier.startswith(said)]
+    matches = [i for i in there if i.identifier == said] or begin
+    if len(matches) == 1:
+        return matches[0]
+    among = matches or there
+    named = ", ".join(
+        f"{i.identifier} ({i.object}{', closed' if i.closed_seconds is not None else ''})"
+        for i in among[:MOST_NAMED]
+    )
+    more = f" and {len(among) - MOST_NAMED} more" if len(among) > MOST_NAMED else ""
+    what = "one" if matches else "the identifier of one, or its beginning"
+    raise ValueError(
+        f"incident: expected {what}, got '{said:.60}'; there is {named or 'none'}{more}"
+    )
+
+
+def detail(
+    known: Known, found: Incident, said: Iterable[status.EventLine]
+) -> status.IncidentDetail:
+    """Return all of an incident, in the words of a mail that would be written now.
+
+    Its advice is all of it, not only what no mail has given yet, and its evidence that of all
+    alerts of it. Of its events those are in it that were `said` lately.
+    """
+    notice = known.notice(
+        Due(found.last_reason or Reason.OPENED, replace(found, advised=(), mails=1))
+    )
+    closed = found.closed_seconds is not None
+    line = _closed(known, found) if closed else answers.incident(known, found.identifier)
+    return status.IncidentDetail(
+        now_seconds=known.realtime(known.now),
+        line=line,
+        silences=tuple(
+            each
+            for each in answers.in_force(known.silences, known.now, known.realtime)
+            if each.identifier in line.silences
+        ),
+        members=tuple(_member(known, each) for each in found.members),
+        happened=notice.happened,
+        evidence=tuple(
+            status.EvidenceLine(e.realtime_seconds, e.source, e.text) for e in notice.evidence
+        ),
+        affected=notice.affected,
+        advice=notice.advice,
+        unknown=notice.unknown,
+        events=tuple(e for e in said if e.key and e.incident == found.identifier),
+    )
+
+
+def with_events(
+    whole: status.IncidentDetail, rows: Iterable[EventRow], asked: Wanted, why: str
+) -> status.IncidentDetail:
+    """Return an incident with the events that are kept of it, or why these are not there."""
+    note = f"of its events only those of late are told: {why}" if why else ""
+    return replace(whole, events=_merged(rows, whole.events, asked), note=note)
+
+
+def _closed(known: Known, found: Incident) -> status.IncidentLine:
+    """Return a closed incident: how bad it was and what it was is forgotten."""
+    line = answers.incident(known, found.identifier)
+    return replace(line, severity="", summary="", firing=False)
+
+
+def _member(known: Known, member: Member) -> status.MemberLine:
+    over, last = member.cleared_seconds, member.last_seconds
+    return status.MemberLine(
+        name=member.name,
+        severity=member.severity.name.lower(),
+        state=member.state.value,
+        since_seconds=known.realtime(member.since_seconds),
+        over_seconds=None if over is None else known.realtime(over),
+        summary=member.summary,
+        silenced=member.silenced,
+        count=member.count,
+        last_seconds=None if last is None else known.realtime(last),
+    )
