@@ -216,27 +216,28 @@ class Happenings:
         rows = []
         for each in news:
             incident = _incident(each, incidents, joins)
+            row = self._row(each, incident, now)
             if each.announced:
-                self._say(each, incident)
+                self._say(each, row)
             if happened.to_be_stored(each):
-                rows.append(self._row(each, incident, now))
+                rows.append(row)
         if rows and self._store is not None:
             self._store.tell(rows)
 
-    def _say(self, news: News, incident: str) -> None:
+    def _say(self, news: News, row: EventRow) -> None:
         event, happening = news.event, news.happening
-        count = 1 if happening is None else happening.count
-        times = f" ({count} times)" if count > 1 else ""
+        times = f" ({row.count} times)" if row.count > 1 else ""
         twin = " (told before by another log)" if news.twin else ""
         # What was so at first sight is no alarm, and what another log told is none twice.
         quiet = happening is None or happening.baseline
-        self._telling.send(
+        self._telling.happened(
+            row,
             journal.EVENT,
             6 if quiet else PRIORITY[news.severity],
             f"event {event.kind}{times}{twin}: {news.object or 'host'}: {event.text}",
             IOWARDEN_DEVICE=event.device,
             IOWARDEN_SEVERITY=news.severity.name.lower(),
-            IOWARDEN_INCIDENT=incident,
+            IOWARDEN_INCIDENT=row.incident,
             IOWARDEN_EVENT=event.kind,
         )
 
