@@ -12,6 +12,7 @@ from iowarden.rules.signals import (
     baseline,
     bdi_throttle,
     blocked,
+    controller_state,
     defaults,
     device,
     device_state,
@@ -297,6 +298,15 @@ GROUPS: tuple[Group, ...] = (
         smart.remember,
         smart.recall,
         smart.unread,
+    ),
+    Group(
+        "controller_state",
+        ("controllers",),
+        controller_state.FAMILIES,
+        controller_state.step,
+        baseline.EMPTY,
+        baseline.remember,
+        baseline.recall,
     ),
     Group(
         "disk_cover",

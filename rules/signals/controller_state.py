@@ -1,0 +1,104 @@
+"""What became of RAID controllers: gone, errors of disks that grow, caches that were switched off.
+
+First sight is baseline: controllers keep counts for years, or since they were switched on.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from iowarden.collectors import controller
+from iowarden.collectors.vocabulary import Family, Sample
+from iowarden.rules.devices import GONE_SECONDS
+from iowarden.rules.signals import baseline
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from iowarden.collectors.controller import Array, Controllers, PhysicalDisk
+    from iowarden.rules.signals.baseline import Kept
+    from iowarden.rules.signals.table import Pairs, View
+
+TAKEN_SECONDS = 7 * 86_400.0
+"""A write cache that was switched off for so long is meant to be off."""
+
+FAMILIES = (
+    Family(
+        "iowarden_controller_missing",
+        "gauge",
+        "1 for a controller that was there within 7 days and is not any more.",
+    ),
+    Family(
+        "iowarden_controller_disk_recent_errors",
+        "gauge",
+        "Errors a controller counted at a disk, each within a day of the one before.",
+    ),
+    Family(
+        "iowarden_controller_array_write_cache_turned_off",
+        "gauge",
+        "1 while an array does not cache writes that is set to, or did within 7 days.",
+    ),
+)
+
+
+def step(state: Mapping[str, Pairs], view: View) -> tuple[Kept, list[Sample] | None]:
+    """Return what became of every controller. The state is by controller, object and word."""
+    value: Controllers | None = view.inputs.values.get("controllers")
+    if value is None:
+        return dict(state), None
+    now = view.inputs.now_seconds
+    kept = dict(state)
+    samples = list(_missing(kept, value, now))
+    for each in value.controllers:
+        for array in each.arrays:
+            samples += _turned_off(kept, each.name, array, now)
+        for disk in each.disks:
+            samples += _errors(kept, each.name, disk, now)
+    return baseline.bounded(kept), samples
+
+
+def _missing(kept: Kept, value: Controllers, now: float) -> Iterator[Sample]:
+    """Yield which controllers are gone; where they could not be listed, none is said to be."""
+    there = controller.names(value)
+    for each in value.controllers:
+        baseline.seen(kept, f"{each.name}\tseen", 0.0, now)
+    for key in [key for key in kept if key.endswith("\tseen")]:
+        name, gone = key.removesuffix("\tseen"), 0.0
+        if name not in there:
+            if now - kept[key][0][0] > GONE_SECONDS:
+                del kept[key]
+                continue
+            gone = 1.0
+        yield "iowarden_controller_missing", (("controller", name),), gone
+
+
+def _turned_off(kept: Kept, name: str, array: Array, now: float) -> Iterator[Sample]:
+    """Yield whether an array stopped caching writes.
+
+    One that tells what it is set to needs no memory; of others nobody knows who switched it off.
+    """
+    policy = array.policy
+    if policy is None or policy.write_back is None:
+        return
+    key = f"{name}\t{array.name}\t{array.serial}\twrite cache"
+    off = not policy.write_back
+    if policy.default_write_back is not None:
+        kept.pop(key, None)
+        off = off and policy.default_write_back
+    elif not off:
+        baseline.seen(kept, key, 1.0, now)
+    elif key not in kept or now - kept[key][0][0] > TAKEN_SECONDS:
+        kept.pop(key, None)
+        off = False
+    labels = (("array", array.name), ("controller", name))
+    yield "iowarden_controller_array_write_cache_turned_off", labels, float(off)
+
+
+def _errors(kept: Kept, name: str, disk: PhysicalDisk, now: float) -> Iterator[Sample]:
+    """Yield by how much the errors of a disk grew; another disk in its place has its own."""
+    for counted, total in disk.errors_total.items():
+        key = f"{name}\t{disk.slot}\t{disk.serial}\t{counted}"
+        count = baseline.recent(kept.get(key), total, now)
+        kept[key] = baseline.pairs(count)
+        labels = (("controller", name), ("counted", counted), ("slot", disk.slot))
+        yield "iowarden_controller_disk_recent_errors", labels, count.new

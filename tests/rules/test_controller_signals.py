@@ -1,0 +1,147 @@
+"""What became of RAID controllers over time: gone, errors that grow, caches switched off."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.controller import (
+    Array,
+    Controller,
+    Controllers,
+    Health,
+    PhysicalDisk,
+    Policy,
+    Problem,
+    State,
+)
+from iowarden.rules.signals import controller_state
+from iowarden.rules.signals.leaves import LeafHistory
+from iowarden.rules.signals.table import Inputs, Pairs, View
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+START = 1_790_000_000.0
+DAY = 86_400.0
+OK = State(Health.OK, "OK")
+
+
+def card(name: str = "c0", **fields: object) -> Controller:
+    """Return a controller."""
+    return Controller(name, "3ware", **fields)  # type: ignore[arg-type] # as Controller takes them
+
+
+def disk(serial: str = "S1", **counts: int) -> PhysicalDisk:
+    """Return the disk at a port, with what was counted at it."""
+    return PhysicalDisk("port 3", OK, serial=serial, errors_total=counts)
+
+
+def unit(**policy: bool) -> Array:
+    """Return a unit that caches so."""
+    return Array("u0", OK, policy=Policy(**policy))
+
+
+class Watch:
+    """What is concluded, look by look."""
+
+    def __init__(self) -> None:
+        self.state: Mapping[str, Pairs] = {}
+        self.now = START
+
+    def look(
+        self, *found: Controller, after: float = 15.0, problems: tuple[Problem, ...] = ()
+    ) -> dict[str, float]:
+        """Return what is told of all that was found, by metric and labels without beginnings."""
+        self.now += after
+        values = {"controllers": Controllers(found, problems=problems)}
+        view = View(Inputs(self.now, 1e6, values), None, LeafHistory(), {})
+        self.state, samples = controller_state.step(self.state, view)
+        assert samples is not None
+        return {
+            " ".join((name.removeprefix("iowarden_controller_"), *(text for _, text in labels))): v
+            for name, labels, v in samples
+        }
+
+
+def test_nothing_is_told_of_a_machine_whose_controllers_were_never_read() -> None:
+    """Not read, no value: what is known stays."""
+    view = View(Inputs(START, 1e6, {}), None, LeafHistory(), {})
+    kept = {"c0\tseen": ((START, 0.0),)}
+    assert controller_state.step(kept, view) == (kept, None)
+
+
+def test_a_controller_that_is_gone_is_missed_for_a_week() -> None:
+    """It may have gone while iowarden did not run: that it was there is kept."""
+    watch = Watch()
+    assert watch.look(card("c0"), card("c1")) == {"missing c0": 0.0, "missing c1": 0.0}
+    assert watch.look(card("c0")) == {"missing c0": 0.0, "missing c1": 1.0}
+    assert watch.look(card("c0"), after=6 * DAY)["missing c1"] == 1.0
+    assert watch.look(card("c0"), after=1.1 * DAY) == {"missing c0": 0.0}
+
+
+def test_a_controller_that_does_not_answer_is_not_gone() -> None:
+    """It hangs, or none could be listed: that is told elsewhere."""
+    watch = Watch()
+    watch.look(card("c0"), card("c1"))
+    hangs = Problem("c1", "killed after 90 s")
+    assert watch.look(card("c0"), problems=(hangs,))["missing c1"] == 0.0
+    assert watch.look(problems=(Problem("", "no tw_cli"),))["missing c1"] == 0.0
+    assert watch.look(problems=(Problem("", ""),))["missing c0"] == 0.0
+    assert watch.look(card("c0"))["missing c1"] == 1.0
+
+
+def test_errors_of_a_lifetime_are_no_news_and_those_of_today_are() -> None:
+    """16548 at first sight is a baseline; growth is told until a day passed without any."""
+    name = "disk_recent_errors c0 other port 3"
+    watch = Watch()
+    assert watch.look(card(disks=(disk(other=16548),)))[name] == 0.0
+    assert watch.look(card(disks=(disk(other=16550),)))[name] == 2.0
+    assert watch.look(card(disks=(disk(other=16553),)), after=DAY / 2)[name] == 5.0
+    assert watch.look(card(disks=(disk(other=16553),)), after=DAY + 60)[name] == 0.0
+    assert watch.look(card(disks=(disk(other=16554),)))[name] == 1.0
+
+
+def test_a_count_that_began_anew_is_all_new() -> None:
+    """The controller was switched on again; what it counted since then is of today."""
+    name = "disk_recent_errors c0 media port 3"
+    watch = Watch()
+    watch.look(card(disks=(disk(media=40),)))
+    assert watch.look(card(disks=(disk(media=3),)))[name] == 3.0
+
+
+def test_another_disk_in_the_place_of_one_has_its_own_past() -> None:
+    """A used disk as a replacement brings its errors along."""
+    name = "disk_recent_errors c0 media port 3"
+    watch = Watch()
+    watch.look(card(disks=(disk("S1", media=2),)))
+    assert watch.look(card(disks=(disk("S2", media=70),)))[name] == 0.0
+
+
+def test_a_write_cache_that_goes_off_is_told_for_a_week() -> None:
+    """Nobody knows who did it; one that was never on is none."""
+    name = "array_write_cache_turned_off u0 c0"
+    watch = Watch()
+    assert watch.look(card(arrays=(unit(write_back=False),)))[name] == 0.0
+    assert watch.look(card(arrays=(unit(write_back=True),)))[name] == 0.0
+    assert watch.look(card(arrays=(unit(write_back=False),)))[name] == 1.0
+    assert watch.look(card(arrays=(unit(write_back=False),)), after=6 * DAY)[name] == 1.0
+    assert watch.look(card(arrays=(unit(write_back=False),)), after=1.1 * DAY)[name] == 0.0
+    assert watch.look(card(arrays=(unit(write_back=False),)))[name] == 0.0
+
+
+def test_an_array_that_tells_what_it_is_set_to_needs_no_memory() -> None:
+    """Set to cache writes and not doing so, at first sight: the controller left that by itself."""
+    name = "array_write_cache_turned_off u0 c0"
+    left = unit(write_back=False, default_write_back=True)
+    assert Watch().look(card(arrays=(left,)))[name] == 1.0
+    assert Watch().look(card(arrays=(left,)), after=30 * DAY)[name] == 1.0
+    watch = Watch()
+    watch.look(card(arrays=(unit(write_back=True, default_write_back=True),)))
+    wanted = unit(write_back=False, default_write_back=False)
+    assert watch.look(card(arrays=(wanted,)))[name] == 0.0
+
+
+def test_an_array_that_does_not_tell_how_it_caches_is_left_out() -> None:
+    """Absent is not off."""
+    watch = Watch()
+    assert watch.look(card(arrays=(Array("u0", OK), unit()))) == {"missing c0": 0.0}
