@@ -1,7 +1,8 @@
-"""New entries of a log without sequence numbers: the listing now against the listing before. Pure.
+"""New entries of a log: the listing now against the listing before. Pure.
 
-Such a log is a ring: entries are added at its end, the oldest fall out. Equal entries of one second
-are real, so an entry is told from another by its place, never by its text.
+Such a log is a ring: entries are added at its end, the oldest fall out. Where they have no numbers
+(`align`) equal entries of one second are real, so an entry is told from another by its place, never
+by its text. Where they have (`align_numbered`) the numbers only grow, till they begin anew.
 """
 
 from __future__ import annotations
@@ -70,6 +71,59 @@ def align(before: Known | None, entries: Sequence[Entry], capacity: int | None =
     return Aligned(
         known, len(listing) - overlap, _gap(former, listing, overlap, capacity, ambiguous)
     )
+
+
+_NUMBERS = 2**32
+"""Numbers of entries begin at 0 again behind that."""
+
+
+def align_numbered(before: Known | None, entries: Known) -> Aligned:
+    """Return what is new in a listing of entries that have numbers, oldest first.
+
+    None: the first sight, of which none is. Numbers that go back, or stand at entries of another
+    time than before, began anew: the log was cleared, or the controller was reset. Then all that
+    was not listed before is new. A listing need not reach back to the last one: what is between
+    them is missed, which is a gap.
+    Limits: nothing tells when a log is cleared and its numbers pass those before by the next look,
+    at entries without a time.
+    """
+    listing = tuple(entries[-MOST_ENTRIES:])
+    if before is None:
+        return Aligned(listing)
+    if not listing:
+        gap = f"its log of {len(before)} entries is empty: it was cleared, or is lost"
+        return Aligned((), 0, gap if before else "")
+    if not before:
+        return Aligned(listing, len(listing))
+    last, newest = before[-1][2], listing[-1][2]
+    former = {number: moment for moment, _, number in before}
+    known = [number in former and former[number] == moment for moment, _, number in listing]
+    changed = any(
+        None not in (moment, former.get(number)) and former[number] != moment
+        for moment, _, number in listing
+    )
+    if not changed and newest != last and _ahead(newest, last):
+        if known[-1]:
+            gap = f"its newest entries, {newest + 1} to {last}, are not listed any more"
+            return Aligned(before, 0, gap)
+        changed = True
+    if changed:
+        gap = f"its numbers begin anew, {newest} after {last}: it was cleared, or reset"
+        fresh = len(listing) - max((at + 1 for at, old in enumerate(known) if old), default=0)
+        return Aligned(listing, fresh, gap)
+    new = sum(_ahead(last, number) for *_, number in listing)
+    gap = ""
+    if new == len(listing) and listing[0][2] != (last + 1) % _NUMBERS:
+        gap = (
+            f"its entries after {last} are not listed, only those from {listing[0][2]} on: more"
+            " came than it keeps or tells"
+        )
+    return Aligned(listing, new, gap)
+
+
+def _ahead(one: int, other: int) -> bool:
+    """Whether a number comes after another, though it may have begun at 0 again between them."""
+    return 0 < (other - one) % _NUMBERS < _NUMBERS // 2
 
 
 def recalled(found: Any) -> Cursor:  # noqa: ANN401 - whatever was stored
