@@ -1,0 +1,293 @@
+"""What LSI's adapters with Integrated RAID say by 'sas2ircu' and 'sas3ircu'. Pure.
+
+Source: the maker's SAS-3 Integrated RAID user guide, appendix A, for the words; what the programs
+printed on machines of others.
+Units: an MB there is 2^20 bytes.
+Limits: nothing tells which SCSI target a volume is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from iowarden.collectors import controller
+from iowarden.collectors.controller import Array, Controller, Health, PhysicalDisk, State
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from iowarden.collectors.vocabulary import ParseError
+
+    Pair = tuple[str, str]
+
+_MB = 1 << 20
+_VOLUME_WORDS = {
+    "okay": Health.OK,
+    "online": Health.OK,
+    "initializing": Health.BUSY,
+    "degraded": Health.DEGRADED,
+    "failed": Health.FAILED,
+    "missing": Health.FAILED,
+}
+"""'Inactive' is not among them: it needs attention."""
+_DISK_WORDS = {
+    "optimal": Health.OK,
+    "online": Health.OK,
+    "hot spare": Health.OK,
+    "ready": Health.OK,
+    "rebuilding": Health.REBUILDING,
+    "out of sync": Health.DEGRADED,
+    "degraded": Health.DEGRADED,
+    "failed": Health.FAILED,
+    "missing": Health.FAILED,
+}
+"""'Available' is not among them: the disk 'might not be ready', and no volume can use it. 'Standby'
+is what is no disk.
+"""
+_MENDING = frozenset({"synchronize", "rebuild"})
+"""Operations that make a degraded volume whole. 'Synchronize' was seen, 'Rebuild' is a guess."""
+
+_DONE = {
+    "LIST": "Utility Completed Successfully.",
+    "DISPLAY": "Command DISPLAY Completed Successfully.",
+    "STATUS": "Command STATUS Completed Successfully.",
+}
+_NO_ADAPTER = "MPTLib2 Error 1"
+_NO_VOLUMES = re.compile(
+    r"there are no IR volumes on the controller|command is not supported by the firmware",
+    re.IGNORECASE,
+)
+_ROW = re.compile(
+    r"\s*([0-9]{1,3})\s+(\S+)\s+[0-9A-Fa-f]{1,4}h\s+[0-9A-Fa-f]{1,4}h"
+    r"\s+([0-9A-Fa-f]{1,4})h:([0-9A-Fa-f]{1,2})h:([0-9A-Fa-f]{1,2})h:([0-9A-Fa-f]{1,2})h\b.*"
+)
+_HEADER = re.compile(r"\s*Index\s+Type\s+ID\b.*")
+_RULE = re.compile(r"\s*-{10,}\s*")
+_VOLUME = re.compile(r"\s*IR volume [0-9]{1,3}\s*", re.IGNORECASE)
+_DEVICE = re.compile(r"\s*Device is an? (\S.*?)\s*", re.IGNORECASE)
+_PLACE = re.compile(r"([0-9]{1,5}):([0-9]{1,5})")
+_STATE = re.compile(r"(\S.*?) ?\([A-Z]{2,6}\)")
+_PERCENT = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,3})?)\s?%")
+_SECTIONS = ("Controller information", "IR Volume information", "Physical device information")
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """An adapter of 'LIST'. Fields: `index` is its number there; `address` is its PCI address."""
+
+    index: int
+    model: str
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What 'STATUS' says of a volume. `operation` is '' where none runs; `status`: 'Enabled'."""
+
+    operation: str
+    status: str
+    done_ratio: float | None = None
+
+
+def parse_list(text: str) -> tuple[Listed, ...]:
+    """Return the adapters of 'LIST', none where it found none. Errors: ParseError."""
+    plain = controller.plain(text)
+    if _NO_ADAPTER in plain:
+        return ()
+    lines = _whole("LIST", plain)
+    header = next((at for at, line in enumerate(lines) if _HEADER.fullmatch(line)), None)
+    if header is None:
+        raise _refused("LIST", "'Index  Type  ID ...'", text)
+    found = []
+    for line in lines[header + 1 :]:
+        if re.match(r"\s*[0-9]", line):
+            row = _ROW.fullmatch(line)
+            if row is None:
+                raise _refused("LIST", "'<index> <type> <ids> <PCI address>'", line)
+            domain, bus, device, function = (int(part, 16) for part in row.group(3, 4, 5, 6))
+            address = f"{domain:04x}:{bus:02x}:{device:02x}.{function:x}"
+            found.append(Listed(int(row[1]), controller.printable(row[2]), address))
+    return tuple(found)
+
+
+def parse_display(text: str, name: str) -> Controller:
+    """Return the adapter `name` of 'N DISPLAY': its volumes and its disks. Errors: ParseError.
+
+    A plain adapter has no volumes. What is no disk, an enclosure, is left out; a device of which
+    that is not sure is not.
+    """
+    lines = _whole("DISPLAY", controller.plain(text))
+    sections = _sections(lines)
+    if missing := [title for title in _SECTIONS if title not in sections]:
+        raise _refused("DISPLAY", f"'{missing[0]}'", text)
+    own = dict(_pairs(sections[_SECTIONS[0]]))
+    volumes = [_volume(block) for _, block in _blocks(sections[_SECTIONS[1]], _VOLUME)]
+    parents = {slot: each.name for each in volumes for slot in each.slots}
+    places: Counter[str] = Counter()
+    disks = []
+    for head, block in _blocks(sections[_SECTIONS[2]], _DEVICE):
+        disk = _disk(head[1], block)
+        if disk is not None:
+            places[disk.slot] += 1
+            # Disks that are missing are all at 0:0.
+            again = f" ({places[disk.slot]})" if places[disk.slot] > 1 else ""
+            disks.append(replace(disk, slot=disk.slot + again, array=parents.get(disk.slot, "")))
+    return Controller(
+        name=name,
+        vendor="mpt",
+        model=controller.printable(own.get("controller type", "")),
+        firmware=controller.printable(own.get("firmware version", "")),
+        arrays=tuple(volumes),
+        disks=tuple(disks),
+    )
+
+
+def _volume(lines: Sequence[str]) -> Array:
+    pairs = list(_pairs(lines))
+    own = dict(reversed(pairs))
+    slots = (
+        slot
+        for key, value in pairs
+        if key.startswith("phy[")
+        if (found := _PLACE.fullmatch(value))
+        if (slot := _slot(found[1], found[2]))
+    )
+    return Array(
+        name=volume_name(own.get("volume id", "")),
+        state=_state(own.get("status of volume", ""), _VOLUME_WORDS),
+        level=controller.printable(own.get("raid level", "")),
+        size_bytes=_bytes(own.get("size (in mb)", "")),
+        slots=tuple(dict.fromkeys(slots)),
+        serial=controller.printable(own.get("volume wwid", "")),
+    )
+
+
+def volume_name(number: str) -> str:
+    """Return what a volume is called, by its number that stays: not its place in the list."""
+    return f"volume {controller.printable(number)}".strip()
+
+
+def _disk(kind: str, lines: Sequence[str]) -> PhysicalDisk | None:
+    own = dict(_pairs(lines))
+    state = _state(own.get("state", ""), _DISK_WORDS)
+    if kind.casefold() != "hard disk" and state.word.casefold().startswith("standby"):
+        return None
+    vendor, model = own.get("manufacturer", ""), own.get("model number", "")
+    slot = _slot(own.get("enclosure #", ""), own.get("slot #", ""))
+    return PhysicalDisk(
+        slot=slot or "slot ?",
+        state=state,
+        model=controller.printable(model if vendor in {"", "ATA"} else f"{vendor} {model}".strip()),
+        serial=controller.printable(own.get("serial no", "")),
+        firmware=controller.printable(own.get("firmware revision", "")),
+        size_bytes=_bytes(own.get("size (in mb)/(in sectors)", "").partition("/")[0]),
+        usage=state.word,
+    )
+
+
+def _slot(enclosure: str, slot: str) -> str:
+    if not (re.fullmatch(r"[0-9]{1,5}", enclosure) and re.fullmatch(r"[0-9]{1,5}", slot)):
+        return ""
+    return f"enclosure {int(enclosure)} slot {int(slot)}"
+
+
+def _state(word: str, meanings: Mapping[str, Health]) -> State:
+    """Return what 'Okay (OKY)' means."""
+    found = _STATE.fullmatch(word)
+    state = controller.judged(found[1] if found else word, meanings)
+    return replace(state, word=controller.printable(found[1] if found else word))
+
+
+def _bytes(megabytes: str) -> int | None:
+    return int(megabytes) * _MB if re.fullmatch(r"[0-9]{1,12}", megabytes) else None
+
+
+def parse_status(text: str) -> dict[str, Task]:
+    """Return what runs at each volume of 'N STATUS', by the volume's name.
+
+    A plain adapter has none. Errors: ParseError.
+    """
+    plain = controller.plain(text)
+    if _NO_VOLUMES.search(plain):
+        return {}
+    found = {}
+    for _, block in _blocks(_whole("STATUS", plain), _VOLUME):
+        own = dict(_pairs(block))
+        operation = own.get("current operation", "")
+        done = _PERCENT.match(own.get("percentage complete", ""))
+        found[volume_name(own.get("volume id", ""))] = Task(
+            "" if operation == "None" else controller.printable(operation),
+            controller.printable(own.get("volume status", "")),
+            min(float(done[1]), 100.0) / 100.0 if done else None,
+        )
+    if not found:
+        raise _refused("STATUS", "'IR Volume 1'", text)
+    return found
+
+
+def with_task(array: Array, task: Task | None) -> Array:
+    """Return a volume with what runs at it: that makes it whole, or leaves it as it is."""
+    if task is None:
+        return array
+    state = array.state
+    if task.status.casefold() not in {"enabled", ""} and state.health in {Health.OK, Health.BUSY}:
+        state = State(Health.ATTENTION, f"{state.word}, {task.status}")
+    if not task.operation:
+        return replace(array, state=state)
+    health = state.health
+    if health is Health.OK:
+        health = Health.BUSY
+    elif health is Health.DEGRADED and task.operation.casefold() in _MENDING:
+        health = Health.REBUILDING
+    return replace(array, state=State(health, f"{state.word}, {task.operation}", task.done_ratio))
+
+
+def _whole(command: str, plain: str) -> list[str]:
+    """Return the lines of an output that says it is whole. Errors: ParseError."""
+    if _DONE[command] not in plain:
+        raise _refused(command, f"'{_DONE[command]}' at its end", plain)
+    return plain.splitlines()
+
+
+def _sections(lines: Sequence[str]) -> dict[str, list[str]]:
+    """Return the lines below each title, which stands between two rules."""
+    found: dict[str, list[str]] = {}
+    title = ""
+    for at, line in enumerate(lines):
+        if _RULE.fullmatch(line):
+            continue
+        ruled = 0 < at < len(lines) - 1 and all(
+            _RULE.fullmatch(lines[beside]) for beside in (at - 1, at + 1)
+        )
+        if ruled:
+            title = line.strip()
+            found[title] = []
+        elif title:
+            found[title].append(line)
+    return found
+
+
+def _blocks(
+    lines: Sequence[str], head: re.Pattern[str]
+) -> Iterator[tuple[re.Match[str], Sequence[str]]]:
+    found = [(at, match) for at, line in enumerate(lines) if (match := head.fullmatch(line))]
+    ends = [*(at for at, _ in found), len(lines)][1:]
+    for (at, match), end in zip(found, ends, strict=False):
+        yield match, lines[at + 1 : end]
+
+
+def _pairs(lines: Sequence[str]) -> Iterator[Pair]:
+    """Yield names in small letters and values, of 'PHY[0] Enclosure#/Slot#     : 1:2'."""
+    for line in lines:
+        name, colon, value = line.partition(" : ")
+        if not colon:
+            name, colon, value = line.rpartition(" :")
+        if colon and name.strip():
+            yield " ".join(name.split()).casefold(), value.strip()
+
+
+def _refused(command: str, expected: str, got: str) -> ParseError:
+    return controller.refused(f"sas2ircu {command}", expected, got)

@@ -1,0 +1,207 @@
+"""How LSI's adapters that may also mirror disks are asked: by sas3ircu, sas2ircu or mpt-status.
+
+Most of them are plain adapters: only where the kernel shows that there is a volume anything is run,
+because each question makes the firmware write into the kernel's log. A volume is on channel 1 and
+its disks have no block device; of parallel SCSI (mptspi) those disks are on channel 1.
+They keep no log: what happens to them the kernel tells.
+Source: kernel mpt3sas_base.h RAID_CHANNEL, mptsas.h MPTSAS_RAID_CHANNEL, mptspi.c; `unique_id` of a
+host of the older drivers is the number of its adapter (mptsas.c). None was tried on hardware.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from iowarden.collectors import attached, ircu, mpt_status
+from iowarden.collectors.controller import Controller
+from iowarden.collectors.controller_poll import Maker, run_program
+from iowarden.collectors.vocabulary import (
+    AbsentError,
+    LateError,
+    ParseError,
+    ReadError,
+    StuckError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from iowarden.collectors.controller import Array, PhysicalDisk
+    from iowarden.collectors.files import Root
+
+_SECONDS = 60.0
+_IRCU_DRIVERS = ("mpt3sas", "mpt2sas")
+_IRCU_PROGRAMS = ("sas3ircu", "sas2ircu")
+_STATUS_DRIVERS = ("mptsas", "mptspi")
+_STATUS_PROGRAM = "mpt-status"
+_RAID_CHANNEL = "1"
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What the kernel shows of arrays at a host.
+
+    Fields: `volumes` are the SCSI addresses on channel 1; `hidden`: it has disks without a block
+    device, which a volume that failed leaves behind.
+    """
+
+    volumes: tuple[str, ...]
+    hidden: bool = False
+
+
+def _seen(root: Root, hosts: Iterable[str]) -> dict[str, _Seen]:
+    """Return the hosts that have, or had, an array. Limits: of sysfs names and texts alone."""
+    found = {}
+    addresses = [each.split(":") for each in attached.listed(root, attached.DEVICES, [])]
+    for host in hosts:
+        own = [parts for parts in addresses if len(parts) == 4 and f"host{parts[0]}" == host]
+        volumes = tuple(":".join(parts) for parts in own if parts[1] == _RAID_CHANNEL)
+        others = (":".join(parts) for parts in own if parts[1] != _RAID_CHANNEL)
+        if volumes or any(_hidden(root, each) for each in others):
+            found[host] = _Seen(volumes, hidden=not volumes)
+    return found
+
+
+def _hidden(root: Root, address: str) -> bool:
+    path = f"{attached.DEVICES}/{address}/device"
+    entries = attached.listed(root, path, [])
+    is_disk = attached.text_of(root, f"{path}/type") == str(attached.DISK)
+    return is_disk and "block" not in entries
+
+
+def _ircu_find(root: Root, hosts: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Name the adapters that have arrays: as a person has to call them, 'sas2ircu 0'.
+
+    One that has a volume and is listed by no program is called by its host.
+    """
+    seen = _seen(root, hosts)
+    if not seen:
+        return {}
+    at = _addresses(root)
+    found: dict[str, tuple[str, ...]] = {}
+    errors: list[Exception] = []
+    for program in _IRCU_PROGRAMS:
+        try:
+            listed = ircu.parse_list(run_program(root, _SECONDS, program, "LIST"))
+        except (LateError, StuckError):
+            raise
+        except (AbsentError, ReadError, ParseError) as error:
+            if type(error) is AbsentError and not root.path:
+                raise  # no probe: there is no other program either
+            errors.append(error)
+            continue
+        for each in listed:
+            if (host := at.get(each.address, "")) in seen:
+                found[f"{program} {each.index}"] = (program, str(each.index), host)
+    known = {handle[-1] for handle in found.values()}
+    missing = all(isinstance(error, AbsentError) for error in errors)
+    for host, what in seen.items():
+        if host not in known and (what.volumes or not missing):
+            expected = f"'{_IRCU_PROGRAMS[-1]} LIST': expected the adapter of {host}, got none"
+            found[host] = ("", "; ".join(map(str, errors)) or expected, host)
+    return found
+
+
+def _addresses(root: Root) -> dict[str, str]:
+    """Return the host of each PCI address."""
+    return {
+        address: entry
+        for driver in _IRCU_DRIVERS
+        for address in attached.listed(root, f"{attached.PCI_DRIVERS}/{driver}", [])
+        if re.fullmatch(attached.ADAPTER, address, re.ASCII)
+        for entry in attached.listed(root, f"{attached.PCI_DRIVERS}/{driver}/{address}", [])
+        if re.fullmatch(r"host[0-9]{1,9}", entry)
+    }
+
+
+def _ircu_state(root: Root, name: str, handle: tuple[str, ...], _: Controller | None) -> Controller:
+    program, index, host = handle
+    if not program:
+        raise ReadError(index)  # why
+    found = ircu.parse_display(run_program(root, _SECONDS, program, index, "DISPLAY"), name)
+    unread: tuple[str, ...] = ()
+    tasks: dict[str, ircu.Task] = {}
+    if found.arrays:
+        try:
+            tasks = ircu.parse_status(run_program(root, _SECONDS, program, index, "STATUS"))
+        except (LateError, StuckError):
+            raise
+        except (AbsentError, ReadError, ParseError) as error:
+            unread = (str(error),)
+    volumes = _seen(root, [host]).get(host, _Seen(())).volumes
+    arrays = (ircu.with_task(each, tasks.get(each.name)) for each in found.arrays)
+    return replace(
+        found,
+        host=host,
+        arrays=tuple(
+            replace(each, address=_address(root, each, volumes, alone=len(found.arrays) == 1))
+            for each in arrays
+        ),
+        unread=unread,
+    )
+
+
+def _address(root: Root, array: Array, volumes: Sequence[str], *, alone: bool) -> str:
+    """Return where the kernel shows a volume, '1:0:0', '' where that is not sure.
+
+    Its 64-bit number stands in the kernel's `wwid`, the bytes in reverse (unchecked): that is long
+    enough to be no chance.
+    """
+    told = array.serial.casefold()
+    ends = (told, "".join(reversed(re.findall("..", told)))) if len(told) == 16 else ()
+    for each in volumes:
+        wwid = attached.text_of(root, f"{attached.DEVICES}/{each}/device/wwid").strip().casefold()
+        if ends and wwid.endswith(ends):
+            return each.partition(":")[2]
+    return volumes[0].partition(":")[2] if alone and len(volumes) == 1 else ""
+
+
+def _status_find(root: Root, hosts: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Name the adapters that have arrays as the kernel does, 'ioc0'."""
+    seen = _seen(root, hosts)
+    parallel = attached.listed(root, f"{attached.PCI_DRIVERS}/mptspi", [])
+    spi = {
+        entry
+        for address in parallel
+        if re.fullmatch(attached.ADAPTER, address, re.ASCII)
+        for entry in attached.listed(root, f"{attached.PCI_DRIVERS}/mptspi/{address}", [])
+    }
+    found = {}
+    for host, each in seen.items():
+        unit = attached.text_of(root, f"{attached.HOSTS}/{host}/unique_id").strip()
+        known = re.fullmatch(r"[0-9]{1,3}", unit) is not None
+        which = unit if known and len(hosts) > 1 else ""
+        targets = [] if host in spi else [volume.split(":")[2] for volume in each.volumes]
+        found[f"ioc{unit}" if known else host] = (host, which, *targets)
+    return found
+
+
+def _status_state(
+    root: Root, name: str, handle: tuple[str, ...], _: Controller | None
+) -> Controller:
+    host, unit, *targets = handle
+    which = ("-u", unit) if unit else ()
+    if not targets:
+        # It finds the first volume alone; behind parallel SCSI nothing tells of others.
+        found = mpt_status.parse_ids(run_program(root, _SECONDS, _STATUS_PROGRAM, *which, "-p"))
+        targets = [str(number) for number in found]
+    arrays: list[Array] = []
+    disks: dict[str, PhysicalDisk] = {}
+    for target in targets:
+        command = (_STATUS_PROGRAM, "-n", *which, "-i", target)
+        told = mpt_status.parse_status(run_program(root, _SECONDS, *command))
+        channel = _RAID_CHANNEL if len(handle) > 2 else "0"
+        arrays += [replace(each, address=f"{channel}:{target}:0") for each in told.arrays]
+        disks.update({disk.slot: disk for disk in told.disks if disk.slot not in disks})
+    return Controller(
+        name=name, vendor="mpt", host=host, arrays=tuple(arrays), disks=tuple(disks.values())
+    )
+
+
+IRCU = Maker("mpt", _IRCU_DRIVERS, _IRCU_PROGRAMS, _ircu_find, _ircu_state, adapters=True)
+MPT_STATUS = Maker(
+    "mpt", _STATUS_DRIVERS, (_STATUS_PROGRAM,), _status_find, _status_state, adapters=True
+)
+MAKERS = (IRCU, MPT_STATUS)

@@ -1,0 +1,178 @@
+"""What LSI's older adapters (drivers mptsas, mptspi) say of their mirrors, by 'mpt-status'. Pure.
+
+Source: mpt-status(8) and its program, version 1.2.0; kernel lsi/mpi_cnfg.h, RAID volume and RAID
+physical disk page 0, for what the words stand for.
+Units: a GB there is 2^30 bytes, rounded down.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from iowarden.collectors import controller
+from iowarden.collectors.controller import Array, Health, PhysicalDisk, State
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+_GB = 1 << 30
+_VOLUME_WORDS = {
+    "optimal": Health.OK,
+    "degraded": Health.DEGRADED,
+    "failed": Health.FAILED,
+    "missing": Health.FAILED,
+}
+_DISK_WORDS = {
+    "online": Health.OK,
+    "initializing": Health.BUSY,
+    "missing": Health.FAILED,
+    "not_compatible": Health.FAILED,
+    "failed": Health.FAILED,
+    "offline_requested": Health.FAILED,
+    "failed_requested": Health.FAILED,
+    "other_offline": Health.FAILED,
+}
+_LEVELS = {"IM": "RAID1", "IME": "RAID1E", "IS": "RAID0"}
+_RESYNC = "RESYNC_IN_PROGRESS"
+_OUT_OF_SYNC = "OUT_OF_SYNC"
+_PREDICTED_ASC = 0x5D
+"""'Failure prediction threshold exceeded'. Source: SPC-4, annex D."""
+
+_FOUND = re.compile(r"^Found SCSI id=([0-9]{1,3})\b", re.MULTILINE)
+_NONE_FOUND = re.compile(r"Nothing found, contact the author")
+_CLASSIC_VOLUME = re.compile(
+    r"ioc(?P<ioc>[0-9]{1,3}) vol_id (?P<id>[0-9]{1,3}) type (?P<type>\S{1,20}),"
+    r" (?P<disks>[0-9]{1,3}) phy, (?P<size>[0-9]{1,9}) GB,"
+    r" state (?P<state>\S{1,40}), flags(?P<flags>.{0,80})"
+)
+_CLASSIC_DISK = re.compile(
+    r"ioc(?P<ioc>[0-9]{1,3}) phy (?P<id>[0-9]{1,3}) scsi_id (?P<scsi>[0-9]{1,3})"
+    r" (?P<vendor>.{8}) (?P<model>.{16}) (?P<firmware>.{4}),"
+    r" (?P<size>[0-9]{1,9}) GB, state (?P<state>\S{1,40}), flags(?P<flags>.{0,80})"
+)
+_VOLUME = re.compile(
+    r"ioc:(?P<ioc>[0-9]{1,3}) vol_id:(?P<id>[0-9]{1,3}) type:(?P<type>\S{1,20}) raidlevel:\S{0,20}"
+    r" num_disks:(?P<disks>[0-9]{1,3}) size\(GB\):(?P<size>[0-9]{1,9}) state: ?(?P<state>\S{1,40})"
+    r" flags:(?P<flags>.{0,80})"
+)
+_DISK = re.compile(
+    r"ioc:(?P<ioc>[0-9]{1,3}) (?P<kind>phys|spare)_id:(?P<id>[0-9]{1,3})"
+    r" scsi_id:(?P<scsi>[0-9]{1,3}) vendor:(?P<vendor>.{0,40}) product_id:(?P<model>.{0,80})"
+    r" revision:(?P<firmware>.{0,40}) size\(GB\):(?P<size>[0-9]{1,9}) state: ?(?P<state>\S{1,40})"
+    r" flags:(?P<flags>.{0,80}) sync_state: \S{1,8}"
+    r" ASC/ASCQ:0x[0-9a-f]{2}/0x[0-9a-f]{2} SMART ASC/ASCQ:0x(?P<smart>[0-9a-f]{2})/0x[0-9a-f]{2}"
+)
+_SHORT = re.compile(
+    r"(?P<what>log_id|vol_id|phys_id|spare_id)[ :](?P<id>[0-9]{1,3}) (?P<state>\S{1,40})"
+)
+_SYNC = re.compile(r"scsi_id:(?P<id>[0-9]{1,3}) (?P<done>[0-9]{1,3})%")
+
+
+@dataclass(frozen=True, slots=True)
+class Mirrors:
+    """What is told of volumes and their disks."""
+
+    arrays: tuple[Array, ...]
+    disks: tuple[PhysicalDisk, ...]
+
+
+def parse_ids(text: str) -> tuple[int, ...]:
+    """Return the volumes '-p' found: the first one alone. Errors: ParseError."""
+    plain = controller.plain(text)
+    found = tuple(int(number) for number in _FOUND.findall(plain))
+    if not found and not _NONE_FOUND.search(plain):
+        raise controller.refused("mpt-status -p", "'Found SCSI id=<n>'", text)
+    return found
+
+
+def parse_status(text: str) -> Mirrors:
+    """Return the volumes that mpt-status prints, in its old style, its new one ('-n'), or short.
+
+    Errors: ParseError, for a line that is none of its own: among others that there is no
+    '/dev/mptctl'.
+    """
+    plain = controller.plain(text)
+    if "/dev/mptctl" in plain:
+        raise controller.refused("mpt-status", "'/dev/mptctl' (load the module 'mptctl')", plain)
+    volumes: list[Mapping[str, str]] = []
+    disks: list[Mapping[str, str]] = []
+    done: dict[str, float] = {}
+    for line in plain.splitlines():
+        told = line.strip()
+        if sync := _SYNC.fullmatch(told):
+            done[sync["id"]] = min(int(sync["done"]), 100) / 100
+        elif found := _CLASSIC_VOLUME.fullmatch(told) or _VOLUME.fullmatch(told):
+            volumes.append(found.groupdict())
+        elif found := _CLASSIC_DISK.fullmatch(told) or _DISK.fullmatch(told):
+            disks.append(found.groupdict())
+        elif found := _SHORT.fullmatch(told):
+            whole = found["what"] in {"log_id", "vol_id"}
+            (volumes if whole else disks).append(found.groupdict())
+        elif told:
+            raise controller.refused("mpt-status", "'ioc<n> vol_id <n> ... state <word>'", told)
+    if not volumes:
+        raise controller.refused("mpt-status", "a volume", text)
+    # Only while it runs: at other times the rate is 100 %, or what was left over.
+    rates = [done[disk["scsi"]] for disk in disks if disk.get("scsi") in done]
+    running = any(_RESYNC in each.get("flags", "") for each in volumes)
+    arrays = tuple(
+        _volume(each, disks, min(rates) if running and rates else None) for each in volumes
+    )
+    parent = arrays[0].name if len(arrays) == 1 else ""
+    return Mirrors(arrays, tuple(_disk(each, parent, running=running) for each in disks))
+
+
+def _volume(
+    told: Mapping[str, str], disks: Iterable[Mapping[str, str]], done: float | None
+) -> Array:
+    state = controller.judged(told["state"], _VOLUME_WORDS)
+    flags = told.get("flags", "ENABLED").split()
+    odd = [flag for flag in flags if flag not in {"ENABLED", _RESYNC}]
+    health = state.health
+    if _RESYNC in flags:
+        health = {Health.OK: Health.BUSY, Health.DEGRADED: Health.REBUILDING}.get(health, health)
+    if health in {Health.OK, Health.BUSY} and (odd or "ENABLED" not in flags):
+        health = Health.ATTENTION
+    words = [told["state"], *(flag for flag in flags if flag != "ENABLED")]
+    kind = told.get("type", "")
+    return Array(
+        name=f"volume {int(told['id'])}",
+        state=State(health, controller.printable(" ".join(words)), done),
+        level=controller.printable(_LEVELS.get(kind, kind)),
+        size_bytes=int(told["size"]) * _GB if "size" in told else None,
+        slots=tuple(_slot(disk) for disk in disks if not _spare(disk)),
+    )
+
+
+def _spare(told: Mapping[str, str]) -> bool:
+    return told.get("kind") == "spare" or told.get("what") == "spare_id"
+
+
+def _slot(told: Mapping[str, str]) -> str:
+    return f"phy {int(told['id'])}"
+
+
+def _disk(told: Mapping[str, str], parent: str, *, running: bool) -> PhysicalDisk:
+    state = controller.judged(told["state"], _DISK_WORDS)
+    flags = [flag for flag in told.get("flags", "").split() if flag != "NONE"]
+    health = state.health
+    if health is Health.OK and flags:
+        odd = [flag for flag in flags if flag != _OUT_OF_SYNC]
+        stale = Health.REBUILDING if running else Health.DEGRADED
+        health = stale if _OUT_OF_SYNC in flags else health
+        health = Health.ATTENTION if odd and health is Health.OK else health
+    if int(told.get("smart", "ff"), 16) == _PREDICTED_ASC and health is not Health.FAILED:
+        health = Health.FAILING
+        flags.append("SMART ASC 0x5d")
+    model = f"{told.get('vendor', '').strip()} {told.get('model', '').strip()}".strip()
+    return PhysicalDisk(
+        slot=_slot(told),
+        state=State(health, controller.printable(" ".join([told["state"], *flags]))),
+        model=controller.printable(" ".join(model.split()).removeprefix("ATA ")),
+        firmware=controller.printable(told.get("firmware", "").strip()),
+        size_bytes=int(told["size"]) * _GB if "size" in told else None,
+        usage="spare" if _spare(told) else "member",
+        array=parent,
+    )

@@ -1,0 +1,604 @@
+"""LSI's adapters that mirror disks, as sas2ircu and mpt-status tell of them, and plain adapters."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.recordings import write_tree
+
+from iowarden.collectors import controller, ircu, mpt, mpt_status
+from iowarden.collectors.controller import Health
+from iowarden.collectors.controller_poll import EVENT_SECONDS, Poller
+from iowarden.collectors.files import Root
+from iowarden.collectors.vocabulary import AbsentError, LateError, MissingError, ParseError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from iowarden.collectors.controller import Controller, Controllers
+
+DEADLINE_SECONDS = 20.0
+LIST = """\
+LSI Corporation SAS2 IR Configuration Utility.
+
+         Adapter      Vendor  Device                       SubSys  SubSys
+ Index    Type          ID      ID    Pci Address          Ven ID  Dev ID
+ -----  ------------  ------  ------  -----------------    ------  ------
+   0     SAS2008     1000h    72h   00h:03h:00h:00h      1028h   1f1eh
+   1     SAS2308_2   1000h    87h   00h:84h:1fh:01h      1000h   3020h
+SAS2IRCU: Utility Completed Successfully.
+"""
+NO_ADAPTER = "Avago Technologies SAS3 IR Configuration Utility.\n\nSAS3IRCU: MPTLib2 Error 1\n"
+RULE = "-" * 72
+
+
+def display(volumes: str, disks: str) -> str:
+    """Return an output of 'DISPLAY'."""
+    return "\n".join(
+        [
+            "Read configuration has been initiated for controller 0",
+            *(RULE, "Controller information", RULE),
+            "  Controller type                         : SAS2008",
+            "  Firmware version                        : 7.15.08.00",
+            "  RAID Support                            : Yes",
+            *(RULE, "IR Volume information", RULE, volumes, RULE),
+            *("Physical device information", RULE, "Initiator at ID #0", "", disks, RULE),
+            *("Enclosure information", RULE),
+            "  Enclosure#                              : 1",
+            RULE,
+            "SAS2IRCU: Command DISPLAY Completed Successfully.",
+            "SAS2IRCU: Utility Completed Successfully.",
+            "",
+        ]
+    )
+
+
+def volume(state: str = "Okay (OKY)", *places: str, number: int = 286) -> str:
+    """Return a volume of 'DISPLAY'."""
+    lines = [
+        "IR volume 1",
+        f"  Volume ID                               : {number}",
+        f"  Status of volume                        : {state}",
+        "  Volume wwid                             : 0123456789abcdef",
+        "  RAID level                              : RAID1",
+        "  Size (in MB)                            : 1000",
+        "  Physical hard disks                     :",
+    ]
+    places = places or ("1:0", "1:1")
+    return "\n".join(
+        [*lines, *(f"  PHY[{n}] Enclosure#/Slot#    : {p}" for n, p in enumerate(places))]
+    )
+
+
+def disk(
+    place: str, state: str = "Optimal (OPT)", serial: str = "S1", kind: str = "a Hard disk"
+) -> str:
+    """Return a device of 'DISPLAY'."""
+    enclosure, slot = place.split(":")
+    return f"""\
+Device is {kind}
+  Enclosure #                             : {enclosure}
+  Slot #                                  : {slot}
+  State                                   : {state}
+  Size (in MB)/(in sectors)               : 2000/4095999
+  Manufacturer                            : ATA
+  Model Number                            : ST1000NM0033-9ZM
+  Firmware Revision                       : SN04
+  Serial No                               : {serial}
+  Protocol                                : SATA
+"""
+
+
+WHOLE = display(volume(), disk("1:0") + disk("1:1", serial="S2"))
+STATUS = """\
+Background command progress status for controller 0...
+IR Volume 1
+  Volume ID                               : 286
+  Current operation                       : {operation}
+  Volume status                           : {status}
+  Volume state                            : Degraded
+  Percentage complete                     : 4.19%
+SAS2IRCU: Command STATUS Completed Successfully.
+SAS2IRCU: Utility Completed Successfully.
+"""
+NO_VOLUMES = """\
+SAS2IRCU: there are no IR volumes on the controller!
+SAS2IRCU: Error executing command STATUS.
+"""
+QUIET = STATUS.format(operation="None", status="Enabled").replace("  Percent", "  Formerly ")
+MPT = """\
+ioc:0 vol_id:0 type:IM raidlevel:RAID-1 num_disks:2 size(GB):136 state: {state} flags: {flags}
+ioc:0 phys_id:1 scsi_id:8 vendor:SEAGATE  product_id:ST3146356SS      revision:0009 size(GB):136 \
+state: {one} flags: {set} sync_state: 100 ASC/ASCQ:0x11/0x00 SMART ASC/ASCQ:0x{smart}/0x00
+ioc:0 phys_id:0 scsi_id:1 vendor:ATA      product_id:Hitachi HUA72101 revision:AJ0A size(GB):136 \
+state: ONLINE flags: NONE sync_state: 100 ASC/ASCQ:0xff/0xff SMART ASC/ASCQ:0xff/0xff
+ioc:0 spare_id:2 scsi_id:9 vendor:SEAGATE  product_id:ST3146356SS      revision:0009 size(GB):136 \
+state: ONLINE flags: NONE sync_state: n/a ASC/ASCQ:0xff/0xff SMART ASC/ASCQ:0xff/0xff
+scsi_id:1 100%
+scsi_id:8 70%
+"""
+WELL = {"state": "OPTIMAL", "flags": "ENABLED", "one": "ONLINE", "set": "NONE", "smart": "ff"}
+
+
+def test_adapters_are_listed_with_their_pci_address() -> None:
+    """All its parts are hexadecimal; no adapter at all is no error."""
+    assert [(each.index, each.model, each.address) for each in ircu.parse_list(LIST)] == [
+        (0, "SAS2008", "0000:03:00.0"),
+        (1, "SAS2308_2", "0000:84:1f.1"),
+    ]
+    assert ircu.parse_list(NO_ADAPTER) == ()
+
+
+def test_a_volume_and_its_disks() -> None:
+    """Sizes are of 2^20 bytes; a volume is called by the number that stays."""
+    found = ircu.parse_display(WHOLE, "sas2ircu 0")
+    (mirror,) = found.arrays
+    assert (mirror.name, mirror.level, mirror.size_bytes) == ("volume 286", "RAID1", 1000 << 20)
+    assert (mirror.state.health, mirror.slots) == (
+        Health.OK,
+        ("enclosure 1 slot 0", "enclosure 1 slot 1"),
+    )
+    first, second = found.disks
+    assert (first.slot, first.model, first.serial) == (
+        "enclosure 1 slot 0",
+        "ST1000NM0033-9ZM",
+        "S1",
+    )
+    assert (first.size_bytes, first.array, second.serial) == (2000 << 20, "volume 286", "S2")
+
+
+@pytest.mark.parametrize(
+    ("word", "health"),
+    [
+        ("Okay (OKY)", Health.OK),
+        ("Online (ONL)", Health.OK),
+        ("Initializing (INIT)", Health.BUSY),
+        ("Degraded (DGD)", Health.DEGRADED),
+        ("Failed (FLD)", Health.FAILED),
+        ("Missing (MIS)", Health.FAILED),
+        ("Inactive (INA)", Health.ATTENTION),
+        ("Okay, I suppose", Health.ATTENTION),
+        ("", Health.ATTENTION),
+    ],
+)
+def test_states_of_a_volume(word: str, health: Health) -> None:
+    """Words that are not known need attention, whatever they begin with."""
+    (found,) = ircu.parse_display(display(volume(word), disk("1:0")), "x").arrays
+    assert found.state.health is health
+
+
+@pytest.mark.parametrize(
+    ("word", "health"),
+    [
+        ("Optimal (OPT)", Health.OK),
+        ("Ready (RDY)", Health.OK),
+        ("Hot Spare (HSP)", Health.OK),
+        ("Rebuilding (RBLD)", Health.REBUILDING),
+        ("Out of Sync (OSY)", Health.DEGRADED),
+        ("Degraded (DGD)", Health.DEGRADED),
+        ("Failed (FLD)", Health.FAILED),
+        ("Missing (MIS)", Health.FAILED),
+        ("Available (AVL)", Health.ATTENTION),
+        ("Standby (SBY)", Health.ATTENTION),
+        ("Pondering (PON)", Health.ATTENTION),
+    ],
+)
+def test_states_of_a_disk(word: str, health: Health) -> None:
+    """'Standby' is what is no disk, so a disk that says so needs attention."""
+    (found,) = ircu.parse_display(display(volume(), disk("1:0", word)), "x").disks
+    assert (found.state.health, found.state.word) == (health, word.partition(" (")[0])
+
+
+def test_disks_that_are_missing_are_all_at_one_place_and_each_is_told() -> None:
+    """The program puts them at 0:0; an enclosure is no disk, what may be one is."""
+    text = display(
+        volume("Degraded (DGD)", "1:0", "0:0", "0:0"),
+        disk("1:0")
+        + disk("0:0", "Missing (MIS)", "S7")
+        + disk("0:0", "Missing (MIS)", "S8")
+        + disk("1:9", "Standby (SBY)", kind="a Enclosure services device")
+        + disk("1:8", "Ready (RDY)", kind="a unknown device"),
+    )
+    found = ircu.parse_display(text, "x")
+    assert [(d.slot, d.serial, d.state.health, d.array) for d in found.disks] == [
+        ("enclosure 1 slot 0", "S1", Health.OK, "volume 286"),
+        ("enclosure 0 slot 0", "S7", Health.FAILED, "volume 286"),
+        ("enclosure 0 slot 0 (2)", "S8", Health.FAILED, "volume 286"),
+        ("enclosure 1 slot 8", "S1", Health.OK, ""),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("state", "operation", "status", "health", "done"),
+    [
+        ("Okay (OKY)", "None", "Enabled", Health.OK, None),
+        ("Okay (OKY)", "Consistency Check", "Enabled", Health.BUSY, 0.0419),
+        ("Degraded (DGD)", "Synchronize", "Enabled", Health.REBUILDING, 0.0419),
+        ("Degraded (DGD)", "Consistency Check", "Enabled", Health.DEGRADED, 0.0419),
+        ("Failed (FLD)", "Synchronize", "Enabled", Health.FAILED, 0.0419),
+        ("Okay (OKY)", "None", "Disabled", Health.ATTENTION, None),
+    ],
+)
+def test_what_runs_at_a_volume(
+    state: str, operation: str, status: str, health: Health, done: float | None
+) -> None:
+    """What makes it whole again, and what does not."""
+    (mirror,) = ircu.parse_display(display(volume(state), disk("1:0")), "x").arrays
+    tasks = ircu.parse_status(STATUS.format(operation=operation, status=status))
+    found = ircu.with_task(mirror, tasks["volume 286"]).state
+    assert (found.health, found.done_ratio) == (health, pytest.approx(done) if done else None)
+    assert ircu.with_task(mirror, None) == mirror
+
+
+def test_no_volumes_is_an_answer() -> None:
+    """The program calls it an error; firmware without RAID does not know the question."""
+    assert ircu.parse_status(NO_VOLUMES) == {}
+    unknown = "SAS2IRCU: The STATUS command is not supported by the firmware currently loaded\n"
+    assert ircu.parse_status(unknown) == {}
+    found = ircu.parse_display(display("", disk("1:0", "Ready (RDY)")), "x")
+    assert (found.arrays, len(found.disks)) == ((), 1)
+
+
+@pytest.mark.parametrize(
+    ("read", "text", "says"),
+    [
+        (ircu.parse_list, "", "Utility Completed"),
+        (ircu.parse_list, LIST.replace("Index", "Nummer"), "Index"),
+        (ircu.parse_list, LIST.replace("00h:03h:00h:00h", "elsewhere"), "PCI address"),
+        (ircu.parse_status, "SAS2IRCU: Utility Completed Successfully.\n", "Command STATUS"),
+        (ircu.parse_status, "SAS2IRCU: Command STATUS Completed Successfully.\n", "IR Volume 1"),
+        (lambda text: ircu.parse_display(text, "x"), WHOLE[: len(WHOLE) // 2], "Command DISPLAY"),
+        (
+            lambda text: ircu.parse_display(text, "x"),
+            WHOLE.replace("Physical device", "Other"),
+            "Physical device information",
+        ),
+    ],
+)
+def test_an_output_of_sas2ircu_that_is_none_is_refused(
+    read: Callable[[str], object], text: str, says: str
+) -> None:
+    """It says what was expected."""
+    with pytest.raises(ParseError, match=re.escape(says)):
+        read(text)
+
+
+def test_mirrors_of_mpt_status() -> None:
+    """A spare is no member; a vendor of 'ATA' is none."""
+    found = mpt_status.parse_status(MPT.format(**WELL))
+    (mirror,) = found.arrays
+    assert (mirror.name, mirror.level, mirror.state.health, mirror.state.done_ratio) == (
+        "volume 0",
+        "RAID1",
+        Health.OK,
+        None,
+    )
+    assert mirror.slots == ("phy 1", "phy 0")
+    assert [(d.slot, d.model, d.firmware, d.usage, d.state.health) for d in found.disks] == [
+        ("phy 1", "SEAGATE ST3146356SS", "0009", "member", Health.OK),
+        ("phy 0", "Hitachi HUA72101", "AJ0A", "member", Health.OK),
+        ("phy 2", "SEAGATE ST3146356SS", "0009", "spare", Health.OK),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("told", "array", "first"),
+    [
+        ({"state": "DEGRADED", "one": "MISSING"}, Health.DEGRADED, Health.FAILED),
+        ({"state": "FAILED", "one": "FAILED"}, Health.FAILED, Health.FAILED),
+        ({"state": "UNKNOWN"}, Health.ATTENTION, Health.OK),
+        ({"flags": "ENABLED QUIESCED"}, Health.ATTENTION, Health.OK),
+        ({"flags": "ENABLED VOLUME_INACTIVE"}, Health.ATTENTION, Health.OK),
+        ({"flags": "NONE"}, Health.ATTENTION, Health.OK),
+        ({"flags": "RESYNC_IN_PROGRESS"}, Health.ATTENTION, Health.OK),
+        ({"one": "INITIALIZING"}, Health.OK, Health.BUSY),
+        ({"one": "OFFLINE_REQUESTED"}, Health.OK, Health.FAILED),
+        ({"one": "PONDERING"}, Health.OK, Health.ATTENTION),
+        ({"set": "OUT_OF_SYNC"}, Health.OK, Health.DEGRADED),
+        ({"set": "QUIESCED"}, Health.OK, Health.ATTENTION),
+        ({"smart": "5d"}, Health.OK, Health.FAILING),
+        ({"smart": "5d", "one": "FAILED"}, Health.OK, Health.FAILED),
+    ],
+)
+def test_states_of_mirrors(told: dict[str, str], array: Health, first: Health) -> None:
+    """Each fault its own; a disk that predicts its failure is still online."""
+    found = mpt_status.parse_status(MPT.format(**{**WELL, **told}))
+    assert (found.arrays[0].state.health, found.disks[0].state.health) == (array, first)
+
+
+def test_a_mirror_that_is_synchronised_says_how_far_it_is() -> None:
+    """That of the disk which is behind; a number that is left over is none."""
+    told = {"state": "DEGRADED", "flags": "ENABLED RESYNC_IN_PROGRESS", "set": "OUT_OF_SYNC"}
+    found = mpt_status.parse_status(MPT.format(**{**WELL, **told}))
+    assert (found.arrays[0].state.health, found.arrays[0].state.done_ratio) == (
+        Health.REBUILDING,
+        0.7,
+    )
+    assert found.disks[0].state.health is Health.REBUILDING
+    optimal = mpt_status.parse_status(MPT.format(**{**WELL, "flags": told["flags"]}))
+    assert optimal.arrays[0].state.health is Health.BUSY
+
+
+def test_the_old_and_the_short_style_are_read_as_well() -> None:
+    """Of a shorter one less is known."""
+    old = (
+        "ioc0 vol_id 3 type IME, 2 phy, 73 GB, state DEGRADED, flags ENABLED RESYNC_IN_PROGRESS\n"
+        "ioc0 phy 0 scsi_id 1 ATA      Hitachi HUA72101 AJ0A, 931 GB, state ONLINE, flags NONE\n"
+        "ioc0 phy 1 scsi_id 32 ATA      ST3808110AS      J   , 74 GB, state ONLINE, "
+        "flags OUT_OF_SYNC\n"
+    )
+    found = mpt_status.parse_status(old)
+    assert (found.arrays[0].name, found.arrays[0].level) == ("volume 3", "RAID1E")
+    assert found.arrays[0].state.health is Health.REBUILDING
+    assert [(d.model, d.state.health) for d in found.disks] == [
+        ("Hitachi HUA72101", Health.OK),
+        ("ST3808110AS", Health.REBUILDING),
+    ]
+    short = "log_id 0 DEGRADED\nphys_id 0 ONLINE\nphys_id:1 MISSING\nspare_id:2 ONLINE\n"
+    told = mpt_status.parse_status(short)
+    assert told.arrays[0].state.health is Health.DEGRADED
+    assert [disk.state.health for disk in told.disks] == [Health.OK, Health.FAILED, Health.OK]
+
+
+def test_an_output_of_mpt_status_that_is_none_is_refused() -> None:
+    """A missing module has a cure; a line that is none may hide a disk."""
+    with pytest.raises(ParseError, match="load the module 'mptctl'"):
+        mpt_status.parse_status("open /dev/mptctl: No such device\n")
+    with pytest.raises(ParseError, match="You seem to have no SCSI disks"):
+        mpt_status.parse_status("You seem to have no SCSI disks attached to your HBA\n")
+    with pytest.raises(ParseError, match="a volume"):
+        mpt_status.parse_status("phys_id 0 ONLINE\n")
+    assert mpt_status.parse_ids("Checking for SCSI ID:0\nFound SCSI id=0, use ...\n") == (0,)
+    assert mpt_status.parse_ids("Checking for SCSI ID:0\nNothing found, contact the author\n") == ()
+    with pytest.raises(ParseError, match="Found SCSI id"):
+        mpt_status.parse_ids("")
+
+
+@given(st.text(alphabet=st.characters(codec="utf-8"), max_size=300), st.integers(0, 2000))
+def test_no_damage_is_anything_but_a_refusal(junk: str, at: int) -> None:
+    """Whatever stands in the middle of an output: it is read, or refused."""
+    for read, text in (
+        (ircu.parse_list, LIST),
+        (ircu.parse_status, STATUS),
+        (lambda told: ircu.parse_display(told, "x"), WHOLE),
+        (mpt_status.parse_status, MPT.format(**WELL)),
+        (mpt_status.parse_ids, "Found SCSI id=0"),
+    ):
+        try:
+            read(text[:at] + junk + text[at:])
+        except ParseError as error:
+            assert str(error)  # noqa: PT017 - a refusal has a reason
+
+
+HBA = "/sys/bus/pci/drivers/mpt3sas/0000:03:00.0/host5"
+SECOND = "/sys/bus/pci/drivers/mpt3sas/0000:84:1f.1/host6"
+OLD = "/sys/bus/pci/drivers/mptsas/0000:07:00.0/host2"
+SPI = "/sys/bus/pci/drivers/mptspi/0000:08:00.0/host3"
+
+
+def shown(address: str, *, block: bool = True, kind: int = 0, wwid: str = "") -> dict[str, str]:
+    """Return what sysfs has of a SCSI device."""
+    path = f"/sys/class/scsi_device/{address}/device"
+    files = {f"{path}/type": f"{kind}\n"} | ({f"{path}/wwid": f"{wwid}\n"} if wwid else {})
+    return files | ({f"{path}/block/sda/size": "1\n"} if block else {})
+
+
+class Machine(Root):
+    """Our machine with other adapters, and a probe that answers from a table."""
+
+    def __init__(self, directory: Path, hosts: Sequence[str], *devices: dict[str, str]) -> None:
+        """Have adapters, and SCSI devices at them; `answers` are texts or errors."""
+        super().__init__("/", probe=self.answer)
+        files: dict[str, str | bytes | None] = dict.fromkeys(hosts)
+        for each in devices:
+            files.update(each)
+        write_tree(directory, files)
+        self.there = Root(str(directory))
+        self.answers: dict[str, str | Exception] = {}
+        self.asked: list[str] = []
+        self.now = 0.0
+
+    def names(self, path: str) -> list[str]:
+        """Return what the other machine has there."""
+        return self.there.names(path)
+
+    def read(self, path: str) -> str:
+        """Return what the other machine has there."""
+        return self.there.read(path)
+
+    def another(self, seen: Callable[[str, bytes], None] | None = None) -> Root:
+        """Return the same machine for another thread."""
+        del seen
+        return self
+
+    def close(self) -> None:
+        """Keep it: it is for several threads."""
+
+    def answer(self, _: str, arguments: Sequence[str], __: float) -> str:
+        """Answer as the probe does."""
+        command = " ".join(arguments)
+        self.asked.append(command)
+        found = self.answers.get(command, MissingError(f"'{arguments[0]}': install it"))
+        if isinstance(found, Exception):
+            raise found
+        return json.dumps({"status": 1, "signal": None, "stdout": found, "stderr": ""})
+
+    def look(self) -> Controllers:
+        """Return what a run came to."""
+        poller = Poller(mpt.MAKERS, lambda: self.now)
+        self.now += EVENT_SECONDS
+        poller.read(self)
+        assert poller.settled(DEADLINE_SECONDS)
+        return poller.read(self)
+
+
+def one(value: Controllers) -> Controller:
+    """Return the controller of a run without problems."""
+    assert value.problems == ()
+    (found,) = value.controllers
+    return found
+
+
+def test_a_plain_adapter_is_not_asked_and_is_no_problem(tmp_path: Path) -> None:
+    """24 disks, each with its block device, an enclosure, and no program: nothing to tell."""
+    disks = [shown(f"5:0:{number}:0") for number in range(24)]
+    machine = Machine(tmp_path, [HBA], *disks, shown("5:0:24:0", block=False, kind=13))
+    assert machine.look() == controller.Controllers()
+    assert machine.asked == []
+
+
+def test_a_mirror_is_asked_for_by_the_name_a_person_uses(tmp_path: Path) -> None:
+    """The adapter is found by its PCI address, the volume by its number in the kernel's wwid."""
+    machine = Machine(
+        tmp_path,
+        [HBA, SECOND],
+        shown("5:1:0:0", wwid="naa.600508e000000000efcdab8967452301"),
+        shown("5:1:1:0", wwid="naa.600508e0000000001111111111111111"),
+        shown("6:0:0:0"),
+    )
+    machine.answers = {
+        "sas3ircu LIST": NO_ADAPTER,
+        "sas2ircu LIST": LIST,
+        "sas2ircu 0 DISPLAY": WHOLE,
+        "sas2ircu 0 STATUS": STATUS.format(operation="Consistency Check", status="Enabled"),
+    }
+    found = one(machine.look())
+    assert (found.name, found.host) == ("sas2ircu 0", "host5")
+    (mirror,) = found.arrays
+    assert (mirror.address, mirror.state.health) == ("1:0:0", Health.BUSY)
+    assert not any("sas2ircu 1" in command for command in machine.asked)
+
+
+def test_a_volume_that_cannot_be_told_from_another_has_no_address(tmp_path: Path) -> None:
+    """One alone is the one there is; of two, none is guessed."""
+    machine = Machine(tmp_path, [HBA], shown("5:1:0:0"))
+    machine.answers = {
+        "sas2ircu LIST": LIST,
+        "sas2ircu 0 DISPLAY": WHOLE,
+        "sas2ircu 0 STATUS": QUIET,
+    }
+    assert one(machine.look()).arrays[0].address == "1:0:0"
+    write_tree(tmp_path, dict(shown("5:1:1:0")))
+    assert one(machine.look()).arrays[0].address == ""
+
+
+def test_a_volume_without_the_program_is_a_problem(tmp_path: Path) -> None:
+    """There is a mirror, and nobody knows how it is."""
+    machine = Machine(tmp_path, [HBA], shown("5:1:0:0"))
+    value = machine.look()
+    assert value.controllers == ()
+    ((name, reason),) = ((each.controller, each.reason) for each in value.problems)
+    assert (name, reason) == ("host5", "'sas3ircu': install it; 'sas2ircu': install it")
+
+
+def test_an_adapter_that_is_not_listed_is_a_problem(tmp_path: Path) -> None:
+    """Its program is of another generation."""
+    machine = Machine(tmp_path, [HBA], shown("5:1:0:0"))
+    machine.answers = {"sas3ircu LIST": NO_ADAPTER, "sas2ircu LIST": NO_ADAPTER}
+    (problem,) = machine.look().problems
+    assert "expected the adapter of host5, got none" in problem.reason
+
+
+def test_a_mirror_that_failed_is_seen_by_the_disks_it_leaves(tmp_path: Path) -> None:
+    """The kernel takes the volume away; its disks stay without block devices."""
+    machine = Machine(tmp_path, [HBA], shown("5:0:0:0", block=False))
+    assert machine.look() == controller.Controllers()  # no program: no volume is known
+    machine.answers = {
+        "sas2ircu LIST": LIST,
+        "sas2ircu 0 DISPLAY": display(volume("Failed (FLD)"), disk("1:0", "Failed (FLD)")),
+        "sas2ircu 0 STATUS": QUIET,
+    }
+    found = one(machine.look())
+    assert [each.state.health for each in (*found.arrays, *found.disks)] == [Health.FAILED] * 2
+
+
+def test_a_status_that_cannot_be_read_leaves_the_state(tmp_path: Path) -> None:
+    """What runs is not known then, and that is told."""
+    machine = Machine(tmp_path, [HBA], shown("5:1:0:0"))
+    machine.answers = {
+        "sas2ircu LIST": LIST,
+        "sas2ircu 0 DISPLAY": WHOLE,
+        "sas2ircu 0 STATUS": "Segmentation fault\n",
+    }
+    value = machine.look()
+    assert value.controllers[0].arrays[0].state.health is Health.OK
+    assert "sas2ircu STATUS" in value.problems[0].reason
+
+
+def test_after_a_program_that_hangs_no_other_is_run(tmp_path: Path) -> None:
+    """Nor is the next question asked."""
+    machine = Machine(tmp_path, [HBA], shown("5:1:0:0"))
+    machine.answers = {"sas3ircu LIST": LateError("killed after 60 s")}
+    assert [each.reason for each in machine.look().problems] == [
+        "mpt controller at host5: killed after 60 s"
+    ]
+    assert machine.asked == ["sas3ircu LIST"]
+
+
+def test_without_a_probe_that_is_said_once(tmp_path: Path) -> None:
+    """It is no program that is missing."""
+    machine = Machine(tmp_path, [HBA], shown("5:1:0:0"))
+    machine.answers = {"sas3ircu LIST": AbsentError("no probe")}
+    assert [each.reason for each in machine.look().problems] == [
+        "mpt controller at host5: no probe"
+    ]
+
+
+def test_older_adapters_are_asked_for_each_volume_the_kernel_shows(tmp_path: Path) -> None:
+    """'-p' would find the first one alone."""
+    ids = {"/sys/class/scsi_host/host2/unique_id": "0\n"}
+    machine = Machine(tmp_path, [OLD], shown("2:1:0:0"), shown("2:1:4:0"), ids)
+    first = MPT.format(**WELL)
+    second = MPT.format(**{**WELL, "state": "DEGRADED"}).replace("vol_id:0", "vol_id:4")
+    second = second.replace("phys_id:1", "phys_id:6").replace("phys_id:0", "phys_id:5")
+    machine.answers = {"mpt-status -n -i 0": first, "mpt-status -n -i 4": second}
+    found = one(machine.look())
+    assert (found.name, found.host) == ("ioc0", "host2")
+    assert [(a.name, a.address, a.state.health) for a in found.arrays] == [
+        ("volume 0", "1:0:0", Health.OK),
+        ("volume 4", "1:4:0", Health.DEGRADED),
+    ]
+    assert [(d.slot, d.array) for d in found.disks] == [
+        ("phy 1", "volume 0"),
+        ("phy 0", "volume 0"),
+        ("phy 2", "volume 0"),
+        ("phy 6", "volume 4"),
+        ("phy 5", "volume 4"),
+    ]
+
+
+def test_parallel_scsi_has_its_volumes_on_channel_0(tmp_path: Path) -> None:
+    """The disks of a mirror are on channel 1, so its number is looked for."""
+    ids = {
+        "/sys/class/scsi_host/host2/unique_id": "0\n",
+        "/sys/class/scsi_host/host3/unique_id": "1\n",
+    }
+    machine = Machine(
+        tmp_path,
+        [OLD, SPI],
+        shown("2:0:0:0"),
+        shown("3:0:0:0"),
+        shown("3:1:0:0", block=False),
+        shown("3:1:1:0", block=False),
+        ids,
+    )
+    machine.answers = {
+        "mpt-status -u 1 -p": "Found SCSI id=0, use ''mpt-status -i 0`` to get more information.\n",
+        "mpt-status -n -u 1 -i 0": MPT.format(**WELL),
+    }
+    found = one(machine.look())
+    assert (found.name, found.arrays[0].address) == ("ioc1", "0:0:0")
+
+
+def test_older_adapters_without_the_module_say_so(tmp_path: Path) -> None:
+    """Nothing is loaded by us."""
+    machine = Machine(tmp_path, [OLD], shown("2:1:0:0"))
+    machine.answers = {"mpt-status -n -i 0": "open /dev/mptctl: No such file or directory\n"}
+    (problem,) = machine.look().problems
+    assert (problem.controller, "mptctl" in problem.reason) == ("host2", True)
