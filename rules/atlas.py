@@ -1,0 +1,213 @@
+"""The map from a controller's slot to a disk, its block device, and what stands on it. Pure.
+
+What is known comes from readings of many ages: a disk that failed is gone from some and not from
+others. So nothing here is certain to be there, and what is not, is None or ''.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from iowarden.collectors import controller
+from iowarden.rules import devices
+from iowarden.rules.devices import Devices, Identity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from iowarden.collectors import md
+    from iowarden.collectors.block import Device, Topology
+    from iowarden.collectors.controller import Array, Controller
+    from iowarden.rules.coverage import Covered
+
+
+@dataclass(frozen=True, slots=True)
+class Slotted:
+    """What was in a slot when it was told last. `array` is the name of its array there."""
+
+    serial: str = ""
+    model: str = ""
+    array: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Map:
+    """What is known of where things are.
+
+    Fields: `covered` is by the label 'disk'; `slots` by controller and slot, 'areca 1 channel 2',
+    and by ATA port, 'ata3.00'; `arrays` are those of software RAID by name.
+    """
+
+    topology: Topology | None = None
+    devices: Devices = field(default_factory=Devices)
+    covered: Mapping[str, Covered] = field(default_factory=dict)
+    controllers: tuple[Controller, ...] = ()
+    slots: Mapping[str, Slotted] = field(default_factory=dict)
+    arrays: Mapping[str, md.Array] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where an event happened.
+
+    Fields: `identity` is that of its incident, its key '' the host's; `disk` is the label of the
+    disk's series; `device` is the block device that it is, also of a partition, or that is made of
+    this disk alone, else ''; `controller` and `slot` are 'areca 1' and 'channel 2'; `volumes` are
+    the keys of the block devices that the controller makes of this disk or array; `around` is for
+    people what stands on it, outwards: 'raid set 1 of areca 1', 'sdb', 'md0'.
+    """
+
+    identity: Identity
+    disk: str = ""
+    device: str = ""
+    controller: str = ""
+    slot: str = ""
+    volumes: tuple[str, ...] = ()
+    around: tuple[str, ...] = ()
+
+
+class Atlas:
+    """What is known, by the names it is asked for."""
+
+    def __init__(self, known: Map) -> None:
+        """Sort what is known; it does not change meanwhile."""
+        self.known = known
+        found = () if known.topology is None else known.topology.devices.values()
+        self.devices: tuple[Device, ...] = tuple(found)
+        self._whole = {part: each for each in self.devices for part in each.partitions}
+        self._whole |= {each.name: each for each in self.devices}
+        self._addresses = {each.address: each for each in self.devices if each.address}
+        self._serials: dict[str, list[Device]] = {}
+        for each in self.devices:
+            if each.leaf and each.serial:
+                self._serials.setdefault(each.serial, []).append(each)
+        self._leaves = {leaf: each for each in known.covered.values() for leaf in each.leaves}
+        self._hosts: dict[str, str] = {}
+        self._made: dict[str, dict[str, Device]] = {}
+
+    # Block devices
+
+    def whole(self, name: str) -> Device | None:
+        """Return a device, of a partition its disk."""
+        return self._whole.get(name)
+
+    def addressed(self, address: str) -> Device | None:
+        """Return the device at a SCSI address."""
+        return self._addresses.get(address)
+
+    def of_serial(self, serial: str) -> list[Device]:
+        """Return the block devices that are the disk of a serial number; [] if these are two."""
+        found = self._serials.get(serial, [])
+        return found if len({self.subject(each.name).key for each in found}) == 1 else []
+
+    def subject(self, name: str) -> Identity:
+        """Return what alerts with this label 'device' are about."""
+        return devices.subject(self.known.topology, self.known.devices, (("device", name),))
+
+    def above(self, device: Device) -> tuple[str, ...]:
+        """Return the arrays and volumes that stand on a device."""
+        topology = self.known.topology
+        found = [] if topology is None else devices.carried_by(topology, device, ())
+        return tuple(text for text, _ in found)
+
+    def keys(self, made: Iterable[Device]) -> tuple[str, ...]:
+        """Return the keys of devices' incidents."""
+        return tuple(dict.fromkeys(self.subject(device.name).key for device in made))
+
+    # Disks
+
+    def covered_device(self, name: str) -> Covered | None:
+        """Return the disk that a block device is."""
+        return self._leaves.get(name)
+
+    def last(self, serial: str) -> Identity | None:
+        """Return the identity of the block device of a serial number that is there, or was."""
+        if there := self.of_serial(serial):
+            return self.subject(there[0].name)
+        end, state = f" {serial}", self.known.devices
+        for own in state.names.values():
+            if own.key.startswith("disk ") and own.key.endswith(end):
+                return own
+        for key, gone in state.gone.items():
+            if key.startswith("disk ") and key.endswith(end):
+                return Identity(key, gone.object, gone.adapter)
+        return None
+
+    def label(self, own: Identity, otherwise: str) -> str:
+        """Return the label 'disk' of an identity."""
+        same = (c.disk for c in self.known.covered.values() if c.identity.key == own.key)
+        return next(same, otherwise)
+
+    # Controllers
+
+    def card(self, name: str) -> Controller | None:
+        """Return the state of a controller."""
+        return next((card for card in self.known.controllers if card.name == name), None)
+
+    def host(self, card: Controller) -> str:
+        """Return the SCSI host of a controller: told, or that of a serial number both have."""
+        if card.host:
+            return card.host
+        if card.name not in self._hosts:
+            serials = {each.serial for each in card.arrays} | {d.serial for d in card.disks}
+            serials.discard("")
+            found = {each.host for serial in serials for each in self.of_serial(serial)}
+            found |= {
+                c.polled.target.controller
+                for c in self.known.covered.values()
+                if c.polled and c.polled.target.behind_raid() and says(c, serials)
+            }
+            hosts = [each for each in found if each]
+            self._hosts[card.name] = hosts[0] if len(hosts) == 1 else ""
+        return self._hosts[card.name]
+
+    def adapter(self, name: str) -> str:
+        """Return what disks of a controller hang on: its SCSI host, else itself."""
+        card = self.card(name)
+        return (self.host(card) if card else "") or name
+
+    def made(self, card: Controller) -> Mapping[str, Device]:
+        """Return the block device that each array is, by the array's name."""
+        if card.name not in self._made:
+            found = {each.name: self._device_of(each, self.host(card)) for each in card.arrays}
+            self._made[card.name] = {name: each for name, each in found.items() if each}
+        return self._made[card.name]
+
+    def volumes(self, card: Controller, names: Iterable[str]) -> list[Device]:
+        """Return the block devices made of these arrays, and of what is in them."""
+        wanted = set(names)
+        made = self.made(card)
+        found = {
+            made[each.name].name: made[each.name]
+            for each in card.arrays
+            if each.name in made and (each.name in wanted or each.parent in wanted)
+        }
+        return list(found.values())
+
+    def _device_of(self, array: Array, host: str) -> Device | None:
+        """Return the block device that is an array: by serial number, else by address."""
+        if array.serial and len(found := self.of_serial(array.serial)) == 1:
+            return found[0]
+        device = self.addressed(controller.scsi_address(host, array.address))
+        return None if device and device.serial and array.serial else device
+
+
+def says(covered: Covered, serials: Iterable[str]) -> bool:
+    """Whether a disk has one of these serial numbers, by its label or by what it says itself."""
+    drive = covered.drive
+    return covered.disk in serials or (drive is not None and drive.serial.strip() in serials)
+
+
+def placed(own: Identity, words: str) -> Identity:
+    """Return an identity with more words for people: 'sdb (MODEL, serial S, WORDS)'."""
+    if not words:
+        return own
+    end = own.object.endswith(")")
+    shown = f"{own.object[:-1]}, {words})" if end else f"{own.object} ({words})"
+    return replace(own, object=shown)
+
+
+def joined(*parts: Sequence[str]) -> tuple[str, ...]:
+    """Return texts one after the other, each once."""
+    return tuple(dict.fromkeys(text for part in parts for text in part))

@@ -1,0 +1,193 @@
+"""Where an event happened: the disk, the array, the adapter that it is about. Pure.
+
+The kernel says 'sdb', 'ata3.00', '2:0:1:0'; a controller says 'channel 2'; people and SMART say a
+serial number. One disk must be one incident whoever tells of it, so an event is given the identity
+that alerts about the same thing have: that of `rules.devices` for a block device, that of
+`rules.coverage` for a disk that a controller hides. An event of a member of an array is about the
+member's disk. What a controller says of its own is found in rules/slots.py.
+Limits: which host a controller is, is known where there is one of its maker, or where a serial
+number says so. What cannot be told goes by the name it was told with; nothing is raised.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from iowarden.rules import devices, slots
+from iowarden.rules.atlas import Atlas, Map, Place, Slotted, joined, placed
+from iowarden.rules.devices import Identity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from iowarden.collectors.block import Topology
+    from iowarden.collectors.controller import Controller
+    from iowarden.collectors.event import Event
+    from iowarden.collectors.mounts import Mount
+
+__all__ = ["Map", "Place", "Slotted", "at_controller", "carried", "place", "remember"]
+
+MOST_SLOTS = 4096
+"""Remembered at most; those that are told now come first."""
+_PORT = re.compile(r"(ata[0-9]{1,9})(?:\.([0-9]{1,9}))?", re.ASCII)
+_NVME = re.compile(r"nvme([0-9]{1,9})", re.ASCII)
+_NAMESPACE = re.compile(r"nvme([0-9]{1,9})(?:c([0-9]{1,9}))?n[0-9]{1,9}", re.ASCII)
+_ADDRESS = re.compile(r"([0-9]{1,9})(?::[0-9]{1,20}){3}", re.ASCII)
+_NUMBER = re.compile(r"(?:block )?([0-9]{1,9}:[0-9]{1,9})", re.ASCII)
+_TARGET = re.compile(r"id ([0-9]{1,9}) lun ([0-9]{1,9})", re.ASCII)
+_HOST = re.compile(r"(?:scsi )?(?:host|scsi)([0-9]{1,9})", re.ASCII)
+
+
+def remember(
+    before: Mapping[str, Slotted],
+    controllers: Sequence[Controller],
+    topology: Topology | None = None,
+) -> Mapping[str, Slotted]:
+    """Return what is in each slot, or was when that was told last; `before` itself if nothing new.
+
+    A disk that fails may vanish from the list, and an ATA disk from its port: who it was is kept
+    until another disk is there, or it turns up elsewhere.
+    """
+    now = {
+        name: slots.slotted(before.get(name), disk)
+        for each in controllers
+        for disk in each.disks
+        if (name := f"{each.name} {disk.slot}")
+    }
+    for device in () if topology is None else topology.devices.values():
+        if device.port_number is not None and device.serial:
+            model = f"{device.vendor or ''} {device.model or ''}"
+            now[f"{device.port}.{device.port_number:02}"] = Slotted(device.serial, model)
+    here = {each.serial for each in now.values()} - {""}
+    kept = {key: was for key, was in before.items() if key not in now and was.serial not in here}
+    after = dict(islice({**now, **kept}.items(), MOST_SLOTS))
+    return before if after == before else after
+
+
+def place(event: Event, known: Map) -> Place:
+    """Return where an event happened."""
+    atlas = Atlas(known)
+    if event.device:
+        found = _at_name(atlas, event.device.removeprefix("/dev/").replace("!", "/"))
+        array = event.place if event.place in known.arrays else ""
+        return replace(found, around=joined(found.around, [array])) if array else found
+    if event.source not in {"kernel", "md"}:
+        return slots.at_controller(atlas, event.controller, event.place, event.kind)
+    if event.controller:
+        return _at_adapter(atlas, event)
+    if event.place:
+        number = _NUMBER.fullmatch(event.place)
+        numbered = (d.name for d in atlas.devices if number and d.device_number == number[1])
+        name = next(numbered, "" if number else event.place)
+        return _at_name(atlas, name) if name else Place(Identity("", ""))
+    return Place(Identity("", ""))
+
+
+def at_controller(name: str, where: str, known: Map) -> Place:
+    """Return a controller's disk or array by its name there; itself where `where` is ''."""
+    return slots.at_controller(Atlas(known), name, where)
+
+
+def carried(where: Place, known: Map, mounts: Iterable[Mount]) -> tuple[str, ...]:
+    """Return all that stands on a place, up to the mount points."""
+    topology = known.topology
+    if topology is None:
+        return where.around
+    mounted = tuple(mounts)
+    above = (
+        [text for text, _ in devices.carried_by(topology, device, mounted)]
+        for name, device in topology.devices.items()
+        if name == where.device or devices.identity(topology, name).key in where.volumes
+    )
+    return joined(where.around, *above)
+
+
+def _at_name(atlas: Atlas, name: str) -> Place:
+    """Return the place of a device, a port or an address, as the kernel calls it."""
+    if port := _PORT.fullmatch(name):
+        return _at_port(atlas, port[1], port[2])
+    if number := _NVME.fullmatch(name):
+        return _at_nvme(atlas, number[1])
+    if address := _ADDRESS.fullmatch(name):
+        device = atlas.addressed(name)
+        if device is None:
+            own = Identity(f"device {name}", f"{name} (SCSI device)", f"host{address[1]}")
+            return Place(own)
+        name = device.name
+    if name.startswith("mapper/"):
+        name = next((d.name for d in atlas.devices if d.dm_name == name[7:]), name)
+    return _at_device(atlas, name)
+
+
+def _at_device(atlas: Atlas, name: str) -> Place:
+    own = atlas.subject(name)
+    device = atlas.whole(name)
+    array = atlas.known.arrays.get(name if device is None else device.name)
+    level = array.level if array is not None else device.md.level if device and device.md else ""
+    own = placed(own, level or "")
+    if device is None:
+        return Place(own, atlas.label(own, ""), name)
+    covered = atlas.covered_device(device.name)
+    slot, label = (covered.slot, covered.disk) if covered else ("", "")
+    own = placed(own, slot)
+    here = Place(own, label, device.name, slot=slot, around=atlas.above(device))
+    return slots.of_device(atlas, device, here)
+
+
+def _at_port(atlas: Atlas, port: str, number: str | None) -> Place:
+    """Return the disk at an ATA port, or that was there; of 'ata3' the one, if it has but one."""
+    name = port if number is None else f"{port}.{number}"
+    there = [d for d in atlas.devices if d.port == port]
+    if number is not None:
+        there = [d for d in there if d.port_number == int(number)]
+    if len(there) == 1:
+        return _at_device(atlas, there[0].name)
+    keys = [] if there else [k for k in atlas.known.slots if name in (k, k.partition(".")[0])]
+    was = atlas.known.slots[keys[0]] if len(keys) == 1 else Slotted()
+    if was.serial and not atlas.of_serial(was.serial):
+        shown = f"{was.model.strip()}, serial {was.serial}"
+        own = atlas.last(was.serial) or Identity(f"disk {was.model} {was.serial}", shown)
+        return Place(placed(own, f"at {name}"), atlas.label(own, was.serial))
+    adapter = next((d.host or "" for d in there), "")
+    return Place(Identity(f"device {name}", f"{name} (ATA port)", adapter))
+
+
+def _at_nvme(atlas: Atlas, number: str) -> Place:
+    """Return the drive of an NVMe controller, by its first namespace.
+
+    How it is asked tells which it is; without that, its name, though 'nvme1n1' counts subsystems.
+    """
+    known = atlas.known
+    for covered in known.covered.values():
+        path = covered.polled.target.path if covered.polled else ""
+        if covered.leaves and path == f"/dev/nvme{number}":
+            return _at_device(atlas, covered.leaves[0])
+    leaves = known.topology.leaves if known.topology is not None else ()
+    for name in (*leaves, *sorted(known.devices.names)):
+        found = _NAMESPACE.fullmatch(name)
+        if found and number == (found[2] or found[1]):
+            return _at_device(atlas, name)
+    return _at_device(atlas, f"nvme{number}")
+
+
+def _at_adapter(atlas: Atlas, event: Event) -> Place:
+    """Return what an adapter's driver tells of: 'host6', and there 'port 3' or 'id 0 lun 1'."""
+    number = _HOST.fullmatch(event.controller)
+    host = f"host{number[1]}" if number else ""
+    known = atlas.known.controllers
+    cards = [card.name for card in known if host and atlas.host(card) == host]
+    if event.controller == "arcmsr":  # an old driver does not say which
+        cards = [card.name for card in known if card.vendor == "areca"]
+    name = cards[0] if len(cards) == 1 else ""
+    if target := _TARGET.fullmatch(event.place):
+        device = atlas.addressed(f"{host[4:]}:0:{target[1]}:{target[2]}")
+        if device is not None:
+            return _at_device(atlas, device.name)
+    elif event.place:
+        return slots.at_controller(atlas, name or host or event.controller, event.place, event.kind)
+    if name:
+        return slots.itself(atlas, name)
+    return Place(devices.adapter_identity(host or event.controller))

@@ -1,0 +1,375 @@
+"""What a controller means by 'channel 2', 'unit 0' or a name that a person gave an array. Pure.
+
+A disk in a slot is its serial number, by the controller's list or by what was there when it was
+told last; SMART, or the kernel, knows it by the same. An array is the block device that is made of
+it. Where nothing of that is known, slot and array go by their own names.
+Limits: without a serial number a disk that Areca passes through is found by its SCSI address, where
+that can be one disk only; of other makers it is not found.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from iowarden.collectors import areca
+from iowarden.collectors.controller import Health
+from iowarden.rules import devices
+from iowarden.rules.atlas import Place, Slotted, joined, placed, says
+from iowarden.rules.devices import Identity
+
+if TYPE_CHECKING:
+    from iowarden.collectors.block import Device
+    from iowarden.collectors.controller import Array, Controller, PhysicalDisk
+    from iowarden.rules.atlas import Atlas
+    from iowarden.rules.coverage import Covered
+
+_PART = r"(?:enclosure|encl|slot|channel|device|port|box|bay|phy|connector) [0-9A-Z]{1,9}"
+_SLOT = re.compile(rf"{_PART}(?: {_PART}){{0,3}}", re.ASCII)
+_ARRAY = re.compile(
+    r"(?:raid ?set|volume|unit|array|drive group|(?:virtual|logical) (?:drive|device))"
+    r" ?#? ?\w{1,60}|u[0-9]{1,9}",
+    re.ASCII | re.IGNORECASE,
+)
+_ARRAY_KINDS = re.compile(r"raid_?set|volume|rebuild|initiali|migrat|check(?!sum)", re.ASCII)
+"""Kinds of events whose place, where it is no slot, is the name that a person gave an array."""
+_DRIVER = re.compile(r"(unit|subunit|slot|encl[a-z]{0,6}|port|phy) ([0-9]{1,9})", re.ASCII)
+"""The words of a 3ware driver; several may stand in one place."""
+_PASSED = frozenset({"passthrough", "jbod"})
+"""Uses of a disk that the controller shows as it is, without blanks."""
+_PASSED_SET = "passthroughdisk"
+"""What Areca calls the raid set of such disks."""
+
+
+def slotted(before: Slotted | None, disk: PhysicalDisk) -> Slotted:
+    """Return what is in a slot; a disk that failed may be listed without all that it was."""
+    now = Slotted(disk.serial, disk.model, disk.array)
+    if before is None or before == now:
+        return now
+    if any(a and b and a != b for a, b in zip(_who(before), _who(now), strict=True)):
+        return now
+    failed = disk.state.health is not Health.OK
+    return Slotted(
+        disk.serial or before.serial,
+        disk.model or before.model,
+        disk.array or (before.array if failed else ""),
+    )
+
+
+def _who(one: Slotted) -> tuple[str, str]:
+    return one.serial, one.model
+
+
+def at_controller(atlas: Atlas, name: str, where: str, kind: str = "") -> Place:
+    """Return a controller's disk, array, or itself; `where` and `kind` as in its events."""
+    card = atlas.card(name)
+    where = _normal(where)
+    if slot := _slot(atlas, card, name, where):
+        return in_slot(atlas, name, slot)
+    array = _array(card, where, kind) if card else None
+    if array is not None and card is not None:
+        return _in_array(atlas, card, array)
+    if _SLOT.fullmatch(where):
+        return in_slot(atlas, name, where)
+    named = _ARRAY_KINDS.search(kind) and not _is_part(card, where)
+    if where and (_ARRAY.fullmatch(where) or named):
+        unit = re.sub(r"^unit (?=[0-9])", "u", where)
+        own = Identity(f"array {name} {unit}", f"{where} of {name}", atlas.adapter(name))
+        return Place(own, controller=name)
+    return itself(atlas, name)
+
+
+def itself(atlas: Atlas, name: str) -> Place:
+    """Return a controller: the adapter that it is."""
+    card = atlas.card(name)
+    host = atlas.host(card) if card else ""
+    if not host:
+        return Place(devices.adapter_identity(name) if name else Identity("", ""), controller=name)
+    words = ", ".join(word for word in (card.model if card else "", host) if word)
+    own = Identity(devices.adapter_identity(host).key, f"{name} ({words})")
+    return Place(own, controller=name)
+
+
+def of_device(atlas: Atlas, device: Device, here: Place) -> Place:
+    """Return the place of a block device with what its controller says of it, if it has one."""
+    for card in atlas.known.controllers:
+        host = atlas.host(card)
+        if host and device.host and host != device.host:
+            continue
+        if slot := _shown(atlas, card, device):
+            return in_slot(atlas, card.name, slot, device)
+        array = _array_of(atlas, card, device)
+        if array is not None:
+            return Place(
+                placed(here.identity, _called(array, card)),
+                here.disk,
+                here.device,
+                card.name,
+                volumes=atlas.keys([device]),
+                around=here.around,
+            )
+    return here
+
+
+# Slots
+
+
+def _normal(where: str) -> str:
+    """Return a place as the lists of disks and arrays call it.
+
+    Of a driver's 'unit 0 port 3' the port counts, as in the log of its tool.
+    """
+    told = {word[:4]: number for word, number in _DRIVER.findall(where)}
+    if not told or _DRIVER.sub("", where).strip():
+        return " ".join(where.split())
+    if "slot" in told:
+        return (f"enclosure {told['encl']} " if "encl" in told else "") + f"slot {told['slot']}"
+    return next((f"{word} {told[word]}" for word in ("port", "phy", "unit") if word in told), where)
+
+
+def _slot(atlas: Atlas, card: Controller | None, name: str, where: str) -> str:
+    """Return the slot that a place is, as the controller lists it, or did; '' for none."""
+    if card is not None and where:
+        kind = f"3ware,{where[5:]}" if where.startswith("port ") else " "
+        for disk in card.disks:
+            if disk.slot == where or disk.kind == kind:
+                return disk.slot
+        ends = [disk.slot for disk in card.disks if disk.slot.endswith(f" {where}")]
+        if where.startswith("slot ") and len(ends) == 1:
+            return ends[0]
+    return where if f"{name} {where}" in atlas.known.slots else ""
+
+
+def in_slot(atlas: Atlas, name: str, slot: str, shown: Device | None = None) -> Place:
+    """Return the disk in a slot, or that was there when it was told last.
+
+    `shown` is the block device that it is, where that is known.
+    """
+    card = atlas.card(name)
+    listed = next((d for d in card.disks if d.slot == slot), None) if card else None
+    was = atlas.known.slots.get(f"{name} {slot}")
+    one = slotted(was, listed) if listed is not None else was or Slotted()
+    serial = one.serial if _is_one(atlas, one.serial, name, slot) else ""
+    if card is not None and shown is None:
+        shown = _shown_as(atlas, card, slot, one.serial, listed)
+    covered, asked = _covered(atlas, serial, slot, card, listed)
+    own, label = _identity(atlas, f"{name} {slot}", serial, one.model, covered, shown, asked=asked)
+    model = one.model
+    if covered is not None and covered.drive is not None:
+        model, serial = covered.drive.model or model, covered.drive.serial or serial
+    inside = [a for a in card.arrays if slot in a.slots or a.name == one.array] if card else []
+    made = atlas.volumes(card, (a.name for a in inside)) if card else []
+    if shown is not None:
+        made = [shown, *(each for each in made if each is not shown)]
+    elif card is not None and len(made) == 1 and _alone(card, slot, inside):
+        shown = made[0]
+    told = (model, f"serial {serial}" if serial else "", f"{slot} of {name}")
+    words = ", ".join(word for word in told if word)
+    return Place(
+        Identity(
+            own.key,
+            words if shown is None else f"{shown.name} ({words})",
+            own.adapter or atlas.adapter(name),
+        ),
+        label,
+        "" if shown is None else shown.name,
+        name,
+        slot,
+        atlas.keys(made),
+        joined(
+            [f"{each.name} of {name}" for each in inside],
+            [device.name for device in made if device is not shown],
+            *(atlas.above(device) for device in made),
+        ),
+    )
+
+
+def _identity(
+    atlas: Atlas,
+    where: str,
+    serial: str,
+    model: str,
+    covered: Covered | None,
+    shown: Device | None,
+    *,
+    asked: bool,
+) -> tuple[Identity, str]:
+    """Return a disk's identity, and its label.
+
+    A disk that SMART asks behind the controller, and has not read yet, will be called by what it
+    says then: its model and serial number, as the controller has them as well.
+    """
+    if covered is not None:
+        return covered.identity, covered.disk
+    if shown is not None and not (asked and serial and serial != shown.serial):
+        own = atlas.subject(shown.name)
+        return own, atlas.label(own, serial or shown.serial or "")
+    if serial:
+        own = atlas.last(serial) or Identity(" ".join(filter(None, ("disk", model, serial))), "")
+        return own, atlas.label(own, serial)
+    return Identity(f"disk {where}", ""), ""
+
+
+def _is_one(atlas: Atlas, serial: str, name: str, slot: str) -> bool:
+    """Whether a serial number is of one disk: some makers give all of them the same."""
+    return bool(serial) and not any(
+        disk.serial == serial and (card.name, disk.slot) != (name, slot)
+        for card in atlas.known.controllers
+        for disk in card.disks
+    )
+
+
+def _covered(
+    atlas: Atlas, serial: str, slot: str, card: Controller | None, listed: PhysicalDisk | None
+) -> tuple[Covered | None, bool]:
+    """Return the disk in a slot as SMART knows it, and whether it is asked there at all.
+
+    One that was not read yet is called by the way it is asked, until it is: if it has a serial
+    number that is what it goes by.
+    """
+    host = atlas.host(card) if card else ""
+    kinds = {listed.kind} - {""} if listed is not None else set()
+    everything = atlas.known.covered.values()
+    there = [
+        c
+        for c in everything
+        if c.polled and host and c.polled.target.controller == host
+        if c.polled.target.behind_raid()
+        if c.polled.target.slot == slot or c.polled.target.kind.rpartition("+")[2] in kinds
+    ]
+    found = there
+    if serial:
+        same = [c for c in everything if says(c, (serial,))]
+        found = [c for c in same if c in there] or same
+    return (found[0] if len(found) == 1 else None), bool(there)
+
+
+def _alone(card: Controller, slot: str, inside: list[Array]) -> bool:
+    """Whether these arrays have no disk but that of a slot."""
+    names = {array.name for array in inside}
+    others = {disk.slot for disk in card.disks if disk.array in names}
+    others |= {each for array in inside for each in array.slots}
+    return bool(inside) and others <= {slot}
+
+
+# Disks that a controller shows as they are
+
+
+def _shown_as(
+    atlas: Atlas, card: Controller, slot: str, serial: str, listed: PhysicalDisk | None
+) -> Device | None:
+    """Return the block device that the disk in a slot is shown as."""
+    if not serial and (listed is None or not _is_passed(listed)):
+        return None
+    host = atlas.host(card)
+    for device in atlas.devices:
+        elsewhere = host and device.host and device.host != host
+        if device.leaf and not elsewhere and _shown(atlas, card, device) == slot:
+            return device
+    return None
+
+
+def _shown(atlas: Atlas, card: Controller, device: Device) -> str:
+    """Return the slot of the disk that is shown as this block device; '' where none is."""
+    if device.serial:
+        start = f"{card.name} "
+        slots = {disk.slot for disk in card.disks if disk.serial == device.serial}
+        slots |= {
+            key.removeprefix(start)
+            for key, was in atlas.known.slots.items()
+            if was.serial == device.serial and key.startswith(start)
+        }
+        if len(slots) == 1:
+            return slots.pop()
+    if card.vendor != "areca" or not atlas.host(card) or not device.leaf:
+        return ""
+    array = _array_of(atlas, card, device)
+    if array is not None:
+        parent = next((each for each in card.arrays if each.name == array.parent), array)
+        if re.sub(r"\s", "", parent.label).casefold() != _PASSED_SET:
+            return ""
+    may_be = _areca_slots(atlas, device)
+    found = [
+        disk.slot
+        for disk in card.disks
+        if disk.slot in may_be and _is_passed(disk) and _may_be(disk, device)
+    ]
+    return found[0] if len(found) == 1 else ""
+
+
+def _areca_slots(atlas: Atlas, device: Device) -> set[str]:
+    """Return the channels that a disk at this SCSI address may be on.
+
+    Source: `areca.pass_through_drive`. An ARC-1210 whose disks were all JBOD showed that of channel
+    2 at target 1, unit 0: where no unit but 0 is in use, it may be the target that counts.
+    """
+    found = re.fullmatch(r"([0-9]+):0:([0-9]{1,3}):([0-9]{1,3})", device.address or "", re.ASCII)
+    if found is None:
+        return set()
+    target, unit = int(found[2]), int(found[3])
+    slots = {f"channel {areca.pass_through_drive(target, unit)}"}
+    addresses = (each.address or "" for each in atlas.devices)
+    if all(a.endswith(":0") for a in addresses if a.startswith(f"{found[1]}:")):
+        slots.add(f"channel {target + 1}")
+    return slots
+
+
+def _is_passed(disk: PhysicalDisk) -> bool:
+    return re.sub(r"[\s_-]", "", disk.usage).casefold() in _PASSED
+
+
+def _may_be(disk: PhysicalDisk, device: Device) -> bool:
+    """Whether nothing that a disk and a block device say of themselves is against their being one.
+
+    SCSI has 8 characters for the vendor and 16 for the model: a longer name is cut.
+    """
+    if disk.serial and device.serial:
+        return disk.serial == device.serial
+    told = " ".join(word for word in (device.vendor, device.model) if word).casefold()
+    own = disk.model.casefold()
+    return not told or not own or own.startswith(told) or told.endswith(own)
+
+
+# Arrays
+
+
+def _in_array(atlas: Atlas, card: Controller, array: Array) -> Place:
+    """Return an array of a controller: the block device that is made of it, if it is one."""
+    made = atlas.volumes(card, (array.name,))
+    keys, words = atlas.keys(made), _called(array, card)
+    if len(made) == 1:
+        own = placed(atlas.subject(made[0].name), words)
+        above = atlas.above(made[0])
+        return Place(own, "", made[0].name, card.name, volumes=keys, around=above)
+    own = Identity(f"array {card.name} {array.name}", words, atlas.adapter(card.name))
+    names = [device.name for device in made]
+    around = joined(names, *(atlas.above(device) for device in made))
+    return Place(own, controller=card.name, volumes=keys, around=around)
+
+
+def _array(card: Controller, where: str, kind: str) -> Array | None:
+    """Return the array that an event names by its number, or by the name a person gave it."""
+    name = re.sub(r"^unit (?=[0-9])", "u", where)
+    for array in card.arrays:
+        if where and array.name == name:
+            return array
+    called = [a for a in card.arrays if where and " ".join(a.label.split()) == where]
+    # A raid set and its volume may have one name: the event says which it is about.
+    word = "raid set" if re.search(r"raid_?set", kind) else "volume"
+    return next((a for a in called if a.name.startswith(word)), called[0] if called else None)
+
+
+def _array_of(atlas: Atlas, card: Controller, device: Device) -> Array | None:
+    made = atlas.made(card)
+    return next((a for a in card.arrays if made.get(a.name) is device), None)
+
+
+def _called(array: Array, card: Controller) -> str:
+    label = f" ({array.label})" if array.label else ""
+    return f"{array.name}{label} of {card.name}"
+
+
+def _is_part(card: Controller | None, where: str) -> bool:
+    """Whether a place is a battery or a sensor of a controller."""
+    names = (*(b.name for b in card.batteries), *(s.name for s in card.sensors)) if card else ()
+    return where.casefold() in {name.casefold() for name in names}
