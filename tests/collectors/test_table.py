@@ -53,6 +53,7 @@ PATHS = {
     "monitors": "/proc",
     "smart": "/sys/block",
     "controllers": "/sys/bus/pci/drivers",
+    "kernel_log": "/.kmsg",
 }
 LISTED = frozenset(
     "bdi block btrfs controllers dm enclosure ext4 hwmon monitors numa queue scsi smart".split()

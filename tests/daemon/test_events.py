@@ -6,12 +6,12 @@ import signal
 from typing import TYPE_CHECKING
 
 import pytest
-from support.live import Live, Watched, text, watched
+from support.live import Live, text, watched
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-MEDIUM = "critical medium error, dev {name}, sector {sector} op 0x0:(READ) flags 0x0 phys_seg 1 prio class 2"
+MEDIUM = "critical medium error, dev {name}, sector {sector} op 0x0:(READ) flags 0x0 phys_seg 1"
 
 
 class Kernel:
@@ -104,11 +104,6 @@ def test_a_kill_between_an_error_and_its_mail_loses_nothing(
         mails += seen.wait(120)
         assert len({mail["Message-ID"] for mail in mails}) == 1
         assert "sector 123456" in text(mails[0])
-
-
-def restarted(seen: Watched) -> None:
-    """End the program and start it again."""
-    seen.restart()
 
 
 def test_what_happens_while_nobody_watches_is_told_later(tmp_path: Path, live: Live) -> None:
