@@ -581,7 +581,7 @@ def _awaits_all_clear(incident: Incident) -> bool:
 
 def _ends(incident: Incident) -> bool:
     """Whether something of it can be seen to be over; of events nobody can say that."""
-    return any(not m.count for m in incident.members)
+    return not incident.members or any(not m.count for m in incident.members)
 
 
 def _vouched(incident: Incident, now: float, judged: Callable[[Labels, str], bool]) -> Incident:
