@@ -1,0 +1,607 @@
+"""What HP's programs and 'cciss_vol_status' say, with everything that can be wrong."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.controllers import DEVICES, DRIVERS, asked, printed
+from support.recordings import write_tree
+
+from iowarden.collectors import cciss, hp, smart_array
+from iowarden.collectors.controller import Health
+from iowarden.collectors.controller_poll import Poller
+from iowarden.collectors.files import Root
+from iowarden.collectors.smart_array import HP
+from iowarden.collectors.vocabulary import MissingError, ParseError
+from iowarden.daemon.probe import allowed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from iowarden.collectors.controller import Array, Controller, PhysicalDisk
+
+STATUS = """\
+
+Smart Array P999i in Slot 0 (Embedded)
+   Controller Status: OK
+   Cache Status: {cache}
+   Battery/Capacitor Status: {battery}
+
+"""
+DETAIL = """\
+
+Smart Array P999i in Slot 0 (Embedded)
+   Bus Interface: PCI
+   Slot: 0
+   Serial Number: PXYZ1
+   Controller Status: OK
+   Firmware Version: 9.99-0
+   Degraded Performance Optimization: Disabled
+   Cache Status: OK
+   Cache Ratio: 10% Read / 90% Write
+   Total Cache Size: 2.0 GB
+   Battery/Capacitor Status: OK
+   Capacitor Temperature  (C): 24
+   Controller Temperature (C): 51
+   PCI Address (Domain:Bus:Device.Function): 0000:5C:00.0
+
+   Port Name: 1I
+         Port ID: 0
+
+   Internal Drive Cage at Port 1I, Box 1, OK
+
+      Power Supply Status: Not Redundant
+      Drive Bays: 4
+
+   Physical Drives
+      physicaldrive 1I:1:1 (port 1I:box 1:bay 1, SAS HDD, 600 GB, OK)
+      physicaldrive 1I:1:2 (port 1I:box 1:bay 2, SAS HDD, 600 GB, OK)
+
+   D3700 at Port 2E, Box 1, OK
+
+      Fan Status: Failed
+      Temperature Status: OK
+      Power Supply Status: Not Redundant
+
+   Array: A
+      Interface Type: SAS
+      Status: OK
+
+      Logical Drive: 1
+         Size: 558.9 GB
+         Fault Tolerance: 1
+         Status: OK
+         Unrecoverable Media Errors: None
+         Caching:  Enabled
+         Unique Identifier: 600508B1001CAAAA
+         Disk Name: /dev/sda
+         Mirror Group 1:
+            physicaldrive 1I:1:1 (port 1I:box 1:bay 1, SAS HDD, 600 GB, OK)
+         Mirror Group 2:
+            physicaldrive 1I:1:2 (port 1I:box 1:bay 2, SAS HDD, 600 GB, OK)
+         Drive Type: Data
+
+      physicaldrive 1I:1:1
+         Port: 1I
+         Status: OK
+         Drive Type: Data Drive
+         Size: 600 GB
+         Firmware Revision: HPD9 (FW update is recommended to minimum version: HPDA)
+         Serial Number: S1
+         Model: HP      EG0600
+         Current Temperature (C): 33
+         SSD Smart Trip Wearout: Not Supported
+
+      physicaldrive 1I:1:2
+         Port: 1I
+         Status: OK
+         Drive Type: Data Drive
+         Size: 600 GB
+         Serial Number: S2
+         Model: ATA     MM0600
+
+      physicaldrive 1I:1:3
+         Status: Failed
+         Drive Type: Spare Drive
+         Size: 600 GB
+
+   Unassigned
+
+      physicaldrive 1I:1:4
+         Status: Predictive Failure
+         Drive Type: Unassigned Drive
+
+   SEP (Vendor ID XYZ, Model  SRC) 380
+      Status: Odd
+      Model: SRC
+"""
+
+
+def one(text: str) -> Controller:
+    """Return the only controller of an output."""
+    (found,) = hp.parse_controllers(text)
+    return found.controller
+
+
+def volume(line: str) -> Array:
+    """Return the logical drive of a line."""
+    (found,) = one(f"Smart Array P9 in Slot 1\n\n   array A\n\n      {line}\n").arrays
+    return found
+
+
+def disk(line: str) -> PhysicalDisk:
+    """Return the disk of a line."""
+    (found,) = one(f"Smart Array P9 in Slot 1\n\n   unassigned\n\n      {line}\n").disks
+    return found
+
+
+def test_a_controller_in_detail() -> None:
+    """Its logical drive has the disks of its mirrors; a spare is the array's."""
+    (found,) = hp.parse_controllers(DETAIL)
+    assert found.pci_address == "0000:5c:00.0"
+    told = found.controller
+    assert (told.name, told.model, told.serial, told.firmware, told.memory_bytes) == (
+        "hp slot 0",
+        "Smart Array P999i",
+        "PXYZ1",
+        "9.99-0",
+        2_000_000_000,
+    )
+    group, drive = told.arrays
+    both = ("port 1I box 1 bay 1", "port 1I box 1 bay 2")
+    assert (group.name, group.state.health, group.slots) == ("array A", Health.OK, both)
+    assert (drive.name, drive.parent, drive.level, drive.slots, drive.serial) == (
+        "logical drive 1",
+        "array A",
+        "1",
+        both,
+        "600508B1001CAAAA",
+    )
+    assert drive.policy is not None
+    assert drive.policy.write_back is True
+    assert [(d.slot, d.state.health, d.array, d.usage) for d in told.disks] == [
+        ("port 1I box 1 bay 1", Health.OK, "array A", "Data Drive"),
+        ("port 1I box 1 bay 2", Health.OK, "array A", "Data Drive"),
+        ("port 1I box 1 bay 3", Health.FAILED, "array A", "Spare Drive"),
+        ("port 1I box 1 bay 4", Health.FAILING, "", "Unassigned Drive"),
+    ]
+    first, second, *_ = told.disks
+    assert (first.model, first.firmware, first.temperature_celsius) == ("HP EG0600", "HPD9", 33.0)
+    assert (second.model, second.serial, second.size_bytes) == ("MM0600", "S2", 600_000_000_000)
+    assert told.batteries[0].ready is True
+    states = {each.name: each.state.health for each in told.sensors if each.state}
+    assert states == {
+        "cache": Health.OK,
+        "port 1I box 1": Health.OK,
+        "port 1I box 1 power supply": Health.ABSENT,
+        "port 2E box 1": Health.OK,
+        "port 2E box 1 fan": Health.FAILED,
+        "port 2E box 1 temperature": Health.OK,
+        "port 2E box 1 power supply": Health.ATTENTION,
+    }
+    assert {s.temperature_celsius for s in told.sensors} == {None, 51.0}
+
+
+@pytest.mark.parametrize(
+    ("told", "health", "done_ratio"),
+    [
+        ("OK", Health.OK, None),
+        ("Interim Recovery Mode", Health.DEGRADED, None),
+        ("Ready for Rebuild", Health.DEGRADED, None),
+        ("Recovering, 26% complete", Health.REBUILDING, 0.26),
+        ("Recovering, 55.73% complete", Health.REBUILDING, 0.5573),
+        ("Transforming, 3% complete", Health.BUSY, 0.03),
+        ("Queued for Expansion", Health.BUSY, None),
+        ("Failed", Health.FAILED, None),
+        ("Wrong Physical Drive Replaced", Health.FAILED, None),
+        ("Splendid", Health.ATTENTION, None),
+    ],
+)
+def test_words_for_a_logical_drive(told: str, health: Health, done_ratio: float | None) -> None:
+    """The state may have commas; a word nobody knows is no 'OK'."""
+    found = volume(f"logicaldrive 1 (1.09 TB, RAID 6 (ADG), {told})")
+    assert (found.state.health, found.state.done_ratio) == (health, done_ratio)
+    assert (found.level, found.size_bytes, found.parent) == (
+        "6 (ADG)",
+        1_090_000_000_000,
+        "array A",
+    )
+
+
+@pytest.mark.parametrize(
+    ("told", "health", "usage"),
+    [
+        ("SAS HDD, 600 GB, OK", Health.OK, ""),
+        ("SAS, 600 GB, OK, spare", Health.OK, "spare"),
+        ("SAS, 600 GB, OK, active spare", Health.OK, "active spare"),
+        ("SATA SSD, 600 GB, Predictive Failure", Health.FAILING, ""),
+        ("SAS, --- GB, Failed", Health.FAILED, ""),
+        ("SAS, 600 GB, Rebuilding", Health.REBUILDING, ""),
+        ("SAS, 600 GB", Health.ATTENTION, ""),
+        ("SAS, 600 GB, Haunted", Health.ATTENTION, ""),
+    ],
+)
+def test_words_for_a_disk(told: str, health: Health, usage: str) -> None:
+    """The state is what comes behind the size; without one nothing is known."""
+    found = disk(f"physicaldrive 1I:1:7 (port 1I:box 1:bay 7, {told})")
+    assert (found.slot, found.state.health, found.usage) == ("port 1I box 1 bay 7", health, usage)
+
+
+def test_disks_and_volumes_as_older_commands_list_them() -> None:
+    """Parallel SCSI has no boxes; 'show status' tells the state behind the bracket."""
+    old = disk("physicaldrive 1:0 (port 1:id 0 , Parallel SCSI, --- GB, Failed)")
+    assert (old.slot, old.state.health, old.size_bytes) == ("port 1 id 0", Health.FAILED, None)
+    status = disk("physicaldrive 2E:1:3 (port 2E:box 1:bay 3, 600 GB): Predictive Failure")
+    assert status.state.health is Health.FAILING
+    assert volume("logicaldrive 2 (136.7 GB, 1): Failed").state.health is Health.FAILED
+
+
+def test_disks_of_an_array_with_two_logical_drives_are_of_both() -> None:
+    """Where no mirrors are told, each has all disks but the spare."""
+    found = one(
+        "Smart Array P9 in Slot 1    (sn: PDNL1)\n\n   array B (SAS, Unused Space: 0  MB)\n\n"
+        "      logicaldrive 1 (1 TB, RAID 5, OK)\n      logicaldrive 2 (1 TB, RAID 5, OK)\n\n"
+        "      physicaldrive 1I:1:1 (port 1I:box 1:bay 1, SAS, 600 GB, OK)\n"
+        "      physicaldrive 1I:1:2 (port 1I:box 1:bay 2, SAS, 600 GB, OK, spare)\n"
+    )
+    assert found.serial == "PDNL1"
+    assert [(each.name, each.slots) for each in found.arrays] == [
+        ("logical drive 1", ("port 1I box 1 bay 1",)),
+        ("logical drive 2", ("port 1I box 1 bay 1",)),
+    ]
+
+
+def test_an_array_that_failed_because_its_spare_did() -> None:
+    """The header says 'Failed', its logical drive is whole: that is for somebody to look at."""
+    found = one(
+        "Smart Array P9 in Slot 1\n\n   array A (Failed)\n\n"
+        "      logicaldrive 1 (1 TB, RAID 5, OK)\n"
+    )
+    assert [(each.name, each.state.health) for each in found.arrays] == [
+        ("array A", Health.ATTENTION),
+        ("logical drive 1", Health.OK),
+    ]
+
+
+def test_sectors_that_cannot_be_read_under_a_logical_drive_that_is_ok() -> None:
+    """In a list a warning below it, in detail a line of its own."""
+    listed = one(
+        "Smart Array P9 in Slot 1\n\n   Array A\n\n      logicaldrive 1 (1 TB, RAID 5, OK)\n\n"
+        "\nWarning: Unrecoverable Media Errors Detected on Drives during previous Rebuild\n"
+        "or Background Surface Analysis (ARM) scan.\n\n"
+        "      logicaldrive 2 (1 TB, RAID 5, OK)\n"
+    )
+    assert [each.state.health for each in listed.arrays] == [Health.ATTENTION, Health.OK]
+    detail = one(DETAIL.replace("Media Errors: None", "Media Errors: Detected"))
+    assert detail.arrays[1].state.health is Health.ATTENTION
+
+
+def test_an_ssd_that_is_worn_out() -> None:
+    """Its status is OK all the same."""
+    found = one(DETAIL.replace("Wearout: Not Supported", "Wearout: True"))
+    assert found.disks[0].state.health is Health.FAILING
+
+
+@pytest.mark.parametrize(
+    ("cache", "battery", "expected"),
+    [
+        ("OK", "OK", (Health.OK, Health.OK, True)),
+        ("Temporarily Disabled", "Recharging", (Health.BUSY, Health.BUSY, False)),
+        (
+            "Temporarily Disabled",
+            "Failed (Replace Batteries/Capacitors)",
+            (Health.DEGRADED, Health.FAILED, False),
+        ),
+        ("Permanently Disabled", "OK", (Health.FAILED, Health.OK, True)),
+        ("Not Configured", "Not Installed", (Health.ABSENT, Health.ABSENT, None)),
+        ("Melted", "Purring", (Health.ATTENTION, Health.ATTENTION, False)),
+    ],
+)
+def test_cache_and_battery(
+    cache: str, battery: str, expected: tuple[Health, Health, bool | None]
+) -> None:
+    """A cache that waits for its battery comes back by itself, any other does not."""
+    found = one(STATUS.format(cache=cache, battery=battery))
+    (sensor,), (one_battery,) = found.sensors, found.batteries
+    assert sensor.state is not None
+    assert (sensor.state.health, one_battery.state.health, one_battery.ready) == expected
+
+
+def test_banners_prompts_and_controllers_of_one_name() -> None:
+    """The two controllers of a chassis are two."""
+    text = (
+        "# ssacli ctrl all show status\n"
+        "FIRMWARE UPGRADE REQUIRED: A firmware update is recommended for this controller\n"
+        "                           to prevent a RAID 1 volume in a scenario of\n"
+        "                           I/O in Slot 9\n"
+        + "\nMSA1000 in THE CELLAR\n   Controller Status: OK\n" * 2
+        + "\nSmart Array P9 in Slot 0b (HBA Mode)\n   Controller Status: Failed\n"
+    )
+    found = [each.controller for each in hp.parse_controllers(text)]
+    assert [(c.name, c.model, c.state and c.state.health) for c in found] == [
+        ("hp THE CELLAR", "MSA1000", Health.OK),
+        ("hp THE CELLAR #2", "MSA1000", Health.OK),
+        ("hp slot 0b", "Smart Array P9", Health.FAILED),
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "\nError: No controllers detected.\n",
+        'Error: Invalid target syntax. "slot" is not a valid target.\n',
+        "Another instance of hpacucli is running! Stop it first.\n",
+        "HP Array Configuration Utility CLI 9.40.12.0\n",
+        "Smart Array P9 in Slot 1\n   physicaldrive 1I:1 :1 (broken)\n",
+    ],
+)
+def test_no_controller_is_not_a_controller_without_disks(text: str) -> None:
+    """An error, another program that runs, half a line."""
+    with pytest.raises(ParseError, match="ssacli"):
+        hp.parse_controllers(text)
+
+
+DISK = " connector 1I box 1 bay {bay} {model:<40} {serial:>40} {firmware:<8}"
+ENCLOSURE = "/dev/sda: (Smart Array P99) Enclosure D3 (S/N: X) on Bus 2, Physical Port 1E status: "
+VOLUME_STATUS = "\n".join(
+    [
+        "Controller: Smart Array P99",
+        "  Board ID: 0x1234103c",
+        "  Running firmware: 5.20",
+        "/dev/sda: (Smart Array P99) RAID 5 Volume 0 status: {state}.{more}",
+        "  Physical drives: 2",
+        *(
+            "        "
+            + DISK.format(bay=bay, model="HP      EG0600", serial=f"S{bay}", firmware="HPD9")
+            + " {disk}"
+            for bay in (1, 2)
+        ),
+        ENCLOSURE + "{enclosure}.",
+        "/dev/sg0(Smart Array P99:0): Non-Volatile Cache status:",
+        "                   Cache configured: {configured}",
+        "                Write cache enabled: Yes{disabled}",
+        "",
+    ]
+)
+
+
+def vol_status(
+    state: str = "OK",
+    more: str = " ",
+    disk: str = "OK",
+    enclosure: str = "OK",
+    configured: str = "Yes",
+    disabled: str = "",
+) -> Controller:
+    """Return the controller of 'cciss_vol_status -V'."""
+    (found,) = cciss.parse_volume_status(
+        VOLUME_STATUS.format(
+            state=state,
+            more=more,
+            disk=disk,
+            enclosure=enclosure,
+            configured=configured,
+            disabled=disabled,
+        )
+    )
+    return found
+
+
+def test_a_controller_by_cciss_vol_status() -> None:
+    """It names the volume's file, the controller's one and each disk by its place."""
+    found = vol_status()
+    assert (found.name, found.model, found.firmware) == ("cciss sda", "Smart Array P99", "5.20")
+    assert [(each.name, each.level, each.state.health) for each in found.arrays] == [
+        ("volume 0", "5", Health.OK)
+    ]
+    assert [(each.slot, each.model, each.serial, each.firmware) for each in found.disks] == [
+        (f"port 1I box 1 bay {bay}", "HP EG0600", f"S{bay}", "HPD9") for bay in (1, 2)
+    ]
+    assert [(each.name, each.state and each.state.health) for each in found.sensors] == [
+        ("cache", Health.OK),
+        ("enclosure bus 2 port 1E D3", Health.OK),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("state", "more", "health"),
+    [
+        ("OK", "   At least one spare drive designated.", Health.OK),
+        ("OK", "   At least one spare drive has failed.", Health.ATTENTION),
+        ("OK", "   At least one spare drive activated.", Health.ATTENTION),
+        ("FAILED", "", Health.FAILED),
+        ("Using interim recovery mode", "", Health.DEGRADED),
+        ("Currently recovering", "", Health.REBUILDING),
+        ("Currently expannding", "", Health.BUSY),
+        ("Hardware is overheating", "", Health.ATTENTION),
+    ],
+)
+def test_words_for_a_volume(state: str, more: str, health: Health) -> None:
+    """A spare that took over leaves a disk that failed."""
+    assert vol_status(state, more).arrays[0].state.health is health
+
+
+def test_what_else_cciss_vol_status_tells() -> None:
+    """A disk, an enclosure, a cache that went off; no cache is no fault."""
+    assert vol_status(disk="PREDICTIVE FAILURE").disks[0].state.health is Health.FAILING
+    assert vol_status(disk="?").disks[0].state.health is Health.ATTENTION
+    hot = vol_status(enclosure="Temperature problem").sensors[1]
+    assert hot.state is not None
+    assert hot.state.health is Health.ATTENTION
+    caches = [
+        vol_status(disabled="\n   Write cache temporarily disabled"),
+        vol_status(disabled="\n   Write Cache permanently disabled"),
+        vol_status(configured="No"),
+    ]
+    assert [c.sensors[0].state and c.sensors[0].state.health for c in caches] == [
+        Health.DEGRADED,
+        Health.FAILED,
+        Health.ABSENT,
+    ]
+
+
+def test_disks_that_a_volume_lists_as_failed() -> None:
+    """Under a volume that a spare made whole again."""
+    listed = "        " + DISK.format(bay=3, model="HP", serial="S3", firmware="HPD9")
+    more = f"\n  Failed drives:\n{listed}\n    Total of 1 failed physical drives detected on it."
+    found = vol_status(more=f" {more}")
+    assert found.arrays[0].state.health is Health.ATTENTION
+    assert {each.slot: each.state.health for each in found.disks} == {
+        "port 1I box 1 bay 3": Health.FAILED,
+        "port 1I box 1 bay 1": Health.OK,
+        "port 1I box 1 bay 2": Health.OK,
+    }
+
+
+def test_a_line_of_a_disk_that_cannot_be_read_is_not_left_out() -> None:
+    """Its columns are counted."""
+    with pytest.raises(ParseError, match="connector"):
+        cciss.parse_volume_status(VOLUME_STATUS.replace("HPD9", "") + " connector 1I box 1")
+
+
+@given(st.text(max_size=300))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    """In the middle of a good one, too."""
+    for given_text in (text, DETAIL.replace("OK", text), f"{DETAIL}\n{text}"):
+        try:
+            hp.parse_controllers(given_text)
+        except ParseError as error:
+            assert str(error)  # noqa: PT017 - a refusal has a reason
+    for given_text in (text, VOLUME_STATUS.replace("{state}", text)):
+        try:
+            cciss.parse_volume_status(given_text)
+        except ParseError as error:
+            assert str(error)  # noqa: PT017 - a refusal has a reason
+
+
+HPSA = f"{DRIVERS}/hpsa/0000:5c:00.0/host1"
+ANSWERS = {
+    "ssacli ctrl all show status": STATUS.format(cache="OK", battery="OK"),
+    "ssacli ctrl slot=0 show config detail": DETAIL,
+}
+HOSTS = {"/sys/class/scsi_host/host1": None, "/sys/class/scsi_host/host2": None}
+
+
+def test_a_machine_with_one_controller(tmp_path: Path) -> None:
+    """Its host is that of its PCI address."""
+    other = f"{DRIVERS}/hpsa/0000:5d:00.0/host2"
+    found = asked(tmp_path, HP, {HPSA: None, other: None, **HOSTS}, ANSWERS)
+    (one,) = found.controllers
+    assert (one.name, one.host, len(one.disks), found.problems) == ("hp slot 0", "host1", 4, ())
+
+
+def test_an_older_program_will_do(tmp_path: Path) -> None:
+    """The newest that is installed is asked."""
+    older = {name.replace("ssacli", "hpacucli"): text for name, text in ANSWERS.items()}
+    found = asked(tmp_path, HP, {HPSA: None, **HOSTS}, older)
+    assert [each.name for each in found.controllers] == ["hp slot 0"]
+
+
+def test_controllers_without_a_slot_are_counted(tmp_path: Path) -> None:
+    """All are asked, and each takes its own."""
+    second = DETAIL.replace("PXYZ1", "PXYZ2").replace("Slot 0 (Embedded)", "Slot unknowable")
+    status = STATUS.replace("Slot 0 (Embedded)", "Slot ATTR_VALUE_SLOT_UNKNOWN")
+    detail = DETAIL.replace("Slot 0 (Embedded)", "Slot ATTR_VALUE_SLOT_UNKNOWN")
+    answers = {
+        "ssacli ctrl all show status": status.format(cache="OK", battery="OK") * 2,
+        "ssacli ctrl all show config detail": detail + second,
+    }
+    found = asked(tmp_path, HP, {HPSA: None, **HOSTS}, answers)
+    assert [(each.name, each.serial) for each in found.controllers] == [
+        ("hp slot unknown", "PXYZ1"),
+        ("hp slot unknown #2", "PXYZ2"),
+    ]
+
+
+def smartpqi(vendor: str) -> dict[str, str | None]:
+    """Return a host of the driver smartpqi of a maker."""
+    return {
+        f"{DRIVERS}/smartpqi/0000:5c:00.0/host1": None,
+        f"{DEVICES}/0000:5c:00.0/subsystem_vendor": vendor,
+        **HOSTS,
+    }
+
+
+def test_a_card_of_the_driver_smartpqi_is_hps_if_hp_sells_it(tmp_path: Path) -> None:
+    """Nobody is told to install ssacli for a card of Adaptec's."""
+    own = asked(tmp_path / "hp", HP, smartpqi("0x1590\n"), ANSWERS)
+    assert [each.host for each in own.controllers] == ["host1"]
+    other = asked(tmp_path / "adaptec", HP, smartpqi("0x9005\n"), ANSWERS)
+    assert (other.controllers, other.problems) == ((), ())
+
+
+def test_without_the_makers_programs_the_free_one_is_asked(tmp_path: Path) -> None:
+    """By the controller's own node, not a volume's."""
+    files = {
+        HPSA: None,
+        "/sys/class/scsi_device/1:1:0:0/device/type": "0\n",
+        "/sys/class/scsi_device/1:1:0:0/device/scsi_generic/sg1": None,
+        "/sys/class/scsi_device/1:0:0:0/device/type": "12\n",
+        "/sys/class/scsi_device/1:0:0:0/device/scsi_generic/sg0": None,
+    }
+    text = VOLUME_STATUS.format(
+        state="OK", more="", disk="OK", enclosure="OK", configured="No", disabled=""
+    )
+    found = asked(tmp_path, HP, files, {"cciss_vol_status -V /dev/sg0": text})
+    assert [(c.name, c.host, len(c.disks)) for c in found.controllers] == [("hp host1", "host1", 2)]
+
+
+class Machine(Root):
+    """A live machine with one controller of HP's, and programs that answer in turn."""
+
+    def __init__(self, directory: Path, answers: dict[str, list[str]]) -> None:
+        """Have the last answer of a command stay."""
+        super().__init__("/", probe=self.answer)
+        write_tree(directory, {HPSA: None, **HOSTS})
+        self.directory = str(directory)
+        self.answers = answers
+
+    def names(self, path: str) -> list[str]:
+        """Return what the machine has there."""
+        return Root(self.directory).names(path)
+
+    def another(self, seen: Callable[[str, bytes], None] | None = None) -> Root:
+        """Return itself."""
+        return self
+
+    def answer(self, verb: str, arguments: Sequence[str], _deadline_seconds: float) -> str:
+        """Answer as the probe does."""
+        allowed.match(tuple(arguments))
+        told = self.answers.get(" ".join(arguments), [])
+        if verb != "run" or not told:
+            raise MissingError(f"'{arguments[0]}': install it")
+        return printed(told.pop(0) if len(told) > 1 else told[0])
+
+
+BUSY = "Another instance of ssacli is running! Stop it first.\n"
+
+
+@pytest.mark.parametrize(("busy", "controllers"), [(2, 1), (3, 0)])
+def test_another_program_that_runs_is_waited_for(
+    tmp_path: Path, busy: int, controllers: int
+) -> None:
+    """For a while; then that is the problem."""
+    machine = Machine(tmp_path, {name: [text] for name, text in ANSWERS.items()})
+    machine.answers["ssacli ctrl all show status"][:0] = [BUSY] * busy
+    poller = Poller((smart_array.maker((0.0, 0.0)),), lambda: 0.0)
+    poller.read(machine)
+    assert poller.settled(20.0)
+    found = poller.read(machine)
+    assert len(found.controllers) == controllers
+    assert bool(found.problems) == (not controllers)
+    assert all("expected to be the only one" in each.reason for each in found.problems)
+
+
+def test_no_program_at_all_is_a_problem(tmp_path: Path) -> None:
+    """It says what to install."""
+    machine = Machine(tmp_path, {})
+    poller = Poller((smart_array.maker(()),), lambda: 0.0)
+    poller.read(machine)
+    assert poller.settled(20.0)
+    (problem,) = poller.read(machine).problems
+    assert "'ssacli': install it" in problem.reason
