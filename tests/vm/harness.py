@@ -12,6 +12,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import enum
+import errno
 import fcntl
 import hashlib
 import io
@@ -286,7 +287,7 @@ class VM:
     def plug(self, disk: Disk) -> None:
         """Add a disk to the running guest; return when it has a device."""
         self._make(disk)
-        self.control("blockdev-add", **self._image_of(disk))
+        self.control("blockdev-add", **self._image_of(disk.name))
         self.control("device_add", **self._device_of(disk))
         wait_for(lambda: self.has(disk.name), f"the disk '{disk.name}'", 60)
 
@@ -309,6 +310,26 @@ class VM:
         if request_bytes is not None:
             setting = f"/sys/block/{self.device(name)}/queue/max_sectors_kb"
             self.run(f"echo {request_bytes // 1024} > {setting}")
+
+    def damage(self, name: str, operation: str, sector: int | None = None) -> None:
+        """Let a disk fail 'read' or 'write' of one of its sectors, or of all, until repaired.
+
+        A SCSI disk calls it a medium error. Source: QEMU QMP reference, 'blkdebug'; scsi/utils.c,
+        'scsi_sense_from_errno'.
+        """
+        rule = {"event": "none", "iotype": operation, "errno": errno.ENODATA, "once": False}
+        where = {} if sector is None else {"sector": sector}
+        self.control(
+            "blockdev-add",
+            **{"driver": "blkdebug", "node-name": f"{name}-faults", "image": f"{name}-file"},
+            **{"inject-error": [{**rule, "immediately": False, **where}]},
+        )
+        self.control("blockdev-reopen", options=[self._image_of(name, f"{name}-faults")])
+
+    def repair(self, name: str) -> None:
+        """Let a disk be as it was before it was damaged."""
+        self.control("blockdev-reopen", options=[self._image_of(name, f"{name}-file")])
+        self.control("blockdev-del", **{"node-name": f"{name}-faults"})
 
     def warn(self, name: str, bits: int) -> None:
         """Set the critical warning in an NVMe drive's health log.
@@ -391,7 +412,7 @@ class VM:
             line += ["-device", "megasas,id=raid"]
         for disk in self._disks:
             self._make(disk)
-            line += ["-blockdev", json.dumps(self._image_of(disk))]
+            line += ["-blockdev", json.dumps(self._image_of(disk.name))]
             line += ["-device", json.dumps(self._device_of(disk))]
         return line
 
@@ -399,12 +420,13 @@ class VM:
         with (self._directory / disk.name).open("wb") as file:
             file.truncate(disk.size_bytes)
 
-    def _image_of(self, disk: Disk) -> dict[str, Any]:
-        """Return a disk's contents as QEMU's block layer knows them."""
+    def _image_of(self, name: str, file: str = "") -> dict[str, Any]:
+        """Return a disk's contents as QEMU's block layer knows them, on a node that is there."""
+        path = str(self._directory / name)
         return {
             "driver": "raw",
-            "node-name": f"{disk.name}-image",
-            "file": {"driver": "file", "filename": str(self._directory / disk.name)},
+            "node-name": f"{name}-image",
+            "file": file or {"driver": "file", "node-name": f"{name}-file", "filename": path},
             "cache": {"no-flush": True},
             # Zeros cost the host no space: the tests write little else.
             "discard": "unmap",
