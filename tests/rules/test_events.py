@@ -12,7 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.recordings import CORPUS
 
-from iowarden.collectors import areca_events, kernel_events, md_events, threeware_events
+from iowarden.collectors import (
+    areca_events,
+    kernel_events,
+    md_events,
+    storcli_events,
+    threeware_events,
+)
 from iowarden.collectors.event import Event
 from iowarden.collectors.kernel_line import parse_text
 from iowarden.rules.events import (
@@ -54,7 +60,9 @@ def medium_error(at: float, device: str = "sdb") -> Event:
     return Event("kernel", "block_medium_error", text, device=device, realtime_seconds=at)
 
 
-@pytest.mark.parametrize("source", [kernel_events, areca_events, threeware_events, md_events])
+@pytest.mark.parametrize(
+    "source", [kernel_events, areca_events, threeware_events, storcli_events, md_events]
+)
 def test_every_kind_of_every_source_has_a_row(table: Table, source: object) -> None:
     """None of them falls back on 'not known'."""
     kinds = vars(source)["KINDS"]
@@ -63,7 +71,7 @@ def test_every_kind_of_every_source_has_a_row(table: Table, source: object) -> N
 
 def test_no_row_is_of_a_kind_that_nothing_tells(table: Table) -> None:
     """A misspelled kind would never be found."""
-    modules = (kernel_events, areca_events, threeware_events, md_events)
+    modules = (kernel_events, areca_events, threeware_events, storcli_events, md_events)
     assert set(table.rows) == {kind for module in modules for kind in module.KINDS}
 
 

@@ -1,0 +1,137 @@
+"""What storcli prints where it is not asked for JSON, as the tree its JSON would be. Pure.
+
+An answer is 'Status = ...' and 'Description = ...', behind 'Controller = N' where it is about one;
+then sections ('Name :' and a line of '=' below it) of 'key = value' pairs and of tables between
+lines of '-'. Source: what storcli 1.x and 7.x and perccli2 printed on machines of others.
+Limits: a table whose header is not known is left out; a row that does not fit its own is an error.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from iowarden.collectors import controller
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Tree = dict[str, Any]
+
+MOST_CHARACTERS = 600
+"""Of a line of a table: a longer one is none."""
+MOST_COLUMNS = 24
+_STATUS = re.compile(
+    r"^(?:Controller = (?P<controller>\d{1,3})\n)?Status = (?P<status>\w{1,40})[ \t]*\n"
+    r"Description = (?P<description>[^\n]*)$",
+    re.MULTILINE | re.ASCII,
+)
+_RULE = re.compile(r"-{5,}\s*", re.ASCII)
+_UNDERLINE = re.compile(r"=+\s*", re.ASCII)
+_HEADING = re.compile(r"(\S[^\n]{0,120}?)\s*:\s*", re.ASCII)
+_PAIR = re.compile(r"([^=]{1,120}?)\s*=\s*(.*?)\s*")
+_PREAMBLE = re.compile(r"\s*(CLI Version|Operating system) = .*")
+
+_SIZE = r"[0-9.]{1,12} [KMGTP]?i?B|-"
+_WORD = r"\S{1,80}"
+_TEXT = r"\S.*?"
+_CELLS = {
+    "EID:Slt": r"\d{0,5} ?:\d{1,4}",
+    "EID:Slot": r"\d{0,5} ?:\d{1,4}|-",
+    "DG/VD": r"(?:\d{1,4}|[-F])/\d{1,4}",
+    "DG": r"\d{1,4}|[-F]",
+    "Size": _SIZE,
+    "SeSz": r"\d{1,5} ?[KM]?i?B|-",
+    "Model": _TEXT,
+    "Name": r".*?",
+    "State": r"\S{1,40}(?: ?\([^)]{1,40}\))?",
+    "RetentionTime": r"\d{1,4} hours ?\+?|\S{1,20}",
+    "Next Learn": r".*?",
+    "Status": _TEXT,
+    "Estimated Time Left": r".*?",
+    "ProdID": r".*?",
+    "VendorSpecific": r".*?",
+    "ErrMsg": r".*?",
+}
+"""What stands in a column; any other is a word."""
+_COLUMNS = ("Next Learn", "LU/NS Count", "Estimated Time Left")
+"""Those whose names have a blank."""
+_KNOWN = frozenset(
+    "EID:Slt DG/VD DG EID Model Type VD VD-ID Drive-ID Drive Ctrl Ctl Ctrl_Prop Type".split()
+)
+"""What the headers of the tables that are read begin with."""
+_PROPERTY, _VALUE = "Ctrl_Prop", "Value"
+
+
+def parse_text(text: str) -> list[Tree]:
+    """Return the answers in a text, each as an entry of JSON's 'Controllers'. Errors: ParseError.
+
+    None are [].
+    """
+    plain = controller.plain(text)
+    found = list(_STATUS.finditer(plain))
+    ends = [*(match.start() for match in found[1:]), len(plain)][: len(found)]
+    answers: list[Tree] = []
+    for match, end in zip(found, ends, strict=True):
+        body = _body(plain[match.end() : end].split("\n"))
+        status: Tree = {"Status": match["status"], "Description": match["description"].strip()}
+        if match["controller"] is not None:
+            status["Controller"] = int(match["controller"])
+        if isinstance(detailed := body.pop("Detailed Status", None), list):
+            status["Detailed Status"] = detailed
+        answers.append({"Command Status": status, "Response Data": body})
+    return answers
+
+
+def _body(lines: Sequence[str]) -> Tree:
+    data: Tree = {}
+    heading, section = "", data
+    at = 0
+    while at < len(lines):
+        line = lines[at]
+        at += 1
+        below = lines[at] if at < len(lines) else ""
+        if (found := _HEADING.fullmatch(line)) and _UNDERLINE.fullmatch(below):
+            heading, at = found[1], at + 1
+            section = data.setdefault(heading, {})
+        elif _RULE.fullmatch(line) and at + 1 < len(lines) and _RULE.fullmatch(lines[at + 1]):
+            end = next((n for n in range(at + 2, len(lines)) if _RULE.fullmatch(lines[n])), None)
+            if end is None:
+                raise controller.refused("storcli", "a line of '-' below a table", lines[-1])
+            rows = _rows(below, lines[at + 2 : end])
+            data[f"{heading} table" if data.get(heading) else heading] = rows
+            section, at = data, end + 1
+        elif not _PREAMBLE.fullmatch(line) and (found := _PAIR.fullmatch(line)):
+            section[" ".join(found[1].split())] = found[2]
+    return data
+
+
+def _rows(header: str, rows: Sequence[str]) -> list[Tree]:
+    first = re.match(r"\s*(\S*)", header)
+    if first is None or first[1] not in _KNOWN:
+        return []
+    if first[1] == _PROPERTY and _VALUE in header:
+        at = header.index(_VALUE)
+        return [{_PROPERTY: row[:at].strip(), _VALUE: row[at:].strip()} for row in rows]
+    columns, pattern = _pattern(header)
+    found: list[Tree] = []
+    for row in rows:
+        # With a blank behind it, ahead of a last cell that is empty.
+        cells = pattern.fullmatch(f"{row} ") if len(row) <= MOST_CHARACTERS else None
+        if cells is None:
+            raise controller.refused("storcli", f"a row of '{' '.join(columns)}'", row)
+        found.append(dict(zip(columns, cells.groups(), strict=True)))
+    return found
+
+
+def _pattern(header: str) -> tuple[tuple[str, ...], re.Pattern[str]]:
+    """Return the columns of a header, and what a row is. Errors: ParseError."""
+    joined = header
+    for name in _COLUMNS:
+        joined = joined.replace(name, name.replace(" ", "\0"))
+    columns = tuple(word.replace("\0", " ") for word in joined.split())
+    if len(columns) > MOST_COLUMNS or len(set(columns)) < len(columns):
+        # Each further column of any text would make a row that does not fit slower to refuse.
+        raise controller.refused("storcli", f"at most {MOST_COLUMNS} columns, each once", header)
+    cells = [f"({_CELLS.get(column, _WORD)})" for column in columns]
+    return columns, re.compile(r"\s*" + r"\s+".join(cells) + r"\s*", re.ASCII)

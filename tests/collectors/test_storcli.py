@@ -1,0 +1,994 @@
+"""State and events as storcli prints them, in JSON and text, with everything that can be wrong."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from iowarden.collectors import storcli, storcli_events
+from iowarden.collectors.controller import Health
+from iowarden.collectors.vocabulary import ParseError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from iowarden.collectors.controller import PhysicalDisk
+    from iowarden.collectors.event import Event
+
+TB = 2**40
+GB = 2**30
+
+
+def answer(data: Any, *, status: str = "Success", number: int = 0, **more: Any) -> str:  # noqa: ANN401 - JSON
+    """An answer as '... J' prints it."""
+    about = {"Controller": number, "Status": status, "Description": "None", **more}
+    return json.dumps({"Controllers": [{"Command Status": about, "Response Data": data}]}, indent=1)
+
+
+def drive(place: str, number: int, state: str, group: int | str, **more: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
+    """A row of 'PD LIST'."""
+    row = {"EID:Slt": place, "DID": number, "State": state, "DG": group, "Size": "3.637 TB"}
+    return {**row, "Intf": "SAS", "Med": "HDD", "Model": "ACME-4000        ", "Sp": "U", **more}
+
+
+def group(number: int, state: str, level: str = "RAID6", task: str = "N") -> dict[str, Any]:
+    """The row of a drive group in 'TOPOLOGY'."""
+    row = {"DG": number, "Arr": "-", "Row": "-", "EID:Slot": "-", "DID": "-", "Type": level}
+    return {**row, "State": state, "BT": task, "Size": "7.274 TB"}
+
+
+def volume(place: str, state: str = "Optl", **more: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
+    """A row of 'VD LIST'."""
+    row = {"DG/VD": place, "TYPE": "RAID6", "State": state, "Access": "RW", "Consist": "Yes"}
+    return {**row, "Cache": "RWBD", "Size": "7.274 TB", "Name": "data", **more}
+
+
+def shown(**more: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
+    """What '/c0 show all' answers for a card with four disks, one array and a capacitor."""
+    data = {
+        "Basics": {
+            "Controller": 0,
+            "Model": "ACME 9000",
+            "Serial Number": "SV1",
+            "Current Controller Date/Time": "06/01/2026, 08:00:10",
+            "Current System Date/time": "06/01/2026, 10:00:05",
+            "PCI Address": "00:3b:00:00",
+        },
+        "Version": {"Firmware Package Build": "24.21.0-0076", "Driver Name": "megaraid_sas"},
+        "Status": {
+            "Controller Status": "Optimal",
+            "Memory Correctable Errors": 0,
+            "Memory Uncorrectable Errors": 0,
+            "Any Offline VD Cache Preserved": "No",
+            "BBU Status": 0,
+        },
+        "Supported Adapter Operations": {"BBU": "Yes"},
+        "HwCfg": {
+            "BBU": "Present",
+            "On Board Memory Size": "2048MB",
+            "ROC temperature(Degree Celsius)": 52,
+        },
+        "Drive Groups": 1,
+        "TOPOLOGY": [group(0, "Optl"), {**group(0, "Optl"), "Arr": 0}],
+        "Virtual Drives": 1,
+        "VD LIST": [volume("0/0")],
+        "Physical Drives": 4,
+        "PD LIST": [drive(f"252:{n}", n + 8, "Onln", 0) for n in range(4)],
+        "Enclosure LIST": [{"EID": 252, "State": "OK", "Slots": 8}],
+        "Cachevault_Info": [{"Model": "CVPM02", "State": "Optimal", "Temp": "28C", "Mode": "-"}],
+    }
+    return data | more
+
+
+def told(data: dict[str, Any]) -> storcli.Told:
+    """What is read of a card's '/c0 show all J'."""
+    return storcli.parse_controllers(answer(data))[0]
+
+
+TEXT = """\
+Generating detailed summary of the adapter, it may take a while to complete.
+
+CLI Version = 007.0606.0000.0000 Mar 20, 2018
+Operating system = Linux 4.18.0
+Controller = 0
+Status = Success
+Description = None
+
+
+Basics :
+======
+Controller = 0
+Model = ACME 9000
+Serial Number = SV1
+Current Controller Date/Time = 06/01/2026, 08:00:10
+PCI Address = 00:3b:00:00
+
+
+Version :
+=======
+Firmware Package Build = 24.21.0-0076
+Driver Name = megaraid_sas
+
+
+Status :
+======
+Controller Status = Optimal
+Memory Uncorrectable Errors = 0
+
+
+HwCfg :
+=====
+BBU = Present
+On Board Memory Size = 2048MB
+ROC temperature(Degree Celcius) = 52
+
+Drive Groups = 1
+
+TOPOLOGY :
+========
+
+---------------------------------------------------------------------
+DG Arr Row EID:Slot DID Type  State BT     Size PDC  PI SED DS3  FSpace
+---------------------------------------------------------------------
+ 0 -   -   -        -   RAID6 Dgrd  N  7.274 TB dflt N  N   dflt N
+ 0 0   -   -        -   RAID6 Dgrd  N  7.274 TB dflt N  N   dflt N
+ 0 0   0   252:0    8   DRIVE Onln  N  3.637 TB dflt N  N   dflt -
+ 0 0   1   :1       9   DRIVE Rbld  Y  3.637 TB dflt N  N   dflt -
+ 0 0   2   -        -   DRIVE Msng  -  3.637 TB dflt N  N   dflt -
+---------------------------------------------------------------------
+
+DG=Disk Group Index|Arr=Array Index|Row=Row Index|Dgrd=Degraded
+
+Virtual Drives = 1
+
+VD LIST :
+=======
+
+--------------------------------------------------------------
+DG/VD TYPE  State Access Consist Cache Cac sCC     Size Name
+--------------------------------------------------------------
+0/1   RAID6 Dgrd  RW     Yes     NRWTD -   ON  7.274 TB
+--------------------------------------------------------------
+
+Physical Drives = 2
+
+PD LIST :
+=======
+
+-------------------------------------------------------------------------
+EID:Slt DID State DG     Size Intf Med SED PI SeSz Model           Sp Type
+-------------------------------------------------------------------------
+252:0     8 Onln   0 3.637 TB SAS  HDD N   N  4 KB ACME 4000 LX     U  -
+ :1       9 Rbld   0 3.637 TB SAS  HDD N   N  512B ACME 4000        U  -
+-------------------------------------------------------------------------
+
+EID-Enclosure Device ID|Slt-Slot No.|DID-Device ID|DG-DriveGroup
+
+
+BBU_Info :
+========
+
+----------------------------------------------------------------------
+Model   State   RetentionTime Temp Mode MfgDate    Next Learn
+----------------------------------------------------------------------
+iBBU-09 Optimal 48 hours +    37C  5    2012/12/20 2026/06/10  21:01:26
+----------------------------------------------------------------------
+
+Safe ID = ABC
+"""
+
+
+def test_a_healthy_card_is_read_with_all_its_parts() -> None:
+    """Model, firmware, array, disks, capacitor, temperature; where it is, what its clock shows."""
+    found = told(shown())
+    card = found.controller
+    assert (card.name, card.vendor, card.model, card.serial, card.firmware) == (
+        "megaraid c0",
+        "megaraid",
+        "ACME 9000",
+        "SV1",
+        "24.21.0-0076",
+    )
+    assert card.state
+    assert (card.state.health, card.memory_bytes, card.unread) == (Health.OK, 2 * GB, ())
+    assert [(a.name, a.state.health, a.parent, a.size_bytes) for a in card.arrays] == [
+        ("drive group 0", Health.OK, "", round(7.274 * TB)),
+        ("virtual drive 0", Health.OK, "drive group 0", round(7.274 * TB)),
+    ]
+    slots = tuple(f"enclosure 252 slot {n}" for n in range(4))
+    assert [a.slots for a in card.arrays] == [slots, slots]
+    assert [(d.slot, d.kind, d.array, d.usage) for d in card.disks] == [
+        (f"enclosure 252 slot {n}", f"megaraid,{n + 8}", "drive group 0", "member")
+        for n in range(4)
+    ]
+    assert {(d.state.health, d.model) for d in card.disks} == {(Health.OK, "ACME-4000")}
+    (battery,) = card.batteries
+    assert (battery.name, battery.ready, battery.temperature_celsius) == ("CVPM02", True, 28.0)
+    assert [(s.name, s.temperature_celsius, s.state and s.state.health) for s in card.sensors] == [
+        ("roc temperature", 52.0, None),
+        ("enclosure 252", None, Health.OK),
+    ]
+    assert (found.address, found.clock_seconds) == ("0000:3b:00.0", 1_780_300_810.0)
+    assert (found.running, found.bare) == (False, False)
+
+
+def test_text_is_read_like_json() -> None:
+    """An old version; a disk in no enclosure, one that is missing, a name that is empty."""
+    found = storcli.parse_controllers(TEXT)[0]
+    card = found.controller
+    assert (card.model, card.firmware, card.memory_bytes) == ("ACME 9000", "24.21.0-0076", 2 * GB)
+    assert [(a.name, a.state.health, a.slots, a.label, a.address) for a in card.arrays] == [
+        ("drive group 0", Health.DEGRADED, ("enclosure 252 slot 0", "slot 1"), "", ""),
+        ("virtual drive 1", Health.DEGRADED, ("enclosure 252 slot 0", "slot 1"), "", "2:1:0"),
+    ]
+    assert [(d.slot, d.state.health, d.model, d.kind) for d in card.disks] == [
+        ("enclosure 252 slot 0", Health.OK, "ACME 4000 LX", "megaraid,8"),
+        ("slot 1", Health.REBUILDING, "ACME 4000", "megaraid,9"),
+        ("drive group 0 span 0 row 2", Health.FAILED, "", ""),
+    ]
+    assert card.arrays[1].policy
+    assert (card.arrays[1].policy.write_back, card.arrays[1].policy.read_cache) == (False, False)
+    assert [(b.name, b.ready, b.temperature_celsius) for b in card.batteries] == [
+        ("iBBU-09", True, 37.0)
+    ]
+    assert [s.temperature_celsius for s in card.sensors] == [52.0]
+    assert found.bare
+    assert card.unread == ()
+
+
+@pytest.mark.parametrize(
+    ("word", "health"),
+    [
+        ("Onln", Health.OK),
+        ("GHS", Health.OK),
+        ("JBOD", Health.OK),
+        ("UGood", Health.OK),
+        ("Cpybck", Health.BUSY),
+        ("Rbld", Health.REBUILDING),
+        ("Offln", Health.FAILED),
+        ("UBad", Health.FAILED),
+        ("UGUnsp", Health.ATTENTION),
+        ("CFShld", Health.ATTENTION),
+        ("-", Health.ATTENTION),
+        ("", Health.ATTENTION),
+    ],
+)
+def test_the_state_of_a_disk_by_its_word(word: str, health: Health) -> None:
+    """A word that is not known is not well."""
+    disks, _ = storcli.parse_disks(answer({"Drive Information": [drive("8:3", 1, word, "-")]}))
+    assert [(d.slot, d.state.health) for d in disks] == [("enclosure 8 slot 3", health)]
+
+
+@pytest.mark.parametrize(
+    ("state", "status", "health"),
+    [
+        ("Conf", "Online", Health.OK),
+        ("UConf", "Good", Health.OK),
+        ("GHS", "Good", Health.OK),
+        ("Conf", "Rebuild", Health.REBUILDING),
+        ("Conf", "Failed", Health.FAILED),
+        ("JBOD", "Missing", Health.FAILED),
+        ("Conf", "Replace", Health.FAILING),
+        ("ConfShld", "Online", Health.ATTENTION),
+        ("Conf", "Various", Health.ATTENTION),
+        ("Conf", "", Health.ATTENTION),
+    ],
+)
+def test_the_second_generation_tells_health_apart(state: str, status: str, health: Health) -> None:
+    """State is how a disk is configured, Status how it is; both have to be words for well."""
+    row = drive("306:4", 0, state, 0, Status=status, PID=293)
+    del row["DID"]
+    detail = {
+        "Serial Number": "WP1 ",
+        "Temperature(C)": 33,
+        "Firmware Revision Level": "E001",
+        "LU/NS Information": [
+            {"LU/NS Properties": {"Media Error Count": 2, "Other Error Count": 0}},
+            {"LU/NS Properties": {"Media Error Count": 3, "Other Error Count": 1}},
+        ],
+    }
+    listed = {"Drives List": [{"Drive Information": row, "Drive Detailed Information": detail}]}
+    ((disk,), unread) = storcli.parse_disks(answer(listed, number=0))
+    assert (disk.state.health, disk.state.word, unread) == (health, f"{state}, {status}", ())
+    assert (disk.slot, disk.kind, disk.serial) == ("enclosure 306 slot 4", "", "WP1")
+    assert (disk.firmware, disk.temperature_celsius) == ("E001", 33.0)
+    assert disk.errors_total == {"media error": 5, "other error": 1}
+
+
+def detailed(place: str, **counts: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
+    """What '/eall/sall show all' has of one disk."""
+    enclosure, slot = place.split(":")
+    name = f"Drive /c0/e{enclosure}/s{slot}"
+    state = {
+        "Media Error Count": 0,
+        "Other Error Count": 0,
+        "Predictive Failure Count": 0,
+        "S.M.A.R.T alert flagged by drive": "No",
+        "Drive Temperature": " 31C (87.80 F)",
+    }
+    attributes = {"SN": "  Z1  ", "Firmware Revision": "SN03    ", "WWN": "5000C50000000001"}
+    return {
+        name: [drive(place, 8, "Onln", 0)],
+        f"{name} - Detailed Information": {
+            f"{name} State": state | counts,
+            f"{name} Device attributes": attributes,
+            "Inquiry Data": "00 00",
+        },
+    }
+
+
+def test_a_disk_tells_its_counts_its_serial_number_and_how_warm_it_is() -> None:
+    """Each with its own name; what is not told is not 0."""
+    counts = {
+        "Media Error Count": 7,
+        "Other Error Count": 16_548,
+        "Predictive Failure Count": "N/A",
+    }
+    ((disk,), unread) = storcli.parse_disks(answer(detailed("252:0", **counts)))
+    assert disk.errors_total == {"media error": 7, "other error": 16_548}
+    assert (disk.serial, disk.firmware, disk.temperature_celsius) == ("Z1", "SN03", 31.0)
+    assert (disk.state.health, unread) == (Health.OK, ())
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("S.M.A.R.T alert flagged by drive", "Yes"), ("Predictive Failure Count", 3)],
+)
+def test_a_disk_that_says_it_is_going_to_fail_is_failing(key: str, value: str | int) -> None:
+    """Though its state is still 'Onln': that of the list does not hide it."""
+    disks, _ = storcli.parse_disks(answer(detailed("252:0", **{key: value})))
+    assert disks[0].state.health is Health.FAILING
+    card = storcli.with_details(told(shown()).controller, disks)
+    assert [d.state.health for d in card.disks] == [Health.FAILING, *[Health.OK] * 3]
+    assert card.disks[0].array == "drive group 0"
+
+
+def test_one_dying_disk_makes_the_answer_fail_and_hides_no_other() -> None:
+    """The whole answer says 'Failure'; the other disk is read, and the error names the drive."""
+    errors = [{"Drive": "/c0/e252/s5", "Status": "Failure", "ErrCd": 46, "ErrMsg": "-"}]
+    status = {"status": "Failure", "Detailed Status": errors}
+    disks, unread = storcli.parse_disks(answer(detailed("252:0"), **status))
+    assert [disk.slot for disk in disks] == ["enclosure 252 slot 0"]
+    assert unread == ("/c0/e252/s5 error 46: -",)
+    card = storcli.parse_controllers(answer(shown(), **status))[0].controller
+    assert (len(card.disks), card.unread) == (4, unread)
+
+
+def test_a_feature_that_the_card_has_not_is_no_problem() -> None:
+    """'Failure' and 'command invalid' on a card in order."""
+    errors = [{"Ctrl": 0, "Status": "Failed", "ErrCd": 2, "ErrMsg": "command invalid"}]
+    text = answer(shown(), status="Failure", **{"Detailed Status": errors})
+    card = storcli.parse_controllers(text)[0].controller
+    assert card.state
+    assert (card.state.health, card.unread) == (Health.OK, ())
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        ({"Memory Uncorrectable Errors": 2}, "memory uncorrectable errors: 2"),
+        ({"Any Offline VD Cache Preserved": "Yes"}, "any offline vd cache preserved: Yes"),
+        ({"Controller Status": "Needs Attention"}, "Needs Attention"),
+        ({"Controller Status": "Fabulous"}, "Fabulous"),
+    ],
+)
+def test_a_card_in_trouble_of_its_own_says_which(change: dict[str, Any], word: str) -> None:
+    """Its memory, data that wait in its cache, a word that is not known."""
+    state = told(shown(Status=shown()["Status"] | change)).controller.state
+    assert state
+    assert state.health is Health.ATTENTION
+    assert word in state.word
+
+
+def test_an_error_that_is_not_known_to_be_harmless_needs_attention() -> None:
+    """A configuration of other disks that is not whole."""
+    errors = [
+        {"Ctrl": 0, "Status": "Failed", "ErrCd": 59, "ErrMsg": "Incomplete foreign configuration"}
+    ]
+    text = answer(shown(), status="Failure", **{"Detailed Status": errors})
+    state = storcli.parse_controllers(text)[0].controller.state
+    assert state
+    assert (state.health, state.word) == (
+        Health.ATTENTION,
+        "Optimal; error 59: Incomplete foreign configuration",
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"Cachevault_Info": [{"Model": "CVPM02", "State": "Failed"}]}, (Health.FAILED, False)),
+        ({"Cachevault_Info": [{"Model": "CVPM02", "State": "Odd"}]}, (Health.ATTENTION, False)),
+        ({"Cachevault_Info": [], "HwCfg": {"BBU": "Absent"}}, (Health.ABSENT, None)),
+        ({"Cachevault_Info": []}, (Health.ATTENTION, None)),
+        (
+            {
+                "Cachevault_Info": [],
+                "Energy Pack Info": [
+                    {"Type": "Supercap", "SubType": "FBU345", "Status": "Critical"}
+                ],
+            },
+            (Health.FAILED, False),
+        ),
+    ],
+)
+def test_a_battery_is_well_only_when_it_says_so(
+    change: dict[str, Any], expected: tuple[Health, bool | None]
+) -> None:
+    """None is no fault; one that is there and of which nothing is told is not well."""
+    (battery,) = told(shown(**change)).controller.batteries
+    assert (battery.state.health, battery.ready) == expected
+
+
+@pytest.mark.parametrize(
+    ("cache", "expected"),
+    [
+        ("RWBD", (True, True)),
+        ("NRWTD", (False, False)),
+        ("NRAWBC", (True, False)),
+        ("NR,WB", (True, False)),
+        ("R,AWB", (True, True)),
+        ("Weird", (None, None)),
+    ],
+)
+def test_how_an_array_caches(cache: str, expected: tuple[bool | None, bool | None]) -> None:
+    """A word that is not known is not 'no'."""
+    policy = told(shown(**{"VD LIST": [volume("0/0", Cache=cache)]})).controller.arrays[1].policy
+    assert policy
+    assert (policy.write_back, policy.read_cache, policy.word) == (*expected, cache)
+
+
+def test_an_array_that_left_its_write_cache_by_itself_is_seen() -> None:
+    """It is set to write back, and writes through."""
+    properties = {
+        "Write Cache(initial setting)": "WriteBack",
+        "SCSI NAA Id": "6a0042bb0000000000000000000000a1",
+        "OS Drive Name": "/dev/sdb",
+    }
+    data = {"/c0/v0": [volume("0/0", Cache="RWTD")], "VD0 Properties": properties}
+    volumes = storcli.parse_volumes(answer(data))
+    card = storcli.with_volumes(told(shown()).controller, volumes)
+    array = card.arrays[1]
+    assert array.policy
+    assert (array.policy.write_back, array.policy.default_write_back) == (False, True)
+    assert (array.serial, array.address) == ("6a0042bb0000000000000000000000a1", "2:0:0")
+    second = {
+        "Virtual Drives": [
+            {
+                "VD Info": volume("0/1", CurrentCache="NR,WT", DefaultCache="NR,WB"),
+                "VD Properties": {"Serial Number": "00a1", "Bad Block Exists": "Yes"},
+            }
+        ]
+    }
+    (array,) = storcli.parse_volumes(answer(second)).values()
+    assert array.policy
+    assert (array.policy.write_back, array.policy.default_write_back) == (False, True)
+    assert (array.serial, array.state.health) == ("00a1", Health.ATTENTION)
+
+
+def test_volumes_behind_the_128th_are_on_the_next_channel() -> None:
+    """As the driver has them."""
+    found = told(shown(**{"VD LIST": [volume("0/0"), volume("0/127"), volume("1/234")]}))
+    assert [a.address for a in found.controller.arrays[1:]] == ["2:0:0", "2:127:0", "3:106:0"]
+
+
+@pytest.mark.parametrize(
+    ("state", "access", "health"),
+    [
+        ("Optl", "RW", Health.OK),
+        ("Optl", "B", Health.ATTENTION),
+        ("Pdgd", "RW", Health.DEGRADED),
+        ("Dgrd", "RW", Health.DEGRADED),
+        ("OfLn", "RW", Health.FAILED),
+        ("Rec", "RW", Health.ATTENTION),
+    ],
+)
+def test_the_state_of_an_array_by_its_words(state: str, access: str, health: Health) -> None:
+    """Blocked is not well, whatever its state."""
+    found = told(shown(**{"VD LIST": [volume("0/0", state, Access=access)]}))
+    assert found.controller.arrays[1].state.health is health
+
+
+def test_disks_of_another_configuration_need_attention() -> None:
+    """The disk, the controller and the group they would make."""
+    rows = [drive("252:0", 8, "Onln", 0), drive("252:1", 9, "UGood", "F")]
+    card = told(shown(**{"PD LIST": rows, "Physical Drives": 2})).controller
+    assert [(d.state.health, d.usage, d.array) for d in card.disks] == [
+        (Health.OK, "member", "drive group 0"),
+        (Health.ATTENTION, "foreign", ""),
+    ]
+    assert card.state
+    assert card.state.health is Health.ATTENTION
+    listed = {
+        "FOREIGN CONFIGURATION": [
+            {"DG": 0, "EID:Slot": "-", "Type": "RAID1", "State": "Frgn", "Size": "0 KB", "NoVDs": 1}
+        ],
+        "Total foreign Drive Groups": 1,
+    }
+    (array,) = storcli.parse_foreign(answer(listed))
+    assert (array.name, array.state.health, array.size_bytes) == (
+        "foreign drive group 0",
+        Health.ATTENTION,
+        None,
+    )
+    assert storcli.parse_foreign(answer({"Total foreign Drive Groups": 0})) == ()
+
+
+def test_a_list_of_disks_that_is_shorter_than_it_says_is_told() -> None:
+    """Nobody knows the ones that are not listed."""
+    card = told(shown(**{"Physical Drives": 6})).controller
+    assert card.unread == ("expected 6 disks, got 4: the others are not known",)
+
+
+def test_how_far_a_rebuild_and_a_check_are() -> None:
+    """Of the one disk and the one array that something runs at."""
+    rows = [
+        {"Drive-ID": "/c0/e252/s0", "Progress%": "-", "Status": "Not in progress"},
+        {"Drive-ID": "/c0/e252/s1", "Progress%": 42, "Status": "In progress"},
+        {"EID:Slt": "252:2", "PID": 9, "Progress%": "7%", "Status": "In Progress"},
+    ]
+    found = storcli.parse_progress(answer(rows))
+    assert [(p.slot, p.done_ratio) for p in found] == [
+        ("enclosure 252 slot 1", 0.42),
+        ("enclosure 252 slot 2", 0.07),
+    ]
+    checked = {
+        "VD Operation Status": [
+            {"VD": 0, "Operation": "CC", "Progress%": 3, "Status": "In progress"},
+            {"VD": 1, "Operation": "CC", "Progress%": "-", "Status": "Not in progress"},
+        ]
+    }
+    check = storcli.parse_progress(answer(checked))
+    rebuilt = shown(
+        TOPOLOGY=[group(0, "Dgrd", task="Y")],
+        **{"PD LIST": [drive("252:1", 9, "Rbld", 0)], "Physical Drives": 1},
+    )
+    told_now = told(rebuilt)
+    assert told_now.running
+    card = storcli.with_progress(told_now.controller, (*found, *check))
+    (disk,) = card.disks
+    assert (disk.state.health, disk.state.done_ratio) == (Health.REBUILDING, 0.42)
+    assert (card.arrays[1].state.health, card.arrays[1].state.done_ratio) == (Health.BUSY, 0.03)
+    with pytest.raises(ParseError, match="Progress"):
+        storcli.parse_progress(answer({}, status="Failure"))
+
+
+def test_the_regular_read_of_all_disks() -> None:
+    """It runs, or not; a word that is not known needs attention."""
+    for word, health in (
+        ("Stopped", Health.OK),
+        ("Active", Health.BUSY),
+        ("Sad", Health.ATTENTION),
+    ):
+        data = {
+            "Controller Properties": [
+                {"Ctrl_Prop": "PR Mode", "Value": "Auto"},
+                {"Ctrl_Prop": "PR Current State", "Value": word},
+            ]
+        }
+        sensor = storcli.parse_patrol_read(answer(data))
+        assert sensor.state
+        assert sensor.state.health is health
+    rule = "-" * 40
+    text = (
+        "Controller = 0\nStatus = Success\nDescription = None\n\n\nController Properties :\n"
+        f"=====================\n\n{rule}\nCtrl_Prop           Value\n{rule}\n"
+        f"PR Current State    Active\n{rule}\n"
+    )
+    sensor = storcli.parse_patrol_read(text)
+    assert sensor.state
+    assert sensor.state.health is Health.BUSY
+
+
+def test_only_raid_controllers_are_listed() -> None:
+    """Plain adapters have a table of their own; none at all is said."""
+    data = {
+        "Number of Controllers": 3,
+        "System Overview": [{"Ctl": 0, "Model": "A"}, {"Ctl": 2, "Model": "B"}],
+        "IT System Overview": [{"Ctl": 1, "Model": "HBA"}],
+    }
+    assert [(c.number, c.model) for c in storcli.parse_list(answer(data))] == [(0, "A"), (2, "B")]
+    second = {"System Overview": [{"Ctrl": 0, "Product Name": "C", "SerialNumber": "S  "}]}
+    assert storcli.parse_list(answer(second)) == (storcli.Listed(0, "C", "S"),)
+    status = {"Status": "Failure", "Description": "No Controller found"}
+    none = {"Controllers": [{"Command Status": status}]}
+    assert storcli.parse_list(json.dumps(none)) == ()
+    with pytest.raises(ParseError, match="System Overview"):
+        storcli.parse_list(answer({}, status="Failure"))
+
+
+def test_several_controllers_in_one_answer_are_apart() -> None:
+    """One answers, one fails wholly: it is left out, and the other is read."""
+    first = json.loads(answer(shown()))
+    second = json.loads(answer(shown(**{"PD LIST": [], "Physical Drives": 0}), number=3))
+    failed = {"Command Status": {"Controller": 1, "Status": "Failure", "Description": "Timeout"}}
+    both = {"Controllers": [*first["Controllers"], failed, *second["Controllers"]]}
+    found = storcli.parse_controllers(json.dumps(both))
+    assert {n: (f.controller.name, len(f.controller.disks)) for n, f in found.items()} == {
+        0: ("megaraid c0", 4),
+        3: ("megaraid c3", 0),
+    }
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "errors",
+        '{"Controllers": 5}',
+        '{"Controllers": [5]}',
+        '{"Controllers": [{"Command Status": {"Status": "Failure", "Description": "x"}}]}',
+        '{"Controllers": [' + "[" * 200 + "]" * 200 + "]}",
+        answer(shown())[:-40],
+        "Controller = 0\nStatus = Failure\nDescription = Controller 0 not found\n",
+    ],
+)
+def test_what_is_no_answer_is_no_healthy_card(text: str) -> None:
+    """It is refused with a reason, which is short."""
+    with pytest.raises(ParseError, match="storcli") as caught:
+        storcli.parse_controllers(text)
+    assert len(str(caught.value)) < 700
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("252:0     8 Onln   0 3.637 TB", "x252:0    8 Onln   0 3.637 TB"),
+        ("0/1   RAID6 Dgrd  RW ", "x0/1  RAID6 Dgrd  RW "),
+        (" :1       9 Rbld   0 3.637 TB SAS  HDD", " :1       9 Rbld"),
+    ],
+)
+def test_a_row_that_does_not_fit_its_table_is_refused(before: str, after: str) -> None:
+    """Half a row, a stray letter: not a disk less."""
+    assert before in TEXT
+    with pytest.raises(ParseError, match="storcli"):
+        storcli.parse_controllers(TEXT.replace(before, after))
+
+
+def test_a_table_that_is_cut_off_is_refused() -> None:
+    """The program was killed amid the list of disks."""
+    with pytest.raises(ParseError, match="below a table"):
+        storcli.parse_controllers(TEXT[: TEXT.index(" :1       9 Rbld")])
+
+
+def test_what_a_controller_prints_reaches_nobody_unescaped() -> None:
+    """Names and words may hold anything."""
+    rows = [drive("252:0", 8, "On\u202eln", 0, Model="a\u202eb")]
+    card = told(shown(**{"PD LIST": rows, "Physical Drives": 1})).controller
+    assert (card.disks[0].model, card.disks[0].state.word) == ("a\\u202eb", "On\\u202eln")
+
+
+RECORDS = """\
+
+
+seqNum: 0x0000cf1d
+Time: Mon Jun  1 18:03:11 2026
+
+Code: 0x000000fb
+Class: 2
+Locale: 0x01
+Event Description: VD 00/0 is now DEGRADED
+Event Data:
+===========
+Target Id: 0
+
+
+seqNum: 0x0000cf1b
+Time: Mon Jun  1 18:03:10 2026
+
+Code: 0x00000072
+Class: 0
+Locale: 0x02
+Event Description: State change on PD 0b(e0xfc/s5) from ONLINE(18) to FAILED(11)
+Event Data:
+===========
+Device ID: 11
+Enclosure Index: 252
+Slot Number: 5
+Previous state: 24
+New state: 17
+
+
+seqNum: 0x0000cf1a
+Seconds since last reboot: 46
+
+Code: 0x00000000
+Class: 0
+Locale: 0x20
+Event Description: Firmware initialization started (PCI ID 005d/1000/9361/1000)
+Event Data:
+===========
+None
+
+
+CLI Version = 007.1623.0000.0000 May 17, 2021
+Operating system = Linux 5.10
+Controller = 0
+Status = Success
+Description = None
+"""
+
+
+def event(description: str, code: int = 0x9999, word: str = "0", more: str = "None") -> Event:
+    """One entry of a log."""
+    text = (
+        f"seqNum: 0x00000001\nTime: Mon Jun  1 08:00:05 2026\n\nCode: 0x{code:08x}\nClass: {word}\n"
+        f"Locale: 0x02\nEvent Description: {description}\nEvent Data:\n===========\n{more}\n"
+    )
+    (found,) = storcli_events.parse_events(text, "megaraid c0").events
+    return found
+
+
+def test_a_log_is_told_oldest_first_by_its_numbers() -> None:
+    """It is listed newest first; the first entry has no time yet."""
+    log = storcli_events.parse_events(RECORDS, "megaraid c0")
+    assert not log.cut
+    assert [(e.sequence, e.kind, e.place, e.word, e.code) for e in log.events] == [
+        (0xCF1A, "megaraid_firmware_started", "", "INFO", "0x0000"),
+        (0xCF1B, "megaraid_pd_failed", "enclosure 252 slot 5", "INFO", "0x0072"),
+        (0xCF1D, "megaraid_vd_degraded", "virtual drive 0", "CRITICAL", "0x00FB"),
+    ]
+    assert [e.clock_seconds for e in log.events] == [None, 1_780_336_990.0, 1_780_336_991.0]
+    assert {(e.source, e.controller) for e in log.events} == {("megaraid", "megaraid c0")}
+
+
+@pytest.mark.parametrize(
+    ("description", "code", "kind", "place"),
+    [
+        ("VD 0a/10 is now OFFLINE", 0xFC, "vd_offline", "virtual drive 16"),
+        ("Predictive failure: PD 02(e0xff/s2)", 0x60, "predictive_failure", "slot 2"),
+        ("Removed: PD 0b(e0x0e/s5)", 0x70, "pd_removed", "enclosure 14 slot 5"),
+        ("Fan failed on enclosure", 0xA8, "enclosure_fan", ""),
+        ("Battery has failed", 0x96, "battery_replace", ""),
+        (
+            "State change on PD 05(e0x06/s1) from OFFLINE(10) to ONLINE(18)",
+            0x72,
+            "pd_online",
+            "enclosure 6 slot 1",
+        ),
+        (
+            "State change by user on PD 05(e0x06/s1) from ONLINE(18) to OFFLINE(10)",
+            0x73,
+            "pd_state_by_user",
+            "enclosure 6 slot 1",
+        ),
+        (
+            "State change on PD 05(e0x06/s1) from ONLINE(18) to LIMBO(99)",
+            0x72,
+            "pd_state_other",
+            "enclosure 6 slot 1",
+        ),
+        (
+            "State change on VD 00/1 from OPTIMAL(3) to DEGRADED(2)",
+            0x51,
+            "vd_degraded",
+            "virtual drive 1",
+        ),
+        (
+            "State change on VD 00/1 from OPTIMAL(3) to PARTIALLY DEGRADED(1)",
+            0x51,
+            "vd_partially_degraded",
+            "virtual drive 1",
+        ),
+        ("A cosmic ray", 0x9999, "other", ""),
+        (
+            "Consistency Check done with corrections on VD 00/0",
+            0x9999,
+            "check_corrected",
+            "virtual drive 0",
+        ),
+        (
+            "Command timeout on PD 0b(e0x0e/s5) Path 92, CDB: 2a",
+            0x9999,
+            "command_timeout",
+            "enclosure 14 slot 5",
+        ),
+    ],
+)
+def test_what_an_event_is_and_where(description: str, code: int, kind: str, place: str) -> None:
+    """By its code; changes of state by where they lead; what is not known is not dropped."""
+    found = event(description, code)
+    assert (found.kind, found.place) == (f"megaraid_{kind}", place)
+
+
+@pytest.mark.parametrize(
+    ("sense", "kind"),
+    [
+        ("3/11/00", "medium_error"),
+        ("4/44/00", "hardware_error"),
+        ("1/18/00", "recovered_error"),
+        ("6/29/00", "sense"),
+        ("b/4b/03", "aborted_command"),
+        ("0/5d/10", "sense_predictive"),
+        ("e/1d/00", "sense_other"),
+    ],
+)
+def test_sense_data_tell_what_it_is(sense: str, kind: str) -> None:
+    """To the firmware all are informational; the block is where the command begins."""
+    command = "28 00 18 fa ad 00 00 00 80 00"
+    found = event(
+        f"Unexpected sense: PD 02(e0x20/s6) Path 1a, CDB: {command}, Sense: {sense}", 0x71
+    )
+    assert (found.kind, found.place) == (f"megaraid_{kind}", "enclosure 32 slot 6")
+    key, asc, ascq = (int(part, 16) for part in sense.split("/"))
+    assert (found.sense_key, found.asc, found.ascq) == (key, asc, ascq)
+    assert found.block == 0x18FAAD00
+
+
+def test_the_block_that_was_corrected_or_lost_is_told() -> None:
+    """It is the disk's own, in hexadecimal digits."""
+    assert event("Puncturing bad block on PD 03(e0xff/s3) at 136ac01", 0x61).block == 0x136AC01
+    long = "88 00 00 00 00 01 00 00 00 02 00 00 00 08 00 00"
+    assert (
+        event(f"Command timeout on PD 0b(e0x0e/s5) Path 92, CDB: {long}", 0x10B).block == 2**32 + 2
+    )
+    short = "08 1f ff ff 08 00"
+    assert (
+        event(f"Command timeout on PD 0b(e0x0e/s5) Path 92, CDB: {short}", 0x10B).block == 0x1FFFFF
+    )
+    assert (
+        event("Command timeout on PD 0b(e0x0e/s5) Path 92, CDB: 12 00 00 00 ff 00", 0x10B).block
+        is None
+    )
+
+
+def test_the_second_generation_is_known_by_its_words_alone() -> None:
+    """Nobody says that its codes are the same; what its words do not tell is not known."""
+    record = (
+        "Sequence Number: 815\nTime: 2026/06/01 08:00:05\nCode: 0x00000060\nClass: Critical\n"
+        "Event Description: {}\nEvent Data:\n===\nNone\n\n"
+    )
+    texts = ("VD 00/0 is now DEGRADED", "The energy pack is unhappy")
+    found = [storcli_events.parse_events(record.format(text), "c").events[0] for text in texts]
+    assert [e.kind for e in found] == ["megaraid_vd_degraded", "megaraid_other"]
+    assert {(e.sequence, e.word, e.clock_seconds) for e in found} == {
+        (815, "CRITICAL", 1_780_300_805.0)
+    }
+
+
+def test_an_empty_log_is_one_and_a_refusal_is_none() -> None:
+    """The small build of storcli2 cannot read it, which is no quiet log."""
+    done = "Controller = 0\nStatus = {}\nDescription = {}\n"
+    assert storcli_events.parse_events(done.format("Success", "None"), "c").events == ()
+    for text in (done.format("Failure", "Un-supported command"), "", "errors\n"):
+        with pytest.raises(ParseError, match="show events"):
+            storcli_events.parse_events(text, "c")
+
+
+def test_a_log_that_ends_within_a_line_is_cut() -> None:
+    """Half a description is no event."""
+    assert storcli_events.parse_events(RECORDS[: RECORDS.index("Firmware init") + 9], "c").cut
+
+
+def test_a_record_without_a_description_is_not_dropped() -> None:
+    """It keeps what it has; lines of the program's own are no part of it."""
+    text = "seqNum: 0x00000007\nCode: 0x00000999\nClass: 9\nStatus = Success\nDescription = None\n"
+    (found,) = storcli_events.parse_events(text, "c").events
+    assert (found.kind, found.sequence, found.word) == ("megaraid_other", 7, "9")
+    assert found.text == "seqNum: 0x00000007 Code: 0x00000999 Class: 9"
+
+
+def test_an_entry_that_is_listed_twice_is_one_and_numbers_may_begin_anew() -> None:
+    """At 2^32 the log goes on with 0."""
+    log = storcli_events.parse_events(RECORDS + RECORDS, "c")
+    assert len(log.events) == 3
+    record = "seqNum: {}\nEvent Description: {}\nEvent Data:\nNone\n"
+    text = "".join(
+        record.format(*each) for each in (("0x1", "c"), ("0xffffffff", "a"), ("0x0", "b"))
+    )
+    assert [e.text for e in storcli_events.parse_events(text, "c").events] == ["a", "b", "c"]
+
+
+def test_each_code_has_one_kind() -> None:
+    """None stands in two of them, and none is beyond what the firmware has."""
+    codes = [code for _, own in storcli_events._NAMES.values() for code in own]
+    assert len(codes) == len(set(codes))
+    assert all(0 <= code <= 0x25E for code in codes)
+    for name, (_, own) in storcli_events._NAMES.items():
+        for code in own:
+            assert event("Something", code).kind == f"megaraid_{name}"
+            assert storcli_events.kind_of(code, "Something") in storcli_events.KINDS
+
+
+READERS: dict[str, tuple[Callable[[str], object], str]] = {
+    "list": (storcli.parse_list, answer({"System Overview": [{"Ctl": 0, "Model": "A"}]})),
+    "controllers": (storcli.parse_controllers, answer(shown())),
+    "controllers of text": (storcli.parse_controllers, TEXT),
+    "disks": (storcli.parse_disks, answer(detailed("252:0"))),
+    "volumes": (storcli.parse_volumes, answer({"/c0/v0": [volume("0/0")]})),
+    "foreign": (storcli.parse_foreign, answer({"Total foreign Drive Groups": 0})),
+    "progress": (
+        storcli.parse_progress,
+        answer([{"Drive-ID": "/c0/e252/s1", "Progress%": 42, "Status": "In progress"}]),
+    ),
+    "events": (lambda text: storcli_events.parse_events(text, "c"), RECORDS),
+}
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_ends_of_lines_and_escape_sequences_change_nothing(name: str) -> None:
+    """CR and LF, a screen that is cleared."""
+    read, text = READERS[name]
+    expected = read(text)
+    for changed in (text.replace("\n", "\r\n"), "\x1b[2J\x1b[1;1H" + text):
+        assert read(changed) == expected
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_any_text_is_read_or_refused(name: str) -> None:
+    """A text cut anywhere, a word exchanged anywhere, anything at all."""
+    read, text = READERS[name]
+    words = sorted({*re.findall(r"\S+", text), "", "\n", "9" * 400, "٣", "-1", "\x00", "[", "{}"})
+
+    @given(st.integers(0, len(text)), st.integers(0, 40), st.sampled_from(words) | st.text())
+    def check(at: int, length: int, word: str) -> None:
+        for damaged in (text[:at] + word + text[at + length :], text[:at], word):
+            try:
+                read(damaged)
+            except ParseError as error:
+                assert len(str(error)) < 700  # noqa: PT017 - a text may also be read
+
+    check()
+
+
+def test_a_table_of_many_columns_of_any_text_is_refused() -> None:
+    """Else a row that does not fit would take for ever to be told so."""
+    rule = "-" * 60
+    header = "EID:Slt " + " ".join(["Model"] * 12)
+    body = f"{rule}\n{header}\n{rule}\n252:0 {'a ' * 250}!\n{rule}\n"
+    with pytest.raises(ParseError, match="each once"):
+        storcli.parse_controllers(f"Status = Success\nDescription = None\n\n{body}")
+
+
+def disk_states(disks: tuple[PhysicalDisk, ...]) -> list[Health]:
+    """What is told of disks."""
+    return [disk.state.health for disk in disks]
+
+
+def test_a_plain_adapter_has_no_words_for_its_disks() -> None:
+    """They are shown to the host as they are: nothing is wrong, and they are of no array."""
+    data = {
+        "Product Name": "ACME HBA",
+        "Driver Name": "mpt3sas",
+        "PCI Address": "00:65:00:00",
+        "PD LIST": [drive(" :0", 0, "-", "-"), drive(" :1", 1, "UGood", 0)],
+    }
+    card = told(data).controller
+    assert disk_states(card.disks) == [Health.OK, Health.OK]
+    assert {(d.array, d.kind) for d in card.disks} == {("", "")}
+
+
+@pytest.mark.parametrize(
+    ("told_as", "address"),
+    [
+        ("00:3b:00:00", "0000:3b:00.0"),
+        ("00:01:00:0", "0000:01:00.0"),
+        ("10000:af:00:01", "10000:af:00.1"),
+        ("0001:AF:1f:7", "0001:af:1f.7"),
+        ("", ""),
+        ("3b:00", ""),
+    ],
+)
+def test_a_pci_address_is_that_of_sysfs(told_as: str, address: str) -> None:
+    """Domain, bus, device and function, as both generations print them."""
+    assert storcli.pci_address(told_as) == address
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("06/01/2026, 08:00:05", 1_780_300_805.0),
+        ("06/01/2026 08:00:05", 1_780_300_805.0),
+        ("2026/06/01  08:00:05", 1_780_300_805.0),
+        ("13/32/2026, 08:00:05", None),
+        ("NA", None),
+    ],
+)
+def test_the_clock_in_each_of_its_shapes(text: str, seconds: float | None) -> None:
+    """What is no time is none."""
+    assert storcli.clock_seconds(text) == seconds
