@@ -8,8 +8,9 @@ no option may be shortened or glued to its value, though getopt_long(3) would ta
 All of it only reads, but for smartctl's self-tests. What is deliberately missing: whatever clears a
 log, writes a file, sets a value, loads a module; and smartctl's types that write to the disk.
 
-Source: smartctl(8) 7.3, mdadm(8) 4.2, debugfs(8) 1.47 and xfs_io(8) 6.1, each tried; the vendors'
-programs were not: their command lines are those of guides and of public monitoring scripts.
+Source: smartctl(8) 7.3, mdadm(8) 4.2, debugfs(8) 1.47, xfs_io(8) 6.1 and find(1) 4.9, each tried;
+dmsetup(8) 1.02.185, by its manual; the vendors' programs were not tried: their command lines are
+those of guides and of public monitoring scripts.
 """
 
 from __future__ import annotations
@@ -227,9 +228,13 @@ _WORDS = {
     **{name: expression for name, (_, expression) in _TYPES.items()},
     "array_report": "--export|--test|--verbose",
     "request": r"icheck(\x20\d{1,15}){1,60}|ncheck(\x20\d{1,15}){1,60}|stats\x20-h"
-    r"|stat\x20\x3c\d{1,15}\x3e",
+    r"|stat\x20\x3c\d{1,15}\x3e|testb\x20\d{1,15}\x20\d{1,6}",
     "fsmap": r"fsmap\x20-[dlr](\x20-[mv])?(\x20-n\x20\d{1,6})?\x20\d{1,15}\x20\d{1,15}",
     "mount_point": r"/[!-~]{0,255}",
+    # find: of one inode on one file system its type, size and path, behind which comes a NUL.
+    "inode": r"\d{1,20}",
+    "found": r"%y:%s:%p\\0",
+    "device_number": r"\d{1,7}",
     # tw_cli
     "what": "all|unitstatus|drivestatus|bbustatus|status|serial|model|firmware|driver|bios|achip"
     "|numdrives|numports|numunits|pcb|monitor|rebuild|verify|selftest|media|phy|ctlbus"
@@ -368,6 +373,16 @@ PROGRAMS = {
     # Never '-w'; without it debugfs(8) opens the file system read-only.
     "debugfs": Program(((_maybe("-c"), _one("-R <request>"), _one("<block>")),)),
     "xfs_io": Program(((_one("-r"), _one("-c <fsmap>"), _one("<mount_point>")),)),
+    "find": Program(
+        (
+            (
+                _one("<mount_point>"),
+                *map(_one, "-xdev|-inum <inode>|-printf <found>|-quit".split("|")),
+            ),
+        )
+    ),
+    # Never '--showkeys'; without it the key of an encryption is not told.
+    "dmsetup": Program(((_one("table"), _one("-j <device_number>"), _one("-m <device_number>")),)),
     "tw_cli": Program(
         _TW_CLI,
         ("/opt/3ware/CLI", "/opt/AMCC/CLI"),

@@ -52,7 +52,10 @@ debugfs -c -R 'icheck 45156 7' /dev/sda1
 debugfs -R 'ncheck 19' /dev/dm-0
 debugfs -c -R 'stats -h' /dev/nvme0n1p2
 debugfs -c -R 'stat <19>' /dev/md127p1
+debugfs -R 'testb 45156 32' /dev/sda1
 xfs_io -r -c 'fsmap -d -m 45156 45163' /srv
+find /srv -xdev -inum 131 -printf '%y:%s:%p\\0' -quit
+dmsetup table -j 253 -m 0
 tw_cli info
 tw_cli info c0 unitstatus
 tw_cli show ver
@@ -152,6 +155,15 @@ REFUSED = {
     "a file system for writing": "xfs_io -c 'fsmap -d 1 2' /srv",
     "another command": "xfs_io -r -c 'pwrite 0 1' /srv",
     "commands after a command": "xfs_io -r -c 'fsmap -d 1 2' -c 'truncate 0' /srv",
+    "a file found and removed": "find /srv -xdev -inum 131 -delete",
+    "a file found by its name": "find /srv -xdev -name shadow -print -quit",
+    "a list of files": "find /srv -xdev -inum 131 -fprint /tmp/x",
+    "a program for each file": "find /srv -xdev -inum 131 -exec id ; -quit",
+    "another format": "find /srv -xdev -inum 131 -printf '%l' -quit",
+    "the key of an encryption": "dmsetup table --showkeys -j 253 -m 0",
+    "a mapping removed": "dmsetup remove -j 253 -m 0",
+    "all mappings": "dmsetup table",
+    "a block freed": "debugfs -R 'freeb 45156 1' /dev/sda1",
     "a unit deleted": "tw_cli /c0/u0 del",
     "a setting of 3ware": "tw_cli /c0 set rebuild=1",
     "another machine": "tw_cli //elvis/c0 show",
@@ -265,11 +277,15 @@ def harmless(arguments: tuple[str, ...]) -> bool:
             return plain[0] == "--detail" and set(plain[1:]) <= known
         case "debugfs":
             *options, request, device = (re.sub("( #)+", " #", word) for word in plain)
-            asked = {"icheck #", "ncheck #", "stats -h", "stat <#>"}
+            asked = {"icheck #", "ncheck #", "stats -h", "stat <#>", "testb #"}
             at_home = re.fullmatch("/dev/[a-z]+[-a-z#]*(/c#d#)?(p#)?|/dev/md_d#(p#)?", device)
             return set(options) <= {"-c", "-R"} and request in asked and at_home is not None
         case "xfs_io":
             return plain[:2] == ["-r", "-c"] and len(plain) == 4 and plain[2].startswith("fsmap -")
+        case "find":
+            return plain[1:] == ["-xdev", "-inum", "#", "-printf", "%y:%s:%p\\#", "-quit"]
+        case "dmsetup":
+            return plain == ["table", "-j", "#", "-m", "#"]
         case "cciss_vol_status":
             return lower <= {"-v", "/dev/sg#", "/dev/cciss/c#d#"} or rest[-1].startswith("/dev/sd")
         case "arcconf":
@@ -717,6 +733,8 @@ def test_xfs_is_asked_at_its_mount_point_and_nowhere_else(machine: Machine) -> N
     for path in ("/home", "/bound", "/srv/", "/srv/..", "/dev/watchdog", "/srv/my\\040data"):
         with pytest.raises(RefusedError, match="expected the mount point of an XFS"):
             programs.resolve([*line, path])
+        with pytest.raises(RefusedError, match="expected the mount point of an XFS"):
+            programs.resolve(["find", path, *"-xdev -inum 9 -printf %y:%s:%p\\0 -quit".split()])
 
 
 def test_no_areca_is_asked_while_smartd_runs(machine: Machine) -> None:
