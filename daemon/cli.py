@@ -32,6 +32,7 @@ from iowarden.daemon import (
     flight,
     hotplug,
     journal,
+    locate_console,
     mail,
     memory,
     recording_commands,
@@ -112,6 +113,7 @@ def _parser() -> argparse.ArgumentParser:
     event_console.add_commands(add)
     disk_console.add_commands(add)
     selftest_console.add_commands(add)
+    located = locate_console.add_commands(add, _settings, _probe)
     recorded = recording_commands.add_commands(add, _settings, _probe)
     rules = rules_command.add_commands(add, _settings)
     test = add("test-mail", _test_mail, "send a test mail and say what the server answered")
@@ -125,7 +127,7 @@ def _parser() -> argparse.ArgumentParser:
     shown.add_argument(
         "--redact", action="store_true", help="placeholders for what names disks, hosts and people"
     )
-    for command in (run, look, test, listed, shown, *rules, *recorded):
+    for command in (run, look, test, listed, shown, *rules, *recorded, *located):
         command.add_argument(
             "--config", metavar="FILE", help=f"default: {DEFAULT_CONFIG}, if there"
         )

@@ -229,6 +229,7 @@ def test_a_range_across_superblock_data_and_parity_stays_three_ranges() -> None:
         Piece(begin, CHUNK, Use.PARITY),
         Piece(begin + CHUNK, 3, Use.DATA, 3 * CHUNK),
     ]
+    assert layout.reverse(known, 3, begin - 1, 1) == [Piece(begin - 1, 1, Use.RESERVED)]
 
 
 def test_the_end_of_a_larger_mirror_is_nobodys() -> None:

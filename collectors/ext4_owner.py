@@ -1,0 +1,233 @@
+"""Who owns a block of ext2, ext3 or ext4, by debugfs, which opens it read-only and changes nothing.
+
+Source: debugfs(8) 1.47, tried; e2fsprogs' debugfs/{icheck,ncheck,dump}.c by what they print.
+Units: blocks of the file system, counted from the device's first byte whatever their size is.
+Limits: 'icheck' reads all inodes and 'ncheck' all directories: minutes on a large file system. Of a
+mounted one what is not written yet may not be seen; a name is bytes, and may hold a line feed.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.controller_poll import run_program
+from iowarden.collectors.vocabulary import ParseError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from iowarden.collectors.files import Root
+
+MOST_ASKED = 60
+"""Blocks or inodes of one question: what the probe takes."""
+MOST_EXTENTS = 1_000_000
+
+_PAIR = re.compile(r"([A-Z][A-Za-z #]{1,40}):\s+(.*)")
+_BANNER = re.compile(r"debugfs \d\S* \(.*\)")
+_TESTED = re.compile(r"Block (\d{1,18}) (marked in|not in) use", re.ASCII)
+_OWNED = re.compile(r"(\d{1,18})\t(\d{1,10}|<block not found>)", re.ASCII)
+_NAMED = re.compile(r"(\d{1,10})\t(/.*)", re.ASCII)
+_UNWRITTEN = r"(?:\[u(?:ninit)?\])"
+_EXTENT = re.compile(
+    rf"\((\d{{1,18}}){_UNWRITTEN}?(?:-(\d{{1,18}}){_UNWRITTEN}?)?\):(\d{{1,18}})(?:-(\d{{1,18}}))?",
+    re.ASCII,
+)
+_INNER = re.compile(r"\((ETB\d|IND|DIND|TIND)\):(\d{1,18})", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Superblock:
+    """What 'stats -h' says. `journal_inode` 0: it has none, or on another device."""
+
+    block_bytes: int
+    blocks: int
+    first_block: int
+    journal_inode: int
+    first_inode: int
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """Blocks of a file that lie side by side. `unwritten`: reserved for it, nothing in them yet."""
+
+    first: int
+    last: int
+    physical: int
+    unwritten: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Inode:
+    """What 'stat' says of an inode. `inner`: blocks that only say where its others are."""
+
+    number: int
+    kind: str
+    """'regular', 'directory', 'symlink' ..."""
+    size_bytes: int
+    links: int
+    attributes_block: int
+    extents: tuple[Extent, ...]
+    inner: frozenset[int]
+
+    def extent_of(self, block: int) -> Extent | None:
+        """Return the extent in which a block of the file system lies, if it is of the content."""
+        for extent in self.extents:
+            if extent.physical <= block <= extent.physical + extent.last - extent.first:
+                return extent
+        return None
+
+
+def parse_superblock(text: str) -> Superblock:
+    """Return what 'stats -h' printed. Errors: ParseError."""
+    found: dict[str, str] = {}
+    for line in text.splitlines():
+        if pair := _PAIR.fullmatch(line.strip()):
+            found.setdefault(pair[1], pair[2])
+
+    def number(key: str, otherwise: str = "") -> int:
+        value = found.get(key, otherwise)
+        if not re.fullmatch(r"\d{1,18}", value, re.ASCII):
+            raise _refused("stats -h", f"'{key}: <number>'", value or _complaint(text))
+        return int(value)
+
+    read = Superblock(
+        number("Block size"),
+        number("Block count"),
+        number("First block"),
+        number("Journal inode", "0"),
+        number("First inode", "11"),
+    )
+    if read.block_bytes not in {1 << power for power in range(10, 17)}:
+        raise _refused("stats -h", "a block size from 1 to 64 KiB", str(read.block_bytes))
+    return read
+
+
+def parse_tested(text: str) -> dict[int, bool]:
+    """Return which blocks are in use, as 'testb' says. Errors: ParseError, where it says none."""
+    found = {
+        int(row[1]): row[2] == "marked in"
+        for line in text.splitlines()
+        if (row := _TESTED.fullmatch(line.strip()))
+    }
+    if not found:
+        raise _refused("testb", "'Block <n> marked in use' or '... not in use'", _complaint(text))
+    return found
+
+
+def parse_owned(text: str) -> dict[int, int | None]:
+    """Return the inodes that hold blocks, as 'icheck' says; None: none does. Errors: ParseError."""
+    found = {
+        int(row[1]): int(row[2]) if row[2].isdigit() else None
+        for line in text.splitlines()
+        if (row := _OWNED.fullmatch(line))
+    }
+    if not found:
+        raise _refused("icheck", "'<block> <inode>'", _complaint(text))
+    return found
+
+
+def parse_names(text: str) -> dict[int, tuple[str, ...]]:
+    r"""Return the paths of inodes, as 'ncheck' says. Errors: ParseError, without its heading.
+
+    An inode may have several names, and none: a file that was deleted while it is open. What
+    follows a line feed in a name is lost, or looks like a name of its own.
+    """
+    if not re.search(r"^Inode\tPathname$", text, re.MULTILINE):
+        raise _refused("ncheck", "'Inode Pathname'", _complaint(text))
+    found: dict[int, tuple[str, ...]] = {}
+    for line in text.split("\n"):
+        if row := _NAMED.fullmatch(line):
+            # debugfs begins names in the uppermost directory with two slashes.
+            path = "/" + row[2].lstrip("/")
+            found[int(row[1])] = (*found.get(int(row[1]), ()), path)
+    return found
+
+
+def parse_inode(text: str) -> Inode:
+    """Return an inode as 'stat' shows it. Errors: ParseError."""
+    head = re.search(r"^Inode: (\d{1,10})\s+Type: (.{1,30}?)\s+Mode:", text, re.MULTILINE)
+    size = re.search(r"\bSize: (\d{1,20})\s*$", text, re.MULTILINE | re.ASCII)
+    links = re.search(r"^Links: (\d{1,10})\b", text, re.MULTILINE | re.ASCII)
+    if head is None or size is None or links is None:
+        raise _refused("stat", "'Inode: <n> Type: <type>', 'Size: <n>', 'Links: <n>'", text)
+    attributes = re.search(r"^File ACL: (\d{1,18})\b", text, re.MULTILINE | re.ASCII)
+    marker = re.search(r"^(EXTENTS|BLOCKS):$", text, re.MULTILINE)
+    listing = "" if marker is None else text[marker.end() :].partition("\nTOTAL:")[0]
+    extents = []
+    inner = set()
+    for item in re.split(r",\s*|\n", listing):
+        if row := _EXTENT.fullmatch(item.strip()):
+            first, physical = int(row[1]), int(row[3])
+            last = int(row[2] or first)
+            if last - first != int(row[4] or physical) - physical:
+                raise _refused("stat", "as many blocks as the extent has", item)
+            extents.append(Extent(first, last, physical, "[u" in item))
+        elif row := _INNER.fullmatch(item.strip()):
+            inner.add(int(row[2]))
+        if len(extents) > MOST_EXTENTS:
+            raise _refused("stat", f"at most {MOST_EXTENTS} extents", "more")
+    return Inode(
+        int(head[1]),
+        head[2],
+        int(size[1]),
+        int(links[1]),
+        0 if attributes is None else int(attributes[1]),
+        tuple(extents),
+        frozenset(inner),
+    )
+
+
+def read_superblock(root: Root, device: str, deadline_seconds: float) -> Superblock:
+    """Ask for the file system's own numbers. Errors: as `_ask`."""
+    return parse_superblock(_ask(root, device, "stats -h", deadline_seconds))
+
+
+def read_tested(
+    root: Root, device: str, block: int, count: int, deadline_seconds: float
+) -> Mapping[int, bool]:
+    """Ask which of some blocks are in use; debugfs must read all bitmaps. Errors: as `_ask`."""
+    text = _ask(root, device, f"testb {block} {count}", deadline_seconds, bitmaps=True)
+    return parse_tested(text)
+
+
+def read_owned(
+    root: Root, device: str, blocks: Sequence[int], deadline_seconds: float
+) -> Mapping[int, int | None]:
+    """Ask which inodes hold at most MOST_ASKED blocks. Errors: as `_ask`."""
+    return parse_owned(_ask(root, device, f"icheck {_numbers(blocks)}", deadline_seconds))
+
+
+def read_names(
+    root: Root, device: str, inodes: Sequence[int], deadline_seconds: float
+) -> Mapping[int, tuple[str, ...]]:
+    """Ask for the names of at most MOST_ASKED inodes. Errors: as `_ask`."""
+    return parse_names(_ask(root, device, f"ncheck {_numbers(inodes)}", deadline_seconds))
+
+
+def read_inode(root: Root, device: str, inode: int, deadline_seconds: float) -> Inode:
+    """Ask what an inode is and where its blocks are. Errors: as `_ask`."""
+    return parse_inode(_ask(root, device, f"stat <{inode}>", deadline_seconds))
+
+
+def _ask(
+    root: Root, device: str, request: str, deadline_seconds: float, *, bitmaps: bool = False
+) -> str:
+    """Errors: AbsentError, MissingError, StuckError, LateError, ReadError, ParseError."""
+    # '-c' does without the bitmaps: an unreadable one must not keep the file from being named.
+    options = () if bitmaps else ("-c",)
+    return run_program(root, deadline_seconds, "debugfs", *options, "-R", request, f"/dev/{device}")
+
+
+def _numbers(numbers: Sequence[int]) -> str:
+    return " ".join(map(str, numbers))
+
+
+def _complaint(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return next((line for line in lines if not _BANNER.fullmatch(line)), "nothing")
+
+
+def _refused(request: str, expected: str, got: str) -> ParseError:
+    return ParseError(f"'debugfs {request}': expected {expected}, got {got[:120]!r}")

@@ -1,0 +1,133 @@
+"""Who owns a sector of a mounted XFS, by 'xfs_io -c fsmap', and what an inode is called, by find.
+
+Source: xfs_io(8) 6.1, ioctl_getfsmap(2), linux/fsmap.h and xfs_fs.h (XFS_FMR_OWN_*); tried on a
+mounted image. Units: sectors of 512 bytes, also the offset in a file.
+Limits: the kernel knows owners only where the file system has a reverse map ('rmapbt=1', the
+default since xfsprogs 6.5 [unchecked]); else it says 'unknown' of all that is not free. XFS before
+parent pointers cannot say what an inode is called: find walks the directories until it meets it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.controller_poll import run_program
+from iowarden.collectors.vocabulary import ParseError
+
+if TYPE_CHECKING:
+    from iowarden.collectors.files import Root
+
+MOST_EXTENTS = 100_000
+HEADING = "EXT,MAJOR,MINOR,PSTART,PEND,OWNER,OSTART,OEND,LENGTH"
+_ROW = re.compile(
+    r"\d{1,9},(\d{1,9}),(\d{1,9}),(\d{1,19}),(\d{1,19}),([a-z0-9_:]{1,80}),(\d{0,19}),(\d{0,19}),"
+    r"\d{1,19}",
+    re.ASCII,
+)
+_INODE = re.compile(r"inode_(\d{1,20})_(data|data_bmbt|attr|attr_bmbt)", re.ASCII)
+
+FORMAT = r"%y:%s:%p\0"
+"""For find: type, size, path, and a NUL, which no path has. Source: find(1), -printf."""
+_FOUND = re.compile(r"([a-zA-Z]):(\d{1,19}):(/.{0,65535})", re.ASCII | re.DOTALL)
+
+OWNERS = {
+    "special_0:1": "free",
+    "special_0:2": "unknown",
+    "special_88:1": "superblock or another fixed part",
+    "special_88:2": "journal",
+    "special_88:3": "allocation group",
+    "special_88:4": "inode index",
+    "special_88:5": "inodes",
+    "special_88:6": "reference counts",
+    "special_88:7": "copy-on-write in progress",
+    "special_88:8": "block known to be bad",
+}
+"""The kernel's codes, FMR_OWN_* and XFS_FMR_OWN_*. One that is not here is 'unknown'."""
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """Sectors with one owner; those of cloned files have several extents, one each.
+
+    Fields: `first` and `last` may reach beyond what was asked; `inode` None: no file's; `part` is
+    'data', 'data_bmbt', 'attr', 'attr_bmbt'; `offset_sectors` is where in the file it begins.
+    """
+
+    first: int
+    last: int
+    owner: str
+    inode: int | None = None
+    part: str = ""
+    offset_sectors: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An inode that find met. `kind` is find's letter: 'f' a file, 'd' a directory, 'l' a link."""
+
+    kind: str
+    size_bytes: int
+    path: str
+
+
+def parse_fsmap(text: str) -> tuple[Extent, ...]:
+    """Return what 'fsmap -d -m' printed. Errors: ParseError, for what is no such table."""
+    lines = text.splitlines()
+    if HEADING not in lines:
+        raise _refused(f"'{HEADING}'", lines[0] if lines else "nothing")
+    extents = []
+    for line in lines[lines.index(HEADING) + 1 :]:
+        row = _ROW.fullmatch(line.strip())
+        if row is None:
+            raise _refused("'<n>,<major>,<minor>,<first>,<last>,<owner>,...'", line)
+        inode = _INODE.fullmatch(row[5])
+        extents.append(
+            Extent(
+                int(row[3]),
+                int(row[4]),
+                "file" if inode else OWNERS.get(row[5], "unknown"),
+                int(inode[1]) if inode else None,
+                inode[2] if inode else "",
+                int(row[6]) if row[6] else None,
+            )
+        )
+        if len(extents) > MOST_EXTENTS:
+            raise _refused(f"at most {MOST_EXTENTS} lines", "more")
+    return tuple(extents)
+
+
+def read_fsmap(
+    root: Root, mount_point: str, first: int, last: int, deadline_seconds: float
+) -> tuple[Extent, ...]:
+    """Ask who owns sectors of the data device.
+
+    Errors: AbsentError, MissingError, StuckError, LateError, ReadError, ParseError.
+    """
+    command = f"fsmap -d -m {first} {last}"
+    text = run_program(root, deadline_seconds, "xfs_io", "-r", "-c", command, mount_point)
+    return parse_fsmap(text)
+
+
+def parse_found(text: str) -> Found | None:
+    r"""Return what 'find -printf' printed for an inode; None: nothing, whatever it complains of."""
+    if "\0" not in text:
+        return None
+    row = _FOUND.fullmatch(text.partition("\0")[0])
+    if row is None:
+        raise ParseError(f"'find': expected '<type>:<size>:<path>', got {text[:120]!r}")
+    return Found(row[1], int(row[2]), row[3])
+
+
+def read_found(root: Root, mount_point: str, inode: int, deadline_seconds: float) -> Found | None:
+    """Ask for a name of an inode; None: it was not met. Errors: as `read_fsmap`.
+
+    Limits: the first name that find meets, of perhaps several; minutes, with millions of files.
+    """
+    words = ("find", mount_point, "-xdev", "-inum", str(inode), "-printf", FORMAT, "-quit")
+    return parse_found(run_program(root, deadline_seconds, *words))
+
+
+def _refused(expected: str, got: str) -> ParseError:
+    return ParseError(f"'xfs_io fsmap': expected {expected}, got {got[:120]!r}")

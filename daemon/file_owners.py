@@ -1,0 +1,318 @@
+"""Who owns sectors of a file system: blocks of ext2 to ext4 by debugfs, of a mounted XFS by xfs_io.
+
+What cannot be asked is told with its reason: who is named was found, never guessed.
+Units: sectors of 512 bytes on the device of the file system.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from iowarden.collectors import ext4_owner, xfs_owner
+from iowarden.collectors.vocabulary import SECTOR_BYTES
+from iowarden.daemon.spots import FAILED, HUNG, answer, joined, unknown
+from iowarden.rules import layout
+from iowarden.rules.located import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from iowarden.collectors.ext4_owner import Inode, Superblock
+    from iowarden.collectors.files import Root
+    from iowarden.collectors.mounts import Mount
+    from iowarden.collectors.xfs_owner import Found
+    from iowarden.daemon.spots import Spot
+    from iowarden.rules.located import Answer
+
+MOST_BLOCKS = 240
+"""In use, whose owner is asked for: each sixty of them cost a walk through all inodes."""
+MOST_INODES = 60
+"""Of one range, that are looked at."""
+_ROOT_INODE = 2
+_BAD_BLOCKS_INODE = 1
+_RESIZE_INODE = 7
+_CONTENT = frozenset({"regular", "f"})
+_DIRECTORY = frozenset({"directory", "d"})
+_BLOCK_BYTES = 4096
+"""In which a damaged part of a file of XFS is written anew, whatever its blocks are."""
+
+
+# --- ext2, ext3, ext4
+
+
+@dataclass(slots=True)
+class Ext4:
+    """Sectors of an ext2, ext3 or ext4 (`kind`), mounted at `mounts` or nowhere.
+
+    `left` returns how long a program may take now, or raises a LateError.
+    """
+
+    root: Root
+    left: Callable[[], float]
+    spot: Spot
+    kind: str
+    mounts: Sequence[Mount]
+    untested: str = ""
+    names: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    unnamed: str = ""
+    inodes: dict[int, Inode | str] = field(default_factory=dict)
+
+    def answers(self) -> Iterator[Answer]:
+        """Yield what lies in each block. Errors: AbsentError, ReadError, ParseError."""
+        spot = self.spot
+        root, device, left = self.root, self.spot.device, self.left
+        superblock = ext4_owner.read_superblock(root, device, left())
+        per = superblock.block_bytes // SECTOR_BYTES
+        blocks = range(spot.sector // per, (spot.sector + spot.count - 1) // per + 1)
+        # debugfs takes no block 0; where the file system has one, its superblock is in it.
+        inside = [b for b in blocks if max(superblock.first_block, 1) <= b < superblock.blocks]
+        used = self._used(inside)
+        asked = [block for block in inside if used.get(block, True)]
+        asked, late = asked[:MOST_BLOCKS], frozenset(asked[MOST_BLOCKS:])
+        owners: dict[int, int | None] = {}
+        for at in range(0, len(asked), ext4_owner.MOST_ASKED):
+            some = asked[at : at + ext4_owner.MOST_ASKED]
+            owners.update(ext4_owner.read_owned(root, device, some, left()))
+        self._describe(superblock, [inode for inode in owners.values() if inode is not None])
+        for block in blocks:
+            met = layout.overlap(spot.sector, spot.count, block * per, per)
+            if met is None:
+                continue
+            part = spot.part(*met)
+            if block in late:
+                first = min(late) * per - spot.sector + spot.origin
+                yield unknown(part, f"only {MOST_BLOCKS} blocks are asked for; ask from {first} on")
+                continue
+            found = self._block(part, block, superblock, used.get(block), owners)
+            yield replace(
+                found,
+                chain=(*found.chain, f"{self.kind} block {block}"),
+                file_system=self.kind,
+                block=block,
+                block_bytes=superblock.block_bytes,
+                in_place=found.kind is Kind.FILE,
+            )
+
+    def _used(self, blocks: Sequence[int]) -> Mapping[int, bool]:
+        """Return which blocks are in use; without those of which it cannot be told.
+
+        Errors: LateError, StuckError.
+        """
+        if not blocks:
+            return {}
+        try:
+            return ext4_owner.read_tested(
+                self.root, self.spot.device, blocks[0], len(blocks), self.left()
+            )
+        except HUNG:
+            raise
+        except FAILED as error:  # an unreadable bitmap; the inodes may be readable
+            self.untested = str(error)
+            return {}
+
+    def _describe(self, superblock: Superblock, owners: Sequence[int]) -> None:
+        """Ask for what inodes are and are called; what fails, is told with each of them."""
+        root, device, left = self.root, self.spot.device, self.left
+        inodes = [
+            inode
+            for inode in dict.fromkeys(owners)
+            if inode >= superblock.first_inode or inode == _ROOT_INODE
+        ][:MOST_INODES]
+        for inode in inodes:
+            try:
+                self.inodes[inode] = ext4_owner.read_inode(root, device, inode, left())
+            except FAILED as error:
+                self.inodes[inode] = str(error)
+        if inodes:
+            try:
+                self.names.update(ext4_owner.read_names(root, device, inodes, left()))
+            except FAILED as error:
+                self.unnamed = str(error)
+        self.names[_ROOT_INODE] = ("/",)
+
+    def _block(
+        self,
+        part: Spot,
+        block: int,
+        superblock: Superblock,
+        used: bool | None,  # noqa: FBT001 - None is a third thing that it may be
+        owners: Mapping[int, int | None],
+    ) -> Answer:
+        inode = owners.get(block)
+        if inode is None:
+            return self._unowned(part, block, superblock, used)
+        if inode == superblock.journal_inode:
+            return answer(part, Kind.JOURNAL, f"of {self.kind} on {self.spot.device}")
+        if inode == _BAD_BLOCKS_INODE:
+            text = "on the file system's list of bad blocks: nothing uses it"
+            return answer(part, Kind.RESERVED, text)
+        if inode not in self.inodes:
+            if inode < superblock.first_inode:
+                what = "room for growth" if inode == _RESIZE_INODE else f"internal inode {inode}"
+                return answer(part, Kind.METADATA, f"of {self.kind}: {what}")
+            text = f"inode {inode}; only {MOST_INODES} are looked at: ask for fewer sectors"
+            return replace(answer(part, Kind.FILE, text), inode=inode)
+        return self._of_inode(part, block, superblock.block_bytes, inode)
+
+    def _unowned(
+        self,
+        part: Spot,
+        block: int,
+        superblock: Superblock,
+        used: bool | None,  # noqa: FBT001 - None is a third thing that it may be
+    ) -> Answer:
+        if block >= superblock.blocks:
+            return answer(part, Kind.FREE, "behind the end of the file system")
+        if block < superblock.first_block:
+            return answer(part, Kind.RESERVED, "ahead of the file system: a boot sector")
+        if block == 0:
+            return answer(part, Kind.METADATA, f"the superblock of {self.kind}, or a boot sector")
+        if used is False:
+            return answer(part, Kind.FREE, f"no file's: a free block of {self.kind}")
+        if used is None:
+            text = "no file owns it, and whether it is free or metadata cannot be told: "
+            return unknown(part, text + self.untested)
+        text = f"of {self.kind}: superblock, group descriptors, bitmaps or inodes"
+        return answer(part, Kind.METADATA, text)
+
+    def _of_inode(self, part: Spot, block: int, block_bytes: int, inode: int) -> Answer:
+        names = [joined(self.mounts, name) for name in self.names.get(inode, ())]
+        path, mounted = names[0] if names else ("", False)
+        named = partial(
+            replace,
+            inode=inode,
+            path=path,
+            mounted=mounted,
+            other_paths=tuple(name for name, _ in names[1:]),
+        )
+        found = self.inodes[inode]
+        if isinstance(found, str):
+            text = f"where in it cannot be told: {found}"
+            return named(answer(part, Kind.FILE, text))
+        name = path or f"inode {inode}"
+        extent = found.extent_of(block)
+        if block in found.inner:
+            text = f"where the blocks of {name} lie; more of it may be unreadable"
+            return named(answer(part, Kind.METADATA, text))
+        if block == found.attributes_block:
+            return named(answer(part, Kind.METADATA, f"extended attributes of {name}"))
+        if found.kind in _DIRECTORY:
+            text = f"directory {name}: names in it may be lost"
+            return named(answer(part, Kind.METADATA, text))
+        if found.kind not in _CONTENT:
+            return named(answer(part, Kind.METADATA, f"{found.kind} {name}"))
+        if extent is None:
+            return named(unknown(part, f"{name} had the block, and has it no longer"))
+        within = part.sector * SECTOR_BYTES - block * block_bytes
+        offset = (extent.first + block - extent.physical) * block_bytes + within
+        held = max(min(part.count * SECTOR_BYTES, found.size_bytes - offset), 0)
+        text = "" if names else (self.unnamed or "it has no name: deleted, and perhaps still open")
+        if extent.unwritten:
+            text = "reserved for it and never written: nothing of it is lost"
+        elif not held:
+            text = "behind the end of its content: nothing of it is lost"
+        return named(
+            answer(part, Kind.FILE, text),
+            offset_bytes=offset,
+            bytes=held,
+            size_bytes=found.size_bytes,
+        )
+
+
+# --- XFS
+
+
+@dataclass(slots=True)
+class Xfs:
+    """Sectors of an XFS, mounted at `mounts`. `left`: as of Ext4."""
+
+    root: Root
+    left: Callable[[], float]
+    spot: Spot
+    mounts: Sequence[Mount]
+    found: dict[int, Found | str | None] = field(default_factory=dict)
+
+    def answers(self) -> Iterator[Answer]:
+        """Yield what lies in the spot. Errors: AbsentError, ReadError, ParseError."""
+        spot, mount = self.spot, self.mounts[0]
+        if mount.root != "/":
+            yield unknown(spot, f"XFS on {spot.device} is not mounted as a whole; mount it so")
+            return
+        last = spot.sector + spot.count - 1
+        point = mount.mount_point
+        extents = xfs_owner.read_fsmap(self.root, point, spot.sector, last, self.left())
+        owners: dict[tuple[int, int], list[xfs_owner.Extent]] = {}
+        for extent in extents:
+            sectors = extent.last - extent.first + 1
+            if met := layout.overlap(spot.sector, spot.count, extent.first, sectors):
+                owners.setdefault(met, []).append(extent)
+        for met, several in owners.items():
+            for extent in several:
+                found = self._extent(spot.part(*met), extent, shared=len(several) > 1)
+                yield replace(found, file_system="xfs")
+        for first, count in layout.gaps(spot.sector, spot.count, owners):
+            text = "behind the end of the file system, or the kernel does not list it"
+            yield unknown(spot.part(first, count), text)
+
+    def _extent(self, part: Spot, extent: xfs_owner.Extent, *, shared: bool) -> Answer:
+        if extent.inode is not None:
+            return self._of_inode(part, extent, extent.inode, shared=shared)
+        match extent.owner:
+            case "free":
+                return answer(part, Kind.FREE, "no file's: free space of XFS")
+            case "journal":
+                return answer(part, Kind.JOURNAL, f"of XFS on {part.device}")
+            case "block known to be bad":
+                return answer(part, Kind.RESERVED, "known to XFS as bad: nothing uses it")
+            case "unknown":
+                return unknown(
+                    part,
+                    "this XFS has no reverse map (made without 'rmapbt=1'): its blocks do not say"
+                    f' whose they are; unmounted, \'xfs_db -r -c "blockget -n" -c "daddr'
+                    f' {part.sector}" -c "blockuse -n" /dev/{part.device}\' tells',
+                )
+        return answer(part, Kind.METADATA, f"of XFS: {extent.owner}")
+
+    def _of_inode(
+        self, part: Spot, extent: xfs_owner.Extent, inode: int, *, shared: bool
+    ) -> Answer:
+        point = self.mounts[0].mount_point
+        if inode not in self.found:
+            try:
+                self.found[inode] = xfs_owner.read_found(self.root, point, inode, self.left())
+            except FAILED as error:
+                self.found[inode] = str(error)
+        found = self.found[inode]
+        known = None if isinstance(found, str) else found
+        path = "" if known is None else known.path
+        name = path or f"inode {inode}"
+        named = partial(replace, inode=inode, path=path, mounted=bool(path))
+        if extent.part != "data":
+            what = "extended attributes" if extent.part.startswith("attr") else "list of extents"
+            return named(answer(part, Kind.METADATA, f"{what} of {name}"))
+        if known is not None and known.kind in _DIRECTORY:
+            text = f"directory {name}: names in it may be lost"
+            return named(answer(part, Kind.METADATA, text))
+        if known is not None and known.kind not in _CONTENT:
+            return named(answer(part, Kind.METADATA, f"of {name}, which is no regular file"))
+        if known is None:
+            command = f"'find {point} -xdev -inum {inode}'"
+            why = f"{found}; " if isinstance(found, str) else "no name was met; "
+            return named(answer(part, Kind.FILE, f"{why}see {command}"))
+        if extent.offset_sectors is None:
+            return named(answer(part, Kind.FILE, "where in it, the kernel does not say"))
+        offset = (extent.offset_sectors + part.sector - extent.first) * SECTOR_BYTES
+        held = max(min(part.count * SECTOR_BYTES, known.size_bytes - offset), 0)
+        text = "" if held else "behind the end of its content: nothing of it is lost"
+        if shared:
+            text = "shared with other files: each of them is hit"
+        return named(
+            answer(part, Kind.FILE, text),
+            offset_bytes=offset,
+            bytes=held,
+            size_bytes=known.size_bytes,
+            block_bytes=_BLOCK_BYTES,
+            in_place=not shared,
+        )

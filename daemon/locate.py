@@ -1,0 +1,316 @@
+"""Which file was hit: from sectors of a device up through all that stands on it, to who owns them.
+
+Only asks and reads: sysfs, the mount table, and through the probe dmsetup, debugfs, xfs_io and
+find. Every step may fail with its reason, which then is the answer for what it was about.
+Blocks for as long as it may, so it is not for the loop; a sick array may hang it (see Root).
+Limits: what is asked describes the machine now. A file that was moved, an array or volume that was
+changed since the error, leads to another one. Units: sectors of 512 bytes, seconds.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from iowarden.collectors import mounts, udev
+from iowarden.collectors.block_stack import read_block_stack
+from iowarden.collectors.dm_table import read_dm_table
+from iowarden.collectors.md_layout import read_md_layout
+from iowarden.collectors.vocabulary import AbsentError, LateError, ReadError
+from iowarden.daemon.file_owners import Ext4, Xfs
+from iowarden.daemon.spots import FAILED, Spot, answer, unknown
+from iowarden.rules import layout
+from iowarden.rules.layout import LayoutError, Use
+from iowarden.rules.located import Kind, merged
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from iowarden.collectors.block_stack import Node, Stack
+    from iowarden.collectors.dm_table import Target
+    from iowarden.collectors.files import Root
+    from iowarden.collectors.md_layout import Geometry
+    from iowarden.collectors.mounts import Mount
+    from iowarden.rules.located import Answer
+
+DEADLINE_SECONDS = 300.0
+"""For all of one question."""
+STEP_SECONDS = 240.0
+"""For one program: icheck and ncheck of a large file system take minutes."""
+MOST_SECTORS = 65_536
+"""Of one question: 32 MiB, far beyond what one request to a drive may have."""
+MOST_DEPTH = 16
+DAY_SECONDS = 24 * 3600.0
+MOST_REMEMBERED = 1000
+
+_EXT = frozenset({"ext2", "ext3", "ext4"})
+
+
+class LocateError(ValueError):
+    """What was asked about is not there; the text is for a person."""
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """What lies in sectors of a device.
+
+    Fields: `disk` is the drive where that was asked about and may be an ATA one, and `sector_bytes`
+    its own sectors, as rules.located.steps wants them.
+    """
+
+    device: str
+    start: int
+    count: int
+    answers: tuple[Answer, ...]
+    disk: str = ""
+    sector_bytes: int | None = None
+
+
+class Remembered:
+    """What was located in the last day: a sector is asked for once, however often it fails."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        """Know nothing yet. `clock` is the program's."""
+        self._clock = clock
+        self._known: dict[tuple[str, int, int], tuple[float, Located]] = {}
+
+    def get(self, disk: str, start: int, count: int) -> Located | None:
+        """Return what was found for these sectors of a disk, by its identity, or None."""
+        at, found = self._known.get((disk, start, count), (0.0, None))
+        return found if found is not None and self._clock() - at < DAY_SECONDS else None
+
+    def put(self, disk: str, found: Located) -> None:
+        """Remember it for a day; the oldest makes room."""
+        self._known.pop((disk, found.start, found.count), None)
+        self._known[disk, found.start, found.count] = self._clock(), found
+        while len(self._known) > MOST_REMEMBERED:
+            del self._known[next(iter(self._known))]
+
+
+def locate(
+    root: Root,
+    device: str,
+    start: int,
+    count: int,
+    clock: Callable[[], float],
+    deadline_seconds: float = DEADLINE_SECONDS,
+) -> Located:
+    """Return what lies in so many sectors from `start` on of a device ('sdb', 'sdb1', 'md0').
+
+    Errors: LocateError; AbsentError, ReadError, ParseError (of '/sys/block').
+    """
+    stack = read_block_stack(root)
+    node = stack.nodes.get(device)
+    if node is None:
+        raise LocateError(f"'{device}': expected a block device of this machine, got none; 'lsblk'")
+    if not 0 < count <= MOST_SECTORS:
+        raise LocateError(f"'{device}': expected 1 to {MOST_SECTORS} sectors, got {count}")
+    if start < 0 or (node.sectors is not None and start + count > node.sectors):
+        raise LocateError(
+            f"'{device}': expected sectors of 512 bytes below {node.sectors}, got {start} to"
+            f" {start + count - 1}"
+        )
+    walk = _Walk(root, stack, partial(_left, clock, clock() + deadline_seconds))
+    answers = merged(walk.climb(Spot(start, count, ((device, start),))))
+    disk = device if re.fullmatch(r"sd[a-z]{1,4}", device) else ""
+    return Located(device, start, count, tuple(answers), disk, node.sector_bytes)
+
+
+def _left(clock: Callable[[], float], end: float) -> float:
+    """Return how long a program may take now. Errors: LateError."""
+    left = min(STEP_SECONDS, end - clock())
+    if left <= 0:
+        raise LateError("the time for the whole question is over; ask for fewer sectors")
+    return left
+
+
+@dataclass(slots=True)
+class _Walk:
+    """One question. `left` returns how long a program may take, or says that time is over."""
+
+    root: Root
+    stack: Stack
+    left: Callable[[], float]
+    geometries: dict[str, Geometry | None] = field(default_factory=dict)
+    tables: dict[str, tuple[Target, ...]] = field(default_factory=dict)
+    mounts: tuple[Mount, ...] | None = None
+
+    def climb(self, spot: Spot) -> Iterator[Answer]:
+        """Yield what lies in a spot."""
+        node = self.stack.nodes.get(spot.device)
+        if node is None:
+            yield unknown(spot, f"{spot.device} went while it was asked")
+            return
+        if len(spot.way) > MOST_DEPTH:
+            yield unknown(spot, f"more than {MOST_DEPTH} devices stand on each other")
+            return
+        if node.holders:
+            # Who holds a device has it as a whole: partitions that the kernel sees there as well
+            # are those of what stands on it.
+            yield from self._held(spot, node)
+            return
+        covered = []
+        for name in node.partitions:
+            partition = self.stack.nodes[name]
+            first, sectors = partition.start_sectors, partition.sectors or 0
+            if met := layout.overlap(spot.sector, spot.count, first, sectors):
+                covered.append(met)
+                yield from self.climb(spot.part(*met).up(name, met[0] - first))
+        for first, sectors in layout.gaps(spot.sector, spot.count, covered):
+            if node.partitions:
+                text = f"outside of the partitions of {node.name}: their table, a boot loader, or"
+                yield answer(spot.part(first, sectors), Kind.RESERVED, f"{text} nothing")
+            else:
+                yield from self._content(spot.part(first, sectors), node)
+
+    # --- what is made of a device
+
+    def _held(self, spot: Spot, node: Node) -> Iterator[Answer]:
+        covered: list[tuple[int, int]] = []
+        for holder in node.holders:
+            above = self.stack.nodes.get(holder)
+            kind = above.kind if above is not None else ""
+            try:
+                if above is None or kind not in {"md", "dm"}:
+                    raise LayoutError(f"{node.name} is part of {holder}, which cannot be asked")
+                if kind == "md":
+                    yield from self._in_array(spot, node, holder)
+                    covered.append((spot.sector, spot.count))
+                else:
+                    yield from self._in_mapped(spot, node, above, covered)
+            except (LayoutError, *FAILED) as error:
+                covered.append((spot.sector, spot.count))
+                yield unknown(spot, str(error))
+        for first, sectors in layout.gaps(spot.sector, spot.count, covered):
+            yield self._between(spot.part(first, sectors), node)
+
+    def _in_array(self, spot: Spot, node: Node, name: str) -> Iterator[Answer]:
+        """Errors: LayoutError, ReadError, ParseError."""
+        if name not in self.geometries:
+            self.geometries[name] = read_md_layout(self.root, name)
+        geometry = self.geometries[name]
+        if geometry is None:
+            raise LayoutError(f"{name} went while it was asked")
+        known, slot = layout.of_member(geometry, node.name)
+        pieces = layout.reverse(known, slot, spot.sector, spot.count)
+        whole = layout.redundant(geometry)
+        for piece in pieces:
+            part = spot.part(piece.start, piece.count)
+            if whole and not part.array:
+                part = replace(part, array=name)
+            elif whole is False and not part.degraded:
+                part = replace(part, degraded=name)
+            if piece.above is not None:
+                yield from self.climb(part.up(name, piece.above))
+            elif piece.use is Use.PARITY:
+                yield answer(part, Kind.PARITY, f"of {name} ({geometry.level}), on {node.name}")
+            elif piece.use is Use.RESERVED:
+                what = (
+                    f"ahead of the data of {name} on {node.name}: superblock, bitmap, list of bad"
+                )
+                yield answer(replace(part, array=""), Kind.RESERVED, f"{what} blocks, or log")
+            else:
+                what = f"{name} does not use it: the end of {node.name}"
+                yield answer(replace(part, array=""), Kind.FREE, what)
+
+    def _in_mapped(
+        self, spot: Spot, node: Node, above: Node, covered: list[tuple[int, int]]
+    ) -> Iterator[Answer]:
+        """Errors: LayoutError, AbsentError, ReadError, ParseError."""
+        if above.name not in self.tables:
+            self.tables[above.name] = read_dm_table(self.root, above.number, self.left())
+        table = self.tables[above.name]
+        pieces, unknown = layout.through_table(table, node.number, spot.sector, spot.count)
+        for piece in pieces:
+            covered.append((piece.start, piece.count))
+            if piece.above is not None:
+                yield from self.climb(
+                    spot.part(piece.start, piece.count).up(above.name, piece.above)
+                )
+        if unknown:
+            kinds = ", ".join(f"'{kind}'" for kind in unknown)
+            name = f"{above.name} ({above.label})" if above.label else above.name
+            raise LayoutError(
+                f"{node.name} is part of {name}, made by device-mapper as {kinds}, through which"
+                " sectors are not followed"
+            )
+
+    def _between(self, spot: Spot, node: Node) -> Answer:
+        kind = self._kind(node)
+        if kind == "crypto_LUKS":
+            text = f"the header of the encryption of {node.name}: without it all is lost; save it"
+            return answer(
+                spot, Kind.RESERVED, f"{text} now: 'cryptsetup luksHeaderBackup /dev/{node.name}'"
+            )
+        return unknown(
+            spot,
+            f"no active volume has these sectors of {node.name}: the volume manager's own, free,"
+            " or of a volume that is not active ('lvs -a -o +devices')",
+        )
+
+    # --- what is in a device on which nothing stands
+
+    def _content(self, spot: Spot, node: Node) -> Iterator[Answer]:
+        try:
+            here = self._mounts(node)
+            kind = here[0].kind if here else self._kind(node)
+            if node.name in self.stack.btrfs:
+                kind = "btrfs"
+            if kind in _EXT:
+                yield from Ext4(self.root, self.left, spot, kind, here).answers()
+            elif kind == "xfs" and here:
+                yield from Xfs(self.root, self.left, spot, here).answers()
+            elif kind == "swap" or node.name in self.stack.swaps:
+                text = "swap space: what was swapped out there is lost when it is needed"
+                yield answer(spot, Kind.RESERVED, text)
+            elif kind == "jbd":
+                yield answer(spot, Kind.JOURNAL, "of an ext4 file system on another device")
+            else:
+                yield unknown(spot, _reason(kind, spot))
+        except FAILED as error:
+            yield unknown(spot, str(error))
+
+    def _kind(self, node: Node) -> str:
+        """Return what udev found on a device, '' where it found nothing, or is not there."""
+        try:
+            text = self.root.read(f"{udev.DIRECTORY}/b{node.number}")
+        except (AbsentError, ReadError):
+            return ""
+        return udev.parse_properties(text).get("ID_FS_TYPE", "")
+
+    def _mounts(self, node: Node) -> list[Mount]:
+        """Return where a device is mounted, whole file systems first.
+
+        Errors: AbsentError, ReadError, ParseError.
+        """
+        if self.mounts is None:
+            self.mounts = tuple(mounts.visible(mounts.read_mountinfo(self.root)))
+        here = [mount for mount in self.mounts if mount.device_number == node.number]
+        return sorted(here, key=lambda mount: (mount.root != "/", len(mount.mount_point)))
+
+
+def _reason(kind: str, spot: Spot) -> str:
+    """Return why who owns a sector cannot be told."""
+    device, sector = spot.device, spot.sector
+    match kind:
+        case "":
+            return f"nothing is known to be on {device}: no file system is mounted or was found"
+        case "xfs":
+            return (
+                f"XFS is asked while it is mounted, and {device} is not; mount it, or see 'xfs_db"
+                f' -r -c "blockget -n" -c "daddr {sector}" -c "blockuse -n" /dev/{device}\''
+            )
+        case "btrfs":
+            return (
+                "btrfs has its own map from devices to its addresses; its lines in the kernel's log"
+                " name root and inode, and 'btrfs scrub start -B <mount point>' the files"
+            )
+        case "linux_raid_member":
+            return f"{device} is a member of an array that does not run ('mdadm --assemble --scan')"
+        case "LVM2_member":
+            return f"no volume on {device} is active ('vgchange -ay', then ask again)"
+        case "crypto_LUKS":
+            return f"the encryption of {device} is not open"
+    return f"who owns a sector of '{kind}' on {device} cannot be asked"

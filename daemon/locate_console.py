@@ -1,0 +1,151 @@
+"""'iowarden locate DEVICE SECTOR[+COUNT]': which file a sector is of, and what to do about it.
+
+Asks this machine itself, as root by a probe of its own or, as a member of the service's group, by
+the service's; the service need not run. Nothing is written.
+Exit status: 0 all of it could be told, 1 some could not or the question has no answer, 2 for a
+command line that is none, 130 after Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import os
+import re
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.files import Root
+from iowarden.collectors.vocabulary import AbsentError, ParseError, ReadError
+from iowarden.daemon.clock import SystemClock
+from iowarden.daemon.console import ServiceError, guarded, say, say_json
+from iowarden.daemon.locate import LocateError, locate
+from iowarden.rules.located import Kind, sentence, steps
+from iowarden.rules.quantity import size
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from iowarden.daemon.config import Config
+    from iowarden.daemon.locate import Located
+    from iowarden.daemon.probe.client import Client
+
+EXIT_UNKNOWN = 1
+CLOSE_SECONDS = 2.0
+_RANGE = re.compile(r"(\d{1,18})(?:\+(\d{1,9}))?", re.ASCII)
+_DEVICE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:!/-]{0,99}", re.ASCII)
+
+
+def add_commands(
+    add: Callable[[str, Callable[[argparse.Namespace], int], str], argparse.ArgumentParser],
+    settings: Callable[[argparse.Namespace], Config],
+    probe: Callable[[Config, SystemClock], Client | None],
+) -> list[argparse.ArgumentParser]:
+    """Add the command; return what reads the configuration, by way of `settings`."""
+
+    def run(arguments: argparse.Namespace) -> int:
+        return guarded(lambda given: _locate(given, settings(given), probe), arguments)
+
+    located = add("locate", run, "say which file a sector of a disk is of, and what to do about it")
+    located.add_argument(
+        "device", type=_device, metavar="DEVICE", help="as the kernel's log names it: sdb, md0"
+    )
+    located.add_argument(
+        "range",
+        type=_range,
+        metavar="SECTOR[+COUNT]",
+        help="in sectors of 512 bytes from its beginning, whatever the drive's own are",
+    )
+    located.add_argument("--json", action="store_true", help="the answer as data")
+    return [located]
+
+
+def _device(text: str) -> str:
+    """Return the kernel's name of a device: links, as in '/dev/mapper', are followed."""
+    path = os.path.realpath(text) if text.startswith("/") else f"/dev/{text}"
+    name = path.removeprefix("/dev/")
+    if not path.startswith("/dev/") or not _DEVICE.fullmatch(name) or ".." in name:
+        raise argparse.ArgumentTypeError(
+            f"expected a block device as sdb or /dev/sdb, got '{text}'"
+        )
+    return name
+
+
+def _range(text: str) -> tuple[int, int]:
+    found = _RANGE.fullmatch(text)
+    if found is None:
+        raise argparse.ArgumentTypeError(
+            f"expected SECTOR or SECTOR+COUNT as 363296+8, got '{text}'"
+        )
+    return int(found[1]), int(found[2] or 1)
+
+
+def _locate(
+    arguments: argparse.Namespace,
+    config: Config,
+    make_probe: Callable[[Config, SystemClock], Client | None],
+) -> int:
+    clock = SystemClock()
+    client = make_probe(config, clock)
+    if client is None:
+        raise ServiceError(
+            "locate: expected to be root, or one who may ask iowarden's probe, got neither; run it"
+            " with sudo" + ("" if config.probe else ", and see 'probe' in the configuration")
+        )
+    if sys.stderr.isatty():
+        sys.stderr.write("asking who owns it; on a large file system that takes minutes\n")
+    start, count = arguments.range
+    client.begin()
+    try:
+        root = Root(probe=client.ask)
+        found = locate(root, arguments.device, start, count, time.monotonic)
+    except (LocateError, AbsentError, ReadError, ParseError) as error:
+        raise ServiceError(str(error)) from error
+    finally:
+        client.close(CLOSE_SECONDS)
+    if arguments.json:
+        say_json(as_data(found))
+    else:
+        for line in lines(found):
+            say(line)
+    return EXIT_UNKNOWN if any(each.kind is Kind.UNKNOWN for each in found.answers) else 0
+
+
+def as_data(found: Located) -> dict[str, object]:
+    """Return what was located as JSON has it: each answer with its steps."""
+    return {
+        "device": found.device,
+        "sector": found.start,
+        "sectors": found.count,
+        "answers": [
+            {
+                **dataclasses.asdict(answer),
+                "sentence": sentence(answer),
+                "steps": [
+                    dataclasses.asdict(step)
+                    for step in steps(answer, found.disk, found.sector_bytes)
+                ],
+            }
+            for answer in found.answers
+        ],
+    }
+
+
+def lines(found: Located) -> list[str]:
+    """Return what was located as text: each answer, the way to it, and what to do."""
+    text = []
+    for answer in found.answers:
+        last = answer.end - 1
+        place = f"sector {answer.start}" + (f" to {last}" if last != answer.start else "")
+        text.append(f"{found.device} {place} ({size(answer.count * 512)}): {sentence(answer)}")
+        text += [f"  another name: {path}" for path in answer.other_paths]
+        if len(answer.chain) > 1:
+            text.append(f"  way: {' > '.join(answer.chain)}")
+        for step in steps(answer, found.disk, found.sector_bytes):
+            text.append(f"  {step.text}")
+            if step.command:
+                text.append(f"    {step.command}")
+            if step.destroys:
+                text.append(f"    destroys: {step.destroys}")
+    return text

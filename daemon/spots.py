@@ -1,0 +1,88 @@
+"""Sectors on their way up from a device to what owns them, and the answer at the end of it.
+
+Units: sectors of 512 bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.vocabulary import (
+    AbsentError,
+    LateError,
+    ParseError,
+    ReadError,
+    StuckError,
+)
+from iowarden.rules.located import Answer, Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from iowarden.collectors.mounts import Mount
+
+FAILED = (AbsentError, ReadError, ParseError)
+"""What asking may come to; the text is the reason that is told."""
+HUNG = (LateError, StuckError)
+"""Of these: the next question would hang as well."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """Some sectors, by where they are on each device from the one asked about upward."""
+
+    origin: int
+    count: int
+    way: tuple[tuple[str, int], ...]
+    array: str = ""
+    degraded: str = ""
+
+    @property
+    def device(self) -> str:
+        """The uppermost device."""
+        return self.way[-1][0]
+
+    @property
+    def sector(self) -> int:
+        """The first sector, on the uppermost device."""
+        return self.way[-1][1]
+
+    def part(self, sector: int, count: int) -> Spot:
+        """Return some of them, by their sector on the uppermost device."""
+        later = sector - self.sector
+        way = tuple((device, first + later) for device, first in self.way)
+        return replace(self, origin=self.origin + later, count=count, way=way)
+
+    def up(self, device: str, sector: int) -> Spot:
+        """Return the same on a device above."""
+        return replace(self, way=(*self.way, (device, sector)))
+
+
+def answer(spot: Spot, kind: Kind, text: str) -> Answer:
+    """Return what lies in a spot."""
+    return Answer(
+        start=spot.origin,
+        count=spot.count,
+        kind=kind,
+        text=text,
+        chain=tuple(f"{device} sector {sector}" for device, sector in spot.way),
+        device=spot.device,
+        array=spot.array,
+        degraded=spot.degraded,
+    )
+
+
+def unknown(spot: Spot, reason: str) -> Answer:
+    """Return that it cannot be told what lies in a spot."""
+    return answer(spot, Kind.UNKNOWN, reason)
+
+
+def joined(here: Sequence[Mount], inside: str) -> tuple[str, bool]:
+    """Return the path on this host of one within a file system, and whether it is that."""
+    for mount in here:
+        below = mount.root.rstrip("/")
+        if inside == below or inside.startswith(below + "/"):
+            rest = inside.removeprefix(below)
+            return (mount.mount_point.rstrip("/") + rest) or "/", True
+    return inside, False

@@ -1,0 +1,238 @@
+"""Which file was hit, as an answer: what lies there, or why not known, and what to do. Pure.
+
+Source of the cures: hdparm(8), dd(1), md(4) 'Scrubbing and mismatches', e2fsck(8). An unreadable
+sector is replaced by the drive when it is written: every cure writes it, and so destroys what it
+may still hold. Units: sectors of 512 bytes, bytes.
+"""
+
+from __future__ import annotations
+
+import enum
+import shlex
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+SECTOR_BYTES = 512
+
+
+class Kind(enum.StrEnum):
+    """What lies there."""
+
+    FILE = "file"
+    FREE = "free"
+    METADATA = "metadata"
+    JOURNAL = "journal"
+    PARITY = "parity"
+    RESERVED = "reserved"
+    """Partition table, superblock or bitmap of an array, swap space: no file's."""
+    UNKNOWN = "unknown"
+    """It cannot be told; `text` says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What lies in some sectors of the device that was asked about.
+
+    Fields: `chain` is the way up, for people: 'sdb sector 363296', 'sdb1 sector 361248', 'md0 ...';
+    `device` is the last of it; `text` says what it is, or why it cannot be told, and what to run
+    then; `path` is the name on this host where `mounted`, else that within the file system; '' for
+    an inode whose name is not known. `offset_bytes` and `bytes` are within the
+    file, which has `size_bytes`.
+    `array`: of redundancy, from which it can still be read ('md0'); `degraded`: of one that lost a
+    member. `block_bytes` is the size in which the file system writes; `in_place`: it writes a block
+    of a file where it was.
+    """
+
+    start: int
+    count: int
+    kind: Kind
+    text: str
+    chain: tuple[str, ...] = ()
+    device: str = ""
+    file_system: str = ""
+    block: int | None = None
+    block_bytes: int | None = None
+    inode: int | None = None
+    path: str = ""
+    other_paths: tuple[str, ...] = ()
+    mounted: bool = False
+    offset_bytes: int | None = None
+    bytes: int | None = None
+    size_bytes: int | None = None
+    in_place: bool = False
+    array: str = ""
+    degraded: str = ""
+
+    @property
+    def end(self) -> int:
+        """The first sector behind it."""
+        return self.start + self.count
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Something to do. `command` may be ''; `destroys` is '' for one that destroys nothing."""
+
+    text: str
+    command: str = ""
+    destroys: str = ""
+
+
+def merged(answers: Iterable[Answer]) -> list[Answer]:
+    """Return answers in the order of the device, those that go on as one."""
+    found: list[Answer] = []
+    for answer in sorted(answers, key=lambda each: each.start):
+        if found and _goes_on(found[-1], answer):
+            last = found[-1]
+            grown = None
+            if last.offset_bytes is not None and answer.offset_bytes is not None:
+                end = answer.offset_bytes + (answer.bytes or 0)
+                grown = max(end - last.offset_bytes, last.bytes or 0)
+            found[-1] = replace(last, count=answer.end - last.start, bytes=grown)
+        else:
+            found.append(answer)
+    return found
+
+
+def _goes_on(last: Answer, answer: Answer) -> bool:
+    if answer.start != last.end or answer.kind is not last.kind:
+        return False
+    if last.offset_bytes is not None and answer.offset_bytes is not None:
+        # Two halves of one block are told as one block; they begin at one place in the file.
+        if not last.offset_bytes <= answer.offset_bytes <= last.offset_bytes + (last.bytes or 0):
+            return False
+    elif last.offset_bytes != answer.offset_bytes:
+        return False
+    same = ("text", "device", "inode", "path", "array", "degraded", "mounted")
+    return all(getattr(last, name) == getattr(answer, name) for name in same)
+
+
+def sentence(answer: Answer) -> str:
+    """Return an answer as one line, without the way up."""
+    if answer.kind is Kind.FILE:
+        name = answer.path or f"inode {answer.inode} on {answer.device}"
+        where = ""
+        if answer.offset_bytes is not None and answer.bytes:
+            last = answer.offset_bytes + answer.bytes - 1
+            where = f", bytes {answer.offset_bytes} to {last}"
+        more = f" ({answer.text})" if answer.text else ""
+        return f"file {name}{where}{more}"
+    word = "cannot be told, because" if answer.kind is Kind.UNKNOWN else f"{answer.kind}:"
+    return f"{word} {answer.text}"
+
+
+def steps(answer: Answer, disk: str = "", sector_bytes: int | None = None) -> list[Step]:
+    """Return what to do, the least harmful first.
+
+    `disk` is the drive itself ('sdb') where it was the device asked about, '' for a partition or an
+    array; `sector_bytes` its own sectors, in which hdparm counts; None: not known.
+    """
+    if answer.array:
+        path = f"/sys/block/{answer.array}/md/sync_action"
+        return [
+            Step(
+                f"{answer.array} reads it from its other members and writes it anew by itself when"
+                " it meets the error; a check of the whole array makes it do so now",
+                f"echo check > {path}",
+            )
+        ]
+    found = [_restore(answer)]
+    if answer.kind is Kind.FILE and (overwrite := _overwrite(answer)):
+        found.append(overwrite)
+    if disk and answer.kind is not Kind.FILE:
+        found += _reallocate(answer, disk, sector_bytes)
+    if answer.kind in {Kind.FREE, Kind.FILE, Kind.METADATA} and answer.file_system.startswith(
+        "ext"
+    ):
+        found.append(
+            Step(
+                "to have the file system avoid the block for good, unmounted; reads the whole"
+                " device, which takes hours",
+                f"umount /dev/{answer.device} && e2fsck -f -c /dev/{answer.device}",
+                "the content of files that hold unreadable blocks, which become zeros",
+            )
+        )
+    return [step for step in found if step.text]
+
+
+def _restore(answer: Answer) -> Step:
+    lost = f"{answer.degraded} has lost a member: nothing else holds these data; " * bool(
+        answer.degraded
+    )
+    match answer.kind:
+        case Kind.FILE:
+            name = answer.path or f"inode {answer.inode} on {answer.device}"
+            return Step(f"{lost}restore {name} from a backup; the rest of it can still be read")
+        case Kind.FREE:
+            return Step("nothing is lost: the drive replaces the sector when it is next written")
+        case Kind.METADATA | Kind.JOURNAL:
+            return Step(
+                f"{lost}save what can be read, then check {answer.device} while it is not mounted;"
+                " first without repairs",
+                f"fsck -n /dev/{answer.device}",
+            )
+        case Kind.PARITY:
+            if answer.degraded:
+                return Step(
+                    f"{answer.degraded} has lost a member, whose data are calculated from this:"
+                    " what it held of this stripe is lost"
+                )
+            return Step("no file is lost while the other members can be read")
+        case Kind.RESERVED:
+            return Step("no file is lost; see what it is before anything is written there")
+    return Step("find out what lies there before anything is written")
+
+
+def _overwrite(answer: Answer) -> Step | None:
+    """Return how to overwrite the blocks of a file in place."""
+    if not (answer.mounted and answer.path and answer.in_place and answer.block_bytes):
+        return None
+    if answer.offset_bytes is None or not answer.bytes or answer.size_bytes is None:
+        return None
+    if not copyable(answer.path):
+        return None
+    size, path = answer.block_bytes, shlex.quote(answer.path)
+    first = answer.offset_bytes // size
+    count = -(-(answer.offset_bytes + answer.bytes) // size) - first
+    command = f"dd if=/dev/zero of={path} bs={size} seek={first} count={count}"
+    command += " conv=notrunc,fsync oflag=direct"
+    if (first + count) * size > answer.size_bytes:  # the last block is written whole
+        command += f" && truncate -s {answer.size_bytes} {path}"
+    end = min((first + count) * size, answer.size_bytes)
+    return Step(
+        "then force the drive to replace the sectors, by writing these blocks of the file anew; let"
+        " nothing use the file meanwhile",
+        command,
+        f"bytes {first * size} to {end - 1} of the file, for good: they become zeros",
+    )
+
+
+def _reallocate(answer: Answer, disk: str, sector_bytes: int | None) -> list[Step]:
+    """Return how to write the sectors of an ATA drive itself, one command for the first of them."""
+    if sector_bytes is None or sector_bytes % SECTOR_BYTES:
+        return []
+    per = sector_bytes // SECTOR_BYTES
+    first, last = answer.start // per, (answer.end - 1) // per
+    number = f"{first}" if first == last else f"{first}, and so on to {last}"
+    return [
+        Step(
+            "only if it stays unreadable, and nothing uses what lies there: make an ATA drive"
+            f" replace the sector, number {number} as it counts; first see that it is unreadable"
+            f" ('hdparm --read-sector {first} /dev/{disk}'); a drive with physical sectors of 4096"
+            " bytes needs all eight of them written",
+            f"hdparm --write-sector {first} --yes-i-know-what-i-am-doing /dev/{disk}",
+            f"the {sector_bytes} bytes of that sector, for good; of a wrong number, silently those"
+            " of another",
+        )
+    ]
+
+
+def copyable(path: str) -> bool:
+    """Whether a name can be copied from a terminal as it stands.
+
+    What prints it may show several blanks as one, and spells out what is no character.
+    """
+    return path.isprintable() and " ".join(path.split()) == path

@@ -1,0 +1,136 @@
+"""Which file was hit, on file systems that are mounted, asked by the real probe. Needs root."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import random
+import re
+import shutil
+import subprocess
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from support.images import PLACES, SECTOR, where_is
+
+from iowarden.collectors.files import Root
+from iowarden.daemon.locate import locate
+from iowarden.daemon.probe.client import Client, spawn
+from iowarden.rules.located import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from iowarden.rules.located import Answer
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root makes loop devices and mounts")
+
+
+def command(*words: str) -> str:
+    """Run a program, or skip the test where it is not installed or may not do that here."""
+    program = shutil.which(words[0], path=PLACES)
+    if program is None:
+        pytest.skip(f"'{words[0]}' is not here")
+    done = subprocess.run([program, *words[1:]], capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip(f"{' '.join(words)}: {done.stderr.strip()}")
+    return done.stdout.strip()
+
+
+@contextlib.contextmanager
+def mounted(tmp_path: Path, mebibytes: int, *make: str) -> Iterator[tuple[str, Path, Path]]:
+    """Make a file system on a loop device and mount it: device, mount point, image."""
+    image, point = tmp_path / "image", tmp_path / "srv"
+    point.mkdir()
+    with image.open("wb") as file:
+        file.truncate(mebibytes << 20)
+    device = command("losetup", "--find", "--show", str(image))
+    try:
+        command(*make, device)
+        command("mount", device, str(point))
+        try:
+            yield device.removeprefix("/dev/"), point, image
+        finally:
+            command("umount", str(point))
+    finally:
+        command("losetup", "--detach", device)
+
+
+@pytest.fixture
+def probe(tmp_path: Path) -> Iterator[Client]:
+    """The probe as a child, as a run in the foreground has it."""
+    client = Client(spawn(str(tmp_path / "run")), time.monotonic)
+    client.begin()
+    yield client
+    client.close(5.0)
+
+
+def fill(point: Path) -> dict[Path, bytes]:
+    """Write files and have them on the device."""
+    made = random.Random(11)
+    found = {}
+    for name, size in (("base/1/2619", 300_000), ("base/1/2620", 40_001), ("wal", 900_000)):
+        path = point / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(made.randbytes(size))
+        found[path] = path.read_bytes()
+    os.sync()
+    return found
+
+
+def judged(client: Client, device: str, image: Path, files: dict[Path, bytes]) -> int:
+    """Ask for sectors of files; return how many, each found in the file that has its bytes."""
+    root = Root(probe=client.ask)
+    raw = image.read_bytes()
+    checked = 0
+    for path, content in files.items():
+        sectors = where_is(raw, content)
+        assert sectors
+        for first in (min(sectors), max(sectors), sorted(sectors)[len(sectors) // 2]):
+            (answer,) = locate(root, device, first, 1, time.monotonic).answers
+            assert (answer.kind, answer.path) == (Kind.FILE, str(path))
+            assert answer.offset_bytes == sectors[first]
+            assert answer.bytes
+            held = content[answer.offset_bytes : answer.offset_bytes + answer.bytes]
+            there = raw[first * SECTOR : first * SECTOR + answer.bytes]
+            assert hashlib.sha256(there).digest() == hashlib.sha256(held).digest()
+            checked += 1
+    return checked
+
+
+@pytest.mark.parametrize("block_bytes", ["1024", "4096"])
+def test_the_file_of_a_mounted_ext4_is_named(
+    tmp_path: Path, probe: Client, block_bytes: str
+) -> None:
+    """Written while it is mounted: what is told is what the kernel has, by path on this host."""
+    with mounted(tmp_path, 32, "mkfs.ext4", "-q", "-b", block_bytes) as (device, point, image):
+        assert judged(probe, device, image, fill(point)) == 9
+
+
+def test_the_file_of_a_mounted_xfs_is_named_where_it_has_a_reverse_map(
+    tmp_path: Path, probe: Client
+) -> None:
+    """Owner by fsmap, name by find; free space, the journal and metadata as what they are."""
+    make = ("mkfs.xfs", "-q", "-m", "rmapbt=1")
+    with mounted(tmp_path, 320, *make) as (device, point, image):
+        command("xfs_io", "-V")
+        assert judged(probe, device, image, fill(point)) == 9
+        answers = locate(Root(probe=probe.ask), device, 0, 8, time.monotonic).answers
+        assert [each.kind for each in answers] == [Kind.METADATA]
+
+
+def test_an_xfs_without_a_reverse_map_names_nobody(tmp_path: Path, probe: Client) -> None:
+    """The kernel says 'unknown' of all that is not free: the answer says what would tell."""
+    make = ("mkfs.xfs", "-q", "-m", "rmapbt=0")
+    with mounted(tmp_path, 320, *make) as (device, point, image):
+        command("xfs_io", "-V")
+        files = fill(point)
+        sector = min(where_is(image.read_bytes(), next(iter(files.values()))))
+        answer: Answer
+        (answer,) = locate(Root(probe=probe.ask), device, sector, 1, time.monotonic).answers
+        assert answer.kind is Kind.UNKNOWN
+        assert "has no reverse map" in answer.text
+        assert re.search(rf'xfs_db -r .* "daddr {sector}"', answer.text)
