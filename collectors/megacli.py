@@ -1,0 +1,593 @@
+"""What LSI's MegaRAID controllers say of themselves and their disks, by 'MegaCli'. Pure.
+
+Source: what MegaCli 8 printed on machines of others. Words that no capture has are marked.
+Units: a GB there is 2^30 bytes: 0x74706db0 sectors are its '931.512 GB'.
+Limits: every output must end with 'Exit Code: 0x00': a MegaCli that crashed shows fewer disks, not
+broken ones. Those of before about 2009 print no such line and are refused.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from iowarden.collectors import controller, storcli_events
+from iowarden.collectors.controller import (
+    Array,
+    Battery,
+    Controller,
+    Health,
+    PhysicalDisk,
+    Policy,
+    Sensor,
+    State,
+)
+from iowarden.collectors.vocabulary import SECTOR_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from iowarden.collectors.controller import Log
+    from iowarden.collectors.vocabulary import ParseError
+
+    Pair = tuple[str, str]
+
+_ARRAY_WORDS = {
+    "optimal": Health.OK,
+    "degraded": Health.DEGRADED,
+    "partially degraded": Health.DEGRADED,
+    "offline": Health.FAILED,
+    "failed": Health.FAILED,
+}
+"""All but 'Optimal' are from the maker's list of states, no capture has them."""
+_DISK_WORDS = {
+    "online": Health.OK,
+    "hotspare": Health.OK,
+    "jbod": Health.OK,
+    "unconfigured(good)": Health.OK,
+    "copyback": Health.BUSY,
+    "rebuild": Health.REBUILDING,
+    "unconfigured(bad)": Health.FAILED,
+    "failed": Health.FAILED,
+    "offline": Health.FAILED,
+    "missing": Health.FAILED,
+}
+"""'Copyback', 'Failed', 'Offline' and 'Missing' are from guides. An offline disk is of an array,
+and what is on it is old.
+"""
+_USAGES = {
+    "hotspare": "hot spare",
+    "jbod": "JBOD",
+    "unconfigured(good)": "unused",
+    "unconfigured(bad)": "unused",
+}
+"""A disk of another known state is a member."""
+_MOTOR_WORDS = frozenset({"", "spun up", "spun down"})
+"""What may follow the state."""
+_BATTERY_WORDS = {
+    "optimal": Health.OK,
+    "operational": Health.OK,
+    "learning": Health.BUSY,
+    "degraded": Health.DEGRADED,
+    "degraded(charging)": Health.DEGRADED,
+    "non operational": Health.FAILED,
+    "missing": Health.FAILED,
+    "failed": Health.FAILED,
+    "faulty": Health.FAILED,
+}
+"""The first two were seen in captures; 'Learning', 'Missing' and 'Failed' are from memory."""
+_BATTERY_FLAGS = {
+    "battery pack missing": Health.FAILED,
+    "battery replacement required": Health.FAILED,
+    "pack is about to fail & should be replaced": Health.FAILING,
+    "remaining capacity low": Health.DEGRADED,
+    "learn cycle active": Health.BUSY,
+    "learn cycle requested": Health.OK,
+    "periodic learn required": Health.OK,
+    "transparent learn": Health.OK,
+}
+"""What it means when the battery's firmware says Yes; to another question: attention."""
+_WELL = frozenset({"no", "ok", ""})
+_CHARGING = frozenset({"none", "charging", "discharging"})
+_WORST = (
+    Health.FAILED,
+    Health.FAILING,
+    Health.DEGRADED,
+    Health.ATTENTION,
+    Health.REBUILDING,
+    Health.BUSY,
+)
+COUNTS = {
+    "media error count": "media error",
+    "other error count": "other error",
+    "predictive failure count": "predictive failure",
+}
+_TARGETS = 128
+"""Volumes are on SCSI channels 2 and 3 of 128 targets each. Source: megaraid_sas.h."""
+
+_EXIT = re.compile(r"^\s*Exit Code: 0x([0-9a-fA-F]{1,8})\s*$", re.MULTILINE)
+_NOT_THERE = re.compile(r"required hardware component is not present", re.IGNORECASE)
+_ADAPTER = re.compile(r"\s*Adapter #([0-9]{1,3})\s*")
+_OF = re.compile(r"\s*Adapter[: #]{1,3}([0-9]{1,3})")
+_PCI = re.compile(r"\s*PCI information for Controller ([0-9]{1,3})\s*", re.IGNORECASE)
+_VOLUME = re.compile(
+    r"\s*(CacheCade )?Virtual (?:Drive|Disk): ([0-9]{1,5}) \(Target Id: ([0-9]{1,5})\)\s*",
+    re.IGNORECASE,
+)
+_NO_VOLUME = re.compile(
+    r"No Virtual Drive Configured|^Number of Virtual Disks: 0\s*$", re.MULTILINE
+)
+_DISK = re.compile(r"\s*Enclosure Device ID\s*:", re.IGNORECASE)
+_SECTORS = re.compile(r".*\[0x([0-9a-fA-F]{1,16}) Sectors\]")
+_DONE = re.compile(r"Completed ([0-9]{1,3})\s?%.*")
+_CELSIUS = re.compile(r"([0-9]{1,3}) {0,3}(?:C|degree)\b")
+_CLOCK = re.compile(
+    r"([0-9]{1,2}):([0-9]{1,2}):([0-9]{1,2})\s{1,4}([0-9]{1,2})/([0-9]{1,2}), ([0-9]{4})"
+)
+_REBUILD = re.compile(
+    r"Rebuild Progress on Device at Enclosure (\S{1,5}), Slot ([0-9]{1,4}) Completed ([0-9]{1,3})%"
+)
+_PROGRESS = re.compile(r"[A-Z][a-z]+(?: [A-Z][a-z]+){0,3} +: +Completed .*")
+_ENCLOSURE = "enclosure device id"
+_RAID = {"0": "RAID0", "1": "RAID1", "5": "RAID5", "6": "RAID6"}
+
+
+@dataclass(frozen=True, slots=True)
+class Adapter:
+    """An adapter of '-AdpAllInfo'.
+
+    Fields: `controller` is all it says but for its name; `pci_device` is the number of its kind,
+    '0060', '' where it is not told; `battery`: whether it has one, None where it is not told;
+    `clock_seconds` is its clock, read as if it were UTC.
+    """
+
+    controller: Controller
+    pci_device: str = ""
+    battery: bool | None = None
+    clock_seconds: float | None = None
+
+
+def parse_adapters(text: str) -> dict[int, Adapter]:
+    """Return the adapters of '-AdpAllInfo', by number. Errors: ParseError."""
+    lines = _lines("-AdpAllInfo", text)
+    found: dict[int, Adapter] = {}
+    for head, below in _blocks(lines, _ADAPTER):
+        pairs = _first(_pairs(below))
+        if "product name" not in pairs:
+            raise _refused("-AdpAllInfo", f"'Product Name' of adapter {head[1]}", text)
+        found[int(head[1])] = _adapter(pairs)
+    if not found:
+        raise _refused("-AdpAllInfo", "'Adapter #0'", text)
+    return found
+
+
+def _adapter(pairs: Mapping[str, str]) -> Adapter:
+    odd = [
+        f"{name.capitalize()}: {value}"
+        for name, well in (
+            ("memory uncorrectable errors", "0"),
+            ("any offline vd cache preserved", "No"),
+        )
+        if (value := pairs.get(name, well)) != well
+    ]
+    sensors = [
+        Sensor(name, temperature_celsius=degrees)
+        for key, name in (("roc temperature", "ROC"), ("controller temperature", "controller"))
+        if (degrees := _celsius(pairs.get(key, ""))) is not None
+    ]
+    battery = pairs.get("bbu", "")
+    return Adapter(
+        Controller(
+            name="",
+            vendor="megaraid",
+            model=controller.printable(pairs["product name"]),
+            serial=controller.printable(pairs.get("serial no", "")),
+            firmware=controller.printable(pairs.get("fw package build", "")),
+            state=State(
+                Health.ATTENTION if odd else Health.OK, controller.printable(", ".join(odd))
+            ),
+            memory_bytes=controller.size_bytes(pairs.get("memory size", ""), 1024),
+            sensors=tuple(sensors),
+        ),
+        pairs.get("device id", "").casefold(),
+        {"present": True, "absent": False}.get(battery.casefold()),
+        clock_seconds(pairs.get("current time", "")),
+    )
+
+
+def clock_seconds(text: str) -> float | None:
+    """Return '7:43:33 3/29, 2012' as if it were UTC, None where it is no time."""
+    found = _CLOCK.fullmatch(text)
+    if found is None:
+        return None
+    hour, minute, second, month, day, year = map(int, found.groups())
+    try:
+        return datetime(year, month, day, hour, minute, second, tzinfo=UTC).timestamp()
+    except (ValueError, OverflowError):
+        return None
+
+
+def parse_addresses(text: str) -> dict[int, str]:
+    """Return the PCI address of each adapter, '0000:06:00.0', of '-AdpGetPciInfo'.
+
+    The numbers are taken for hexadecimal, as lspci's; no capture has one above 9. The domain is not
+    told: 0. Errors: ParseError.
+    """
+    found: dict[int, str] = {}
+    number, parts = -1, dict[str, int]()
+    for line in _lines("-AdpGetPciInfo", text):
+        if head := _PCI.fullmatch(line):
+            number, parts = int(head[1]), {}
+        name, _, value = line.partition(":")
+        if re.fullmatch(r"\s*(?:Bus|Device|Function) Number\s*", name):
+            if not re.fullmatch(r"\s*[0-9a-fA-F]{1,2}\s*", value):
+                raise _refused("-AdpGetPciInfo", "'Bus Number : <hex>'", line)
+            parts[name.split()[0]] = int(value, 16)
+        if len(parts) == 3 and number >= 0:
+            found[number] = f"0000:{parts['Bus']:02x}:{parts['Device']:02x}.{parts['Function']:x}"
+    if not found:
+        raise _refused("-AdpGetPciInfo", "'PCI information for Controller 0'", text)
+    return found
+
+
+def parse_volumes(text: str) -> tuple[Array, ...]:
+    """Return the virtual drives of '-LdPdInfo', '-LDInfo' or '-CfgDsply' of one adapter.
+
+    `slots` are the disks below each, where they are listed. What is not 'Optimal' stays what it is
+    while it is rebuilt: then its disk says so. Errors: ParseError.
+    """
+    lines = _lines("-LdPdInfo", text)
+    _one_adapter("-LdPdInfo", lines)
+    found = tuple(_volume(head, below) for head, below in _blocks(lines, _VOLUME))
+    if not found and not _NO_VOLUME.search("\n".join(lines)):
+        raise _refused("-LdPdInfo", "'Virtual Drive: 0 (Target Id: 0)'", text)
+    return found
+
+
+def _volume(head: re.Match[str], lines: Sequence[str]) -> Array:
+    below = next((at for at, line in enumerate(lines) if _DISK.match(line)), len(lines))
+    own = _first(_pairs(lines[:below]))
+    word = own.get("state", "")
+    state = controller.judged(controller.printable(word), _ARRAY_WORDS)
+    if head[1] and not word:
+        state = State(Health.OK, "CacheCade")  # a cache on flash, of which no state is printed
+    bad = own.get("bad blocks exist", "No")
+    if bad != "No" and state.health is Health.OK:
+        state = State(Health.ATTENTION, controller.printable(f"{word}, Bad Blocks Exist: {bad}"))
+    if state.health is Health.OK and (running := _running(lines[:below])):
+        state = State(Health.BUSY, f"{state.word}, {running[0]}", running[1])
+    target = int(head[3])
+    return Array(
+        name=volume_name(int(head[2])),
+        state=state,
+        level="CacheCade" if head[1] else _level(own),
+        label=controller.printable(own.get("name", "")),
+        size_bytes=controller.size_bytes(own.get("size", ""), 1024),
+        slots=tuple(dict.fromkeys(disk.slot for disk in _disks(list(_pairs(lines[below:]))))),
+        address=f"{2 + target // _TARGETS}:{target % _TARGETS}:0",
+        policy=_policy(own),
+    )
+
+
+def volume_name(number: int) -> str:
+    """Return what a virtual drive is called, also in events."""
+    return f"virtual drive {number}"
+
+
+def _level(pairs: Mapping[str, str]) -> str:
+    """Return 'RAID10' of 'Primary-1, Secondary-0, ...' and a span depth of more than 1."""
+    word = pairs.get("raid level", "")
+    found = re.fullmatch(r"Primary-([0-9]), Secondary-[0-9], .*", word)
+    level = _RAID.get(found[1], "") if found else ""
+    if not level:
+        return controller.printable(word)
+    return level + ("" if pairs.get("span depth", "1") in {"0", "1"} else "0")
+
+
+def _policy(pairs: Mapping[str, str]) -> Policy | None:
+    """Return how an array caches."""
+    now, wanted = (pairs.get(f"{which} cache policy", "") for which in ("current", "default"))
+    words = now.split(", ")
+    writes = {"WriteBack": True, "WriteThrough": False}
+    if not now:
+        return None
+    read = {"ReadAheadNone": False, "ReadAhead": True, "ReadAdaptive": True}
+    reads = [read[word] for word in words if word in read]
+    return Policy(
+        writes.get(words[0]),
+        reads[0] if reads else None,
+        controller.printable(now),
+        writes.get(wanted.partition(",")[0]),
+    )
+
+
+def _running(lines: Iterable[str]) -> tuple[str, float | None] | None:
+    """Return what runs at a volume, and how much of it is done."""
+    for line in lines:
+        if _PROGRESS.fullmatch(line.strip()):
+            name, _, told = line.partition(":")
+            done = _DONE.match(told.strip())
+            return name.strip(), min(int(done[1]), 100) / 100 if done else None
+    return None
+
+
+def parse_disks(text: str) -> tuple[PhysicalDisk, ...]:
+    """Return the disks of '-PDList', '-LdPdInfo' or '-PDInfo' of one adapter; each once.
+
+    `array` is the first virtual drive that a disk is listed below. Errors: ParseError.
+    """
+    lines = _lines("-PDList", text)
+    _one_adapter("-PDList", lines)
+    pairs = list(_pairs(lines))
+    keys = {key for key, _ in pairs}
+    none = keys <= {"exit code", "number of virtual disks"} and any(map(_ADAPTER.fullmatch, lines))
+    if _ENCLOSURE not in keys and not none:
+        raise _refused("-PDList", "'Enclosure Device ID: <n>'", text)
+    found: dict[str, PhysicalDisk] = {}
+    for disk in _disks(pairs):
+        former = found.get(disk.slot)
+        if former is None:
+            found[disk.slot] = disk
+        elif former.kind != disk.kind:  # two disks that say they are at one place
+            slot = f"{disk.slot} ({disk.kind})"
+            found[slot] = replace(disk, slot=slot)
+    return tuple(found.values())
+
+
+def _disks(pairs: Sequence[Pair]) -> Iterator[PhysicalDisk]:
+    array = ""
+    block: dict[str, str] = {}
+    for key, value in [*pairs, (_ENCLOSURE, "")]:
+        if (head := _VOLUME.fullmatch(f"{key}: {value}")) or key == _ENCLOSURE:
+            if _ENCLOSURE in block:
+                yield _disk(block, array)
+            block = {_ENCLOSURE: value} if not head else {}
+        if head:
+            array = volume_name(int(head[2]))
+        elif _ENCLOSURE in block:
+            block.setdefault(key, value)
+
+
+def _disk(block: Mapping[str, str], array: str) -> PhysicalDisk:
+    slot = slot_name(block[_ENCLOSURE], block.get("slot number", ""))
+    number = block.get("device id", "")
+    counts = {
+        name: int(block[key])
+        for key, name in COUNTS.items()
+        if re.fullmatch(r"[0-9]{1,15}", block.get(key, ""))
+    }
+    sata = block.get("pd type", "") == "SATA"
+    serial, model, revision = _inquiry(block.get("inquiry data", ""), sata=sata)
+    firmware = block.get("device firmware level", revision)
+    return PhysicalDisk(
+        slot=slot or f"device {controller.printable(number)}",
+        state=_disk_state(block, counts.get("predictive failure", 0)),
+        model=controller.printable(" ".join(model.split())),
+        serial=controller.printable(serial),
+        firmware=controller.printable(firmware),
+        size_bytes=_disk_bytes(block),
+        usage=_usage(block),
+        array=array,
+        kind=f"megaraid,{int(number)}" if re.fullmatch(r"[0-9]{1,3}", number) else "",
+        temperature_celsius=_celsius(block.get("drive temperature", "")),
+        errors_total=counts,
+    )
+
+
+def slot_name(enclosure: str, slot: str) -> str:
+    """Return 'enclosure 252 slot 3'; 'slot 3' without enclosure ('N/A'); '' where it is none."""
+    if not re.fullmatch(r"[0-9]{1,5}", slot):
+        return ""
+    known = re.fullmatch(r"[0-9]{1,5}", enclosure)
+    return (f"enclosure {int(enclosure)} " if known else "") + f"slot {int(slot)}"
+
+
+def _disk_state(block: Mapping[str, str], predicted: int) -> State:
+    word = block.get("firmware state", "")
+    first, _, motor = word.partition(",")
+    judged = controller.judged(first, _DISK_WORDS)
+    runs = _DONE.match(block.get(first.strip().casefold(), ""))
+    done = min(int(runs[1]), 100) / 100 if runs else judged.done_ratio
+    state = State(judged.health, controller.printable(word), done)
+    said = []
+    if motor.strip().casefold() not in _MOTOR_WORDS:
+        said.append((Health.ATTENTION, ""))
+    if block.get("foreign state", "None") != "None":
+        said.append((Health.ATTENTION, f"Foreign State: {block['foreign state']}"))
+    if (alert := block.get("drive has flagged a s.m.a.r.t alert", "No")) != "No":
+        said.append((Health.FAILING, f"S.M.A.R.T alert: {alert}"))
+    if predicted:
+        said.append((Health.FAILING, f"Predictive Failure Count: {predicted}"))
+    healths = [state.health, *(health for health, _ in said)]
+    words = [state.word, *(text for _, text in said if text)]
+    return State(
+        next((each for each in _WORST if each in healths), state.health),
+        controller.printable(", ".join(filter(None, words))),
+        state.done_ratio,
+    )
+
+
+def _usage(block: Mapping[str, str]) -> str:
+    if block.get("foreign state", "None") != "None":
+        return "foreign"
+    word = block.get("firmware state", "").partition(",")[0].strip().casefold()
+    return _USAGES.get(word, "member" if word in _DISK_WORDS else "")
+
+
+def _disk_bytes(block: Mapping[str, str]) -> int | None:
+    """Return the size by its sectors, of 512 bytes where the disk does not say 4096."""
+    found = _SECTORS.fullmatch(block.get("raw size", ""))
+    if found is None:
+        return controller.size_bytes(block.get("raw size", ""), 1024)
+    logical = block.get("logical sector size", "")
+    return int(found[1], 16) * (int(logical) if logical == "4096" else SECTOR_BYTES)
+
+
+_ATA = ((0, 20), (20, 60), (60, 68))
+"""Serial, model, firmware, as ATA disks tell them. Source: ACS-3, words 10, 27 and 23."""
+
+
+def _inquiry(text: str, *, sata: bool) -> tuple[str, str, str]:
+    """Return serial, model and firmware of 'Inquiry Data', whose columns are fixed.
+
+    A SATA disk is told by what it says itself, or, with old firmware, as SCSI disks are: 8
+    characters for its vendor, 16, 4, and the rest. There 'ATA' is no vendor.
+    """
+    if not text.strip():
+        return "", "", ""
+    if sata and not text.startswith("ATA  "):
+        serial, model, revision = (text[start:end].strip() for start, end in _ATA)
+        return serial, model, revision
+    vendor, model, revision = (text[:8].strip(), text[8:24].strip(), text[24:28].strip())
+    serial = text[28:].strip()
+    return serial, (model if vendor in {"", "ATA"} else f"{vendor} {model}"), revision
+
+
+def parse_battery(text: str) -> Battery:
+    """Return the battery of '-AdpBbuCmd -GetBbuStatus'. Errors: ParseError.
+
+    `ready` is None while it learns: whether it would keep the cache then is not told.
+    """
+    plain = controller.plain(text)
+    if _NOT_THERE.search(plain):
+        return Battery("battery", State(Health.ABSENT, "not present"))
+    lines = _lines("-AdpBbuCmd", text)
+    begin = next((at for at, line in enumerate(lines) if "BBU status for Adapter" in line), None)
+    if begin is None:
+        raise _refused("-AdpBbuCmd -GetBbuStatus", "'BBU status for Adapter'", text)
+    lines = lines[begin:]
+    flags = next((at for at, line in enumerate(lines) if "BBU Firmware Status" in line), len(lines))
+    own, all_of_it = _first(_pairs(lines[:flags])), _first(_pairs(lines))
+    word = own.get("battery state", all_of_it.get("battery state"))
+    said: list[tuple[Health, str]] = []
+    if word:
+        state = controller.judged(controller.printable(word), _BATTERY_WORDS)
+        said.append((state.health, state.word))
+    said += _battery_flags(_flags(lines[flags + 1 :]))
+    if (good := all_of_it.get("issohgood", "Yes")) != "Yes":
+        said.append((Health.ATTENTION, f"isSOHGood: {good}"))
+    if not said and flags == len(lines) and "issohgood" not in all_of_it:
+        raise _refused("-AdpBbuCmd -GetBbuStatus", "'Battery State: <word>'", text)
+    health = next((each for each in _WORST if each in {h for h, _ in said}), Health.OK)
+    charge = re.fullmatch(r"([0-9]{1,3}) ?%", all_of_it.get("relative state of charge", ""))
+    return Battery(
+        name="battery",
+        state=State(health, controller.printable(", ".join(filter(None, (w for _, w in said))))),
+        ready=None if health is Health.BUSY else health is Health.OK,
+        charge_ratio=min(int(charge[1]), 100) / 100 if charge else None,
+        temperature_celsius=_celsius(own.get("temperature", "")),
+    )
+
+
+def _flags(lines: Sequence[str]) -> Iterator[Pair]:
+    """Yield what the battery's firmware answers: up to the gauge, whose answers are of no alarm."""
+    for line in lines:
+        if re.match(r"\s*(?:GasGu?a?u?ge|BBU )", line):
+            return
+        yield from _pairs([line])
+
+
+def _battery_flags(pairs: Iterable[Pair]) -> list[tuple[Health, str]]:
+    said: list[tuple[Health, str]] = []
+    for key, value in pairs:
+        answer = value.casefold()
+        if answer in _WELL or key in _GAUGES or (key == "charging status" and answer in _CHARGING):
+            continue
+        known = _BATTERY_FLAGS if answer == "yes" else {}
+        if (health := known.get(key, Health.ATTENTION)) is not Health.OK:
+            said.append((health, f"{key}: {value}"))
+    return said
+
+
+_GAUGES = frozenset(
+    {
+        "relative state of charge",
+        "charger status",
+        "remaining capacity",
+        "full charge capacity",
+        "battery backup charge time",
+    }
+)
+"""What may stand behind the questions where no gauge is ahead of it."""
+
+
+def parse_rebuilds(text: str) -> dict[str, float]:
+    """Return how much is rebuilt, by slot, of '-PDRbld -ShowProg'; empty: nothing is.
+
+    Errors: ParseError.
+    """
+    lines = "\n".join(_lines("-PDRbld -ShowProg", text))
+    found = {
+        slot: min(int(done), 100) / 100
+        for enclosure, number, done in _REBUILD.findall(lines)
+        if (slot := slot_name(enclosure, number))
+    }
+    if not found and "is not in rebuild process" not in lines:
+        raise _refused("-PDRbld -ShowProg", "'Rebuild Progress on Device ...'", text)
+    return found
+
+
+def parse_log(text: str, name: str) -> Log:
+    """Return the events of '-AdpEventLog -GetLatest' of the controller `name`, by their numbers.
+
+    The entries are those that storcli prints. Errors: ParseError.
+    """
+    if not any(re.match(r"\s*seqNum\s*:", line) for line in _lines("-AdpEventLog", text)):
+        raise _refused("-AdpEventLog -GetLatest", "'seqNum: 0x...'", text)
+    return storcli_events.parse_events(text, name)
+
+
+def _lines(command: str, text: str) -> list[str]:
+    """Return the lines of an output that is whole and no error. Errors: ParseError."""
+    plain = controller.plain(text)
+    codes = _EXIT.findall(plain)
+    if not codes or any(int(code, 16) for code in codes):
+        raise _refused(command, "'Exit Code: 0x00' at its end", text)
+    return plain.splitlines()
+
+
+def _blocks(
+    lines: Sequence[str], head: re.Pattern[str]
+) -> Iterator[tuple[re.Match[str], Sequence[str]]]:
+    """Yield each head with the lines below it."""
+    found = [(at, match) for at, line in enumerate(lines) if (match := head.fullmatch(line))]
+    ends = [*(at for at, _ in found), len(lines)][1:]
+    for (at, match), end in zip(found, ends, strict=False):
+        yield match, lines[at + 1 : end]
+
+
+def _one_adapter(command: str, lines: Sequence[str]) -> None:
+    """Errors: ParseError, for disks of several adapters, whose slots are called the same."""
+    found = {head[1] for line in lines if (head := _OF.match(line))}
+    if len(found) > 1:
+        raise _refused(command, "one adapter", f"adapters {', '.join(sorted(found))}")
+
+
+def _pairs(lines: Iterable[str]) -> Iterator[Pair]:
+    """Yield names in small letters and values, of 'Size                : 3.491 TB'.
+
+    Of a value one blank is taken away, because those of 'Inquiry Data' count.
+    """
+    for line in lines:
+        name, colon, value = line.partition(":")
+        if colon and name.strip():
+            key = " ".join(name.split()).casefold()
+            yield key, (value.removeprefix(" ") if key == "inquiry data" else value.strip())
+
+
+def _first(pairs: Iterable[Pair]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for key, value in pairs:
+        found.setdefault(key, value)
+    return found
+
+
+def _celsius(value: str) -> float | None:
+    found = _CELSIUS.match(value)
+    return float(found[1]) if found else None
+
+
+def _refused(command: str, expected: str, got: str) -> ParseError:
+    return controller.refused(f"MegaCli {command}", expected, got)

@@ -1,0 +1,184 @@
+"""How MegaRAID controllers are asked where MegaCli is all there is: which command lines. Thin.
+
+Hazards: of the SAS39xx family (its driver calls it Aero) any MegaCli was seen to crash the
+firmware, and to freeze all I/O for minutes: there it is never run, and neither is it where such a
+card is beside another, because it looks at all of them. Without '-NoLog' it writes 'MegaSAS.log'
+where it stands. Each question is work for the card.
+Source: kernel drivers/scsi/megaraid/megaraid_sas.h for the numbers; reports of users.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from iowarden.collectors import attached, megacli
+from iowarden.collectors.controller import Controller, Health
+from iowarden.collectors.controller_poll import run_program
+from iowarden.collectors.vocabulary import (
+    AbsentError,
+    LateError,
+    MissingError,
+    ParseError,
+    ReadError,
+    StuckError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from typing import TypeVar
+
+    from iowarden.collectors.controller import Array, Log, PhysicalDisk
+    from iowarden.collectors.files import Root
+
+    _T = TypeVar("_T")
+
+PROGRAMS = ("MegaCli64", "MegaCli", "megacli")
+DRIVER = "megaraid_sas"
+EVENTS = 512
+"""So many of the newest entries of a log are listed."""
+_SECONDS = 60.0
+_AERO = frozenset(f"10e{number}" for number in range(8))
+"""Numbers of PCI devices MegaCli harms."""
+
+
+def find(root: Root, hosts: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Name the controllers 'megaraid c0', each with the program, its number and its host.
+
+    Of hosts that are not listed nobody knows which they are: they are one more, 'unlisted'.
+    Errors: AbsentError, ReadError (among others: MegaCli must not be run here), ParseError.
+    """
+    at = _addresses(root)
+    missing: list[AbsentError] = []
+    for program in PROGRAMS:
+        if not root.path:
+            _refuse_aero(root, at)
+        try:
+            text = _run(root, program, "-AdpGetPciInfo", "-aALL")
+        except AbsentError as error:
+            if not isinstance(error, MissingError) and not root.path:
+                raise
+            missing.append(error)
+            continue
+        found = {
+            f"megaraid c{number}": (program, str(number), at.get(address, ""))
+            for number, address in megacli.parse_addresses(text).items()
+        }
+        if len(found) < len(hosts):
+            expected = f"'{program} -AdpGetPciInfo': expected {len(hosts)} controllers"
+            found["megaraid unlisted"] = ("", f"{expected}, got {len(found)}", "")
+        return found
+    raise missing[0]
+
+
+def _addresses(root: Root) -> dict[str, str]:
+    """Return the host of each adapter of the driver, '' where it has none, by PCI address."""
+    found = {}
+    for address in attached.listed(root, f"{attached.PCI_DRIVERS}/{DRIVER}", []):
+        if re.fullmatch(attached.ADAPTER, address, re.ASCII):
+            entries = attached.listed(root, f"{attached.PCI_DRIVERS}/{DRIVER}/{address}", [])
+            hosts = (each for each in entries if re.fullmatch(r"host[0-9]{1,9}", each))
+            found[address] = next(hosts, "")
+    return found
+
+
+def _refuse_aero(root: Root, addresses: Iterable[str]) -> None:
+    """Errors: ReadError, where a card is one that MegaCli harms, or nobody knows which it is."""
+    for address in addresses:
+        path = f"{attached.PCI_DRIVERS}/{DRIVER}/{address}/device"
+        told = attached.text_of(root, path)
+        if not re.fullmatch(r"0x[0-9a-f]{4}", told):
+            raise ReadError(f"'{path}': expected '0x<4 digits>', got {told!r:.20}; MegaCli not run")
+        if told[2:] in _AERO:
+            raise ReadError(
+                f"'MegaCli': the controller at {address} (PCI device {told}) may crash when it is"
+                " asked by it, so it is not; install storcli 7 or later"
+            )
+
+
+def state(root: Root, name: str, handle: tuple[str, ...], _: Controller | None) -> Controller:
+    """Read a controller. Errors: AbsentError, ReadError, ParseError."""
+    program, number, host = handle
+    if not program:
+        raise ReadError(number)  # why
+    unread: list[str] = []
+
+    def part(command: tuple[str, ...], parse: Callable[[str], _T], default: _T) -> _T:
+        """Return a part, the default where it cannot be read and others may."""
+        try:
+            return parse(_run(root, program, *command, f"-a{number}"))
+        except (LateError, StuckError):
+            raise
+        except (AbsentError, ReadError, ParseError) as error:
+            if isinstance(error, AbsentError) and not root.path:
+                raise  # no program, no probe: there is no other part either
+            unread.append(str(error))
+            return default
+
+    def own(text: str) -> megacli.Adapter:
+        found = megacli.parse_adapters(text)
+        if int(number) not in found:
+            raise ParseError(f"'MegaCli -AdpAllInfo': expected adapter {number}, got {[*found]}")
+        return found[int(number)]
+
+    before = time.time()
+    adapter = part(("-AdpAllInfo",), own, megacli.Adapter(Controller(name, "megaraid")))
+    asked_seconds = (before + time.time()) / 2
+    offset = None
+    if adapter.clock_seconds is not None and not root.path:
+        offset = adapter.clock_seconds - asked_seconds
+    no_arrays: tuple[Array, ...] = ()
+    no_disks: tuple[PhysicalDisk, ...] = ()
+    arrays = part(("-LdPdInfo",), megacli.parse_volumes, no_arrays)
+    disks = part(("-PDList",), megacli.parse_disks, no_disks)
+    if not arrays and not disks and unread:
+        raise ReadError("; ".join(unread))
+    battery = None
+    if adapter.battery is not False:
+        battery = part(("-AdpBbuCmd", "-GetBbuStatus"), megacli.parse_battery, None)
+    parents = {slot: each.name for each in reversed(arrays) for slot in each.slots}
+    nothing: dict[str, float] = {}
+    rebuilt: dict[str, float] = {}
+    for disk in disks:
+        if disk.state.health is Health.REBUILDING and disk.state.done_ratio is None:
+            which = ("-PDRbld", "-ShowProg", "-PhysDrv", f"[{_place(disk.slot)}]")
+            rebuilt |= part(which, megacli.parse_rebuilds, nothing)
+    return replace(
+        adapter.controller,
+        name=name,
+        host=host,
+        arrays=arrays,
+        disks=tuple(
+            replace(
+                disk,
+                array=parents.get(disk.slot, ""),
+                state=replace(disk.state, done_ratio=rebuilt.get(disk.slot, disk.state.done_ratio)),
+            )
+            for disk in disks
+        ),
+        batteries=(battery,) if battery else (),
+        unread=tuple(unread),
+        clock_offset_seconds=offset,
+    )
+
+
+def _place(slot: str) -> str:
+    """Return '252:3' of 'enclosure 252 slot 3', ':3' without an enclosure."""
+    numbers = re.findall(r"[0-9]{1,5}", slot)
+    return ":".join(numbers[:2]) if slot.startswith("enclosure") else f":{numbers[0]}"
+
+
+def _run(root: Root, program: str, *command: str) -> str:
+    """Run a MegaCli. Errors: AbsentError, ReadError, ParseError."""
+    return run_program(root, _SECONDS, program, *command, "-NoLog")
+
+
+def log(root: Root, name: str, handle: tuple[str, ...]) -> Log:
+    """Read the newest events. Errors: AbsentError, ReadError, ParseError."""
+    program, number, _ = handle
+    if not program:
+        raise ReadError(number)
+    latest = ("-AdpEventLog", "-GetLatest", str(EVENTS), "-f", "/dev/stdout")
+    return megacli.parse_log(_run(root, program, *latest, f"-a{number}"), name)
