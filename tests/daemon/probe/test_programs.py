@@ -82,8 +82,14 @@ storcli2 /c0/cv show all J
 storcli64 /c0 show events type=latest=100 filter=warning,critical,fatal nolog
 MegaCli64 -AdpAllInfo -aALL -NoLog
 MegaCli64 -LDInfo -LALL -aALL -NoLog
-MegaCli -PDInfo -PhysDrv [252:3] -a0
-MegaCli64 -AdpEventLog -GetEventLogInfo -a0
+MegaCli64 -AdpGetPciInfo -aALL -NoLog
+MegaCli64 -LdPdInfo -a0 -NoLog
+MegaCli64 -PDList -a0 -NoLog
+MegaCli64 -AdpBbuCmd -GetBbuStatus -a0 -NoLog
+MegaCli -PDInfo -PhysDrv [252:3] -a0 -NoLog
+MegaCli -PDRbld -ShowProg -PhysDrv [:3] -a0 -NoLog
+MegaCli64 -AdpEventLog -GetEventLogInfo -a0 -NoLog
+MegaCli64 -AdpEventLog -GetLatest 512 -f /dev/stdout -a0 -NoLog
 MegaCli64 -AdpEventLog -GetLatest 100 -warning -critical -f /dev/stdout -a0 -NoLog
 ssacli version
 ssacli ctrl all show config detail
@@ -100,7 +106,10 @@ arcconf GETSMARTSTATS 1
 sas2ircu LIST
 sas3ircu 0 DISPLAY
 mpt-status -n -s
+sas2ircu 1 STATUS
 mpt-status -i 0
+mpt-status -u 1 -p
+mpt-status -n -u 1 -i 4
 """
 LINES = [tuple(shlex.split(line)) for line in ALLOWED.strip().splitlines()]
 
@@ -175,10 +184,13 @@ REFUSED = {
     "a drive set offline": "storcli /c0/e252/s1 set offline",
     "events written to a file": "storcli /c0 show events file=/etc/cron.d/x",
     "the events deleted": "storcli /c0 delete events",
-    "a report to a file": "MegaCli64 -AdpEventLog -GetEvents -f /etc/cron.d/x -a0",
-    "an adapter's defaults": "MegaCli64 -AdpFacDefSet -a0",
-    "a log cleared": "MegaCli64 -AdpEventLog -Clear -a0",
-    "a battery learn cycle": "MegaCli64 -AdpBbuCmd -BbuLearn -a0",
+    "a report to a file": "MegaCli64 -AdpEventLog -GetEvents -f /etc/cron.d/x -a0 -NoLog",
+    "an adapter's defaults": "MegaCli64 -AdpFacDefSet -a0 -NoLog",
+    "a log cleared": "MegaCli64 -AdpEventLog -Clear -a0 -NoLog",
+    "a battery learn cycle": "MegaCli64 -AdpBbuCmd -BbuLearn -a0 -NoLog",
+    "a rebuild begun": "MegaCli64 -PDRbld -Start -PhysDrv [252:3] -a0 -NoLog",
+    "a rebuild of several disks": "MegaCli64 -PDRbld -ShowProg -PhysDrv [252:3,252:4] -a0 -NoLog",
+    "a log that is left behind": "MegaCli64 -AdpAllInfo -aALL",
     "a drive erased": "ssacli ctrl slot=0 pd 1I:1:1 modify erase",
     "a diagnosis to a file": "ssacli ctrl slot=0 diag file=/etc/cron.d/x",
     "a device log cleared": "arcconf GETLOGS 1 DEVICE clear",
@@ -255,7 +267,7 @@ SMARTCTL_SHAPES = (
 MEGACLI = set(
     """-adpallinfo -pdlist -ldpdinfo -encinfo -cfgdsply -adpbbucmd -getbbustatus -adpgettime
     -showsummary -adppr -info -adpeventlog -geteventloginfo -ldinfo -ldgetprop -cache -pdinfo
-    -physdrv -adpcount -getevents -getlatest -getsincereboot -getsinceshutdown -warning -critical
+    -physdrv -pdrbld -showprog -adpgetpciinfo -adpcount -getevents -getlatest -getsincereboot -getsinceshutdown -warning -critical
     -fatal -f /dev/stdout -nolog -lall -l# -aall -a# # [#:#] [:#]""".split()
 )
 ARCCONF = set(
@@ -711,6 +723,7 @@ def test_an_array_waits_for_all_its_disks(machine: Machine) -> None:
 def test_xfs_is_asked_at_its_mount_point_and_nowhere_else(machine: Machine) -> None:
     """A directory of root's, a bound file, ext4: opening what is no mounted XFS is not for root."""
     machine.disk("sda", "0:0:0:0")
+    machine.program("/usr/bin/find")
     machine.files(
         {
             "/sys/block/sda/sda1/partition": "1\n",
