@@ -583,7 +583,7 @@ def parse_events(text: str, name: str) -> Log:
 
     Programs list the newest first or last; an entry that is listed twice is told once. A record
     without its description is one of a kind that is not known: nothing is dropped. A text that says
-    it succeeded and has no entry is an empty log. `sequence` is the entry's number.
+    it succeeded and nothing else is an empty log. `sequence` is the entry's number.
     Errors: ParseError, for what is no log: the small build of storcli2 says 'Un-supported command'.
     """
     plain = controller.plain(text)
@@ -597,9 +597,13 @@ def parse_events(text: str, name: str) -> Log:
             records[-1].append(line)
     entries = [each for each in records if each]
     status = _STATUS.search(plain)
-    if not entries and (status is None or status[1].casefold() != "success"):
-        told = status[2] or status[1] if status else plain
-        raise controller.refused(f"storcli '{name}' show events", "'seqNum: 0x...'", told)
+    if not entries:
+        other = [
+            line for line in plain.split("\n") if line.strip() and not _TRAILER.fullmatch(line)
+        ]
+        if status is None or status[1].casefold() != "success" or other:
+            told = plain if status is None else "\n".join((*other, status[2] or status[1]))
+            raise controller.refused(f"storcli '{name}' show events", "'seqNum: 0x...'", told)
     whole = plain.endswith("\n") or status is not None
     found = {}
     for record in entries:

@@ -855,7 +855,14 @@ def test_an_empty_log_is_one_and_a_refusal_is_none() -> None:
     """The small build of storcli2 cannot read it, which is no quiet log."""
     done = "Controller = 0\nStatus = {}\nDescription = {}\n"
     assert storcli_events.parse_events(done.format("Success", "None"), "c").events == ()
-    for text in (done.format("Failure", "Un-supported command"), "", "errors\n"):
+    refused = done.format("Failure", "Un-supported command")
+    for text in (
+        refused,
+        "",
+        "errors\n",
+        TEXT,
+        f"Nothing of interest\n{done.format('Success', '')}",
+    ):
         with pytest.raises(ParseError, match="show events"):
             storcli_events.parse_events(text, "c")
 
