@@ -62,7 +62,7 @@ def find(root: Root, hosts: Sequence[str]) -> dict[str, tuple[str, ...]]:
                 raise
             missing.append(error)
             continue
-        found = {
+        found: dict[str, tuple[str, ...]] = {
             f"megaraid c{number}": (program, str(number), at.get(address, ""))
             for number, address in megacli.parse_addresses(text).items()
         }

@@ -251,6 +251,7 @@ _WORDS = {
     "severities": "filter=(info|warning|critical|fatal)(,(info|warning|critical|fatal)){0,3}",
     # MegaCli
     "adapter": r"-a(ALL|\d{1,2})",
+    "megacli_drive": r"\[\d{0,5}:\d{1,4}\]",
     # ssacli
     "slot": r"slot=\d{1,3}[a-z]?",
     "drive": r"all|\d{1,2}[A-Z]?:\d{1,3}(:\d{1,3})?",
@@ -283,6 +284,7 @@ _STORCLI: tuple[Form, ...] = (
         _some("J", "nolog"),
     ),
 )
+_MEGACLI_DRIVES = ("-PDInfo", "-PDRbld -ShowProg")
 _MEGACLI: tuple[Form, ...] = (
     (
         _one(
@@ -293,20 +295,22 @@ _MEGACLI: tuple[Form, ...] = (
                     *("-AdpBbuCmd", "-AdpBbuCmd -GetBbuStatus", "-AdpGetTime", "-ShowSummary"),
                     *("-AdpPR -Info", "-AdpEventLog -GetEventLogInfo"),
                     *(r"-LDInfo -L(ALL|all|\d{1,3})", r"-LDGetProp -Cache -L(ALL|all|\d{1,3})"),
-                    r"-PDInfo -PhysDrv \[\d{0,5}:\d{1,4}\]",
+                    *(f"{text} -PhysDrv <megacli_drive>" for text in _MEGACLI_DRIVES),
+                    "-AdpGetPciInfo",
                 )
             ),
             "-AdpCount",
         ),
-        _maybe("-NoLog"),
+        _one("-NoLog"),
     ),
     (
         _one("-AdpEventLog"),
         _one("-GetEvents", r"-GetLatest \d{1,5}", "-GetSinceReboot", "-GetSinceShutdown"),
         _some("-info", "-warning", "-critical", "-fatal"),
-        *(_one("-f /dev/stdout"), _one("<adapter>"), _maybe("-NoLog")),
+        *(_one("-f /dev/stdout"), _one("<adapter>"), _one("-NoLog")),
     ),
 )
+"""Always with '-NoLog': without it MegaCli writes 'MegaSAS.log' where it stands."""
 _SSACLI: tuple[Form, ...] = (
     (_one("version"),),
     (_one("ctrl"), _one("all", "<slot>"), _one("show"), _maybe("status", "detail")),

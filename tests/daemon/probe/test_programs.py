@@ -267,8 +267,9 @@ SMARTCTL_SHAPES = (
 MEGACLI = set(
     """-adpallinfo -pdlist -ldpdinfo -encinfo -cfgdsply -adpbbucmd -getbbustatus -adpgettime
     -showsummary -adppr -info -adpeventlog -geteventloginfo -ldinfo -ldgetprop -cache -pdinfo
-    -physdrv -pdrbld -showprog -adpgetpciinfo -adpcount -getevents -getlatest -getsincereboot -getsinceshutdown -warning -critical
-    -fatal -f /dev/stdout -nolog -lall -l# -aall -a# # [#:#] [:#]""".split()
+    -physdrv -pdrbld -showprog -adpgetpciinfo -adpcount -getevents -getlatest -getsincereboot
+    -getsinceshutdown -warning -critical -fatal -f /dev/stdout -nolog -lall -l# -aall -a# #
+    [#:#] [:#]""".split()
 )
 ARCCONF = set(
     """getconfig getstatus getversion list getlogs getsmartstats phyerrorlog al ad ld pd ar cn
