@@ -23,7 +23,7 @@ from iowarden.rules.devices import ADAPTER, Identity, identity
 from iowarden.rules.events import BLAME_SECONDS, WINDOW_SECONDS, Burst
 from iowarden.rules.incidents import FIRST_SIGHT
 from iowarden.rules.notice import Evidence, Severity
-from iowarden.rules.places import Map, Slotted, place, remember
+from iowarden.rules.places import Map, Place, Slotted, place, remember
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -225,14 +225,17 @@ def step(
     Events come in the order of their source.
     """
     work = _Work(
-        state, batch, replace(known, slots=remember(state.slots, known.controllers)), table
+        state,
+        batch,
+        replace(known, slots=remember(state.slots, known.controllers, known.topology)),
+        table,
     )
     return work.run()
 
 
 def learn(state: Happened, known: Map, now: float) -> Happened:
     """Return what is known with what the controllers say of their disks now, long bursts over."""
-    slots = remember(state.slots, known.controllers)
+    slots = remember(state.slots, known.controllers, known.topology)
     live = tuple(h for h in state.happenings if now - h.heard_seconds <= DAY_SECONDS)
     if slots is state.slots and len(live) == len(state.happenings):
         return state
@@ -251,6 +254,7 @@ class _Work:
         self.clocks = dict(state.clocks)
         self.media = Counter(state.media)
         self.news: list[News] = []
+        self.places: dict[tuple[str, ...], Place] = {}
         self.hosts = {each.name: each.host for each in known.controllers if each.host}
 
     def run(self) -> tuple[Happened, tuple[News, ...]]:
@@ -374,7 +378,7 @@ class _Work:
         if severity is None:
             return
         at = self._at(event)
-        where = place(event, self.known)
+        where = self._place(event)
         own = where.identity
         if event.source == "kernel" or event.source not in OWN:
             self.recent.append(event)
@@ -386,7 +390,7 @@ class _Work:
         if event.source not in OWN and _near(event.clock_seconds, shared.get(event.controller, ())):
             if event.place and not row.controller:
                 note = f"whether {own.object} is at fault: its controller was in trouble, too"
-            home = place(replace(event, place="", device=""), self.known).identity
+            home = self._place(replace(event, place="", device="")).identity
             own = home if home.key else own
         if twin or self._old(event, baseline=baseline):
             self.news.append(
@@ -439,6 +443,13 @@ class _Work:
         )
         self.news.append(news)
 
+    def _place(self, event: Event) -> Place:
+        """Return where an event happened; of a storm each place is looked up once."""
+        at = (event.source, event.kind, event.device, event.controller, event.place)
+        if at not in self.places:
+            self.places[at] = place(event, self.known)
+        return self.places[at]
+
     def _doubt(self, event: Event, device: str) -> str:
         """Return what is not known of a member that an array gave up: it may have been told to."""
         if event.kind not in {"md_member_failed", "md_disk_failure"}:
@@ -464,7 +475,7 @@ class _Work:
         """Add events that were not told each."""
         event = Event("kernel", kind, "", device=device)
         row = self.table.find(event)
-        key = _key("kernel", row.kind, place(event, self.known).identity.key)
+        key = _key("kernel", row.kind, self._place(event).identity.key)
         happening = self.happenings.get(key)
         if happening is not None:
             self.happenings[key] = replace(happening, repeats=happening.repeats + count)

@@ -1,0 +1,397 @@
+"""What logs tell becomes incidents: one for each cause, whoever told of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.machine import disk as block_device
+from support.machine import topology
+
+from iowarden.collectors.block import Device, Md
+from iowarden.collectors.controller import Array, Controller, Health, PhysicalDisk
+from iowarden.collectors.controller import State as Told
+from iowarden.collectors.event import Event
+from iowarden.rules import happened, incidents
+from iowarden.rules.alerts import Alert, State
+from iowarden.rules.devices import identity
+from iowarden.rules.events import parse_events_file
+from iowarden.rules.happened import Batch, Clock, Happened
+from iowarden.rules.incidents import Incident, Incidents
+from iowarden.rules.notice import Reason, Severity
+from iowarden.rules.places import Map
+
+FILE = Path(__file__).parents[2] / "rules" / "events.yaml"
+TABLE = parse_events_file(FILE.read_text(), FILE.name)
+START = 1_800_000_000.0
+"""Of the program's clock and the wall's."""
+HOUR = 3600.0
+OK = Told(Health.OK, "Normal")
+
+
+def sd(name: str, serial: str, **fields: Any) -> Device:
+    """A disk, or what a controller shows for one."""
+    return replace(block_device(name, serial=serial, model="DISK-9"), host="host2", **fields)
+
+
+MACHINE = topology(
+    sd("sda", "S-A", holders=("md0",), address="2:0:0:0"),
+    sd("sdb", "S-B", holders=("md0",), address="2:0:1:0"),
+    sd("sdc", "S-C", address="2:0:2:0"),
+    sd("sdd", "S-D", address="2:0:3:0"),
+    replace(
+        block_device("md0", slaves=("sda", "sdb"), leaf=False, md=Md("raid1", 2, None, 2, None)),
+        host=None,
+    ),
+)
+
+
+@dataclass
+class Machine:
+    """A machine whose logs are told by hand."""
+
+    known: Map = field(default_factory=lambda: Map(topology=MACHINE))
+    state: Happened = field(default_factory=Happened)
+    book: Incidents = field(default_factory=Incidents)
+    now: float = START
+    mails: list[tuple[Reason, Incident]] = field(default_factory=list)
+    alerts: list[Alert] = field(default_factory=list)
+
+    def tell(self, *events: Event, baseline: bool = False, booted: float | None = None) -> None:
+        """Let sources tell events, and look what comes of it."""
+        batch = Batch(self.now, self.now, () if baseline else events, booted_seconds=booted)
+        batch = replace(batch, baseline=events if baseline else ())
+        self.state, self.news = happened.step(self.state, batch, self.known, TABLE)
+        self.look()
+
+    def look(self) -> None:
+        """See what is due."""
+        self.book, dues, _ = incidents.step(
+            self.book,
+            [*self.alerts, *happened.alerts(self.state, TABLE, self.now)],
+            self.now,
+            install="test",
+            policy=incidents.Policy(),
+            observe=lambda _: (),
+            judged=lambda *_: True,
+            joins=happened.joins(self.state, self.known.topology, TABLE, self.now),
+        )
+        self.mails += [(due.reason, due.incident) for due in dues]
+
+    def wait(self, seconds: float, step: float = 15.0) -> None:
+        """Let time pass."""
+        end = self.now + seconds
+        while self.now < end:
+            self.now = min(self.now + step, end)
+            self.look()
+
+    @property
+    def open(self) -> list[Incident]:
+        """Incidents that are not closed."""
+        return [i for i in self.book.by_key.values() if i.closed_seconds is None]
+
+    def medium_error(self, device: str = "sda", sector: int = 8, **fields: object) -> Event:
+        """A line of the kernel, of now."""
+        text = f"critical medium error, dev {device}, sector {sector}"
+        return Event(
+            "kernel",
+            "block_medium_error",
+            text,
+            device=device,
+            sector=sector,
+            boot_id="boot",
+            monotonic_seconds=self.now - START + sector / 1000,
+            realtime_seconds=self.now,
+            **fields,  # type: ignore[arg-type]
+        )
+
+    def reading_error(self, channel: int = 2, ahead: float = 0.0, number: int = 0) -> Event:
+        """A line of an Areca, of now; its clock is ahead of UTC."""
+        return Event(
+            "areca",
+            "areca_reading_error",
+            f"IDE Channel #{channel:02} Reading Error",
+            controller="areca 1",
+            place=f"channel {channel}",
+            clock_seconds=self.now + ahead,
+            sequence=number,
+        )
+
+
+VOLUME = Controller(
+    "areca 1",
+    "areca",
+    host="host2",
+    arrays=(
+        Array("raid set 1", OK, slots=("channel 1", "channel 2")),
+        Array("volume 1", OK, parent="raid set 1", address="0:2:0"),
+    ),
+    disks=(
+        PhysicalDisk("channel 1", OK, model="DISK-8", serial="P-1", array="raid set 1"),
+        PhysicalDisk("channel 2", OK, model="DISK-8", serial="P-2", array="raid set 1"),
+    ),
+)
+"""Two disks that the system knows as sdc."""
+
+
+def behind(*controllers: Controller) -> Machine:
+    """A machine with RAID controllers."""
+    return Machine(Map(topology=MACHINE, controllers=controllers or (VOLUME,)))
+
+
+def test_errors_of_a_disk_are_one_incident_with_the_first_and_the_last_line() -> None:
+    """However many lines there are: the alert counts."""
+    machine = Machine()
+    machine.tell(*(machine.medium_error(sector=8 * n) for n in range(40)))
+    (found,) = machine.open
+    assert (found.key, found.severity) == (identity(MACHINE, "sda").key, Severity.CRITICAL)
+    assert [(m.name, m.count) for m in found.members] == [("block_medium_error", 40)]
+    lines = happened.evidence(machine.state, [found.key], 0.0, machine.now)
+    assert [line.text.rpartition(" ")[2] for line in lines] == ["0", "these", "312"]
+    assert [reason for reason, _ in machine.mails] == [Reason.OPENED]
+
+
+def test_a_second_disk_is_a_second_incident_and_a_third_is_the_adapter() -> None:
+    """Three of one adapter within a minute have one cause."""
+    machine = Machine()
+    machine.tell(machine.medium_error("sda"), machine.medium_error("sdb", 16))
+    assert len(machine.open) == 2
+    machine.tell(machine.medium_error("sdc", 24))
+    assert [i.key for i in machine.open] == ["adapter host2"]
+    assert len(machine.open[0].members) == 3
+
+
+def test_the_array_that_gave_a_sick_disk_up_is_the_disks_incident() -> None:
+    """Its degraded array says nothing new; without an error of a disk it is an incident."""
+    degraded = Alert(
+        "ArrayDegraded",
+        (
+            ("alertname", "ArrayDegraded"),
+            ("condition", "M5"),
+            ("device", "md0"),
+            ("severity", "critical"),
+        ),
+        State.FIRING,
+        1.0,
+        (("summary", "md0 lost redundancy"),),
+        START,
+        START,
+        subject=identity(MACHINE, "md0").key,
+        object="md0",
+    )
+    machine = Machine()
+    machine.tell(machine.medium_error("sdb"))
+    machine.alerts = [degraded]
+    machine.look()
+    (found,) = machine.open
+    assert found.key == identity(MACHINE, "sdb").key
+    assert {m.name for m in found.members} == {"block_medium_error", "ArrayDegraded"}
+    alone = Machine()
+    alone.alerts = [degraded]
+    alone.look()
+    assert [i.object for i in alone.open] == ["md0"]
+
+
+def test_an_array_that_degrades_ahead_of_its_disks_error_is_folded() -> None:
+    """Whatever is read first, it is one thread of mails."""
+    machine = Machine()
+    machine.alerts = [
+        Alert(
+            "ArrayDegraded",
+            (("alertname", "ArrayDegraded"), ("condition", "M5"), ("severity", "critical")),
+            State.FIRING,
+            1.0,
+            (),
+            START,
+            START,
+            subject=identity(MACHINE, "md0").key,
+            object="md0",
+        )
+    ]
+    machine.look()
+    machine.now += 10
+    machine.tell(machine.medium_error("sdb"))
+    (found,) = machine.open
+    assert (found.key, len(found.members)) == (identity(MACHINE, "sdb").key, 2)
+    assert [reason for reason, _ in machine.mails] == [Reason.OPENED, Reason.WORSE]
+    assert len({i.references or i.identifier for _, i in machine.mails[1:]}) == 1
+
+
+def test_a_setting_of_a_volume_is_no_matter_of_its_sick_disk() -> None:
+    """Its read-ahead is too small, as it was for months."""
+    machine = Machine()
+    machine.tell(machine.medium_error("sdb"))
+    machine.alerts = [
+        Alert(
+            "ReadAheadSmall",
+            (("alertname", "ReadAheadSmall"), ("condition", "D2"), ("severity", "warning")),
+            State.FIRING,
+            1.0,
+            (),
+            machine.now,
+            machine.now,
+            subject=identity(MACHINE, "md0").key,
+            object="md0",
+        )
+    ]
+    machine.look()
+    assert len(machine.open) == 2
+
+
+def test_a_controllers_error_explains_that_of_its_volume() -> None:
+    """J2: the kernel names the volume first, the controller's log the disk minutes later."""
+    machine = behind()
+    machine.state = replace(
+        machine.state, clocks={"areca 1": Clock(offset=4 * HOUR, way=happened.Way.ERRORS)}
+    )
+    machine.tell(machine.medium_error("sdc"))
+    assert [i.object for i in machine.open] == ["sdc (DISK-9, serial S-C, volume 1 of areca 1)"]
+    machine.wait(120)
+    machine.tell(replace(machine.reading_error(2, 4 * HOUR), clock_seconds=START + 4 * HOUR + 3))
+    (found,) = machine.open
+    assert "P-2" in found.object
+    assert {m.name for m in found.members} == {"block_medium_error", "areca_reading_error"}
+    assert [reason for reason, _ in machine.mails] == [Reason.OPENED, Reason.WORSE]
+
+
+def test_errors_that_the_kernel_does_not_see_are_told_as_well() -> None:
+    """J3: the controller recovered them, or masks them."""
+    machine = behind()
+    machine.state = replace(
+        machine.state, clocks={"areca 1": Clock(offset=0.0, way=happened.Way.ERRORS)}
+    )
+    machine.tell(*(machine.reading_error(2, number=n) for n in range(10)))
+    (found,) = machine.open
+    assert found.severity is Severity.CRITICAL
+    assert "the kernel saw no error" in found.members[0].unknown
+
+
+def test_a_clock_that_nobody_compared_is_unverified() -> None:
+    """Its events are told with that."""
+    machine = behind()
+    machine.state = replace(machine.state, clocks={"areca 1": Clock()})
+    machine.tell(machine.reading_error(2, -5 * HOUR))
+    (found,) = machine.open
+    assert "unverified" in found.members[0].unknown
+
+
+def test_a_clock_is_found_by_errors_that_both_tell() -> None:
+    """Four hours ahead and 37 s: the worked figures."""
+    machine = behind()
+    machine.state = replace(machine.state, clocks={"areca 1": Clock()})
+    for minutes in (0, 7, 15, 16, 40):
+        machine.now = START + 60 * minutes
+        machine.tell(machine.medium_error("sdc", minutes))
+    events = [
+        replace(machine.reading_error(2), clock_seconds=START + 60 * minutes + 4 * HOUR + 37)
+        for minutes in (0, 7, 15, 16, 40)
+    ]
+    machine.tell(*events)
+    clock = machine.state.clocks["areca 1"].known()
+    assert (clock.seconds, clock.drift_seconds, clock.matches) == (4 * HOUR + 37, 37, 5)
+    # And the events have their time in UTC.
+    assert machine.state.happenings[-1].burst.last.realtime_seconds == START + 40 * 60
+
+
+def test_a_controllers_own_fault_is_not_blamed_on_its_disks() -> None:
+    """Memory that fails, and right after it errors of channels."""
+    machine = behind()
+    machine.state = replace(
+        machine.state, clocks={"areca 1": Clock(offset=0.0, way=happened.Way.ERRORS)}
+    )
+    machine.tell(
+        Event(
+            "areca",
+            "areca_dram_fatal_error",
+            "DRAM Fatal Error",
+            controller="areca 1",
+            place="H/W MONITOR",
+            clock_seconds=machine.now,
+        ),
+        machine.reading_error(2),
+    )
+    assert [i.key for i in machine.open] == ["adapter host2"]
+
+
+def test_several_channels_in_one_second_are_the_controller() -> None:
+    """Disks do not die in step."""
+    machine = behind()
+    machine.state = replace(
+        machine.state, clocks={"areca 1": Clock(offset=0.0, way=happened.Way.ERRORS)}
+    )
+    machine.tell(machine.reading_error(1), machine.reading_error(2))
+    assert [i.key for i in machine.open] == ["adapter host2"]
+
+
+def test_what_a_log_held_at_first_sight_is_told_by_the_mail_of_arrival() -> None:
+    """Of the last day; older entries are kept, and told to nobody."""
+    machine = behind()
+    old = replace(machine.reading_error(2), clock_seconds=START - 5 * 86_400)
+    machine.tell(old, machine.reading_error(1), baseline=True)
+    (found,) = machine.open
+    assert "P-1" in found.object
+    (alert,) = happened.alerts(machine.state, TABLE, machine.now)
+    assert incidents.lasting(alert)
+    assert [each.happening is None for each in machine.news] == [True, False]
+
+
+def test_what_is_read_twice_counts_once() -> None:
+    """By the ring and by the journal, or again after a kill."""
+    machine = Machine()
+    event = machine.medium_error()
+    machine.tell(event)
+    machine.tell(event, machine.medium_error(sector=16))
+    assert [h.count for h in machine.state.happenings] == [2]
+
+
+def test_an_error_now_and_then_is_told_again_at_most_hourly() -> None:
+    """A sector every 20 minutes, for six hours."""
+    machine = Machine()
+    for number in range(18):
+        machine.tell(machine.medium_error(sector=number))
+        machine.wait(20 * 60)
+    reasons = [reason for reason, _ in machine.mails]
+    assert reasons[:2] == [Reason.OPENED, Reason.AGAIN]
+    assert Reason.ALL_CLEAR not in reasons
+    assert len(reasons) <= 8
+    machine.wait(25 * HOUR)
+    assert machine.open == []
+
+
+def test_who_failed_a_member_by_hand_is_told_so() -> None:
+    """No error was before; with one nothing is said."""
+    failed = Event(
+        "kernel",
+        "md_disk_failure",
+        "md/raid1:md0: Disk failure on sdb, disabling device.",
+        device="sdb",
+        place="md0",
+        boot_id="boot",
+        monotonic_seconds=1.0,
+        realtime_seconds=START,
+    )
+    machine = Machine()
+    machine.tell(failed)
+    assert "by command" in machine.open[0].members[0].unknown
+    sick = Machine()
+    sick.tell(replace(sick.medium_error("sdb"), realtime_seconds=START - 20), failed)
+    assert not any("by command" in m.unknown for m in sick.open[0].members)
+
+
+@pytest.mark.parametrize("clock", [0.0, 4e9])
+def test_a_clock_that_was_reset_loses_no_event(clock: float) -> None:
+    """1970 or 2096: what is new is new."""
+    machine = behind()
+    machine.state = replace(machine.state, clocks={"areca 1": Clock()})
+    machine.tell(replace(machine.reading_error(2), clock_seconds=clock))
+    assert len(machine.open) == 1
+
+
+def test_noise_is_told_nowhere() -> None:
+    """A log-in at the controller."""
+    machine = behind()
+    event = Event("areca", "areca_http_log_in", "Proxy Or Inband HTTP Log In", controller="areca 1")
+    machine.tell(event)
+    assert (machine.open, machine.news) == ([], ())
