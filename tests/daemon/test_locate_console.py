@@ -1,0 +1,157 @@
+"""'iowarden locate': what is taken for a device and a range, and how the answer is shown."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from iowarden.daemon import config, locate_console
+from iowarden.daemon.cli import main
+from iowarden.daemon.locate import Located
+from iowarden.rules.located import Answer, Kind, merged
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def hit(start: int, **fields: object) -> Answer:
+    """Return sectors of a file."""
+    usual = {
+        "chain": (f"sdb sector {start}", f"sdb1 sector {start - 2048}", "ext4 block 45156"),
+        "device": "sdb1",
+        "file_system": "ext4",
+        "inode": 19,
+        "path": "/srv/pg/base/f6",
+        "mounted": True,
+        "offset_bytes": 8192,
+        "bytes": 4096,
+        "size_bytes": 100_000,
+        "block_bytes": 4096,
+        "in_place": True,
+    }
+    return Answer(start, 8, Kind.FILE, "", **{**usual, **fields})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (["sdb"], "required: SECTOR[+COUNT]"),
+        (["sdb", "12+"], "expected SECTOR or SECTOR+COUNT as 363296+8, got '12+'"),
+        (["sdb", "0x10"], "got '0x10'"),
+        (["sdb", "+8"], "got '+8'"),
+        (["sdb", "\u0661"], "got '\u0661'"),
+        (["sdb", "9" * 40], "expected SECTOR"),
+        (["/etc/passwd", "1"], "expected a block device as sdb or /dev/sdb, got '/etc/passwd'"),
+        (["../sda", "1"], "got '../sda'"),
+        (["sd a", "1"], "got 'sd a'"),
+    ],
+)
+def test_a_command_line_that_is_none_says_what_would_be(
+    words: list[str], error: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before anything is asked."""
+    with pytest.raises(SystemExit) as ended:
+        main(["locate", *words])
+    assert ended.value.code == 2
+    assert error in " ".join(capsys.readouterr().err.split())
+
+
+def test_who_may_not_ask_the_probe_is_told_so(capsys: pytest.CaptureFixture[str]) -> None:
+    """Neither root nor of the service's group."""
+    settings = config.parse("", "/etc/x.yaml", "host")
+    commands = argparse.ArgumentParser().add_subparsers()
+
+    def add(
+        name: str, run: Callable[[argparse.Namespace], int], words: str
+    ) -> argparse.ArgumentParser:
+        parser = commands.add_parser(name, help=words)
+        parser.set_defaults(command=run)
+        return parser
+
+    (parser,) = locate_console.add_commands(add, lambda _: settings, lambda *_: None)
+    arguments = parser.parse_args(["sdb", "363296+8"])
+    assert (arguments.device, arguments.range) == ("sdb", (363296, 8))
+    assert arguments.command(arguments) == 1
+    assert "expected to be root, or one who may ask" in capsys.readouterr().err
+
+
+def test_an_answer_names_the_file_the_way_and_what_the_cure_destroys() -> None:
+    """A person reads it at three in the morning."""
+    found = Located("sdb", 363296, 8, (hit(363296, other_paths=("/srv/link",)),), "sdb", 512)
+    assert locate_console.lines(found) == [
+        "sdb sector 363296 to 363303 (4.0 KiB): file /srv/pg/base/f6, bytes 8192 to 12287",
+        "  another name: /srv/link",
+        "  way: sdb sector 363296 > sdb1 sector 361248 > ext4 block 45156",
+        "  restore /srv/pg/base/f6 from a backup; the rest of it can still be read",
+        (
+            "  then force the drive to replace the sectors, by writing these blocks of the file anew;"
+            " let nothing use the file meanwhile"
+        ),
+        (
+            "    dd if=/dev/zero of=/srv/pg/base/f6 bs=4096 seek=2 count=1 conv=notrunc,fsync"
+            " oflag=direct"
+        ),
+        "    destroys: bytes 8192 to 12287 of the file, for good: they become zeros",
+        (
+            "  to have the file system avoid the block for good, unmounted; reads the whole device,"
+            " which takes hours"
+        ),
+        "    umount /dev/sdb1 && e2fsck -f -c /dev/sdb1",
+        "    destroys: the content of files that hold unreadable blocks, which become zeros",
+    ]
+    data = json.loads(json.dumps(locate_console.as_data(found)))
+    assert data["answers"][0]["path"] == "/srv/pg/base/f6"
+    assert data["answers"][0]["steps"][1]["command"].startswith("dd if=/dev/zero")
+
+
+@pytest.mark.parametrize("path", ["/srv/two  blanks", "/srv/a\nb", "/srv/\u202ea", "/srv/\udcff"])
+def test_a_name_that_does_not_print_as_it_is_gets_no_command(path: str) -> None:
+    """What is copied from the terminal would be another file's."""
+    found = Located("sdb", 363296, 8, (hit(363296, path=path),), "sdb", 512)
+    assert not any("dd if=" in line for line in locate_console.lines(found))
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"mounted": False},
+        {"in_place": False},
+        {"size_bytes": None},
+        {"bytes": 0},
+        {"offset_bytes": None},
+        {"path": ""},
+    ],
+)
+def test_a_file_that_is_not_surely_hit_there_is_not_overwritten(fields: dict[str, object]) -> None:
+    """Shared by copy-on-write, not mounted, without a place in it: only a backup helps."""
+    found = Located("sdb", 363296, 8, (hit(363296, **fields),), "sdb", 512)
+    assert not any("dd if=" in line for line in locate_console.lines(found))
+
+
+def test_blocks_that_go_on_in_one_file_are_one_answer() -> None:
+    """Two blocks side by side in the file; a third elsewhere in it, another file, a gap."""
+    first, second = hit(2048), hit(2056, offset_bytes=12288)
+    (one,) = merged([second, first])
+    assert (one.start, one.count, one.offset_bytes, one.bytes) == (2048, 16, 8192, 8192)
+    assert len(merged([first, hit(2056, offset_bytes=40960)])) == 2
+    assert len(merged([first, hit(2056, offset_bytes=12288, path="/srv/other")])) == 2
+    assert len(merged([first, hit(2064, offset_bytes=12288)])) == 2
+    assert len(merged([first, hit(2056, offset_bytes=None)])) == 2
+    free = [Answer(start, 8, Kind.FREE, "free") for start in (0, 8, 16)]
+    (whole,) = merged(free)
+    assert (whole.start, whole.count) == (0, 24)
+
+
+@pytest.mark.parametrize("kind", [Kind.METADATA, Kind.JOURNAL, Kind.RESERVED, Kind.UNKNOWN])
+def test_what_is_no_files_is_not_written_before_it_is_known(kind: Kind) -> None:
+    """The first step reads; the one that writes comes last and says what it destroys."""
+    answer = Answer(8, 8, kind, "why", device="sdb1", file_system="ext4")
+    text = locate_console.lines(Located("sdb", 8, 8, (answer,), "sdb", 512))
+    writes = [at for at, line in enumerate(text) if "write-sector" in line or "e2fsck -f" in line]
+    assert all("destroys: " in text[at + 1] for at in writes)
+    assert min(writes) > 1
+    partition = Located("sdb1", 8, 8, (answer,))
+    assert not any("hdparm" in line for line in locate_console.lines(partition))
