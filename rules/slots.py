@@ -93,9 +93,6 @@ def itself(atlas: Atlas, name: str) -> Place:
 def of_device(atlas: Atlas, device: Device, here: Place) -> Place:
     """Return the place of a block device with what its controller says of it, if it has one."""
     for card in atlas.known.controllers:
-        host = atlas.host(card)
-        if host and device.host and host != device.host:
-            continue
         if slot := _shown(atlas, card, device):
             return in_slot(atlas, card.name, slot, device)
         array = _array_of(atlas, card, device)
@@ -261,16 +258,14 @@ def _shown_as(
     """Return the block device that the disk in a slot is shown as."""
     if not serial and (listed is None or not _is_passed(listed)):
         return None
-    host = atlas.host(card)
-    for device in atlas.devices:
-        elsewhere = host and device.host and device.host != host
-        if device.leaf and not elsewhere and _shown(atlas, card, device) == slot:
-            return device
-    return None
+    return next((d for d in atlas.devices if d.leaf and _shown(atlas, card, d) == slot), None)
 
 
 def _shown(atlas: Atlas, card: Controller, device: Device) -> str:
     """Return the slot of the disk that is shown as this block device; '' where none is."""
+    host = atlas.host(card)
+    if host and device.host and host != device.host:
+        return ""
     if device.serial:
         start = f"{card.name} "
         slots = {disk.slot for disk in card.disks if disk.serial == device.serial}
@@ -281,7 +276,7 @@ def _shown(atlas: Atlas, card: Controller, device: Device) -> str:
         }
         if len(slots) == 1:
             return slots.pop()
-    if card.vendor != "areca" or not atlas.host(card) or not device.leaf:
+    if card.vendor != "areca" or not host or not device.leaf:
         return ""
     array = _array_of(atlas, card, device)
     if array is not None:
