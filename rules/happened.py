@@ -224,13 +224,8 @@ def step(
 
     Events come in the order of their source.
     """
-    work = _Work(
-        state,
-        batch,
-        replace(known, slots=remember(state.slots, known.controllers, known.topology)),
-        table,
-    )
-    return work.run()
+    slots = remember(state.slots, known.controllers, known.topology)
+    return _Work(state, batch, replace(known, slots=slots), table).run()
 
 
 def learn(state: Happened, known: Map, now: float) -> Happened:

@@ -31,7 +31,7 @@ HOUR = 3600.0
 OK = Told(Health.OK, "Normal")
 
 
-def sd(name: str, serial: str, **fields: Any) -> Device:
+def sd(name: str, serial: str, **fields: Any) -> Device:  # noqa: ANN401 - as Device takes them
     """A disk, or what a controller shows for one."""
     return replace(block_device(name, serial=serial, model="DISK-9"), host="host2", **fields)
 
@@ -120,6 +120,13 @@ class Machine:
         )
 
 
+def about_array(name: str, condition: str) -> Alert:
+    """A rule's alert about md0."""
+    labels = (("alertname", name), ("condition", condition), ("severity", "critical"))
+    subject = identity(MACHINE, "md0").key
+    return Alert(name, labels, State.FIRING, 1.0, (), START, START, subject=subject, object="md0")
+
+
 VOLUME = Controller(
     "areca 1",
     "areca",
@@ -165,22 +172,7 @@ def test_a_second_disk_is_a_second_incident_and_a_third_is_the_adapter() -> None
 
 def test_the_array_that_gave_a_sick_disk_up_is_the_disks_incident() -> None:
     """Its degraded array says nothing new; without an error of a disk it is an incident."""
-    degraded = Alert(
-        "ArrayDegraded",
-        (
-            ("alertname", "ArrayDegraded"),
-            ("condition", "M5"),
-            ("device", "md0"),
-            ("severity", "critical"),
-        ),
-        State.FIRING,
-        1.0,
-        (("summary", "md0 lost redundancy"),),
-        START,
-        START,
-        subject=identity(MACHINE, "md0").key,
-        object="md0",
-    )
+    degraded = about_array("ArrayDegraded", "M5")
     machine = Machine()
     machine.tell(machine.medium_error("sdb"))
     machine.alerts = [degraded]
@@ -197,19 +189,7 @@ def test_the_array_that_gave_a_sick_disk_up_is_the_disks_incident() -> None:
 def test_an_array_that_degrades_ahead_of_its_disks_error_is_folded() -> None:
     """Whatever is read first, it is one thread of mails."""
     machine = Machine()
-    machine.alerts = [
-        Alert(
-            "ArrayDegraded",
-            (("alertname", "ArrayDegraded"), ("condition", "M5"), ("severity", "critical")),
-            State.FIRING,
-            1.0,
-            (),
-            START,
-            START,
-            subject=identity(MACHINE, "md0").key,
-            object="md0",
-        )
-    ]
+    machine.alerts = [about_array("ArrayDegraded", "M5")]
     machine.look()
     machine.now += 10
     machine.tell(machine.medium_error("sdb"))
@@ -223,19 +203,7 @@ def test_a_setting_of_a_volume_is_no_matter_of_its_sick_disk() -> None:
     """Its read-ahead is too small, as it was for months."""
     machine = Machine()
     machine.tell(machine.medium_error("sdb"))
-    machine.alerts = [
-        Alert(
-            "ReadAheadSmall",
-            (("alertname", "ReadAheadSmall"), ("condition", "D2"), ("severity", "warning")),
-            State.FIRING,
-            1.0,
-            (),
-            machine.now,
-            machine.now,
-            subject=identity(MACHINE, "md0").key,
-            object="md0",
-        )
-    ]
+    machine.alerts = [about_array("ReadAheadSmall", "D2")]
     machine.look()
     assert len(machine.open) == 2
 
