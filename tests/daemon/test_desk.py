@@ -1,27 +1,408 @@
-"""What people said, and when it is kept."""
+"""What people said, and when it is kept; what they are told of incidents and of what happened."""
 
 from __future__ import annotations
 
+import queue
+import sqlite3
+import threading
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from support.disks import small_disk
+
+from iowarden.daemon import answers, event_rows, journal, past, status
+from iowarden.daemon.control import Command
 from iowarden.daemon.desk import Desk
+from iowarden.daemon.event_rows import EventRow
+from iowarden.daemon.history import History
 from iowarden.daemon.telling import Telling
+from iowarden.rules import report
+from iowarden.rules.alerts import State
 from iowarden.rules.engine import Engine
-from iowarden.rules.notice import Severity
+from iowarden.rules.incidents import Due, Incident, Member
+from iowarden.rules.notice import Evidence, Notice, Reason, Severity
 from iowarden.rules.silences import Acknowledgement, Silences
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+DEADLINE_SECONDS = 20.0
+START = 1_800_000_000.0
+"""Unix time of the program's second 0."""
+
+
+class Quiet:
+    """A log that nobody reads."""
+
+    lost_total = 0
+
+    def send(self, kind: journal.Kind, priority: int, message: str, **fields: object) -> None:
+        """Say nothing."""
+
+    def set_level(self, level: str) -> None:
+        """Stay as it is."""
+
+    def close(self) -> None:
+        """End."""
+
+
+def row(number: int = 0, **changed: object) -> EventRow:
+    """Return a line of the kernel about a disk, a second after the one before."""
+    made = EventRow(
+        f"k{number}", START + number, "kernel", "block_io_error", "warning", "sda", "WD-1",
+        "sda (ACME DISK-9, serial WD-1)", "3f2a9c01de", f"I/O error, dev sda, sector {number}",
+    )  # fmt: skip
+    return replace(made, **changed)  # type: ignore[arg-type]  # any field
+
+
+HANGS = Member(
+    labels=(("alertname", "DiskHung"), ("condition", "B1"), ("device", "sda")),
+    name="DiskHung",
+    severity=Severity.CRITICAL,
+    state=State.FIRING,
+    since_seconds=100.0,
+    summary="sda completes nothing",
+    advice="Look at its cable.",
+    unknown="which file it is",
+    evidence=(Evidence(START + 100, "diskstats", "device sda: 31 in flight"),),
+    subject="disk WD-1",
+)
+ERRORS = replace(
+    HANGS,
+    labels=(("alertname", "block_io_error"), ("device", "sda")),
+    name="block_io_error",
+    severity=Severity.WARNING,
+    summary="errors of sda",
+    advice="Replace it.",
+    count=412,
+    last_seconds=450.0,
+    cleared_seconds=480.0,
+    state=State.RESOLVED,
+)
+OPEN = Incident(
+    identifier="3f2a9c01de",
+    key="disk WD-1",
+    object="sda (ACME DISK-9, serial WD-1)",
+    opened_seconds=100.0,
+    severity=Severity.CRITICAL,
+    members=(HANGS, ERRORS),
+    mails=2,
+    mailed_seconds=400.0,
+    last_reason=Reason.WORSE,
+    firing=True,
+    recurrences=1,
+    advised=("DiskHung", "block_io_error"),
+)
+CLOSED = Incident(
+    identifier="3fff000000",
+    key="host",
+    object="host",
+    opened_seconds=10.0,
+    severity=Severity.WARNING,
+    closed_seconds=90.0,
+    mails=1,
+    mailed_seconds=20.0,
+    last_reason=Reason.ALL_CLEAR,
+)
+
+
+class Office:
+    """A desk with two incidents, and what it replies."""
+
+    def __init__(self, history_path: str = "") -> None:
+        """Open it at second 500."""
+        self.now = 500.0
+        self.engine = Engine([], (), 0.0)
+        self.telling = Telling(Quiet(), lambda: START + self.now, lambda: self.now)
+        self.kept: list[str] = []
+        self.replies: queue.Queue[dict[str, Any]] = queue.Queue()
+        self.incidents = {i.key: i for i in (OPEN, CLOSED)}
+        self.desk = Desk(
+            self.engine,
+            self.telling,
+            self.known,
+            lambda: self.kept.append("written"),
+            lambda: None,
+            keep_learnt=lambda: None,
+            history_path=history_path,
+        )
+
+    def known(self, now: float) -> answers.Known:
+        """Return what the loop knows."""
+        return answers.Known(
+            version="0",
+            host="db1",
+            now=now,
+            realtime=lambda at: START + at,
+            started_seconds=0.0,
+            ready=True,
+            engine=self.engine,
+            incidents=self.incidents,
+            silences=self.desk.said,
+            mail=status.MailLine(),
+            probe=status.ProbeLine(),
+            refused_reload=None,
+            troubles=(),
+            notice=self.notice,
+        )
+
+    def notice(self, due: Due) -> Notice:
+        """Put an incident into words, as for a mail."""
+        return report.notice(due, lambda at: START + at, self.now, (), None)
+
+    def ask(self, name: str, **arguments: object) -> None:
+        """Ask something."""
+        self.desk.answer(Command(name, arguments, "alice", self.replies.put), self.now)
+
+    def answer(self, name: str, **arguments: object) -> Any:  # noqa: ANN401 - of each its own
+        """Return what is answered."""
+        self.ask(name, **arguments)
+        reply = self.replies.get(timeout=DEADLINE_SECONDS)
+        assert "answer" in reply, reply
+        return reply["answer"]
+
+    def error(self, name: str, **arguments: object) -> str:
+        """Return why nothing is answered."""
+        self.ask(name, **arguments)
+        return str(self.replies.get(timeout=DEADLINE_SECONDS)["error"])
+
+
+def kept(directory: Path, *rows: EventRow) -> str:
+    """Keep events; return the file."""
+    path = str(directory / "history.db")
+    history = History(path, lambda _: None)
+    history.tell(rows)
+    assert history.close(DEADLINE_SECONDS)
+    return path
+
+
+def texts(found: status.Events) -> list[str]:
+    """Return what events say."""
+    return [event.text for event in found.events]
 
 
 def test_an_acknowledgement_ends_in_one_transaction_with_the_mail_about_it() -> None:
     """Kept by itself, the incident would count a mail that a kill in between loses."""
-    kept: list[str] = []
-    desk = Desk(
-        Engine([], (), 0.0),
-        Telling(None, lambda: 0.0, lambda: 0.0),  # type: ignore[arg-type]  # nothing is said
-        lambda _: None,  # type: ignore[arg-type,return-value]  # nobody asks
-        lambda: kept.append("written"),
-        lambda: None,
-        keep_learnt=lambda: None,
-        history_path="",
+    office = Office()
+    office.desk.restore(
+        Silences((), (Acknowledgement("abc", Severity.WARNING, 0.0, "known", "root"),))
     )
-    desk.restore(Silences((), (Acknowledgement("abc", Severity.WARNING, 0.0, "known", "root"),)))
-    desk.lift("abc")
-    assert desk.said.by_incident() == {}
-    assert kept == []
+    office.desk.lift("abc")
+    assert office.desk.said.by_incident() == {}
+    assert office.kept == []
+
+
+# --- events
+
+
+def test_what_is_kept_and_what_was_said_is_one_list_by_time(tmp_path: Path) -> None:
+    """Of years the last ones; what was told a moment ago is there once, kept already or not yet."""
+    office = Office(kept(tmp_path, row(0), row(1), row(498)))
+    office.now = 499.0
+    office.telling.send(journal.TROUBLE, 4, "smart: sda does not answer", IOWARDEN_DEVICE="sda")
+    for each in (row(498), row(500)):
+        office.telling.happened(each, journal.EVENT, 4, "event block_io_error: sda: ...")
+    found = office.answer("events", last=4)
+    said = "smart: sda does not answer"
+    assert texts(found) == [row(1).text, row(498).text, said, row(500).text]
+    assert found.note == ""
+    assert texts(office.answer("events", last=1)) == [row(500).text]
+    assert texts(office.answer("events", last=0)) == []
+    assert texts(office.answer("events", source="iowarden")) == [said]
+    assert texts(office.answer("events", source="kernel", last=1)) == [row(500).text]
+    assert texts(office.answer("events", incident="3f2", severity="critical")) == []
+
+
+def test_a_client_of_before_asks_as_ever(tmp_path: Path) -> None:
+    """{"last": 50, "follow": false}, or nothing at all: the last fifty."""
+    office = Office(kept(tmp_path, *(row(number) for number in range(60))))
+    assert texts(office.answer("events")) == [row(number).text for number in range(10, 60)]
+    assert len(texts(office.answer("events", last=55, follow=False))) == 55
+
+
+def test_who_asks_for_too_many_is_told_how_many_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An answer has a bound, and does not pass for all there is."""
+    monkeypatch.setattr("iowarden.daemon.incident_answers.MOST_EVENTS", 2)
+    office = Office(kept(tmp_path, *(row(number) for number in range(3))))
+    found = office.answer("events", last=999_999)
+    assert (len(found.events), found.note) == (2, "only the last 2 are told")
+
+
+def test_a_severity_that_is_none_is_refused() -> None:
+    """A typing error is no empty list."""
+    assert "expected one of critical, warning" in Office().error("events", severity="bad")
+
+
+def test_where_nothing_is_kept_yet_the_rest_is_told(tmp_path: Path) -> None:
+    """The first minute after the installation: no file, and nothing is missing."""
+    office = Office(str(tmp_path / "history.db"))
+    office.telling.send(journal.STARTED, 6, "ready")
+    found = office.answer("events")
+    assert (texts(found), found.note) == (["ready"], "")
+
+
+def test_a_history_that_cannot_be_read_costs_only_what_is_in_it(tmp_path: Path) -> None:
+    """Bad sectors below history.db: what was said lately, and a sentence about the rest."""
+    path = tmp_path / "history.db"
+    path.write_bytes(b"\xa5" * 8192)
+    office = Office(str(path))
+    office.telling.send(journal.STARTED, 6, "ready")
+    found = office.answer("events")
+    assert texts(found) == ["ready"]
+    assert "only what was said lately is told: history.db cannot be read" in found.note
+    assert "history.db cannot be read" in office.answer("incident show", incident="3f2").note
+
+
+class Hanging:
+    """A disk on which reading does not return."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Hang from now on; nobody is patient."""
+        self.hung, self.release = threading.Event(), threading.Event()
+        self.reads = 0
+        monkeypatch.setattr(event_rows, "read", self.read)
+        monkeypatch.setattr(past, "PATIENCE_SECONDS", 0.01)
+
+    def read(self, path: str, wanted: event_rows.Wanted) -> list[EventRow]:
+        """Hang."""
+        self.reads += 1
+        self.hung.set()
+        assert self.release.wait(DEADLINE_SECONDS)
+        return [row(7)]
+
+
+def test_a_disk_that_hangs_keeps_nobody_waiting_and_holds_one_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The root disk hangs: who asks is told the rest, again and again, and no reply comes twice."""
+    disk = Hanging(monkeypatch)
+    office = Office("/nowhere/history.db")
+    office.telling.send(journal.TROUBLE, 4, "the disk hangs")
+    first = office.answer("events")
+    assert texts(first) == ["the disk hangs"]
+    assert "its disk may hang" in first.note
+    second = office.answer("incident show", incident="3f2")
+    assert second.line.identifier == OPEN.identifier
+    assert "is being read for somebody else" in second.note
+    assert disk.reads == 1
+    disk.release.set()
+    while "is being read" in (third := office.answer("events")).note:
+        pass
+    assert texts(third) == [row(7).text, "the disk hangs"]
+    assert office.replies.empty()
+
+
+def test_a_bug_of_ours_is_told_and_the_next_one_is_answered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Neither does a client wait for nothing, nor is the file taken for ever."""
+
+    def poison(path: str, wanted: event_rows.Wanted) -> list[EventRow]:
+        raise KeyError(path)
+
+    monkeypatch.setattr(event_rows, "read", poison)
+    office = Office("/nowhere/history.db")
+    for _ in range(2):
+        assert "history.db: bug: KeyError: " in office.answer("events").note
+
+
+def test_who_follows_misses_nothing_between_what_is_kept_and_what_comes(tmp_path: Path) -> None:
+    """The reply is given by the loop: what is said until then is in it, what comes later is not."""
+    office = Office(kept(tmp_path, row(0)))
+    office.ask("events", follow=True)
+    while office.desk._later.empty():  # it is being read
+        pass
+    office.telling.send(journal.TROUBLE, 4, "meanwhile")
+    assert office.replies.empty()
+    office.desk.look(office.now)
+    assert texts(office.replies.get_nowait()["answer"]) == [row(0).text, "meanwhile"]
+
+
+def test_on_a_read_only_disk_events_are_read(tmp_path: Path) -> None:
+    """The kernel remounted it after errors: just then somebody asks what happened."""
+    with small_disk(tmp_path) as mount:
+        path = kept(mount, row(0))
+        with sqlite3.connect(path) as connection:  # nothing of a writer is left beside it
+            connection.execute("SELECT 1")
+        found = Office(path).answer("events")
+    assert (texts(found), found.note) == ([row(0).text], "")
+
+
+# --- incidents
+
+
+def test_incidents_are_listed_the_open_ones_first() -> None:
+    """Those that were closed lately only if asked for, without a severity: it is forgotten."""
+    office = Office()
+    (opened,) = office.answer("incident list").incidents
+    assert (opened.identifier, opened.severity, opened.last_reason) == (
+        "3f2a9c01de",
+        "critical",
+        "worse",
+    )
+    both = office.answer("incident list", all=True).incidents
+    assert [i.identifier for i in both] == ["3f2a9c01de", "3fff000000"]
+    assert (both[1].severity, both[1].closed_seconds) == ("", START + 90)
+
+
+def test_an_incident_is_told_in_the_words_of_its_mails(tmp_path: Path) -> None:
+    """All advice, although mails have given it; each member with its times, each event once."""
+    other = row(3, incident="3fff000000", key="other")
+    rows = [row(number) for number in range(30)]
+    office = Office(kept(tmp_path, other, *rows))
+    office.telling.happened(rows[29], journal.EVENT, 4, "event ...")
+    office.telling.happened(row(31), journal.EVENT, 4, "event ...")
+    office.telling.happened(replace(other, key="third"), journal.EVENT, 4, "event ...")
+    office.answer("ack", incident="3f2", reason="ordered")
+    found = office.answer("incident show", incident="3f2")
+    assert found.happened == (
+        "critical DiskHung, since 6 min 40 s ago: sda completes nothing",
+        *office.notice(Due(Reason.WORSE, OPEN)).happened[1:],
+    )
+    assert "block_io_error" in found.happened[1]
+    assert [e.text for e in found.evidence] == ["device sda: 31 in flight"]
+    assert found.advice == ("Look at its cable.", "Replace it.")
+    assert found.unknown == ("which file it is",)
+    hangs, errors = found.members
+    assert (hangs.since_seconds, hangs.over_seconds, hangs.count) == (START + 100, None, 0)
+    assert (errors.over_seconds, errors.count, errors.last_seconds) == (
+        START + 480,
+        412,
+        START + 450,
+    )
+    assert found.line.acknowledged.who == "alice"
+    assert [e.text for e in found.events] == [*(r.text for r in rows[11:]), row(31).text]
+    assert found.note == ""
+
+
+def test_a_closed_incident_is_shown_by_what_is_left_of_it(tmp_path: Path) -> None:
+    """When it was, its mails, and the events that are kept of it."""
+    office = Office(kept(tmp_path, row(0, incident="3fff000000")))
+    found = office.answer("incident show", incident="3ff")
+    assert (found.line.closed_seconds, found.line.severity) == (START + 90, "")
+    assert (found.members, found.happened, len(found.events)) == ((), (), 1)
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ("zz", "the identifier of one, or its beginning, got 'zz'; there is 3f2a9c01de (sda (ACME"),
+        ("3f", "expected one, got '3f'; there is 3f2a9c01de (sda"),
+        ("", "or its beginning, got ''; there is 3f2a9c01de"),
+        ("3f2a9c01de0", "3fff000000 (host, closed)"),
+    ],
+)
+def test_an_incident_that_is_none_is_answered_by_what_there_is(said: str, expected: str) -> None:
+    """A typing error, the beginning of two, nothing: who asks can see what was meant."""
+    assert expected in Office().error("incident show", incident=said)
+
+
+def test_where_there_is_no_incident_that_is_said() -> None:
+    """The healthy machine."""
+    office = Office()
+    office.incidents = {}
+    assert office.error("incident show", incident="3f").endswith("there is none")
+    assert office.answer("incident list", all=True).incidents == ()
