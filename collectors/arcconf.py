@@ -202,6 +202,8 @@ _PCI = re.compile(
     r"([0-9a-f]{1,4}):([0-9a-f]{1,2}):([0-9a-f]{1,2}):([0-7])", re.ASCII | re.IGNORECASE
 )
 _MOST_SHOWN = 120
+_MOST_HEADINGS = 20_000
+"""A disk has about ten of them."""
 
 
 @dataclass(slots=True)
@@ -282,6 +284,10 @@ def parse_config(text: str, name: str) -> Config:
     if about.get("controller status").casefold() == "inaccessible":
         raise controller.refused(
             "arcconf GETCONFIG", "a controller it can talk to (is arcconf too old for it?)", text
+        )
+    if len(blocks) > _MOST_HEADINGS:
+        raise controller.refused(
+            "arcconf GETCONFIG", f"at most {_MOST_HEADINGS} headings", f"{len(blocks)} of them"
         )
     disks, slots, serials = _disks(blocks)
     arrays, members = _arrays(blocks, slots, serials)

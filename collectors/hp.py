@@ -109,6 +109,8 @@ _SIZED = re.compile(r"(?:[0-9.]{1,12}|---|\?\?) ?[KMGTP]?B", re.ASCII)
 _PCI = re.compile(r"([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])", re.ASCII | re.IGNORECASE)
 _MEDIA_ERRORS = "Warning: Unrecoverable Media Errors"
 _MOST_SHOWN = 120
+_MOST_CONTROLLERS, _MOST_PARTS = 64, 2048
+"""More are none: an output that lists them is refused."""
 
 
 class BusyError(ParseError):
@@ -160,9 +162,19 @@ def parse_controllers(text: str) -> tuple[Found, ...]:
             cards.append(card)
         elif cards and line.strip():
             _line(cards[-1], line)
+        if len(cards) > _MOST_CONTROLLERS or (cards and _parts(cards[-1]) > _MOST_PARTS):
+            raise controller.refused(
+                "ssacli",
+                f"at most {_MOST_CONTROLLERS} controllers, {_MOST_PARTS} disks of one",
+                line,
+            )
     if not cards:
         raise controller.refused("ssacli", "'<controller> in Slot <n>'", text)
     return tuple(Found(_controller(card), _pci_address(card)) for card in cards)
+
+
+def _parts(card: _Card) -> int:
+    return len(card.disks) + len(card.volumes) + len(card.groups) + len(card.sensors)
 
 
 def _card(line: str, cards: list[_Card]) -> _Card | None:

@@ -172,11 +172,13 @@ def test_a_controller_its_array_its_disks_and_its_battery() -> None:
 
 
 def test_smartctl_asks_for_a_disk_by_host_unit_and_target() -> None:
-    """The number of the host is another one on each machine."""
-    found = arcconf.at_host(arcconf.parse_config(WHOLE, "adaptec 1"), "host3")
+    """The number of the host is another one on each machine; it reaches channel 0 only."""
+    far = disk(2).replace(": 0,10(10:0)", ": 1,10(10:0)")
+    config = arcconf.parse_config(WHOLE.replace(DONE, far + DONE), "adaptec 1")
+    found = arcconf.at_host(config, "host3")
     assert (found.host, [each.kind for each in found.disks]) == (
         "host3",
-        ["aacraid,3,0,8", "aacraid,3,0,9"],
+        ["aacraid,3,0,8", "aacraid,3,0,9", ""],
     )
 
 
@@ -481,6 +483,13 @@ def test_what_is_no_configuration_is_no_controller_without_disks(text: str) -> N
     """Cut off, wrong words, a card that is too new for the tool: it says that it succeeded."""
     with pytest.raises(ParseError, match="arcconf"):
         arcconf.parse_config(text, "adaptec 1")
+
+
+def test_more_than_a_controller_can_have_is_refused() -> None:
+    """A hundred thousand arrays."""
+    many = "".join(f"Logical device number {n}\n" for n in range(100_000))
+    with pytest.raises(ParseError, match="at most"):
+        parsed(LOGICAL + many + DONE)
 
 
 @given(st.text(max_size=300))

@@ -280,6 +280,22 @@ def test_sectors_that_cannot_be_read_under_a_logical_drive_that_is_ok() -> None:
     assert detail.arrays[1].state.health is Health.ATTENTION
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("90% Write", "90% Write", (True, True)),
+        ("90% Write", "0% Write", (False, False)),
+        ("Cache Status: OK", "Cache Status: Temporarily Disabled", (False, True)),
+        ("Caching:  Enabled", "Caching:  Disabled", (False, False)),
+    ],
+)
+def test_who_caches_writes(old: str, new: str, expected: tuple[bool, bool]) -> None:
+    """The controller has memory for writes, its cache works, the logical drive takes part."""
+    policy = one(DETAIL.replace(old, new)).arrays[1].policy
+    assert policy is not None
+    assert (policy.write_back, policy.default_write_back) == expected
+
+
 def test_an_ssd_that_is_worn_out() -> None:
     """Its status is OK all the same."""
     found = one(DETAIL.replace("Wearout: Not Supported", "Wearout: True"))
@@ -344,6 +360,15 @@ def test_no_controller_is_not_a_controller_without_disks(text: str) -> None:
     """An error, another program that runs, half a line."""
     with pytest.raises(ParseError, match="ssacli"):
         hp.parse_controllers(text)
+
+
+def test_more_disks_than_a_controller_can_have_are_refused() -> None:
+    """Nor more controllers than a machine."""
+    many = "".join(f"   physicaldrive 1I:1:{n} (port 1I, SAS, 6 GB, OK)\n" for n in range(3000))
+    with pytest.raises(ParseError, match="at most"):
+        hp.parse_controllers("Smart Array P9 in Slot 1\n" + many)
+    with pytest.raises(ParseError, match="at most"):
+        hp.parse_controllers("Smart Array P9 in Slot 1\n" * 100)
 
 
 DISK = " connector 1I box 1 bay {bay} {model:<40} {serial:>40} {firmware:<8}"
@@ -539,10 +564,10 @@ def test_without_the_makers_programs_the_free_one_is_asked(tmp_path: Path) -> No
     """By the controller's own node, not a volume's."""
     files = {
         HPSA: None,
-        "/sys/class/scsi_device/1:1:0:0/device/type": "0\n",
-        "/sys/class/scsi_device/1:1:0:0/device/scsi_generic/sg1": None,
-        "/sys/class/scsi_device/1:0:0:0/device/type": "12\n",
-        "/sys/class/scsi_device/1:0:0:0/device/scsi_generic/sg0": None,
+        "/sys/class/scsi_device/1:0:0:0/device/type": "0\n",
+        "/sys/class/scsi_device/1:0:0:0/device/scsi_generic/sg1": None,
+        "/sys/class/scsi_device/1:3:0:0/device/type": "12\n",
+        "/sys/class/scsi_device/1:3:0:0/device/scsi_generic/sg0": None,
     }
     text = VOLUME_STATUS.format(
         state="OK", more="", disk="OK", enclosure="OK", configured="No", disabled=""
