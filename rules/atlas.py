@@ -84,6 +84,7 @@ class Atlas:
                 self._serials.setdefault(each.serial, []).append(each)
         self._leaves = {leaf: each for each in known.covered.values() for leaf in each.leaves}
         self._hosts: dict[str, str] = {}
+        self._slots: dict[str, dict[str, frozenset[str]]] = {}
         self._made: dict[str, dict[str, Device]] = {}
 
     # Block devices
@@ -166,6 +167,19 @@ class Atlas:
         """Return what disks of a controller hang on: its SCSI host, else itself."""
         card = self.card(name)
         return (self.host(card) if card else "") or name
+
+    def slots(self, card: Controller) -> Mapping[str, frozenset[str]]:
+        """Return the slots in which disks are, or were, by serial number."""
+        if card.name not in self._slots:
+            start = f"{card.name} "
+            kept = self.known.slots.items()
+            found = [(was.serial, key[len(start) :]) for key, was in kept if key.startswith(start)]
+            found += [(disk.serial, disk.slot) for disk in card.disks]
+            slots: dict[str, frozenset[str]] = {}
+            for serial, slot in found:
+                slots[serial] = slots.get(serial, frozenset()) | {slot}
+            self._slots[card.name] = slots
+        return self._slots[card.name]
 
     def made(self, card: Controller) -> Mapping[str, Device]:
         """Return the block device that each array is, by the array's name."""

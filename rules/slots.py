@@ -267,16 +267,13 @@ def _shown(atlas: Atlas, card: Controller, device: Device) -> str:
     if host and device.host and host != device.host:
         return ""
     if device.serial:
-        start = f"{card.name} "
-        slots = {disk.slot for disk in card.disks if disk.serial == device.serial}
-        slots |= {
-            key.removeprefix(start)
-            for key, was in atlas.known.slots.items()
-            if was.serial == device.serial and key.startswith(start)
-        }
+        slots = atlas.slots(card).get(device.serial, frozenset())
         if len(slots) == 1:
-            return slots.pop()
+            return next(iter(slots))
     if card.vendor != "areca" or not host or not device.leaf:
+        return ""
+    passed = [disk for disk in card.disks if _is_passed(disk)]
+    if not passed:
         return ""
     array = _array_of(atlas, card, device)
     if array is not None:
@@ -284,11 +281,7 @@ def _shown(atlas: Atlas, card: Controller, device: Device) -> str:
         if re.sub(r"\s", "", parent.label).casefold() != _PASSED_SET:
             return ""
     may_be = _areca_slots(atlas, device)
-    found = [
-        disk.slot
-        for disk in card.disks
-        if disk.slot in may_be and _is_passed(disk) and _may_be(disk, device)
-    ]
+    found = [disk.slot for disk in passed if disk.slot in may_be and _may_be(disk, device)]
     return found[0] if len(found) == 1 else ""
 
 
@@ -310,7 +303,7 @@ def _areca_slots(atlas: Atlas, device: Device) -> set[str]:
 
 
 def _is_passed(disk: PhysicalDisk) -> bool:
-    return re.sub(r"[\s_-]", "", disk.usage).casefold() in _PASSED
+    return disk.usage.replace(" ", "").casefold() in _PASSED
 
 
 def _may_be(disk: PhysicalDisk, device: Device) -> bool:
