@@ -20,7 +20,6 @@ from iowarden.rules import happened
 from iowarden.rules.events import WINDOW_SECONDS
 from iowarden.rules.happened import Batch, Happened, News
 from iowarden.rules.notice import Severity
-from iowarden.rules.places import Map
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -96,7 +95,7 @@ class Happenings:
         """Take what was known before the start, and say to the readers how far they had come."""
         waiting, self._waiting = self._waiting, []
         self.state, self.cursors, self._restored = _merged(self.state, kept), cursors, True
-        self._engine.errors_logged = self.state.media
+        self._learnt()
         if self._kernel_log is not None and KERNEL not in self._seen:
             self._kernel_log.recall(cursors.kernel)
         if self._controllers is not None and CONTROLLERS not in self._seen:
@@ -150,11 +149,11 @@ class Happenings:
     def _step(self, batch: Batch) -> None:
         if not (batch.events or batch.baseline or batch.left_out):
             return
-        self.state, news = happened.step(self.state, batch, self.known(), self._table)
+        self.state, news = happened.step(self.state, batch, self._engine.places(), self._table)
         self.changed = True
         self._news += news
         self._totals = happened.counted(self._totals, news)
-        self._engine.errors_logged = self.state.media
+        self._learnt()
         self._ask(each for each in news if each.happening is not None and not each.twin)
 
     def _ask(self, news: Iterable[News]) -> None:
@@ -170,21 +169,13 @@ class Happenings:
         """Learn what the controllers say of their disks."""
         if now - self._learnt_seconds >= LEARN_SECONDS:
             self._learnt_seconds = now
-            self.state = happened.learn(self.state, self.known(), now)
+            self.state = happened.learn(self.state, self._engine.places(), now)
+            self._learnt()
 
-    def known(self) -> Map:
-        """Return what is known of where things are."""
-        engine = self._engine
-        block, md = engine.status("block"), engine.status("md")
-        controllers = self._seen.get(CONTROLLERS)
-        return Map(
-            topology=None if block is None else block.value,
-            devices=engine.known_devices(),
-            covered=engine.coverage().covered,
-            controllers=() if controllers is None else controllers.controllers,
-            slots=self.state.slots,
-            arrays={} if md is None or md.value is None else md.value,
-        )
+    def _learnt(self) -> None:
+        """Let rules know what logs told."""
+        self._engine.errors_logged = self.state.media
+        self._engine.slots = self.state.slots
 
     # --- what incidents ask
 
@@ -194,7 +185,8 @@ class Happenings:
 
     def joins(self, now: float) -> dict[str, Identity]:
         """Return whose errors explain what happens to others."""
-        return happened.joins(self.state, self.known().topology, self._table, now)
+        topology = self._engine.places().topology
+        return happened.joins(self.state, topology, self._table, now)
 
     def evidence(self, incident: Incident, now: float) -> tuple[Evidence, ...]:
         """Return the lines of the logs about an incident."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from iowarden.collectors import node
 from iowarden.collectors.vocabulary import Chunk, Family, Labels, Outcome, Reading, Sample
 from iowarden.rules import alerts as life
-from iowarden.rules import coverage, devices, scraped
+from iowarden.rules import coverage, devices, places, scraped
 from iowarden.rules.promql import evaluator
 from iowarden.rules.promql.ast import Selector
 from iowarden.rules.promql.errors import TooExpensiveError
@@ -214,6 +214,8 @@ class Engine:
         """Whether rules do not know yet which alerts there were before."""
         self.errors_logged: Mapping[str, float] = {}
         """Medium errors that logs told, by disk."""
+        self.slots: Mapping[str, places.Slotted] = {}
+        """What was in the slots of controllers when they told it last."""
         self.load(groups, now, default_interval_seconds)
 
     # --- rules
@@ -490,6 +492,26 @@ class Engine:
         self._devices = replace(self._devices, gone=gone)
         self._taken_out |= {own} - {""}
 
+    def places(self) -> places.Map:
+        """Return what is known of where things are."""
+        md, controllers = self._sources.get("md"), self._sources.get("controllers")
+        return places.Map(
+            topology=self._topology(),
+            devices=self._devices,
+            covered=self.coverage().covered,
+            controllers=controllers.value.controllers if controllers and controllers.value else (),
+            slots=self.slots,
+            arrays=md.value if md and md.value else {},
+        )
+
+    def _behind(self, labels: Labels) -> devices.Identity | None:
+        """Return which disk or array behind a controller an alert is about."""
+        own = dict(labels)
+        where = own.get("slot") or own.get("array")
+        if not where:
+            return None
+        return places.at_controller(own["controller"], where, self.places()).identity
+
     def _topology(self) -> Topology | None:
         return None if self._derived is None else self._derived.topology
 
@@ -660,7 +682,11 @@ class Engine:
                 yield change
                 continue
             own = devices.subject(
-                self._topology(), self._devices, alert.labels, self.coverage().identity
+                self._topology(),
+                self._devices,
+                alert.labels,
+                self.coverage().identity,
+                self._behind,
             )
             alert = replace(alert, subject=own.key, object=own.object, adapter=own.adapter)
             self._alerts[index][alert.labels] = alert

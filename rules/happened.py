@@ -527,8 +527,8 @@ def joins(
     found: dict[str, set[str]] = {}
     for h in fresh:
         own[h.subject] = Identity(h.subject, h.object, h.adapter)
-        if h.source not in OWN:
-            for volume in h.volumes:
+        for volume in h.volumes:
+            if volume != h.subject:
                 found.setdefault(volume, set()).add(h.subject)
     for h in fresh:
         if h.source in OWN and h.device:
