@@ -85,7 +85,7 @@ def align_numbered(before: Known | None, entries: Known) -> Aligned:
     was not listed before is new. A listing need not reach back to the last one: what is between
     them is missed, which is a gap.
     Limits: nothing tells when a log is cleared and its numbers pass those before by the next look,
-    at entries without a time.
+    unless an entry is listed whose time tells.
     """
     listing = tuple(entries[-MOST_ENTRIES:])
     if before is None:
@@ -94,7 +94,8 @@ def align_numbered(before: Known | None, entries: Known) -> Aligned:
         gap = f"its log of {len(before)} entries is empty: it was cleared, or is lost"
         return Aligned((), 0, gap if before else "")
     if not before:
-        return Aligned(listing, len(listing))
+        gap = f"its log was empty, and begins with {listing[0][2]} now: some may be missing"
+        return Aligned(listing, len(listing), gap if listing[0][2] else "")
     last, newest = before[-1][2], listing[-1][2]
     former = {number: moment for moment, _, number in before}
     known = [number in former and former[number] == moment for moment, _, number in listing]

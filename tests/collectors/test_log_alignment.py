@@ -1,4 +1,4 @@
-"""New entries of a log without numbers: a ring of lines, polled now and then."""
+"""New entries of a log, with and without numbers: a ring of lines, polled now and then."""
 
 from __future__ import annotations
 
@@ -9,7 +9,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from iowarden.collectors.log_alignment import MOST_ENTRIES, Cursor, align, recalled
+from iowarden.collectors.log_alignment import (
+    MOST_ENTRIES,
+    Cursor,
+    align,
+    align_numbered,
+    recalled,
+)
 
 if TYPE_CHECKING:
     from iowarden.collectors.log_alignment import Entry, Known
@@ -168,3 +174,121 @@ def test_nothing_new_is_lost_or_doubled_unless_a_gap_is_said(
         assert [(moment, line) for moment, line, _ in found.known] == listing or found.gap
         assert len(set(found.known)) == len(found.known)
         before, told, seen = found.known, number + 1, list(ring)
+
+
+def numbered(*numbers: int, at: float = 0.0) -> Known:
+    """Return a listing of entries with these numbers, each a second after the other."""
+    return tuple((at + second, f"event {n}", n) for second, n in enumerate(numbers))
+
+
+def test_what_a_numbered_log_has_at_first_sight_is_not_new() -> None:
+    """Years of a controller's log are a baseline; an empty one is, too."""
+    assert (align_numbered(None, numbered(7, 8)).new, align_numbered(None, ()).gap) == (0, "")
+    assert align_numbered((), numbered(0, 1)).new == 2
+
+
+def test_entries_with_higher_numbers_are_new_however_long_the_listing_is() -> None:
+    """A listing of the newest few, and a longer one that reaches further back."""
+    before = align_numbered(None, numbered(5, 6, 7)).known
+    for listing in (numbered(7, 8, 9, at=2), numbered(3, 4, 5, 6, 7, 8, 9, at=-2)):
+        found = align_numbered(before, listing)
+        assert (found.new, found.gap) == (2, "")
+    # Those that follow at once need no entry in common.
+    assert align_numbered(before, numbered(8, 9, at=3)).gap == ""
+
+
+def test_a_listing_that_does_not_reach_back_is_a_gap() -> None:
+    """More came than are listed: all are told, and some are missed."""
+    found = align_numbered(numbered(5, 6, 7), numbered(90, 91, at=80))
+    assert found.new == 2
+    assert "after 7 are not listed" in found.gap
+
+
+def test_numbers_that_go_back_are_a_log_that_was_cleared() -> None:
+    """All it has now is new, once."""
+    found = align_numbered(numbered(700, 701), numbered(0, 1, at=50))
+    assert found.new == 2
+    assert "begin anew" in found.gap
+    again = align_numbered(found.known, numbered(0, 1, at=50))
+    assert (again.new, again.gap) == (0, "")
+
+
+def test_numbers_that_stand_at_other_entries_are_a_log_that_was_cleared() -> None:
+    """It was cleared, and has more entries by now than it had."""
+    found = align_numbered(numbered(0, 1, 2), numbered(0, 1, 2, 3, at=50))
+    assert found.new == 4
+    assert "begin anew" in found.gap
+
+
+def test_a_listing_that_lacks_its_newest_entries_forgets_nothing() -> None:
+    """It was cut short; the next one tells only what is new."""
+    before = numbered(5, 6, 7)
+    found = align_numbered(before, numbered(5, 6))
+    assert (found.new, found.known) == (0, before)
+    assert "not listed any more" in found.gap
+    assert align_numbered(found.known, numbered(5, 6, 7, 8)).new == 1
+
+
+def test_a_numbered_log_that_is_empty_is_a_gap_once() -> None:
+    """Empty is not 'no problem'."""
+    found = align_numbered(numbered(5, 6), ())
+    assert (found.new, found.known) == (0, ())
+    assert "empty" in found.gap
+    assert align_numbered(found.known, ()).gap == ""
+
+
+def test_numbers_go_on_behind_the_last_one_there_is() -> None:
+    """They have 32 bits."""
+    last = 2**32 - 1
+    found = align_numbered(numbered(last - 1, last), numbered(last, 0, 1, at=1))
+    assert (found.new, found.gap) == (2, "")
+    assert align_numbered(numbered(last - 1, last), numbered(0, 1, at=2)).gap == ""
+
+
+def test_entries_without_a_time_are_told_by_their_numbers() -> None:
+    """Till the host has set the clock; a text that another version words anew is no new entry."""
+    before = ((None, "Battery Present", 5), (None, "started", 6))
+    now = ((None, "Battery present", 5), (None, "started", 6), (9.0, "a", 7))
+    found = align_numbered(before, now)
+    assert (found.new, found.gap) == (1, "")
+
+
+NUMBERED = st.lists(st.tuples(st.integers(0, 4), st.booleans(), st.integers(0, 20)), max_size=60)
+
+
+@settings(max_examples=500)
+@given(NUMBERED, st.integers(1, 9), st.integers(0, 2**32 - 1))
+@example([(1, True, 9), (0, True, 0), (3, True, 9)], 9, 2**32 - 2)
+def test_no_numbered_entry_is_lost_or_doubled_unless_a_gap_is_said(
+    stream: list[tuple[int, bool, int]], size: int, first: int
+) -> None:
+    """Any events, any listing, any polling, now and then a log that is cleared.
+
+    Left out is what nobody can see: a cleared log whose numbers pass those before by the next look.
+    """
+    log: list[tuple[float, str, int]] = []
+    number, second = first, 0.0
+    before: Known | None = None
+    told: list[str] = []
+    happened: list[str] = []
+    cleared = False
+    for come, poll, clear in stream:
+        if clear == 0:
+            log, number, cleared = [], 0, True
+        for _ in range(come):
+            second += 1
+            text = f"event {second}"
+            log.append((second, text, number))
+            happened.append(text)
+            number = (number + 1) % 2**32
+        if not poll:
+            continue
+        found = align_numbered(before, tuple(log[-size:]))
+        new = [text for _, text, _ in found.known[len(found.known) - found.new :]]
+        if before is None:
+            told = list(happened)  # the baseline
+        assert not set(new) & set(told)
+        hidden = cleared and before is not None and (not before or number > before[-1][2])
+        if before is not None and not found.gap and not hidden:
+            assert set(happened) == {*told, *new}
+        told, before, cleared = list(happened), found.known, False

@@ -1,0 +1,225 @@
+"""How MegaRAID controllers are read: which program, which command lines, which host. Thin.
+
+Programs are tried in order, Dell's first: perccli shows only Dell's cards, storcli also others'.
+The first that lists each host of the driver is taken, else the one that lists most of them.
+Hazards: without 'nolog' they write 'storcli.log' where they stand; a poll each minute was seen to
+cost latency. MegaCli crashes cards of the SAS39xx family: it is no program of this file, and may be
+asked where none of these is installed (`megacli_reader`).
+'/c0' is no number of a host: where the driver has it is told by its PCI address.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from iowarden.collectors import attached, storcli, storcli_events
+from iowarden.collectors.controller import Health
+from iowarden.collectors.controller_poll import Maker, run_program
+from iowarden.collectors.vocabulary import (
+    AbsentError,
+    LateError,
+    MissingError,
+    ParseError,
+    ReadError,
+    StuckError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import TypeVar
+
+    from iowarden.collectors.controller import Array, Controller, Log, PhysicalDisk
+    from iowarden.collectors.files import Root
+
+    _T = TypeVar("_T")
+
+SECONDS = 90.0
+"""'show all' of a card with many disks takes long, and of a sick one longer."""
+EVENTS = 512
+"""So many of the newest entries are listed: all there are would be tens of thousands."""
+_UNLISTED = "unlisted"
+
+
+@dataclass(frozen=True, slots=True)
+class _Family:
+    """Cards of one driver. `prefix` begins their names; `adapters`: some may be plain adapters."""
+
+    driver: str
+    programs: tuple[str, ...]
+    prefix: str
+    adapters: bool = False
+
+
+_FIRST = _Family("megaraid_sas", ("perccli64", "perccli", "storcli64", "storcli"), "megaraid c")
+_SECOND = _Family("mpi3mr", ("perccli2", "storcli2"), "mpi3mr c", adapters=True)
+
+
+def _run(root: Root, program: str, *command: str) -> str:
+    """Run a program. Errors: AbsentError, ReadError, ParseError."""
+    return run_program(root, SECONDS, program, *command, "nolog")
+
+
+def _ask(root: Root, program: str, parse: Callable[[str], _T], *command: str) -> _T:
+    """Return what was asked for in JSON; where that is damaged, what the text says.
+
+    Errors: AbsentError, ReadError, ParseError.
+    """
+    text = _run(root, program, *command, "J")
+    try:
+        storcli.parse_answers(text)
+    except ParseError:
+        # Some versions print JSON that is none, as with a name that has a quotation mark in it.
+        text = _run(root, program, *command)
+    return parse(text)
+
+
+def _find(family: _Family, root: Root, hosts: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Name the controllers, each with its program and number.
+
+    Of hosts that no program lists nobody knows which they are: they are one more, 'unlisted'.
+    Errors: AbsentError (no program is installed), ReadError, ParseError.
+    """
+    missing: list[AbsentError] = []
+    failed: list[ReadError | ParseError] = []
+    best: dict[str, tuple[str, ...]] = {}
+    asked = ""
+    for program in family.programs:
+        try:
+            listed = _ask(root, program, storcli.parse_list, "show")
+        except AbsentError as error:
+            if not isinstance(error, MissingError) and not root.path:
+                raise
+            missing.append(error)
+            continue
+        except (LateError, StuckError):
+            raise  # the next one would hang as well
+        except (ReadError, ParseError) as error:
+            failed.append(error)
+            continue
+        asked = asked or program
+        if len(listed) > len(best):
+            best = {f"{family.prefix}{each.number}": (program, str(each.number)) for each in listed}
+        if len(best) >= len(hosts):
+            break
+    if not asked:
+        if failed:
+            raise failed[0]
+        raise missing[-1] if missing else AbsentError("no program for MegaRAID")
+    if 0 < len(best) < len(hosts) and not family.adapters:
+        program = next(iter(best.values()))[0]
+        reason = f"'{program} show': expected {len(hosts)} controllers, as '{family.driver}' has"
+        best[f"{family.prefix[:-2]} {_UNLISTED}"] = ("", f"{reason}, got {len(best)}")
+    return best
+
+
+def _state(
+    family: _Family, root: Root, name: str, handle: tuple[str, ...], _: Controller | None
+) -> Controller:
+    """Read a controller. Errors: AbsentError, ReadError, ParseError."""
+    program, number = handle
+    if not program:
+        raise ReadError(number)
+    unread: list[str] = []
+    no_arrays: tuple[Array, ...] = ()
+    no_disks: tuple[tuple[PhysicalDisk, ...], tuple[str, ...]] = ((), ())
+
+    def part(parse: Callable[[str], _T], default: _T, *command: str) -> _T:
+        """Return a part, the default where it cannot be read and others may."""
+        try:
+            return _ask(root, program, parse, f"/c{number}{command[0]}", *command[1:])
+        except (LateError, StuckError):
+            raise
+        except (AbsentError, ReadError, ParseError) as error:
+            if isinstance(error, AbsentError) and not root.path:
+                raise  # no program, no probe: there is no other part either
+            unread.append(str(error))
+            return default
+
+    before = time.time()
+    listed = _ask(root, program, storcli.parse_controllers, f"/c{number}", "show", "all")
+    asked_seconds = (before + time.time()) / 2
+    told = listed.get(int(number))
+    if told is None:
+        raise ParseError(f"'{program} /c{number} show all': expected it, got {[*listed]}")
+    found = replace(told.controller, name=name, host=_host(root, family.driver, told.address))
+    if told.clock_seconds is not None and not root.path:
+        found = replace(found, clock_offset_seconds=told.clock_seconds - asked_seconds)
+    places = [
+        *(["/eall/sall"] if any(d.slot.startswith("enclosure") for d in found.disks) else []),
+        *(["/sall"] if told.bare else []),
+    ]
+    for place in places:
+        details, errors = part(storcli.parse_disks, no_disks, place, "show", "all")
+        unread += errors
+        found = storcli.with_details(found, details)
+    if any(each.name.startswith("virtual drive") for each in found.arrays):
+        found = storcli.with_volumes(found, part(storcli.parse_volumes, {}, "/vall", "show", "all"))
+    if any(disk.usage == "foreign" for disk in found.disks):
+        foreign = part(storcli.parse_foreign, no_arrays, "/fall", "show")
+        found = replace(found, arrays=(*found.arrays, *foreign))
+    for subject, place in _running(found, places, running=told.running):
+        found = storcli.with_progress(
+            found, part(storcli.parse_progress, (), place, "show", subject)
+        )
+    try:
+        command = (f"/c{number}", "show", "patrolread")
+        patrol = _ask(root, program, storcli.parse_patrol_read, *command)
+        found = replace(found, sensors=(*found.sensors, patrol))
+    except (LateError, StuckError):
+        raise
+    except (AbsentError, ReadError, ParseError) as error:
+        # Cards without it say so.
+        unread += [] if "supported" in str(error).casefold() else [str(error)]
+    return replace(found, unread=tuple(dict.fromkeys((*found.unread, *unread))))
+
+
+def _running(found: Controller, places: Sequence[str], *, running: bool) -> list[tuple[str, str]]:
+    """Return the questions about what runs: at most those that something runs for."""
+    asked: list[tuple[str, str]] = []
+    health = {disk.state.health for disk in found.disks}
+    if Health.REBUILDING in health:
+        asked += [("rebuild", place) for place in places]
+    if Health.BUSY in health:
+        asked += [("copyback", place) for place in places]
+    if running:
+        asked += [(subject, "/vall") for subject in ("cc", "bgi", "initialization")]
+    return asked
+
+
+def _host(root: Root, driver: str, address: str) -> str:
+    """Return the SCSI host of a PCI address, '' where the driver has none there."""
+    if not address:
+        return ""
+    names = attached.listed(root, f"{attached.PCI_DRIVERS}/{driver}/{address}", [])
+    return next((each for each in names if re.fullmatch(r"host\d{1,9}", each, re.ASCII)), "")
+
+
+def _log(root: Root, name: str, handle: tuple[str, ...]) -> Log:
+    """Read the newest entries. Errors: AbsentError, ReadError, ParseError."""
+    program, number = handle
+    if not program:
+        raise ReadError(number)
+    text = _run(root, program, f"/c{number}", "show", "events", f"type=latest={EVENTS}")
+    return storcli_events.parse_events(text, name)
+
+
+def _maker(vendor: str, family: _Family) -> Maker:
+    return Maker(
+        vendor,
+        (family.driver,),
+        family.programs,
+        partial(_find, family),
+        partial(_state, family),
+        _log,
+        adapters=family.adapters,
+        numbered=True,
+    )
+
+
+MEGARAID = _maker("megaraid", _FIRST)
+MPI3MR = _maker("mpi3mr", _SECOND)
+"""MegaRAID 9600 and PERC 12 on: storcli2 and its like, another driver."""

@@ -1,0 +1,441 @@
+"""MegaRAID controllers asked by storcli: which program, which host, what is new in the log."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from support.recordings import write_tree
+
+from iowarden.collectors.controller import Health
+from iowarden.collectors.controller_poll import EVENT_SECONDS, STATE_SECONDS, Poller
+from iowarden.collectors.files import Root, probe_path
+from iowarden.collectors.log_alignment import recalled
+from iowarden.collectors.megaraid import EVENTS, MEGARAID, MPI3MR
+from iowarden.collectors.vocabulary import LateError, MissingError
+from iowarden.daemon.probe import allowed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from iowarden.collectors.controller import Controllers
+    from iowarden.collectors.controller_poll import Maker
+
+DEADLINE_SECONDS = 20.0
+FIRST = "/sys/bus/pci/drivers/megaraid_sas/0000:3b:00.0/host6"
+SECOND = "/sys/bus/pci/drivers/megaraid_sas/0000:af:00.0/host2"
+NEWER = "/sys/bus/pci/drivers/mpi3mr/0000:01:00.0/host9"
+DONE = "Controller = 0\nStatus = Success\nDescription = None\n"
+
+
+def answer(data: Any, number: int | None = 0, status: str = "Success", why: str = "None") -> str:  # noqa: ANN401 - JSON
+    """An answer in JSON."""
+    about = {"Status": status, "Description": why}
+    about |= {} if number is None else {"Controller": number}
+    return json.dumps({"Controllers": [{"Command Status": about, "Response Data": data}]})
+
+
+def listed(*numbers: int) -> str:
+    """What 'show J' says of so many controllers."""
+    rows = [{"Ctl": n, "Model": "ACME 9000"} for n in numbers]
+    return answer({"Number of Controllers": len(rows), "System Overview": rows}, None)
+
+
+def drive(
+    slot: int, state: str = "Onln", group: int | str = 0, place: str = "252:"
+) -> dict[str, Any]:
+    """A row of a disk."""
+    row = {"EID:Slt": f"{place}{slot}", "DID": slot, "State": state, "DG": group}
+    return {**row, "Size": "3.637 TB", "Model": "ACME-4000"}
+
+
+def card(number: int = 0, bus: str = "3b", driver: str = "megaraid_sas", **more: Any) -> str:  # noqa: ANN401 - JSON
+    """What 'show all J' says of a card with two disks."""
+    row = {"DG": 0, "Arr": "-", "Row": "-", "EID:Slot": "-", "Type": "RAID1", "State": "Optl"}
+    data = {
+        "Basics": {
+            "Model": "ACME 9000",
+            "Serial Number": f"SV{number}",
+            "PCI Address": f"00:{bus}:00:00",
+            "Current Controller Date/Time": "06/01/2026, 08:00:10",
+        },
+        "Version": {"Driver Name": driver},
+        "Status": {"Controller Status": "Optimal"},
+        "TOPOLOGY": [row | {"BT": "N", "Size": "3.637 TB"}],
+        "VD LIST": [
+            {"DG/VD": "0/0", "TYPE": "RAID1", "State": "Optl", "Access": "RW", "Cache": "RWBD"}
+        ],
+        "PD LIST": [drive(0), drive(1)],
+    }
+    return answer(data | more, number)
+
+
+def details(*slots: int, place: str = "/e252", errors: int = 0) -> str:
+    """What 'show all J' says of each disk."""
+    data: dict[str, Any] = {}
+    for slot in slots:
+        name = f"Drive /c0{place}/s{slot}"
+        row = drive(slot, place="252:" if place else " :")
+        own = {"Media Error Count": errors, "SN": f"S{slot}"}
+        data |= {name: [row], f"{name} - Detailed Information": {f"{name} State": own}}
+    return answer(data)
+
+
+def volumes() -> str:
+    """What 'show all J' says of the array."""
+    row = {"DG/VD": "0/0", "TYPE": "RAID1", "State": "Optl", "Access": "RW", "Cache": "RWBD"}
+    told = {"Write Cache(initial setting)": "WriteBack", "SCSI NAA Id": "6a00"}
+    return answer({"/c0/v0": [row], "VD0 Properties": told})
+
+
+def patrol() -> str:
+    """What 'show patrolread J' says."""
+    row = {"Ctrl_Prop": "PR Current State", "Value": "Stopped"}
+    return answer({"Controller Properties": [row]})
+
+
+def entry(number: int, text: str = "Battery charge complete", code: int = 0xF2) -> str:
+    """An entry of the log."""
+    return (
+        f"seqNum: 0x{number:08x}\nTime: Mon Jun  1 08:00:{number % 60:02} 2026\n\n"
+        f"Code: 0x{code:08x}\nClass: 0\nLocale: 0x08\nEvent Description: {text}\n"
+        "Event Data:\n===========\nNone\n\n"
+    )
+
+
+def log(*entries: str) -> str:
+    """A listing, the newest first."""
+    return "".join(reversed(entries)) + DONE
+
+
+SHOW_EVENTS = f"/c0 show events type=latest={EVENTS} nolog"
+
+
+def answers(program: str = "storcli64") -> dict[str, str | Exception | Callable[[], str]]:
+    """What a healthy card says to each question."""
+    said = {
+        "show J nolog": listed(0),
+        "/c0 show all J nolog": card(),
+        "/c0/eall/sall show all J nolog": details(0, 1),
+        "/c0/vall show all J nolog": volumes(),
+        "/c0 show patrolread J nolog": patrol(),
+        SHOW_EVENTS: log(entry(7), entry(8)),
+    }
+    return {f"{program} {question}": text for question, text in said.items()}
+
+
+class Machine(Root):
+    """A live machine with PCI drivers of its own, and programs that answer from a table."""
+
+    def __init__(self, directory: Path, *drivers: str) -> None:
+        """Have a host of each driver."""
+        super().__init__("/", probe=self.answer)
+        write_tree(directory, dict.fromkeys(drivers))
+        self.directory = str(directory)
+        self.answers: dict[str, str | Exception | Callable[[], str]] = {}
+        self.asked: list[str] = []
+        self.now = 0.0
+        self.told: dict[str, bytes] = {}
+
+    def names(self, path: str) -> list[str]:
+        """Return what the other machine has there."""
+        return Root(self.directory).names(path)
+
+    def another(self, seen: Callable[[str, bytes], None] | None = None) -> Root:
+        """Return the same machine for another thread."""
+        found = Machine.__new__(Machine)
+        Root.__init__(found, "/", seen=seen, probe=self.answer)
+        found.directory = self.directory
+        return found
+
+    def tell(self, texts: object) -> None:
+        """Keep what a recorder would be told."""
+        self.told.update(texts)  # type: ignore[call-overload]
+
+    def answer(self, verb: str, arguments: Sequence[str], _deadline_seconds: float) -> str:
+        """Answer as the probe does, which runs nothing that is not allowed."""
+        assert verb == "run"
+        allowed.match(tuple(arguments))
+        command = " ".join(arguments)
+        self.asked.append(command)
+        found = self.answers.get(command)
+        if found is None:
+            installed = any(each.startswith(f"{arguments[0]} ") for each in self.answers)
+            if not installed:
+                raise MissingError(f"'{arguments[0]}': install it")
+            found = answer({}, 0, "Failure", "Un-supported Command")
+        if isinstance(found, Exception):
+            raise found
+        text = found if isinstance(found, str) else found()
+        return json.dumps({"status": 0, "signal": None, "stdout": text, "stderr": ""})
+
+    def poller(self, *makers: Maker) -> Poller:
+        """Return what asks them."""
+        return Poller(makers or (MEGARAID,), lambda: self.now)
+
+    def look(self, poller: Poller, after_seconds: float = EVENT_SECONDS) -> Controllers:
+        """Let time pass, and return what all runs came to."""
+        self.now += after_seconds
+        first = poller.read(self)
+        assert poller.settled(DEADLINE_SECONDS)
+        second = poller.read(self)
+        return replace(
+            second,
+            events=first.events + second.events,
+            gaps=first.gaps + second.gaps,
+            baseline=first.baseline + second.baseline,
+        )
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    """Return a machine with one healthy card and storcli."""
+    found = Machine(tmp_path, FIRST)
+    found.answers = answers()
+    return found
+
+
+def test_a_card_is_read_with_its_host_and_its_clock(machine: Machine) -> None:
+    """Array, disks with serial numbers, what is set, the regular read; nothing is unread."""
+    found = machine.look(machine.poller())
+    (own,) = found.controllers
+    assert (own.name, own.host, own.serial, own.unread) == ("megaraid c0", "host6", "SV0", ())
+    assert [(d.slot, d.serial, d.array) for d in own.disks] == [
+        (f"enclosure 252 slot {n}", f"S{n}", "drive group 0") for n in (0, 1)
+    ]
+    array = own.arrays[1]
+    assert array.policy
+    assert (array.policy.default_write_back, array.serial, array.address) == (True, "6a00", "2:0:0")
+    assert [s.name for s in own.sensors] == ["patrol read"]
+    assert own.clock_offset_seconds is not None
+    assert found.problems == ()
+    assert found.events == ()
+
+
+def test_only_what_runs_is_asked_for(machine: Machine) -> None:
+    """A disk that is rebuilt, one that is copied, an array that is checked; one more disk alone."""
+    rows = [drive(0, "Rbld"), drive(1, "Cpybck"), drive(5, "UGood", "F", " :")]
+    task = {"DG": 0, "Arr": "-", "Row": "-", "Type": "RAID1", "State": "Dgrd", "BT": "Y"}
+    machine.answers["storcli64 /c0 show all J nolog"] = card(
+        **{"PD LIST": rows, "TOPOLOGY": [task]}
+    )
+    running = [{"Drive-ID": "/c0/e252/s0", "Progress%": 42, "Status": "In progress"}]
+    machine.answers["storcli64 /c0/eall/sall show rebuild J nolog"] = answer(running)
+    machine.answers["storcli64 /c0/sall show all J nolog"] = details(5, place="")
+    (own,) = machine.look(machine.poller()).controllers
+    states = {d.slot: (d.state.health, d.state.done_ratio, d.serial) for d in own.disks}
+    assert states == {
+        "enclosure 252 slot 0": (Health.REBUILDING, 0.42, "S0"),
+        "enclosure 252 slot 1": (Health.BUSY, None, "S1"),
+        "slot 5": (Health.ATTENTION, None, "S5"),
+    }
+    asked = {each.removeprefix("storcli64 ") for each in machine.asked if "storcli64" in each}
+    assert {each for each in asked if "show all" not in each and each.endswith("J nolog")} == {
+        "show J nolog",
+        "/c0/fall show J nolog",
+        "/c0/eall/sall show rebuild J nolog",
+        "/c0/sall show rebuild J nolog",
+        "/c0/eall/sall show copyback J nolog",
+        "/c0/sall show copyback J nolog",
+        "/c0/vall show cc J nolog",
+        "/c0/vall show bgi J nolog",
+        "/c0/vall show initialization J nolog",
+        "/c0 show patrolread J nolog",
+    }
+
+
+def test_the_questions_to_a_healthy_card_are_few(machine: Machine) -> None:
+    """The log every five minutes, its state every quarter of an hour."""
+    poller = machine.poller()
+    for _ in range(4):
+        machine.look(poller)
+    counted = {each.removeprefix("storcli64 "): machine.asked.count(each) for each in machine.asked}
+    assert {name: n for name, n in counted.items() if "install" not in name and n < 4} == {
+        "/c0 show all J nolog": 2,
+        "/c0/eall/sall show all J nolog": 2,
+        "/c0/vall show all J nolog": 2,
+        "/c0 show patrolread J nolog": 2,
+    }
+    assert counted[SHOW_EVENTS] == 4
+
+
+def test_two_cards_are_each_at_their_own_host(tmp_path: Path) -> None:
+    """The numbers of the program are not those of the kernel: the PCI address tells."""
+    found = Machine(tmp_path, FIRST, SECOND)
+    found.answers = {
+        **answers(),
+        "storcli64 show J nolog": listed(0, 1),
+        "storcli64 /c1 show all J nolog": card(1, "af"),
+        f"storcli64 {SHOW_EVENTS.replace('c0', 'c1')}": log(entry(3)),
+    }
+    value = found.look(found.poller())
+    assert [(c.name, c.serial, c.host) for c in value.controllers] == [
+        ("megaraid c0", "SV0", "host6"),
+        ("megaraid c1", "SV1", "host2"),
+    ]
+    assert {name: cursor.listing[-1][2] for name, cursor in value.cursors.items()} == {
+        "megaraid c0": 8,
+        "megaraid c1": 3,
+    }
+
+
+def test_a_card_that_the_program_does_not_list_is_a_problem(tmp_path: Path) -> None:
+    """Of two hosts one is listed: the other is not watched, which is told."""
+    found = Machine(tmp_path, FIRST, SECOND)
+    found.answers = answers()
+    value = found.look(found.poller())
+    assert [c.name for c in value.controllers] == ["megaraid c0"]
+    (problem,) = value.problems
+    assert (problem.controller, "expected 2 controllers" in problem.reason) == (
+        "megaraid unlisted",
+        True,
+    )
+
+
+@pytest.mark.parametrize("program", ["perccli64", "perccli", "storcli64", "storcli"])
+def test_whichever_program_is_installed_is_taken(tmp_path: Path, program: str) -> None:
+    """Dell's or the other, for 64 bits or not."""
+    found = Machine(tmp_path, FIRST)
+    found.answers = answers(program)
+    assert [c.host for c in found.look(found.poller()).controllers] == ["host6"]
+
+
+def test_a_program_that_sees_no_card_is_not_the_last_word(tmp_path: Path) -> None:
+    """Dell's sees only Dell's cards."""
+    found = Machine(tmp_path, FIRST)
+    nothing = answer({}, None, "Failure", "No Controller found")
+    found.answers = {**answers(), "perccli64 show J nolog": nothing}
+    assert [c.host for c in found.look(found.poller()).controllers] == ["host6"]
+    found.answers = {"perccli64 show J nolog": nothing}
+    found.now = 1e6
+    (problem,) = found.look(found.poller()).problems
+    assert "got none listed" in problem.reason
+
+
+def test_without_a_program_nobody_knows(tmp_path: Path) -> None:
+    """The card is there, so that is told, and names what to install."""
+    found = Machine(tmp_path, FIRST)
+    value = found.look(found.poller())
+    assert value.controllers == ()
+    (problem,) = value.problems
+    assert "'storcli': install it" in problem.reason
+
+
+def test_a_program_that_hangs_is_asked_nothing_more(machine: Machine) -> None:
+    """The next question, and the next program, would hang as well."""
+    machine.answers = dict.fromkeys(answers("perccli64"), LateError("killed after 90 s"))
+    value = machine.look(machine.poller())
+    assert machine.asked == ["perccli64 show J nolog"]
+    assert "killed after 90 s" in value.problems[0].reason
+
+
+def test_json_that_is_damaged_is_asked_for_as_text(machine: Machine) -> None:
+    """A name with a quotation mark in it; the text says the same."""
+    text = (
+        f"{DONE}\n\nBasics :\n======\nModel = ACME 9000\nSerial Number = SV7\n"
+        "PCI Address = 00:3b:00:00\n"
+    )
+    machine.answers["storcli64 /c0 show all J nolog"] = card()[:-30]
+    machine.answers["storcli64 /c0 show all nolog"] = text
+    assert [c.serial for c in machine.look(machine.poller()).controllers] == ["SV7"]
+
+
+def test_a_part_that_cannot_be_read_is_told_and_hides_no_other(machine: Machine) -> None:
+    """Without what each disk says; a card that has no regular read is no problem."""
+    for form in ("J nolog", "nolog"):
+        machine.answers[f"storcli64 /c0/eall/sall show all {form}"] = "Segmentation fault\n"
+    del machine.answers["storcli64 /c0 show patrolread J nolog"]
+    value = machine.look(machine.poller())
+    (own,) = value.controllers
+    assert len(own.disks) == 2
+    assert [problem.controller for problem in value.problems] == ["megaraid c0"]
+    assert "Segmentation fault" in value.problems[0].reason
+
+
+def test_the_second_generation_has_its_own_program(tmp_path: Path) -> None:
+    """Another driver; its log may be refused by the small build, and its state is read."""
+    found = Machine(tmp_path, NEWER)
+    found.answers = {
+        "storcli2 show J nolog": listed(0),
+        "storcli2 /c0 show all J nolog": card(0, "01", "mpi3mr"),
+    }
+    value = found.look(found.poller(MEGARAID, MPI3MR))
+    assert [(c.name, c.host) for c in value.controllers] == [("mpi3mr c0", "host9")]
+    assert any("Un-supported Command" in problem.reason for problem in value.problems)
+
+
+def test_new_entries_are_told_once_by_their_numbers(machine: Machine) -> None:
+    """The first sight is a baseline; the numbers are those of the log."""
+    poller = machine.poller()
+    first = machine.look(poller)
+    assert [event.sequence for event in first.baseline] == [7, 8]
+    failed = entry(9, "Predictive failure: PD 01(e0xfc/s1)", 0x60)
+    machine.answers[f"storcli64 {SHOW_EVENTS}"] = log(entry(8), failed, entry(10))
+    second = machine.look(poller)
+    assert [(e.sequence, e.kind, e.place) for e in second.events] == [
+        (9, "megaraid_predictive_failure", "enclosure 252 slot 1"),
+        (10, "megaraid_battery_charge", ""),
+    ]
+    assert second.gaps == ()
+    assert machine.look(poller).events == ()
+
+
+def test_events_go_on_where_a_former_run_ended(machine: Machine) -> None:
+    """The cursor is kept as JSON."""
+    cursors = machine.look(machine.poller()).cursors
+    kept = json.loads(json.dumps({n: [c.listing, c.serial] for n, c in cursors.items()}))
+    machine.answers[f"storcli64 {SHOW_EVENTS}"] = log(entry(7), entry(8), entry(9))
+    poller = machine.poller()
+    poller.recall({name: recalled(found) for name, found in kept.items()})
+    assert [event.sequence for event in machine.look(poller).events] == [9]
+
+
+def test_a_log_whose_numbers_begin_anew_is_a_gap_that_is_told_once(machine: Machine) -> None:
+    """Somebody deleted the events: the first ones after that are told."""
+    machine.answers[f"storcli64 {SHOW_EVENTS}"] = log(entry(700), entry(701))
+    poller = machine.poller()
+    machine.look(poller)
+    machine.answers[f"storcli64 {SHOW_EVENTS}"] = log(entry(0, "Event log cleared", 0x1E), entry(1))
+    found = machine.look(poller)
+    assert [(e.sequence, e.kind) for e in found.events] == [
+        (0, "megaraid_log_cleared"),
+        (1, "megaraid_battery_charge"),
+    ]
+    assert "begin anew" in found.gaps[0].reason
+    assert machine.look(poller).gaps == ()
+
+
+def test_more_entries_than_are_listed_are_a_gap(machine: Machine) -> None:
+    """A disk that dies writes hundreds in five minutes."""
+    poller = machine.poller()
+    machine.look(poller)
+    machine.answers[f"storcli64 {SHOW_EVENTS}"] = log(*map(entry, range(900, 910)))
+    found = machine.look(poller)
+    assert len(found.events) == 10
+    assert "entries after 8 are not listed" in found.gaps[0].reason
+
+
+def test_a_spare_card_brings_its_own_log(machine: Machine) -> None:
+    """Another serial number: its past is a baseline, whatever its numbers."""
+    cursors = machine.look(machine.poller()).cursors
+    machine.answers["storcli64 /c0 show all J nolog"] = card().replace("SV0", "SV9")
+    machine.answers[f"storcli64 {SHOW_EVENTS}"] = log(entry(3), entry(4))
+    poller = machine.poller()
+    poller.recall(cursors)
+    found = machine.look(poller)
+    assert (found.events, found.gaps) == ((), ())
+    assert found.cursors["megaraid c0"].serial == "SV9"
+
+
+def test_a_recording_plays_what_was_told(machine: Machine, tmp_path: Path) -> None:
+    """What a recorder is told of is enough to find the same again, but for the clock."""
+    live = machine.look(machine.poller(), STATE_SECONDS)
+    assert probe_path("run", ("storcli64", "show", "J", "nolog")) in machine.told
+    write_tree(tmp_path / "played", {FIRST: None, **machine.told})
+    played = Poller((MEGARAID,), lambda: 0.0).read(Root(str(tmp_path / "played")))
+    (own,) = played.controllers
+    assert own == replace(live.controllers[0], clock_offset_seconds=None)
+    assert played.problems == ()
