@@ -3,8 +3,8 @@
 Programs are tried in order, Dell's first: perccli shows only Dell's cards, storcli also others'.
 The first that lists each host of the driver is taken, else the one that lists most of them.
 Hazards: without 'nolog' they write 'storcli.log' where they stand; a poll each minute was seen to
-cost latency. MegaCli crashes cards of the SAS39xx family: it is no program of this file, and may be
-asked where none of these is installed (`megacli_reader`).
+cost latency. MegaCli crashes cards of the SAS39xx family: it is asked only where none of these is
+installed, and by who knows where it must not be (`megacli_reader`).
 '/c0' is no number of a host: where the driver has it is told by its PCI address.
 """
 
@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from iowarden.collectors import attached, storcli, storcli_events
+from iowarden.collectors import attached, megacli_reader, storcli, storcli_events
 from iowarden.collectors.controller import Health
 from iowarden.collectors.controller_poll import Maker, run_program
 from iowarden.collectors.vocabulary import (
@@ -42,19 +42,31 @@ SECONDS = 90.0
 EVENTS = 512
 """So many of the newest entries are listed: all there are would be tens of thousands."""
 _UNLISTED = "unlisted"
+_HANDLE = 2
+"""Program and number; MegaCli's has three parts."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Family:
-    """Cards of one driver. `prefix` begins their names; `adapters`: some may be plain adapters."""
+    """Cards of one driver.
+
+    Fields: `prefix` begins their names; `adapters`: some may be plain adapters; `older`: those that
+    may be asked where none of `programs` is installed.
+    """
 
     driver: str
     programs: tuple[str, ...]
     prefix: str
     adapters: bool = False
+    older: tuple[str, ...] = ()
 
 
-_FIRST = _Family("megaraid_sas", ("perccli64", "perccli", "storcli64", "storcli"), "megaraid c")
+_FIRST = _Family(
+    megacli_reader.DRIVER,
+    ("perccli64", "perccli", "storcli64", "storcli"),
+    "megaraid c",
+    older=megacli_reader.PROGRAMS,
+)
 _SECOND = _Family("mpi3mr", ("perccli2", "storcli2"), "mpi3mr c", adapters=True)
 
 
@@ -108,7 +120,13 @@ def _find(family: _Family, root: Root, hosts: Sequence[str]) -> dict[str, tuple[
     if not asked:
         if failed:
             raise failed[0]
-        raise missing[-1] if missing else AbsentError("no program for MegaRAID")
+        if family.older:
+            try:
+                return megacli_reader.find(root, hosts)
+            except AbsentError as error:
+                if not isinstance(error, MissingError) and not root.path:
+                    raise
+        raise missing[-1]  # what to install is not the older one
     if 0 < len(best) < len(hosts) and not family.adapters:
         program = next(iter(best.values()))[0]
         reason = f"'{program} show': expected {len(hosts)} controllers, as '{family.driver}' has"
@@ -117,9 +135,11 @@ def _find(family: _Family, root: Root, hosts: Sequence[str]) -> dict[str, tuple[
 
 
 def _state(
-    family: _Family, root: Root, name: str, handle: tuple[str, ...], _: Controller | None
+    family: _Family, root: Root, name: str, handle: tuple[str, ...], former: Controller | None
 ) -> Controller:
     """Read a controller. Errors: AbsentError, ReadError, ParseError."""
+    if len(handle) != _HANDLE:
+        return megacli_reader.state(root, name, handle, former)
     program, number = handle
     if not program:
         raise ReadError(number)
@@ -200,6 +220,8 @@ def _host(root: Root, driver: str, address: str) -> str:
 
 def _log(root: Root, name: str, handle: tuple[str, ...]) -> Log:
     """Read the newest entries. Errors: AbsentError, ReadError, ParseError."""
+    if len(handle) != _HANDLE:
+        return megacli_reader.log(root, name, handle)
     program, number = handle
     if not program:
         raise ReadError(number)
@@ -211,7 +233,7 @@ def _maker(vendor: str, family: _Family) -> Maker:
     return Maker(
         vendor,
         (family.driver,),
-        family.programs,
+        (*family.programs, *family.older),
         partial(_find, family),
         partial(_state, family),
         _log,

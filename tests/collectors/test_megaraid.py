@@ -144,6 +144,10 @@ class Machine(Root):
         """Return what the other machine has there."""
         return Root(self.directory).names(path)
 
+    def read(self, path: str) -> str:
+        """Return what the other machine has there."""
+        return Root(self.directory).read(path)
+
     def another(self, seen: Callable[[str, bytes], None] | None = None) -> Root:
         """Return the same machine for another thread."""
         found = Machine.__new__(Machine)
@@ -295,6 +299,26 @@ def test_a_card_that_the_program_does_not_list_is_a_problem(tmp_path: Path) -> N
     )
 
 
+def test_the_older_program_is_asked_where_there_is_no_other(tmp_path: Path) -> None:
+    """Not beside storcli, and never where it would crash the card."""
+    found = Machine(tmp_path, FIRST)
+    write_tree(tmp_path, {f"{FIRST.rpartition('/')[0]}/device": "0x005d\n"})
+    question = "MegaCli64 -AdpGetPciInfo -aALL -NoLog"
+    found.answers = {question: "nothing of use\n"}
+    found.look(found.poller())
+    assert found.asked[-1] == question
+    found.answers = {**answers(), question: "nothing of use\n"}
+    found.asked.clear()
+    found.look(found.poller(), STATE_SECONDS)
+    assert question not in found.asked
+    write_tree(tmp_path, {f"{FIRST.rpartition('/')[0]}/device": "0x10e2\n"})
+    found.answers = {question: "nothing of use\n"}
+    found.asked.clear()
+    (problem,) = found.look(found.poller(), STATE_SECONDS).problems
+    assert "install storcli" in problem.reason
+    assert question not in found.asked
+
+
 @pytest.mark.parametrize("program", ["perccli64", "perccli", "storcli64", "storcli"])
 def test_whichever_program_is_installed_is_taken(tmp_path: Path, program: str) -> None:
     """Dell's or the other, for 64 bits or not."""
@@ -318,6 +342,7 @@ def test_a_program_that_sees_no_card_is_not_the_last_word(tmp_path: Path) -> Non
 def test_without_a_program_nobody_knows(tmp_path: Path) -> None:
     """The card is there, so that is told, and names what to install."""
     found = Machine(tmp_path, FIRST)
+    write_tree(tmp_path, {f"{FIRST.rpartition('/')[0]}/device": "0x005d\n"})
     value = found.look(found.poller())
     assert value.controllers == ()
     (problem,) = value.problems
