@@ -146,7 +146,7 @@ def subject(
     own = dict(labels)
     device, mount_point = own.get("device", ""), own.get("mountpoint", "")
     condition = own.get("condition", "")
-    if own.get("controller") and condition != PROGRAM:
+    if by_place(labels):
         return controller(labels) or adapter_identity(own["controller"])
     if mount_point and not (device and condition.startswith("M")):
         return Identity(f"file system {mount_point}", mount_point)
@@ -175,6 +175,12 @@ def _last(state: Devices, name: str) -> Identity | None:
     part = _PARTITION.fullmatch(name)
     disk = part[1] or part[2] if part else ""
     return state.names.get(name) or state.names.get(disk)
+
+
+def by_place(labels: Labels) -> bool:
+    """Whether labels name what they are about by its place at a RAID controller."""
+    own = dict(labels)
+    return bool(own.get("controller")) and own.get("condition") != PROGRAM
 
 
 def _of_disk(topology: Topology | None, own: Identity, condition: str) -> Identity:

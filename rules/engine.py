@@ -505,11 +505,9 @@ class Engine:
         )
 
     def _behind(self, labels: Labels) -> devices.Identity | None:
-        """Return which disk or array behind a controller an alert is about."""
+        """Return which disk or array behind a controller an alert is about, or the controller."""
         own = dict(labels)
-        where = own.get("slot") or own.get("array")
-        if not where:
-            return None
+        where = own.get("slot") or own.get("array") or ""
         return places.at_controller(own["controller"], where, self.places()).identity
 
     def _topology(self) -> Topology | None:
@@ -696,8 +694,11 @@ class Engine:
         """Set the active alerts aside that are about a disk which has lost its name."""
         changes: list[life.Transition] = []
         for key, alert in list(self._alerts[index].items()):
-            # What is told by a disk's own label is about the same disk whatever its name is.
+            # What is told by a disk's own label is about the same disk whatever its name is; what a
+            # controller tells of a place is over when that is in order, whichever disk is there.
             if not alert.active or not alert.subject.startswith("disk ") or alert.label("disk"):
+                continue
+            if devices.by_place(key):
                 continue
             own = devices.subject(self._topology(), self._devices, key)
             replaced = own.key.startswith("disk ")
@@ -1094,7 +1095,7 @@ class Engine:
         Not while a source of its rule is silent, or what it is about is not there.
         """
         about_disk = subject.startswith("disk ") or any(name == "object" for name, _ in labels)
-        if about_disk and not self._present(subject):
+        if about_disk and not devices.by_place(labels) and not self._present(subject):
             return False
         if subject.startswith("disk "):  # it is there, perhaps by another name
             labels = tuple(pair for pair in labels if pair[0] != "device")

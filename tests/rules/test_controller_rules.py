@@ -1,0 +1,508 @@
+"""What is said of RAID controllers: nothing of healthy ones, and each fault by its own alert."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from functools import cache
+from typing import TYPE_CHECKING
+
+import pytest
+from support.host import shipped_rules
+from support.recordings import CORPUS, corpus, write_tree
+from support.simulation import START, UPTIME, Simulation
+
+from iowarden.collectors import areca, table, threeware
+from iowarden.collectors.controller import (
+    Array,
+    Battery,
+    Controller,
+    Controllers,
+    Health,
+    PhysicalDisk,
+    Policy,
+    Problem,
+    Sensor,
+    State,
+)
+from iowarden.collectors.files import probe_path
+from iowarden.collectors.vocabulary import Outcome, ParseError, Reading
+from iowarden.rules import alerts as life
+from iowarden.rules.engine import Engine
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from iowarden.rules.rulefile import RuleGroup
+
+CHECK_RAID = "areca/glensc+nagios-plugin-check_raid/"
+ARECAS = {
+    "1": ("cli64.rsf.info-1", "cli64.disk.info-1"),
+    "2": ("cli64.rsf.info-2", "cli64.disk.info-2"),
+    "pr72": ("pr72/areca_cli64_rsf_info.out", "pr72/areca_cli64_disk_info.out"),
+    "ticket40": ("ticket40/areca-rsf-info.txt", "ticket40/areca-disk-info.txt"),
+}
+DAY = 86_400.0
+DONE = "GuiErrMsg<0x00>: Success.\n"
+SETS = " #  Name          Disks TotalCap  FreeCap DiskChannels       State\n"
+BAYS = "  # Ch# ModelName             Capacity  Usage\n"
+Fired = set[tuple[str, str]]
+
+
+@cache
+def rules() -> list[RuleGroup]:
+    """Return the shipped rules, read once."""
+    return shipped_rules()
+
+
+class Machine:
+    """The engine with the shipped rules, given what controllers say."""
+
+    def __init__(self) -> None:
+        self.now = START
+        sources = [source for source in table.SOURCES if source.name == "controllers"]
+        self.engine = Engine(rules(), sources, self.now)
+
+    def look(
+        self,
+        *found: Controller,
+        seconds: float = 60.0,
+        every: float = 15.0,
+        problems: tuple[Problem, ...] = (),
+    ) -> Fired:
+        """Let time pass with this state; return the alerts that fire, with their severity."""
+        value = Controllers(found, problems=problems)
+        end = self.now + seconds
+        while self.now < end:
+            self.now += every
+            reading = Reading("controllers", Outcome.OK, self.now, 0.0, value, "")
+            self.engine.observe([reading], self.now, self.now - START + UPTIME)
+            self.engine.evaluate(self.now)
+        assert self.engine.problems() == []
+        return {
+            (a.name, a.label("severity")) for a in self.alerts() if a.state is life.State.FIRING
+        }
+
+    def alerts(self) -> list[life.Alert]:
+        """Return what is active."""
+        return [alert for alert in self.engine.alerts() if alert.active]
+
+    def alert(self, name: str) -> life.Alert:
+        """Return the one active alert of a name."""
+        (found,) = [alert for alert in self.alerts() if alert.name == name]
+        return found
+
+
+def told(*found: Controller) -> Fired:
+    """Return what is told of a state that lasts, but for information."""
+    return {(name, level) for name, level in Machine().look(*found) if level != "info"}
+
+
+def areca_of(name: str) -> Controller:
+    """Return an Areca as its files tell it."""
+    sets, disks = (corpus(CHECK_RAID + file).read_text() for file in ARECAS[name])
+    arrays = areca.parse_raid_sets(sets)
+    bays = tuple(bay.disk for bay in areca.parse_bays(disks, arrays) if bay.disk)
+    return Controller("areca 1", "areca", arrays=arrays, disks=bays)
+
+
+def threewares() -> dict[str, Controller]:
+    """Return what each file of a 3ware's state tells."""
+    found = {}
+    for path in sorted((CORPUS / "3ware").rglob("*")) if CORPUS.is_dir() else ():
+        if path.is_file():
+            try:
+                text = path.read_text(errors="surrogateescape")
+                found[path.relative_to(CORPUS).as_posix()] = threeware.parse_controller(text, "c0")
+            except ParseError:
+                continue  # a list of controllers, of alarms
+    return found
+
+
+# --- healthy machines
+
+
+@pytest.mark.parametrize("name", ARECAS)
+def test_a_healthy_areca_says_nothing(name: str) -> None:
+    """Up to 24 disks, a hot spare, a disk passed through, empty bays."""
+    found = areca_of(name)
+    assert len(found.disks) >= 9
+    assert told(found) == set()
+
+
+def test_a_healthy_areca_with_volumes_and_sensors_says_nothing() -> None:
+    """Three raid sets with a volume each; no battery is installed, and a fan is not there."""
+    sets = areca.parse_raid_sets(corpus("areca/arc188x-exporter/rsf-info.txt").read_text())
+    volumes = areca.parse_volumes(corpus("areca/arc188x-exporter/vsf-info.txt").read_text(), sets)
+    monitor = corpus("areca/iissmart+munin-areca-plugin/hw-info.txt").read_text()
+    hardware = areca.parse_hardware(monitor)
+    found = Controller(
+        "areca 1",
+        "areca",
+        arrays=(*sets, *volumes),
+        batteries=hardware.batteries,
+        sensors=hardware.sensors,
+    )
+    assert len(found.arrays) == 6
+    assert told(found) == set()
+
+
+def test_every_3ware_that_was_captured_says_nothing() -> None:
+    """21 machines, some of which verify or initialise themselves; some caches have no battery."""
+    corpus("3ware")
+    found = threewares()
+    assert len(found) == 21
+    assert {name: told(each) for name, each in found.items() if told(each)} == {}
+
+
+# --- one fault each
+
+
+def array(word: str, vendor: str) -> Array:
+    """Return an array of which a controller says this."""
+    if vendor == "areca":
+        line = f" 1  Raid Set # 00  3 3000.0GB 0.0GB 123  {word}"
+        return areca.parse_raid_sets(f"{SETS}{line}\n{DONE}")[0]
+    header = "Unit  UnitType  Status  %RCmpl  %V/I/M  Stripe  Size(GB)  Cache  AVrfy"
+    text = f"{header}\nu0 RAID-5 {word} - - 64K 1862.62 OFF ON\n"
+    return threeware.parse_controller(text, "c0").arrays[0]
+
+
+@pytest.mark.parametrize(
+    ("vendor", "word", "expected"),
+    [
+        ("areca", "Normal", set()),
+        ("areca", "Checking", set()),
+        ("areca", "Initializing", set()),
+        ("areca", "Degraded", {("ControllerArrayDegraded", "critical")}),
+        ("areca", "Rebuilding(12.5%)", {("ControllerArrayDegraded", "critical")}),
+        ("areca", "Incomplete", {("ControllerArrayFailed", "critical")}),
+        ("areca", "Failed", {("ControllerArrayFailed", "critical")}),
+        ("areca", "Need Init", {("ControllerArrayAttention", "warning")}),
+        ("areca", "Dancing", {("ControllerArrayAttention", "warning")}),
+        ("3ware", "OK", set()),
+        ("3ware", "VERIFYING", set()),
+        ("3ware", "DEGRADED", {("ControllerArrayDegraded", "critical")}),
+        ("3ware", "REBUILD-PAUSED", {("ControllerArrayDegraded", "critical")}),
+        ("3ware", "INOPERABLE", {("ControllerArrayFailed", "critical")}),
+        ("3ware", "OK*", {("ControllerArrayAttention", "warning")}),
+        ("3ware", "UNKNOWN", {("ControllerArrayAttention", "warning")}),
+    ],
+)
+def test_each_word_for_an_array_has_its_alert(vendor: str, word: str, expected: Fired) -> None:
+    """A word that nobody knows is not left out, and is shown."""
+    machine = Machine()
+    name = "areca 1" if vendor == "areca" else "c0"
+    fired = machine.look(Controller(name, vendor, arrays=(array(word, vendor),)))
+    assert {each for each in fired if each[1] != "info"} == expected
+    for alert, _ in expected:
+        summary = machine.alert(alert).annotation("summary")
+        assert summary.startswith(f"{name}: ")
+        assert word.partition("(")[0] in summary
+
+
+@pytest.mark.parametrize(
+    ("health", "expected"),
+    [
+        (Health.OK, set()),
+        (Health.BUSY, set()),
+        (Health.ABSENT, set()),
+        (Health.REBUILDING, set()),
+        (Health.DEGRADED, {("ControllerDiskAttention", "warning")}),
+        (Health.ATTENTION, {("ControllerDiskAttention", "warning")}),
+        (Health.FAILING, {("ControllerDiskFailing", "critical")}),
+        (Health.FAILED, {("ControllerDiskFailed", "critical")}),
+    ],
+)
+def test_each_state_of_a_disk_has_its_alert(health: Health, expected: Fired) -> None:
+    """Every state there is has a meaning here."""
+    disk = PhysicalDisk("channel 2", State(health, "Word"), "ACME DISK-9", "S2")
+    assert told(Controller("areca 1", "areca", disks=(disk,))) == expected
+
+
+@pytest.mark.parametrize("health", Health)
+@pytest.mark.parametrize("what", ["array", "disk", "battery", "sensor", "controller"])
+def test_only_what_is_well_busy_or_absent_is_silent(what: str, health: Health) -> None:
+    """No state of anything is left out: a new one would be seen here."""
+    state = State(health, "Word")
+    quiet = {Health.OK, Health.BUSY, Health.ABSENT}
+    if what == "disk":  # its array is told
+        quiet.add(Health.REBUILDING)
+    card = Controller("x0", "acme")
+    found = {
+        "array": replace(card, arrays=(Array("v0", state),)),
+        "disk": replace(card, disks=(PhysicalDisk("bay 1", state),)),
+        "battery": replace(card, batteries=(Battery("bbu", state),)),
+        "sensor": replace(card, sensors=(Sensor("fan 1", state),)),
+        "controller": replace(card, state=state),
+    }
+    assert (told(found[what]) == set()) == (health in quiet)
+
+
+def test_a_degraded_array_stays_critical_until_it_is_rebuilt() -> None:
+    """One alert from the first to the last; the rebuild is information beside it."""
+    machine = Machine()
+    for word in ("Degraded", "Rebuilding(1.0%)", "Rebuilding(99.9%)"):
+        fired = machine.look(Controller("areca 1", "areca", arrays=(array(word, "areca"),)))
+        assert ("ControllerArrayDegraded", "critical") in fired
+        assert (("ControllerArrayRebuilds", "info") in fired) == (word != "Degraded")
+    alert = machine.alert("ControllerArrayDegraded")
+    assert alert.active_seconds == START + 15.0
+    assert "99.9% done" in alert.annotation("summary")
+    assert machine.look(Controller("areca 1", "areca", arrays=(array("Normal", "areca"),))) == set()
+    (over,) = [a for a in machine.engine.alerts() if a.name == "ControllerArrayDegraded"]
+    assert over.state is life.State.RESOLVED
+
+
+def test_a_disk_that_failed_is_told_although_a_spare_took_its_place() -> None:
+    """'Normal' of the raid set does not mean that no disk is dead."""
+    disk = PhysicalDisk("channel 2", State(Health.FAILED, "Failed"), "ACME DISK-9", "S2")
+    machine = Machine()
+    sets = (array("Normal", "areca"),)
+    fired = machine.look(Controller("areca 1", "areca", arrays=sets, disks=(disk,)))
+    assert fired == {("ControllerDiskFailed", "critical")}
+    assert len(machine.alerts()) == 1
+    alert = machine.alert("ControllerDiskFailed")
+    assert "no array misses it: a spare took its place" in alert.annotation("description")
+    assert "channel 2 has failed, ACME DISK-9, serial S2" in alert.annotation("summary")
+
+
+def test_what_may_say_anything_cannot_break_a_rule() -> None:
+    """Names and words with quotes, templates and backslashes: an alert, and no error."""
+    odd = '"}) or vector(1) {{ printf "%s" }} \\ \'x'
+    state = State(Health.ATTENTION, odd)
+    card = Controller(
+        odd,
+        odd,
+        odd,
+        state=state,
+        arrays=(Array(odd, state, odd, odd),),
+        disks=(PhysicalDisk(odd, state, odd, odd, errors_total={odd: 1}),),
+        batteries=(Battery(odd, state, ready=False),),
+        sensors=(Sensor(odd, state),),
+    )
+    machine = Machine()
+    machine.look(card)
+    worse = replace(card, disks=(replace(card.disks[0], errors_total={odd: 3}),))
+    assert {name for name, _ in machine.look(worse)} == {
+        "ControllerArrayAttention",
+        "ControllerBatteryBad",
+        "ControllerDiskAttention",
+        "ControllerDiskErrors",
+        "ControllerImpaired",
+        "ControllerSensorBad",
+    }
+    assert odd in machine.alert("ControllerArrayAttention").annotation("summary")
+
+
+# --- caches
+
+
+def caching(battery: Battery | None, vendor: str = "acme", **policy: bool) -> Controller:
+    """Return a controller with one array that caches so."""
+    own = Array("u0", State(Health.OK, "OK"), policy=Policy(**policy))
+    return Controller("c0", vendor, arrays=(own,), batteries=() if battery is None else (battery,))
+
+
+def battery(health: Health, ready: bool | None) -> Battery:
+    """Return the battery of a cache."""
+    return Battery("bbu", State(health, health.value.upper()), ready)
+
+
+UNPROTECTED = ("ControllerCacheUnprotected", "critical")
+BAD = ("ControllerBatteryBad", "warning")
+
+
+@pytest.mark.parametrize(
+    ("vendor", "own", "expected"),
+    [
+        ("acme", battery(Health.OK, ready=True), set()),
+        ("acme", battery(Health.FAILED, ready=False), {UNPROTECTED, BAD}),
+        ("acme", battery(Health.DEGRADED, ready=False), {UNPROTECTED, BAD}),
+        ("acme", battery(Health.DEGRADED, ready=True), {BAD}),
+        ("acme", battery(Health.OK, ready=False), {UNPROTECTED, BAD}),
+        ("acme", battery(Health.ABSENT, ready=None), {UNPROTECTED}),
+        ("acme", battery(Health.BUSY, ready=False), {UNPROTECTED}),
+        ("3ware", battery(Health.BUSY, ready=False), set()),
+        ("3ware", battery(Health.FAILED, ready=False), {UNPROTECTED, BAD}),
+        ("acme", None, set()),
+    ],
+)
+def test_a_write_cache_that_nothing_keeps_is_critical(
+    vendor: str, own: Battery | None, expected: Fired
+) -> None:
+    """L11. 3ware writes through while it charges or tests; of no battery at all nobody knows."""
+    assert told(caching(own, vendor, write_back=True)) == expected
+    assert told(caching(own, vendor, write_back=False)) == expected - {UNPROTECTED}
+
+
+def test_a_write_cache_that_goes_off_is_a_warning_and_a_learn_cycle_is_none() -> None:
+    """Policy from write-back to write-through by itself, with a battery in order, or busy."""
+    machine = Machine()
+    well = battery(Health.OK, ready=True)
+    busy = battery(Health.BUSY, ready=False)
+    assert machine.look(caching(well, write_back=True)) == set()
+    off = machine.look(caching(well, write_back=False))
+    assert off == {("ControllerWriteCacheOff", "warning")}
+    learns = {("ControllerWriteCacheOff", "info"), ("ControllerBatteryBusy", "info")}
+    assert machine.look(caching(busy, write_back=False)) == learns
+    assert machine.look(caching(well, write_back=True)) == set()
+    left = caching(well, write_back=False, default_write_back=True)
+    assert told(left) == {("ControllerWriteCacheOff", "warning")}
+
+
+def test_a_battery_that_is_never_done_with_charging_is_a_warning() -> None:
+    """Two days; a charge takes one at most."""
+    machine = Machine()
+    busy = caching(battery(Health.BUSY, ready=False), write_back=False)
+    assert machine.look(busy, seconds=1.9 * DAY, every=240.0) == {("ControllerBatteryBusy", "info")}
+    assert ("ControllerBatteryBusy", "warning") in machine.look(busy, seconds=0.2 * DAY, every=240.0)
+
+
+# --- who is not read
+
+
+def test_a_controller_that_nobody_reads_is_told_after_half_an_hour() -> None:
+    """Whatever the reason is by then: the alert stays the same one."""
+    machine = Machine()
+    missing = Problem("areca 1", "'cli64': expected at '/usr/sbin', got none", "areca")
+    assert machine.look(problems=(missing,), seconds=1700.0) == set()
+    late = replace(missing, reason="killed after 60 s")
+    assert machine.look(problems=(late,), seconds=200.0) == {("ControllerNotRead", "warning")}
+    alert = machine.alert("ControllerNotRead")
+    assert alert.subject == "adapter areca 1"
+    assert alert.annotation("summary").endswith("nobody can read it: killed after 60 s")
+    assert "cli64 rsf info" in alert.annotation("advice")
+    assert machine.look(Controller("areca 1", "areca")) == set()
+
+
+def test_controllers_that_cannot_even_be_listed_are_told() -> None:
+    """Nobody knows their names: it is a matter of the adapter that the kernel has."""
+    machine = Machine()
+    nobody = Problem("", "3ware controller at host3: 'tw_cli': install it", "3ware", "host3")
+    assert machine.look(problems=(nobody,), seconds=1900.0) == {("ControllerNotRead", "warning")}
+    alert = machine.alert("ControllerNotRead")
+    assert alert.subject == "adapter host3"
+    assert "a 3ware controller at host3 is there" in alert.annotation("summary")
+    assert "tw_cli show" in alert.annotation("advice")
+
+
+def test_a_part_that_is_not_read_is_no_mail() -> None:
+    """Old firmware has no hardware monitor: for the digest."""
+    card = Controller("areca 1", "areca", unread=("'cli64 hw info': expected no error",))
+    part = Problem("areca 1", card.unread[0], "areca")
+    fired = Machine().look(card, problems=(part,), seconds=1900.0)
+    assert fired == {("ControllerPartNotRead", "notice")}
+
+
+def test_what_was_wrong_with_a_controller_that_falls_silent_is_unknown_and_not_over() -> None:
+    """It hangs; only when it says that the array is whole, it is."""
+    machine = Machine()
+    degraded = Controller("areca 1", "areca", arrays=(array("Degraded", "areca"),))
+    machine.look(degraded)
+    hangs = (Problem("areca 1", "killed after 60 s", "areca"),)
+    assert machine.look(degraded, problems=hangs) == {("ControllerArrayDegraded", "critical")}
+    machine.look(problems=hangs)
+    alert = machine.alert("ControllerArrayDegraded")
+    assert (alert.state, alert.unknown_reason) == (life.State.UNKNOWN, "killed after 60 s")
+    machine.look(Controller("areca 1", "areca", arrays=(array("Normal", "areca"),)))
+    assert machine.alerts() == []
+
+
+def test_a_controller_that_is_gone_is_told_and_what_was_wrong_with_it_is_unknown() -> None:
+    """Two cards, of which one is not listed any more."""
+    machine = Machine()
+    one = Controller("c0", "3ware")
+    two = Controller("c1", "3ware", arrays=(array("DEGRADED", "3ware"),))
+    machine.look(one, two)
+    assert machine.look(one, seconds=600.0) == {("ControllerMissing", "critical")}
+    assert machine.alert("ControllerArrayDegraded").state is life.State.UNKNOWN
+    assert machine.look(one, two) == {("ControllerArrayDegraded", "critical")}
+
+
+def test_before_controllers_are_asked_nothing_is_said_of_them() -> None:
+    """A restart: that a sick card takes a minute to answer makes no alert unknown or new."""
+    machine = Machine()
+    degraded = Controller("c0", "3ware", arrays=(array("DEGRADED", "3ware"),))
+    machine.look(degraded)
+    before = machine.engine
+    machine.engine = Engine(
+        rules(), [s for s in table.SOURCES if s.name == "controllers"], machine.now
+    )
+    machine.engine.recall(before.remember(), before.known_devices())
+    machine.engine.restore(before.alerts())
+    waits = (Problem("", "", "3ware"),)
+    assert machine.look(problems=waits, seconds=90.0) == {("ControllerArrayDegraded", "critical")}
+    assert machine.look(degraded) == {("ControllerArrayDegraded", "critical")}
+
+
+# --- a whole machine
+
+
+def says(machine: Simulation, state: str, *usage: str) -> None:
+    """Have an Areca say this of its raid set and of its disks."""
+    disks = "".join(
+        f"  {n}  {n}  ACME DISK-9           1000.0GB  {used}\n" for n, used in enumerate(usage, 1)
+    )
+    texts = {
+        "sys info": f"Serial Number : Y1\nController Name : ARC-1210\n{DONE}",
+        "rsf info": f"{SETS} 1  Raid Set # 00     2 2000.0GB    0.0GB 12  {state}\n{DONE}",
+        "vsf info": f"# Name  Raid Name  Level  Capacity Ch/Id/Lun  State\n{DONE}",
+        "disk info": BAYS + disks + DONE,
+        "hw info": f"The Hardware Monitor Information\nHDD #1 Temp. : 40\n{DONE}",
+        "event info": f"Date-Time            Device              Event Type\n{DONE}",
+        **{
+            f"disk info drv={n}": f"Model Name : ACME DISK-9\nSerial Number : S{n}\n{DONE}"
+            for n in range(1, len(usage) + 1)
+        },
+    }
+    files: dict[str, str | bytes | None] = {
+        probe_path("run", ["cli64", *command.split()]): json.dumps(
+            {"status": 0, "signal": None, "stdout": text, "stderr": ""}
+        )
+        for command, text in texts.items()
+    }
+    files["/sys/bus/pci/drivers/arcmsr/0000:03:00.0/host2"] = None
+    write_tree(machine.directory, files)
+
+
+def test_an_areca_loses_a_disk_and_a_spare_takes_its_place(tmp_path: Path) -> None:
+    """From the tool's text to the mail: degraded, rebuilt, normal; the dead disk is told on."""
+    machine = Simulation(tmp_path)
+    machine.add_disk("sda", "S-OF-THE-SYSTEM")
+    member = "Raid Set # 00"
+    says(machine, "Normal", member, member, "HotSpare")
+    machine.run(40)
+    assert machine.host.names("critical") == machine.host.names("warning") == set()
+    says(machine, "Degraded", member, "Failed", "HotSpare")
+    machine.run(40)
+    critical = {"ControllerArrayDegraded", "ControllerDiskFailed"}
+    assert machine.host.names("critical") == critical
+    assert machine.host.mails
+    says(machine, "Rebuilding(50.0%)", member, "Failed", member)
+    machine.run(40)
+    says(machine, "Normal", member, "Failed", member)
+    machine.run(40)
+    assert machine.host.engine is not None
+    active = {a.name: a for a in machine.host.engine.alerts() if a.active and a.label("slot")}
+    assert active.keys() == {"ControllerDiskFailed"}
+    alert = active["ControllerDiskFailed"]
+    assert "channel 2 has failed, ACME DISK-9, serial S2" in alert.annotation("summary")
+    assert "a spare took its place" in alert.annotation("description")
+    assert "S2" in alert.object
+    # The place has a new disk: what was told of it is over, and its mail says so.
+    says(machine, "Normal", member, "HotSpare", member)
+    machine.run(700)
+    assert not any(a.label("controller") for a in machine.host.engine.alerts() if a.active)
+    assert machine.host.reasons()[-1] == "all clear"
+
+
+def test_what_has_no_place_of_its_own_is_the_matter_of_the_controller() -> None:
+    """Its battery, its sensors, itself: of the adapter that the kernel has, where that is known."""
+    machine = Machine()
+    bad = battery(Health.FAILED, ready=False)
+    machine.look(Controller("areca 1", "areca", "ARC-1210", host="host2", batteries=(bad,)))
+    assert machine.alert("ControllerBatteryBad").subject == "adapter host2"
+    machine.look(Controller("c0", "3ware", batteries=(bad,)))
+    subjects = {a.label("controller"): a.subject for a in machine.alerts()}
+    assert subjects["c0"] == "adapter c0"
