@@ -44,6 +44,8 @@ class Known:
     probe: status.ProbeLine
     refused_reload: status.RefusedReload | None
     troubles: tuple[str, ...]
+    alerts: tuple[Alert, ...]
+    """Those of the rules, and what events are."""
     notice: Callable[[Due], Notice]
     """Puts an incident into words, as for a mail."""
     self_tests: self_tests.Runs = field(default_factory=dict)
@@ -90,11 +92,16 @@ def alerts(known: Known, wanted: Callable[[Alert], bool]) -> tuple[status.AlertL
     return _alerts(known, filter(wanted, _shown(known, kept_back)), kept_back)
 
 
+def told(known: Known) -> list[Alert]:
+    """Return the alerts without events that are no warning: they happened, and are not wrong."""
+    return [a for a in known.alerts if not a.count or a.severity >= Severity.WARNING]
+
+
 def _shown(known: Known, kept_back: Mapping[Key, str]) -> list[Alert]:
     """Return the alerts that are told, the worst first."""
     shown = (State.PENDING, State.FIRING, State.UNKNOWN)
     return sorted(  # what is silenced is known: it must not push what is not off the screen
-        (a for a in known.engine.alerts() if a.state in shown),
+        (a for a in told(known) if a.state in shown),
         key=lambda a: (a.state is State.PENDING, a.key in kept_back, -a.severity, a.name, a.labels),
     )
 
@@ -244,7 +251,7 @@ def _kept_back(known: Known) -> dict[Key, str]:
     """Return the silence that holds of each alert that one matches."""
     found: dict[Key, str] = {}
     find = silences.finder(known.silences)
-    for alert in known.engine.alerts() if known.silences.silences else ():
+    for alert in known.alerts if known.silences.silences else ():
         held = find(alert, known.now)
         if held is not None:
             found[alert.key] = held.identifier

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from iowarden.daemon.telling import Telling
     from iowarden.rules.coverage import Covered
     from iowarden.rules.engine import Engine
+    from iowarden.rules.events import Table
     from iowarden.rules.promql import evaluator
 
 MOST_QUERY_CHARACTERS = 4096
@@ -64,10 +65,11 @@ class Desk:
         *,
         keep_learnt: Callable[[], object],
         history_path: str,
+        table: Table | None = None,
     ) -> None:
         """`known` is all that is known at a moment, `keep` has what was said written down.
 
-        `keep_learnt` has what is known of the disks written down.
+        `keep_learnt` has what is known of the disks written down; `table` is what events mean.
         """
         self.said = silences.Silences()
         self.silence_of = silences.finder(self.said)
@@ -78,6 +80,11 @@ class Desk:
         self._keep = keep
         self._topology = topology
         self._keep_learnt = keep_learnt
+        self._events_expected = [
+            {"alertname": kind, "severity": row.severity.name.lower()}
+            for kind, row in ({} if table is None else table.rows).items()
+            if row.severity is not None
+        ]
         self._past = Past(history_path)
         self._later: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
         """What other threads have to say that must be said by this one."""
@@ -278,8 +285,10 @@ class Desk:
 
     def _note(self, added: silences.Silence, now: float) -> str:
         find = silences.finder(silences.Silences((added,)))
-        matched = sum(a.active and find(a, now) is not None for a in self._engine.alerts())
-        return silences.note(added, self._engine.expected(), matched)
+        alerts = self._known(now).alerts
+        matched = sum(a.active and find(a, now) is not None for a in alerts)
+        expected = [*self._engine.expected(), *self._events_expected]
+        return silences.note(added, expected, matched)
 
     def _acknowledge(self, command: Command, wanted: status.Acknowledge, now: float) -> str:
         """Return the identifier of the incident that is acknowledged now, or no longer is."""

@@ -81,7 +81,7 @@ def detail(known: Known, found: Covered) -> status.DiskDetail:
 def _alerts(known: Known) -> Mapping[str, list[str]]:
     """Return the names of the alerts that fire, by what they are about."""
     found: dict[str, list[str]] = defaultdict(list)
-    for alert in sorted(known.engine.alerts(), key=lambda a: (-a.severity, a.name)):
+    for alert in sorted(answers.told(known), key=lambda a: (-a.severity, a.name)):
         if alert.active:
             for subject in {alert.subject, f"label {alert.label('disk')}"}:
                 found[subject].append(alert.name)

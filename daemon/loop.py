@@ -250,6 +250,7 @@ class Loop:
             self._topology,
             keep_learnt=lambda: self._commit([], learnt=True),
             history_path=str(Path(parts.config.state_directory) / "history.db"),
+            table=parts.table,
         )
         self._self_tests = self_test_runs.SelfTests(
             self._engine,
@@ -842,6 +843,7 @@ class Loop:
                 for key, text in self._telling.troubles().items()
                 if key != "probe" and not key.startswith("source ")  # told in their own place
             ),
+            alerts=tuple(self._alerts(now)),
             notice=lambda due: self._notice(due, now),
             self_tests=self._self_tests.runs,
         )

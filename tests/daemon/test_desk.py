@@ -18,8 +18,9 @@ from iowarden.daemon.event_rows import EventRow
 from iowarden.daemon.history import History
 from iowarden.daemon.telling import Telling
 from iowarden.rules import report
-from iowarden.rules.alerts import State
+from iowarden.rules.alerts import Alert, State
 from iowarden.rules.engine import Engine
+from iowarden.rules.events import Row, Table
 from iowarden.rules.incidents import Due, Incident, Member
 from iowarden.rules.notice import Evidence, Notice, Reason, Severity
 from iowarden.rules.silences import Acknowledgement, Silences
@@ -118,6 +119,7 @@ class Office:
         self.kept: list[str] = []
         self.replies: queue.Queue[dict[str, Any]] = queue.Queue()
         self.incidents = {i.key: i for i in (OPEN, CLOSED)}
+        self.alerts: tuple[Alert, ...] = ()
         self.desk = Desk(
             self.engine,
             self.telling,
@@ -126,6 +128,7 @@ class Office:
             lambda: None,
             keep_learnt=lambda: None,
             history_path=history_path,
+            table=Table({ERRORS.name: Row(ERRORS.name, Severity.WARNING, "errors")}),
         )
 
     def known(self, now: float) -> answers.Known:
@@ -144,6 +147,7 @@ class Office:
             probe=status.ProbeLine(),
             refused_reload=None,
             troubles=(),
+            alerts=self.alerts,
             notice=self.notice,
         )
 
@@ -376,6 +380,46 @@ def test_an_incident_is_told_in_the_words_of_its_mails(tmp_path: Path) -> None:
     assert found.line.acknowledged.who == "alice"
     assert [e.text for e in found.events] == [*(r.text for r in rows[11:]), row(31).text]
     assert found.note == ""
+
+
+def alert(member: Member, **changed: object) -> Alert:
+    """Return the alert that a member is of."""
+    made = Alert(
+        member.name,
+        member.labels,
+        State.FIRING,
+        1.0,
+        (("summary", member.summary),),
+        member.since_seconds,
+        subject=member.subject,
+        count=member.count,
+    )
+    return replace(made, **changed)  # type: ignore[arg-type]  # any field
+
+
+def test_a_silence_of_events_is_shown_with_their_incident() -> None:
+    """The kernel's errors of a disk that is to be replaced: by whom, until when, why."""
+    office = Office()
+    errors = replace(ERRORS, state=State.FIRING, cleared_seconds=None)
+    office.incidents = {OPEN.key: replace(OPEN, members=(errors,))}
+    office.alerts = (alert(errors),)
+    added = office.answer("silence add", matchers=["device=sda"], for_seconds=60, reason="swap")
+    assert added.note == "1 alert that fires now matches"
+    named = office.answer("silence add", matchers=["other"], for_seconds=1, reason="slip")
+    assert "no rule brings such an alert" in named.note
+    (silence,) = office.answer("incident show", incident="3f2").silences
+    assert (silence.reason, silence.who, silence.ends_seconds) == ("swap", "alice", START + 560)
+
+
+def test_events_that_are_wrong_are_in_the_status_and_lesser_ones_are_not() -> None:
+    """A medium error is wrong now; that an array is checked is what happened."""
+    office = Office()
+    warning = (("severity", "warning"),)
+    errors = alert(ERRORS, labels=(*ERRORS.labels, *warning))
+    checked = alert(ERRORS, name="md_check", labels=(("severity", "info"),))
+    rule = alert(HANGS, labels=(("severity", "info"),))
+    office.alerts = (errors, checked, rule)
+    assert {a.name for a in office.answer("status").alerts} == {"block_io_error", "DiskHung"}
 
 
 def test_a_closed_incident_is_shown_by_what_is_left_of_it(tmp_path: Path) -> None:

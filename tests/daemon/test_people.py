@@ -171,3 +171,46 @@ def test_a_query_sees_what_no_rule_reads(tmp_path: Path) -> None:
         )
         assert done.returncode == 1
         assert "1:" in done.stderr
+
+
+def kernel_log(*lines: tuple[float, str]) -> dict[str, str]:
+    """The kernel's log since boot: seconds and text of each line."""
+    records = (
+        f"2,{number},{round(at * 1e6)},-;{text}\n" for number, (at, text) in enumerate(lines, 1)
+    )
+    return {"/.kmsg": "".join(records)}
+
+
+def test_what_the_kernel_said_is_found_years_later_and_with_its_incident(tmp_path: Path) -> None:
+    """A bad sector of sda: an event and an incident, shown alike; both outlive a kill."""
+    live = Live(tmp_path)
+    before = (5.0, "sd 0:0:0:0: [sda] Attached SCSI disk")
+    live.change(
+        {
+            "/proc/sys/kernel/random/boot_id": "4f6c1f0e-1b7e-4c1f-9d2a-0123456789ab\n",
+            **kernel_log(before),
+        }
+    )
+    text = "critical medium error, dev sda, sector 123456 op 0x0:(READ) flags 0x0 phys_seg 1"
+    with watched(tmp_path, live) as host:
+        host.wait(20)
+        assert json.loads(said(host, "incident", "list", "--json"))["incidents"] == []
+        live.change(kernel_log(before, (live.uptime(), text)))
+        (mail,) = host.wait(120)
+        (line,) = json.loads(said(host, "incident", "list", "--json"))["incidents"]
+        incident = line["identifier"]
+        assert incident in mail["Message-ID"]
+        found = said(host, "events", "--source", "kernel", "--incident", incident[:4])
+        assert found.splitlines()[-1].endswith(text)
+        assert incident in found
+        said(host, "silence", "add", "--reason", "disk ordered", "subject=~disk.*")
+        shown = said(host, "incident", "show", incident[:4])
+        for fact in ("sda (SIMULATED HDD", "mails: 1", text, "silenced by", "disk ordered", "md0"):
+            assert fact in shown
+        assert said(host, "events", "--disk", "sda", "--severity", "warning").count(text) == 1
+        assert said(host, "events", "--disk", "sdb", "--source", "kernel") == ""
+        assert host.program.end(signal.SIGKILL) == -signal.SIGKILL
+        host.start_again()
+        host.wait(20)
+        assert said(host, "events", "--disk", "sda", "--source", "kernel").count(text) == 1
+        assert text in said(host, "incident", "show", incident)
