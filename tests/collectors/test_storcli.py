@@ -142,7 +142,7 @@ DG Arr Row EID:Slot DID Type  State BT     Size PDC  PI SED DS3  FSpace
  0 0   2   -        -   DRIVE Msng  -  3.637 TB dflt N  N   dflt -
 ---------------------------------------------------------------------
 
-DG=Disk Group Index|Arr=Array Index|Row=Row Index|Dgrd=Degraded
+DG=what it is|Arr=and so on|Dgrd=a word
 
 Virtual Drives = 1
 
@@ -167,7 +167,7 @@ EID:Slt DID State DG     Size Intf Med SED PI SeSz Model           Sp Type
  :1       9 Rbld   0 3.637 TB SAS  HDD N   N  512B ACME 4000        U  -
 -------------------------------------------------------------------------
 
-EID-Enclosure Device ID|Slt-Slot No.|DID-Device ID|DG-DriveGroup
+EID-what it is|Slt-and so on
 
 
 BBU_Info :
@@ -810,19 +810,19 @@ def test_what_an_event_is_and_where(description: str, code: int, kind: str, plac
 )
 def test_sense_data_tell_what_it_is(sense: str, kind: str) -> None:
     """To the firmware all are informational; the block is where the command begins."""
-    command = "28 00 18 fa ad 00 00 00 80 00"
+    command = "28 00 12 34 56 78 00 00 08 00"
     found = event(
         f"Unexpected sense: PD 02(e0x20/s6) Path 1a, CDB: {command}, Sense: {sense}", 0x71
     )
     assert (found.kind, found.place) == (f"megaraid_{kind}", "enclosure 32 slot 6")
     key, asc, ascq = (int(part, 16) for part in sense.split("/"))
     assert (found.sense_key, found.asc, found.ascq) == (key, asc, ascq)
-    assert found.block == 0x18FAAD00
+    assert found.block == 0x12345678
 
 
 def test_the_block_that_was_corrected_or_lost_is_told() -> None:
     """It is the disk's own, in hexadecimal digits."""
-    assert event("Puncturing bad block on PD 03(e0xff/s3) at 136ac01", 0x61).block == 0x136AC01
+    assert event("Puncturing bad block on PD 03(e0xff/s3) at 2b3c4d5", 0x61).block == 0x2B3C4D5
     long = "88 00 00 00 00 01 00 00 00 02 00 00 00 08 00 00"
     assert (
         event(f"Command timeout on PD 0b(e0x0e/s5) Path 92, CDB: {long}", 0x10B).block == 2**32 + 2
