@@ -138,6 +138,8 @@ def test_what_is_no_files_is_told_as_what_it_is(tmp_path: Path, content: dict[st
     last = image.stat().st_size // SECTOR
     assert [each.kind for each in ask(root, "sdb", 2048 + last - 16, 16)] == [Kind.FREE]
     assert [each.kind for each in ask(root, "sdb", 2040, 16)] == [Kind.RESERVED, Kind.METADATA]
+    # The group's descriptors behind the superblock: a range from block 0 on is told as a whole.
+    assert {each.kind for each in ask(root, "sdb", 2048, 16)} == {Kind.METADATA}
     assert [each.kind for each in ask(root, "sdb", 2048 + last, 16)] == [Kind.RESERVED]
     directory = next(
         at // SECTOR
@@ -377,6 +379,9 @@ def test_a_volume_is_followed_and_the_rest_of_its_disk_is_not(
     (answer,) = ask(root, "sdb", 2048 + 100)
     assert answer.kind is Kind.UNKNOWN
     assert answer.text.startswith("no active volume has these sectors of sdb17")
+    before, begin = ask(root, "sdb17", half + 4096 - 4, 8)
+    assert (before.kind, before.count) == (Kind.UNKNOWN, 4)
+    assert begin.chain[1] == "dm-0 sector 0"
     root.said = {"dmsetup table -j 253 -m 0": "0 99 thin-pool 253:1 8:17 128 0\n"}
     (answer,) = ask(root, "sdb", 2048 + own)
     assert "dm-0 (vg-srv), made by device-mapper as 'thin-pool'" in answer.text
