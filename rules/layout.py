@@ -2,7 +2,7 @@
 
 Sources, by formula: drivers/md/raid5.c raid5_compute_sector, raid10.c __raid10_find_phys and
 raid10_find_virt, raid0.c create_strip_zones and map_sector, md-linear.c, dm-stripe.c
-stripe_map_sector, dm-linear.c, dm-crypt.c; drivers/md/raid5.h for the numbers of layouts.
+stripe_map_sector, dm-linear.c, dm-crypt.c, dm-mpath.c; raid5.h for the numbers of layouts.
 Units: sectors of 512 bytes; a member's sector counts from the member's first one, with whatever
 stands ahead of the data.
 
@@ -650,8 +650,23 @@ def _striped(target: Target, number: str, start: int, end: int) -> list[Piece]:
     return pieces
 
 
+def _multipath(target: Target, number: str, start: int, end: int) -> list[Piece]:
+    """Words: counts, and the paths among them: each is the whole of it, sector by sector.
+
+    Source: dm-mpath.c, __multipath_map_bio: only the device is another. multipathd makes one target
+    for all of a device.
+    """
+    if target.start_sectors:
+        raise _odd(target)
+    met = overlap(start, end - start, 0, target.sectors)
+    if number not in target.devices or met is None:
+        return []
+    return [Piece(met[0], met[1], Use.DATA, met[0])]
+
+
 _TARGETS: dict[str, Callable[[Target, str, int, int], list[Piece]]] = {
     "linear": _linear,
+    "multipath": _multipath,
     "crypt": _crypt,
     "striped": _striped,
 }

@@ -386,6 +386,17 @@ def test_an_open_encryption_begins_behind_its_header() -> None:
     assert (pieces, unknown) == ([Piece(32768, 8, Use.DATA, 0)], [])
 
 
+def test_a_path_is_the_device_that_it_leads_to() -> None:
+    """dm-multipath: of two paths each has every sector where the device has it."""
+    words = "0 0 1 1 service-time 0 2 2 8:16 1 1 8:32 1 1"
+    table = [target(f"0 5000 multipath {words}")]
+    for number in ("8:16", "8:32"):
+        pieces, unknown = layout.through_table(table, number, 4990, 20)
+        assert (pieces, unknown) == ([Piece(4990, 10, Use.DATA, 4990)], [])
+    with pytest.raises(LayoutError):
+        layout.through_table([target(f"8 5000 multipath {words}")], "8:16", 0, 8)
+
+
 @given(
     st.integers(1, 6),
     st.sampled_from((8, 24, 128)),
