@@ -40,7 +40,7 @@ from iowarden.daemon.words import shorten
 from iowarden.rules.notice import Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from iowarden.daemon.status import IncidentLine, MemberLine
 
@@ -251,7 +251,7 @@ def detail_sections(found: IncidentDetail) -> list[str | Table]:
     sections += [f"  {line.summary}"] if line.summary else []
     sections += [f"  {text}" for text in _facts(found)]
     if found.happened:
-        sections += ["", "what happened:", *(f"  {text}" for text in found.happened)]
+        sections += _paragraph(sections, "what happened:", found.happened)
     if found.members:
         times = [_member(each, now) for each in found.members]
         of_times = ("alert", "state", "since", "over", "events", "last")
@@ -265,16 +265,22 @@ def detail_sections(found: IncidentDetail) -> list[str | Table]:
         ("what is not known", found.unknown),
     ):
         if texts:
-            lines = [f"  {each}" for text in texts for each in text.splitlines() if each.strip()]
-            sections += ["", f"{title}:", *lines]
+            lines = [each for text in texts for each in text.splitlines() if each.strip()]
+            sections += _paragraph(sections, f"{title}:", lines)
     if found.events:
         events = [
             (at_text(e.at_seconds), e.severity, e.source, _about(e), _text(e)) for e in found.events
         ]
         of_events = ("time", "severity", "source", "object", "text")
         sections.append(table_of("its last events", of_events, events))
-    sections += ["", found.note] if found.note else []
-    return [*sections, "", f"journalctl IOWARDEN_INCIDENT={line.identifier}"]
+    sections += _paragraph(sections, found.note) if found.note else []
+    return [*sections, *_paragraph(sections, f"journalctl IOWARDEN_INCIDENT={line.identifier}")]
+
+
+def _paragraph(before: Sequence[str | Table], title: str, lines: Sequence[str] = ()) -> list[str]:
+    """Return lines below a title; tables have an empty line around them anyway."""
+    space = [""] if isinstance(before[-1], str) else []
+    return [*space, title, *(f"  {line}" for line in lines)]
 
 
 def _facts(found: IncidentDetail) -> list[str]:

@@ -185,12 +185,10 @@ def test_what_the_kernel_said_is_found_years_later_and_with_its_incident(tmp_pat
     """A bad sector of sda: an event and an incident, shown alike; both outlive a kill."""
     live = Live(tmp_path)
     before = (5.0, "sd 0:0:0:0: [sda] Attached SCSI disk")
-    live.change(
-        {
-            "/proc/sys/kernel/random/boot_id": "4f6c1f0e-1b7e-4c1f-9d2a-0123456789ab\n",
-            **kernel_log(before),
-        }
-    )
+    booted = f"btime {live.wall - live.uptime():.0f}"
+    stat = str(live._files["/proc/stat"]).replace("btime 1799999000", booted)
+    boot_id = {"/proc/sys/kernel/random/boot_id": "4f6c1f0e-1b7e-4c1f-9d2a-0123456789ab\n"}
+    live.change({"/proc/stat": stat, **boot_id, **kernel_log(before)})
     text = "critical medium error, dev sda, sector 123456 op 0x0:(READ) flags 0x0 phys_seg 1"
     with watched(tmp_path, live) as host:
         host.wait(20)
