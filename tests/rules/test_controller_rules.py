@@ -356,7 +356,9 @@ def test_a_battery_that_is_never_done_with_charging_is_a_warning() -> None:
     machine = Machine()
     busy = caching(battery(Health.BUSY, ready=False), write_back=False)
     assert machine.look(busy, seconds=1.9 * DAY, every=240.0) == {("ControllerBatteryBusy", "info")}
-    assert ("ControllerBatteryBusy", "warning") in machine.look(busy, seconds=0.2 * DAY, every=240.0)
+    assert ("ControllerBatteryBusy", "warning") in machine.look(
+        busy, seconds=0.2 * DAY, every=240.0
+    )
 
 
 # --- who is not read
@@ -439,8 +441,8 @@ def test_before_controllers_are_asked_nothing_is_said_of_them() -> None:
 # --- a whole machine
 
 
-def says(machine: Simulation, state: str, *usage: str) -> None:
-    """Have an Areca say this of its raid set and of its disks."""
+def says(machine: Simulation, state: str, *usage: str, second: str = "S2") -> None:
+    """Have an Areca say this of its raid set and of its disks; `second` is a serial number."""
     disks = "".join(
         f"  {n}  {n}  ACME DISK-9           1000.0GB  {used}\n" for n, used in enumerate(usage, 1)
     )
@@ -452,8 +454,8 @@ def says(machine: Simulation, state: str, *usage: str) -> None:
         "hw info": f"The Hardware Monitor Information\nHDD #1 Temp. : 40\n{DONE}",
         "event info": f"Date-Time            Device              Event Type\n{DONE}",
         **{
-            f"disk info drv={n}": f"Model Name : ACME DISK-9\nSerial Number : S{n}\n{DONE}"
-            for n in range(1, len(usage) + 1)
+            f"disk info drv={n}": f"Model Name : ACME DISK-9\nSerial Number : {serial}\n{DONE}"
+            for n, serial in zip(range(1, len(usage) + 1), ("S1", second, "S3"), strict=True)
         },
     }
     files: dict[str, str | bytes | None] = {
@@ -491,10 +493,19 @@ def test_an_areca_loses_a_disk_and_a_spare_takes_its_place(tmp_path: Path) -> No
     assert "a spare took its place" in alert.annotation("description")
     assert "S2" in alert.object
     # The place has a new disk: what was told of it is over, and its mail says so.
-    says(machine, "Normal", member, "HotSpare", member)
+    says(machine, "Normal", member, "HotSpare", member, second="S9")
     machine.run(700)
     assert not any(a.label("controller") for a in machine.host.engine.alerts() if a.active)
-    assert machine.host.reasons()[-1] == "all clear"
+    told_of = {
+        reason: {m.due.incident.key for m in machine.host.mails if m.due.reason.value == reason}
+        for reason in machine.host.reasons()
+    }
+    assert (
+        told_of["opened"]
+        == told_of["all clear"]
+        == {m.due.incident.key for m in machine.host.mails}
+    )
+    assert "disk ACME DISK-9 S2" in told_of["opened"]
 
 
 def test_what_has_no_place_of_its_own_is_the_matter_of_the_controller() -> None:
