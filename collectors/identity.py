@@ -25,6 +25,8 @@ _NONSENSE = re.compile(
     re.IGNORECASE,
 )
 """Serial numbers that makers gave to all, and words in the place of one."""
+_MADE_UP = ("arcmsr", "3w-")
+"""Drivers whose block devices say by SMART what the controller makes up."""
 _LEAST_CHARACTERS = 4
 _HOURS_SLACK = 2
 
@@ -101,12 +103,16 @@ def merge(ways: Iterable[Way]) -> dict[str, Disk]:
     return disks
 
 
-def _order(way: Way) -> tuple[bool, bool, bool, list[tuple[int, str]], str]:
-    """Sort the best way to a disk first: heard at its last try, direct, the lowest number."""
+def _order(way: Way) -> tuple[bool, bool, bool, bool, list[tuple[int, str]], str]:
+    """Sort the best way to a disk first: heard at its last try, direct, the lowest number.
+
+    What a controller makes up comes behind what the disk itself says.
+    """
     heard = way.polled.cover in {Cover.READ, Cover.ASLEEP} and way.polled.drive is not None
     target = way.target
     return (
         not heard,
+        not target.behind_raid() and target.driver.startswith(_MADE_UP),
         target.behind_raid(),
         not target.device,
         [(int(d or 0), w) for d, w in re.findall(r"(\d+)|(\D+)", f"{target.path} {target.kind}")],

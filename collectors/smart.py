@@ -629,10 +629,13 @@ def _look(
 
 def _known(before: identity.Way, drive: Drive, now: float) -> identity.Way:
     """Return who a drive is, by what it has just said; what it left out holds on."""
+    vendor = (
+        "" if drive.model.startswith(drive.vendor) else drive.vendor
+    )  # smartctl has put it there
     return identity.Way(
         before.polled,
         serial=drive.serial or before.serial,
-        model=f"{drive.vendor} {drive.model}".strip() or before.model,
+        model=f"{vendor} {drive.model}".strip() or before.model,
         wwn=drive.wwn or before.wwn,
         capacity_bytes=drive.capacity_bytes or before.capacity_bytes,
         hours=before.hours if drive.power_on_hours is None else drive.power_on_hours,

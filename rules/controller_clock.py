@@ -164,8 +164,10 @@ def told(offset: Offset) -> str:
     """Return an offset in words, for a person who compares times."""
     if offset.seconds is None:
         return f"its clock is unverified: {offset.reason}"
-    minutes, seconds = divmod(round(abs(offset.seconds)), 60)
-    ahead = "ahead of" if offset.seconds > 0 else "behind"
+    drift = offset.drift_seconds  # less than it can be told by is none
+    ahead_seconds = offset.seconds - (drift if abs(drift) <= _SAME_SECONDS else 0.0)
+    minutes, seconds = divmod(round(abs(ahead_seconds)), 60)
+    ahead = "ahead of" if ahead_seconds > 0 else "behind"
     size = f"{minutes // 60}:{minutes % 60:02}:{seconds:02} h {ahead} UTC"
     shown = size if minutes or seconds else "UTC"
     if not offset.verified:

@@ -23,7 +23,7 @@ from iowarden.rules.devices import ADAPTER, Identity, identity
 from iowarden.rules.events import BLAME_SECONDS, WINDOW_SECONDS, Burst
 from iowarden.rules.incidents import FIRST_SIGHT
 from iowarden.rules.notice import Evidence, Severity
-from iowarden.rules.places import Map, Place, Slotted, place, remember
+from iowarden.rules.places import Map, Place, Slotted, place, remember, smart_way
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -66,7 +66,7 @@ SMART = (
     'iowarden_smart_attribute_raw{id=~"5|187|197|198"}'
     ' iowarden_smart_attribute_value{id=~"5|187|197|198"}'
     " iowarden_smart_passed iowarden_smart_scsi_grown_defects"
-    " iowarden_smart_nvme_media_errors_total"
+    " iowarden_smart_nvme_media_errors_total iowarden_smart_doubt"
 )
 """What a mail about an event shows of the disk's own data."""
 
@@ -104,6 +104,8 @@ class Happening:
     baseline: bool = False
     note: str = ""
     """What is not known of it, for people."""
+    smart: str = ""
+    """How the disk itself is asked by SMART, where the controller makes up what `device` says."""
     repeats: int = 0
     """Events that are not among those of `burst`: the kernel's log told too many in one look."""
 
@@ -414,6 +416,7 @@ class _Work:
                 heard_seconds=now,
                 baseline=baseline,
                 note=note or self._doubt(event, where.device),
+                smart=smart_way(where, self.known),
             )
         else:
             happening = replace(
@@ -565,6 +568,16 @@ def evidence(
         for h in (*(h for h in bursts if h.severity >= Severity.WARNING), *lesser)
         for line in _lines(state, h, realtime)
     ]
+    lines += [
+        Evidence(
+            realtime,
+            "SMART",
+            f"what /dev/{h.device} says is synthesised by its controller, and no sign of health or"
+            f" failure; the disk itself: {h.smart}",
+        )
+        for h in bursts
+        if h.smart and h.device
+    ]
     return tuple(sorted(dict.fromkeys(lines), key=lambda line: line.realtime_seconds))
 
 
@@ -610,9 +623,12 @@ def _alert(state: Happened, h: Happening, row: Row) -> Alert:
         "source": h.source,
     }
     unknown = "; ".join(filter(None, (h.note, _unseen(state, h))))
+    advice = row.advice_for(h.burst.last)
+    if h.smart and h.burst.last.device:
+        advice = advice.replace(f"smartctl -x /dev/{h.burst.last.device}", h.smart)
     annotations = {
         "summary": f"{row.meaning}{times}",
-        "advice": row.advice_for(h.burst.last),
+        "advice": advice,
         "evidence": SMART if h.disk else "",
         "unknown": unknown,
         FIRST_SIGHT: "true" if h.baseline else "",
@@ -654,7 +670,7 @@ def _unseen(state: Happened, h: Happening) -> str:
 
 def _lines(state: Happened, h: Happening, realtime: float) -> list[Evidence]:
     first, last = h.burst.first, h.burst.last
-    lines = [_line(state, h, first, realtime)]
+    lines = [_line(state, h, first, realtime, first=True)]
     if h.count > 1:
         if h.count > 2:
             at = lines[0].realtime_seconds
@@ -664,14 +680,16 @@ def _lines(state: Happened, h: Happening, realtime: float) -> list[Evidence]:
     return lines
 
 
-def _line(state: Happened, h: Happening, event: Event, realtime: float) -> Evidence:
+def _line(
+    state: Happened, h: Happening, event: Event, realtime: float, *, first: bool = False
+) -> Evidence:
     source = event.controller if h.source not in OWN and event.controller else h.source
     at, text = event.realtime_seconds, event.text
     if h.source not in OWN:
         clock = state.clocks.get(h.controller)
         offset = controller_clock.UNKNOWN if clock is None else clock.known()
-        if not offset.verified:
-            text = f"{text} (time unverified)"
+        told = "" if not first else f" ({controller_clock.told(offset)})"
+        text += told if offset.verified else " (time unverified)"
     return Evidence(realtime if at is None else at, source, text)
 
 

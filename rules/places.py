@@ -16,7 +16,8 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from iowarden.rules import devices, slots
+from iowarden.collectors.drive import Target
+from iowarden.rules import devices, slots, trust
 from iowarden.rules.atlas import Atlas, Map, Place, Slotted, joined, placed
 from iowarden.rules.devices import Identity
 
@@ -28,7 +29,16 @@ if TYPE_CHECKING:
     from iowarden.collectors.event import Event
     from iowarden.collectors.mounts import Mount
 
-__all__ = ["Map", "Place", "Slotted", "at_controller", "carried", "place", "remember"]
+__all__ = [  # three are those of rules/atlas.py
+    "Map",
+    "Place",
+    "Slotted",
+    "at_controller",
+    "carried",
+    "place",
+    "remember",
+    "smart_way",
+]
 
 MOST_SLOTS = 4096
 """Remembered at most; those that are told now come first."""
@@ -38,6 +48,8 @@ _NAMESPACE = re.compile(r"nvme([0-9]{1,9})(?:c([0-9]{1,9}))?n[0-9]{1,9}", re.ASC
 _ADDRESS = re.compile(r"([0-9]{1,9})(?::[0-9]{1,20}){3}", re.ASCII)
 _NUMBER = re.compile(r"(?:block )?([0-9]{1,9}:[0-9]{1,9})", re.ASCII)
 _TARGET = re.compile(r"id ([0-9]{1,9}) lun ([0-9]{1,9})", re.ASCII)
+_HIDES = {"areca": "arcmsr", "3ware": "3w-"}
+"""Makers whose cards show no disk as it is, though they may call one passed through: drivers."""
 _HOST = re.compile(r"(?:scsi )?(?:host|scsi)([0-9]{1,9})", re.ASCII)
 
 
@@ -103,6 +115,22 @@ def carried(where: Place, known: Map, mounts: Iterable[Mount]) -> tuple[str, ...
         if name == where.device or devices.identity(topology, name).key in where.volumes
     )
     return joined(where.around, *above)
+
+
+def smart_way(where: Place, known: Map) -> str:
+    """Return how the disk itself is asked by SMART, where its controller hides it; else ''.
+
+    The device that such a controller shows says what the controller makes up.
+    """
+    covered = known.covered.get(where.disk)
+    target = covered.polled.target if covered and covered.polled else Target("")
+    if target.behind_raid():
+        return f"smartctl -x -d {target.kind} {target.path}"
+    vendor = next((each.vendor for each in known.controllers if each.name == where.controller), "")
+    driver = target.driver or _HIDES.get(vendor, "")
+    if not where.device or not driver.startswith(tuple(_HIDES.values())):
+        return ""
+    return trust.way(Target("", driver=driver))
 
 
 def _at_name(atlas: Atlas, name: str) -> Place:

@@ -236,7 +236,9 @@ def _block_devices(member: Member, topology: Topology) -> Sequence[str]:
     """Return the block devices that a member is about: by name, or as the very disk."""
     own = dict(member.labels)
     if "disk" in own and member.subject.startswith("disk "):
-        return [n for n in topology.leaves if identity(topology, n).key == member.subject]
+        found = [n for n in topology.leaves if identity(topology, n).key == member.subject]
+        if found or "device" not in own:  # an old kernel does not know its serial number
+            return found
     return (own.get("device", ""),)
 
 
