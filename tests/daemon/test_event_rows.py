@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from support.disks import small_disk
 
@@ -137,7 +137,7 @@ _NUMBER = st.floats(allow_nan=True, allow_infinity=True)
 
 
 @given(st.lists(st.builds(EventRow, _TEXT, _NUMBER, *(_TEXT,) * 8, st.integers()), max_size=5))
-@settings(max_examples=40)
+@settings(max_examples=40, phases=(Phase.generate,))  # a thread and a file for each
 def test_whatever_a_controller_sends_is_kept(
     tmp_path_factory: pytest.TempPathFactory, rows: list[EventRow]
 ) -> None:

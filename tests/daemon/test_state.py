@@ -19,6 +19,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from support.disks import small_disk
+from support.spoilt import SPOILT
 
 from iowarden.daemon import state
 from iowarden.daemon.state import Batch, Committed, OutboxRow, SetAside, State, StateLoaded
@@ -184,30 +185,7 @@ def fill(path: Path) -> None:
         assert asked.commit(Batch(1, put={"install": '"x"'}, add=(ROW,))) == ""
 
 
-def garbage(path: Path) -> None:
-    """Overwrite the file with something else."""
-    path.write_bytes(b"this is no database" * 1000)
-
-
-def torn(path: Path) -> None:
-    """Lose the second half of the file."""
-    os.truncate(path, path.stat().st_size // 2)
-
-
-def flipped(path: Path) -> None:
-    """Overwrite a page in the middle, as a bad sector would."""
-    with path.open("r+b") as file:
-        file.seek(4096)
-        file.write(b"\xa5" * 4096)
-
-
-def newer(path: Path) -> None:
-    """Be of a later version."""
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute("PRAGMA user_version = 99")
-
-
-@pytest.mark.parametrize("spoil", [garbage, torn, flipped, newer])
+@pytest.mark.parametrize("spoil", SPOILT)
 def test_a_file_that_cannot_be_used_is_set_aside_and_named(
     path: Path, spoil: Callable[[Path], None]
 ) -> None:
