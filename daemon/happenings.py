@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.vocabulary import Reading, Sample
     from iowarden.daemon.tails import Store
     from iowarden.daemon.telling import Telling
-    from iowarden.rules.alerts import Alert
+    from iowarden.rules.alerts import Alert, Transition
     from iowarden.rules.devices import Identity
     from iowarden.rules.engine import Engine
     from iowarden.rules.events import Table
@@ -202,8 +202,11 @@ class Happenings:
 
     def tell(
         self, incidents: Mapping[str, Incident], joins: Mapping[str, Identity], now: float
-    ) -> None:
-        """Say what happened, each with its incident, and have it kept for people."""
+    ) -> list[Transition]:
+        """Say what happened, each with its incident, and have it kept for people.
+
+        What is no reason for a mail is returned, for the digest.
+        """
         news, self._news = self._news, []
         rows = []
         for each in news:
@@ -215,6 +218,7 @@ class Happenings:
                 rows.append(row)
         if rows and self._store is not None:
             self._store.tell(rows)
+        return happened.lesser(self.state, news)
 
     def _say(self, news: News, row: EventRow) -> None:
         event, happening = news.event, news.happening

@@ -574,13 +574,18 @@ class Loop:
         for event in events:
             self._telling.incident(event)
             self._save_flight(event, now)
-        self._happenings.tell(self._incidents.by_key, joins, now)
+        lesser = self._happenings.tell(self._incidents.by_key, joins, now)
         seen = self._engine.device_events()
         for seen_event in seen:
             self._telling.device(seen_event)
         before = self._digest
         self._digest = digest.step(
-            self._digest, changes, seen, now, self._date, lambda alert: self._silenced(alert, now)
+            self._digest,
+            [*changes, *lesser],
+            seen,
+            now,
+            self._date,
+            lambda alert: self._silenced(alert, now),
         )
         rows = [self._compose(due, now) for due in dues]
         rows += [self._row(notice) for notice in self._summaries(now)]

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.event import Event
 from iowarden.collectors.vocabulary import Family
 from iowarden.rules import controller_clock, events
-from iowarden.rules.alerts import Alert, State
+from iowarden.rules.alerts import Alert, State, Transition
 from iowarden.rules.controller_clock import Offset, Way
 from iowarden.rules.devices import ADAPTER, Identity, identity
 from iowarden.rules.events import BLAME_SECONDS, WINDOW_SECONDS, Burst
@@ -57,6 +57,9 @@ MEDIUM = frozenset(
         "areca_reading_error",
         "areca_ata_ecc_error",
         "3ware_drive_ecc_error_reported",
+        "megaraid_medium_error",
+        "megaraid_medium_error_uncorrectable",
+        "megaraid_rebuild_medium_error",
     )
 )
 """Sectors that could not be read: a drive that counts none of them does not tell the truth."""
@@ -216,7 +219,8 @@ def of_controllers(value: Controllers, now: float, realtime: float, booted: floa
         )
         for gap in value.gaps
     )
-    return Batch(now, realtime, (*value.events, *gaps), booted_seconds=booted)
+    told = (*value.events, *gaps)
+    return Batch(now, realtime, told, value.baseline, booted_seconds=booted)
 
 
 def step(
@@ -256,14 +260,14 @@ class _Work:
 
     def run(self) -> tuple[Happened, tuple[News, ...]]:
         batch = self.batch
-        arrived = self._compare()
+        self._compare()
         told = events.twins((*self.recent, *batch.baseline, *batch.events), self.table, self.hosts)
         twin = {each.key for first, *more in told for each in more if each.key != first.key}
         once: set[str] = {event.key for event in self.before.recent}
         shared = self._shared()
         for event, baseline in (
             *((event, True) for event in batch.baseline),
-            *((event, event.controller in arrived) for event in batch.events),
+            *((event, False) for event in batch.events),
         ):
             if event.key in once:
                 continue  # it was read twice: a ring and a journal, a start after a kill
@@ -285,21 +289,18 @@ class _Work:
 
     # --- clocks
 
-    def _compare(self) -> set[str]:
-        """Compare the clocks of controllers that told something; return those seen first."""
-        arrived: set[str] = set()
+    def _compare(self) -> None:
+        """Compare the clocks of controllers that told something."""
+        told = (*self.batch.baseline, *self.batch.events)
         serials = {each.name: each.serial for each in self.known.controllers}
-        names = dict.fromkeys(
-            event.controller for event in self.batch.events if event.clock_seconds is not None
-        )
+        names = dict.fromkeys(event.controller for event in told if event.clock_seconds is not None)
         for name in names:
-            own = [e for e in self.batch.events if e.controller == name and e.source not in OWN]
+            own = [e for e in told if e.controller == name and e.source not in OWN]
             if not own or own[0].kind == "log_gap":
                 continue
             serial = serials.get(name, "")
             clock = self.clocks.get(name)
             if clock is None or (serial and clock.serial and serial != clock.serial):
-                arrived.add(name)
                 clock = Clock()
             times = [e.clock_seconds or 0.0 for e in own if self._is_error(e)]
             starts = [e.clock_seconds for e in own if e.kind.endswith("powered_on")]
@@ -310,7 +311,6 @@ class _Work:
                 power_on=starts[-1] if starts else clock.power_on,
             )
             self.clocks[name] = self._estimated(name, clock)
-        return arrived
 
     def _estimated(self, name: str, clock: Clock) -> Clock:
         host, booted = self.hosts.get(name, ""), self.batch.booted_seconds
@@ -501,12 +501,24 @@ def estimated(clock: Clock, kernel_errors: Sequence[float], booted: float | None
 
 
 def alerts(state: Happened, table: Table, now: float) -> list[Alert]:
-    """Return every burst that is not over as an alert that fires; of noise there are none."""
+    """Return every burst that is not over, and is worth a mail, as an alert that fires."""
     return [
         _alert(state, h, table.row(h.burst.kind))
         for h in state.happenings
-        if now - h.heard_seconds <= WINDOW_SECONDS and h.burst.severity is not None
+        if now - h.heard_seconds <= WINDOW_SECONDS and h.severity >= Severity.WARNING
     ]
+
+
+def lesser(state: Happened, news: Iterable[News]) -> list[Transition]:
+    """Return what began that is no reason for a mail: it is told once a week."""
+    found = []
+    for each in news:
+        h = each.happening
+        if h is not None and h.count == 1 and each.severity < Severity.WARNING and not h.baseline:
+            alert = _alert(state, h, each.row)
+            over = replace(alert, state=State.RESOLVED)
+            found += [Transition(alert, State.INACTIVE), Transition(over, State.FIRING)]
+    return found
 
 
 def joins(
