@@ -11,8 +11,11 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from iowarden.collectors import areca, areca_events, controller, threeware, threeware_events
+from iowarden.collectors import areca, areca_events, controller, mpt, threeware, threeware_events
+from iowarden.collectors.adaptec import ADAPTEC
 from iowarden.collectors.controller_poll import Maker, Poller, run_program
+from iowarden.collectors.megaraid import MEGARAID, MPI3MR
+from iowarden.collectors.smart_array import HP
 from iowarden.collectors.vocabulary import (
     AbsentError,
     LateError,
@@ -37,8 +40,8 @@ _ARECA_SECONDS = 60.0
 _THREEWARE_SECONDS = 90.0
 
 
-def _areca(root: Root, which: tuple[str, ...], *command: str) -> str:
-    """Run Areca's tool. Errors: AbsentError, ReadError, ParseError."""
+def run_areca(root: Root, which: tuple[str, ...], *command: str) -> str:
+    """Return what Areca's tool printed. Errors: AbsentError, ReadError, ParseError."""
     missing: list[AbsentError] = []
     for program in _ARECA_PROGRAMS:
         try:
@@ -65,7 +68,7 @@ def _areca_state(
     def part(command: tuple[str, ...], parse: Callable[[str], _T], default: _T) -> _T:
         """Return a part, the default where it cannot be read and others may."""
         try:
-            return parse(_areca(root, which, *command))
+            return parse(run_areca(root, which, *command))
         except (LateError, StuckError):
             raise
         except (AbsentError, ReadError, ParseError) as error:
@@ -118,7 +121,7 @@ def _areca_state(
 def _areca_detail(root: Root, which: tuple[str, ...], number: int) -> PhysicalDisk | None:
     """Return who a disk is. Errors: LateError, StuckError."""
     try:
-        return areca.parse_disk_detail(_areca(root, which, "disk", "info", f"drv={number}"))
+        return areca.parse_disk_detail(run_areca(root, which, "disk", "info", f"drv={number}"))
     except (LateError, StuckError):
         raise
     except (AbsentError, ReadError, ParseError):
@@ -154,7 +157,7 @@ def _identified(
 
 
 def _areca_log(root: Root, name: str, which: tuple[str, ...]) -> Log:
-    return areca_events.parse_events(_areca(root, which, "event", "info"), name)
+    return areca_events.parse_events(run_areca(root, which, "event", "info"), name)
 
 
 def _threeware(root: Root, *command: str) -> str:
@@ -220,7 +223,7 @@ THREEWARE = Maker(
     _threeware_log,
     threeware_events.RING_ENTRIES,
 )
-MAKERS = (ARECA, THREEWARE)
+MAKERS = (ARECA, THREEWARE, MEGARAID, MPI3MR, ADAPTEC, HP, *mpt.MAKERS)
 
 
 def read_controllers(root: Root) -> Controllers:

@@ -42,7 +42,7 @@ SOURCES = (KERNEL, CONTROLLERS, MD)
 LEARN_SECONDS = 15.0
 MOST_HELD = 10_000
 """Events of a first look that wait for state.db to say whether it was the first."""
-TOLD_SOURCES = ("kernel", "md", "areca", "3ware")
+TOLD_SOURCES = ("kernel", "md", "areca", "3ware", "megaraid")
 
 
 @dataclass(frozen=True, slots=True)

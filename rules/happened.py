@@ -65,6 +65,8 @@ MEDIUM = frozenset(
 """Sectors that could not be read: a drive that counts none of them does not tell the truth."""
 OWN = ("kernel", "md")
 """Sources that tell Unix time."""
+GAPS = "controller"
+"""Source of what we say ourselves of a controller's log."""
 SMART = (
     'iowarden_smart_attribute_raw{id=~"5|187|197|198"}'
     ' iowarden_smart_attribute_value{id=~"5|187|197|198"}'
@@ -210,7 +212,7 @@ def of_controllers(value: Controllers, now: float, realtime: float, booted: floa
     """Return what controllers told, and where their logs have a gap."""
     gaps = (
         Event(
-            "controller",
+            GAPS,
             "log_gap",
             f"{gap.controller}: {gap.reason}",
             controller=gap.controller,
@@ -295,8 +297,8 @@ class _Work:
         serials = {each.name: each.serial for each in self.known.controllers}
         names = dict.fromkeys(event.controller for event in told if event.clock_seconds is not None)
         for name in names:
-            own = [e for e in told if e.controller == name and e.source not in OWN]
-            if not own or own[0].kind == "log_gap":
+            own = [e for e in told if e.controller == name and e.source not in (*OWN, GAPS)]
+            if not own:
                 continue
             serial = serials.get(name, "")
             clock = self.clocks.get(name)
@@ -313,6 +315,8 @@ class _Work:
             self.clocks[name] = self._estimated(name, clock)
 
     def _estimated(self, name: str, clock: Clock) -> Clock:
+        ahead = (c.clock_offset_seconds for c in self.known.controllers if c.name == name)
+        asked = next(ahead, None)
         host, booted = self.hosts.get(name, ""), self.batch.booted_seconds
         kernel = [
             at
@@ -320,7 +324,7 @@ class _Work:
             if own in (host, "") or not host
             for at in times
         ]
-        return estimated(clock, kernel, booted)
+        return estimated(clock, kernel, booted, asked)
 
     def _is_error(self, event: Event) -> bool:
         """Whether it is what both sides tell: a disk could not read, write or answer."""
@@ -479,9 +483,19 @@ class _Work:
             self.happenings[key] = replace(happening, repeats=happening.repeats + count)
 
 
-def estimated(clock: Clock, kernel_errors: Sequence[float], booted: float | None) -> Clock:
-    """Return a controller's clock with the offset that is known best now."""
+def estimated(
+    clock: Clock,
+    kernel_errors: Sequence[float],
+    booted: float | None,
+    asked: float | None = None,
+) -> Clock:
+    """Return a controller's clock with the offset that is known best now.
+
+    `booted` is when the kernel started, `asked` what the controller's clock is ahead if it told.
+    """
     found = [controller_clock.from_errors(clock.errors, kernel_errors)]
+    if asked is not None:
+        found.append(controller_clock.asked(asked, 0.0))
     if clock.power_on is not None and booted is not None:
         found.append(controller_clock.from_power_on(clock.power_on, booted))
     best = controller_clock.surest(*found)
