@@ -37,8 +37,12 @@ if TYPE_CHECKING:
 DAY_SECONDS = 86_400.0
 ZONE_SECONDS = 14 * 3600.0
 """So far may the clock of a controller be from UTC that nobody has compared yet."""
+LOGGED_SECONDS = 360.0
+"""By then a controller's log was read again."""
 MATCH_SECONDS = 120.0
 """An error that both the kernel and a controller tell is told within that."""
+ERRORS_SECONDS = DAY_SECONDS + ZONE_SECONDS
+"""Of older errors of the kernel none is compared with a controller's."""
 SHARED_SECONDS = 60.0
 """So near a fault of the controller itself, what it says of disks is that fault."""
 MOST_HAPPENINGS = 400
@@ -253,10 +257,12 @@ class _Work:
         self.before = state
         self.happenings = {_key(h.source, h.burst.kind, h.subject): h for h in state.happenings}
         self.recent = list(state.recent)
-        self.errors = {host: list(times) for host, times in state.errors.items()}
+        since = batch.realtime_seconds - ERRORS_SECONDS
+        self.errors = {host: [t for t in ts if t >= since] for host, ts in state.errors.items()}
         self.clocks = dict(state.clocks)
         self.media = Counter(state.media)
         self.news: list[News] = []
+        self.concluded: list[Event] = []
         self.places: dict[tuple[str, ...], Place] = {}
         self.hosts = {each.name: each.host for each in known.controllers if each.host}
 
@@ -682,16 +688,36 @@ def _unseen(state: Happened, h: Happening) -> str:
     clock = state.clocks.get(h.controller)
     offset = controller_clock.UNKNOWN if clock is None else clock.known()
     if not offset.verified:
-        return f"when exactly it was: of {h.controller}, {controller_clock.told(offset)}"
+        when = f"when exactly it was: of {h.controller}, {controller_clock.told(offset)}"
+        return f"{when}; {_unread('at all')}" if h.slot and not any(state.errors.values()) else when
     at = h.burst.last.realtime_seconds
     if not h.slot or at is None:
         return ""
     if any(abs(at - each) <= MATCH_SECONDS for times in state.errors.values() for each in times):
         return ""
+    return _unread(f"within {MATCH_SECONDS:.0f} s")
+
+
+def _unread(when: str) -> str:
     return (
-        f"whether data are lost: the kernel saw no error within {MATCH_SECONDS:.0f} s, so the"
-        " controller recovered from it, or masks it"
+        f"whether data are lost: the kernel saw no error {when}, so the controller recovered from"
+        " it, or masks it"
     )
+
+
+def _unlogged(state: Happened, h: Happening, now: float) -> str:
+    """Return that a controller whose log is read does not tell of a disk's error (J4)."""
+    if h.source != "kernel" or h.controller not in state.clocks:
+        return ""
+    told = any(
+        each.source not in OWN
+        and each.controller == h.controller
+        and now - each.heard_seconds <= WINDOW_SECONDS
+        for each in state.happenings
+    )
+    if told or now - h.began_seconds < LOGGED_SECONDS:
+        return ""
+    return f"why the log of {h.controller} has no error of these minutes; compare its clock"
 
 
 def _lines(state: Happened, h: Happening, realtime: float) -> list[Evidence]:
