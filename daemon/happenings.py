@@ -154,12 +154,12 @@ class Happenings:
         self._news += news
         self._totals = happened.counted(self._totals, news)
         self._learnt()
-        self._ask(each for each in news if each.happening is not None and not each.twin)
+        self._ask(news)
 
     def _ask(self, news: Iterable[News]) -> None:
         """Have a disk asked that is in trouble, and the controller that knows more of it."""
         told = [n for n in news if n.severity >= Severity.WARNING]
-        disks = list(dict.fromkeys(n.disk for n in told if n.disk))
+        disks = list(dict.fromkeys(n.disk for n in told if n.disk and n.happening is not None))
         if disks:
             self._ask_drives(disks)
         if self._controllers is not None and any(n.event.source == "kernel" for n in told):
@@ -196,7 +196,7 @@ class Happenings:
 
     def samples(self) -> list[Sample]:
         """Return the samples of happened.FAMILIES."""
-        return happened.samples(self._totals)
+        return happened.samples(self.state, self._totals)
 
     # --- telling
 

@@ -84,7 +84,19 @@ TOTAL = Family(
     "counter",
     "Events since iowarden started that are no noise, by source and severity.",
 )
-FAMILIES = (TOTAL,)
+CLOCK = Family(
+    "iowarden_controller_clock_offset_seconds",
+    "gauge",
+    "A controller's clock, read as if it were UTC, less UTC, where that is verified.",
+)
+CLOCK_DRIFT = Family(
+    "iowarden_controller_clock_drift_seconds",
+    "gauge",
+    "How far a controller's clock is beside a quarter of an hour from UTC: no zone explains that.",
+)
+FAMILIES = (TOTAL, CLOCK, CLOCK_DRIFT)
+KINDS = {"controller_clock_moved": "a controller's clock was set, or follows daylight saving"}
+"""Events that are concluded here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,12 +287,13 @@ class _Work:
         shared = self._shared()
         for event, baseline in (
             *((event, True) for event in batch.baseline),
-            *((event, False) for event in batch.events),
+            *((event, False) for event in (*batch.events, *self.concluded)),
         ):
             if event.key in once:
                 continue  # it was read twice: a ring and a journal, a start after a kill
             once.add(event.key)
-            self._take(self._dated(event), shared, baseline=baseline, twin=event.key in twin)
+            twice = event.key in twin or self._in_log(event)
+            self._take(self._dated(event), shared, baseline=baseline, twin=twice)
         for (kind, device), count in batch.left_out.items():
             self._count(kind, device, count)
         live = sorted(self.happenings.values(), key=lambda h: h.heard_seconds)
@@ -315,10 +328,21 @@ class _Work:
             clock = replace(
                 clock,
                 serial=serial or clock.serial,
-                errors=(*clock.errors, *times)[-MOST_TIMES:],
+                errors=_of_a_day((*clock.errors, *times)[-MOST_TIMES:]),
                 power_on=starts[-1] if starts else clock.power_on,
             )
-            self.clocks[name] = self._estimated(name, clock)
+            self.clocks[name] = after = self._estimated(name, clock)
+            if said := controller_clock.moved(clock.known(), after.known()):
+                self.concluded.append(
+                    Event(
+                        GAPS,
+                        "controller_clock_moved",
+                        f"{name}: {said}",
+                        controller=name,
+                        clock_seconds=self.batch.realtime_seconds,
+                        realtime_seconds=self.batch.realtime_seconds,
+                    )
+                )
 
     def _estimated(self, name: str, clock: Clock) -> Clock:
         ahead = (c.clock_offset_seconds for c in self.known.controllers if c.name == name)
@@ -331,6 +355,14 @@ class _Work:
             for at in times
         ]
         return estimated(clock, kernel, booted, asked)
+
+    def _in_log(self, event: Event) -> bool:
+        """Whether the kernel's line is in the controller's log as well, which names the disk.
+
+        Source: drivers/scsi/megaraid, megasas_aen_polling: it prints what the log gets.
+        """
+        logged = any(each.vendor == "megaraid" for each in self.known.controllers)
+        return logged and event.kind == "hba_aen" and event.text.startswith("megaraid_sas")
 
     def _is_error(self, event: Event) -> bool:
         """Whether it is what both sides tell: a disk could not read, write or answer."""
@@ -523,7 +555,7 @@ def estimated(
 def alerts(state: Happened, table: Table, now: float) -> list[Alert]:
     """Return every burst that is not over, and is worth a mail, as an alert that fires."""
     return [
-        _alert(state, h, table.row(h.burst.kind))
+        _alert(state, h, table.row(h.burst.kind), now)
         for h in state.happenings
         if now - h.heard_seconds <= WINDOW_SECONDS and h.severity >= Severity.WARNING
     ]
@@ -535,7 +567,7 @@ def lesser(state: Happened, news: Iterable[News]) -> list[Transition]:
     for each in news:
         h = each.happening
         if h is not None and h.count == 1 and each.severity < Severity.WARNING and not h.baseline:
-            alert = _alert(state, h, each.row)
+            alert = _alert(state, h, each.row, h.heard_seconds)
             over = replace(alert, state=State.RESOLVED)
             found += [Transition(alert, State.INACTIVE), Transition(over, State.FIRING)]
     return found
@@ -613,11 +645,21 @@ def evidence(
     return tuple(sorted(dict.fromkeys(lines), key=lambda line: line.realtime_seconds))
 
 
-def samples(totals: Mapping[tuple[str, str], int]) -> list[Sample]:
-    """Return the samples of FAMILIES, by source and severity."""
+def samples(state: Happened, totals: Mapping[tuple[str, str], int]) -> list[Sample]:
+    """Return the samples of FAMILIES; `totals` are by source and severity."""
+    found: list[Sample] = []
+    for name, clock in state.clocks.items():
+        offset = clock.known()
+        if offset.verified and offset.seconds is not None:
+            own = (("controller", name),)
+            found.append((CLOCK.name, own, offset.seconds))
+            found.append((CLOCK_DRIFT.name, own, offset.drift_seconds))
     return [
-        (TOTAL.name, (("severity", severity), ("source", source)), float(count))
-        for (source, severity), count in totals.items()
+        *found,
+        *(
+            (TOTAL.name, (("severity", severity), ("source", source)), float(count))
+            for (source, severity), count in totals.items()
+        ),
     ]
 
 
@@ -642,7 +684,7 @@ def to_be_stored(news: News) -> bool:
     return news.announced or news.happening is None or news.happening.count <= STORED_EVENTS
 
 
-def _alert(state: Happened, h: Happening, row: Row) -> Alert:
+def _alert(state: Happened, h: Happening, row: Row, now: float) -> Alert:
     times = "" if h.count == 1 else f" ({h.count} times)"
     labels = {
         "alertname": row.kind,
@@ -654,7 +696,7 @@ def _alert(state: Happened, h: Happening, row: Row) -> Alert:
         "slot": h.slot,
         "source": h.source,
     }
-    unknown = "; ".join(filter(None, (h.note, _unseen(state, h))))
+    unknown = "; ".join(filter(None, (h.note, _unseen(state, h), _unlogged(state, h, now))))
     advice = row.advice_for(h.burst.last)
     if h.smart and h.burst.last.device:
         advice = advice.replace(f"smartctl -x /dev/{h.burst.last.device}", h.smart)
@@ -784,6 +826,11 @@ def _other_names(topology: Topology | None, device: str) -> list[str]:
 
 def _key(source: str, kind: str, subject: str) -> tuple[str, str, str]:
     return source, kind, subject
+
+
+def _of_a_day(times: Sequence[float]) -> tuple[float, ...]:
+    """Return the times of the day of the last one: over a change of the clock they tell nothing."""
+    return tuple(each for each in times if abs(times[-1] - each) <= DAY_SECONDS)
 
 
 def _near(at: float | None, times: Iterable[float]) -> bool:

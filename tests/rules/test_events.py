@@ -21,6 +21,7 @@ from iowarden.collectors import (
 )
 from iowarden.collectors.event import Event
 from iowarden.collectors.kernel_line import parse_text
+from iowarden.rules import happened
 from iowarden.rules.events import (
     UNKNOWN,
     Burst,
@@ -61,7 +62,8 @@ def medium_error(at: float, device: str = "sdb") -> Event:
 
 
 @pytest.mark.parametrize(
-    "source", [kernel_events, areca_events, threeware_events, storcli_events, md_events]
+    "source",
+    [kernel_events, areca_events, threeware_events, storcli_events, md_events, happened],
 )
 def test_every_kind_of_every_source_has_a_row(table: Table, source: object) -> None:
     """None of them falls back on 'not known'."""
@@ -71,8 +73,9 @@ def test_every_kind_of_every_source_has_a_row(table: Table, source: object) -> N
 
 def test_no_row_is_of_a_kind_that_nothing_tells(table: Table) -> None:
     """A misspelled kind would never be found."""
-    modules = (kernel_events, areca_events, threeware_events, storcli_events, md_events)
-    assert set(table.rows) == {kind for module in modules for kind in module.KINDS}
+    logs = (kernel_events, areca_events, threeware_events, storcli_events, md_events)
+    known = {kind for log in logs for kind in log.KINDS}
+    assert set(table.rows) == known | set(happened.KINDS)
 
 
 def test_what_is_mailed_has_advice_and_its_source(table: Table) -> None:

@@ -363,3 +363,38 @@ def test_noise_is_told_nowhere() -> None:
     event = Event("areca", "areca_http_log_in", "Proxy Or Inband HTTP Log In", controller="areca 1")
     machine.tell(event)
     assert (machine.open, machine.news) == ([], ())
+
+
+def test_the_kernels_error_on_a_volume_that_its_controller_does_not_tell() -> None:
+    """J4: minutes later its log has nothing of it; a disk at another adapter is no matter of it."""
+    machine = behind()
+    machine.state = replace(machine.state, clocks={"areca 1": Clock()})
+    machine.tell(machine.medium_error("sdc"))
+    machine.wait(200)
+    assert "the log of areca 1" not in machine.open[0].members[0].unknown
+    machine.wait(200)
+    assert "the log of areca 1" in machine.open[0].members[0].unknown
+    other = Machine()
+    other.state = replace(other.state, clocks={"areca 1": Clock()})
+    other.tell(other.medium_error("sda"))
+    other.wait(400)
+    assert other.open[0].members[0].unknown == ""
+
+
+def test_a_clock_that_follows_daylight_saving_is_told() -> None:
+    """An hour more, by the errors of another day."""
+    machine = behind()
+    machine.state = replace(machine.state, clocks={"areca 1": Clock()})
+    for day, ahead in ((0, 4 * HOUR), (2, 5 * HOUR)):
+        for minutes in (0, 7, 15, 40):
+            machine.now = START + 86_400 * day + 60 * minutes
+            machine.tell(machine.medium_error("sdc", 100 * day + minutes))
+            machine.tell(machine.reading_error(2, ahead, minutes))
+    assert machine.state.clocks["areca 1"].known().seconds == 5 * HOUR
+    moved = [h for h in machine.state.happenings if h.burst.kind == "controller_clock_moved"]
+    assert [h.burst.last.text for h in moved] == [
+        "areca 1: its clock moved by an hour: daylight saving"
+    ]
+    (name, labels, seconds), *_ = happened.samples(machine.state, {})
+    assert (name, labels) == (happened.CLOCK.name, (("controller", "areca 1"),))
+    assert seconds == 5 * HOUR
