@@ -1,5 +1,8 @@
 """Asking one drive once: the command line, and what came of it.
 
+smartctl comes first. A drive to which it has no way may be known to the program of its controller's
+maker, which is asked then: there is one for Areca.
+
 Source: smartctl(8) 7.3. smartctl is run by the probe, which sets LC_ALL=C.
 """
 
@@ -10,7 +13,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from iowarden.collectors import monitors, smartctl
+from iowarden.collectors import areca_smart, monitors, smartctl
 from iowarden.collectors.answer import field, optional
 from iowarden.collectors.drive import Cover, Drive, Target
 from iowarden.collectors.files import probe_path
@@ -46,6 +49,15 @@ disk answers. Not checked: Linux is said to wake a disk that really sleeps for a
 _VERSION = ("smartctl", "--json=c", "-V")
 _ONE_AT_A_TIME = "arcmsr"
 """Areca's driver: of what another program asked, it drops the answer."""
+_NO_WAY = frozenset(
+    {
+        *(Cover.NO_SMARTCTL, Cover.NO_PASS_THROUGH, Cover.NO_SMART, Cover.PERMISSION),
+        *(Cover.UNPARSED, Cover.FAILED, Cover.TIMEOUT),
+    }
+)
+"""After these another program may know more; where one hangs in the kernel, none may be run."""
+_RAN = frozenset({Cover.STUCK, Cover.TIMEOUT, Cover.UNPARSED})
+"""What never came is recorded with one of these where smartctl was started at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +66,8 @@ class Answer:
 
     Fields: `ran`: smartctl was started; `late`: and killed at the deadline; `passing`: the drive
     had no part in the failure, so a minute later it may be another; `drive` is what it said where
-    it was read, else of its identity at most; `text` is what a recording keeps, by its path there.
+    it was read, else of its identity at most; `text` is what a recording keeps, by its path there,
+    and `beside` what it keeps of another program that was asked as well.
     """
 
     cover: Cover
@@ -64,6 +77,7 @@ class Answer:
     late: bool = False
     passing: bool = False
     text: tuple[str, bytes] = ("", b"")
+    beside: tuple[tuple[str, bytes], ...] = ()
 
 
 def command(target: Target, profile: str, *, wake: bool = False) -> tuple[str, ...]:
@@ -100,6 +114,34 @@ def ask(root: Root, target: Target, words: tuple[str, ...], deadline_seconds: fl
     return replace(answer, text=(name, _recorded(answer.cover, answer.reason)))
 
 
+def otherwise(root: Root, target: Target, answer: Answer) -> Answer:
+    """Return what the program of the controller's maker says, where smartctl had no way.
+
+    Else, and where that says nothing, smartctl's answer, with both reasons. `late` stays so.
+    """
+    started = answer.ran or answer.cover is Cover.NO_SMARTCTL
+    if answer.cover not in _NO_WAY or not started or not areca_smart.has_way(target):
+        return answer
+    if clash := _clash(root, target.driver):
+        return replace(answer, reason=f"{answer.reason}; {clash}")
+    try:
+        said = areca_smart.ask(root, target)
+    except Exception as error:  # noqa: BLE001 - a mistake of ours with one drive keeps no other
+        return replace(answer, reason=f"{answer.reason}; bug: {trace(error)}")
+    if said.drive is None and not said.reason:
+        return answer
+    answer = replace(answer, ran=True, beside=said.texts)
+    if said.drive is None:
+        return replace(answer, reason=f"{answer.reason}; Areca's program: {said.reason}")
+    drive, known = said.drive, answer.drive
+    if known is not None and not drive.serial:
+        drive = replace(drive, model=known.model, serial=known.serial, wwn=known.wwn)
+    reason = f"read by '{drive.read_by}', because smartctl has no way to it: {answer.reason}"
+    if said.reason:
+        reason += f"; who it is, is not told: {said.reason}"
+    return replace(answer, cover=Cover.READ, reason=reason, drive=drive, passing=False)
+
+
 def judged(name: str, content: bytes, target: Target) -> Answer:
     """Return what a text means that the probe answered, or that was recorded in its place."""
     text = (name, content)
@@ -107,7 +149,7 @@ def judged(name: str, content: bytes, target: Target) -> Answer:
         value = json.loads(content)
         if "cover" in value:
             cover, reason = Cover(field(str, value, "cover")), field(str, value, "reason")
-            return Answer(cover, reason, text=text)
+            return Answer(cover, reason, ran=cover in _RAN, text=text)
         status, signal = optional(int, value, "status"), optional(int, value, "signal")
         output, errors = field(str, value, "stdout"), field(str, value, "stderr")
     except (KeyError, TypeError, ValueError) as error:

@@ -167,6 +167,8 @@ class Drive:
     """What smartctl had to say, error and warning, one line each."""
     refused: tuple[str, ...] = ()
     smartctl_version: str = ""
+    read_by: str = ""
+    """What told it where that was not smartctl: 'cli64 disk smart drv=2'."""
     disagreements: int = 0
     exported: bytes = field(default=b"", repr=False)
     """What smartctl_exporter shows of it, packed; see collectors/smartctl_exporter.py."""

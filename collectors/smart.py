@@ -18,7 +18,15 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from iowarden.collectors import asking, block, identity, json_text, smartctl_exporter, targets
+from iowarden.collectors import (
+    areca_smart,
+    asking,
+    block,
+    identity,
+    json_text,
+    smartctl_exporter,
+    targets,
+)
 from iowarden.collectors.drive import Cover, Disk, Disks, Polled, Target
 from iowarden.collectors.files import PROBE, probe_path
 from iowarden.collectors.vocabulary import AbsentError, ReadError, trace
@@ -119,6 +127,11 @@ class _Way:
     """When it was read last, or seen asleep."""
     asleep_seconds: float | None = None
     text: tuple[str, bytes] = ("", b"")
+    beside: tuple[tuple[str, bytes], ...] = ()
+    """Of another program that was asked as well."""
+    refused: Answer | None = None
+    """What smartctl was late with while another program answered: it is left out for a day."""
+    refused_seconds: float = 0.0
 
     @property
     def target(self) -> Target:
@@ -157,6 +170,8 @@ class Poller:
         self._look_at = float("-inf")
         self._looking_since: float | None = None
         self._look_hangs = False
+        self._only_program = False
+        """The next look is for smartctl, which was missing, and not for drives."""
         self._looked: _Looked | None = None
         self._looked_seconds: float | None = None
         self._disks = Disks({})
@@ -173,7 +188,7 @@ class Poller:
         with self._lock:
             now, first = self._clock(), not self._listed
             if listed != self._listed:
-                self._listed, self._look_at = listed, now
+                self._listed, self._look_at, self._only_program = listed, now, False
             self._root = root
         if root.path:
             self._play(root, now)
@@ -215,6 +230,7 @@ class Poller:
         """Take other options; drives are looked for anew."""
         with self._lock:
             self._options, self._look_at = options, float("-inf")
+            self._only_program = False
             now = self._clock()
             for way in self._ways.values():
                 self._set_period(way, now)
@@ -245,7 +261,10 @@ class Poller:
         """Look for drives once, in a thread: sysfs and controllers may hang."""
         seen: dict[str, bytes] = {}
         root = self._another(seen.__setitem__)
-        looked = _look(root, self._find, self._options.drives, seen)
+        with self._lock:
+            age = self._clock() - (self._looked_seconds or 0.0)
+            former = self._looked if self._only_program and age < FIND_SECONDS else None
+        looked = _look(root, self._find, self._options.drives, seen, former)
         root.close()
         with self._lock:
             self._looking_since, self._look_hangs = None, False
@@ -260,10 +279,14 @@ class Poller:
             words, wake = self._words(way)
             began = self._clock()
             deadline_seconds = way.deadlines * self._options.deadline_seconds
-            answer = asking.ask(root, way.target, words, deadline_seconds)
+            said = self._without(way, began) or asking.ask(
+                root, way.target, words, deadline_seconds
+            )
+            answer = asking.otherwise(root, way.target, said)
             with self._lock:
                 way.busy = False
                 self._busy[_controller(way.target)] -= 1
+                self._mind_refusal(way, said, answer, began)
                 self._finish(way, answer, began, wake=wake)
                 self._lock.notify_all()
         root.close()
@@ -287,14 +310,32 @@ class Poller:
 
     def _due(self, now: float) -> Iterator[_Way]:
         """Yield what may be asked now."""
-        if self._looked is None or self._looked.unusable is not None:
+        if self._looked is None:
             return
         for way in self._ways.values():
+            if not self._may_ask(way):
+                continue
             controller = _controller(way.target)
             if not (way.busy or way.fixed or way.due > now) and (
                 self._busy[controller] < self._lanes[controller]
             ):
                 yield way
+
+    def _may_ask(self, way: _Way) -> bool:
+        """Whether a program is there that may know it."""
+        unusable = None if self._looked is None else self._looked.unusable
+        if unusable is None:
+            return True
+        return unusable.cover is Cover.NO_SMARTCTL and areca_smart.has_way(way.target)
+
+    def _without(self, way: _Way, now: float) -> Answer | None:
+        """Return why smartctl is not asked now, None where it is."""
+        with self._lock:
+            if self._looked is not None and self._looked.unusable is not None:
+                return replace(self._looked.unusable, text=("", b""))
+            if way.refused is not None and now - way.refused_seconds < OTHER_WAY_SECONDS:
+                return way.refused
+            return None
 
     def _is_settled(self) -> bool:
         looks = self._looked is None or self._looking_since is not None
@@ -323,18 +364,34 @@ class Poller:
                     continue
                 if json_text.is_deep(content.decode(errors="replace")):
                     content = b"{}"
-                if content != way.text[1] or now >= way.due:
+                if content != way.text[1] or way.beside or now >= way.due:
                     answer = asking.judged(name, content, way.target)
-                    self._finish(way, answer, now, wake=wake)
+                    self._play_answer(root, way, answer, now, wake=wake)
                 return
+        unusable = None if self._looked is None else self._looked.unusable
+        if unusable is not None and self._may_ask(way):
+            self._play_answer(root, way, replace(unusable, text=("", b"")), now, wake=False)
+
+    def _play_answer(
+        self, root: Root, way: _Way, answer: Answer, now: float, *, wake: bool
+    ) -> None:
+        answer = asking.otherwise(root, way.target, answer)
+        same = (answer.text, answer.beside) == (way.text, way.beside)
+        if not same or now >= way.due:
+            self._finish(way, answer, now, wake=wake)
 
     # --- what drives there are
 
     def _take_over(self, looked: _Looked, now: float) -> None:
         """Take the drives of a look; those that were known keep what is known of them."""
+        self._only_program = looked.unusable is not None
         if looked.unusable is not None:
             self._look_at = min(self._look_at, now + AGAIN_SECONDS)
-        usable_again = self._looked and self._looked.unusable and not looked.unusable
+        if self._looked is not None and looked.found is self._looked.found is not None:
+            self._changed = self._changed or looked.unusable != self._looked.unusable
+            self._looked = looked
+            return
+        usable_before = self._looked is None or self._looked.unusable is None
         if looked.found is None and self._looked is not None:
             looked = replace(looked, found=self._looked.found, topology=self._looked.topology)
         self._looked, self._looked_seconds, self._changed = looked, now, True
@@ -353,9 +410,12 @@ class Poller:
         hides = {_controller(t) for t in found.targets if t.behind_raid()}
         controllers = map(_controller, found.targets)
         self._lanes = {each: 1 if each in hides else DIRECT_LANES for each in controllers}
-        new = [way for way in self._ways.values() if way.due == float("inf") and not way.fixed]
-        if usable_again:
-            new = [way for way in self._ways.values() if not way.fixed]
+        changed = usable_before is not (looked.unusable is None)
+        new = [
+            way
+            for way in self._ways.values()
+            if not way.fixed and (way.due == float("inf") or (changed and self._may_ask(way)))
+        ]
         at_once = len(new) <= MOST_AT_ONCE
         for way in new:
             way.due = now + (0.0 if at_once else self._options.spread_seconds * _share(way.target))
@@ -399,7 +459,7 @@ class Poller:
         """Take note of what a try came to, and set the next."""
         now = self._clock()
         spent = now - began
-        way.text, self._changed = answer.text, True
+        way.text, way.beside, self._changed = answer.text, answer.beside, True
         good = answer.cover in _GOOD
         if good:
             way.alive_seconds, way.failures = now, 0
@@ -429,11 +489,25 @@ class Poller:
             way.known = _known(way.known, answer.drive, now)
         period = way.polled.period_seconds
         way.due = after(now, period, way.target)
-        if answer.passing or (answer.late and way.profile < len(_PROFILES) - 1):
-            retry = RETRY_SECONDS * 2 ** min(way.failures - 1, 10)
+        less = way.profile < len(_PROFILES) - 1 and way.refused is None
+        if answer.passing or (answer.late and less):
+            retry = RETRY_SECONDS * 2 ** min(max(way.failures - 1, 0), 10)
             way.due = min(way.due, now + retry)
-        if answer.cover in {Cover.NO_PROBE, Cover.NO_SMARTCTL}:
+        usable = self._looked is None or self._looked.unusable is None
+        if answer.cover in {Cover.NO_PROBE, Cover.NO_SMARTCTL} and usable:
             self._look_at = min(self._look_at, now)  # for all drives the same: find out once
+
+    def _mind_refusal(self, way: _Way, said: Answer, answer: Answer, now: float) -> None:
+        """Leave smartctl out for a while, where it is late with the least and another answers.
+
+        Behind a controller without such commands it may wait for ever, at the cost of a processor.
+        """
+        read = answer.cover is Cover.READ
+        least = bool(way.target.profile) or way.profile == len(_PROFILES) - 1
+        if read and said.late and least:
+            way.refused, way.refused_seconds = replace(said, late=False), now
+        elif not read or said is not way.refused:
+            way.refused = None
 
     def _mind_lateness(self, way: _Way, answer: Answer) -> None:
         """Give a drive more time, and then ask it less: bridges choke on some of the options."""
@@ -469,15 +543,16 @@ class Poller:
         """Yield what the threads have read, for who records."""
         if self._looked is not None:
             yield from self._looked.seen.items()
-        ways = [way for way in self._ways.values() if way.text[0]]
+        ways = [way for way in self._ways.values() if way.text[0] or way.beside]
         ways.sort(key=lambda w: (w.polled.cover in _GOOD, -(w.polled.tried_seconds or 0.0)))
         size_bytes = 0
         for way in ways:
-            size_bytes += len(way.text[1])
+            texts = (*((way.text,) if way.text[0] else ()), *way.beside)
+            size_bytes += sum(len(text) for _, text in texts)
             if size_bytes <= self._most_told_bytes:
-                yield way.text
+                yield from texts
             else:
-                way.text = ("", b"")
+                way.text, way.beside = ("", b""), ()
 
     def _result(self, now: float) -> Disks:
         """Return the disks; the same object while nothing changed."""
@@ -494,7 +569,8 @@ class Poller:
         if looked.unusable is not None:
             cover, reason = looked.unusable.cover, looked.unusable.reason
             for way in self._ways.values():
-                if not way.fixed:
+                unasked = way.polled.cover is Cover.NOT_YET or not self._may_ask(way)
+                if not way.fixed and unasked:
                     way.polled = replace(way.polled, cover=cover, reason=reason)
         by_key = self._merged(now)
         problems: tuple[str, ...] = (looked.problem,) if looked.problem else ()
@@ -609,15 +685,24 @@ def _listed(root: Root) -> dict[str, tuple[str, ...]]:
 
 
 def _look(
-    root: Root, find: Find, drives: Sequence[ConfiguredDrive], seen: dict[str, bytes]
+    root: Root,
+    find: Find,
+    drives: Sequence[ConfiguredDrive],
+    seen: dict[str, bytes],
+    former: _Looked | None = None,
 ) -> _Looked:
-    """Look for drives once; every way this can end is a _Looked."""
+    """Look for drives once; every way this can end is a _Looked.
+
+    `former` has the drives already: they are looked for only where smartctl has come since.
+    """
     unusable = topology = None
     try:
         unusable = asking.usable(root)
         if unusable is not None:
             name, text = unusable.text
             seen[name] = text
+            if former is not None and former.found is not None:
+                return replace(former, unusable=unusable, seen={**former.seen, **seen})
         topology = block.read_block(root)
         return _Looked(find(root, topology, drives), topology, "", unusable, seen)
     except (AbsentError, ReadError) as error:

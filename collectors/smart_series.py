@@ -74,7 +74,7 @@ _DRIVE = (
         "smart_exit_status",
         "gauge",
         "smartctl's exit status: a sum of bits, see smartctl(8).",
-        lambda d: d.exit_status,
+        lambda d: None if d.read_by else d.exit_status,
     ),
     _row(
         "smart_errors_logged_total",
@@ -98,7 +98,7 @@ _DRIVE = (
         "smart_disagreements",
         "gauge",
         "Values that pySMART reads otherwise from the same output.",
-        lambda d: d.disagreements,
+        lambda d: None if d.read_by else d.disagreements,
     ),
 )
 

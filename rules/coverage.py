@@ -94,8 +94,8 @@ class Covered:
 
     Fields: `disk` is the label of its series; `expected_by` are 'kernel', 'scan', 'controller',
     'enclosure', 'configuration', and 'memory' where nobody else does; `how` is the way it is asked
-    ('areca,2 at /dev/sg3'), `read_seconds` the last good reading; `physical`: it is one that could
-    be read, so that it counts when it is not.
+    ('areca,2 at /dev/sg3', and by what where that is not smartctl), `read_seconds` the last good
+    reading; `physical`: it is one that could be read, so that it counts when it is not.
     """
 
     disk: str
@@ -295,6 +295,7 @@ def _asked(disk: Disk, index: _Leaves, topology: Topology | None, doubt: str | N
         *(["kernel"] if leaves else ()),
         *(o for o in origins if o != "kernel" or not leaves),
     ]
+    by = "" if polled.drive is None else polled.drive.read_by
     return Covered(
         disk=disk.key,
         identity=devices.identity(topology, leaves[0]) if leaves else _hidden(disk),
@@ -302,7 +303,7 @@ def _asked(disk: Disk, index: _Leaves, topology: Topology | None, doubt: str | N
         expected_by=tuple(expected),
         cover=cover,
         reason=reason,
-        how=how(target),
+        how=how(target) + (f", by '{by}'" if by else ""),
         slot=target.slot,
         read_seconds=polled.read_seconds,
         physical=cover not in _QUIET,

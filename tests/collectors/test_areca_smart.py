@@ -1,0 +1,324 @@
+"""A disk behind an Areca to which smartctl has no way: the maker's program tells what it can."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from support.asked import Machine
+from support.attached import said
+from support.recordings import corpus
+
+from iowarden.collectors import asking, smart, smart_series
+from iowarden.collectors.drive import Cover, Disk, Disks, Protocol, Target
+from iowarden.collectors.files import probe_path
+from iowarden.collectors.targets import Found
+from iowarden.rules import coverage
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from conftest import MachineMaker
+
+    from iowarden.collectors.files import Root
+
+    Files = dict[str, str | bytes | None]
+
+RULE = "=" * 79
+DONE = f"{RULE}\nGuiErrMsg<0x00>: Success.\n"
+MODEL = "ACME DISK-9"
+CARD: Files = {"/sys/bus/pci/drivers/arcmsr/0000:03:0e.0/host0": None, "/sys/block": None}
+REFUSED = json.dumps(
+    {
+        "json_format_version": [1, 0],
+        "smartctl": {
+            "version": [7, 3],
+            "exit_status": 2,
+            "messages": [
+                {"string": "Read Device Identity failed: invalid argument", "severity": "error"}
+            ],
+        },
+    }
+)
+
+
+def behind(kind: str, slot: str = "") -> Target:
+    """Return a disk behind the card."""
+    return Target("/dev/sg2", kind, "", "host0", "arcmsr", slot, "controller")
+
+
+SECOND = behind("areca,2", "channel 2")
+
+
+def smartctl(target: Target, output: str = REFUSED) -> Files:
+    """Return what smartctl says of a disk: that there is no such way, if not something else."""
+    return said(*asking.command(target, "full"), stdout=output, status=2)
+
+
+def table(number: int, pending: int = 193) -> str:
+    """Return the attributes of a disk, as old firmware prints them."""
+    return (
+        f"S.M.A.R.T Information For Drive[#{number:02}]\n"
+        f"  # Attribute Items                             Flag   Value  Thres  State\n{RULE}\n"
+        "  5 Reallocated Sector Count                  0x33     200    140  OK\n"
+        f"197 Current Pending Sector Count              0x12     {pending}      0  OK\n{DONE}"
+    )
+
+
+def detail(serial: str, temperature: str = "34 C") -> str:
+    """Return who a disk is."""
+    return (
+        f"Model Name                         : {MODEL}\n"
+        f"Serial Number                      : {serial}\n"
+        "Firmware Rev.                      : 02.01\n"
+        "Device State                       : NORMAL\n"
+        f"Device Temperature                 : {temperature}\n{DONE}"
+    )
+
+
+def cli(command: str, text: str, program: str = "cli64") -> Files:
+    """Return what Areca's program prints."""
+    return said(program, *command.split(), stdout=text)
+
+
+def told(number: int = 2, serial: str = "WD-9002", pending: int = 193) -> Files:
+    """Return all that Areca's program tells of a disk."""
+    return {
+        **cli(f"disk smart drv={number}", table(number, pending)),
+        **cli(f"disk info drv={number}", detail(serial)),
+    }
+
+
+class Played:
+    """A recorded machine with such a card, its poller, and a clock."""
+
+    def __init__(self, machine: MachineMaker, *targets: Target) -> None:
+        """Begin with disks that have said nothing."""
+        self._machine = machine
+        self.now = 100.0
+        self.root: Root = machine({**CARD, "/.probe": None})
+        self.poller = smart.Poller(
+            smart.Options(), lambda: self.now, lambda *_: Found(targets or (SECOND,))
+        )
+
+    def look(self, files: Mapping[str, str | bytes | None], seconds: float = 15.0) -> Disks:
+        """Let time pass, and return what is known then."""
+        self.now += seconds
+        self._machine(files)
+        return self.poller.read(self.root)
+
+    def only(self, files: Mapping[str, str | bytes | None], seconds: float = 15.0) -> Disk:
+        """Return the one disk there is."""
+        (disk,) = self.look(files, seconds).by_key.values()
+        return disk
+
+
+def test_where_smartctl_is_refused_the_makers_program_reads_the_disk(
+    machine: MachineMaker,
+) -> None:
+    """An old firmware: attributes without raw values, and who the disk is."""
+    disk = Played(machine).only({**smartctl(SECOND), **told()})
+    polled, drive = disk.polled, disk.polled.drive
+    assert drive is not None
+    assert (disk.key, polled.cover, polled.period_seconds) == ("WD-9002", Cover.READ, 3600.0)
+    assert (drive.protocol, drive.model, drive.serial, drive.firmware) == (
+        *(Protocol.ATA, MODEL, "WD-9002", "02.01"),
+    )
+    assert [(a.id, a.value, a.raw) for a in drive.attributes] == [(5, 200, None), (197, 193, None)]
+    assert (drive.temperature_celsius, drive.passed, drive.smartctl_version) == (34.0, None, "")
+    assert drive.self_test_kinds == ()
+    assert polled.reason.startswith("read by 'cli64 disk smart drv=2', because smartctl has no way")
+    assert "Read Device Identity failed" in polled.reason
+
+
+def test_coverage_says_by_what_a_disk_is_read_and_what_is_missing(machine: MachineMaker) -> None:
+    """It is read, in another way than the others, and not all of it."""
+    disks = Played(machine).look({**smartctl(SECOND), **told()})
+    (covered,) = coverage.look(disks, None).values()
+    assert covered.cover is Cover.READ
+    assert covered.how == "areca,2 at /dev/sg2, by 'cli64 disk smart drv=2'"
+    assert covered.drive is not None
+    assert coverage.not_read(covered.drive) == (
+        *("no overall health", "raw values hidden", "no error log", "no self-tests"),
+    )
+    shown = {name for name, _, _ in smart_series.emit(disks)}
+    assert "iowarden_smart_attribute_value" in shown
+    # Of smartctl, which said nothing, nothing is told.
+    assert not shown & {"iowarden_smart_exit_status", "iowarden_smart_disagreements"}
+
+
+def test_smartctl_comes_first(machine: MachineMaker) -> None:
+    """It reads the disk: what the other program says is not even looked at, though it is worse."""
+    heard = json.dumps(
+        {
+            "json_format_version": [1, 0],
+            "smartctl": {"version": [7, 3], "exit_status": 0},
+            "device": {"name": "/dev/sg2", "type": "areca,2", "protocol": "ATA"},
+            "model_name": MODEL,
+            "serial_number": "WD-9002",
+            "smart_status": {"passed": True},
+        }
+    )
+    played = Played(machine)
+    disk = played.only({**smartctl(SECOND, heard), **told()})
+    assert disk.polled.drive is not None
+    assert (disk.polled.cover, disk.polled.reason, disk.polled.drive.read_by) == (
+        *(Cover.READ, "", ""),
+    )
+    # It is refused from then on; the same disk goes on under its name.
+    disk = played.only(smartctl(SECOND), 3600.0)
+    assert disk.polled.drive is not None
+    assert (disk.key, disk.polled.drive.read_by) == ("WD-9002", "cli64 disk smart drv=2")
+
+
+def test_another_answer_of_the_program_is_heard_while_smartctl_says_the_same(
+    machine: MachineMaker,
+) -> None:
+    """Of a recorded machine: the disk lost seven points between two polls."""
+    played = Played(machine)
+    played.look({**smartctl(SECOND), **told(pending=200)})
+    drive = played.only(told(pending=193)).polled.drive
+    assert drive is not None
+    (pending,) = (a for a in drive.attributes if a.id == 197)
+    assert pending.value == 193
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        ("ErrMsg: Drive 2 Is Not Available\n", "expected a table of attributes"),
+        ("GuiErrMsg<0x03>: Invaild Data Returned\n", "expected a table of attributes"),
+        ("", "expected a table of attributes"),
+        (table(1), "expected the table of drive 2, got that of drive 1"),
+        ("197 Current Pending Sector Count\n", "line 1: expected"),
+    ],
+    ids=["refused", "no data", "nothing", "of another disk", "cut off"],
+)
+def test_a_program_that_refuses_adds_its_reason(
+    machine: MachineMaker, answer: str, reason: str
+) -> None:
+    """Smartctl's reason stays ahead of it, and the disk is not read."""
+    disk = Played(machine).only({**smartctl(SECOND), **cli("disk smart drv=2", answer)})
+    assert (disk.polled.cover, disk.polled.drive) == (Cover.NO_PASS_THROUGH, None)
+    before, _, after = disk.polled.reason.partition("; Areca's program: ")
+    assert "Read Device Identity failed" in before
+    assert reason in after
+
+
+def test_a_disk_that_does_not_say_who_it_is_is_read_all_the_same(machine: MachineMaker) -> None:
+    """It is called by its place, and the reason says so."""
+    disk = Played(machine).only(
+        {
+            **smartctl(SECOND),
+            **cli("disk smart drv=2", table(2)),
+            **cli("disk info drv=2", "ErrMsg: Parameter Error\n"),
+        }
+    )
+    assert (disk.key, disk.polled.cover) == ("channel 2", Cover.READ)
+    assert "who it is, is not told: 'cli64 disk info drv=N'" in disk.polled.reason
+
+
+def test_a_disk_in_an_enclosure_is_asked_by_the_number_the_list_gives_it(
+    machine: MachineMaker,
+) -> None:
+    """Slot 2 of enclosure 2 is drive 10; an empty place is nobody's."""
+    listed = (
+        f"  # Enc# Slot#   ModelName                        Capacity  Usage\n{RULE}\n"
+        f"  8  01  Slot#8  {MODEL:<32}1500.3GB  JBOD\n"
+        "  9  02  SLOT 01 N.A.                                0.0GB  N.A.\n"
+        f" 10  02  SLOT 02 {MODEL:<32}1500.3GB  JBOD\n{DONE}"
+    )
+    there, empty = behind("areca,2/2", "enclosure 2 slot 2"), behind("areca,1/2")
+    files = {**smartctl(there), **smartctl(empty), **told(10), **cli("disk info", listed)}
+    disks = Played(machine, there, empty).look(files)
+    assert {key: disk.polled.cover for key, disk in disks.by_key.items()} == {
+        "WD-9002": Cover.READ,
+        "/dev/sg2 -d areca,1/2": Cover.NO_PASS_THROUGH,
+    }
+    reason = disks.by_key["/dev/sg2 -d areca,1/2"].polled.reason
+    assert "expected a disk in the place of 'areca,1/2', got none" in reason
+
+
+def test_of_two_controllers_none_is_asked(machine: MachineMaker) -> None:
+    """Which of them is 'ctrl=1' is not known: better nothing than the disk of another card."""
+    second: Files = {"/sys/bus/pci/drivers/arcmsr/0000:04:0e.0/host1": None}
+    disk = Played(machine).only({**second, **smartctl(SECOND), **told()})
+    assert disk.polled.cover is Cover.NO_PASS_THROUGH
+    assert "expected one controller of the driver 'arcmsr', got 2" in disk.polled.reason
+
+
+def test_beside_smartd_no_program_is_run(machine: MachineMaker) -> None:
+    """Each would lose answers of the other; that it was so is played as it was recorded."""
+    clash = json.dumps({"cover": "failed", "reason": "'smartd' asks this controller, too"})
+    name = probe_path("run", asking.command(SECOND, "full"))
+    disk = Played(machine).only({name: clash, **told()})
+    assert (disk.polled.cover, disk.polled.reason) == (
+        *(Cover.FAILED, "'smartd' asks this controller, too"),
+    )
+
+
+def test_a_disk_whose_controller_hangs_is_not_asked_by_another_program(
+    machine: MachineMaker,
+) -> None:
+    """smartctl is in the kernel and does not come back: no second program beside it."""
+    name = probe_path("run", asking.command(SECOND, "full"))
+    disk = Played(machine).only({name: json.dumps({"cover": "stuck", "reason": "x"}), **told()})
+    assert (disk.polled.cover, disk.polled.reason) == (Cover.STUCK, "x")
+
+
+def test_a_disk_behind_another_maker_is_not_asked_by_arecas_program(machine: MachineMaker) -> None:
+    """The same numbers mean other disks there."""
+    other = Target("/dev/twa0", "3ware,2", "", "host0", "3w-9xxx", "port 2", "controller")
+    disk = Played(machine, other).only({**smartctl(other), **told()})
+    assert disk.polled.cover is Cover.NO_PASS_THROUGH
+
+
+def test_without_smartctl_the_program_reads_what_it_knows(machine: MachineMaker) -> None:
+    """Of the two disks of the machine the one behind the card is read, and the reason is said."""
+    direct = Target("/dev/sdb", "sat", "sdb", "host1", "ahci")
+    version = probe_path("run", ("smartctl", "--json=c", "-V"))
+    lacking = {version: json.dumps({"cover": "no_smartctl", "reason": "'smartctl': got none"})}
+    disks = Played(machine, SECOND, direct).look({**lacking, **told()})
+    assert {key: disk.polled.cover for key, disk in disks.by_key.items()} == {
+        "WD-9002": Cover.READ,
+        "/dev/sdb -d sat": Cover.NO_SMARTCTL,
+    }
+    assert "'smartctl': got none" in disks.by_key["WD-9002"].polled.reason
+
+
+# --- the reference incident
+
+
+def incident(name: str, number: int) -> Files:
+    """Return what the tools said of a disk of the incident: smartctl nothing."""
+    attributes = corpus(f"reference/areca-cli-disk-smart-{name}.txt").read_text()
+    return {
+        **smartctl(behind(f"areca,{number}")),
+        **cli(f"disk smart drv={number}", attributes),
+        **cli(f"disk info drv={number}", detail(f"WD-900{number}")),
+    }
+
+
+def alerts(machine: MachineMaker, name: str, number: int) -> set[tuple[str, str]]:
+    """Return alert and attribute of all that fires of one disk, polled four times."""
+    played, host = Played(machine, behind(f"areca,{number}")), Machine()
+    files = incident(name, number)
+    for _ in range(4):
+        host.disks = played.look(files, 3600.0)
+        host.look(3600.0, every=300.0)
+    (disk,) = played.poller.read(played.root).by_key.values()
+    assert (disk.key, disk.polled.cover) == (f"WD-900{number}", Cover.READ)
+    return {(a.name, a.label("id")) for a in host.engine.alerts() if a.state.value == "firing"}
+
+
+def test_the_dying_disk_that_smartctl_never_saw_alerts_at_first_sight(
+    machine: MachineMaker,
+) -> None:
+    """Drive 2 alone, read by nothing but the card's program: 197 and 198, and nothing else."""
+    assert alerts(machine, "drv2-failing", 2) == {("DiskValueLow", "197"), ("DiskValueLow", "198")}
+
+
+def test_the_good_disk_that_smartctl_never_saw_is_silent(machine: MachineMaker) -> None:
+    """Drive 1 alone."""
+    assert alerts(machine, "drv1-good", 1) == set()
