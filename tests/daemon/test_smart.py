@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import threading
 import time
 from collections import Counter
@@ -51,6 +53,16 @@ ASLEEP = (
     '"output":["smartctl 7.3","","Device is in STANDBY mode, exit(3)"]}}\'; exit 3;; esac'
 )
 
+CLI64 = r"""
+echo "$*" >> "$0.log"
+case "$*" in
+"disk smart drv="*) printf '197 Current Pending Sector Count 0x12 193 0 OK\n';;
+"disk info drv="*) printf 'Model Name : ACME HDD 4000\nSerial Number : SERIAL-%s\n' "${3#drv=}";;
+esac
+echo 'GuiErrMsg<0x00>: Success.'
+"""
+"""Areca's program; each disk has lost something."""
+
 
 class Bench:
     """A poller on a real probe, and a clock that goes when a test says so."""
@@ -87,6 +99,17 @@ class Bench:
             Target(f"/dev/bus/{host}", f"megaraid,{n}", "", f"host{host}", "megaraid_sas")
             for n in numbers
         )
+
+    def behind_areca(self, *numbers: int) -> Path:
+        """Add disks behind an Areca, and its program; return where that logs what it is asked."""
+        self.targets += tuple(
+            Target("/dev/sg2", f"areca,{n}", "", "host9", "arcmsr") for n in numbers
+        )
+        node = self.probe.root / "dev/sg2"
+        node.parent.mkdir(exist_ok=True)
+        os.mknod(node, stat.S_IFCHR | 0o600, os.makedev(0, 0))  # anybody may make this one
+        program = self.probe.program("cli64", CLI64)
+        return program.with_name("cli64.log")
 
     def does(self, disk: str, text: str) -> None:
         """Have a disk do something else than answer."""
@@ -524,3 +547,103 @@ def test_who_records_is_told_no_more_than_agreed(bench: Bench) -> None:
     assert [name for name in seen if "megaraid" in name] == [
         probe_path("run", asking.command(bench.targets[1], "full"))
     ]
+
+
+def by(disks: Disks) -> dict[str, tuple[Cover, str]]:
+    """Return what came of asking each disk, and what has read it: '' smartctl."""
+    return {
+        key: (disk.polled.cover, disk.polled.drive.read_by if disk.polled.drive else "")
+        for key, disk in disks.by_key.items()
+    }
+
+
+def test_without_smartctl_disks_behind_an_areca_are_read(bench: Bench, tmp_path: Path) -> None:
+    """Once an hour and no more, and from when it is installed by smartctl; a recording has it."""
+    bench.behind(0, 0)
+    log = bench.behind_areca(1, 2)
+    bench.program.unlink()
+    poller = bench.start()
+    disks = bench.look(poller)
+    expected = {
+        "/dev/bus/0 -d megaraid,0": (Cover.NO_SMARTCTL, ""),
+        "SERIAL-1": (Cover.READ, "cli64 disk smart drv=1"),
+        "SERIAL-2": (Cover.READ, "cli64 disk smart drv=2"),
+    }
+    assert by(disks) == expected
+    asked = ["disk smart drv=1", "disk info drv=1", "disk smart drv=2", "disk info drv=2"]
+    assert log.read_text().splitlines() == asked
+    for _ in range(5):
+        bench.later(poller, smart.AGAIN_SECONDS)
+    assert log.read_text().splitlines() == asked
+    seen: dict[str, bytes] = {}
+    bench.root.watch(seen.__setitem__)
+    poller.read(bench.root)
+    files = {path: content for path, content in seen.items() if not path.endswith("/")}
+    write_tree(tmp_path / "played", {"/sys/block": None, **files})
+    assert by(bench.poller().read(Root(str(tmp_path / "played")))) == expected
+    bench.probe.program("smartctl", SMARTCTL)
+    disks = bench.later(poller, smart.AGAIN_SECONDS)
+    assert set(by(disks).values()) == {(Cover.READ, "")}
+    assert log.read_text().splitlines() == asked
+
+
+def test_without_smartctl_drives_are_not_looked_for_each_minute(bench: Bench) -> None:
+    """Only smartctl is: looking for drives is work for controllers."""
+    bench.behind_areca(1)
+    bench.program.unlink()
+    looks: list[float] = []
+
+    def find(*_: object) -> Found:
+        looks.append(bench.now)
+        return Found(bench.targets)
+
+    bench.start()
+    poller = smart.Poller(smart.Options(), lambda: bench.now, find)
+    bench.look(poller)
+    for _ in range(9):
+        bench.later(poller, smart.AGAIN_SECONDS)
+    assert looks == [1000.0]
+    bench.later(poller, smart.AGAIN_SECONDS)
+    assert looks == [1000.0, 1000.0 + smart.FIND_SECONDS]
+
+
+def test_where_smartctl_hangs_at_an_areca_it_is_left_out_for_a_day(bench: Bench) -> None:
+    """It waits for ever with the least it can be asked; meanwhile the disk is read all the same."""
+    log = bench.behind_areca(2)
+    bench.targets = (replace(bench.targets[0], profile="minimal"),)
+    bench.does("sg2-2", "exec sleep 999")
+    poller = bench.start(smart.Options(deadline_seconds=0.2))
+    disks = bench.look(poller)
+    assert by(disks) == {"SERIAL-2": (Cover.READ, "cli64 disk smart drv=2")}
+    assert "it was killed" in only(disks).polled.reason
+    for _ in range(8):
+        disks = bench.later(poller, 1.5 * 3600.0)
+    assert by(disks) == {"SERIAL-2": (Cover.READ, "cli64 disk smart drv=2")}
+    assert len(bench.command_lines()) == 1
+    assert len(log.read_text().splitlines()) == 2 * 9
+    # A day later it is tried again, and this time it answers.
+    bench.does("sg2-2", "serial=SERIAL-2")
+    assert by(bench.later(poller, smart.OTHER_WAY_SECONDS)) == {"SERIAL-2": (Cover.READ, "")}
+
+
+def test_where_smartctl_is_late_at_an_areca_it_is_soon_asked_for_less(bench: Bench) -> None:
+    """A slow card: what smartctl reads with fewer options is more than its program tells."""
+    bench.behind_areca(2)
+    slow = 'case "$*" in *" -x "*) exec sleep 999;; esac; serial=SERIAL-2'
+    bench.does("sg2-2", slow)
+    poller = bench.start(smart.Options(deadline_seconds=1.0))
+    assert by(bench.look(poller)) == {"SERIAL-2": (Cover.READ, "cli64 disk smart drv=2")}
+    bench.later(poller, smart.RETRY_SECONDS)
+    assert by(bench.later(poller, smart.RETRY_SECONDS)) == {"SERIAL-2": (Cover.READ, "")}
+    assert [line.split()[1] for line in bench.command_lines()] == ["-x", "-x", "-a"]
+
+
+def test_an_areca_whose_program_crashes_leaves_both_reasons(bench: Bench) -> None:
+    """Whoever has to find out why needs to know what was tried."""
+    bench.behind_areca(2)
+    bench.does("sg2-2", "echo 'what is this?'; exit 4")
+    bench.probe.program("cli64", "kill -SEGV $$")
+    polled = only(bench.look(bench.start())).polled
+    assert (polled.cover, polled.drive) == (Cover.UNPARSED, None)
+    assert "what is this?" in polled.reason
+    assert "Areca's program: 'cli64 disk smart'" in polled.reason
