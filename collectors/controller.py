@@ -57,7 +57,7 @@ class State:
 class Policy:
     """How an array caches. `word` is the controller's, as 'RiW'.
 
-    `default_write_back` is what it was set to: a controller whose battery fails leaves it by itself.
+    `default_write_back` is what it was set to: a controller whose battery fails leaves it.
     """
 
     write_back: bool | None = None

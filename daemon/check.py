@@ -316,7 +316,7 @@ def look(
         now = clock.now()
         engine.observe([*pending, *readers.run(now)], now, clock.uptime())
         engine.evaluate(now)
-        busy = readers.waiting() or _standing(engine)
+        busy = readers.waiting(now) or _standing(engine)
         if now - began >= (MOST_LOOK_SECONDS if busy else look_seconds):
             return
         tick += 1.0

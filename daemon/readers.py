@@ -181,10 +181,11 @@ class Readers:
         worker.started_seconds = None
         worker.told_stuck = False
 
-    def waiting(self) -> bool:
+    def waiting(self, asked_before: float = float("inf")) -> bool:
         """Whether some thread has not answered yet and is not known to be stuck."""
         return any(
-            w.started_seconds is not None and not w.told_stuck for w in self._workers.values()
+            w.started_seconds is not None and w.started_seconds < asked_before and not w.told_stuck
+            for w in self._workers.values()
         )
 
 
