@@ -1,0 +1,163 @@
+"""Kill -9 between reading an event and sending its mail, at every step: it is told, and once.
+
+What a kill within a write leaves is tried in test_sweep.py: all of it, or nothing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import email
+import email.policy
+import json
+import shutil
+from collections import Counter
+from email.message import EmailMessage
+from typing import TYPE_CHECKING
+
+import pytest
+from support.areca import BOOT, LOG_IN, POWERED_ON, Card, reading
+from support.kmsg import BOOT_ID, Kernel, medium_error, unreadable
+from support.live import Live, text
+from support.lives import Life
+
+from iowarden.daemon.config import parse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+MOST_STEPS = 500
+"""Far above anything counted: it ends a sweep that would not."""
+
+
+@dataclasses.dataclass
+class Story:
+    """Three recordings of one machine: before it happens, while it happens, and after a restart."""
+
+    before: Path
+    during: Path
+    after: Path
+    words: str
+    """That the mails must have."""
+
+
+def told(live: Live, happen: Callable[[], None], words: str) -> Story:
+    """Let something happen on a machine that was well."""
+    live.restarted()
+    live.wait(30)
+    before = live.directory
+    live.restarted()
+    live.wait(12)
+    during = live.directory
+    happen()
+    live.wait(72)
+    live.restarted()
+    live.wait(90)
+    return Story(before, during, live.directory, words)
+
+
+def kernel_story(tmp_path: Path, sectors: tuple[int, ...], *, ring: bool) -> Story:
+    """A disk cannot read: the kernel says so; `ring`: its ring still has that at the restart."""
+    live = Live(tmp_path)
+    live.change(dict(BOOT))
+    kernel = Kernel(live)
+    kernel.says("sd 0:0:0:0: [sda] Attached SCSI disk", priority=6)
+
+    def happen() -> None:
+        kernel.says(*(medium_error(sector) for sector in sectors))
+
+    story = told(live, happen, f"sector {sectors[0]}")
+    if ring:
+        return story
+    # By the restart the ring was filled with other things, and the journal has the rest.
+    entries = []
+    for line in kernel.lines:
+        number, at = line.split(",")[1:3]
+        entries.append(
+            {
+                "cursor": f"s={number}",
+                "realtime_seconds": live.wall - live.uptime() + int(at) / 1e6,
+                "monotonic_seconds": int(at) / 1e6,
+                "boot_id": BOOT_ID,
+                "priority": 3,
+                "message": line.partition(";")[2].strip(),
+                "device": None,
+                "subsystem": None,
+            }
+        )
+    found = {"entries": entries, "gap": False, "more": False, "cursor": entries[-1]["cursor"]}
+    later = round((live.uptime() - 60) * 1e6)
+    (story.after / "000000/.kmsg").write_text(f"6,5000,{later},-;eth0: link becomes ready\n")
+    (story.after / "000000/.probe").mkdir(exist_ok=True)
+    (story.after / "000000/.probe/journal ").write_text(json.dumps(found))
+    return story
+
+
+def controller_story(tmp_path: Path, *, kernel_too: bool) -> Story:
+    """A controller logs what the kernel does not see, or sees as well."""
+    live, card = Live(tmp_path), Card()
+    card.tells(live.wall - 9000.0, POWERED_ON)
+    live.change({**BOOT, **card.shows("sda", "sdb"), **card.files()})
+    live.change(card.attributes(1) | card.attributes(2))
+    kernel = Kernel(live)
+
+    def happen() -> None:
+        for sector in (8, 16, 24):
+            card.tells(live.wall + 0.5, reading(2))
+            live.change({})
+            if kernel_too:
+                kernel.says(*unreadable("0:0:1:0", "sdb", sector))
+            live.wait(4)
+        card.tells(live.wall, LOG_IN)
+        live.change(card.log())
+
+    return told(live, happen, "IDE Channel #02 Reading Error")
+
+
+STORIES: dict[str, Callable[[Path], Story]] = {
+    "one error, in the ring": lambda path: kernel_story(path, (123456,), ring=True),
+    "one error, in the journal": lambda path: kernel_story(path, (123456,), ring=False),
+    "a storm, in the ring": lambda path: kernel_story(path, (8, 16, 24, 32, 40), ring=True),
+    "a storm, in the journal": lambda path: kernel_story(path, (8, 16, 24, 32, 40), ring=False),
+    "a controller's log": lambda path: controller_story(path, kernel_too=False),
+    "a controller's log and the kernel's": lambda path: controller_story(path, kernel_too=True),
+}
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_a_kill_at_any_step_loses_nothing_and_repeats_only_the_same_mail(
+    tmp_path: Path, name: str
+) -> None:
+    """Before and after each write and each mail; then the next start tells what is not told."""
+    story = STORIES[name](tmp_path)
+    directory, base = tmp_path / "state", tmp_path / "base"
+    settings = f"host: db1.example.com\nstate_directory: {directory}\nmail: {{arrival: false}}\n"
+    config = parse(settings, "iowarden.yaml")
+    directory.mkdir()
+    taken: list[bytes] = []
+    assert not Life(config, taken).play(story.before)
+    assert taken == []
+    directory.rename(base)
+    for at in range(1, MOST_STEPS):
+        shutil.copytree(base, directory)
+        taken.clear()
+        killed = Life(config, taken, kill_at=at).play(story.during)
+        assert not Life(config, taken).play(story.after)
+        judge(taken, story.words, at, repeats=int(killed))
+        shutil.rmtree(directory)
+        if not killed:
+            assert at > 5, "there is nothing to be killed in"
+            return
+    pytest.fail("the sweep does not end")
+
+
+def judge(taken: list[bytes], words: str, at: int, *, repeats: int) -> None:
+    """Check that all was told in one thread, and no mail but the same came again."""
+    mails = [
+        email.message_from_bytes(data, EmailMessage, policy=email.policy.default) for data in taken
+    ]
+    first = {str(mail["References"] or mail["Message-ID"]).split()[0] for mail in mails}
+    assert len(first) == 1, f"killed at step {at}: {[mail['Subject'] for mail in mails]}"
+    assert any(words in text(mail) for mail in mails), f"killed at step {at}: it is not told"
+    counts = Counter(str(mail["Message-ID"]) for mail in mails)
+    assert sum(counts.values()) - len(counts) <= repeats, f"killed at step {at}: it came again"

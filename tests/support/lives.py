@@ -1,0 +1,211 @@
+"""Lives of the program on a recorded machine, each killed at a step of a test's choice.
+
+The whole loop runs, above a real state.db; a step is to write to it, to have written, to hand a
+mail to the server, to have handed it over. In between nothing leaves the process.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import queue
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.recording import Frame, PlayedRoot, Recording
+from iowarden.daemon import stateful
+from iowarden.daemon.clock import PlayedClock
+from iowarden.daemon.config import parse
+from iowarden.daemon.exposition import Exposition
+from iowarden.daemon.loop import Loop, Parts, Stop
+from iowarden.daemon.outbox import SendResult
+from iowarden.daemon.readers import Readers
+from iowarden.daemon.rule_files import load_events, load_rules
+from iowarden.daemon.state import Batch, Committed, State
+from iowarden.rules.engine import Engine
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from iowarden.daemon import journal
+    from iowarden.daemon.config import Config
+    from iowarden.daemon.mail import OutboundMail
+    from iowarden.rules.events import Table
+    from iowarden.rules.rulefile import RuleGroup
+
+DEADLINE_SECONDS = 60.0
+
+
+@functools.cache
+def _rules(state_directory: str) -> list[RuleGroup]:
+    """Return the shipped rules: reading them takes longer than a life."""
+    return load_rules(parse(f"state_directory: {state_directory}\n", "iowarden.yaml"))
+
+
+@functools.cache
+def _events() -> Table:
+    return load_events()
+
+
+class Killed(BaseException):
+    """As SIGKILL: nothing of ours catches it."""
+
+
+class Life:
+    """One run of the program, from a start to the end of a recording or to a kill."""
+
+    def __init__(self, config: Config, taken: list[bytes], kill_at: int = 0) -> None:
+        """`taken` is what the mail server took; 0: nobody kills it."""
+        self.steps = 0
+        self._config = config
+        self._taken = taken
+        self._kill_at = kill_at
+        self._events: queue.SimpleQueue[object] = queue.SimpleQueue()
+        self._written: queue.SimpleQueue[int] = queue.SimpleQueue()
+
+    def play(self, directory: Path) -> bool:
+        """Live on a recording; return whether it was killed."""
+        config, clock = self._config, PlayedClock()
+        recording = Recording(str(directory))
+        root = PlayedRoot(recording.page_size_bytes)
+        asked = stateful.make(config.smart, clock)
+        sources = [dataclasses.replace(source, may_hang=False) for source in asked.sources()]
+        readers = Readers(sources, config.period_seconds, lambda: root, clock.now, self._events.put)
+        engine = Engine(
+            _rules(config.state_directory),
+            readers.sources,
+            clock.now(),
+            config.rule_interval_seconds,
+        )
+        self._state = State(f"{config.state_directory}/state.db", self._answered)
+        loop = Loop(
+            Parts(
+                config=config,
+                clock=clock,
+                engine=engine,
+                readers=readers,
+                events=self._events,
+                log=_Log(),
+                state=self,
+                sender=_Server(self),
+                recipients=("ops@example.com",),
+                exposition=Exposition(lambda _: None),
+                notify=lambda _: None,
+                player=_Frames(recording, root, readers, self._events.put),
+                drives=asked.drives,
+                controllers=asked.controllers,
+                kernel_log=asked.kernel_log,
+                table=_events(),
+            )
+        )
+        try:
+            loop.run(None)
+        except Killed:
+            return True
+        finally:
+            assert self._state.close(DEADLINE_SECONDS)
+        return False
+
+    def step(self) -> None:
+        """Come to the next step, and perhaps no further."""
+        self.steps += 1
+        if self.steps == self._kill_at:
+            raise Killed
+
+    def take(self, mail: OutboundMail) -> None:
+        """Have the server take a mail."""
+        self.step()
+        self._taken.append(mail.data)
+        self.step()
+        self._events.put(SendResult(mail.message_id, delivered=mail.recipients, answer="250 OK"))
+
+    # --- state.db, as the loop sees it
+
+    @property
+    def working_since(self) -> float | None:
+        """Return since when it is written."""
+        return self._state.working_since
+
+    @property
+    def unwritten_since(self) -> float | None:
+        """Return since when something is not durable."""
+        return self._state.unwritten_since
+
+    def load(self) -> None:
+        """Ask for what is kept."""
+        self._state.load()
+
+    def retry(self) -> None:
+        """Try again."""
+        self._state.retry()
+
+    def commit(self, batch: Batch) -> None:
+        """Write, and wait until it is: a kill in between is either of the two."""
+        self.step()
+        self._state.commit(batch)
+        while self._written.get(timeout=DEADLINE_SECONDS) < batch.sequence:
+            pass
+        self.step()
+
+    def _answered(self, answer: object) -> None:
+        self._events.put(answer)
+        if isinstance(answer, Committed):
+            assert not answer.error
+            self._written.put(answer.sequence)
+
+
+class _Server:
+    """Takes every mail at once."""
+
+    def __init__(self, life: Life) -> None:
+        self.working_since: float | None = None
+        self._life = life
+
+    def submit(self, mail: OutboundMail) -> None:
+        self._life.take(mail)
+
+    def close(self, timeout_seconds: float) -> bool:
+        """Say that nothing is left."""
+        return timeout_seconds >= 0
+
+
+class _Frames:
+    """Hands out one frame after the other, then ends."""
+
+    def __init__(
+        self,
+        recording: Recording,
+        root: PlayedRoot,
+        readers: Readers,
+        post: Callable[[object], object],
+    ) -> None:
+        self._recording = recording
+        self._root = root
+        self._readers = readers
+        self._post = post
+
+    def advance(self) -> Frame | None:
+        step = self._recording.next()
+        if step is None:
+            self._post(Stop("the end of the recording"))
+            return None
+        self._root.apply(step)
+        self._readers.ask(step.read)
+        return step.frame
+
+
+class _Log:
+    """Nobody listens."""
+
+    lost_total = 0
+
+    def send(
+        self, kind: journal.Kind, priority: int, message: str, **fields: str | int | None
+    ) -> None:
+        """Say nothing."""
+
+    def set_level(self, level: str) -> None:
+        """Nothing is said."""
+
+    def close(self) -> None:
+        """Nothing waits."""
