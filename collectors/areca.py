@@ -226,7 +226,8 @@ def _used(usage: str, raid_sets: Sequence[Array]) -> tuple[State, str]:
 def parse_disk_detail(text: str) -> PhysicalDisk:
     """Return what 'disk info drv=N' says of one disk, but for its slot. Errors: ParseError.
 
-    Limits: its layout is from memory of the tool's guide and was not seen; what is missing is ''.
+    Limits: no whole answer was seen; its names are those that public monitoring scripts read, as
+    'Serial Number' and 'Device Temperature'. What is missing is ''.
     """
     pairs = dict(_pairs(_body("disk info drv=N", text)))
 

@@ -270,8 +270,10 @@ def test_a_disk_whose_controller_hangs_is_not_asked_by_another_program(
 def test_a_disk_behind_another_maker_is_not_asked_by_arecas_program(machine: MachineMaker) -> None:
     """The same numbers mean other disks there."""
     other = Target("/dev/twa0", "3ware,2", "", "host0", "3w-9xxx", "port 2", "controller")
-    disk = Played(machine, other).only({**smartctl(other), **told()})
+    listed = cli("disk info", f"  # Ch# ModelName     Capacity  Usage\n{RULE}\n{DONE}")
+    disk = Played(machine, other).only({**smartctl(other), **told(), **listed})
     assert disk.polled.cover is Cover.NO_PASS_THROUGH
+    assert "Areca" not in disk.polled.reason
 
 
 def test_without_smartctl_the_program_reads_what_it_knows(machine: MachineMaker) -> None:
