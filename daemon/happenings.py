@@ -15,6 +15,7 @@ from iowarden.collectors.md_events import md_events
 from iowarden.collectors.vocabulary import Outcome
 from iowarden.daemon import journal
 from iowarden.daemon.event_rows import EventRow
+from iowarden.daemon.files_hit import wanted
 from iowarden.daemon.telling import PRIORITY
 from iowarden.rules import happened
 from iowarden.rules.events import WINDOW_SECONDS
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.controller_poll import Poller
     from iowarden.collectors.kernel_log import KernelLog, Reader
     from iowarden.collectors.vocabulary import Reading, Sample
+    from iowarden.daemon.files_hit import Wanted
     from iowarden.daemon.tails import Store
     from iowarden.daemon.telling import Telling
     from iowarden.rules.alerts import Alert, Transition
@@ -53,6 +55,16 @@ class Cursors:
     controllers: dict[str, LogCursor] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Who is told how far was read, and asked for more when something happens."""
+
+    kernel_log: Reader | None = None
+    controllers: Poller | None = None
+    drives: Callable[[Sequence[str]], object] = lambda _: None
+    locate: Callable[[Wanted], object] = lambda _: None
+
+
 class Happenings:
     """What happened on this machine, and how far it was read."""
 
@@ -63,9 +75,7 @@ class Happenings:
         table: Table,
         realtime: Callable[[float], float],
         *,
-        kernel_log: Reader | None = None,
-        controllers: Poller | None = None,
-        ask_drives: Callable[[Sequence[str]], object] = lambda _: None,
+        asked: Asked,
         store: Store | None = None,
     ) -> None:
         """Nothing is known yet. `realtime` turns the program's clock into Unix time."""
@@ -77,9 +87,10 @@ class Happenings:
         self._telling = telling
         self._table = table
         self._realtime = realtime
-        self._kernel_log = kernel_log
-        self._controllers = controllers
-        self._ask_drives = ask_drives
+        self._kernel_log = asked.kernel_log
+        self._controllers = asked.controllers
+        self._ask_drives = asked.drives
+        self._locate = asked.locate
         self._store = store
         self._news: list[News] = []
         self._seen: dict[str, Any] = {}
@@ -162,6 +173,10 @@ class Happenings:
         disks = list(dict.fromkeys(n.disk for n in told if n.disk and n.happening is not None))
         if disks:
             self._ask_drives(disks)
+        for each in told:
+            subject = "" if each.happening is None else each.happening.subject
+            if question := wanted(each.event, subject):
+                self._locate(question)
         if self._controllers is not None and any(n.event.source == "kernel" for n in told):
             self._controllers.ask_soon()
 

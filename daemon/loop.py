@@ -17,13 +17,24 @@ from typing import TYPE_CHECKING, Protocol
 from iowarden.collectors import uevents
 from iowarden.collectors.recording import RecordingError
 from iowarden.collectors.vocabulary import Chunk, Family, Outcome, Reading, Sample, trace
-from iowarden.daemon import answers, delivery, flight, journal, kept, reload, status, tails
+from iowarden.daemon import (
+    answers,
+    delivery,
+    files_hit,
+    flight,
+    journal,
+    kept,
+    reload,
+    status,
+    tails,
+)
 from iowarden.daemon import self_tests as self_test_runs
 from iowarden.daemon.clock import PLAUSIBLE_SECONDS
 from iowarden.daemon.control import Command
 from iowarden.daemon.desk import Desk
 from iowarden.daemon.exposition import Snapshot
-from iowarden.daemon.happenings import CONTROLLERS, KERNEL, Happenings
+from iowarden.daemon.files_hit import FilesHit, Hit
+from iowarden.daemon.happenings import CONTROLLERS, KERNEL, Asked, Happenings
 from iowarden.daemon.history import TailLoaded, Written
 from iowarden.daemon.message import local_zone, message_id, render
 from iowarden.daemon.outbox import SendResult
@@ -263,14 +274,22 @@ class Loop:
             keep=lambda: self._commit([]),
         )
         self._self_tests.groups = parts.config.self_tests
+        self._files: FilesHit | None = None
+        if parts.probe is not None and parts.test_root is not None:
+            self._files = FilesHit(parts.test_root, parts.clock.now, parts.events.put)
+        self._files_told: dict[str, float] = {}
+        """When a mail was last sent for a file that was found."""
         self._happenings = Happenings(
             self._engine,
             self._telling,
             parts.table or Table({}),
             self._clock.realtime,
-            kernel_log=parts.kernel_log,
-            controllers=parts.controllers,
-            ask_drives=(lambda _: None) if parts.drives is None else parts.drives.ask_soon,
+            asked=Asked(
+                parts.kernel_log,
+                parts.controllers,
+                (lambda _: None) if parts.drives is None else parts.drives.ask_soon,
+                (lambda _: None) if self._files is None else self._files.ask,
+            ),
             store=parts.history,
         )
         self._kept_of: Disks | None = None
@@ -406,7 +425,9 @@ class Loop:
                 self._handle_other(event)
 
     def _handle_other(self, event: object) -> None:
-        if not self._self_tests.take(event, self._clock.now()):
+        if isinstance(event, Hit):
+            self._learn(event)
+        elif not self._self_tests.take(event, self._clock.now()):
             self._trouble("event", f"loop: bug: unknown event {event!r:.200}")
 
     def _answer(self, command: Command) -> None:
@@ -604,6 +625,30 @@ class Loop:
         """Return the alerts of rules, and what happens."""
         return [*self._engine.alerts(), *self._happenings.alerts(now)]
 
+    def _learn(self, hit: Hit) -> None:
+        """Take what lies in sectors that failed: a mail that was ahead of it has another one."""
+        if self._files is None:
+            return
+        self._files.take(hit)
+        now = self._clock.now()
+        self._telling.send(
+            journal.EVENT,
+            5,
+            "; ".join(e.text for e in files_hit.evidence([hit], self._clock.realtime)),
+            IOWARDEN_DEVICE=hit.device,
+        )
+        for key, incident in self._incidents.by_key.items():
+            mine = key == hit.subject or any(m.subject == hit.subject for m in incident.members)
+            last = self._files_told.get(incident.identifier, float("-inf"))
+            if not (mine and hit.certain and incident.mails and incident.firing):
+                continue
+            if now - last < self._policy.again_seconds:
+                continue
+            self._files_told[incident.identifier] = now
+            by_key = {**self._incidents.by_key, key: replace(incident, learnt=True)}
+            self._incidents = replace(self._incidents, by_key=by_key)
+            return
+
     def _save_flight(self, event: incidents.Event, now: float) -> None:
         """Have what was read of late saved, once, when an incident is critical."""
         incident, flights = event.incident, self._parts.flights
@@ -645,6 +690,15 @@ class Loop:
             self._engine.mounts(),
             self._engine.waiting(now),
         )
+        if self._files is not None:
+            subjects = dict.fromkeys((incident.key, *(m.subject for m in incident.members)))
+            hits = self._files.hits(subjects, incident.started_seconds)
+            notice = replace(
+                notice,
+                evidence=(*notice.evidence, *files_hit.evidence(hits, self._clock.realtime)),
+                affected=(*notice.affected, *files_hit.affected(hits)),
+                advice=(*notice.advice, *files_hit.advice(hits)),
+            )
         flights = self._parts.flights
         if flights is not None and (saved := flights.saved(incident.identifier)):
             at, path = saved

@@ -149,6 +149,8 @@ class Incident:
     closed_seconds: float | None = None
     advised: tuple[str, ...] = ()
     """Names of the alerts whose advice has been mailed."""
+    learnt: bool = False
+    """Whether something is known now that its last mail could not say: which file was hit."""
 
 
 class Change(enum.StrEnum):
@@ -691,7 +693,8 @@ def _due(incident: Incident, now: float, policy: Policy) -> Reason | None:
         return Reason.OPENED if due and incident.closed_seconds is None else None
     if incident.severity > incident.mailed_severity:
         return Reason.WORSE
-    renamed = incident.firing and incident.object != incident.mailed_object
+    known = incident.learnt or incident.object != incident.mailed_object
+    renamed = incident.firing and known
     if renamed or any(m.doubled and not m.silenced for m in incident.members):
         return Reason.WORSE
     if not incident.firing:
@@ -766,6 +769,7 @@ def _mailed(incident: Incident, reason: Reason, now: float) -> Incident:
         mailed_seconds=now,
         last_reason=reason,
         unreadable=incident.unreadable or reason is Reason.UNREADABLE,
+        learnt=False,
         changed_seconds=incident.changed_seconds if reason is Reason.STILL else now,
     )
 

@@ -398,3 +398,16 @@ def test_a_clock_that_follows_daylight_saving_is_told() -> None:
     (name, labels, seconds), *_ = happened.samples(machine.state, {})
     assert (name, labels) == (happened.CLOCK.name, (("controller", "areca 1"),))
     assert seconds == 5 * HOUR
+
+
+def test_a_file_that_is_found_after_the_mail_is_told_with_another() -> None:
+    """Once; who asks for owners on a large file system waits for minutes."""
+    machine = Machine()
+    machine.tell(*(machine.medium_error(sector=8 * n) for n in range(5)))
+    assert [reason for reason, _ in machine.mails] == [Reason.OPENED]
+    machine.wait(120)
+    (found,) = machine.open
+    machine.book = replace(machine.book, by_key={found.key: replace(found, learnt=True)})
+    machine.look()
+    machine.wait(120)
+    assert [reason for reason, _ in machine.mails] == [Reason.OPENED, Reason.WORSE]
