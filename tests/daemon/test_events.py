@@ -6,34 +6,11 @@ import signal
 from typing import TYPE_CHECKING
 
 import pytest
+from support.kmsg import Kernel, medium_error
 from support.live import Live, text, watched
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-MEDIUM = "critical medium error, dev {name}, sector {sector} op 0x0:(READ) flags 0x0 phys_seg 1"
-
-
-class Kernel:
-    """The kernel's log of a live machine: lines as '/dev/kmsg' has them."""
-
-    def __init__(self, live: Live) -> None:
-        self.live = live
-        self.lines: list[str] = []
-        self._boot = "11111111-2222-3333-4444-555555555555"
-        live.change({"/proc/sys/kernel/random/boot_id": f"{self._boot}\n", "/.kmsg": ""})
-
-    def says(self, *lines: str, priority: int = 3) -> None:
-        """Let it print some lines, a second later."""
-        at = round((self.live.uptime() + 0.5) * 1e6)
-        for line in lines:
-            self.lines.append(f"{priority},{len(self.lines) + 1},{at + len(self.lines)},-;{line}\n")
-        self.live.change({"/.kmsg": "".join(self.lines)})
-
-
-def medium_error(sector: int, name: str = "sda") -> str:
-    """A sector that the disk cannot read."""
-    return MEDIUM.format(name=name, sector=sector)
 
 
 @pytest.fixture
