@@ -12,7 +12,7 @@ from support.host import shipped_rules
 from support.recordings import CORPUS, corpus, write_tree
 from support.simulation import START, UPTIME, Simulation
 
-from iowarden.collectors import areca, table, threeware
+from iowarden.collectors import arcconf, areca, hp, ircu, storcli, table, threeware
 from iowarden.collectors.controller import (
     Array,
     Battery,
@@ -31,6 +31,7 @@ from iowarden.rules import alerts as life
 from iowarden.rules.engine import Engine
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from iowarden.rules.rulefile import RuleGroup
@@ -153,6 +154,61 @@ def test_every_3ware_that_was_captured_says_nothing() -> None:
     found = threewares()
     assert len(found) == 21
     assert {name: told(each) for name, each in found.items() if told(each)} == {}
+
+
+READERS: dict[str, Callable[[str], list[Controller]]] = {
+    "adaptec": lambda text: [arcconf.parse_config(text, "adaptec 1").controller],
+    "hp": lambda text: [each.controller for each in hp.parse_controllers(text)],
+    "storcli": lambda text: [each.controller for each in storcli.parse_controllers(text).values()],
+    "mpt": lambda text: [ircu.parse_display(text, "mpt 0")],
+}
+"""By folder of the corpus: what reads the state of its controllers."""
+
+
+def captured(folder: str) -> dict[str, list[Controller]]:
+    """Return what each file of a maker's controllers tells; others are read by other parsers."""
+    found = {}
+    for path in sorted((CORPUS / folder).rglob("*")) if CORPUS.is_dir() else ():
+        if path.is_file():
+            try:
+                text = path.read_text(errors="surrogateescape")
+                found[path.relative_to(CORPUS).as_posix()] = READERS[folder](text)
+            except ParseError:
+                continue
+    return found
+
+
+def is_well(found: Controller) -> bool:
+    """Whether a controller says that nothing is wrong with it and its parts."""
+    parts = (*found.arrays, *found.disks, *found.batteries, *found.sensors, found)
+    states = [part.state for part in parts if part.state is not None]
+    return all(each.health in {Health.OK, Health.BUSY, Health.ABSENT} for each in states)
+
+
+FORCED = {
+    "adaptec": (
+        "glensc+nagios-plugin-check_raid/issue47/getconfig",
+        "glensc+nagios-plugin-check_raid/issue99/getconfig",
+        "glensc+nagios-plugin-check_raid/pr156/arcconf.txt",
+    )
+}
+"""Machines that are well, but somebody set a write cache on that no battery keeps."""
+UNPROTECTED = ("ControllerCacheUnprotected", "critical")
+
+
+@pytest.mark.parametrize(("folder", "files"), [("adaptec", 74), ("hp", 24), ("storcli", 19)])
+def test_what_others_captured_raises_what_is_wrong_and_nothing_else(
+    folder: str, files: int
+) -> None:
+    """Whoever made it: the healthy are silent, each of the others is told."""
+    corpus(folder)
+    found = captured(folder)
+    assert len(found) >= files
+    machines = [(name, each) for name, several in found.items() for each in several]
+    loud = {name: told(each) for name, each in machines if is_well(each) and told(each)}
+    caching = {f"{folder}/{name}": {UNPROTECTED} for name in FORCED.get(folder, ())}
+    assert loud == caching
+    assert [name for name, each in machines if not is_well(each) and not told(each)] == []
 
 
 # --- one fault each
@@ -309,7 +365,6 @@ def battery(health: Health, ready: bool | None) -> Battery:
     return Battery("bbu", State(health, health.value.upper()), ready)
 
 
-UNPROTECTED = ("ControllerCacheUnprotected", "critical")
 BAD = ("ControllerBatteryBad", "warning")
 
 
