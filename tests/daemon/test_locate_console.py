@@ -87,8 +87,8 @@ def test_an_answer_names_the_file_the_way_and_what_the_cure_destroys() -> None:
         "  way: sdb sector 363296 > sdb1 sector 361248 > ext4 block 45156",
         "  restore /srv/pg/base/f6 from a backup; the rest of it can still be read",
         (
-            "  then force the drive to replace the sectors, by writing these blocks of the file anew;"
-            " let nothing use the file meanwhile"
+            "  then force the drive to replace the sectors, by writing these blocks of the file"
+            " anew; let nothing use the file meanwhile"
         ),
         (
             "    dd if=/dev/zero of=/srv/pg/base/f6 bs=4096 seek=2 count=1 conv=notrunc,fsync"
