@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 ADAPTER = "adapter "
 """Begins the key of what several disks hang on."""
+ARRAY = "array "
+"""Begins that of a controller's array which is not one block device."""
 ITSELF = "iowarden"
 """The key of what is about iowarden and not about the machine."""
 COVERAGE = "H9"

@@ -46,6 +46,7 @@ ERRORS_SECONDS = DAY_SECONDS + ZONE_SECONDS
 SHARED_SECONDS = 60.0
 """So near a fault of the controller itself, what it says of disks is that fault."""
 MOST_HAPPENINGS = 400
+MOST_DISKS = 2000
 MOST_RECENT = 100
 MOST_TIMES = controller_clock.MOST_TIMES
 MOST_SHOWN = 4
@@ -168,7 +169,7 @@ class Clock:
 
 @dataclass(frozen=True, slots=True)
 class Happened:
-    """What is known of what happened. Kept over restarts; `totals` are since the start."""
+    """What is known of what happened. Kept over restarts."""
 
     happenings: tuple[Happening, ...] = ()
     recent: tuple[Event, ...] = ()
@@ -180,8 +181,6 @@ class Happened:
     slots: dict[str, Slotted] = field(default_factory=dict)
     media: dict[str, int] = field(default_factory=dict)
     """Medium errors by disk: what SMART says is held against them."""
-    looked_seconds: float | None = None
-    """When clocks were compared last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,7 +303,7 @@ class _Work:
             errors={host: tuple(times[-MOST_TIMES:]) for host, times in self.errors.items()},
             clocks=self.clocks,
             slots=dict(self.known.slots),
-            media=dict(self.media),
+            media=dict(list(self.media.items())[-MOST_DISKS:]),
         )
         return after, tuple(self.news)
 
@@ -397,10 +396,11 @@ class _Work:
             row = self.table.find(event)
             if row.controller:
                 found.setdefault(event.controller, []).append(at)
-            elif self._is_error(event) and not _is_array(event.place):
-                seconds.setdefault((event.controller, at), set()).add(event.place)
-        for (controller, at), places in seconds.items():
-            if len(places) > 1:
+            elif self._is_error(event) and (slot := self._place(event).slot):
+                # An array that a failed disk degrades is told in the same second.
+                seconds.setdefault((event.controller, at), set()).add(slot)
+        for (controller, at), disks in seconds.items():
+            if len(disks) > 1:
                 found.setdefault(controller, []).append(at)
         for happening in self.happenings.values():
             if happening.source not in OWN and self.table.row(happening.burst.kind).controller:
@@ -495,7 +495,7 @@ class _Work:
         if event.kind not in {"md_member_failed", "md_disk_failure"}:
             return ""
         names = [device, *_other_names(self.known.topology, device)]
-        return events.failed_by_hand(event, self.recent[:-1], self.table, names)
+        return events.failed_by_hand(event, self.recent, self.table, names)
 
     def _old(self, event: Event, *, baseline: bool) -> bool:
         """Whether an event at first sight is older than a day."""
@@ -603,7 +603,12 @@ def joins(
                 found.setdefault(above, set()).add(h.subject)
         if h.adapter:
             found.setdefault(f"{ADAPTER}{h.adapter}", set()).add(h.subject)
-    single = {key: next(iter(ones)) for key, ones in found.items() if len(ones) == 1}
+    single = {}
+    for key, ones in found.items():
+        # A raid set explains its volumes, and is explained by the disk that is its cause.
+        causes = [each for each in ones if not (found.get(each, set()) - {each}) & ones]
+        if len(causes) == 1:
+            single[key] = causes[0]
     result: dict[str, Identity] = {}
     for key, target in single.items():
         for _ in range(8):  # a volume's disk explains what is built on the volume
@@ -835,10 +840,6 @@ def _of_a_day(times: Sequence[float]) -> tuple[float, ...]:
 
 def _near(at: float | None, times: Iterable[float]) -> bool:
     return at is not None and any(abs(at - each) <= SHARED_SECONDS for each in times)
-
-
-def _is_array(place: str) -> bool:
-    return place.startswith(("raid set", "volume", "unit"))
 
 
 def _is_power_of_ten(count: int) -> bool:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.vocabulary import Labels
 from iowarden.rules import alerts as life
 from iowarden.rules.alerts import Alert, State
-from iowarden.rules.devices import ADAPTER, Identity, adapter_text
+from iowarden.rules.devices import ADAPTER, ARRAY, Identity, adapter_text
 from iowarden.rules.notice import Evidence, Reason, Severity
 
 if TYPE_CHECKING:
@@ -226,8 +226,8 @@ def step(  # noqa: PLR0913 - all but two are named where it is called
     an all clear that nobody can vouch for is none. `arrival` is the mail that tells what lasts: an
     incident of nothing but what lasts and was so by then is told by that. `silenced` says whether
     no mail is to tell an alert now, `acknowledged` which incidents are known, by identifier: no
-    mail but the all clear, until the event LIFTED says that this is over. `joins` says, by subject,
-    whose errors explain those of another object now.
+    mail but the all clear, until the event LIFTED says that this is over: of events that is when
+    the incident is closed. `joins` says, by subject, whose errors explain those of another object.
     """
     known = acknowledged or {}
     book = _Book(state, install)
@@ -270,7 +270,7 @@ def step(  # noqa: PLR0913 - all but two are named where it is called
         elif _outgrown(after, acknowledgement):
             book.events.append(Event(Change.LIFTED, after))
             reason = Reason.WORSE if after.mails else _due(after, now, policy)
-        elif not after.firing and now - after.active_seconds >= policy.all_clear_seconds:
+        elif not after.firing and now - after.active_seconds >= _forgotten_seconds(after, policy):
             book.events.append(Event(Change.LIFTED, after))
             after = _known_to_the_end(after)
             reason = _due(after, now, policy)
@@ -426,7 +426,7 @@ def _targets(
     book: _Book, active: list[Alert], cause: Alert | None, joins: Mapping[str, Identity]
 ) -> dict[Key, Identity]:
     """Return where each alert belongs; one that is in an open incident stays there."""
-    together = _together(active)
+    together = _together(active, joins)
     for key, incident in list(book.incidents.items()):
         mine = not key.startswith(ADAPTER) and not incident.mails and incident.members
         if mine and all(m.key in together for m in incident.members):
@@ -452,12 +452,16 @@ def _targets(
     return targets
 
 
-def _together(active: list[Alert]) -> dict[Key, Identity]:
-    """Return the adapter of each alert of a disk, where three disks of one failed in a minute."""
+def _together(active: list[Alert], joins: Mapping[str, Identity]) -> dict[Key, Identity]:
+    """Return the adapter of each alert of a disk, where three disks of one failed in a minute.
+
+    A disk, the raid set that it degrades and the volumes in that are one disk.
+    """
     by_adapter: dict[str, list[Alert]] = {}
     for alert in active:
         suffers = alert.label("condition") in TOGETHER or alert.count
-        if alert.adapter and suffers and not alert.subject.startswith(ADAPTER):
+        is_disk = not alert.subject.startswith((ADAPTER, ARRAY)) and alert.subject not in joins
+        if alert.adapter and suffers and is_disk:
             by_adapter.setdefault(alert.adapter, []).append(alert)
     found: dict[Key, Identity] = {}
     for adapter, alerts in by_adapter.items():
@@ -669,6 +673,14 @@ def _outgrown(incident: Incident, acknowledgement: Acknowledgement) -> bool:
         for m in incident.members
         if m.cleared_seconds is None and not m.silenced
     )
+
+
+def _forgotten_seconds(incident: Incident, policy: Policy) -> float:
+    """Return after how much quiet an acknowledged incident is over.
+
+    Of events nobody sees that: the next read error of a disk that is to be replaced is no news.
+    """
+    return policy.all_clear_seconds if _ends(incident) else policy.close_seconds
 
 
 def _known_to_the_end(incident: Incident) -> Incident:

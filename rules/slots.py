@@ -74,7 +74,7 @@ def at_controller(atlas: Atlas, name: str, where: str, kind: str = "") -> Place:
     named = _ARRAY_KINDS.search(kind) and not _is_part(card, where)
     if where and (_ARRAY.fullmatch(where) or named):
         unit = re.sub(r"^unit (?=[0-9])", "u", where)
-        own = Identity(f"array {name} {unit}", f"{where} of {name}", atlas.adapter(name))
+        own = Identity(_array_key(name, unit), f"{where} of {name}", atlas.adapter(name))
         return Place(own, controller=name)
     return itself(atlas, name)
 
@@ -160,6 +160,8 @@ def in_slot(atlas: Atlas, name: str, slot: str, shown: Device | None = None) -> 
         made = [shown, *(each for each in made if each is not shown)]
     elif card is not None and len(made) == 1 and _alone(card, slot, inside):
         shown = made[0]
+    names = {each.name for each in inside}
+    arrays = [a for a in card.arrays if a.name in names or a.parent in names] if card else []
     told = (model, f"serial {serial}" if serial else "", f"{slot} of {name}")
     words = ", ".join(word for word in told if word)
     return Place(
@@ -172,7 +174,7 @@ def in_slot(atlas: Atlas, name: str, slot: str, shown: Device | None = None) -> 
         "" if shown is None else shown.name,
         name,
         slot,
-        atlas.keys(made),
+        joined(atlas.keys(made), [_array_key(name, each.name) for each in arrays]),
         joined(
             [f"{each.name} of {name}" for each in inside],
             [device.name for device in made if device is not shown],
@@ -329,7 +331,7 @@ def _in_array(atlas: Atlas, card: Controller, array: Array) -> Place:
         own = placed(atlas.subject(made[0].name), words)
         above = atlas.above(made[0])
         return Place(own, "", made[0].name, card.name, volumes=keys, around=above)
-    own = Identity(f"array {card.name} {array.name}", words, atlas.adapter(card.name))
+    own = Identity(_array_key(card.name, array.name), words, atlas.adapter(card.name))
     names = [device.name for device in made]
     around = joined(names, *(atlas.above(device) for device in made))
     return Place(own, controller=card.name, volumes=keys, around=around)
@@ -350,6 +352,11 @@ def _array(card: Controller, where: str, kind: str) -> Array | None:
 def _array_of(atlas: Atlas, card: Controller, device: Device) -> Array | None:
     made = atlas.made(card)
     return next((a for a in card.arrays if made.get(a.name) is device), None)
+
+
+def _array_key(controller: str, array: str) -> str:
+    """Return the key of an array that is no block device, or several, or none that is known."""
+    return f"{devices.ARRAY}{controller} {array}"
 
 
 def _called(array: Array, card: Controller) -> str:

@@ -19,9 +19,10 @@ from iowarden.rules.alerts import Alert, State
 from iowarden.rules.devices import identity
 from iowarden.rules.events import parse_events_file
 from iowarden.rules.happened import Batch, Clock, Happened
-from iowarden.rules.incidents import Incident, Incidents
+from iowarden.rules.incidents import Change, Incident, Incidents
 from iowarden.rules.notice import Reason, Severity
 from iowarden.rules.places import Map
+from iowarden.rules.silences import Acknowledgement
 
 FILE = Path(__file__).parents[2] / "rules" / "events.yaml"
 TABLE = parse_events_file(FILE.read_text(), FILE.name)
@@ -58,6 +59,8 @@ class Machine:
     now: float = START
     mails: list[tuple[Reason, Incident]] = field(default_factory=list)
     alerts: list[Alert] = field(default_factory=list)
+    acknowledged: dict[str, Acknowledgement] = field(default_factory=dict)
+    lifted: list[str] = field(default_factory=list)
 
     def tell(self, *events: Event, baseline: bool = False, booted: float | None = None) -> None:
         """Let sources tell events, and look what comes of it."""
@@ -68,7 +71,7 @@ class Machine:
 
     def look(self) -> None:
         """See what is due."""
-        self.book, dues, _ = incidents.step(
+        self.book, dues, changes = incidents.step(
             self.book,
             [*self.alerts, *happened.alerts(self.state, TABLE, self.now)],
             self.now,
@@ -77,7 +80,11 @@ class Machine:
             observe=lambda _: (),
             judged=lambda *_: True,
             joins=happened.joins(self.state, self.known.topology, TABLE, self.now),
+            acknowledged=self.acknowledged,
         )
+        lifted = [c.incident.identifier for c in changes if c.change is Change.LIFTED]
+        self.lifted += lifted
+        self.acknowledged = {k: a for k, a in self.acknowledged.items() if k not in lifted}
         self.mails += [(due.reason, due.incident) for due in dues]
 
     def wait(self, seconds: float, step: float = 15.0) -> None:
@@ -411,3 +418,88 @@ def test_a_file_that_is_found_after_the_mail_is_told_with_another() -> None:
     machine.look()
     machine.wait(120)
     assert [reason for reason, _ in machine.mails] == [Reason.OPENED, Reason.WORSE]
+
+
+@pytest.mark.parametrize("labels", [("R-1", "V-1", "V-2"), ("Raid Set # 00", "VOL#00", "VOL#01")])
+def test_a_failed_disk_its_raid_set_and_its_volumes_in_one_second_are_the_disk(
+    labels: tuple[str, ...],
+) -> None:
+    """People name arrays as they like, and a raid set has several volumes: that is no adapter."""
+    arrays = (
+        Array("raid set 1", OK, slots=("channel 1", "channel 2"), label=labels[0]),
+        Array("volume 1", OK, parent="raid set 1", address="0:2:0", label=labels[1]),
+        Array("volume 2", OK, parent="raid set 1", address="0:3:0", label=labels[2]),
+    )
+    machine = behind(replace(VOLUME, arrays=arrays))
+    line = replace(machine.reading_error(2), kind="areca_device_failed", text="Device Failed")
+    machine.tell(
+        replace(line, kind="areca_volume_degraded", place=labels[1], text="Volume 1"),
+        replace(line, kind="areca_volume_degraded", place=labels[2], text="Volume 2"),
+        replace(line, kind="areca_raidset_degraded", place=labels[0], text="RaidSet"),
+        line,
+    )
+    (found,) = machine.open
+    assert (found.key, len(found.members)) == ("disk DISK-8 P-2", 4), found.members
+
+
+def test_a_failed_disk_of_a_volume_that_is_no_block_device_is_one_incident() -> None:
+    """Nothing tells which host the controller is."""
+    machine = behind(replace(VOLUME, host=""))
+    line = replace(machine.reading_error(2), kind="areca_device_failed", text="Device Failed")
+    machine.tell(
+        line,
+        replace(line, kind="areca_raidset_degraded", place="raid set 1", text="RaidSet"),
+        replace(line, kind="areca_volume_degraded", place="volume 1", text="Volume"),
+    )
+    assert [(i.key, len(i.members)) for i in machine.open] == [("disk DISK-8 P-2", 3)]
+
+
+def test_a_disk_and_its_virtual_drive_in_one_second_are_the_disk() -> None:
+    """A MegaRAID tells both at once."""
+    drive = Array("virtual drive 0", OK, address="0:2:0", slots=("enclosure 252 slot 1",))
+    disk = PhysicalDisk("enclosure 252 slot 1", OK, model="DISK-8", serial="P-1")
+    machine = behind(Controller("c0", "megaraid", host="host2", arrays=(drive,), disks=(disk,)))
+    line = Event(
+        "megaraid",
+        "megaraid_pd_failed",
+        "state change",
+        controller="c0",
+        place="enclosure 252 slot 1",
+        clock_seconds=machine.now,
+    )
+    array = replace(line, kind="megaraid_vd_degraded", place="virtual drive 0", sequence=1)
+    machine.tell(line, array)
+    assert [(i.key, len(i.members)) for i in machine.open] == [("disk DISK-8 P-1", 2)]
+
+
+def test_a_member_that_had_one_error_was_not_failed_by_hand() -> None:
+    """The state of the array tells it, not the kernel's log, whose only line is that error."""
+    machine = Machine()
+    machine.tell(machine.medium_error("sda"))
+    text = "sda failed in md0"
+    machine.tell(Event("md", "md_member_failed", text, device="sda", realtime_seconds=machine.now))
+    assert [h.note for h in machine.state.happenings] == ["", ""]
+
+
+def test_an_acknowledgement_lasts_while_errors_come_again() -> None:
+    """Nobody can say that a disk is well between two errors, so nobody has to be told again."""
+    machine = Machine()
+    machine.tell(machine.medium_error())
+    machine.wait(90.0)
+    (found,) = machine.open
+    assert len(machine.mails) == 1
+    machine.acknowledged = {
+        found.identifier: Acknowledgement(
+            found.identifier, Severity.WARNING, machine.now, "on order", "x", (found.key,)
+        )
+    }
+    for hour in range(1, 4):
+        machine.wait(HOUR, 60.0)
+        machine.tell(machine.medium_error(sector=8 * hour))
+    assert len(machine.mails) == 1
+    assert not machine.lifted
+    machine.wait(25 * HOUR, 600.0)
+    assert machine.lifted == [found.identifier]
+    machine.tell(machine.medium_error(sector=800))
+    machine.wait(90.0)
+    assert len(machine.mails) == 2

@@ -337,7 +337,8 @@ def test_a_member_of_an_array_tells_what_stands_on_it() -> None:
     found = place(told("areca 1", "channel 2"), known)
     assert found.identity.key == covered["W2"].identity.key
     assert found.identity.object == "ACME DISK-9, serial W2, channel 2 of areca 1"
-    assert found.volumes == (key(known, "sda"),)
+    arrays = ("array areca 1 raid set 1", "array areca 1 volume 1")
+    assert found.volumes == (key(known, "sda"), *arrays)
     assert (found.device, found.disk) == ("", "W2")
     assert found.around == ("raid set 1 of areca 1", "sda", "vg-data")
     mount = Mount("253:0", "/dev/mapper/vg-data", "/", "/srv", "xfs", ("rw",), ("rw",))
@@ -352,7 +353,8 @@ def test_a_volume_of_one_disk_is_told_with_it() -> None:
     known = Map(topology(sd("sdb", "2:0:0:1", "V2")), controllers=(card,))
     found = place(told("areca 1", "channel 4"), known)
     assert found.identity.object == "sdb (ACME DISK-9, serial W4, channel 4 of areca 1)"
-    assert (found.device, found.volumes) == ("sdb", (key(known, "sdb"),))
+    arrays = ("array areca 1 raid set 2", "array areca 1 volume 2")
+    assert (found.device, found.volumes) == ("sdb", (key(known, "sdb"), *arrays))
     assert place(kernel("sdb"), known).identity.key == key(known, "sdb")
 
 
@@ -585,7 +587,7 @@ def test_a_unit_of_a_3ware_is_found_by_its_serial_number_else_its_target() -> No
     units = [place(told("c0", f"unit {n}", "3ware_degraded_unit"), known) for n in range(4)]
     assert [found.device for found in units] == ["sda", "sdb", "", ""]
     assert [found.identity.key for found in units[2:]] == ["array c0 u2", "array c0 u3"]
-    assert place(told("c0", "port 1"), known).volumes == (key(known, "sda"),)
+    assert place(told("c0", "port 1"), known).volumes == (key(known, "sda"), "array c0 u0")
 
 
 def test_the_alarm_and_the_kernels_line_of_a_port_are_one_disk() -> None:
