@@ -6,11 +6,13 @@ transaction, with the mails that come of it: whoever is killed in between reads 
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from iowarden.collectors.kernel_log import Cursor as KernelCursor  # noqa: TC001 - kept over restarts: read at run time
-from iowarden.collectors.log_alignment import Cursor as LogCursor  # noqa: TC001 - the same
+from iowarden.collectors.log_alignment import Cursor as LogCursor
+from iowarden.collectors.log_alignment import align
 from iowarden.collectors.md_events import md_events
 from iowarden.collectors.vocabulary import Outcome
 from iowarden.daemon import journal
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.controller import Controllers
     from iowarden.collectors.controller_poll import Poller
+    from iowarden.collectors.event import Event
     from iowarden.collectors.kernel_log import KernelLog, Reader
     from iowarden.collectors.vocabulary import Reading, Sample
     from iowarden.daemon.files_hit import Wanted
@@ -105,7 +108,12 @@ class Happenings:
     def restore(self, kept: Happened, cursors: Cursors) -> None:
         """Take what was known before the start, and say to the readers how far they had come."""
         waiting, self._waiting = self._waiting, []
-        self.state, self.cursors, self._restored = _merged(self.state, kept), cursors, True
+        # What was read meanwhile was told: who stops now must not begin ahead of it again.
+        own = self.cursors
+        self.cursors = Cursors(
+            own.kernel or cursors.kernel, {**cursors.controllers, **own.controllers}
+        )
+        self.state, self._restored = _merged(self.state, kept), True
         self._learnt()
         if self._kernel_log is not None and KERNEL not in self._seen:
             self._kernel_log.recall(cursors.kernel)
@@ -143,7 +151,8 @@ class Happenings:
 
     def _take_controllers(self, value: Controllers, now: float, realtime: float) -> None:
         if value.cursors:
-            self.cursors = replace(self.cursors, controllers=dict(value.cursors))
+            known = {**self.cursors.controllers, **value.cursors}
+            self.cursors = replace(self.cursors, controllers=known)
         stat = self._engine.status("stat")
         booted = None if stat is None or stat.value is None else stat.value.boot_time_seconds
         self._take(happened.of_controllers(value, now, realtime, booted))
@@ -298,21 +307,36 @@ def _merged(ours: Happened, kept: Happened) -> Happened:
         recent=(*kept.recent, *ours.recent),
         clocks={**kept.clocks, **ours.clocks},
         slots={**kept.slots, **ours.slots},
-        media={**kept.media, **ours.media},
-        errors={**kept.errors, **ours.errors},
+        media=dict(Counter(kept.media) + Counter(ours.media)),
+        errors={
+            host: (*kept.errors.get(host, ()), *ours.errors.get(host, ()))
+            for host in kept.errors | ours.errors
+        },
     )
 
 
 def _unknown_before(batch: Batch, cursors: Cursors) -> Batch:
     """Return a first look as it is for who knows how far was read: news, or told before."""
-    kernel = cursors.kernel
-    if kernel is None:
-        return batch
-    news = tuple(
-        event
-        for event in batch.baseline
-        if event.source != "kernel"
-        or event.boot_id != kernel.boot_id
-        or (event.monotonic_seconds or 0.0) > kernel.monotonic_seconds
-    )
-    return replace(batch, events=tuple(e for e in news if e.source == "kernel"), baseline=())
+    news: list[Event] = []
+    first: list[Event] = []
+    logs: dict[str, list[Event]] = {}
+    for event in batch.baseline:
+        if event.source != "kernel":
+            logs.setdefault(event.controller, []).append(event)
+        elif cursors.kernel is None:
+            first.append(event)
+        elif _is_after(event, cursors.kernel):
+            news.append(event)
+    for controller, told in logs.items():
+        known = cursors.controllers.get(controller)
+        if known is None:
+            first += told
+            continue
+        aligned = align(known.listing, [(each.clock_seconds, each.text) for each in told])
+        news += told[len(told) - aligned.new :]
+    return replace(batch, events=tuple(news), baseline=tuple(first))
+
+
+def _is_after(event: Event, cursor: KernelCursor) -> bool:
+    later = (event.monotonic_seconds or 0.0) > cursor.monotonic_seconds
+    return event.boot_id != cursor.boot_id or later

@@ -54,8 +54,8 @@ class Place:
     Fields: `identity` is that of its incident, its key '' the host's; `disk` is the label of the
     disk's series; `device` is the block device that it is, also of a partition, or that is made of
     this disk alone, else ''; `controller` and `slot` are 'areca 1' and 'channel 2'; `volumes` are
-    the keys of what the controller makes of this disk or array, block devices and arrays; `around` is for
-    people what stands on it, outwards: 'raid set 1 of areca 1', 'sdb', 'md0'.
+    the keys of what the controller makes of this disk or array, block devices and arrays; `around`
+    is for people what stands on it, outwards: 'raid set 1 of areca 1', 'sdb', 'md0'.
     """
 
     identity: Identity

@@ -300,7 +300,7 @@ class _Work:
             self.before,
             happenings=tuple(live[-MOST_HAPPENINGS:]),
             recent=_recent(self.recent, batch.realtime_seconds),
-            errors={host: tuple(times[-MOST_TIMES:]) for host, times in self.errors.items()},
+            errors={host: tuple(ts[-MOST_TIMES:]) for host, ts in self.errors.items() if ts},
             clocks=self.clocks,
             slots=dict(self.known.slots),
             media=dict(list(self.media.items())[-MOST_DISKS:]),
@@ -322,7 +322,8 @@ class _Work:
             clock = self.clocks.get(name)
             if clock is None or (serial and clock.serial and serial != clock.serial):
                 clock = Clock()
-            times = [e.clock_seconds or 0.0 for e in own if self._is_error(e)]
+            dated = (e for e in own if e.clock_seconds is not None)
+            times = [e.clock_seconds or 0.0 for e in dated if self._is_error(e)]
             starts = [e.clock_seconds for e in own if e.kind.endswith("powered_on")]
             clock = replace(
                 clock,

@@ -1,0 +1,121 @@
+"""Events taken from the sources: once, also where what was known before the start comes late."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from iowarden.collectors.controller import Controllers
+from iowarden.collectors.event import Event
+from iowarden.collectors.kernel_log import Cursor, KernelLog
+from iowarden.collectors.log_alignment import Cursor as LogCursor
+from iowarden.collectors.vocabulary import Outcome, Reading
+from iowarden.daemon.happenings import Asked, Cursors, Happenings
+from iowarden.daemon.telling import Telling
+from iowarden.rules.engine import Engine
+from iowarden.rules.events import parse_events_file
+from iowarden.rules.happened import Happened
+
+if TYPE_CHECKING:
+    from iowarden.daemon import journal
+
+FILE = Path(__file__).parents[2] / "rules" / "events.yaml"
+TABLE = parse_events_file(FILE.read_text(), FILE.name)
+START = 1_800_000_000.0
+
+
+class Quiet:
+    """A log that nobody reads."""
+
+    lost_total = 0
+
+    def send(self, kind: journal.Kind, priority: int, message: str, **fields: object) -> None:
+        """Say nothing."""
+
+    def set_level(self, level: str) -> None:
+        """Stay as it is."""
+
+    def close(self) -> None:
+        """End."""
+
+
+def started() -> Happenings:
+    """A program that has just begun, and does not know what was before."""
+    engine = Engine([], (), START)
+    telling = Telling(Quiet(), lambda: START, lambda: START)
+    return Happenings(engine, telling, TABLE, lambda now: now, asked=Asked())
+
+
+def look(source: str, value: Any, at: float = 0.0) -> tuple[Reading, float]:  # noqa: ANN401 - as Reading has it
+    """A reading, so long after the start."""
+    return Reading(source, Outcome.OK, START + at, 0.0, value), START + at
+
+
+def medium_error(sector: int) -> Event:
+    """A line of the kernel."""
+    return Event(
+        "kernel",
+        "block_medium_error",
+        f"critical medium error, dev sda, sector {sector}",
+        device="sda",
+        sector=sector,
+        boot_id="now",
+        monotonic_seconds=float(sector),
+        realtime_seconds=START,
+    )
+
+
+def reading_error(second: int) -> Event:
+    """A line of an Areca's log."""
+    text = "IDE Channel #02 Reading Error"
+    where = {"controller": "areca 1", "place": "channel 2"}
+    return Event("areca", "areca_reading_error", text, clock_seconds=START + second, **where)
+
+
+def read_up_to(sector: int) -> Cursor:
+    """The place in the kernel's log behind a line."""
+    return Cursor("", "now", sector, float(sector), START)
+
+
+def counts(happenings: Happenings) -> dict[str, int]:
+    """How many events of each kind are an alert now."""
+    return {h.burst.kind: h.count for h in happenings.state.happenings}
+
+
+def test_what_was_read_while_state_db_was_late_is_not_read_again() -> None:
+    """The next start would tell it a second time."""
+    happenings = started()
+    happenings.take(*look("kernel_log", KernelLog((medium_error(90),), cursor=read_up_to(90))))
+    log = {"areca 1": LogCursor(((START, "later", 0),))}
+    happenings.take(*look("controllers", Controllers(cursors=log)))
+    old = {"areca 1": LogCursor(()), "areca 2": LogCursor(())}
+    happenings.restore(Happened(), Cursors(read_up_to(10), old))
+    assert happenings.cursors.kernel == read_up_to(90)
+    assert happenings.cursors.controllers == old | log
+
+
+def test_a_first_look_ahead_of_state_db_is_news_as_far_as_nobody_told_it() -> None:
+    """Of the kernel's log and of a controller's; of a controller that is new it is first sight."""
+    happenings = started()
+    lines = (medium_error(10), medium_error(90))
+    happenings.take(*look("kernel_log", KernelLog(baseline=lines, cursor=read_up_to(90))))
+    entries = (reading_error(1), reading_error(2), reading_error(3))
+    another = replace(reading_error(1), controller="areca 2")
+    happenings.take(*look("controllers", Controllers(baseline=(*entries, another))))
+    assert counts(happenings) == {}
+    known = tuple((each.clock_seconds, each.text, 0) for each in entries[:1])
+    happenings.restore(Happened(), Cursors(read_up_to(10), {"areca 1": LogCursor(known)}))
+    found = sorted((h.controller, h.count, h.baseline) for h in happenings.state.happenings)
+    assert found == [("", 1, False), ("areca 1", 2, False), ("areca 2", 1, True)]
+
+
+def test_errors_of_before_the_start_and_of_a_late_state_db_are_all_counted() -> None:
+    """SMART is held against the sum."""
+    happenings = started()
+    happenings.take(*look("kernel_log", KernelLog((medium_error(90),))))
+    (host,) = happenings.state.errors
+    happenings.state = replace(happenings.state, media={"S-A": 2, "S-B": 1})
+    happenings.restore(Happened(media={"S-A": 3}, errors={host: (START - 60.0,)}), Cursors())
+    assert happenings.state.errors == {host: (START - 60.0, START)}
+    assert happenings.state.media == {"S-A": 5, "S-B": 1}
