@@ -359,9 +359,11 @@ class _Work:
     def _in_log(self, event: Event) -> bool:
         """Whether the kernel's line is in the controller's log as well, which names the disk.
 
+        Which card it is of is not asked: each must have one that could be read.
         Source: drivers/scsi/megaraid, megasas_aen_polling: it prints what the log gets.
         """
-        logged = any(each.vendor == "megaraid" for each in self.known.controllers)
+        cards = [each.name for each in self.known.controllers if each.vendor == "megaraid"]
+        logged = bool(cards) and all(name in self.clocks for name in cards)
         return logged and event.kind == "hba_aen" and event.text.startswith("megaraid_sas")
 
     def _is_error(self, event: Event) -> bool:

@@ -503,3 +503,25 @@ def test_an_acknowledgement_lasts_while_errors_come_again() -> None:
     machine.tell(machine.medium_error(sector=800))
     machine.wait(90.0)
     assert len(machine.mails) == 2
+
+
+def test_a_line_of_megaraid_is_told_where_its_controllers_log_cannot_be_read() -> None:
+    """Else it is in that log, which names the disk: one error of two sources."""
+    card = Controller("c0", "megaraid", host="host2")
+    line = Event(
+        "kernel",
+        "hba_aen",
+        "megaraid_sas 0000:01:00.0: 4434 (5s/0x0001/CRIT) - VD 00/0 is now DEGRADED",
+        controller="host2",
+        word="CRIT",
+        boot_id="boot",
+        monotonic_seconds=1.0,
+        realtime_seconds=START,
+    )
+    alone = behind(card)
+    alone.tell(line)
+    assert [i.key for i in alone.open] == ["adapter host2"]
+    told = behind(card)
+    told.state = replace(told.state, clocks={"c0": Clock()})
+    told.tell(line)
+    assert told.open == []
