@@ -316,7 +316,9 @@ def look(
         now = clock.now()
         engine.observe([*pending, *readers.run(now)], now, clock.uptime())
         engine.evaluate(now)
-        busy = readers.waiting(now) or _standing(engine)
+        # What was asked in this very turn is waited for in the first: some are asked in each.
+        waits = readers.waiting(now) if tick > began else readers.waiting()
+        busy = waits or _standing(engine)
         if now - began >= (MOST_LOOK_SECONDS if busy else look_seconds):
             return
         tick += 1.0
