@@ -117,27 +117,29 @@ class FilesHit:
         return [hit for hit in found if hit.at_seconds >= since][-MOST_KEPT:]
 
     def _work(self) -> None:
-        root = self._root()
         while True:
             with self._lock:
                 if not self._waiting:
                     self._running = False
-                    break
+                    return
                 question = self._waiting[0]
-            hit = self._answer(root, question)
+            hit = self._answer(question)
             with self._lock:
                 self._waiting.popleft()
             self._post(hit)
-        root.close()
 
-    def _answer(self, root: Root, question: Wanted) -> Hit:
-        found, problem = None, ""
+    def _answer(self, question: Wanted) -> Hit:
+        found, problem, root = None, "", None
         try:
+            root = self._root()
             found = locate(root, question.device, question.start, question.count, self._clock)
         except (LocateError, OSError, ValueError) as error:
             problem = str(error)
         except Exception as error:  # noqa: BLE001 - a mistake of ours must not end the questions
             problem = str(error) or trace(error)
+        finally:
+            if root is not None:
+                root.close()
         return Hit(question.subject, self._clock(), question.device, question.start, found, problem)
 
 

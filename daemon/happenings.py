@@ -84,6 +84,8 @@ class Happenings:
         """Nothing is known yet. `realtime` turns the program's clock into Unix time."""
         self.state = Happened()
         self.cursors = Cursors()
+        self.kept = self.state, self.cursors
+        """What may be written: incidents were made of all that is in it."""
         self.changed = False
         """Whether something was told since the last commit."""
         self._engine = engine
@@ -114,6 +116,8 @@ class Happenings:
             own.kernel or cursors.kernel, {**cursors.controllers, **own.controllers}
         )
         self.state, self._restored = _merged(self.state, kept), True
+        self.kept = self.state, self.cursors
+        self.changed = True
         self._learnt()
         if self._kernel_log is not None and KERNEL not in self._seen:
             self._kernel_log.recall(cursors.kernel)
@@ -242,6 +246,7 @@ class Happenings:
                 rows.append(row)
         if rows and self._store is not None:
             self._store.tell(rows)
+        self.kept = self.state, self.cursors
         return happened.lesser(self.state, news)
 
     def _say(self, news: News, row: EventRow) -> None:

@@ -644,6 +644,8 @@ class Loop:
                 continue
             if now - last < self._policy.again_seconds:
                 continue
+            known = {each.identifier for each in self._incidents.by_key.values()}
+            self._files_told = {n: at for n, at in self._files_told.items() if n in known}
             self._files_told[incident.identifier] = now
             by_key = {**self._incidents.by_key, key: replace(incident, learnt=True)}
             self._incidents = replace(self._incidents, by_key=by_key)
@@ -821,8 +823,8 @@ class Loop:
                     silences=self._desk.said,
                     self_tests=self._self_tests.runs,
                     stuck=self._stuck,
-                    happened=self._happenings.state,
-                    cursors=self._happenings.cursors,
+                    happened=self._happenings.kept[0],
+                    cursors=self._happenings.kept[1],
                     wall_ahead_seconds=self._wall_ahead,
                 ),
                 without=() if learnt else ("signals",),

@@ -277,6 +277,11 @@ class _Work:
         self.places: dict[tuple[str, ...], Place] = {}
         self.hosts = {each.name: each.host for each in known.controllers if each.host}
 
+        self.latest: dict[str, float] = {}
+        for event in (*batch.baseline, *batch.events):
+            if event.clock_seconds is not None:
+                self.latest[event.controller] = event.clock_seconds
+
     def run(self) -> tuple[Happened, tuple[News, ...]]:
         batch = self.batch
         self._compare()
@@ -512,7 +517,13 @@ class _Work:
     def _at(self, event: Event) -> float:
         """Return when an event was, by the program's clock; what is not known is now."""
         now, at = self.batch.now_seconds, event.realtime_seconds
-        return now if at is None else min(now, now - (self.batch.realtime_seconds - at))
+        if at is not None:
+            return min(now, now - (self.batch.realtime_seconds - at))
+        last = self.latest.get(event.controller)
+        if event.clock_seconds is None or last is None:
+            return now
+        # Of a clock that nobody compared: what lies between its entries is known all the same.
+        return now - min(max(last - event.clock_seconds, 0.0), DAY_SECONDS)
 
     def _count(self, kind: str, device: str, count: int) -> None:
         """Add events that were not told each."""
@@ -569,7 +580,9 @@ def lesser(state: Happened, news: Iterable[News]) -> list[Transition]:
     found = []
     for each in news:
         h = each.happening
-        if h is not None and h.count == 1 and each.severity < Severity.WARNING and not h.baseline:
+        if h is None or h.count > 1 or h.baseline or each.row.consequence:
+            continue
+        if each.severity < Severity.WARNING:
             alert = _alert(state, h, each.row, h.heard_seconds)
             over = replace(alert, state=State.RESOLVED)
             found += [Transition(alert, State.INACTIVE), Transition(over, State.FIRING)]

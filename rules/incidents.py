@@ -103,6 +103,8 @@ class Member:
     """So many events it is; 0: it is a rule's alert."""
     last_seconds: float | None = None
     """When the last of these events was."""
+    joined_seconds: float = 0.0
+    """When iowarden heard of it: of a log that is read now and then, long after it began."""
 
     @property
     def doubled(self) -> bool:
@@ -649,6 +651,7 @@ def _member(
         known_value=None if before is None or again else before.known_value,
         count=alert.count,
         last_seconds=alert.last_seconds,
+        joined_seconds=now if before is None or again else before.joined_seconds,
     )
 
 
@@ -742,7 +745,7 @@ def _has_news(incident: Incident, quiet_seconds: float, policy: Policy) -> bool:
     for member in incident.members:
         firing = member.state is State.FIRING and member.cleared_seconds is None
         critical, first = member.severity is Severity.CRITICAL, member.told_seconds is None
-        began = member.since_seconds
+        began = member.joined_seconds if member.count else member.since_seconds
         if first:  # a mail while it was silenced named it at most
             began = max(began, member.heard_seconds or began)
         if member.silenced or not firing or began <= (incident.mailed_seconds or 0.0):

@@ -525,3 +525,30 @@ def test_a_line_of_megaraid_is_told_where_its_controllers_log_cannot_be_read() -
     told.state = replace(told.state, clocks={"c0": Clock()})
     told.tell(line)
     assert told.open == []
+
+
+def test_what_a_log_tells_later_is_news_although_it_was_before_the_mail() -> None:
+    """A controller's log is read every five minutes: the disk had failed by then."""
+    machine = behind()
+    machine.state = replace(
+        machine.state, clocks={"areca 1": Clock(offset=0.0, way=happened.Way.ERRORS)}
+    )
+    machine.tell(*(machine.reading_error(2, number=n) for n in range(6)))
+    failed = replace(
+        machine.reading_error(2), kind="areca_device_failed", text="IDE Channel #02 Device Failed"
+    )
+    machine.wait(300)
+    machine.tell(failed)
+    machine.wait(900)
+    assert [reason for reason, _ in machine.mails] == [Reason.OPENED, Reason.WORSE]
+
+
+def test_errors_hours_apart_are_no_fault_of_the_adapter() -> None:
+    """Three disks, of a controller whose clock nobody compared."""
+    disks = tuple(
+        PhysicalDisk(f"channel {n}", OK, model="DISK-8", serial=f"P-{n}") for n in range(1, 4)
+    )
+    machine = behind(replace(VOLUME, arrays=(), disks=disks))
+    machine.state = replace(machine.state, clocks={"areca 1": Clock()})
+    machine.tell(*(machine.reading_error(n, (n - 3) * HOUR) for n in range(1, 4)))
+    assert len(machine.open) == 3
