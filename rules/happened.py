@@ -68,6 +68,9 @@ MEDIUM = frozenset(
     )
 )
 """Sectors that could not be read: a drive that counts none of them does not tell the truth."""
+NAMELESS = frozenset({"md_super_error"})
+"""Lines that name no device. Source: Linux 6.1, drivers/md/md.c, super_written."""
+AMID_SECONDS = 5.0
 OWN = ("kernel", "md")
 """Sources that tell Unix time."""
 GAPS = "controller"
@@ -426,6 +429,8 @@ class _Work:
             return
         at = self._at(event)
         where = self._place(event)
+        if not where.identity.key and row.kind in NAMELESS:
+            where = self._amid(at) or where
         own = where.identity
         if event.source == "kernel" or event.source not in OWN:
             self.recent.append(event)
@@ -497,6 +502,21 @@ class _Work:
         if at not in self.places:
             self.places[at] = place(event, self.known)
         return self.places[at]
+
+    def _amid(self, at: float) -> Place | None:
+        """Return the one disk of whose errors a line is that names none."""
+        near = {
+            h.subject: h
+            for h in self.happenings.values()
+            if h.source == "kernel"
+            and h.severity >= Severity.WARNING
+            and h.device
+            and abs(h.last_seconds - at) <= AMID_SECONDS
+        }
+        if len(near) != 1:
+            return None
+        (h,) = near.values()
+        return Place(Identity(h.subject, h.object, h.adapter), h.disk, h.device)
 
     def _doubt(self, event: Event, device: str) -> str:
         """Return what is not known of a member that an array gave up: it may have been told to."""

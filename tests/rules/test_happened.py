@@ -552,3 +552,18 @@ def test_errors_hours_apart_are_no_fault_of_the_adapter() -> None:
     machine.state = replace(machine.state, clocks={"areca 1": Clock()})
     machine.tell(*(machine.reading_error(n, (n - 3) * HOUR) for n in range(1, 4)))
     assert len(machine.open) == 3
+
+
+def test_a_superblock_that_could_not_be_written_is_the_failing_members() -> None:
+    """The kernel's line names no device; with two disks in trouble it is nobody's."""
+
+    def superblock(machine: Machine) -> Event:
+        text = "md: super_written gets error=-5"
+        return Event("kernel", "md_super_error", text, realtime_seconds=machine.now)
+
+    machine = Machine()
+    machine.tell(machine.medium_error("sdb"), superblock(machine))
+    assert [i.key for i in machine.open] == [identity(MACHINE, "sdb").key]
+    machine = Machine()
+    machine.tell(machine.medium_error("sda"), machine.medium_error("sdb", 9), superblock(machine))
+    assert len(machine.open) == 3
