@@ -24,6 +24,7 @@ Of records with one time stamp, at the oldest of a full ring, one may be told tw
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import threading
@@ -67,6 +68,9 @@ RECORD_BYTES = 16 * 1024
 """A record has at most 8 KiB. Source: kernel/printk (CONSOLE_EXT_LOG_MAX, PRINTK_MESSAGE_MAX)."""
 MOST_RECORDS = 200_000
 """Of one look; more than any ring holds, so that a look ends."""
+LOOK_SECONDS = 1.0
+"""A look ends then though lines go on coming: in a storm what was read must be told meanwhile. Not
+the first one, for what the ring held by then is no news."""
 FIRST_EVENTS = 10
 LAST_EVENTS = 10
 """So many of a kind on one device are told of one look."""
@@ -357,7 +361,10 @@ class Reader:
     def _live(self) -> Iterator[Line]:
         """Yield the records that are there. Errors: ReadError."""
         first, last, size_bytes = [], deque[bytes](maxlen=_LAST_TOLD), 0
+        end = self._clock() + LOOK_SECONDS if self._arrived else math.inf
         for _ in range(MOST_RECORDS):
+            if self._clock() > end:
+                break
             try:
                 record = os.read(self._descriptor, RECORD_BYTES)
             except BlockingIOError:

@@ -301,6 +301,27 @@ def test_a_storm_is_a_count_with_its_first_and_last_lines(this: Machine) -> None
     assert last.gaps == 0
 
 
+def test_a_storm_is_told_while_it_lasts(this: Machine) -> None:
+    """Lines come faster than they are read: the look ends, the next one goes on where it was."""
+    reader = this.running()
+    this.kernel.say(*(record(n, BAD.format("sdb", n)) for n in range(1, 101)))
+
+    def slow() -> float:
+        this.up_seconds += kernel_log.LOOK_SECONDS / 10
+        return this.up_seconds
+
+    hurried = Reader(this.kernel.open, slow, lambda: this.now)
+    this.readers.append(hurried)
+    hurried.recall(reader.read(this.root).cursor)
+    this.look(hurried)
+    this.kernel.say(*(record(n, BAD.format("sdb", n)) for n in range(101, 131)))
+    looks = [hurried.read(this.root) for _ in range(5)]
+    counts = [len(look.events) for look in looks]
+    assert 0 < counts[0] < 30
+    assert [s for look in looks for s in sectors(look)] == list(range(101, 131))
+    assert looks[-1].gaps == 0
+
+
 def test_devices_without_end_are_counted_together(this: Machine) -> None:
     """Names that never come again must not fill the memory, and no line goes uncounted."""
     reader = this.running()
