@@ -207,9 +207,9 @@ class Happenings:
 
     # --- what incidents ask
 
-    def alerts(self, now: float) -> list[Alert]:
-        """Return what happens now, as alerts."""
-        return happened.alerts(self.state, self._table, now)
+    def alerts(self, now: float, for_seconds: float = WINDOW_SECONDS) -> list[Alert]:
+        """Return what happens now, as alerts that fire for so long."""
+        return happened.alerts(self.state, self._table, now, for_seconds)
 
     def joins(self, now: float) -> dict[str, Identity]:
         """Return whose errors explain what happens to others."""

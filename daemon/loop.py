@@ -623,7 +623,10 @@ class Loop:
 
     def _alerts(self, now: float) -> list[Alert]:
         """Return the alerts of rules, and what happens."""
-        return [*self._engine.alerts(), *self._happenings.alerts(now)]
+        return [
+            *self._engine.alerts(),
+            *self._happenings.alerts(now, self._policy.all_clear_seconds),
+        ]
 
     def _learn(self, hit: Hit) -> None:
         """Take what lies in sectors that failed: a mail that was ahead of it has another one."""

@@ -586,12 +586,17 @@ def estimated(
     )
 
 
-def alerts(state: Happened, table: Table, now: float) -> list[Alert]:
-    """Return every burst that is not over, and is worth a mail, as an alert that fires."""
+def alerts(
+    state: Happened, table: Table, now: float, for_seconds: float = WINDOW_SECONDS
+) -> list[Alert]:
+    """Return every burst that is worth a mail as an alert that fires for so long after its last.
+
+    So long an incident must be quiet as well, before it may be called over.
+    """
     return [
         _alert(state, h, table.row(h.burst.kind), now)
         for h in state.happenings
-        if now - h.heard_seconds <= WINDOW_SECONDS and h.severity >= Severity.WARNING
+        if now - h.heard_seconds <= for_seconds and h.severity >= Severity.WARNING
     ]
 
 

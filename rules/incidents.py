@@ -572,7 +572,7 @@ def _refresh(
         incident,
         members=tuple(members),
         firing=True,
-        active_seconds=now,
+        active_seconds=max(incident.active_seconds, _last(active, now)),
         started_seconds=now if begins else incident.started_seconds,
         recurrences=incident.recurrences + (again and (cleared or untold)),
         # It only rises while the incident is open; what was said to be over starts from its own.
@@ -580,6 +580,11 @@ def _refresh(
         last_reason=None if begins and untold and incident.mails else incident.last_reason,
         unreadable=incident.unreadable and any(m.state is State.UNKNOWN for m in active),
     )
+
+
+def _last(active: Iterable[Member], now: float) -> float:
+    """Return when something of it was last so: an event is over at once."""
+    return max((m.last_seconds or now) if m.count else now for m in active)
 
 
 def _awaits_all_clear(incident: Incident) -> bool:

@@ -91,7 +91,7 @@ def test_what_is_mailed_has_advice_and_its_source(table: Table) -> None:
     [
         ("critical medium error, dev sda, sector 55", "block_medium_error", WARNING),
         ("sd 0:0:0:0: rejecting I/O to offline device", "scsi_rejected", WARNING),
-        ("md/raid1:md0: Disk failure on sdb1, disabling device.", "md_disk_failure", CRITICAL),
+        ("md/raid1:md0: Disk failure on sdb1, disabling device.", "md_disk_failure", WARNING),
         ("EXT4-fs (sdb1): Remounting filesystem read-only", "fs_readonly", CRITICAL),
         ("md: md0: recovery done.", "md_sync_done", INFO),
         (

@@ -42,8 +42,8 @@ def test_an_error_in_a_file_system_is_critical_at_once(watched: Watched, torn: s
 
     Linux 6.1 as Debian has it refuses to write from now on, and goes on to call the mount 'rw'.
     """
-    wait_for(lambda: watched.mail.naming("FileSystemErrors", torn), "a mail of the error", SECONDS)
-    mail = watched.mail.naming("FileSystemErrors", torn)[0]
+    wait_for(lambda: watched.mail.naming("serial torn"), "a mail of the error", SECONDS)
+    mail = watched.mail.naming("serial torn")[0]
     assert mail["Subject"].startswith("[CRITICAL]")
     assert "serial torn" in text_of(mail)
     assert f"e2fsck -f /dev/{torn}" in text_of(mail)
