@@ -8,9 +8,10 @@ unit tests. What is not supported is refused at load.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from iowarden.rules import humanize
@@ -66,8 +67,6 @@ class Template:
     """A text ready to be filled in."""
 
     text: str
-    _write: _Write = field(repr=False, compare=False)
-    _slots: int = field(repr=False, compare=False)
 
     def render(
         self,
@@ -91,10 +90,13 @@ class Template:
                 "Value": value,
             },
         )
-        variables: list[Value] = [root, own, external, external_url, value, *[None] * self._slots]
+        if "{{" not in self.text:  # Most labels.
+            return self.text
+        write, slots = _compiled(self.text)
+        variables: list[Value] = [root, own, external, external_url, value, *[None] * slots]
         parts: list[str] = []
         try:
-            self._write(_Scope(root, variables, query, Steps(MOST_STEPS)), parts)
+            write(_Scope(root, variables, query, Steps(MOST_STEPS)), parts)
         except (_RenderError, RegexError, RecursionError) as error:
             return f"<error expanding template: {error}>"
         return "".join(parts)
@@ -108,11 +110,18 @@ def compile_template(text: str) -> Template:
 
     Errors: TemplateError with line and column; also for a constant query that is no PromQL.
     """
-    if "{{" not in text:  # Most labels.
-        return Template(text, lambda _scope, parts: parts.append(text), 0)
+    if "{{" in text:
+        _compile(text)  # For what is wrong with it: most alerts are never told.
+    return Template(text)
+
+
+def _compile(text: str) -> tuple[_Write, int]:
     parser = _Parser(text)
-    write = parser.document()
-    return Template(text, write, parser.slots)
+    return parser.document(), parser.slots
+
+
+_compiled = functools.lru_cache(maxsize=256)(_compile)
+"""Only those that are rendered are kept: all of the shipped rules' together take over 2 MB."""
 
 
 # --- words ---
