@@ -124,7 +124,8 @@ class KernelLog:
     Fields: `baseline` was found at the first sight; `left_out` counts what is in neither, though
     in `counts`; `counts`, `gaps` and `suppressed` are since the start, the baseline not among
     them. A pair that is new is 0 in its first look, so that its counter rises from there.
-    `problem`: '', or why the time before is not known.
+    `problem`: '', or why the time before is not known. `boot_id` is the boot that runs: in another
+    one devices may have had other names.
     """
 
     events: tuple[Event, ...] = ()
@@ -135,6 +136,7 @@ class KernelLog:
     suppressed: int = 0
     cursor: Cursor | None = None
     problem: str = ""
+    boot_id: str = ""
 
 
 def emit(value: KernelLog) -> list[Sample]:
@@ -564,6 +566,7 @@ class Reader:
             suppressed=self._suppressed,
             cursor=cursor,
             problem=problem,
+            boot_id=self._boot_id,
         )
         return self._value if value == self._value else value
 

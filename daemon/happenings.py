@@ -104,6 +104,7 @@ class Happenings:
         self._restored = False
         self._waiting: list[Batch] = []
         self._learnt_seconds = float("-inf")
+        self._boot_id = ""
 
     # --- before the first look
 
@@ -151,6 +152,7 @@ class Happenings:
     def _take_kernel(self, value: KernelLog, now: float, realtime: float) -> None:
         if value.cursor is not None:
             self.cursors = replace(self.cursors, kernel=value.cursor)
+        self._boot_id = value.boot_id
         self._take(happened.of_kernel(value, now, realtime))
 
     def _take_controllers(self, value: Controllers, now: float, realtime: float) -> None:
@@ -188,7 +190,9 @@ class Happenings:
             self._ask_drives(disks)
         for each in told:
             subject = "" if each.happening is None else each.happening.subject
-            if question := wanted(each.event, subject):
+            # What was sdb in another boot may be another disk now, with other files.
+            here = each.event.boot_id == self._boot_id
+            if here and (question := wanted(each.event, subject)):
                 self._locate(question)
         if self._controllers is not None and any(n.event.source == "kernel" for n in told):
             self._controllers.ask_soon()

@@ -19,6 +19,7 @@ from iowarden.rules.happened import Happened
 
 if TYPE_CHECKING:
     from iowarden.daemon import journal
+    from iowarden.daemon.files_hit import Wanted
 
 FILE = Path(__file__).parents[2] / "rules" / "events.yaml"
 TABLE = parse_events_file(FILE.read_text(), FILE.name)
@@ -119,3 +120,16 @@ def test_errors_of_before_the_start_and_of_a_late_state_db_are_all_counted() -> 
     happenings.restore(Happened(media={"S-A": 3}, errors={host: (START - 60.0,)}), Cursors())
     assert happenings.state.errors == {host: (START - 60.0, START)}
     assert happenings.state.media == {"S-A": 5, "S-B": 1}
+
+
+def test_files_are_looked_up_for_errors_of_this_boot_alone() -> None:
+    """What the journal has of the boot before names disks as they were called then."""
+    asked: list[Wanted] = []
+    engine = Engine([], (), START)
+    telling = Telling(Quiet(), lambda: START, lambda: START)
+    locate = Asked(locate=asked.append)
+    happenings = Happenings(engine, telling, TABLE, lambda now: now, asked=locate)
+    lines = (replace(medium_error(10), boot_id="before"), medium_error(90))
+    happenings.take(*look("kernel_log", KernelLog(lines, boot_id="now")))
+    assert [(each.device, each.start) for each in asked] == [("sda", 90)]
+    assert counts(happenings) == {"block_medium_error": 2}
