@@ -67,20 +67,29 @@ def _own(root: Root, hosts: Sequence[str]) -> dict[str, str]:
 
 
 def _find(root: Root, hosts: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """Number the controllers; each question about one has its number, and all of their hosts."""
+    """Number the controllers; each question about one has its number, and all of their hosts.
+
+    Of hosts that are not listed nobody knows which they are: they are one more, 'unlisted'.
+    """
     own = sorted(_own(root, hosts))
     if not own:
         return {}
     count = arcconf.parse_count(_ask(root, "GETVERSION"))
     if not count:
         raise ReadError(f"'arcconf GETVERSION': expected one at {', '.join(own)}, got none listed")
-    return {f"adaptec {number}": (str(number), *own) for number in range(1, count + 1)}
+    found = {f"adaptec {number}": (str(number), *own) for number in range(1, count + 1)}
+    if count < len(own):
+        expected = f"expected {len(own)} controllers ({', '.join(own)}), got {count}"
+        found["adaptec unlisted"] = ("", f"'arcconf GETVERSION': {expected}")
+    return found
 
 
 def _state(
     root: Root, name: str, handle: tuple[str, ...], _former: Controller | None
 ) -> Controller:
     number, *hosts = handle
+    if not number:
+        raise ReadError(hosts[0])  # why
     config = arcconf.parse_config(_ask(root, "GETCONFIG", number, "AL"), name)
     unread: list[str] = []
 

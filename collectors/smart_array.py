@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors import adaptec, attached, cciss, hp
 from iowarden.collectors.controller_poll import Maker, run_program
-from iowarden.collectors.vocabulary import AbsentError, MissingError, ParseError
+from iowarden.collectors.vocabulary import AbsentError, MissingError, ParseError, ReadError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,15 +51,21 @@ def maker(pauses_seconds: Sequence[float] = _PAUSES_SECONDS) -> Maker:
             if not nodes or not (isinstance(error, MissingError) or root.path):
                 raise
             return {f"hp {host}": (node, host) for host, node in nodes.items()}
-        return {
+        found = {
             each.controller.name: _handle(each.controller.name, index)
             for index, each in enumerate(listed)
         }
+        if len(found) < len(own):
+            expected = f"expected {len(own)} controllers ({', '.join(own)}), got {len(found)}"
+            found["hp unlisted"] = ("", f"'ssacli ctrl all show status': {expected}")
+        return found
 
     def state(
         root: Root, name: str, handle: tuple[str, ...], _former: Controller | None
     ) -> Controller:
         which = handle[0]
+        if not which:
+            raise ReadError(handle[1])  # why
         if which.startswith("/dev/"):
             text = run_program(root, _SECONDS, _FREE_PROGRAM, "-V", which)
             return replace(cciss.parse_volume_status(text)[0], name=name, host=handle[1])

@@ -586,6 +586,16 @@ def test_a_part_that_cannot_be_read_is_told_with_the_rest(tmp_path: Path) -> Non
     assert (problem.controller, "GETSTATUS" in problem.reason) == ("adaptec 1", True)
 
 
+def test_a_second_controller_that_is_not_listed_is_a_problem(tmp_path: Path) -> None:
+    """The program is too old for it, or it died: the other one is read."""
+    other = f"{DRIVERS}/aacraid/0000:06:00.0/host4"
+    found = asked(tmp_path, ADAPTEC, {AACRAID: None, other: None}, ANSWERS)
+    assert [each.name for each in found.controllers] == ["adaptec 1"]
+    (problem,) = found.problems
+    assert problem.controller == "adaptec unlisted"
+    assert "expected 2 controllers (host2, host4), got 1" in problem.reason
+
+
 def test_a_controller_that_is_there_and_not_listed_is_a_problem(tmp_path: Path) -> None:
     """It may have died; without such hosts there is nothing to tell."""
     answers = {"arcconf GETVERSION": "Controllers found: 0\n" + DONE}
