@@ -360,6 +360,9 @@ def _controller(card: _Card) -> Controller:
         pairs.get("battery/capacitor status", "") or pairs.get("battery status", ""),
     )
     batteries = (_battery(battery, pairs),) if battery else ()
+    if not battery and "no-battery write cache" in pairs:
+        # All of it was told, and no battery: one that caches writes all the same keeps nothing.
+        batteries = (Battery("battery", State(Health.ABSENT, "none")),)
     sensors = [_cache(cache, batteries)] if cache else []
     for key, name in (
         ("controller temperature (c)", "controller temperature"),

@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors import attached, megacli
-from iowarden.collectors.controller import Controller, Health
+from iowarden.collectors.controller import Battery, Controller, Health, State
 from iowarden.collectors.controller_poll import run_program
 from iowarden.collectors.vocabulary import (
     AbsentError,
@@ -135,7 +135,8 @@ def state(root: Root, name: str, handle: tuple[str, ...], _: Controller | None) 
     disks = part(("-PDList",), megacli.parse_disks, no_disks)
     if not arrays and not disks and unread:
         raise ReadError("; ".join(unread))
-    battery = None
+    # Without one, a cache that is forced on keeps nothing.
+    battery: Battery | None = Battery("battery", State(Health.ABSENT, "Absent"))
     if adapter.battery is not False:
         battery = part(("-AdpBbuCmd", "-GetBbuStatus"), megacli.parse_battery, None)
     parents = {slot: each.name for each in reversed(arrays) for slot in each.slots}

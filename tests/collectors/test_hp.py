@@ -327,6 +327,17 @@ def test_cache_and_battery(
     assert (sensor.state.health, one_battery.state.health, one_battery.ready) == expected
 
 
+def test_a_cache_for_writes_without_a_battery() -> None:
+    """Somebody may have it on all the same; a short list tells of neither."""
+    count = "Battery/Capacitor Count: 0\n   No-Battery Write Cache: Enabled"
+    found = one(DETAIL.replace("Battery/Capacitor Status: OK", count))
+    assert [(b.state.health, b.ready) for b in found.batteries] == [(Health.ABSENT, None)]
+    policy = found.arrays[1].policy
+    assert policy is not None
+    assert policy.write_back is True
+    assert one(DETAIL.replace("   Battery/Capacitor Status: OK\n", "")).batteries == ()
+
+
 def test_banners_prompts_and_controllers_of_one_name() -> None:
     """The two controllers of a chassis are two."""
     text = (
@@ -514,10 +525,19 @@ HOSTS = {"/sys/class/scsi_host/host1": None, "/sys/class/scsi_host/host2": None}
 
 def test_a_machine_with_one_controller(tmp_path: Path) -> None:
     """Its host is that of its PCI address."""
-    other = f"{DRIVERS}/hpsa/0000:5d:00.0/host2"
-    found = asked(tmp_path, HP, {HPSA: None, other: None, **HOSTS}, ANSWERS)
+    found = asked(tmp_path, HP, {HPSA: None, **HOSTS}, ANSWERS)
     (one,) = found.controllers
     assert (one.name, one.host, len(one.disks), found.problems) == ("hp slot 0", "host1", 4, ())
+
+
+def test_a_second_controller_that_is_not_listed_is_a_problem(tmp_path: Path) -> None:
+    """The program is too old for it, or it died: the other one is read."""
+    other = f"{DRIVERS}/hpsa/0000:5d:00.0/host2"
+    found = asked(tmp_path, HP, {HPSA: None, other: None, **HOSTS}, ANSWERS)
+    assert [(each.name, each.host) for each in found.controllers] == [("hp slot 0", "host1")]
+    (problem,) = found.problems
+    assert problem.controller == "hp unlisted"
+    assert "expected 2 controllers (host1, host2), got 1" in problem.reason
 
 
 def test_an_older_program_will_do(tmp_path: Path) -> None:
