@@ -399,7 +399,8 @@ def _batteries(data: Tree, flat: Mapping[str, str]) -> tuple[Battery, ...]:
                 Battery(
                     controller.printable(name) or "battery",
                     state,
-                    state.health is Health.OK,
+                    # It keeps the cache while its capacity is measured, or the card writes through.
+                    None if word.casefold() == "learning" else state.health is Health.OK,
                     temperature_celsius=_celsius(
                         _text(row, "temp") or _text(row, "temperature(c)")
                     ),

@@ -404,6 +404,8 @@ def test_an_error_that_is_not_known_to_be_harmless_needs_attention() -> None:
     [
         ({"Cachevault_Info": [{"Model": "CVPM02", "State": "Failed"}]}, (Health.FAILED, False)),
         ({"Cachevault_Info": [{"Model": "CVPM02", "State": "Odd"}]}, (Health.ATTENTION, False)),
+        ({"Cachevault_Info": [{"Model": "CVPM02", "State": "Learning"}]}, (Health.BUSY, None)),
+        ({"Cachevault_Info": [{"Model": "CVPM02", "State": "Charging"}]}, (Health.BUSY, False)),
         ({"Cachevault_Info": [], "HwCfg": {"BBU": "Absent"}}, (Health.ABSENT, None)),
         ({"Cachevault_Info": []}, (Health.ATTENTION, None)),
         (
