@@ -331,10 +331,13 @@ def _new(card: _Card, log: Log, maker: Maker) -> tuple[list[Event], list[Event],
     return told_apart[len(events) - aligned.new :], [], gap
 
 
-def run_program(root: Root, deadline_seconds: float, *command: str) -> str:
-    """Return what a program printed. Errors: AbsentError, ReadError, ParseError."""
+def run_program(root: Root, deadline_seconds: float, *command: str, whole: bool = False) -> str:
+    """Return what a program printed; `whole` as of `parse_output`.
+
+    Errors: AbsentError, ReadError, ParseError.
+    """
     answer = root.ask("run", *command, deadline_seconds=deadline_seconds)
-    return members.parse_output(answer)
+    return members.parse_output(answer, whole=whole)
 
 
 def _hosts(root: Root, maker: Maker) -> list[str]:

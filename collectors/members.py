@@ -35,11 +35,17 @@ class Member:
     path: str = ""
 
 
-def parse_output(answer: str) -> str:
-    """Return what a program that the probe ran has printed. Errors: ParseError."""
+def parse_output(answer: str, *, whole: bool = False) -> str:
+    """Return what a program that the probe ran has printed.
+
+    `whole`: nothing in the text would say that it is cut, so that of a program that crashed is
+    refused. Errors: ParseError.
+    """
     try:
         found = json.loads(answer)
         optional(int, found, "status")
+        if whole and (signal := optional(int, found, "signal")) is not None:
+            raise ValueError(f"it ended half way, by signal {signal}")
         return field(str, found, "stdout") + field(str, found, "stderr")
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise ParseError(

@@ -67,7 +67,7 @@ def maker(pauses_seconds: Sequence[float] = _PAUSES_SECONDS) -> Maker:
         if not which:
             raise ReadError(handle[1])  # why
         if which.startswith("/dev/"):
-            text = run_program(root, _SECONDS, _FREE_PROGRAM, "-V", which)
+            text = run_program(root, _SECONDS, _FREE_PROGRAM, "-V", which, whole=True)
             return replace(cciss.parse_volume_status(text)[0], name=name, host=handle[1])
         listed = ask(root, "ctrl", which, "show", "config", "detail")
         index = int(handle[1]) if len(handle) > 1 else 0
@@ -90,7 +90,7 @@ def _ask(root: Root, *command: str) -> str:
     missing: list[AbsentError] = []
     for program in _PROGRAMS:
         try:
-            return run_program(root, _SECONDS, program, *command)
+            return run_program(root, _SECONDS, program, *command, whole=True)
         except AbsentError as error:
             if not isinstance(error, MissingError) and not root.path:
                 raise

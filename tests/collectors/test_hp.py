@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -605,6 +606,8 @@ class Machine(Root):
         write_tree(directory, {HPSA: None, **HOSTS})
         self.directory = str(directory)
         self.answers = answers
+        self.signal: int | None = None
+        """What ended the programs."""
 
     def names(self, path: str) -> list[str]:
         """Return what the machine has there."""
@@ -620,7 +623,8 @@ class Machine(Root):
         told = self.answers.get(" ".join(arguments), [])
         if verb != "run" or not told:
             raise MissingError(f"'{arguments[0]}': install it")
-        return printed(told.pop(0) if len(told) > 1 else told[0])
+        output = json.loads(printed(told.pop(0) if len(told) > 1 else told[0]))
+        return json.dumps({**output, "signal": self.signal})
 
 
 BUSY = "Another instance of ssacli is running! Stop it first.\n"
@@ -640,6 +644,20 @@ def test_another_program_that_runs_is_waited_for(
     assert len(found.controllers) == controllers
     assert bool(found.problems) == (not controllers)
     assert all("expected to be the only one" in each.reason for each in found.problems)
+
+
+def test_a_program_that_crashed_half_way_shows_no_fewer_disks(tmp_path: Path) -> None:
+    """Nothing in its text says that it is cut."""
+    machine = Machine(tmp_path, {name: [text] for name, text in ANSWERS.items()})
+    cut = DETAIL[: DETAIL.index("      physicaldrive 1I:1:3")]
+    machine.answers["ssacli ctrl slot=0 show config detail"] = [cut]
+    machine.signal = 11
+    poller = Poller((smart_array.maker(()),), lambda: 0.0)
+    poller.read(machine)
+    assert poller.settled(20.0)
+    found = poller.read(machine)
+    assert found.controllers == ()
+    assert "half way, by signal 11" in found.problems[0].reason
 
 
 def test_no_program_at_all_is_a_problem(tmp_path: Path) -> None:
