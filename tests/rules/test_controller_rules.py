@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
@@ -12,7 +13,17 @@ from support.host import shipped_rules
 from support.recordings import CORPUS, corpus, write_tree
 from support.simulation import START, UPTIME, Simulation
 
-from iowarden.collectors import arcconf, areca, hp, ircu, storcli, table, threeware
+from iowarden.collectors import (
+    arcconf,
+    areca,
+    hp,
+    ircu,
+    megacli,
+    mpt_status,
+    storcli,
+    table,
+    threeware,
+)
 from iowarden.collectors.controller import (
     Array,
     Battery,
@@ -156,11 +167,34 @@ def test_every_3ware_that_was_captured_says_nothing() -> None:
     assert {name: told(each) for name, each in found.items() if told(each)} == {}
 
 
+def megacli_of(text: str) -> list[Controller]:
+    """Return what an output of MegaCli tells, its volumes, disks or battery; its end is added."""
+    text += "\n\nExit Code: 0x00\n"
+    found = Controller("megaraid c0", "megaraid")
+    with suppress(ParseError):
+        found = replace(found, arrays=megacli.parse_volumes(text))
+    with suppress(ParseError):
+        found = replace(found, disks=megacli.parse_disks(text))
+    with suppress(ParseError):
+        found = replace(found, batteries=(megacli.parse_battery(text),))
+    return [found]
+
+
+def mpt_of(text: str) -> list[Controller]:
+    """Return what sas2ircu or mpt-status tells."""
+    try:
+        return [ircu.parse_display(text, "mpt 0")]
+    except ParseError:
+        told = mpt_status.parse_status(text)
+        return [Controller("ioc0", "mpt", arrays=told.arrays, disks=told.disks)]
+
+
 READERS: dict[str, Callable[[str], list[Controller]]] = {
     "adaptec": lambda text: [arcconf.parse_config(text, "adaptec 1").controller],
     "hp": lambda text: [each.controller for each in hp.parse_controllers(text)],
     "storcli": lambda text: [each.controller for each in storcli.parse_controllers(text).values()],
-    "mpt": lambda text: [ircu.parse_display(text, "mpt 0")],
+    "megacli": megacli_of,
+    "mpt": mpt_of,
 }
 """By folder of the corpus: what reads the state of its controllers."""
 
@@ -185,18 +219,28 @@ def is_well(found: Controller) -> bool:
     return all(each.health in {Health.OK, Health.BUSY, Health.ABSENT} for each in states)
 
 
-FORCED = {
-    "adaptec": (
-        "glensc+nagios-plugin-check_raid/issue47/getconfig",
-        "glensc+nagios-plugin-check_raid/issue99/getconfig",
-        "glensc+nagios-plugin-check_raid/pr156/arcconf.txt",
-    )
-}
-"""Machines that are well, but somebody set a write cache on that no battery keeps."""
 UNPROTECTED = ("ControllerCacheUnprotected", "critical")
+SLOW = ("ControllerWriteCacheOff", "warning")
+CACHES = {
+    "adaptec": {
+        "glensc+nagios-plugin-check_raid/issue47/getconfig": {UNPROTECTED},
+        "glensc+nagios-plugin-check_raid/issue99/getconfig": {UNPROTECTED},
+        "glensc+nagios-plugin-check_raid/pr156/arcconf.txt": {UNPROTECTED},
+    },
+    "megacli": {
+        "glensc+nagios-plugin-check_raid/issue65/ldinfo": {SLOW},
+        "glensc+nagios-plugin-check_raid/issue85/ldinfo": {SLOW},
+    },
+}
+"""Machines that are well, but somebody set a write cache on that no battery keeps, or it went off
+by itself.
+"""
 
 
-@pytest.mark.parametrize(("folder", "files"), [("adaptec", 74), ("hp", 24), ("storcli", 19)])
+@pytest.mark.parametrize(
+    ("folder", "files"),
+    [("adaptec", 74), ("hp", 24), ("storcli", 19), ("megacli", 40), ("mpt", 12)],
+)
 def test_what_others_captured_raises_what_is_wrong_and_nothing_else(
     folder: str, files: int
 ) -> None:
@@ -206,7 +250,7 @@ def test_what_others_captured_raises_what_is_wrong_and_nothing_else(
     assert len(found) >= files
     machines = [(name, each) for name, several in found.items() for each in several]
     loud = {name: told(each) for name, each in machines if is_well(each) and told(each)}
-    caching = {f"{folder}/{name}": {UNPROTECTED} for name in FORCED.get(folder, ())}
+    caching = {f"{folder}/{name}": what for name, what in CACHES.get(folder, {}).items()}
     assert loud == caching
     assert [name for name, each in machines if not is_well(each) and not told(each)] == []
 
