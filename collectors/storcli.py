@@ -330,10 +330,13 @@ def _told(answer: Answer, name: str) -> Told:
     )
     foreign = [disk for disk in disks if disk.usage == "foreign"]
     unread = [error for error in answer.errors if "/s" in error]
-    expected = told("physical drives")
-    listed = {disk.slot for disk in disks}
-    if re.fullmatch(r"\d{1,4}", expected, re.ASCII) and int(expected) != len(listed):
-        unread.append(f"expected {expected} disks, got {len(listed)}: the others are not known")
+    volumes = sum(each.name.startswith("virtual drive") for each in arrays)
+    for what, expected, listed in (
+        ("disks", told("physical drives"), len({disk.slot for disk in disks})),
+        ("virtual drives", told("virtual drives"), volumes),
+    ):
+        if re.fullmatch(r"\d{1,4}", expected, re.ASCII) and int(expected) != listed:
+            unread.append(f"expected {expected} {what}, got {listed}: the others are not known")
     memory = told("on board memory size")
     megabytes = told("ddr memory size(mib)")
     own = Controller(

@@ -521,10 +521,12 @@ def test_disks_of_another_configuration_need_attention() -> None:
     assert storcli.parse_foreign(answer({"Total foreign Drive Groups": 0})) == ()
 
 
-def test_a_list_of_disks_that_is_shorter_than_it_says_is_told() -> None:
+def test_a_list_that_is_shorter_than_it_says_is_told() -> None:
     """Nobody knows the ones that are not listed."""
     card = told(shown(**{"Physical Drives": 6})).controller
     assert card.unread == ("expected 6 disks, got 4: the others are not known",)
+    card = told(shown(**{"Virtual Drives": 2})).controller
+    assert card.unread == ("expected 2 virtual drives, got 1: the others are not known",)
 
 
 def test_how_far_a_rebuild_and_a_check_are() -> None:
