@@ -81,6 +81,7 @@ def _ircu_find(root: Root, hosts: Sequence[str]) -> dict[str, tuple[str, ...]]:
         return {}
     at = _addresses(root)
     found: dict[str, tuple[str, ...]] = {}
+    known: set[str] = set()
     errors: list[Exception] = []
     for program in _IRCU_PROGRAMS:
         try:
@@ -93,9 +94,10 @@ def _ircu_find(root: Root, hosts: Sequence[str]) -> dict[str, tuple[str, ...]]:
             errors.append(error)
             continue
         for each in listed:
-            if (host := at.get(each.address, "")) in seen:
+            host = at.get(each.address, "")
+            if host in seen and host not in known:  # both programs may list it
+                known.add(host)
                 found[f"{program} {each.index}"] = (program, str(each.index), host)
-    known = {handle[-1] for handle in found.values()}
     missing = all(isinstance(error, AbsentError) for error in errors)
     for host, what in seen.items():
         if host not in known and (what.volumes or not missing):

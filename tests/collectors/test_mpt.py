@@ -475,6 +475,18 @@ def test_a_mirror_is_asked_for_by_the_name_a_person_uses(tmp_path: Path) -> None
     assert not any("sas2ircu 1" in command for command in machine.asked)
 
 
+def test_an_adapter_that_both_programs_list_is_read_once(tmp_path: Path) -> None:
+    """Two of it would be two alerts for one fault, and twice the questions."""
+    machine = Machine(tmp_path, [HBA], shown("5:1:0:0"))
+    for program in ("sas2ircu", "sas3ircu"):
+        machine.answers |= {
+            f"{program} LIST": LIST,
+            f"{program} 0 DISPLAY": WHOLE,
+            f"{program} 0 STATUS": QUIET,
+        }
+    assert one(machine.look()).name == "sas3ircu 0"
+
+
 def test_a_volume_that_cannot_be_told_from_another_has_no_address(tmp_path: Path) -> None:
     """One alone is the one there is; of two, none is guessed."""
     machine = Machine(tmp_path, [HBA], shown("5:1:0:0"))
