@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 KINDS = frozenset({"block_medium_error", "block_io_error", "nvme_medium_error"})
 """Events whose sector is that of the whole device."""
 REQUEST_SECTORS = 8
-"""Where a line tells only the first sector: the least that a file system asks for, mostly."""
+"""Of a page: the least that a file system asks for, mostly, where a line tells the first alone."""
 MOST_WAITING = 50
 MOST_KEPT = 8
 """Of one disk, the latest; as many are in a mail."""
@@ -66,7 +66,13 @@ def wanted(event: Event, subject: str) -> Wanted | None:
         return None
     if not event.device or not subject:
         return None
-    return Wanted(subject, event.device, event.sector, event.sectors or REQUEST_SECTORS)
+    start = event.sector
+    end = start + (event.sectors or REQUEST_SECTORS)
+    if start % REQUEST_SECTORS:
+        # Segments were counted as whole pages. What begins within a page ends with one: the next
+        # may be another file's, and nobody said that it is hit.
+        end = max(end // REQUEST_SECTORS * REQUEST_SECTORS, start + 1)
+    return Wanted(subject, event.device, start, end - start)
 
 
 class FilesHit:

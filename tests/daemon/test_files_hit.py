@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
@@ -84,6 +85,17 @@ def test_what_cannot_be_told_says_why(tmp_path: Path) -> None:
     (line,) = files_hit.evidence([hit], lambda at: at)
     assert "sdc sector 8: cannot be told: 'sdc': expected a block device" in line.text
     assert (files_hit.affected([hit]), files_hit.advice([hit])) == ((), ())
+
+
+def test_what_begins_within_a_page_does_not_reach_into_the_next() -> None:
+    """That may be another file, which the advice would have overwritten."""
+    for sectors, expected in ((None, 3), (8, 3), (16, 11), (3, 3), (1, 1)):
+        told = replace(medium_error(13_413), sectors=sectors)
+        question = wanted(told, "disk S-B")
+        assert question == Wanted("disk S-B", "sdb", 13_413, expected)
+    assert wanted(replace(medium_error(13_408), sectors=16), "x") == Wanted("x", "sdb", 13_408, 16)
+    # The last sector of a disk: more than it has would be refused.
+    assert wanted(medium_error(55_295), "x") == Wanted("x", "sdb", 55_295, 1)
 
 
 def test_only_sectors_of_a_whole_device_are_asked_for() -> None:
