@@ -140,8 +140,8 @@ def steps(answer: Answer, disk: str = "", sector_bytes: int | None = None) -> li
             )
         ]
     found = [_restore(answer)]
-    if answer.kind is Kind.FILE and (overwrite := _overwrite(answer)):
-        found.append(overwrite)
+    if answer.kind is Kind.FILE:
+        found += _overwrite(answer)
     if disk and answer.kind is not Kind.FILE:
         found += _reallocate(answer, disk, sector_bytes)
     if answer.kind in {Kind.FREE, Kind.FILE, Kind.METADATA} and answer.file_system.startswith(
@@ -186,28 +186,43 @@ def _restore(answer: Answer) -> Step:
     return Step("find out what lies there before anything is written")
 
 
-def _overwrite(answer: Answer) -> Step | None:
-    """Return how to overwrite the blocks of a file in place."""
+def _overwrite(answer: Answer) -> list[Step]:
+    """Return how to overwrite the blocks of a file in place, those that cannot be read alone."""
     if not (answer.mounted and answer.path and answer.in_place and answer.block_bytes):
-        return None
+        return []
     if answer.offset_bytes is None or not answer.bytes or answer.size_bytes is None:
-        return None
+        return []
     if not copyable(answer.path):
-        return None
+        return []
     size, path = answer.block_bytes, shlex.quote(answer.path)
     first = answer.offset_bytes // size
     count = -(-(answer.offset_bytes + answer.bytes) // size) - first
-    command = f"dd if=/dev/zero of={path} bs={size} seek={first} count={count}"
+    last = first + count - 1
+    which = f"{first}" if count == 1 else "N"
+    command = f"dd if=/dev/zero of={path} bs={size} seek={which} count=1"
     command += " conv=notrunc,fsync oflag=direct"
-    if (first + count) * size > answer.size_bytes:  # the last block is written whole
+    if (last + 1) * size > answer.size_bytes:  # the last block is written whole
         command += f" && truncate -s {answer.size_bytes} {path}"
-    end = min((first + count) * size, answer.size_bytes)
-    return Step(
-        "then force the drive to replace the sectors, by writing these blocks of the file anew; let"
-        " nothing use the file meanwhile",
-        command,
-        f"bytes {first * size} to {end - 1} of the file, for good: they become zeros",
-    )
+    end = min((last + 1) * size, answer.size_bytes)
+    force = "then force the drive to replace the sectors, by writing"
+    alone = "; let nothing use the file meanwhile"
+    if count == 1:
+        gone = f"bytes {first * size} to {end - 1} of the file, for good: they become zeros"
+        return [Step(f"{force} this block of the file anew{alone}", command, gone)]
+    # A request fails as a whole: one of its sectors may be all that is unreadable.
+    numbers = f"for N in $(seq {first} {last})"
+    read = f"dd if={path} of=/dev/null bs={size} skip=$N count=1 iflag=direct status=none"
+    return [
+        Step(
+            "most of these blocks may be readable: it prints those that are not",
+            f"{numbers}; do {read} || echo $N; done",
+        ),
+        Step(
+            f"{force} such a block, N, of the file anew{alone}",
+            command,
+            f"the {size} bytes of that block of the file, for good: they become zeros",
+        ),
+    ]
 
 
 def _reallocate(answer: Answer, disk: str, sector_bytes: int | None) -> list[Step]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -87,7 +88,7 @@ def test_an_answer_names_the_file_the_way_and_what_the_cure_destroys() -> None:
         "  way: sdb sector 363296 > sdb1 sector 361248 > ext4 block 45156",
         "  restore /srv/pg/base/f6 from a backup; the rest of it can still be read",
         (
-            "  then force the drive to replace the sectors, by writing these blocks of the file"
+            "  then force the drive to replace the sectors, by writing this block of the file"
             " anew; let nothing use the file meanwhile"
         ),
         (
@@ -105,6 +106,21 @@ def test_an_answer_names_the_file_the_way_and_what_the_cure_destroys() -> None:
     data = json.loads(json.dumps(locate_console.as_data(found)))
     assert data["answers"][0]["path"] == "/srv/pg/base/f6"
     assert data["answers"][0]["steps"][1]["command"].startswith("dd if=/dev/zero")
+
+
+def test_of_many_blocks_those_that_can_be_read_are_not_overwritten() -> None:
+    """A request that failed, of which one sector may be all that is bad."""
+    whole = replace(hit(363296, bytes=12_288, size_bytes=20_000), count=24)
+    text = locate_console.lines(Located("sdb", 363296, 24, (whole,), "sdb", 512))
+    (read,) = (line for line in text if "of=/dev/null" in line)
+    assert read == (
+        "    for N in $(seq 2 4); do dd if=/srv/pg/base/f6 of=/dev/null bs=4096 skip=$N count=1"
+        " iflag=direct status=none || echo $N; done"
+    )
+    (write,) = (line for line in text if "if=/dev/zero" in line)
+    assert " seek=N count=1 " in write
+    assert write.endswith("&& truncate -s 20000 /srv/pg/base/f6")
+    assert any("destroys: the 4096 bytes of that block of the file" in line for line in text)
 
 
 @pytest.mark.parametrize("path", ["/srv/two  blanks", "/srv/a\nb", "/srv/\u202ea", "/srv/\udcff"])
