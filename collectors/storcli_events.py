@@ -543,6 +543,7 @@ _NUMBER = re.compile(
     r"(?:seqNum|Sequence Number)\s*:\s*(0x[0-9a-f]{1,8}|\d{1,10})\s*", re.IGNORECASE | re.ASCII
 )
 _FIELD = re.compile(r"\s*([A-Za-z][A-Za-z ]{1,40}?)\s*:\s*(.*?)\s*")
+_DESCRIBED = re.compile(r"\s*Event Description\s*:", re.IGNORECASE)
 _TRAILER = re.compile(r"\s*(CLI Version|Operating system|Controller|Status|Description)\s*=.*")
 _EXIT = re.compile(r"\s*Exit Code: 0x[0-9a-f]{1,8}\s*", re.IGNORECASE | re.ASCII)
 _STATUS = re.compile(r"^Status\s*=\s*(\w+)[ \t]*\n(?:Description\s*=\s*(.*))?", re.MULTILINE)
@@ -605,6 +606,10 @@ def parse_events(text: str, name: str) -> Log:
             told = plain if status is None else "\n".join((*other, status[2] or status[1]))
             raise controller.refused(f"storcli '{name}' show events", "'seqNum: 0x...'", told)
     whole = plain.endswith("\n") or status is not None
+    described = [any(map(_DESCRIBED.match, record)) for record in entries]
+    ended = status is not None or any(map(_EXIT.fullmatch, plain.split("\n")))
+    if not ended and any(described) and not described[-1]:
+        whole = False  # it was cut between two lines of its last record
     found = {}
     for record in entries:
         event = _event(record, name)

@@ -874,6 +874,9 @@ def test_an_empty_log_is_one_and_a_refusal_is_none() -> None:
 def test_a_log_that_ends_within_a_line_is_cut() -> None:
     """Half a description is no event."""
     assert storcli_events.parse_events(RECORDS[: RECORDS.index("Firmware init") + 9], "c").cut
+    # Between two lines of an entry, too: what it is would never be told.
+    number = RECORDS.rindex("seqNum")
+    assert storcli_events.parse_events(RECORDS[: RECORDS.index("\n", number) + 1], "c").cut
 
 
 def test_a_record_without_a_description_is_not_dropped() -> None:
