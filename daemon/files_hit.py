@@ -173,14 +173,17 @@ def advice(hits: Iterable[Hit]) -> tuple[str, ...]:
 
 
 def affected(hits: Iterable[Hit]) -> tuple[str, ...]:
-    """Return the files that were hit."""
-    paths = {
-        answer.path: None
+    """Return the files that were hit, and those that were not because of an array's redundancy."""
+    found = {
+        (answer.path, answer.array): None
         for hit in hits
         for answer in (hit.found.answers if hit.found is not None else ())
         if answer.kind is Kind.FILE and answer.path
     }
-    return tuple(f"file {path}" for path in paths)
+    return tuple(
+        f"file {path}" + (f", which {array} still reads from its other members" if array else "")
+        for path, array in found
+    )
 
 
 def _lines(hit: Hit) -> Iterator[str]:

@@ -14,6 +14,8 @@ from support.recordings import write_tree
 from iowarden.collectors.event import Event
 from iowarden.daemon import files_hit
 from iowarden.daemon.files_hit import FilesHit, Hit, Wanted, wanted
+from iowarden.daemon.locate import Located
+from iowarden.rules.located import Answer, Kind
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -72,6 +74,19 @@ def test_the_file_of_a_sector_is_found_once_a_day(tmp_path: Path) -> None:
     now += 90_000
     files.ask(question)
     assert hits.get(timeout=60).certain
+
+
+def test_a_file_on_an_array_that_is_whole_is_not_said_to_be_lost() -> None:
+    """Its sectors on one member are."""
+    one, other = (
+        Answer(8, 8, Kind.FILE, "", path=path, array=array)
+        for path, array in (("/srv/a", "md0"), ("/srv/b", ""))
+    )
+    hit = Hit("disk S-B", 0.0, "sdb", 8, Located("sdb", 8, 8, (one, other)))
+    assert files_hit.affected([hit]) == (
+        "file /srv/a, which md0 still reads from its other members",
+        "file /srv/b",
+    )
 
 
 def test_what_cannot_be_told_says_why(tmp_path: Path) -> None:
