@@ -1,0 +1,397 @@
+"""Who owns a byte of a mounted btrfs, by 'btrfs inspect-internal', which changes nothing.
+
+A byte of a device is one of the file system's own addresses by the chunk tree, which is read from
+the devices; whose address that is, the kernel tells. Source: btrfs-inspect-internal(8) and
+btrfs-filesystem(8) 6.2, tried; btrfs-progs' kernel-shared/print-tree.c and cmds/inspect.c by what
+they print, also those of 5.16 to 6.17; kernel, fs/btrfs/backref.c. Units: bytes.
+Limits: the tree is that of the last commit, at most half a minute old. The devices are read beside
+the kernel, through a cache that may be older than that: so the tree is taken only as a whole, with
+every block of the generation that the superblock, or the block above it, names.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.btrfs import DIRECTORY
+from iowarden.collectors.controller_poll import run_program
+from iowarden.collectors.sysfs import device_name
+from iowarden.collectors.vocabulary import AbsentError, ParseError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from iowarden.collectors.files import Root
+
+MOST_DEVICES = 32
+"""Of one file system: what the probe takes."""
+MOST_CHUNKS = 50_000
+MOST_REFERENCES = 10_000
+"""The kernel's answer of 64 KiB has room for 2,700 of them; more are left out without a word."""
+MOUNT_POINT = re.compile(r"/[!-~]{0,255}", re.ASCII)
+"""What the probe takes."""
+
+CONTENTS = frozenset({"DATA", "METADATA", "SYSTEM"})
+PROFILES = frozenset(
+    {"single", "DUP", "RAID0", "RAID1", "RAID1C3", "RAID1C4", "RAID10", "RAID5", "RAID6"}
+)
+
+# Source: linux/btrfs.h and btrfs_tree.h. Beyond these an address may not be where its chunk says:
+# zones, a stripe tree (bit 14), a remap tree (bit 17), and what nobody has thought of yet.
+_KNOWN_FEATURES = 0xFFF | 1 << 16
+_FEATURES = {
+    12: "zoned",
+    13: "extent tree v2",
+    14: "raid stripe tree",
+    17: "remap tree",
+}
+_FIRST_ODD_FLAG = 32
+"""From this bit on the superblock's flags say: seed, metadata dump, a change of the UUID."""
+
+_UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+_N = r"(\d{1,20})"
+_FIELD = re.compile(r"([a-z_.]{1,40})(?: \(deprecated\))?\t+(\S.{0,200})", re.ASCII)
+_BLOCK = re.compile(
+    rf"(leaf|node) {_N} (?:level \d{{1,2}} )?items (\d{{1,6}}) free(?: space)? \d{{1,6}}"
+    rf" generation {_N} owner (CHUNK_TREE|3)",
+    re.ASCII,
+)
+_CHILD = re.compile(rf"\tkey \(.{{1,100}}\) block {_N}(?: \(\d{{1,20}}\))? gen {_N}", re.ASCII)
+_ITEM = re.compile(r"\titem \d{1,6} key \((\S{1,40}) (\S{1,40}) (\S{1,40})\) itemoff .*", re.ASCII)
+_LENGTH = re.compile(
+    rf"\t\tlength {_N} owner \d{{1,20}} stripe_len {_N} type (\S{{1,80}})", re.ASCII
+)
+_ALIGNED = re.compile(r"\t\tio_align \d{1,10} io_width \d{1,10} sector_size \d{1,10}", re.ASCII)
+_STRIPES = re.compile(r"\t\tnum_stripes (\d{1,5}) sub_stripes (\d{1,5})", re.ASCII)
+_STRIPE = re.compile(rf"\t\t\tstripe (\d{{1,5}}) devid {_N} offset {_N}", re.ASCII)
+_STRIPE_UUID = re.compile(rf"\t\t\tdev_uuid {_UUID}", re.ASCII)
+_REFERENCE = re.compile(rf"inode {_N} offset {_N} root {_N}", re.ASCII)
+_SHOWN = re.compile(rf"\tdevid +{_N} size \d{{1,20}} used \d{{1,20}} path (.{{1,4096}})", re.ASCII)
+_NOBODYS = "ERROR: logical ino ioctl: No such file or directory"
+_NAMELESS = "ERROR: ino paths ioctl: No such file or directory"
+
+
+@dataclass(frozen=True, slots=True)
+class FileSystem:
+    """A mounted one, as sysfs shows it: its UUID, and the devices that are there."""
+
+    uuid: str
+    devices: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Superblock:
+    """What 'dump-super' says of a device. `size_bytes` is what is used of the device."""
+
+    uuid: str
+    generation: int
+    chunk_root: int
+    chunk_root_generation: int
+    sector_bytes: int
+    device: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stripe:
+    """Where a chunk lies on a device, from `offset` on."""
+
+    device: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A run of addresses, and the devices it is spread over.
+
+    Fields: `contents` is of CONTENTS, `profile` one of PROFILES; `copies` is of RAID10: how many
+    stripes in a row are the same ('sub_stripes').
+    """
+
+    start: int
+    length: int
+    stripe_bytes: int
+    contents: frozenset[str]
+    profile: str
+    copies: int
+    stripes: tuple[Stripe, ...]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Reference:
+    """A place in a file that has an address; `root` is the tree of its subvolume."""
+
+    root: int
+    inode: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A mounted file system, as the kernel tells 'btrfs filesystem show'. `present`: devices."""
+
+    uuid: str
+    present: frozenset[int]
+
+
+def parse_superblock(text: str) -> Superblock:
+    """Return what 'dump-super' printed.
+
+    Errors: ParseError; for one that is damaged, or that has what would need another map.
+    """
+    found: dict[str, str] = {}
+    for line in text.splitlines():
+        if row := _FIELD.fullmatch(line):
+            found.setdefault(row[1], row[2].strip())
+
+    def number(key: str) -> int:
+        value = found.get(key, "")
+        if not re.fullmatch(r"\d{1,20}|0x[0-9a-f]{1,16}", value, re.ASCII):
+            raise _refused("dump-super", f"'{key} <number>'", value or complaint(text))
+        return int(value, 0)
+
+    for key in ("csum", "magic"):
+        if not found.get(key, "").endswith("[match]"):
+            raise _refused("dump-super", f"'{key} ... [match]'", found.get(key) or complaint(text))
+    uuid = found.get("fsid", "")
+    if not re.fullmatch(_UUID, uuid):
+        raise _refused("dump-super", "'fsid <UUID>'", uuid or complaint(text))
+    if number("flags") >> _FIRST_ODD_FLAG:
+        raise _refused("dump-super", "an ordinary file system (no seed)", f"flags {found['flags']}")
+    if strange := number("incompat_flags") & ~_KNOWN_FEATURES:
+        bits = [bit for bit in range(64) if strange >> bit & 1]
+        names = ", ".join(_FEATURES.get(bit, f"number {bit}") for bit in bits)
+        raise _refused("dump-super", "no feature that changes what is where", names)
+    read = Superblock(
+        uuid,
+        number("generation"),
+        number("chunk_root"),
+        number("chunk_root_generation"),
+        number("sectorsize"),
+        number("dev_item.devid"),
+        number("dev_item.total_bytes"),
+    )
+    if read.sector_bytes not in {1 << power for power in range(12, 17)}:
+        raise _refused("dump-super", "sectors of 4 to 64 KiB", str(read.sector_bytes))
+    if not read.device:
+        raise _refused("dump-super", "a device with a number", "0: it is about to replace another")
+    return read
+
+
+def parse_chunks(text: str, superblock: Superblock) -> tuple[Chunk, ...]:
+    """Return the chunks that 'dump-tree -t chunk' printed, if that is the tree, and all of it.
+
+    Errors: ParseError, for what is no such tree, another one than the superblock names, or a part.
+    """
+    expected = {superblock.chunk_root: superblock.chunk_root_generation}
+    chunks: list[Chunk] = []
+    missing = 0  # items of the block that is being read, or its children
+    lines = _Lines(text)
+    for line in lines:
+        if row := _BLOCK.fullmatch(line):
+            address, generation = int(row[2]), int(row[4])
+            if missing or expected.pop(address, None) != generation:
+                raise _refused(
+                    "dump-tree",
+                    "the blocks of the tree, each whole and of its generation",
+                    f"{line.strip()}; ask again",
+                )
+            missing = int(row[3])
+        elif row := _CHILD.fullmatch(line):
+            expected[int(row[1])] = int(row[2])
+            missing -= 1
+        elif row := _ITEM.fullmatch(line):
+            missing -= 1
+            if row[2] == "CHUNK_ITEM":
+                chunks.append(_chunk(row[3], lines))
+            elif row[2] != "DEV_ITEM":
+                raise _refused("dump-tree", "items of devices and chunks", line)
+        if missing < 0 or len(chunks) > MOST_CHUNKS or len(expected) > MOST_CHUNKS:
+            raise _refused("dump-tree", f"as many items as it says, and {MOST_CHUNKS} chunks", line)
+    if missing or expected or not chunks:
+        raise _refused(
+            "dump-tree",
+            f"the tree of chunks from block {superblock.chunk_root} on, all of it",
+            complaint(text) if "leaf " not in text else f"{len(chunks)} chunks; ask again",
+        )
+    return tuple(chunks)
+
+
+class _Lines:
+    """The lines of a text, of which one may be given back."""
+
+    def __init__(self, text: str) -> None:
+        self._left = text.split("\n")[::-1]
+
+    def __iter__(self) -> Iterator[str]:
+        while self._left:
+            yield self._left.pop()
+
+    def of_item(self) -> Iterator[str]:
+        """Yield the lines of the item that has begun."""
+        while self._left and self._left[-1].startswith("\t\t"):
+            yield self._left.pop()
+
+
+def _chunk(start: str, lines: _Lines) -> Chunk:
+    length, stripe_bytes, kind, number, copies = 0, 0, "", -1, 0
+    stripes: list[Stripe] = []
+    for line in lines.of_item():
+        if row := _LENGTH.fullmatch(line):
+            length, stripe_bytes, kind = int(row[1]), int(row[2]), row[3]
+        elif row := _STRIPES.fullmatch(line):
+            number, copies = int(row[1]), int(row[2])
+        elif (row := _STRIPE.fullmatch(line)) and int(row[1]) == len(stripes):
+            stripes.append(Stripe(int(row[2]), int(row[3])))
+        elif not _ALIGNED.fullmatch(line) and not _STRIPE_UUID.fullmatch(line):
+            raise _refused("dump-tree", "a line of a chunk", line)
+    words = kind.split("|")
+    contents = CONTENTS.intersection(words)
+    # Some versions say nothing for 'single'.
+    profile = next((word for word in words if word not in CONTENTS), "single")
+    if not start.isdecimal() or len(stripes) != number or not number > 0 or not length:
+        raise _refused(
+            "dump-tree", f"{number} stripes of a chunk with a length", f"{len(stripes)}, {length}"
+        )
+    if not contents or profile not in PROFILES or len(words) > len(contents) + 1:
+        raise _refused("dump-tree", f"a type of {', '.join(sorted(CONTENTS | PROFILES))}", kind)
+    return Chunk(int(start), length, stripe_bytes, contents, profile, copies, tuple(stripes))
+
+
+def parse_references(text: str) -> tuple[Reference, ...] | None:
+    """Return what 'logical-resolve -P' printed; None: no extent has the address: it is free.
+
+    None of them: an extent has it of which every file uses other parts. Errors: ParseError.
+    """
+    lines = text.splitlines()
+    if lines == [_NOBODYS]:
+        return None
+    found: set[Reference] = set()
+    for line in lines:
+        row = _REFERENCE.fullmatch(line)
+        if row is None or len(found) >= MOST_REFERENCES:
+            raise _refused("logical-resolve", "'inode <n> offset <n> root <n>'", line)
+        found.add(Reference(int(row[3]), int(row[1]), int(row[2])))
+    return tuple(sorted(found))
+
+
+def parse_subvolume(text: str) -> str:
+    """Return the path of a subvolume below the uppermost one, '' of that. Errors: ParseError."""
+    path = text.removesuffix("\n")
+    if "\n" in path or path.startswith(("ERROR:", "/")):
+        raise _refused("subvolid-resolve", "the path of a subvolume", complaint(text))
+    return path
+
+
+def parse_names(text: str, mount_point: str) -> tuple[str, ...]:
+    """Return the paths of an inode in its subvolume ('/a/b'); none: it was deleted.
+
+    Limits: what follows a line feed in a name is lost, or looks like a name of its own; beyond some
+    4,000 bytes the others are left out. Errors: ParseError.
+    """
+    names: list[str] = []
+    for line in text.split("\n"):
+        if line.startswith(mount_point + "/"):
+            names.append("/" + line.removeprefix(mount_point + "/"))
+        elif line == _NAMELESS and not names:
+            return ()
+        elif line and not names:
+            raise _refused("inode-resolve", f"'{mount_point}/<path>'", line)
+    if not names:
+        raise _refused("inode-resolve", f"'{mount_point}/<path>'", "nothing")
+    return tuple(names)
+
+
+def parse_shown(text: str) -> Shown:
+    """Return what 'filesystem show' printed of one file system. Errors: ParseError."""
+    uuids = re.findall(rf"^Label: .*  uuid: ({_UUID})$", text, re.MULTILINE)
+    if len(uuids) != 1:
+        raise _refused("filesystem show", "'Label: ...  uuid: <UUID>', once", complaint(text))
+    rows = [row for line in text.splitlines() if (row := _SHOWN.fullmatch(line))]
+    present = {int(row[1]) for row in rows if row[2][0] == "/" and not row[2].endswith(" MISSING")}
+    return Shown(uuids[0], frozenset(present))
+
+
+def read_file_system(root: Root, device: str) -> FileSystem | None:
+    """Return the mounted file system that a device is of, by the kernel; None: of none.
+
+    Errors: ReadError.
+    """
+    try:
+        for name in root.names(DIRECTORY):
+            if re.fullmatch(_UUID, name):
+                devices = root.names(f"{DIRECTORY}/{name}/devices")
+                if device in map(device_name, devices):
+                    return FileSystem(name, tuple(map(device_name, devices)))
+    except AbsentError:  # no btrfs here, or one that is just unmounted
+        return None
+    return None
+
+
+def read_superblock(root: Root, device: str, deadline_seconds: float) -> Superblock:
+    """Ask for the superblock of a device.
+
+    Errors: AbsentError, MissingError, StuckError, LateError, ReadError, ParseError.
+    """
+    return parse_superblock(_ask(root, deadline_seconds, "dump-super", f"/dev/{device}"))
+
+
+def read_chunks(
+    root: Root, devices: Sequence[str], superblock: Superblock, deadline_seconds: float
+) -> tuple[Chunk, ...]:
+    """Ask for the chunks, of all devices of the file system. Errors: as `read_superblock`."""
+    # '--noscan': else it opens every other disk of the machine, and wakes it.
+    words = ("dump-tree", "--noscan", "-t", "chunk", *(f"/dev/{device}" for device in devices))
+    return parse_chunks(_ask(root, deadline_seconds, *words), superblock)
+
+
+def read_references(
+    root: Root, mount_point: str, address: int, deadline_seconds: float, *, extent: bool = False
+) -> tuple[Reference, ...] | None:
+    """Ask which files have an address; `extent`: any part of the extent in which it lies.
+
+    Source: kernel, backref.c check_extent_in_eb. Each comes with the place in the file that has
+    this very byte; with `extent` ('-o'), and always where it is compressed, with the place where
+    the file's piece of the extent begins. Errors: as `read_superblock`.
+    """
+    words = ("-P", *("-o",) * extent, str(address), mount_point)
+    return parse_references(_ask(root, deadline_seconds, "logical-resolve", *words))
+
+
+def read_subvolume(root: Root, mount_point: str, number: int, deadline_seconds: float) -> str:
+    """Ask for the path of a subvolume. Errors: as `read_superblock`."""
+    words = ("subvolid-resolve", str(number), mount_point)
+    return parse_subvolume(_ask(root, deadline_seconds, *words))
+
+
+def read_names(
+    root: Root, mount_point: str, inode: int, deadline_seconds: float
+) -> tuple[str, ...]:
+    """Ask for the paths of an inode in the subvolume that is mounted there.
+
+    Errors: as `read_superblock`.
+    """
+    text = _ask(root, deadline_seconds, "inode-resolve", str(inode), mount_point)
+    return parse_names(text, mount_point)
+
+
+def read_shown(root: Root, mount_point: str, deadline_seconds: float) -> Shown:
+    """Ask which file system is mounted somewhere. Errors: as `read_superblock`."""
+    words = ("btrfs", "filesystem", "show", "--raw", mount_point)
+    return parse_shown(run_program(root, deadline_seconds, *words))
+
+
+def _ask(root: Root, deadline_seconds: float, *words: str) -> str:
+    return run_program(root, deadline_seconds, "btrfs", "inspect-internal", *words)
+
+
+def complaint(text: str) -> str:
+    """Return the line that says why it is not what was expected."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return next((line for line in lines if line.startswith("ERROR")), (lines or ["nothing"])[0])
+
+
+def _refused(verb: str, expected: str, got: str) -> ParseError:
+    return ParseError(f"'btrfs {verb}': expected {expected}, got {got[:120]!r}")

@@ -1,0 +1,176 @@
+"""From a byte of a device to the address that btrfs gives it, and back, through its chunks. Pure.
+
+Source: kernel, fs/btrfs/volumes.c (btrfs_map_block and what it calls), volumes.h
+(BTRFS_STRIPE_LEN, BTRFS_DEVICE_RANGE_RESERVED), disk-io.h (btrfs_sb_offset). Units: bytes.
+A chunk is a run of addresses that lies on one or more devices in stripes. Of n stripes
+  single, DUP, RAID1, RAID1C3, RAID1C4: each holds all of it;
+  RAID0: they take turns by `stripe_bytes`; RAID10: groups of `copies` do, equal within a group;
+  RAID5, RAID6: in row r the d-th piece of data is in stripe (r + d) mod n, parity in those behind.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from iowarden.rules.layout import LayoutError, Use, gaps, overlap
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator
+
+    from iowarden.collectors.btrfs_owner import Chunk, Stripe
+
+RESERVED_BYTES = 1 << 20
+"""At the beginning of each device no chunk lies."""
+SUPERBLOCKS = (1 << 16, 1 << 26, 1 << 38)
+SUPERBLOCK_BYTES = 4096
+MOST_PIECES = 65_536
+
+_PARITY = {"RAID5": 1, "RAID6": 2}
+_WHOLE = frozenset({"single", "DUP", "RAID1", "RAID1C3", "RAID1C4"})
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Bytes of a device that lie in one stripe of a chunk; `address` is None of parity."""
+
+    start: int
+    count: int
+    chunk: Chunk
+    stripe: int
+    address: int | None
+
+
+def fixed(start: int, count: int, size: int) -> list[tuple[int, int, Use, str]]:
+    """Return which bytes of a device of `size` are no chunk's by their place alone, and why.
+
+    Without what lies between them. DATA: metadata, a superblock.
+    """
+    found = []
+    copies = [at for at in SUPERBLOCKS if at + SUPERBLOCK_BYTES <= size]
+    for number, at in enumerate(copies):
+        if met := overlap(start, count, at, SUPERBLOCK_BYTES):
+            text = f"superblock of btrfs, copy {number + 1} of {len(copies)}"
+            found.append((*met, Use.DATA, text))
+    if met := overlap(start, count, 0, min(RESERVED_BYTES, size)):
+        text = "the first MiB of a device of btrfs, which it leaves to boot loaders"
+        covered = [(first, length) for first, length, _, _ in found]
+        found += [(*gap, Use.RESERVED, text) for gap in gaps(*met, covered) if gap[1]]
+    if start + count > size:
+        first = max(start, size)
+        text = "behind the end of the file system"
+        found.append((first, start + count - first, Use.UNUSED, text))
+    return sorted(found, key=lambda each: each[0])
+
+
+def reverse(chunks: Iterable[Chunk], device: int, start: int, count: int) -> list[Piece]:
+    """Return what chunks have of bytes of a device, in its order; the rest is not allocated.
+
+    Errors: LayoutError.
+    """
+    found: list[Piece] = []
+    for chunk in chunks:
+        here = [number for number, each in enumerate(chunk.stripes) if each.device == device]
+        if not here:
+            continue
+        length = stripe_length(chunk)
+        for number in here:
+            offset = chunk.stripes[number].offset
+            if met := overlap(start, count, offset, length):
+                found += _pieces(chunk, number, *met)
+        if len(found) > MOST_PIECES:
+            raise LayoutError(f"more than {MOST_PIECES} pieces; ask for fewer sectors")
+    found.sort(key=lambda piece: piece.start)
+    for one, other in pairwise(found):
+        if one.start + one.count > other.start:
+            raise LayoutError(f"two chunks lie at byte {other.start} of the device: a damaged tree")
+    return found
+
+
+def _pieces(chunk: Chunk, number: int, start: int, count: int) -> Iterator[Piece]:
+    offset = chunk.stripes[number].offset
+    if chunk.profile in _WHOLE:
+        yield Piece(start, count, chunk, number, chunk.start + start - offset)
+        return
+    at = start
+    while at < start + count:
+        row, within = divmod(at - offset, chunk.stripe_bytes)
+        size = min(chunk.stripe_bytes - within, start + count - at)
+        turn = _turn(chunk, number, row)
+        address = None
+        if turn is not None:
+            address = chunk.start + (row * data_stripes(chunk) + turn) * chunk.stripe_bytes + within
+        yield Piece(at, size, chunk, number, address)
+        at += size
+
+
+def _turn(chunk: Chunk, number: int, row: int) -> int | None:
+    """Return which piece of data of a row a stripe has; None: parity."""
+    if chunk.profile == "RAID10":
+        return number // chunk.copies
+    if chunk.profile == "RAID0":
+        return number
+    turn = (number - row) % len(chunk.stripes)
+    return turn if turn < data_stripes(chunk) else None
+
+
+def forward(chunk: Chunk, address: int) -> list[tuple[Stripe, int]]:
+    """Return where an address of a chunk lies: the stripes that hold it, and the devices' bytes."""
+    stripe_length(chunk)
+    inside = address - chunk.start
+    if chunk.profile in _WHOLE:
+        return [(each, each.offset + inside) for each in chunk.stripes]
+    piece, within = divmod(inside, chunk.stripe_bytes)
+    row, turn = divmod(piece, data_stripes(chunk))
+    at = row * chunk.stripe_bytes + within
+    count = len(chunk.stripes)
+    if chunk.profile == "RAID10":
+        numbers = list(range(turn * chunk.copies, (turn + 1) * chunk.copies))
+    else:
+        numbers = [turn if chunk.profile == "RAID0" else (row + turn) % count]
+    return [(chunk.stripes[number], chunk.stripes[number].offset + at) for number in numbers]
+
+
+def data_stripes(chunk: Chunk) -> int:
+    """Return how many pieces of data lie side by side."""
+    if chunk.profile in _WHOLE:
+        return 1
+    count = len(chunk.stripes)
+    return (
+        count // chunk.copies
+        if chunk.profile == "RAID10"
+        else count - _PARITY.get(chunk.profile, 0)
+    )
+
+
+def stripe_length(chunk: Chunk) -> int:
+    """Return how much of a device one stripe of a chunk has. Errors: LayoutError."""
+    profile, count = chunk.profile, len(chunk.stripes)
+    copies = {"single": 1, "DUP": 2, "RAID1": 2, "RAID1C3": 3, "RAID1C4": 4}
+    good = count == copies.get(profile, count)
+    if profile == "RAID10":
+        good = chunk.copies > 0 and count % chunk.copies == 0
+    elif profile in _PARITY:
+        good = count > _PARITY[profile]
+    if good and profile not in _WHOLE:
+        row = data_stripes(chunk) * chunk.stripe_bytes
+        good = row > 0 and chunk.length % row == 0
+    if not good:
+        raise LayoutError(
+            f"the chunk of btrfs at address {chunk.start}, {profile} of {chunk.length} bytes,"
+            f" cannot be spread over {count} stripes by {chunk.stripe_bytes} bytes: a damaged tree"
+        )
+    return chunk.length // data_stripes(chunk)
+
+
+def redundant(chunk: Chunk, number: int, present: Collection[int]) -> bool:
+    """Whether what one stripe holds can be made again from others, of devices that are there."""
+    count = len(chunk.stripes)
+    others = [other for other in range(count) if other != number]
+    there = [other for other in others if chunk.stripes[other].device in present]
+    if chunk.profile in _PARITY:
+        return len(others) - len(there) < _PARITY[chunk.profile]
+    if chunk.profile == "RAID10":
+        return any(other // chunk.copies == number // chunk.copies for other in there)
+    return chunk.profile in _WHOLE and bool(there)
