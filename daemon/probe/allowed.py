@@ -8,7 +8,8 @@ no option may be shortened or glued to its value, though getopt_long(3) would ta
 All of it only reads, but for smartctl's self-tests. What is deliberately missing: whatever clears a
 log, writes a file, sets a value, loads a module; and smartctl's types that write to the disk.
 
-Source: smartctl(8) 7.3, mdadm(8) 4.2, debugfs(8) 1.47, xfs_io(8) 6.1 and find(1) 4.9, each tried;
+Source: smartctl(8) 7.3, mdadm(8) 4.2, debugfs(8) 1.47, xfs_io(8) 6.1, find(1) 4.9 and btrfs(8) 6.2,
+each tried;
 dmsetup(8) 1.02.185, by its manual; the vendors' programs were not tried: their command lines are
 those of guides and of public monitoring scripts.
 """
@@ -64,6 +65,7 @@ class Matched:
     device: str = ""
     raid_type: str = ""
     mount_point: str = ""
+    file_system: str = ""
     scan: bool = False
 
 
@@ -99,7 +101,8 @@ def match(arguments: tuple[str, ...]) -> Matched:
                 program,
                 next((found[word] for word in _DEVICES if word in found), ""),
                 next((found[word] for word in _TYPES if word in found), ""),
-                found.get("mount_point", ""),
+                next((found[word] for word in _MOUNT_POINTS if word in found), ""),
+                next((kind for word, kind in _MOUNT_POINTS.items() if word in found), ""),
                 "scan" in found,
             )
         if at > farthest:
@@ -210,6 +213,9 @@ _DEVICES = {
 }
 """Only the kernel's own names: '/dev/mapper' and '/dev/md' hold symbolic links."""
 
+_MOUNT_POINTS = {"mount_point": "xfs", "btrfs_mount_point": "btrfs"}
+"""Of which kind of file system a mount point must be."""
+
 _WORDS = {
     "json": r"--json(=[cgiosv]{1,6})?|-j",
     "scan": r"--scan(-open)?",
@@ -230,7 +236,7 @@ _WORDS = {
     "request": r"icheck(\x20\d{1,15}){1,60}|ncheck(\x20\d{1,15}){1,60}|stats\x20-h"
     r"|stat\x20\x3c\d{1,15}\x3e|testb\x20\d{1,15}\x20\d{1,6}",
     "fsmap": r"fsmap\x20-[dlr](\x20-[mv])?(\x20-n\x20\d{1,6})?\x20\d{1,15}\x20\d{1,15}",
-    "mount_point": r"/[!-~]{0,255}",
+    **dict.fromkeys(_MOUNT_POINTS, r"/[!-~]{0,255}"),
     # find: of one inode on one file system its type, size and path, behind which comes a NUL.
     "inode": r"\d{1,20}",
     "found": r"%y:%s:%p\\0",
@@ -358,6 +364,23 @@ _ARECA: tuple[Form, ...] = (
         ),
     ),
 )
+_BTRFS: tuple[Form, ...] = (
+    (_one("inspect-internal"), _one("dump-super"), _one("<block>")),
+    (
+        # Never without '--noscan': it would open every disk of the machine.
+        *map(_one, ("inspect-internal", "dump-tree", "--noscan", "-t chunk")),
+        Part(("<block>",), 1, 32),
+    ),
+    (
+        *map(_one, ("inspect-internal", "logical-resolve", "-P")),
+        *(_maybe("-o"), _one("<inode>"), _one("<btrfs_mount_point>")),
+    ),
+    (
+        *map(_one, ("inspect-internal", "subvolid-resolve|inode-resolve", "<inode>")),
+        _one("<btrfs_mount_point>"),
+    ),
+    (*map(_one, ("filesystem", "show", "--raw")), _one("<btrfs_mount_point>")),
+)
 _IRCU: tuple[Form, ...] = ((_one("(?i:list)", r"\d{1,2} (?i:display)", r"\d{1,2} (?i:status)"),),)
 
 _MEGARAID = ("megaraid_sas", "megaraid", "mpt3sas", "mpt2sas", "mpi3mr")
@@ -385,6 +408,7 @@ PROGRAMS = {
             ),
         )
     ),
+    "btrfs": Program(_BTRFS),
     # Never '--showkeys'; without it the key of an encryption is not told.
     "dmsetup": Program(((_one("table"), _one("-j <device_number>"), _one("-m <device_number>")),)),
     "tw_cli": Program(

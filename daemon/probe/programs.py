@@ -228,9 +228,10 @@ class Programs:
 
     def _look_at(self, matched: Matched) -> None:
         """Check that what a command line names is what it looks like. Errors: RefusedError."""
-        if matched.mount_point and not self._mounted(matched.mount_point):
+        if matched.mount_point and not self._mounted(matched):
+            what = "an XFS" if matched.file_system == "xfs" else f"a {matched.file_system}"
             raise RefusedError(
-                f"'{matched.mount_point}': expected the mount point of an XFS file system as"
+                f"'{matched.mount_point}': expected the mount point of {what} file system as"
                 " '/proc/1/mountinfo' has it, got another directory; nothing was run"
             )
         if not matched.device:
@@ -249,21 +250,24 @@ class Programs:
             got = "a symbolic link" if stat.S_ISLNK(mode) else f"a file of mode {mode:o}"
             raise RefusedError(f"'{matched.device}': expected a device, got {got}; nothing was run")
 
-    def _mounted(self, mount_point: str) -> str:
-        r"""Return the number of the device whose XFS is mounted there ('8:1'), or ''.
+    def _mounted(self, matched: Matched) -> tuple[str, str] | None:
+        r"""Return number ('8:1') and source of a mount of the expected kind, or None.
 
         Source: proc(5), mountinfo: number, root and mount point are the 3rd to 5th field; a special
         character is spelled '\040'. The root of a file system is a directory: nothing else that
-        opening might disturb is ever named.
+        opening might disturb is ever named. Of btrfs a subvolume is one, too; btrfs opens nothing
+        but a directory, whatever else of it may be mounted somewhere.
         """
         for line in self._text("/proc/1/mountinfo").splitlines():
             mount, _, source = line.partition(" - ")
             fields = mount.split(" ")
-            if len(fields) > 5 and fields[3] == "/" and source.startswith("xfs "):
+            kind, _, source = source.partition(" ")
+            whole = len(fields) > 5 and (fields[3] == "/" or kind == "btrfs")
+            if whole and kind == matched.file_system:
                 at = re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), fields[4])
-                if at == mount_point:
-                    return fields[2]
-        return ""
+                if at == matched.mount_point:
+                    return fields[2], source.partition(" ")[0]
+        return None
 
     def _controllers(self, matched: Matched) -> frozenset[str]:
         """Return what one program at a time may be at: disks, or hosts that answer for many."""
@@ -314,7 +318,10 @@ class Programs:
     def _name(self, matched: Matched) -> str:
         """Return the kernel's name of what a command line names, or ''."""
         if matched.mount_point:
-            number = self._mounted(matched.mount_point)
+            number, source = self._mounted(matched) or ("", "")
+            if number.startswith("0:") and source.startswith("/dev/"):
+                # btrfs, whose number is no device's: one of its devices is told, as it was mounted.
+                return os.path.basename(os.path.realpath(self._root + source))
             try:
                 return os.path.basename(os.readlink(f"{self._root}/sys/dev/block/{number}"))
             except OSError:

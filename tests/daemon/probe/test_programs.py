@@ -55,6 +55,13 @@ debugfs -c -R 'stat <19>' /dev/md127p1
 debugfs -R 'testb 45156 32' /dev/sda1
 xfs_io -r -c 'fsmap -d -m 45156 45163' /srv
 find /srv -xdev -inum 131 -printf '%y:%s:%p\\0' -quit
+btrfs inspect-internal dump-super /dev/sdb1
+btrfs inspect-internal dump-tree --noscan -t chunk /dev/sdc /dev/dm-0 /dev/sdb1
+btrfs inspect-internal logical-resolve -P 13631488 /srv
+btrfs inspect-internal logical-resolve -P -o 13631488 /srv
+btrfs inspect-internal subvolid-resolve 257 /srv
+btrfs inspect-internal inode-resolve 257 /srv/data
+btrfs filesystem show --raw /srv
 dmsetup table -j 253 -m 0
 tw_cli info
 tw_cli info c0 unitstatus
@@ -169,6 +176,19 @@ REFUSED = {
     "a list of files": "find /srv -xdev -inum 131 -fprint /tmp/x",
     "a program for each file": "find /srv -xdev -inum 131 -exec id ; -quit",
     "another format": "find /srv -xdev -inum 131 -printf '%l' -quit",
+    "a superblock that is none": "btrfs inspect-internal dump-super -F /dev/sdb1",
+    "a tree with names of files": "btrfs inspect-internal dump-tree --noscan -t 256 /dev/sdb1",
+    "every disk": "btrfs inspect-internal dump-tree -t chunk /dev/sdb1",
+    "a tree of no device": "btrfs inspect-internal dump-tree --noscan -t chunk",
+    "a tree of an image": "btrfs inspect-internal dump-tree --noscan -t chunk /tmp/image",
+    "names of what is no number": "btrfs inspect-internal inode-resolve -v /srv",
+    "a repair": "btrfs check --repair /dev/sdb1",
+    "a scrub": "btrfs scrub start /srv",
+    "counts set to zero": "btrfs device stats --reset /srv",
+    "a snapshot deleted": "btrfs subvolume delete /srv/data",
+    "all file systems": "btrfs filesystem show --raw",
+    "a file system made smaller": "btrfs filesystem resize 1g /srv",
+    "a log thrown away": "btrfs rescue zero-log /dev/sdb1",
     "the key of an encryption": "dmsetup table --showkeys -j 253 -m 0",
     "a mapping removed": "dmsetup remove -j 253 -m 0",
     "all mappings": "dmsetup table",
@@ -308,8 +328,23 @@ def harmless(arguments: tuple[str, ...]) -> bool:
     return harmless_by_verb(name.rstrip("0123456789"), rest, lower)
 
 
+def harmless_btrfs(plain: list[str]) -> bool:
+    """Whether btrfs is asked for numbers and names, of what is named, and looks no further."""
+    if plain[:2] == ["inspect-internal", "dump-tree"]:
+        devices = plain[5:]
+        return plain[2:5] == ["--noscan", "-t", "chunk"] and all(
+            word.startswith("/dev/") for word in devices
+        )
+    known = {"dump-super", "logical-resolve", "-P", "-o", "subvolid-resolve", "inode-resolve", "#"}
+    if plain[0] == "inspect-internal":
+        return set(plain[1:-1]) <= known and plain[-1].startswith("/")
+    return plain[:3] == ["filesystem", "show", "--raw"] and len(plain) == 4
+
+
 def harmless_by_verb(vendor: str, rest: list[str], lower: set[str]) -> bool:
     """Whether a vendor's program is asked to show something, and nothing beside that."""
+    if vendor == "btrfs":
+        return harmless_btrfs([NUMBER.sub("#", word) for word in rest])
     verb = next((word for word in rest if not word.startswith(("/", "ctrl="))), "")
     match vendor:
         case "tw_cli":
@@ -749,6 +784,37 @@ def test_xfs_is_asked_at_its_mount_point_and_nowhere_else(machine: Machine) -> N
             programs.resolve([*line, path])
         with pytest.raises(RefusedError, match="expected the mount point of an XFS"):
             programs.resolve(["find", path, *"-xdev -inum 9 -printf %y:%s:%p\\0 -quit".split()])
+
+
+def test_btrfs_is_asked_where_any_of_its_subvolumes_is_mounted(machine: Machine) -> None:
+    """Its number is no device's: what may hang is the disk that the mount table names."""
+    machine.disk("sda", "0:0:0:0")
+    machine.program("/usr/bin/btrfs")
+    machine.devices("/dev/sda1", "/dev/dm-0")
+    machine.files(
+        {
+            "/sys/block/sda/sda1/partition": "1\n",
+            "/sys/block/dm-0/slaves/sda1/": "",
+            "/proc/1/mountinfo": "21 1 0:39 /@home /home rw - btrfs /dev/sda1 rw,subvolid=256\n"
+            "22 1 0:40 / /srv rw - btrfs /dev/mapper/rack-srv rw,subvolid=5\n"
+            "23 1 8:1 / /xfs rw shared:1 - xfs /dev/sda2 rw\n",
+        }
+    )
+    machine.at("/dev/mapper").mkdir()
+    machine.at("/dev/mapper/rack-srv").symlink_to("../dm-0")
+    programs = machine.programs()
+    line = "btrfs inspect-internal inode-resolve 257".split()
+    command = programs.resolve([*line, "/home"])
+    assert (set(command.controllers), command.devices) == ({"sda"}, ("sda",))
+    command = programs.resolve([*line, "/srv"])
+    assert (set(command.controllers), command.devices) == ({"sda"}, ("dm-0",))
+    for path in ("/xfs", "/home/", "/home/data", "/etc"):
+        with pytest.raises(RefusedError, match="expected the mount point of a btrfs"):
+            programs.resolve([*line, path])
+    with pytest.raises(RefusedError, match="expected the mount point of an XFS"):
+        programs.resolve(["xfs_io", "-r", "-c", "fsmap -d -m 10 20", "/srv"])
+    tree = "btrfs inspect-internal dump-tree --noscan -t chunk /dev/sda1 /dev/dm-0".split()
+    assert programs.resolve(tree).devices == ("dm-0",)
 
 
 def test_no_areca_is_asked_while_smartd_runs(machine: Machine) -> None:
