@@ -1,7 +1,7 @@
 """Which file was hit: from sectors of a device up through all that stands on it, to who owns them.
 
-Only asks and reads: sysfs, the mount table, and through the probe dmsetup, debugfs, xfs_io and
-find. Every step may fail with its reason, which then is the answer for what it was about.
+Only asks and reads: sysfs, the mount table, and through the probe dmsetup, debugfs, xfs_io, find
+and btrfs. Every step may fail with its reason, which then is the answer for what it was about.
 Blocks for as long as it may, so it is not for the loop; a sick array may hang it (see Root).
 Limits: what is asked describes the machine now. A file that was moved, an array or volume that was
 changed since the error, leads to another one. Units: sectors of 512 bytes, seconds.
@@ -19,6 +19,7 @@ from iowarden.collectors.block_stack import read_block_stack
 from iowarden.collectors.dm_table import read_dm_table
 from iowarden.collectors.md_layout import read_md_layout
 from iowarden.collectors.vocabulary import AbsentError, LateError, ReadError
+from iowarden.daemon.btrfs_owners import Btrfs
 from iowarden.daemon.file_owners import Ext4, Xfs
 from iowarden.daemon.spots import FAILED, Spot, answer, unknown
 from iowarden.rules import layout
@@ -257,8 +258,8 @@ class _Walk:
             here = self._mounts(node)
             kind = here[0].kind if here else self._kind(node)
             if node.name in self.stack.btrfs:
-                kind = "btrfs"
-            if kind in _EXT:
+                yield from self._of_btrfs(spot)
+            elif kind in _EXT:
                 yield from Ext4(self.root, self.left, spot, kind, here).answers()
             elif kind == "xfs" and here:
                 yield from Xfs(self.root, self.left, spot, here).answers()
@@ -269,8 +270,15 @@ class _Walk:
                 yield answer(spot, Kind.JOURNAL, "of an ext4 file system on another device")
             else:
                 yield unknown(spot, _reason(kind, spot))
-        except FAILED as error:
+        except (LayoutError, *FAILED) as error:
             yield unknown(spot, str(error))
+
+    def _of_btrfs(self, spot: Spot) -> list[Answer]:
+        """Errors: LayoutError, AbsentError, ReadError, ParseError."""
+        nodes = self.stack.nodes
+        labels = {nodes[name].label for name in self.stack.btrfs if name in nodes} - {""}
+        everything = self._read_mounts()
+        return Btrfs(self.root, self.left, spot, everything, frozenset(labels)).answers()
 
     def _kind(self, node: Node) -> str:
         """Return what udev found on a device, '' where it found nothing, or is not there."""
@@ -285,10 +293,14 @@ class _Walk:
 
         Errors: AbsentError, ReadError, ParseError.
         """
+        here = [mount for mount in self._read_mounts() if mount.device_number == node.number]
+        return sorted(here, key=lambda mount: (mount.root != "/", len(mount.mount_point)))
+
+    def _read_mounts(self) -> tuple[Mount, ...]:
+        """Return all mounts. Errors: AbsentError, ReadError, ParseError."""
         if self.mounts is None:
             self.mounts = tuple(mounts.visible(mounts.read_mountinfo(self.root)))
-        here = [mount for mount in self.mounts if mount.device_number == node.number]
-        return sorted(here, key=lambda mount: (mount.root != "/", len(mount.mount_point)))
+        return self.mounts
 
 
 def _reason(kind: str, spot: Spot) -> str:
@@ -304,8 +316,8 @@ def _reason(kind: str, spot: Spot) -> str:
             )
         case "btrfs":
             return (
-                "btrfs has its own map from devices to its addresses; its lines in the kernel's log"
-                " name root and inode, and 'btrfs scrub start -B <mount point>' the files"
+                f"btrfs is asked while it is mounted, and {device} is not; 'mount -o ro"
+                f" /dev/{device} <directory>', then ask again"
             )
         case "linux_raid_member":
             return f"{device} is a member of an array that does not run ('mdadm --assemble --scan')"

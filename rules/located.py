@@ -2,7 +2,7 @@
 
 Source of the cures: hdparm(8), dd(1), md(4) 'Scrubbing and mismatches', e2fsck(8). An unreadable
 sector is replaced by the drive when it is written: every cure writes it, and so destroys what it
-may still hold. Units: sectors of 512 bytes, bytes.
+may still hold. Of btrfs: btrfs-scrub(8), btrfs-check(8). Units: sectors of 512 bytes, bytes.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 SECTOR_BYTES = 512
+SUPERBLOCK = "superblock"
+"""Of btrfs, as what has copies: each is written by itself."""
 
 
 class Kind(enum.StrEnum):
@@ -42,8 +44,9 @@ class Answer:
     an inode whose name is not known. `offset_bytes` and `bytes` are within the
     file, which has `size_bytes`.
     `array`: of redundancy, from which it can still be read ('md0'); `degraded`: of one that lost a
-    member. `block_bytes` is the size in which the file system writes; `in_place`: it writes a block
-    of a file where it was.
+    member; `copies`: the profile by which btrfs has it elsewhere, too ('RAID1'), or SUPERBLOCK.
+    `block_bytes` is the size in which the file system writes; `in_place`: it writes a block of a
+    file where it was.
     """
 
     start: int
@@ -65,6 +68,7 @@ class Answer:
     in_place: bool = False
     array: str = ""
     degraded: str = ""
+    copies: str = ""
 
     @property
     def end(self) -> int:
@@ -106,7 +110,7 @@ def _goes_on(last: Answer, answer: Answer) -> bool:
             return False
     elif last.offset_bytes != answer.offset_bytes:
         return False
-    same = ("text", "device", "inode", "path", "array", "degraded", "mounted")
+    same = ("text", "device", "inode", "path", "array", "degraded", "copies", "mounted")
     return all(getattr(last, name) == getattr(answer, name) for name in same)
 
 
@@ -139,7 +143,32 @@ def steps(answer: Answer, disk: str = "", sector_bytes: int | None = None) -> li
                 f"echo check > {path}",
             )
         ]
+    if answer.copies == SUPERBLOCK:
+        return [
+            Step(
+                "while it is mounted, btrfs writes it anew with the next change, and the drive then"
+                " replaces the sector; do not unmount it before the sector can be read again",
+                f"btrfs inspect-internal dump-super -a /dev/{answer.device}",
+            )
+        ]
+    if answer.copies:
+        where = "on the same drive" if answer.copies == "DUP" else "on other devices"
+        return [
+            Step(
+                f"btrfs has it a second time, {where} ({answer.copies}), and writes it anew by"
+                " itself when it meets the error; a scrub of this device makes it do so now",
+                f"btrfs scrub start -B /dev/{answer.device}",
+            )
+        ]
     found = [_restore(answer)]
+    if answer.kind is Kind.FILE and answer.file_system == "btrfs":
+        found.append(
+            Step(
+                "then delete the damaged file, with its clones and in its snapshots: btrfs writes"
+                " a file anew at another place, and the old one is free only then; ask again",
+                destroys="what of the damaged file can still be read, and those snapshots of it",
+            )
+        )
     if answer.kind is Kind.FILE:
         found += _overwrite(answer)
     if disk and answer.kind is not Kind.FILE:
@@ -168,6 +197,12 @@ def _restore(answer: Answer) -> Step:
             return Step(f"{lost}restore {name} from a backup; the rest of it can still be read")
         case Kind.FREE:
             return Step("nothing is lost: the drive replaces the sector when it is next written")
+        case Kind.METADATA if answer.file_system == "btrfs":
+            return Step(
+                f"{lost}save what can be read, then check {answer.device} while it is not mounted;"
+                " never with '--repair' before that",
+                f"btrfs check --readonly /dev/{answer.device}",
+            )
         case Kind.METADATA | Kind.JOURNAL:
             return Step(
                 f"{lost}save what can be read, then check {answer.device} while it is not mounted;"

@@ -393,7 +393,7 @@ def test_a_volume_is_followed_and_the_rest_of_its_disk_is_not(
         ("swap", Kind.RESERVED, "swap space"),
         ("jbd", Kind.JOURNAL, "of an ext4 file system on another device"),
         ("xfs", Kind.UNKNOWN, "XFS is asked while it is mounted"),
-        ("btrfs", Kind.UNKNOWN, "'btrfs scrub start -B <mount point>'"),
+        ("btrfs", Kind.UNKNOWN, "'mount -o ro /dev/sdb <directory>', then ask again"),
         ("zfs_member", Kind.UNKNOWN, "who owns a sector of 'zfs_member'"),
         ("LVM2_member", Kind.UNKNOWN, "no volume on sdb is active"),
         ("linux_raid_member", Kind.UNKNOWN, "an array that does not run"),

@@ -1,0 +1,394 @@
+"""Who owns sectors of a mounted btrfs: its chunks say the address, the kernel whose that is.
+
+What cannot be asked is told with its reason: who is named was found, never guessed.
+Units: bytes of the device, and addresses of the file system; sectors of 512 bytes in answers.
+Limits: how long a file is, is not asked: of its last block more may be told than it has. Nor is
+whether anything was written to what is reserved for a file (fallocate): then nothing is lost.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from iowarden.collectors import btrfs_owner
+from iowarden.collectors.vocabulary import SECTOR_BYTES, ReadError
+from iowarden.daemon.spots import FAILED, HUNG, answer, joined, unknown
+from iowarden.rules import btrfs_layout, layout
+from iowarden.rules.layout import LayoutError, Use
+from iowarden.rules.located import SUPERBLOCK, Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from iowarden.collectors.btrfs_owner import FileSystem, Reference, Superblock
+    from iowarden.collectors.files import Root
+    from iowarden.collectors.mounts import Mount
+    from iowarden.daemon.spots import Spot
+    from iowarden.rules.btrfs_layout import Piece
+    from iowarden.rules.located import Answer
+
+MOST_BLOCKS = 240
+"""Whose owners are asked for: each takes up to four runs of a program."""
+MOST_INODES = 60
+"""Of one question, whose names are asked for."""
+MOST_SUBVOLUMES = 32
+MOST_TOLD = 16
+"""Names of one block."""
+MOST_MOUNTS = 16
+"""File systems that are asked whether they are the one."""
+MOST_COMPRESSED_BYTES = 128 << 10
+"""What one compressed extent holds. Source: kernel, fs/btrfs/compression.h."""
+_FIRST_FILE = 256
+_UPPERMOST = 5
+_FIRST_INTERNAL = 1 << 63
+"""Trees of the kernel's own have negative numbers; subvolumes are 5, and 256 and above."""
+
+
+@dataclass(slots=True)
+class Btrfs:
+    """Sectors of a device of a mounted btrfs. `mounts`: all that is mounted, whatever it is.
+
+    `left` returns how long a program may take now, or raises a LateError; `labels` are other names
+    of its devices, as device-mapper calls them.
+    """
+
+    root: Root
+    left: Callable[[], float]
+    spot: Spot
+    mounts: Sequence[Mount]
+    labels: frozenset[str] = frozenset()
+    present: frozenset[int] = frozenset()
+    here: tuple[Mount, ...] = ()
+    block_bytes: int = 4096
+    references: dict[int, tuple[Reference, ...] | None] = field(default_factory=dict)
+    names: dict[tuple[int, int], tuple[str, ...] | str] = field(default_factory=dict)
+    subvolumes: dict[int, str] = field(default_factory=dict)
+    inodes: int = 0
+
+    def answers(self) -> list[Answer]:
+        """Return what lies in the spot. Errors: LayoutError, AbsentError, ReadError, ParseError."""
+        device = self.spot.device
+        system = btrfs_owner.read_file_system(self.root, device)
+        if system is None:
+            raise ReadError(f"btrfs on {device} is not mounted; mount it, and ask again")
+        superblock = self._superblock(system)
+        found = list(self._answers(system, superblock))
+        after = self._superblock(system)
+        if _tree(after) != _tree(superblock):
+            raise ReadError(
+                f"btrfs moved what lies on {device} while it was asked (a balance?); ask again"
+            )
+        return found
+
+    def _superblock(self, system: FileSystem) -> Superblock:
+        superblock = btrfs_owner.read_superblock(self.root, self.spot.device, self.left())
+        if superblock.uuid != system.uuid:
+            raise ReadError(
+                f"{self.spot.device}: expected btrfs {system.uuid}, as the kernel has it, got"
+                f" {superblock.uuid} in its superblock"
+            )
+        return superblock
+
+    def _answers(self, system: FileSystem, superblock: Superblock) -> Iterator[Answer]:
+        spot = self.spot
+        self.block_bytes = superblock.sector_bytes
+        start, count = spot.sector * SECTOR_BYTES, spot.count * SECTOR_BYTES
+        covered = []
+        for first, length, use, text in btrfs_layout.fixed(start, count, superblock.size_bytes):
+            covered.append((first, length))
+            kind = {Use.DATA: Kind.METADATA, Use.RESERVED: Kind.RESERVED}.get(use, Kind.FREE)
+            found = self._answer(self._part(first, length), kind, text)
+            yield replace(found, copies=SUPERBLOCK) if kind is Kind.METADATA else found
+        rest = [(first, length) for first, length in layout.gaps(start, count, covered) if length]
+        if not rest:
+            return
+        if len(system.devices) > btrfs_owner.MOST_DEVICES:
+            raise LayoutError(
+                f"btrfs of {len(system.devices)} devices: at most {btrfs_owner.MOST_DEVICES} are"
+                " looked at"
+            )
+        # The probe takes the last one as that which it is about.
+        devices = [*(each for each in system.devices if each != spot.device), spot.device]
+        chunks = btrfs_owner.read_chunks(self.root, devices, superblock, self.left())
+        unfound = self._find(system)
+        asked = 0
+        for first, length in rest:
+            pieces = btrfs_layout.reverse(chunks, superblock.device, first, length)
+            for piece in pieces:
+                if piece.address is None or "DATA" not in piece.chunk.contents:
+                    yield self._of_system(piece)
+                elif unfound:
+                    yield unknown(self._part(piece.start, piece.count), unfound)
+                else:
+                    for block in self._blocks(piece):
+                        if asked == MOST_BLOCKS:
+                            yield self._late(block, piece)
+                            break
+                        asked += 1
+                        yield self._block(block)
+            taken = [(piece.start, piece.count) for piece in pieces]
+            for gap in layout.gaps(first, length, taken):
+                if gap[1]:
+                    text = "no file's: btrfs has not allocated it"
+                    yield self._answer(self._part(*gap), Kind.FREE, text)
+
+    def _part(self, start: int, count: int) -> Spot:
+        """Return bytes of the device as a spot: they begin and end with a sector."""
+        return self.spot.part(start // SECTOR_BYTES, count // SECTOR_BYTES)
+
+    def _answer(self, part: Spot, kind: Kind, text: str) -> Answer:
+        return replace(answer(part, kind, text), file_system="btrfs", block_bytes=self.block_bytes)
+
+    def _of_piece(self, piece: Piece, kind: Kind, text: str) -> Answer:
+        found = self._answer(self._part(piece.start, piece.count), kind, text)
+        # A scrub reads only what is used.
+        profile = piece.chunk.profile
+        if kind is not Kind.FREE and self.present and profile not in {"single", "RAID0"}:
+            if btrfs_layout.redundant(piece.chunk, piece.stripe, self.present):
+                found = replace(found, copies=profile)
+            else:
+                found = replace(found, degraded=f"btrfs ({profile})")
+        if piece.address is not None:
+            found = replace(found, chain=(*found.chain, f"btrfs address {piece.address}"))
+        return found
+
+    def _of_system(self, piece: Piece) -> Answer:
+        profile = piece.chunk.profile
+        if piece.address is None:
+            text = f"of btrfs ({profile}), on {self.spot.device}"
+            return self._of_piece(piece, Kind.PARITY, text)
+        what = " and ".join(sorted(piece.chunk.contents)).lower()
+        text = f"of btrfs: {what} ({profile}), or room for it"
+        return self._of_piece(piece, Kind.METADATA, text)
+
+    def _late(self, block: Piece, piece: Piece) -> Answer:
+        first = self._part(block.start, SECTOR_BYTES).origin
+        rest = self._part(block.start, piece.start + piece.count - block.start)
+        text = f"only {MOST_BLOCKS} blocks are asked for; ask from {first} on"
+        return unknown(rest, text)
+
+    # --- where it is mounted
+
+    def _find(self, system: FileSystem) -> str:
+        """Find where the file system is mounted; return '', or why that cannot be told.
+
+        The mount table names a device as it was called then, and a number that is no device's.
+        Errors: LateError, StuckError.
+        """
+        by_number: dict[str, list[Mount]] = {}
+        for mount in self.mounts:
+            if mount.kind == "btrfs":
+                by_number.setdefault(mount.device_number, []).append(mount)
+        wanted = {*(f"/dev/{name}" for name in system.devices)}
+        wanted |= {f"/dev/mapper/{label}" for label in self.labels}
+        groups = sorted(by_number.values(), key=lambda group: group[0].source not in wanted)
+        why: list[str] = []
+        for group in groups[:MOST_MOUNTS]:
+            point = next((each.mount_point for each in group if _asked(each)), None)
+            if point is None:
+                name = group[0].mount_point
+                why.append(f"it is mounted at '{name}', a name that is not asked about")
+                continue
+            try:
+                shown = btrfs_owner.read_shown(self.root, point, self.left())
+            except HUNG:
+                raise
+            except FAILED as error:
+                why.append(str(error))
+                continue
+            if shown.uuid == system.uuid:
+                self.present = shown.present
+                self.here = tuple(sorted(group, key=lambda each: len(each.mount_point)))
+                return ""
+        why.append("no mount of it is seen; the kernel's log names root and inode")
+        return f"whose it is cannot be asked of btrfs on {self.spot.device}: {why[0]}"
+
+    @property
+    def _point(self) -> str:
+        return next(mount.mount_point for mount in self.here if _asked(mount))
+
+    # --- whose a block is
+
+    def _blocks(self, piece: Piece) -> Iterator[Piece]:
+        """Yield a piece of data block by block."""
+        at = piece.start
+        while at < piece.start + piece.count:
+            address = (piece.address or 0) + at - piece.start
+            size = self.block_bytes - address % self.block_bytes
+            size = min(size, piece.start + piece.count - at)
+            yield replace(piece, start=at, count=size, address=address)
+            at += size
+
+    def _block(self, piece: Piece) -> Answer:
+        """Return who owns bytes of one block. Errors: LateError, StuckError."""
+        address = piece.address or 0
+        block = address - address % self.block_bytes
+        try:
+            references = self._asked(block)
+            if references is None:
+                if "METADATA" in piece.chunk.contents:
+                    text = "of btrfs: metadata, mixed with data, or free space"
+                    return self._of_piece(piece, Kind.METADATA, text)
+                return self._of_piece(piece, Kind.FREE, "no file's: free space of btrfs")
+            return self._used(piece, block, references)
+        except HUNG:
+            raise
+        except FAILED as error:
+            return unknown(self._part(piece.start, piece.count), str(error))
+
+    def _asked(self, block: int) -> tuple[Reference, ...] | None:
+        if block not in self.references:
+            self.references[block] = btrfs_owner.read_references(
+                self.root, self._point, block, self.left()
+            )
+        return self.references[block]
+
+    def _used(self, piece: Piece, block: int, references: Sequence[Reference]) -> Answer:
+        files = [
+            each
+            for each in references
+            if each.inode >= _FIRST_FILE
+            and (each.root == _UPPERMOST or _FIRST_FILE <= each.root < _FIRST_INTERNAL)
+        ]
+        if not references:
+            text = "no file's any longer: a part of an extent of which files use other parts"
+            return self._of_piece(piece, Kind.FREE, text)
+        if not files:
+            moved = any(each.root >= _FIRST_INTERNAL for each in references)
+            text = "a copy that a balance is making" if moved else "cache of free space"
+            return self._of_piece(piece, Kind.METADATA, f"of btrfs: {text}")
+        named, unnamed = self._named(files)
+        first, mounted = named[0][1:] if named else ("", False)
+        reference = named[0][0] if named else unnamed[0][0]
+        compressed = self._compressed(piece, block, references, reference)
+        texts = []
+        if compressed:
+            offset, held = reference.offset, MOST_COMPRESSED_BYTES
+            texts.append("compressed: these, as far as it has them, are unpacked from there")
+        else:
+            offset, held = reference.offset + (piece.address or 0) - block, piece.count
+            if compressed is None:
+                texts.append(
+                    f"or, if it is compressed, up to {MOST_COMPRESSED_BYTES} from"
+                    f" {reference.offset} on"
+                )
+        others = [path for _, path, _ in named if path != first][:MOST_TOLD]
+        texts += [text for _, text in unnamed[:2]]
+        if len(unnamed) > 2:
+            texts.append(f"and {len(unnamed) - 2} more that are not named")
+        if len(files) > 1:
+            texts.append("shared by clones or snapshots: each of them is hit")
+        return replace(
+            self._of_piece(piece, Kind.FILE, "; ".join(texts)),
+            inode=reference.inode,
+            path=first,
+            mounted=mounted,
+            other_paths=tuple(dict.fromkeys(others)),
+            offset_bytes=offset,
+            bytes=held,
+        )
+
+    def _compressed(
+        self, piece: Piece, block: int, references: Sequence[Reference], reference: Reference
+    ) -> bool | None:
+        """Whether an extent is compressed; None: it cannot be told, of a single block.
+
+        The blocks of a compressed extent are all said to be where it begins in the file, whether
+        the whole extent was asked for or not; of another one each is elsewhere.
+        """
+        size, chunk = self.block_bytes, piece.chunk
+        here = set(references)
+        if block + size < chunk.start + chunk.length:
+            after = self._asked(block + size) or ()
+            if here.intersection(after):
+                return True
+            if replace(reference, offset=reference.offset + size) in after:
+                return False
+        whole = btrfs_owner.read_references(self.root, self._point, block, self.left(), extent=True)
+        if here.difference(whole or ()):
+            return False
+        if block > chunk.start and here.intersection(self._asked(block - size) or ()):
+            return True
+        return None
+
+    # --- what it is called
+
+    def _named(
+        self, files: Sequence[Reference]
+    ) -> tuple[list[tuple[Reference, str, bool]], list[tuple[Reference, str]]]:
+        """Return references with a path each, and those that have none with the reason."""
+        named: list[tuple[Reference, str, bool]] = []
+        unnamed: list[tuple[Reference, str]] = []
+        # Subvolumes that are mounted come first: a limit is not used up by snapshots that are not.
+        known = {_root_of(mount) for mount in self.here}
+        for each in sorted(files, key=lambda each: (each.root not in known, each)):
+            paths = self._paths(each)
+            if isinstance(paths, str):
+                unnamed.append((each, f"inode {each.inode} of {paths}"))
+                continue
+            if not paths:
+                text = f"inode {each.inode} has no name: deleted, and perhaps still open"
+                unnamed.append((each, text))
+            named += [(each, *joined(self.here, path)) for path in paths]
+        return named, list({text: (each, text) for each, text in unnamed}.values())
+
+    def _paths(self, reference: Reference) -> tuple[str, ...] | str:
+        """Return the paths of an inode from the uppermost subvolume on, or why there are none.
+
+        Errors: LateError, StuckError.
+        """
+        key = reference.root, reference.inode
+        if key not in self.names:
+            try:
+                self.names[key] = self._ask_paths(*key)
+            except HUNG:
+                raise
+            except FAILED as error:
+                self.names[key] = f"subvolume {reference.root}, without a name: {error}"
+        return self.names[key]
+
+    def _ask_paths(self, number: int, inode: int) -> tuple[str, ...] | str:
+        """Errors: AbsentError, ReadError, ParseError."""
+        if number not in self.subvolumes:
+            if len(self.subvolumes) >= MOST_SUBVOLUMES:
+                return f"subvolume {number}, whose name is one too many to ask for"
+            self.subvolumes[number] = btrfs_owner.read_subvolume(
+                self.root, self._point, number, self.left()
+            )
+        name = self.subvolumes[number]
+        place = f"/{name}" if name else ""
+        point = next(
+            (mount.mount_point for mount in self.here if _is_root(mount, place) and _asked(mount)),
+            None,
+        )
+        if point is None:
+            path, reached = joined(self.here, place or "/")
+            text = f"subvolume {number} ('{name}'), which is not mounted by itself"
+            if not reached:
+                return text
+            return f"{text}: see 'btrfs inspect-internal inode-resolve {inode} {path}'"
+        self.inodes += 1
+        if self.inodes > MOST_INODES:
+            return f"subvolume '{name}', one too many to ask for: ask for fewer sectors"
+        paths = btrfs_owner.read_names(self.root, point, inode, self.left())
+        return tuple(place + path for path in paths)
+
+
+def _tree(superblock: Superblock) -> tuple[int, int]:
+    return superblock.chunk_root, superblock.chunk_root_generation
+
+
+def _asked(mount: Mount) -> bool:
+    return btrfs_owner.MOUNT_POINT.fullmatch(mount.mount_point) is not None
+
+
+def _is_root(mount: Mount, place: str) -> bool:
+    return mount.root == (place or "/")
+
+
+def _root_of(mount: Mount) -> int:
+    """Return the number of the subvolume that is mounted, -1 where it is not told."""
+    found = [option for option in mount.super_options if option.startswith("subvolid=")]
+    number = found[0].removeprefix("subvolid=") if found else ""
+    return int(number) if number.isdecimal() else -1

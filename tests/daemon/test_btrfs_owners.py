@@ -1,0 +1,289 @@
+"""Which file was hit on btrfs: what is asked, in which order, and when nobody is named.
+
+The machine and what its programs print are written by hand; real ones: test_locate_btrfs.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from support import btrfs_text, images
+from support.images import Imaged
+from support.recordings import write_tree
+
+from iowarden.collectors.btrfs_owner import Chunk, Stripe
+from iowarden.daemon.locate import locate
+from iowarden.rules.located import Kind
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from iowarden.rules.located import Answer
+
+ADDRESS, PLACE, LENGTH = 1 << 30, 1 << 24, 1 << 24
+DATA = Chunk(ADDRESS, LENGTH, 65536, frozenset({"DATA"}), "single", 1, (Stripe(1, PLACE),))
+TREE = "btrfs inspect-internal dump-tree --noscan -t chunk /dev/sdc /dev/sdb"
+SUPER = "btrfs inspect-internal dump-super /dev/sdb"
+SHOW = "btrfs filesystem show --raw /srv"
+MOUNTS = (
+    "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n"
+    "30 22 0:38 / /other rw - btrfs /dev/sdx rw,subvolid=5,subvol=/\n"
+    "31 22 0:39 / /srv rw - btrfs /dev/sdc rw,subvolid=5,subvol=/\n"
+)
+SECTOR = PLACE // 512
+NOBODY = "ERROR: logical ino ioctl: No such file or directory\n"
+
+
+class Talking(Imaged):
+    """A machine on which what a program prints may change from one call to the next."""
+
+    def __init__(self, path: str, said: dict[str, str | list[str]]) -> None:
+        """Say the last of several from then on."""
+        super().__init__(path, {})
+        self.texts = said
+
+    def ask(self, verb: str, *arguments: str, deadline_seconds: float = 30.0) -> str:
+        """Answer, after the list has allowed it."""
+        text = self.texts.get(" ".join(arguments))
+        if isinstance(text, list):
+            text = text.pop(0) if len(text) > 1 else text[0]
+        self.said = {} if text is None else {" ".join(arguments): text}
+        return super().ask(verb, *arguments, deadline_seconds=deadline_seconds)
+
+
+def resolve(block: int, mount_point: str = "/srv", option: str = "") -> str:
+    """Return the command line that asks who has a block of the chunk."""
+    address = ADDRESS + 4096 * block
+    return f"btrfs inspect-internal logical-resolve -P {option}{address} {mount_point}"
+
+
+def inode(number: int, path: str) -> dict[str, str]:
+    """Return the answer for what an inode of the uppermost subvolume is called."""
+    return {f"btrfs inspect-internal inode-resolve {number} /srv": f"/srv/{path}\n"}
+
+
+def machine(tmp_path: Path, mounts: str = MOUNTS, **said: str | list[str]) -> Talking:
+    """Return a machine with a btrfs on sdb and sdc that is mounted at '/srv'."""
+    path = f"/sys/fs/btrfs/{btrfs_text.UUID}/devices"
+    write_tree(
+        tmp_path / "machine",
+        {
+            **images.disk("sdb", 1 << 20, "8:16"),
+            **images.disk("sdc", 1 << 20, "8:32"),
+            f"{path}/sdb": None,
+            f"{path}/sdc": None,
+            "/proc/1/mountinfo": mounts,
+        },
+    )
+    usual: dict[str, str | list[str]] = {
+        SUPER: btrfs_text.superblock(),
+        TREE: btrfs_text.tree(DATA),
+        SHOW: btrfs_text.shown("/dev/sdb", "/dev/sdc"),
+        "btrfs inspect-internal subvolid-resolve 5 /srv": "\n",
+    }
+    return Talking(str(tmp_path / "machine"), usual | said)
+
+
+def ask(root: Imaged, start: int, count: int = 1) -> tuple[Answer, ...]:
+    """Locate sectors of sdb."""
+    return locate(root, "sdb", start, count, lambda: 0.0).answers
+
+
+def test_a_file_is_named_by_its_block(tmp_path: Path) -> None:
+    """In the middle of a file the next block is the next of the file: one more question."""
+    root = machine(tmp_path)
+    root.texts |= {
+        resolve(2): "inode 257 offset 8192 root 5\n",
+        resolve(3): "inode 257 offset 12288 root 5\n",
+        **inode(257, "pg/base/16384"),
+    }
+    (answer,) = ask(root, SECTOR + 17, 2)
+    assert (answer.kind, answer.path, answer.inode) == (Kind.FILE, "/srv/pg/base/16384", 257)
+    assert (answer.offset_bytes, answer.bytes, answer.text) == (8704, 1024, "")
+    assert answer.chain == (f"sdb sector {SECTOR + 17}", f"btrfs address {ADDRESS + 8704}")
+    assert root.asked == [
+        SUPER,
+        TREE,
+        SHOW,
+        resolve(2),
+        "btrfs inspect-internal subvolid-resolve 5 /srv",
+        "btrfs inspect-internal inode-resolve 257 /srv",
+        resolve(3),
+        SUPER,
+    ]
+
+
+def test_of_a_single_block_it_is_said_that_it_may_be_compressed(tmp_path: Path) -> None:
+    """Nothing that is printed says whether it is; the beginning of a longer one does."""
+    root = machine(tmp_path)
+    root.texts |= {
+        resolve(2): "inode 257 offset 0 root 5\n",
+        resolve(1): NOBODY,
+        resolve(3): NOBODY,
+        resolve(2, option="-o "): "inode 257 offset 0 root 5\n",
+        **inode(257, "small"),
+    }
+    (answer,) = ask(root, SECTOR + 16)
+    assert (answer.offset_bytes, answer.bytes) == (0, 512)
+    assert answer.text == "or, if it is compressed, up to 131072 from 0 on"
+    # The last block of a longer extent: what the file has of it begins elsewhere.
+    root.texts[resolve(2)] = "inode 257 offset 8192 root 5\n"
+    (answer,) = ask(root, SECTOR + 16)
+    assert (answer.offset_bytes, answer.text) == (8192, "")
+
+
+def test_a_map_that_changes_meanwhile_names_nobody(tmp_path: Path) -> None:
+    """A balance: what was asked for is elsewhere, and what is there now is another's."""
+    root = machine(tmp_path)
+    later = btrfs_text.superblock(
+        generation="41", chunk_root_generation="41", chunk_root="22036480"
+    )
+    root.texts |= {
+        SUPER: [btrfs_text.superblock(), later],
+        resolve(0): "inode 257 offset 0 root 5\n",
+        resolve(1): "inode 257 offset 4096 root 5\n",
+        **inode(257, "wal"),
+    }
+    (answer,) = ask(root, SECTOR)
+    assert answer.kind is Kind.UNKNOWN
+    assert "btrfs moved what lies on sdb while it was asked" in answer.text
+    # A later commit that leaves the chunks alone changes nothing.
+    root.texts[SUPER] = [btrfs_text.superblock(), btrfs_text.superblock(generation="42")]
+    assert ask(root, SECTOR)[0].path == "/srv/wal"
+
+
+def test_a_copy_of_a_file_system_is_not_taken_for_it(tmp_path: Path) -> None:
+    """Mounted under a UUID of its own: the superblock, or the mount, is another one's."""
+    other = "00000000-77aa-4b3c-9d2e-0123456789ab"
+    root = machine(tmp_path)
+    root.texts[SUPER] = btrfs_text.superblock(fsid=other)
+    (answer,) = ask(root, SECTOR)
+    assert (answer.kind, root.asked) == (Kind.UNKNOWN, [SUPER])
+    assert f"got {other} in its superblock" in answer.text
+    root = machine(tmp_path)
+    root.texts[SHOW] = btrfs_text.shown("/dev/sdb").replace(btrfs_text.UUID, other)
+    (answer,) = ask(root, SECTOR)
+    assert answer.kind is Kind.UNKNOWN
+    assert "whose it is cannot be asked of btrfs on sdb" in answer.text
+    assert resolve(0) not in root.asked
+
+
+def test_the_mount_that_names_one_of_its_devices_is_asked_first(tmp_path: Path) -> None:
+    """The others are asked only if it is not the one: each opens another file system."""
+    root = machine(tmp_path, MOUNTS.replace("/dev/sdc", "/dev/disk/by-label/rack"))
+    other = btrfs_text.shown("/dev/sdx").replace("5e1f0c9a", "00000000")
+    root.texts |= {"btrfs filesystem show --raw /other": other, resolve(0): NOBODY}
+    (answer,) = ask(root, SECTOR)
+    assert (answer.kind, answer.text) == (Kind.FREE, "no file's: free space of btrfs")
+    shown = [line for line in root.asked if "show" in line]
+    assert shown == ["btrfs filesystem show --raw /other", SHOW]
+
+
+def test_a_name_that_the_probe_does_not_take_is_a_reason(tmp_path: Path) -> None:
+    """Mounted at a directory with a blank in its name."""
+    root = machine(
+        tmp_path, MOUNTS.replace("/srv", "/my\\040data").replace("/other", "/other\\040")
+    )
+    (answer,) = ask(root, SECTOR)
+    assert answer.kind is Kind.UNKNOWN
+    assert "mounted at '/my data', a name that is not asked about" in answer.text
+
+
+@pytest.mark.parametrize(
+    ("line", "text", "says"),
+    [
+        (
+            SUPER,
+            "ERROR: failed to read the superblock on /dev/sdb at 65536\n",
+            "failed to read the",
+        ),
+        (TREE, "ERROR: unable to open /dev/sdb\n", "unable to open /dev/sdb"),
+        (TREE, btrfs_text.tree(DATA).replace("generation 38", "generation 36"), "ask again"),
+        (resolve(0), "ERROR: logical ino ioctl: Operation not permitted\n", "not permitted"),
+        (SHOW, "ERROR: no such device\n", "no such device"),
+        (SUPER, btrfs_text.superblock(incompat_flags="0x4361"), "raid stripe tree"),
+    ],
+)
+def test_what_a_program_refuses_is_the_reason(
+    tmp_path: Path, line: str, text: str, says: str
+) -> None:
+    """Its own words; nobody is named, and nothing is called free."""
+    root = machine(tmp_path)
+    root.texts[line] = text
+    (answer,) = ask(root, SECTOR)
+    assert answer.kind is Kind.UNKNOWN
+    assert says in answer.text
+
+
+def test_without_the_program_only_the_fixed_places_are_known(tmp_path: Path) -> None:
+    """btrfs-progs is not installed."""
+    root = machine(tmp_path)
+    root.texts.clear()
+    (answer,) = ask(root, SECTOR)
+    assert (answer.kind, answer.text) == (Kind.UNKNOWN, "'btrfs': not here")
+
+
+def test_an_inode_without_a_name_on_this_host_is_told_by_number(tmp_path: Path) -> None:
+    """A subvolume that is not reachable from any mount; one whose name cannot be asked."""
+    root = machine(tmp_path, MOUNTS.replace(" / /srv", " /@ /srv"))
+    root.texts |= {
+        resolve(0): "inode 300 offset 0 root 256\ninode 300 offset 0 root 257\n",
+        resolve(1): "inode 300 offset 4096 root 256\ninode 300 offset 4096 root 257\n",
+        "btrfs inspect-internal subvolid-resolve 256 /srv": "@snapshots/1\n",
+        "btrfs inspect-internal subvolid-resolve 257 /srv": "ERROR: resolving subvolid 257\n",
+    }
+    (answer,) = ask(root, SECTOR)
+    assert (answer.kind, answer.path, answer.inode) == (Kind.FILE, "", 300)
+    assert "inode 300 of subvolume 256 ('@snapshots/1'), which is not mounted by itself;" in (
+        answer.text
+    )
+    assert "inode 300 of subvolume 257, without a name: 'btrfs subvolid-resolve'" in answer.text
+
+
+def test_what_belongs_to_the_file_system_itself_is_metadata(tmp_path: Path) -> None:
+    """The cache of free space, and what a balance is moving, lie among the files."""
+    root = machine(tmp_path)
+    root.texts |= {
+        resolve(0): "inode 256 offset 0 root 1\n",
+        resolve(1): f"inode 257 offset 0 root {2**64 - 9}\n",
+    }
+    cache, moved = ask(root, SECTOR, 16)
+    assert (cache.kind, cache.text) == (Kind.METADATA, "of btrfs: cache of free space")
+    assert (moved.kind, moved.text) == (Kind.METADATA, "of btrfs: a copy that a balance is making")
+
+
+def test_a_long_range_is_told_as_far_as_it_is_asked_for(tmp_path: Path) -> None:
+    """Each block takes a run of a program: the rest says where to go on."""
+    root = machine(tmp_path)
+    root.texts |= {resolve(block): NOBODY for block in range(300)}
+    free, rest = ask(root, SECTOR, 8 * 300)
+    assert (free.kind, free.count) == (Kind.FREE, 8 * 240)
+    assert (rest.kind, rest.start) == (Kind.UNKNOWN, SECTOR + 8 * 240)
+    assert rest.text == f"only 240 blocks are asked for; ask from {SECTOR + 8 * 240} on"
+
+
+def test_many_snapshots_are_counted_and_not_all_asked_for(tmp_path: Path) -> None:
+    """The file that is there now is named, whatever the numbers of its snapshots are."""
+    root = machine(tmp_path, MOUNTS.replace(" / /srv", " /@ /srv").replace("id=5,", "id=900,"))
+    some = [*range(300, 500), 900]
+    for block in (0, 1):
+        lines = [f"inode 257 offset {4096 * block} root {number}\n" for number in some]
+        root.texts[resolve(block)] = "".join(lines)
+    names = {f"btrfs inspect-internal subvolid-resolve {n} /srv": f"snap/{n}\n" for n in some}
+    names["btrfs inspect-internal subvolid-resolve 900 /srv"] = "@\n"
+    root.texts |= {**names, **inode(257, "wal")}
+    (answer,) = ask(root, SECTOR)
+    assert (answer.path, answer.mounted) == ("/srv/wal", True)
+    assert "and 198 more that are not named" in answer.text
+    assert len([line for line in root.asked if "subvolid" in line]) == 32
+    assert len(json.dumps(answer.text)) < 500
+
+
+def test_a_chunk_of_another_device_is_not_this_ones(tmp_path: Path) -> None:
+    """The same place of sdc has the chunk; here nothing is allocated."""
+    root = machine(tmp_path)
+    root.texts[SUPER] = btrfs_text.superblock(**{"dev_item.devid": "2"})
+    (answer,) = ask(root, SECTOR)
+    assert (answer.kind, answer.text) == (Kind.FREE, "no file's: btrfs has not allocated it")
