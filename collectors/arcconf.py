@@ -246,14 +246,16 @@ class DeviceLog:
     """The errors a controller counted, by 'GETLOGS n DEVICE'.
 
     Fields: totals by serial number and by channel and device; old versions tell only the latter.
-    A disk without an entry had no error, or its entry was lost. `full`: there was no room for more.
-    `failing` are serial numbers of disks that say that they are going to fail.
+    A disk without an entry had no error, or its entry was lost. `full`: there was no room for more;
+    `complete`: the log says that there was. `failing` are serial numbers of disks that say that they
+    are going to fail.
     """
 
     by_serial: Mapping[str, Mapping[str, int]]
     by_channel: Mapping[tuple[int, int], Mapping[str, int]]
     failing: frozenset[str] = frozenset()
     full: bool = False
+    complete: bool = False
 
 
 def parse_count(text: str) -> int:
@@ -414,13 +416,20 @@ def parse_device_log(text: str) -> DeviceLog:
             raise controller.refused("arcconf GETLOGS", "a serial number or a channel", shown)
     if not rest and not head and _told_else(plain):
         raise controller.refused("arcconf GETLOGS", "a log of errors of disks", text)
-    full = head.get("tableFull", "").casefold() == "true"
-    return DeviceLog(by_serial, by_channel, frozenset(failing), full)
+    full = head.get("tableFull", "").casefold()
+    return DeviceLog(by_serial, by_channel, frozenset(failing), full == "true", full == "false")
 
 
 def with_errors(found: Controller, log: DeviceLog, config: Config) -> Controller:
-    """Return the controller, its disks with what the log counted of them."""
+    """Return the controller, its disks with what the log counted of them.
+
+    Of a log in which no entry was lost, and each is of a disk that is there, a disk without one has
+    counts of 0: otherwise the first errors of a disk would be taken for old ones.
+    """
     channels = {slot: place for place, slot in config.slots.items()}
+    known = {each.serial for each in found.disks}
+    all_known = log.by_serial.keys() <= known and log.by_channel.keys() <= config.slots.keys()
+    no_errors = dict.fromkeys(_LOGGED, 0) if log.complete and all_known else {}
 
     def disk(each: PhysicalDisk) -> PhysicalDisk:
         place = channels.get(each.slot)
@@ -428,7 +437,9 @@ def with_errors(found: Controller, log: DeviceLog, config: Config) -> Controller
         if totals is None and place is not None:
             totals = log.by_channel.get(place)
         state = _foreboding(each.state, "smartError") if each.serial in log.failing else each.state
-        return replace(each, state=state, errors_total={**each.errors_total, **(totals or {})})
+        return replace(
+            each, state=state, errors_total={**each.errors_total, **(totals or no_errors)}
+        )
 
     return replace(found, disks=tuple(map(disk, found.disks)))
 
