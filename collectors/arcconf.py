@@ -247,8 +247,8 @@ class DeviceLog:
 
     Fields: totals by serial number and by channel and device; old versions tell only the latter.
     A disk without an entry had no error, or its entry was lost. `full`: there was no room for more;
-    `complete`: the log says that there was. `failing` are serial numbers of disks that say that they
-    are going to fail.
+    `complete`: the log says that there was. `failing` are serial numbers of disks that say that
+    they are going to fail.
     """
 
     by_serial: Mapping[str, Mapping[str, int]]
