@@ -9,9 +9,8 @@ All of it only reads, but for smartctl's self-tests. What is deliberately missin
 log, writes a file, sets a value, loads a module; and smartctl's types that write to the disk.
 
 Source: smartctl(8) 7.3, mdadm(8) 4.2, debugfs(8) 1.47, xfs_io(8) 6.1, find(1) 4.9 and btrfs(8) 6.2,
-each tried;
-dmsetup(8) 1.02.185, by its manual; the vendors' programs were not tried: their command lines are
-those of guides and of public monitoring scripts.
+each tried; dmsetup(8) 1.02.185, by its manual; the vendors' programs were not tried: their command
+lines are those of guides and of public monitoring scripts.
 """
 
 from __future__ import annotations

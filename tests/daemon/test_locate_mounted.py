@@ -7,13 +7,12 @@ import hashlib
 import os
 import random
 import re
-import shutil
-import subprocess
 import time
 from typing import TYPE_CHECKING
 
 import pytest
-from support.images import PLACES, SECTOR, where_is
+from support.images import SECTOR, where_is
+from support.loops import command
 
 from iowarden.collectors.files import Root
 from iowarden.daemon.locate import locate
@@ -27,17 +26,6 @@ if TYPE_CHECKING:
     from iowarden.rules.located import Answer
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root makes loop devices and mounts")
-
-
-def command(*words: str) -> str:
-    """Run a program, or skip the test where it is not installed or may not do that here."""
-    program = shutil.which(words[0], path=PLACES)
-    if program is None:
-        pytest.skip(f"'{words[0]}' is not here")
-    done = subprocess.run([program, *words[1:]], capture_output=True, text=True, check=False)
-    if done.returncode:
-        pytest.skip(f"{' '.join(words)}: {done.stderr.strip()}")
-    return done.stdout.strip()
 
 
 @contextlib.contextmanager
