@@ -52,6 +52,10 @@ def test_an_error_in_a_file_system_is_critical_at_once(watched: Watched, torn: s
 def test_a_repaired_file_system_is_all_clear(watched: Watched, torn: str) -> None:
     """Unmounted for e2fsck it is not well yet; it is when it is mounted again without errors."""
     vm = watched.vm
+    # Of what the kernel's log told nobody can say that it is over; of this count one can.
+    wait_for(
+        lambda: watched.journal("IOWARDEN_ALERT=FileSystemErrors"), "the count of errors", SECONDS
+    )
     vm.run(f"umount /mnt/torn; e2fsck -f -y /dev/{torn}; [ $? -le 1 ]")
     assert watched.mail.saying("ALL CLEAR") == []
     vm.run(f"mount /dev/{torn} /mnt/torn")
