@@ -110,7 +110,17 @@ def _goes_on(last: Answer, answer: Answer) -> bool:
             return False
     elif last.offset_bytes != answer.offset_bytes:
         return False
-    same = ("text", "device", "inode", "path", "array", "degraded", "copies", "mounted")
+    same = (
+        "text",
+        "device",
+        "inode",
+        "path",
+        "other_paths",
+        "array",
+        "degraded",
+        "copies",
+        "mounted",
+    )
     return all(getattr(last, name) == getattr(answer, name) for name in same)
 
 

@@ -1,0 +1,41 @@
+"""Answers side by side: when two are told as one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from iowarden.rules.located import Answer, Kind, merged
+
+FIRST = Answer(
+    8, 8, Kind.FILE, "", path="/srv/a", other_paths=("/srv/b",), offset_bytes=0, bytes=4096
+)
+NEXT = replace(FIRST, start=16, offset_bytes=4096)
+
+
+def test_what_goes_on_in_the_same_file_is_one_answer() -> None:
+    """The next sectors, and the next bytes."""
+    assert merged([NEXT, FIRST]) == [replace(FIRST, count=16, bytes=8192)]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"path": "/srv/c"},
+        {"other_paths": ()},
+        {"other_paths": ("/srv/b", "/srv/clone")},
+        {"copies": "RAID1"},
+        {"array": "md0"},
+        {"degraded": "md0"},
+        {"text": "behind the end of its content"},
+        {"kind": Kind.METADATA},
+        {"start": 24},
+        {"offset_bytes": 12_288},
+    ],
+    ids=str,
+)
+def test_what_differs_is_told_apart(changed: dict[str, object]) -> None:
+    """A clone of a part of a file is hit by that part alone; a chunk may have no copy."""
+    other = replace(NEXT, **changed)  # type: ignore[arg-type]
+    assert merged([FIRST, other]) == [FIRST, other]
