@@ -173,17 +173,24 @@ def advice(hits: Iterable[Hit]) -> tuple[str, ...]:
 
 
 def affected(hits: Iterable[Hit]) -> tuple[str, ...]:
-    """Return the files that were hit, and those that were not because of an array's redundancy."""
+    """Return the files that were hit, and those that were not because of some redundancy.
+
+    All names of what clones and snapshots share: each of them is another file.
+    """
     found = {
-        (answer.path, answer.array): None
+        (path, answer.array, answer.copies): None
         for hit in hits
         for answer in (hit.found.answers if hit.found is not None else ())
         if answer.kind is Kind.FILE and answer.path
+        for path in (answer.path, *(answer.other_paths if answer.file_system == "btrfs" else ()))
     }
-    return tuple(
-        f"file {path}" + (f", which {array} still reads from its other members" if array else "")
-        for path, array in found
-    )
+    return tuple(f"file {path}{_spared(array, copies)}" for path, array, copies in found)
+
+
+def _spared(array: str, copies: str) -> str:
+    if array:
+        return f", which {array} still reads from its other members"
+    return f", of which btrfs has more than this ({copies})" if copies else ""
 
 
 def _lines(hit: Hit) -> Iterator[str]:

@@ -89,6 +89,23 @@ def test_a_file_on_an_array_that_is_whole_is_not_said_to_be_lost() -> None:
     )
 
 
+def test_what_btrfs_has_a_second_time_is_not_said_to_be_lost_and_clones_are_all_named() -> None:
+    """A mirror of btrfs itself; without one each clone of a block is hit with it."""
+    mirrored = Answer(
+        8, 8, Kind.FILE, "", path="/srv/a", file_system="btrfs", copies="RAID1", device="sdb1"
+    )
+    shared = replace(mirrored, path="/srv/b", other_paths=("/srv/clone",), copies="")
+    hit = Hit("disk S-B", 0.0, "sdb", 8, Located("sdb", 8, 8, (mirrored, shared)))
+    assert files_hit.affected([hit]) == (
+        "file /srv/a, of which btrfs has more than this (RAID1)",
+        "file /srv/b",
+        "file /srv/clone",
+    )
+    first, second = files_hit.advice([hit])
+    assert "    btrfs scrub start -B /dev/sdb1" in first.splitlines()
+    assert "restore /srv/b from a backup" in second
+
+
 def test_what_cannot_be_told_says_why(tmp_path: Path) -> None:
     """The disk is gone by then: that is the answer, and no mail of its own."""
     root, _ = machine(tmp_path, b"x" * 5000)
