@@ -143,6 +143,9 @@ def test_a_block_that_is_older_than_the_one_above_it_is_refused() -> None:
     assert stale != text
     with pytest.raises(ParseError, match=r"each whole and of its generation.*ask again"):
         parse_chunks(stale, SUPERBLOCK)
+    short = text.replace("leaf 20001 items 1", "leaf 20001 items 2")
+    with pytest.raises(ParseError, match="each whole"):
+        parse_chunks(short.replace("leaf 20002 items 1", "leaf 20002 items 0"), SUPERBLOCK)
     without = text.partition("leaf 20002")[0]
     with pytest.raises(ParseError, match="all of it"):
         parse_chunks(without, SUPERBLOCK)

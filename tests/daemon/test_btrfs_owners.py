@@ -6,6 +6,7 @@ The machine and what its programs print are written by hand; real ones: test_loc
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -132,6 +133,56 @@ def test_of_a_single_block_it_is_said_that_it_may_be_compressed(tmp_path: Path) 
     root.texts[resolve(2)] = "inode 257 offset 8192 root 5\n"
     (answer,) = ask(root, SECTOR + 16)
     assert (answer.offset_bytes, answer.text) == (8192, "")
+
+
+def test_a_compressed_block_is_a_longer_part_of_its_file(tmp_path: Path) -> None:
+    """The block behind it, or that before it, begins at the same place of the file."""
+    same = "inode 257 offset 131072 root 5\n"
+    text = "compressed: these, as far as it has them, are unpacked from there"
+    for neighbour in (1, 3):
+        root = machine(tmp_path)
+        root.texts |= {resolve(block): NOBODY for block in (1, 3)}
+        root.texts |= {resolve(2): same, resolve(2, option="-o "): same, resolve(neighbour): same}
+        root.texts |= inode(257, "log")
+        (answer,) = ask(root, SECTOR + 19)
+        assert (answer.offset_bytes, answer.bytes, answer.text) == (131072, 131072, text)
+
+
+def test_free_space_of_a_mirror_needs_no_scrub(tmp_path: Path) -> None:
+    """A scrub reads what is used; the file beside it is told with its copy."""
+    root = machine(tmp_path)
+    stripes = (Stripe(1, PLACE), Stripe(2, PLACE))
+    root.texts |= {
+        TREE: btrfs_text.tree(replace(DATA, profile="RAID1", stripes=stripes)),
+        resolve(0): "inode 257 offset 0 root 5\n",
+        resolve(1): "inode 257 offset 4096 root 5\n",
+        resolve(2): NOBODY,
+        resolve(1, option="-o "): "inode 257 offset 0 root 5\n",
+        **inode(257, "table"),
+    }
+    file, free = ask(root, SECTOR, 24)
+    assert (file.kind, file.count, file.copies) == (Kind.FILE, 16, "RAID1")
+    assert (free.kind, free.copies) == (Kind.FREE, "")
+    root.texts[SHOW] = btrfs_text.shown("/dev/sdb", " MISSING")
+    file, free = ask(root, SECTOR, 24)
+    assert (file.copies, file.degraded) == ("", "btrfs (RAID1)")
+    assert (free.copies, free.degraded) == ("", "")
+
+
+def test_of_many_small_files_the_first_are_named(tmp_path: Path) -> None:
+    """Each name takes a run of a program; the others are told by number."""
+    root = machine(tmp_path)
+    for block in range(81):
+        root.texts[resolve(block)] = f"inode {block + 300} offset 0 root 5\n"
+        root.texts[resolve(block, option="-o ")] = f"inode {block + 300} offset 0 root 5\n"
+        root.texts |= inode(block + 300, f"small/{block}")
+    answers = ask(root, SECTOR, 8 * 80)
+    assert [answer.path for answer in answers] == [
+        *(f"/srv/small/{block}" for block in range(60)),
+        *[""] * 20,
+    ]
+    assert [answer.inode for answer in answers] == list(range(300, 380))
+    assert "one too many to ask for: ask for fewer sectors" in answers[-1].text
 
 
 def test_a_map_that_changes_meanwhile_names_nobody(tmp_path: Path) -> None:
