@@ -232,6 +232,37 @@ def test_the_mount_that_names_one_of_its_devices_is_asked_first(tmp_path: Path) 
     assert shown == ["btrfs filesystem show --raw /other", SHOW]
 
 
+def test_a_volume_is_followed_to_the_btrfs_on_it(tmp_path: Path) -> None:
+    """Mounted under device-mapper's name for it; its other device is a disk as a whole."""
+    root = machine(tmp_path, MOUNTS.replace("/dev/sdc", "/dev/mapper/rack-srv"))
+    uuid = f"/sys/fs/btrfs/{btrfs_text.UUID}/devices"
+    write_tree(
+        tmp_path / "machine",
+        {
+            **images.disk("sdd", 1 << 20, "8:48", "dm-0"),
+            **images.disk("dm-0", 1 << 20, "253:0"),
+            "/sys/block/dm-0/dm/name": "rack-srv\n",
+            f"{uuid}/dm-0": None,
+        },
+    )
+    root.texts |= {
+        "dmsetup table -j 253 -m 0": f"0 {1 << 20} linear 8:48 2048\n",
+        SUPER.replace("sdb", "dm-0"): btrfs_text.superblock(),
+        TREE.replace(" /dev/sdc /dev/sdb", " /dev/sdb /dev/sdc /dev/dm-0"): btrfs_text.tree(DATA),
+        resolve(0): "inode 257 offset 0 root 5\n",
+        resolve(1): "inode 257 offset 4096 root 5\n",
+        **inode(257, "wal"),
+    }
+    (answer,) = locate(root, "sdd", SECTOR + 2048, 1, lambda: 0.0).answers
+    assert (answer.path, answer.device) == ("/srv/wal", "dm-0")
+    assert answer.chain == (
+        f"sdd sector {SECTOR + 2048}",
+        f"dm-0 sector {SECTOR}",
+        f"btrfs address {ADDRESS}",
+    )
+    assert [line for line in root.asked if "show" in line] == [SHOW]
+
+
 def test_a_name_that_the_probe_does_not_take_is_a_reason(tmp_path: Path) -> None:
     """Mounted at a directory with a blank in its name."""
     root = machine(
