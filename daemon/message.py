@@ -363,7 +363,7 @@ class _Line:
 def _page(notice: Notice, host: str, zone: tzinfo) -> _Page:
     opened = datetime.fromtimestamp(notice.opened_seconds, zone)
     written = datetime.fromtimestamp(notice.realtime_seconds, zone)
-    lasted = duration(max(notice.realtime_seconds - notice.opened_seconds, 0.0))
+    lasted = duration(max(round(notice.realtime_seconds - notice.opened_seconds, 1), 0.0))
     state, severity, name = _state(notice), notice.severity.name, _token(notice.incident)
     page = _Page(
         [

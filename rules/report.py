@@ -82,7 +82,10 @@ def notice(
         severity=incident.severity,
         object=incident.object,
         summary=summary,
-        opened_seconds=realtime(incident.opened_seconds),
+        # What a log told late was so before it opened anything.
+        opened_seconds=realtime(
+            min((incident.opened_seconds, *(m.since_seconds for m in members)))
+        ),
         realtime_seconds=realtime(now),
         recurrences=incident.recurrences,
         happened=tuple(happened),

@@ -63,6 +63,13 @@ def test_the_worst_alert_speaks_first() -> None:
     assert [line.split(",")[0] for line in notice.happened] == ["critical Hung", "warning Slow"]
 
 
+def test_what_a_log_told_late_began_before_it_opened_anything() -> None:
+    """A controller's log is read every few minutes; the mail says since when it was so."""
+    late = incident(member("DiskFailed", since_seconds=40.0), opened_seconds=300.0)
+    notice = report.notice(Due(Reason.OPENED, late), float, 300.0, (), MACHINE)
+    assert notice.opened_seconds == 40.0
+
+
 @pytest.mark.parametrize("reason", [Reason.OPENED, Reason.WORSE])
 def test_what_is_silenced_is_listed_and_is_not_the_subject(reason: Reason) -> None:
     """A warning nobody silenced is what the mail is about, beside something worse that is."""
