@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors import btrfs_owner
-from iowarden.collectors.vocabulary import SECTOR_BYTES, ReadError
+from iowarden.collectors.vocabulary import SECTOR_BYTES, ParseError, ReadError
 from iowarden.daemon.spots import FAILED, HUNG, answer, joined, unknown
 from iowarden.rules import btrfs_layout, layout
 from iowarden.rules.layout import LayoutError, Use
@@ -35,6 +35,8 @@ MOST_INODES = 60
 MOST_SUBVOLUMES = 32
 MOST_TOLD = 16
 """Names of one block."""
+MOST_TRIES = 3
+"""While chunks come and go, as they do on a file system that grows."""
 MOST_MOUNTS = 16
 """File systems that are asked whether they are the one."""
 MOST_COMPRESSED_BYTES = 128 << 10
@@ -73,13 +75,21 @@ class Btrfs:
         if system is None:
             raise ReadError(f"btrfs on {device} is not mounted; mount it, and ask again")
         superblock = self._superblock(system)
-        found = list(self._answers(system, superblock))
-        after = self._superblock(system)
-        if _tree(after) != _tree(superblock):
-            raise ReadError(
-                f"btrfs moved what lies on {device} while it was asked (a balance?); ask again"
-            )
-        return found
+        for _ in range(MOST_TRIES):
+            found: list[Answer] | ParseError
+            try:
+                found = list(self._answers(system, superblock))
+            except ParseError as error:  # perhaps the tree of chunks was written meanwhile
+                found = error
+            before, superblock = superblock, self._superblock(system)
+            if _tree(superblock) == _tree(before):
+                if isinstance(found, ParseError):
+                    raise found
+                return found
+            self.references.clear()
+        raise ReadError(
+            f"btrfs moves what lies on {device} while it is asked (a balance?); ask again"
+        )
 
     def _superblock(self, system: FileSystem) -> Superblock:
         superblock = btrfs_owner.read_superblock(self.root, self.spot.device, self.left())

@@ -48,7 +48,7 @@ def fixed(start: int, count: int, size: int) -> list[tuple[int, int, Use, str]]:
     Without what lies between them. DATA: metadata, a superblock.
     """
     found = []
-    copies = [at for at in SUPERBLOCKS if at + SUPERBLOCK_BYTES <= size]
+    copies = [at for at in SUPERBLOCKS if at + SUPERBLOCK_BYTES < size]
     for number, at in enumerate(copies):
         if met := overlap(start, count, at, SUPERBLOCK_BYTES):
             text = f"superblock of btrfs, copy {number + 1} of {len(copies)}"

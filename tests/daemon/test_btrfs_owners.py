@@ -185,23 +185,57 @@ def test_of_many_small_files_the_first_are_named(tmp_path: Path) -> None:
     assert "one too many to ask for: ask for fewer sectors" in answers[-1].text
 
 
-def test_a_map_that_changes_meanwhile_names_nobody(tmp_path: Path) -> None:
-    """A balance: what was asked for is elsewhere, and what is there now is another's."""
+def superblocks(*generations: int) -> list[str]:
+    """Return superblocks of which each names a later tree of chunks than that before it."""
+    return [
+        btrfs_text.superblock(generation=str(number), chunk_root_generation=str(number))
+        for number in generations
+    ]
+
+
+def trees(*generations: int) -> list[str]:
+    """Return trees of chunks, each with the chunk a mebibyte further on."""
+    text = btrfs_text.tree(DATA)
+    return [
+        text.replace("generation 38", f"generation {number}").replace(
+            f"offset {PLACE}", f"offset {PLACE + (index << 20)}"
+        )
+        for index, number in enumerate(generations)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [(38, 39), (39, 39)], ids=["after it was read", "before it was read"]
+)
+def test_a_map_that_changes_meanwhile_is_read_anew(tmp_path: Path, first: int, second: int) -> None:
+    """A chunk that was moved: what was found by the old map is another's."""
     root = machine(tmp_path)
-    later = btrfs_text.superblock(
-        generation="41", chunk_root_generation="41", chunk_root="22036480"
-    )
     root.texts |= {
-        SUPER: [btrfs_text.superblock(), later],
-        resolve(0): "inode 257 offset 0 root 5\n",
-        resolve(1): "inode 257 offset 4096 root 5\n",
+        SUPER: superblocks(38, 39, 39),
+        TREE: [trees(first)[0], trees(38, second)[1]],
+        **{resolve(block): f"inode 257 offset {4096 * block} root 5\n" for block in range(300)},
         **inode(257, "wal"),
     }
-    (answer,) = ask(root, SECTOR)
+    (answer,) = ask(root, SECTOR + 2048 + 8)
+    assert (answer.kind, answer.path, answer.offset_bytes) == (Kind.FILE, "/srv/wal", 4096)
+    assert root.asked.count(TREE) == 2
+
+
+def test_a_map_that_goes_on_changing_names_nobody(tmp_path: Path) -> None:
+    """A balance: there is a limit to how often it is asked; another commit alone is none."""
+    root = machine(tmp_path)
+    root.texts |= {
+        SUPER: superblocks(*range(38, 60)),
+        TREE: trees(*range(38, 60)),
+        **{resolve(block): f"inode 257 offset {4096 * block} root 5\n" for block in range(999)},
+        **inode(257, "wal"),
+    }
+    (answer,) = ask(root, SECTOR + 4096)
     assert answer.kind is Kind.UNKNOWN
-    assert "btrfs moved what lies on sdb while it was asked" in answer.text
-    # A later commit that leaves the chunks alone changes nothing.
+    assert "btrfs moves what lies on sdb while it is asked" in answer.text
+    assert root.asked.count(TREE) == 3
     root.texts[SUPER] = [btrfs_text.superblock(), btrfs_text.superblock(generation="42")]
+    root.texts[TREE] = btrfs_text.tree(DATA)
     assert ask(root, SECTOR)[0].path == "/srv/wal"
 
 
