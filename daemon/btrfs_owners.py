@@ -74,6 +74,10 @@ class Btrfs:
         system = btrfs_owner.read_file_system(self.root, device)
         if system is None:
             raise ReadError(f"btrfs on {device} is not mounted; mount it, and ask again")
+        end = (self.spot.sector + self.spot.count) * SECTOR_BYTES
+        if end <= btrfs_layout.RESERVED_BYTES:
+            # Of any device: nothing need be read, least of all a superblock that cannot be.
+            return list(self._fixed(btrfs_layout.MOST_BYTES, []))
         superblock = self._superblock(system)
         for _ in range(MOST_TRIES):
             found: list[Answer] | ParseError
@@ -104,12 +108,8 @@ class Btrfs:
         spot = self.spot
         self.block_bytes = superblock.sector_bytes
         start, count = spot.sector * SECTOR_BYTES, spot.count * SECTOR_BYTES
-        covered = []
-        for first, length, use, text in btrfs_layout.fixed(start, count, superblock.size_bytes):
-            covered.append((first, length))
-            kind = {Use.DATA: Kind.METADATA, Use.RESERVED: Kind.RESERVED}.get(use, Kind.FREE)
-            found = self._answer(self._part(first, length), kind, text)
-            yield replace(found, copies=SUPERBLOCK) if kind is Kind.METADATA else found
+        covered: list[tuple[int, int]] = []
+        yield from self._fixed(superblock.size_bytes, covered)
         rest = [(first, length) for first, length in layout.gaps(start, count, covered) if length]
         if not rest:
             return
@@ -142,6 +142,15 @@ class Btrfs:
                 if gap[1]:
                     text = "no file's: btrfs has not allocated it"
                     yield self._answer(self._part(*gap), Kind.FREE, text)
+
+    def _fixed(self, size: int, covered: list[tuple[int, int]]) -> Iterator[Answer]:
+        """Yield what is told by its place alone, and add that to `covered`."""
+        start, count = self.spot.sector * SECTOR_BYTES, self.spot.count * SECTOR_BYTES
+        for first, length, use, text in btrfs_layout.fixed(start, count, size):
+            covered.append((first, length))
+            kind = {Use.DATA: Kind.METADATA, Use.RESERVED: Kind.RESERVED}.get(use, Kind.FREE)
+            found = self._answer(self._part(first, length), kind, text)
+            yield replace(found, copies=SUPERBLOCK) if kind is Kind.METADATA else found
 
     def _part(self, start: int, count: int) -> Spot:
         """Return bytes of the device as a spot: they begin and end with a sector."""

@@ -25,6 +25,8 @@ RESERVED_BYTES = 1 << 20
 """At the beginning of each device no chunk lies."""
 SUPERBLOCKS = (1 << 16, 1 << 26, 1 << 38)
 SUPERBLOCK_BYTES = 4096
+MOST_BYTES = 1 << 63
+"""Of a device: where nothing is known of its size."""
 MOST_PIECES = 65_536
 
 _PARITY = {"RAID5": 1, "RAID6": 2}
@@ -48,11 +50,10 @@ def fixed(start: int, count: int, size: int) -> list[tuple[int, int, Use, str]]:
     Without what lies between them. DATA: metadata, a superblock.
     """
     found = []
-    copies = [at for at in SUPERBLOCKS if at + SUPERBLOCK_BYTES < size]
-    for number, at in enumerate(copies):
-        if met := overlap(start, count, at, SUPERBLOCK_BYTES):
-            text = f"superblock of btrfs, copy {number + 1} of {len(copies)}"
-            found.append((*met, Use.DATA, text))
+    for which, at in zip(("first", "second", "third"), SUPERBLOCKS, strict=True):
+        met = overlap(start, count, at, SUPERBLOCK_BYTES)
+        if met and at + SUPERBLOCK_BYTES < size:
+            found.append((*met, Use.DATA, f"the {which} superblock of btrfs"))
     if met := overlap(start, count, 0, min(RESERVED_BYTES, size)):
         text = "the first MiB of a device of btrfs, which it leaves to boot loaders"
         covered = [(first, length) for first, length, _, _ in found]

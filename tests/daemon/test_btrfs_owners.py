@@ -339,6 +339,12 @@ def test_without_the_program_only_the_fixed_places_are_known(tmp_path: Path) -> 
     root.texts.clear()
     (answer,) = ask(root, SECTOR)
     assert (answer.kind, answer.text) == (Kind.UNKNOWN, "'btrfs': not here")
+    root.asked.clear()
+    first, superblock, last = ask(root, 0, 2048)
+    assert (first.kind, last.kind) == (Kind.RESERVED, Kind.RESERVED)
+    assert (superblock.start, superblock.count, superblock.kind) == (128, 8, Kind.METADATA)
+    assert superblock.text == "the first superblock of btrfs"
+    assert root.asked == []  # that it cannot be read may be why somebody asks
 
 
 def test_an_inode_without_a_name_on_this_host_is_told_by_number(tmp_path: Path) -> None:

@@ -312,7 +312,7 @@ def test_what_is_no_files_on_btrfs(tmp_path: Path, probe: Client) -> None:
         kinds = [answer.kind for answer in ask(probe, device, 0, 2048)]
         assert kinds == [Kind.RESERVED, Kind.METADATA, Kind.RESERVED]
         (_, superblock, _) = ask(probe, device, (64 << 11) - 8, 24)
-        assert superblock.text == "superblock of btrfs, copy 2 of 2"
+        assert superblock.text == "the second superblock of btrfs"
         assert "writes it anew with the next change" in steps(superblock)[0].text
         directory = image.read_bytes().rindex(b"2619", 0, -(1 << 20))  # a name, in a tree
         (answer,) = ask(probe, device, directory // SECTOR)

@@ -163,9 +163,9 @@ def test_the_superblocks_and_the_first_mebibyte_are_no_chunks() -> None:
         (STRIPE, 4096, Use.DATA),
         (STRIPE + 4096, (1 << 20) - STRIPE - 4096, Use.RESERVED),
     ]
-    assert told[1][3] == "superblock of btrfs, copy 1 of 3"
+    assert told[1][3] == "the first superblock of btrfs"
     assert fixed((1 << 26) - 512, 1024, 1 << 27) == [
-        (1 << 26, 512, Use.DATA, "superblock of btrfs, copy 2 of 2")
+        (1 << 26, 512, Use.DATA, "the second superblock of btrfs")
     ]
     assert fixed(1 << 38, 4096, 1 << 38) == [
         (1 << 38, 4096, Use.UNUSED, "behind the end of the file system")
