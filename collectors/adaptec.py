@@ -66,20 +66,39 @@ def _own(root: Root, hosts: Sequence[str]) -> dict[str, str]:
     }
 
 
+def hiding(root: Root, hosts: Iterable[str], drivers: Iterable[str] = _DRIVERS) -> list[str]:
+    """Return the hosts of drivers that may hide disks: not those that show drives alone."""
+    at = {host: driver for driver in drivers for host in hosts_of(root, (driver,), [*hosts])}
+    drives = attached.Shown.DRIVES
+    return [
+        each
+        for each in hosts
+        if each not in at or attached.shown(root, each, at[each]) is not drives
+    ]
+
+
+def _hiding(root: Root, hosts: Sequence[str]) -> list[str]:
+    return hiding(root, sorted(_own(root, hosts)))
+
+
 def _find(root: Root, hosts: Sequence[str]) -> dict[str, tuple[str, ...]]:
     """Number the controllers; each question about one has its number, and all of their hosts.
 
-    Of hosts that are not listed nobody knows which they are: they are one more, 'unlisted'.
+    Of hosts that are not listed nobody knows which they are: they are one more, 'unlisted'. Plain
+    adapters need not be listed.
     """
     own = sorted(_own(root, hosts))
     if not own:
         return {}
     count = arcconf.parse_count(_ask(root, "GETVERSION"))
-    if not count:
-        raise ReadError(f"'arcconf GETVERSION': expected one at {', '.join(own)}, got none listed")
+    wanted = own if count >= len(own) else hiding(root, own)
+    if not count and wanted:
+        raise ReadError(
+            f"'arcconf GETVERSION': expected one at {', '.join(wanted)}, got none listed"
+        )
     found = {f"adaptec {number}": (str(number), *own) for number in range(1, count + 1)}
-    if count < len(own):
-        expected = f"expected {len(own)} controllers ({', '.join(own)}), got {count}"
+    if count < len(wanted):
+        expected = f"expected {len(wanted)} controllers ({', '.join(wanted)}), got {count}"
         found["adaptec unlisted"] = ("", f"'arcconf GETVERSION': {expected}")
     return found
 
@@ -150,4 +169,4 @@ def _at_host(root: Root, config: Config, hosts: Sequence[str]) -> Controller:
     return replace(config.controller, host=found[0])
 
 
-ADAPTEC = Maker("adaptec", _DRIVERS, ("arcconf",), _find, _state, adapters=True)
+ADAPTEC = Maker("adaptec", _DRIVERS, ("arcconf",), _find, _state, adapters=True, hiding=_hiding)

@@ -5,6 +5,7 @@ Of sysfs only names and texts are read that no disk and no enclosure is asked fo
 
 from __future__ import annotations
 
+import enum
 import re
 from collections.abc import Mapping  # noqa: TC003 - to be evaluated
 from dataclasses import dataclass, field
@@ -32,6 +33,23 @@ PCI_DRIVERS = "/sys/bus/pci/drivers"
 
 DISK, PROCESSOR, RAID_CONTROLLER = 0, 3, 12
 """Peripheral device types. Source: SPC-5, 6.6.2."""
+_BLOCKS = frozenset({"0", "20"})
+_DRIVES = frozenset({"1", "4", "5", "7", "8"})
+_NO_DRIVES = frozenset({"3", "12", "13"})
+"""The same: disks, also zoned; tapes, optical drives and changers; processors, controllers and
+enclosures.
+"""
+
+
+class Shown(enum.Enum):
+    """What the kernel shows of a host that may be a plain adapter or a RAID controller."""
+
+    NOTHING = enum.auto()
+    """Neither: a controller whose volumes all failed looks like an adapter without drives."""
+    DRIVES = enum.auto()
+    """Drives alone, which are asked themselves."""
+    VOLUMES = enum.auto()
+    """A volume, a disk without a block device, or what cannot be told from one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,6 +379,46 @@ def _refused_bridge(root: Root, device: Device) -> str:
     found = [re.search(rf"\bE:{key}=([0-9a-f]{{4}})\b", text) for key in _USB_IDS]
     bridge = ":".join(match[1] for match in found if match)
     return bridge if _REFUSED_BRIDGES.fullmatch(bridge) else ""
+
+
+def shown(root: Root, host: str, driver: str) -> Shown:
+    """Return what the kernel shows of a host of aacraid, hpsa, smartpqi or mpi3mr.
+
+    Limits: a volume that failed is hidden by mpi3mr and smartpqi: beside drives it is not missed.
+    """
+    found = Shown.NOTHING
+    for address in listed(root, DEVICES, []):
+        parts = address.split(":")
+        if len(parts) != 4 or f"host{parts[0]}" != host or not parts[1].isdecimal():
+            continue
+        path = f"{DEVICES}/{address}/device"
+        kind = text_of(root, f"{path}/type")
+        if kind in _NO_DRIVES:
+            continue
+        found = Shown.DRIVES
+        if kind not in _DRIVES and not _is_drive(root, path, int(parts[1]), kind, driver):
+            return Shown.VOLUMES
+    return found
+
+
+def _is_drive(root: Root, path: str, channel: int, kind: str, driver: str) -> bool:
+    """Return whether what is shown as a disk is surely one, and no volume.
+
+    Source: `raid_level` of smartpqi_init.c and hpsa.c ('N/A' of a drive); `sas_address` of
+    mpi3mr_os.c is empty of volumes and NVMe drives, and not there in kernels before 5.18 or so,
+    where a SAS drive is unsure.
+    """
+    vendor, model = (text_of(root, f"{path}/{name}") for name in ("vendor", "model"))
+    raid = RAID.get(driver)
+    if (
+        kind not in _BLOCKS
+        or "block" not in listed(root, path, [])
+        or (raid and channel in raid.channels)
+        or _VOLUME.fullmatch(f"{vendor} {model}")
+        or text_of(root, f"{path}/raid_level") not in {"", "N/A"}
+    ):
+        return False
+    return bool(raid) or vendor in {"ATA", "NVMe"} or bool(text_of(root, f"{path}/sas_address"))
 
 
 def listed(root: Root, path: str, problems: list[str]) -> list[str]:

@@ -59,7 +59,8 @@ class Maker:
     Fields: a host of one of `drivers` is such a controller; `programs` are those that may be run;
     `find`, given the hosts, names the controllers, each with what its questions need; `state` reads
     one, given what it said last; `log` reads its log, of `capacity` entries where that is known,
-    None where it keeps none. `adapters`: hosts of `drivers` may be plain ones, and not listed.
+    None where it keeps none. `adapters`: hosts of `drivers` may be plain ones, and not listed;
+    `hiding` are those of some hosts that may hide disks, without it all.
     `numbered`: the entries of its log have numbers, which are those of the events.
     Errors of the three: AbsentError, ReadError, ParseError.
     """
@@ -73,6 +74,7 @@ class Maker:
     capacity: int | None = None
     adapters: bool = False
     numbered: bool = False
+    hiding: Callable[[Root, Sequence[str]], Sequence[str]] | None = None
 
 
 @dataclass(slots=True)
@@ -235,7 +237,13 @@ def _once(
         names = maker.find(root, hosts)
     except (AbsentError, ReadError, ParseError) as error:
         names = {}
-        problems.append(Problem("", f"{maker.vendor} controller at {', '.join(hosts)}: {error}"))
+        at = hosts
+        if isinstance(error, AbsentError) and maker.hiding and not cards:
+            # Without a program nothing is missed of an adapter whose drives are asked themselves.
+            at = maker.hiding(root, hosts)
+        if at:
+            reason = f"{maker.vendor} controller at {', '.join(at)}: {error}"
+            problems.append(Problem("", reason, host=at[0]))
     else:
         if not names and not maker.adapters:
             listed = f"expected a controller at {', '.join(hosts)}, got none listed"
@@ -278,7 +286,9 @@ def _once(
 def _about(run: _Run, hosts: Sequence[str], problems: Iterable[Problem]) -> tuple[Problem, ...]:
     """Return problems with what they are about."""
     return tuple(
-        replace(each, vendor=run.maker.vendor, host="" if each.controller else hosts[0])
+        replace(
+            each, vendor=run.maker.vendor, host="" if each.controller else each.host or hosts[0]
+        )
         for each in problems
     )
 

@@ -29,7 +29,7 @@ from iowarden.collectors.vocabulary import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import TypeVar
 
     from iowarden.collectors.controller import Array, Controller, Log, PhysicalDisk
@@ -127,11 +127,55 @@ def _find(family: _Family, root: Root, hosts: Sequence[str]) -> dict[str, tuple[
                 if not isinstance(error, MissingError) and not root.path:
                     raise
         raise missing[-1]  # what to install is not the older one
-    if 0 < len(best) < len(hosts) and not family.adapters:
-        program = next(iter(best.values()))[0]
-        reason = f"'{program} show': expected {len(hosts)} controllers, as '{family.driver}' has"
-        best[f"{family.prefix[:-2]} {_UNLISTED}"] = ("", f"{reason}, got {len(best)}")
-    return best
+    return best | _unlisted(family, root, hosts, best, asked)
+
+
+def _unlisted(
+    family: _Family,
+    root: Root,
+    hosts: Sequence[str],
+    listed: Mapping[str, tuple[str, ...]],
+    program: str,
+) -> dict[str, tuple[str, ...]]:
+    """Return what stands for the hosts that are not listed; plain adapters need not be.
+
+    Errors: LateError, StuckError.
+    """
+    reason = ""
+    if len(listed) >= len(hosts):
+        return {}
+    if family.adapters:
+        if rest := _with_volumes(family, root, hosts, listed):
+            reason = f"expected the controllers of {', '.join(rest)}, which have volumes, got none"
+    elif listed:
+        program = next(iter(listed.values()))[0]
+        reason = f"expected {len(hosts)} controllers, as '{family.driver}' has, got {len(listed)}"
+    name = f"{family.prefix[:-2]} {_UNLISTED}"
+    return {name: ("", f"'{program} show': {reason}")} if reason else {}
+
+
+def _with_volumes(
+    family: _Family, root: Root, hosts: Sequence[str], listed: Mapping[str, tuple[str, ...]]
+) -> list[str]:
+    """Return the hosts that show volumes and are none of the controllers that are listed.
+
+    Errors: LateError, StuckError.
+    """
+    shown = {each: attached.shown(root, each, family.driver) for each in hosts}
+    rest = [each for each in hosts if shown[each] is attached.Shown.VOLUMES]
+    unknown = 0
+    for program, number in listed.values() if rest else ():
+        question = (f"/c{number}", "show", "all")
+        try:
+            told = _ask(root, program, storcli.parse_controllers, *question).get(int(number))
+        except (LateError, StuckError):
+            raise
+        except (AbsentError, ReadError, ParseError):
+            told = None  # that is told where it is read
+        host = _host(root, family.driver, told.address) if told else ""
+        unknown += not host
+        rest = [each for each in rest if each != host]
+    return rest if len(rest) > unknown else []
 
 
 def _state(
@@ -165,7 +209,8 @@ def _state(
     told = listed.get(int(number))
     if told is None:
         raise ParseError(f"'{program} /c{number} show all': expected it, got {[*listed]}")
-    found = replace(told.controller, name=name, host=_host(root, family.driver, told.address))
+    host = _host(root, family.driver, told.address)
+    found = replace(told.controller, name=name, host=host, program=program)
     if told.clock_seconds is not None and not root.path:
         found = replace(found, clock_offset_seconds=told.clock_seconds - asked_seconds)
     places = [
@@ -229,6 +274,11 @@ def _log(root: Root, name: str, handle: tuple[str, ...]) -> Log:
     return storcli_events.parse_events(text, name)
 
 
+def _hiding(family: _Family, root: Root, hosts: Sequence[str]) -> list[str]:
+    drives = attached.Shown.DRIVES
+    return [each for each in hosts if attached.shown(root, each, family.driver) is not drives]
+
+
 def _maker(vendor: str, family: _Family) -> Maker:
     return Maker(
         vendor,
@@ -239,6 +289,7 @@ def _maker(vendor: str, family: _Family) -> Maker:
         _log,
         adapters=family.adapters,
         numbered=True,
+        hiding=partial(_hiding, family) if family.adapters else None,
     )
 
 

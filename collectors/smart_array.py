@@ -47,7 +47,8 @@ def maker(pauses_seconds: Sequence[float] = _PAUSES_SECONDS) -> Maker:
         try:
             listed = ask(root, "ctrl", "all", "show", "status")
         except AbsentError as error:
-            nodes = {host: node for host in own if (node := _node(root, host))}
+            hiding = adaptec.hiding(root, own, _DRIVERS)
+            nodes = {host: node for host in hiding if (node := _node(root, host))}
             if not nodes or not (isinstance(error, MissingError) or root.path):
                 raise
             return {f"hp {host}": (node, host) for host, node in nodes.items()}
@@ -55,8 +56,9 @@ def maker(pauses_seconds: Sequence[float] = _PAUSES_SECONDS) -> Maker:
             each.controller.name: _handle(each.controller.name, index)
             for index, each in enumerate(listed)
         }
-        if len(found) < len(own):
-            expected = f"expected {len(own)} controllers ({', '.join(own)}), got {len(found)}"
+        wanted = own if len(found) >= len(own) else adaptec.hiding(root, own, _DRIVERS)
+        if len(found) < len(wanted):
+            expected = f"expected {len(wanted)} controllers ({', '.join(wanted)}), got {len(found)}"
             found["hp unlisted"] = ("", f"'ssacli ctrl all show status': {expected}")
         return found
 
@@ -82,7 +84,11 @@ def maker(pauses_seconds: Sequence[float] = _PAUSES_SECONDS) -> Maker:
         return replace(found.controller, name=name, host=at[0] if len(at) == 1 else "")
 
     programs = (*_PROGRAMS, _FREE_PROGRAM)
-    return Maker("hp", _DRIVERS, programs, find, state, adapters=True)
+    return Maker("hp", _DRIVERS, programs, find, state, adapters=True, hiding=_hiding)
+
+
+def _hiding(root: Root, hosts: Sequence[str]) -> list[str]:
+    return adaptec.hiding(root, _own(root, hosts), _DRIVERS)
 
 
 def _ask(root: Root, *command: str) -> str:

@@ -614,6 +614,16 @@ def test_a_second_controller_that_is_not_listed_is_a_problem(tmp_path: Path) -> 
     assert "expected 2 controllers (host2, host4), got 1" in problem.reason
 
 
+def test_a_card_that_shows_drives_alone_need_not_be_listed(tmp_path: Path) -> None:
+    """Containers are on channel 0, drives that the card lets through behind it."""
+    answers = {"arcconf GETVERSION": "Controllers found: 0\n" + DONE}
+    for channel, told in (("1", False), ("0", True)):
+        path = f"/sys/class/scsi_device/2:{channel}:0:0/device"
+        files = {f"{path}/type": "0\n", f"{path}/vendor": "ATA\n", f"{path}/block/sda": None}
+        found = asked(tmp_path / channel, ADAPTEC, {AACRAID: None, **files}, answers)
+        assert (found.controllers, len(found.problems)) == ((), int(told))
+
+
 def test_a_controller_that_is_there_and_not_listed_is_a_problem(tmp_path: Path) -> None:
     """It may have died; without such hosts there is nothing to tell."""
     answers = {"arcconf GETVERSION": "Controllers found: 0\n" + DONE}

@@ -12,6 +12,7 @@ from support.controllers import DEVICES, DRIVERS, asked, printed
 from support.recordings import write_tree
 
 from iowarden.collectors import cciss, hp, smart_array
+from iowarden.collectors.adaptec import ADAPTEC
 from iowarden.collectors.controller import Health
 from iowarden.collectors.controller_poll import Poller
 from iowarden.collectors.files import Root
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from iowarden.collectors.controller import Array, Controller, PhysicalDisk
+    from iowarden.collectors.controller_poll import Maker
 
 STATUS = """\
 
@@ -579,6 +581,50 @@ def test_a_card_of_the_driver_smartpqi_is_hps_if_hp_sells_it(tmp_path: Path) -> 
     assert [each.host for each in own.controllers] == ["host1"]
     other = asked(tmp_path / "adaptec", HP, smartpqi("0x9005\n"), ANSWERS)
     assert (other.controllers, other.problems) == ((), ())
+
+
+def drive(raid_level: str, address: str = "1:0:0:0", **other: str) -> dict[str, str]:
+    """What the kernel shows of a disk or a volume."""
+    path = f"/sys/class/scsi_device/{address}/device"
+    texts = {"type": "0\n", "vendor": "HP", "model": "EG0300FBDBR", "raid_level": raid_level}
+    texts |= {"block/sda/size": "586072368\n"} | other
+    return {f"{path}/{name}": text for name, text in texts.items()}
+
+
+@pytest.mark.parametrize(
+    ("vendor", "maker", "command"),
+    [
+        ("0x1590\n", HP, "ssacli ctrl slot=0 show config detail"),
+        ("0x9005\n", ADAPTEC, "arcconf LIST"),
+    ],
+)
+def test_a_card_in_hba_mode_is_no_controller_that_nobody_reads(
+    tmp_path: Path, vendor: str, maker: Maker, command: str
+) -> None:
+    """Its disks are asked themselves; where a volume may be, its program is missed."""
+    hidden = drive("N/A\n", "1:0:1:0")
+    del hidden["/sys/class/scsi_device/1:0:1:0/device/block/sda/size"]
+    for name, shown, told in (
+        ("disk", drive("N/A\n"), False),
+        ("disk and controller", {**drive("N/A\n"), **drive("", "1:2:0:0", type="12\n")}, False),
+        ("disk and volume", {**drive("N/A\n"), **drive("RAID-5\n", "1:1:0:0")}, True),
+        ("volume of an old kernel", drive("RAID 1(1+0)\n"), True),
+        ("volume by its name", drive("", model="LOGICAL VOLUME"), True),
+        ("hidden disk", {**drive("N/A\n"), **hidden}, True),
+        ("unknown", {**drive("N/A\n"), **drive("N/A\n", "1:0:1:0", type="")}, True),
+        ("nothing", {}, True),
+    ):
+        files = smartpqi(vendor) | shown
+        found = asked(tmp_path / name, maker, files, {command: "nothing of use"})
+        assert [each.host for each in found.problems] == (["host1"] if told else []), name
+
+
+def test_a_plain_adapter_beside_a_controller_need_not_be_listed(tmp_path: Path) -> None:
+    """One controller is expected where one host hides disks."""
+    other = f"{DRIVERS}/hpsa/0000:5d:00.0/host2"
+    files = {HPSA: None, other: None, **HOSTS, **drive("N/A\n", "2:0:0:0")}
+    found = asked(tmp_path, HP, files, ANSWERS)
+    assert ([each.name for each in found.controllers], found.problems) == (["hp slot 0"], ())
 
 
 def test_without_the_makers_programs_the_free_one_is_asked(tmp_path: Path) -> None:

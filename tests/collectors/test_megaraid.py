@@ -392,6 +392,58 @@ def test_the_second_generation_has_its_own_program(tmp_path: Path) -> None:
     assert any("Un-supported Command" in problem.reason for problem in value.problems)
 
 
+def shown(
+    address: str, vendor: str, model: str, sas_address: str = "", kind: str = "0"
+) -> dict[str, str | None]:
+    """What the kernel shows of a SCSI device with a block device."""
+    path = f"/sys/class/scsi_device/{address}/device"
+    texts = {"type": kind, "vendor": vendor, "model": model, "sas_address": sas_address}
+    return {f"{path}/block": None, **{f"{path}/{name}": text for name, text in texts.items()}}
+
+
+SAS = shown("9:0:0:0", "SEAGATE", "ST4000NM", "0x5000c500a1b2c3d4\n")
+VOLUME = shown("9:1:0:0", "ACME", "RAID 9000")
+
+
+def test_a_plain_adapter_without_a_program_is_nothing_to_tell(tmp_path: Path) -> None:
+    """Its drives are asked themselves; a volume, or nothing at all, is another matter."""
+    enclosure = shown("9:0:9:0", "ACME", "EXPANDER", kind="13")
+    for name, drives, told in (
+        ("sas", {**SAS, **enclosure, **shown("9:0:1:0", "ATA", "ACME-4000")}, False),
+        ("nvme", shown("9:1:1:0", "NVMe", "ACME-1000"), False),
+        ("tape", shown("9:0:2:0", "ACME", "Ultrium 9", kind="1"), False),
+        ("raid", {**SAS, **VOLUME}, True),
+        ("dell", shown("9:1:0:0", "DELL", "PERC H965i"), True),
+        ("nothing", enclosure, True),
+    ):
+        found = Machine(tmp_path / name, NEWER)
+        write_tree(tmp_path / name, drives)
+        value = found.look(found.poller(MPI3MR))
+        assert [each.host for each in value.problems] == (["host9"] if told else []), name
+        assert list(value.controllers) == []
+
+
+def test_volumes_of_a_newer_card_that_is_not_listed_are_told(tmp_path: Path) -> None:
+    """The program is too old, or died; a plain adapter beside it need not be listed."""
+    plain = "/sys/bus/pci/drivers/mpi3mr/0000:02:00.0/host4"
+    drives = shown("4:0:0:0", "ATA", "ACME-4000")
+    nothing = Machine(tmp_path / "none", NEWER, plain)
+    write_tree(tmp_path / "none", {**VOLUME, **drives})
+    nothing.answers = {"storcli2 show J nolog": listed()}
+    (problem,) = nothing.look(nothing.poller(MPI3MR)).problems
+    assert problem.controller == "mpi3mr unlisted"
+    assert "'storcli2 show': expected the controllers of host9" in problem.reason
+    for name, bus, unlisted in (("the other", "02", True), ("itself", "01", False)):
+        found = Machine(tmp_path / name, NEWER, plain)
+        write_tree(tmp_path / name, {**VOLUME, **drives})
+        found.answers = {
+            "storcli2 show J nolog": listed(0),
+            "storcli2 /c0 show all J nolog": card(0, bus, "mpi3mr"),
+        }
+        problems = found.look(found.poller(MPI3MR)).problems
+        assert ("mpi3mr unlisted" in {each.controller for each in problems}) == unlisted, name
+
+
 def test_new_entries_are_told_once_by_their_numbers(machine: Machine) -> None:
     """The first sight is a baseline; the numbers are those of the log."""
     poller = machine.poller()
