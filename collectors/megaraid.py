@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import TypeVar
 
-    from iowarden.collectors.controller import Array, Controller, Log, PhysicalDisk
+    from iowarden.collectors.controller import Array, Controller, Log, PhysicalDisk, Sensor
     from iowarden.collectors.files import Root
 
     _T = TypeVar("_T")
@@ -42,6 +42,10 @@ SECONDS = 90.0
 EVENTS = 512
 """So many of the newest entries are listed: all there are would be tens of thousands."""
 _UNLISTED = "unlisted"
+_UNKNOWN = re.compile(r"syntax error|not supported|un-?supported", re.IGNORECASE)
+"""What a card or a program says that lacks what it is asked for: perccli2 8.4 knows of no 'show
+initialization', and says 'syntax error, unexpected TOKEN_UNKNOWN'.
+"""
 _HANDLE = 2
 """Program and number; MegaCli's has three parts."""
 
@@ -189,10 +193,15 @@ def _state(
         raise ReadError(number)
     unread: list[str] = []
     no_arrays: tuple[Array, ...] = ()
+    no_patrol: tuple[Sensor, ...] = ()
+    no_progress: tuple[storcli.Progress, ...] = ()
     no_disks: tuple[tuple[PhysicalDisk, ...], tuple[str, ...]] = ((), ())
 
-    def part(parse: Callable[[str], _T], default: _T, *command: str) -> _T:
-        """Return a part, the default where it cannot be read and others may."""
+    def part(parse: Callable[[str], _T], default: _T, *command: str, known: bool = True) -> _T:
+        """Return a part, the default where it cannot be read and others may.
+
+        `known`: it is a question that each card and program knows.
+        """
         try:
             return _ask(root, program, parse, f"/c{number}{command[0]}", *command[1:])
         except (LateError, StuckError):
@@ -200,7 +209,8 @@ def _state(
         except (AbsentError, ReadError, ParseError) as error:
             if isinstance(error, AbsentError) and not root.path:
                 raise  # no program, no probe: there is no other part either
-            unread.append(str(error))
+            if known or not _UNKNOWN.search(str(error)):
+                unread.append(str(error))
             return default
 
     before = time.time()
@@ -227,19 +237,15 @@ def _state(
         foreign = part(storcli.parse_foreign, no_arrays, "/fall", "show")
         found = replace(found, arrays=(*found.arrays, *foreign))
     for subject, place in _running(found, places, running=told.running):
-        found = storcli.with_progress(
-            found, part(storcli.parse_progress, (), place, "show", subject)
-        )
-    try:
-        command = (f"/c{number}", "show", "patrolread")
-        patrol = _ask(root, program, storcli.parse_patrol_read, *command)
-        found = replace(found, sensors=(*found.sensors, patrol))
-    except (LateError, StuckError):
-        raise
-    except (AbsentError, ReadError, ParseError) as error:
-        # Cards without it say so.
-        unread += [] if "supported" in str(error).casefold() else [str(error)]
+        progress = part(storcli.parse_progress, no_progress, place, "show", subject, known=False)
+        found = storcli.with_progress(found, progress)
+    patrol = part(_patrol, no_patrol, "", "show", "patrolread", known=False)
+    found = replace(found, sensors=(*found.sensors, *patrol))
     return replace(found, unread=tuple(dict.fromkeys((*found.unread, *unread))))
+
+
+def _patrol(text: str) -> tuple[Sensor, ...]:
+    return (storcli.parse_patrol_read(text),)
 
 
 def _running(found: Controller, places: Sequence[str], *, running: bool) -> list[tuple[str, str]]:

@@ -380,6 +380,26 @@ def test_a_part_that_cannot_be_read_is_told_and_hides_no_other(machine: Machine)
     assert "Segmentation fault" in value.problems[0].reason
 
 
+def test_a_question_that_the_program_does_not_know_is_no_part_that_cannot_be_read(
+    machine: Machine,
+) -> None:
+    """While something runs at an array; a question each card knows is a part."""
+    task = {"DG": 0, "Arr": "-", "Row": "-", "Type": "RAID1", "State": "Optl", "BT": "Y"}
+    machine.answers["storcli64 /c0 show all J nolog"] = card(TOPOLOGY=[task])
+    unknown = "Status = Failure\nDescription = syntax error, unexpected TOKEN_UNKNOWN\n"
+    for form in ("J nolog", "nolog"):
+        machine.answers[f"storcli64 /c0/vall show initialization {form}"] = unknown
+        machine.answers[f"storcli64 /c0 show patrolread {form}"] = unknown
+        machine.answers[f"storcli64 /c0/vall show cc {form}"] = "Segmentation fault\n"
+        machine.answers[f"storcli64 /c0/vall show all {form}"] = unknown
+    (own,) = machine.look(machine.poller()).controllers
+    assert "storcli64 /c0/vall show initialization J nolog" in machine.asked
+    assert [("syntax error" in each, "Segmentation" in each) for each in own.unread] == [
+        (True, False),
+        (False, True),
+    ]
+
+
 def test_the_second_generation_has_its_own_program(tmp_path: Path) -> None:
     """Another driver; its log may be refused by the small build, and its state is read."""
     found = Machine(tmp_path, NEWER)
