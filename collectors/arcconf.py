@@ -291,8 +291,9 @@ def parse_config(text: str, name: str) -> Config:
         raise controller.refused(
             "arcconf GETCONFIG", f"at most {_MOST_HEADINGS} headings", f"{len(blocks)} of them"
         )
-    disks, slots, serials = _disks(blocks)
+    disks, slots, serials, caches = _disks(blocks)
     arrays, members = _arrays(blocks, slots, serials)
+    arrays = [replace(each, disk_cache=_disk_cache(each, caches, blocks)) for each in arrays]
     parents = {each.slot: members.get(each.slot, each.array) for each in disks}
     memory = about.get("installed memory") or _titled(blocks, "cache properties").get(
         "cache memory"
@@ -700,7 +701,11 @@ def _policy(main: _Block, cache: _Block) -> Policy | None:
         wanted = (bool(int(share[1])) if share else None) if on else on
         works = cache.get("cache status").casefold() == "ok"
         return Policy(
-            wanted and works, on if on is False else None, f"caching {_shown(caching)}", wanted
+            wanted and works,
+            on if on is False else None,
+            f"caching {_shown(caching)}",
+            wanted,
+            _switch(cache.get("no-battery write cache")),
         )
     status, mode = main.get("write-cache status"), main.get("write-cache mode")
     reads, setting = (
@@ -710,7 +715,8 @@ def _policy(main: _Block, cache: _Block) -> Policy | None:
     if not (status or mode or reads or setting):
         return None
     word = _shown(setting or status or mode)
-    return Policy(_switch(status or mode), _switch(reads), word, _switch(setting))
+    forced = "when protected" not in setting.casefold() if _switch(setting) else None
+    return Policy(_switch(status or mode), _switch(reads), word, _switch(setting), forced)
 
 
 def _switch(word: str) -> bool | None:
@@ -718,11 +724,29 @@ def _switch(word: str) -> bool | None:
     return {"on": True, "enabled": True, "off": False, "disabled": False}.get(first)
 
 
-_Disks = tuple[list[PhysicalDisk], dict[tuple[int, int], str], dict[str, str]]
+def _disk_cache(
+    array: Array, caches: Mapping[str, bool | None], blocks: list[_Block]
+) -> bool | None:
+    """Return whether one of an array's disks caches writes.
+
+    Each disk tells for itself; new cards have a setting for all that are in arrays.
+    """
+    told = {caches.get(slot) for slot in array.slots}
+    if True in told:
+        return True
+    if told == {False}:
+        return False
+    policy = _titled(blocks, "physical drive write cache policy information")
+    return _switch(policy.get("configured drives"))
+
+
+_Disks = tuple[
+    list[PhysicalDisk], dict[tuple[int, int], str], dict[str, str], dict[str, bool | None]
+]
 
 
 def _disks(blocks: list[_Block]) -> _Disks:
-    """Return the disks, and their slots by channel and device and by serial number.
+    """Return the disks, their slots by channel and device and by serial number, their caches.
 
     Cards with two channels list what is on both twice.
     """
@@ -737,6 +761,7 @@ def _disks(blocks: list[_Block]) -> _Disks:
     often = Counter(place for *_, place in listed)
     disks: list[PhysicalDisk] = []
     slots: dict[tuple[int, int], str] = {}
+    caches: dict[str, bool | None] = {}
     for key, record in listed.items():
         slot, at = key[2], _CHANNEL.match(key[0])
         if at is None and not slot:
@@ -749,8 +774,10 @@ def _disks(blocks: list[_Block]) -> _Disks:
                 slot = f"channel {channel[0]} device {channel[1]}"
             slots[channel] = slot
         disks.append(replace(_disk(record), slot=slot))
+        caches[slot] = _switch(record.get("write cache"))
     twice = Counter(each.serial for each in disks)
-    return disks, slots, {each.serial: each.slot for each in disks if twice[each.serial] == 1}
+    serials = {each.serial: each.slot for each in disks if twice[each.serial] == 1}
+    return disks, slots, serials, caches
 
 
 def _reported(record: _Block) -> str:

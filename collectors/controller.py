@@ -58,12 +58,14 @@ class Policy:
     """How an array caches. `word` is the controller's, as 'RiW'.
 
     `default_write_back` is what it was set to: a controller whose battery fails leaves it.
+    `forced`: it is set to cache writes whether or not a battery keeps them.
     """
 
     write_back: bool | None = None
     read_cache: bool | None = None
     word: str = ""
     default_write_back: bool | None = None
+    forced: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,7 @@ class Array:
     address: str = ""
     serial: str = ""
     policy: Policy | None = None
+    disk_cache: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +139,7 @@ class Controller:
     """A controller.
 
     Fields: `name` is that of events ('areca 1', 'c0'); `host` is 'host2', where it is known;
+    `program` is the one that told it, where a maker has several that are called differently;
     `unread`: which parts of its state could not be read, and why; `clock_offset_seconds` is its
     clock, read as if it were UTC, less UTC, where it tells its time.
     """
@@ -154,6 +158,7 @@ class Controller:
     sensors: tuple[Sensor, ...] = ()
     unread: tuple[str, ...] = ()
     clock_offset_seconds: float | None = None
+    program: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,6 +277,16 @@ FAMILIES = (
         "gauge",
         "1 when an array is set to cache writes, whatever it does now.",
     ),
+    Family(
+        "iowarden_controller_array_write_cache_forced",
+        "gauge",
+        "1 when an array is set to cache writes whether or not a battery keeps them.",
+    ),
+    Family(
+        "iowarden_controller_array_disk_cache_enabled",
+        "gauge",
+        "1 when disks of an array cache writes, of which a controller's battery keeps nothing.",
+    ),
     Family("iowarden_controller_disk_info", "gauge", "1; model, serial, use of a disk."),
     Family("iowarden_controller_disk_state", "gauge", _TOLD + "a disk behind a controller."),
     Family("iowarden_controller_disk_size_bytes", "gauge", "Size of a disk behind a controller."),
@@ -325,6 +340,7 @@ def emit(value: Controllers) -> list[Sample]:
             serial=each.serial,
             firmware=each.firmware,
             host=each.host,
+            program=each.program,
         )
         state("state", each.state, **at)
         add("memory_bytes", each.memory_bytes, **at)
@@ -339,6 +355,8 @@ def emit(value: Controllers) -> list[Sample]:
                 add("array_write_cache_enabled", array.policy.write_back, **own)
                 default = array.policy.default_write_back
                 add("array_write_cache_default_enabled", default, **own)
+                add("array_write_cache_forced", array.policy.forced, **own)
+            add("array_disk_cache_enabled", array.disk_cache, **own)
         for disk in each.disks:
             own = at | {"slot": disk.slot}
             about = {"model": disk.model, "serial": disk.serial, "firmware": disk.firmware}

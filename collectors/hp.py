@@ -81,6 +81,8 @@ _BATTERY_WORDS = {
     "not installed": Health.ABSENT,
 }
 _PART_WORDS = {"ok": Health.OK, "redundant": Health.OK, "failed": Health.FAILED}
+_SWITCH = {"enabled": True, "disabled": False}
+"""Also of the disks' own write caches, which may be 'Default' as well."""
 _NO_WARNING = frozenset({"none", "no", "false", "not supported", "not applicable", "n/a", ""})
 
 _ERROR = re.compile(r"^\s*(Error:.*)$", re.MULTILINE | re.IGNORECASE)
@@ -314,7 +316,7 @@ def _with_volume(volume: Array, key: str, value: str) -> Array:
         case "logical drive label":
             return replace(volume, label=_shown(value))
         case "caching":
-            on = {"enabled": True, "disabled": False}.get(value.casefold())
+            on = _SWITCH.get(value.casefold())
             return replace(volume, policy=Policy(on, None, f"caching {_shown(value)}", on))
         case "unrecoverable media errors" if value.casefold() not in _NO_WARNING:
             return _worse(volume, f"unrecoverable media errors {_shown(value)}")
@@ -416,13 +418,16 @@ def _cache(word: str, batteries: tuple[Battery, ...]) -> Sensor:
 
 def _with_cache(volume: Array, pairs: Mapping[str, str]) -> Array:
     """Return a logical drive that caches writes only if the controller has memory for them."""
+    disks = pairs.get("drive write cache", "") or pairs.get("configured drives", "")
+    volume = replace(volume, disk_cache=_SWITCH.get(disks.casefold()))
     policy = volume.policy
     if policy is None or not policy.write_back:
         return volume
+    forced = _SWITCH.get(pairs.get("no-battery write cache", "").casefold())
     share = re.search(r"(\d{1,3})% Write", pairs.get("cache ratio", ""), re.ASCII)
     wanted = int(share[1]) > 0 if share else None
     works = pairs.get("cache status", "").casefold() == "ok"
-    policy = replace(policy, write_back=wanted and works, default_write_back=wanted)
+    policy = replace(policy, write_back=wanted and works, default_write_back=wanted, forced=forced)
     return replace(volume, policy=policy)
 
 

@@ -104,6 +104,9 @@ COUNTS = {
     "other error count": "other error",
     "predictive failure count": "predictive failure",
 }
+_SWITCH = {"enabled": True, "disabled": False}
+"""Of the disks' own write caches. 'Disk's Default' is neither."""
+_FORCED = {"write cache ok if bad bbu": True, "no write cache if bad bbu": False}
 _TARGETS = 128
 """Volumes are on SCSI channels 2 and 3 of 128 targets each. Source: megaraid_sas.h."""
 
@@ -268,6 +271,7 @@ def _volume(head: re.Match[str], lines: Sequence[str]) -> Array:
         slots=tuple(dict.fromkeys(disk.slot for disk in _disks(list(_pairs(lines[below:]))))),
         address=f"{2 + target // _TARGETS}:{target % _TARGETS}:0",
         policy=_policy(own),
+        disk_cache=_SWITCH.get(own.get("disk cache policy", "").casefold()),
     )
 
 
@@ -300,6 +304,7 @@ def _policy(pairs: Mapping[str, str]) -> Policy | None:
         reads[0] if reads else None,
         controller.printable(now),
         writes.get(wanted.partition(",")[0]),
+        next((_FORCED[word] for each in words if (word := each.casefold()) in _FORCED), None),
     )
 
 

@@ -162,6 +162,7 @@ def state(root: Root, name: str, handle: tuple[str, ...], _: Controller | None) 
         batteries=(battery,) if battery else (),
         unread=tuple(unread),
         clock_offset_seconds=offset,
+        program=program,
     )
 
 

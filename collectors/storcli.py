@@ -140,6 +140,10 @@ _FLAGS = (
 """What should be 'No', or 0."""
 _ADAPTERS = frozenset({"mpt3sas", "mpt2sas"})
 """Drivers of cards that have no word for the state of a disk, and show all to the host."""
+_SWITCH = {"enbl": True, "enabled": True, "dsbl": False, "disabled": False}
+"""Of the disks' own write caches. Not 'dflt', 'Disk's Default', 'Default'."""
+_FORCED = frozenset({"AWB", "FWB"})
+"""Write back, also without a battery: always, forced."""
 _TARGETS = 128
 """Volumes are on SCSI channels 2 and 3 of 128 targets each. Source: megaraid_sas.h."""
 MOST_ROWS = 4096
@@ -147,7 +151,8 @@ MOST_ROWS = 4096
 _SLOT = re.compile(r"(\d{0,5}) ?: ?(\d{1,4})", re.ASCII)
 _DRIVE = re.compile(r"drive /c\d{1,3}(?:/e(\d{1,5}))?/s(\d{1,4})\b.*", re.ASCII)
 _PATH = re.compile(r"/c\d{1,3}(?:/e(\d{1,5}))?/s(\d{1,4})", re.ASCII)
-_CACHE = re.compile(r"(NR|R|ADRA)a?,?(A?F?WB|WT)[CD]?", re.IGNORECASE)
+_CACHE = re.compile(r"(NR|R|ADRA)(?-i:a?),?(A?F?WB|WT)[CD]?", re.IGNORECASE)
+"""'Ra' reads ahead by itself, 'RAWB' reads ahead and always writes back."""
 _DATE = re.compile(
     r"(?:(?P<month>\d{2})/(?P<day>\d{2})/(?P<year>\d{4})"
     r"|(?P<year_>\d{4})/(?P<month_>\d{2})/(?P<day_>\d{2})),?\s{1,4}"
@@ -465,6 +470,11 @@ def _drive_groups(data: Tree, *, adapter: bool) -> tuple[list[Array], list[Physi
 
 def _volumes(data: Tree, slots: Mapping[str, tuple[str, ...]], driver: str) -> Iterator[Array]:
     seen: set[str] = set()
+    disk_caches = {
+        f"drive group {_text(row, 'dg')}": _SWITCH.get(_text(row, "pdc").casefold())
+        for row in _rows(data.get("topology"))
+        if _text(row, "type").casefold() != "drive"
+    }
     for row in _walk(data):
         place = re.fullmatch(r"(\d{1,4}|[-f])/(\d{1,4})", _text(row, "dg/vd").casefold(), re.ASCII)
         if "dg/vd" not in row:
@@ -495,6 +505,7 @@ def _volumes(data: Tree, slots: Mapping[str, tuple[str, ...]], driver: str) -> I
             policy=_policy(
                 _text(row, "currentcache") or _text(row, "cache"), _text(row, "defaultcache")
             ),
+            disk_cache=disk_caches.get(parent),
         )
 
 
@@ -511,6 +522,7 @@ def _policy(current: str, default: str = "") -> Policy | None:
         found[1].upper() != "NR",
         word,
         _writes_back(set_to) if set_to else None,
+        (set_to or found)[2].upper() in _FORCED,
     )
 
 
@@ -703,8 +715,15 @@ def parse_volumes(text: str) -> dict[str, Array]:
                 word = f"{state.word}, bad blocks exist: {bad}"
                 state = State(Health.ATTENTION, controller.printable(word))
             serial = told.get("serial number", "") or told.get("scsi naa id", "")
+            disk_cache = told.get("disk cache policy", "") or told.get(
+                "drive write cache policy", ""
+            )
             found[each.name] = replace(
-                each, policy=policy, state=state, serial=controller.printable(serial)
+                each,
+                policy=policy,
+                state=state,
+                serial=controller.printable(serial),
+                disk_cache=_SWITCH.get(disk_cache.casefold(), each.disk_cache),
             )
     if not found:
         failed = "; ".join(each.description for each in answers)
@@ -733,6 +752,9 @@ def with_volumes(told: Controller, volumes: Mapping[str, Array]) -> Controller:
             each,
             policy=volumes[each.name].policy or each.policy,
             serial=volumes[each.name].serial,
+            disk_cache=each.disk_cache
+            if volumes[each.name].disk_cache is None
+            else volumes[each.name].disk_cache,
             state=_worse(each.state, volumes[each.name].state),
         )
         if each.name in volumes

@@ -364,6 +364,53 @@ def test_caching_of_new_cards(
     assert health is (Health.OK if cache == "Ok" else Health.DEGRADED)
 
 
+@pytest.mark.parametrize(
+    ("setting", "forced"),
+    [
+        ("On when protected by battery/ZMM", False),
+        ("Enabled (write-back) when protected by battery", False),
+        ("Enabled", True),
+        ("Enabled (write-back)", True),
+        ("Disabled", None),
+    ],
+)
+def test_whether_writes_are_cached_without_a_battery(setting: str, forced: bool | None) -> None:
+    """Somebody chose that, or left it to the battery."""
+    policy = parsed(WHOLE.replace("On when protected by battery/ZMM", setting)).arrays[0].policy
+    assert policy is not None
+    assert policy.forced is forced
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("Disabled (write-through)", "Enabled (write-back)"), True),
+        (("Disabled (write-through)", "Disabled (write-through)"), False),
+        (("Unknown", "Disabled (write-through)"), None),
+        (("Unknown", "Enabled (write-back)"), True),
+    ],
+)
+def test_disks_that_cache_writes_themselves(words: tuple[str, str], expected: bool | None) -> None:
+    """One of an array's is enough; a disk of which that is not known is not one that does not."""
+    text = WHOLE.replace(disk(0), disk(0) + f"         Write Cache : {words[0]}\n")
+    text = text.replace(disk(1), disk(1) + f"         Write Cache : {words[1]}\n")
+    spare = disk(2, "Hot Spare") + "         Write Cache : Enabled (write-back)\n"
+    found = parsed(text.replace(DONE, spare + DONE)).arrays[0]
+    assert found.disk_cache is expected
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"), [("Default", None), ("Enabled", True), ("Disabled", False)]
+)
+def test_new_cards_have_one_setting_for_the_disks_of_arrays(
+    word: str, expected: bool | None
+) -> None:
+    """What it is by default depends on the disk."""
+    policy = "Physical Drive Write Cache Policy Information"
+    lines = f"   {RULE}\n   {policy}\n   {RULE}\n   Configured Drives : {word}\n"
+    assert parsed(WHOLE.replace(LOGICAL, lines + LOGICAL)).arrays[0].disk_cache is expected
+
+
 def test_an_array_of_a_new_card_that_has_failed_leaves_the_rest_to_its_members() -> None:
     """'Failed' may be a spare that died: then no data are lost."""
     text = f"{RULE}\nArray Information\n{RULE}\nArray Number 0\n   Name : A\n   Status : Failed\n"

@@ -299,6 +299,26 @@ def test_who_caches_writes(old: str, new: str, expected: tuple[bool, bool]) -> N
     assert (policy.write_back, policy.default_write_back) == expected
 
 
+@pytest.mark.parametrize(
+    ("line", "disk_cache", "forced"),
+    [
+        ("Drive Write Cache: Enabled", True, None),
+        ("Drive Write Cache: Disabled", False, None),
+        ("Configured Drives: Default", None, None),
+        ("Configured Drives: Enabled", True, None),
+        ("No-Battery Write Cache: Enabled", None, True),
+        ("No-Battery Write Cache: Disabled", None, False),
+    ],
+)
+def test_caches_that_no_battery_keeps(
+    line: str, disk_cache: bool | None, forced: bool | None
+) -> None:
+    """Those of the disks, by one setting of the controller; its own, where it is forced."""
+    found = one(DETAIL.replace("   Cache Status: OK", f"   Cache Status: OK\n   {line}")).arrays[1]
+    assert found.policy is not None
+    assert (found.disk_cache, found.policy.forced) == (disk_cache, forced)
+
+
 def test_an_ssd_that_is_worn_out() -> None:
     """Its status is OK all the same."""
     found = one(DETAIL.replace("Wearout: Not Supported", "Wearout: True"))

@@ -273,6 +273,25 @@ def test_the_cache_is_written_through_though_it_was_set_to_write_back() -> None:
     assert (unknown.write_back, unknown.read_cache) == (None, None)
 
 
+@pytest.mark.parametrize(
+    ("word", "expected"), [("Enabled", True), ("Disabled", False), ("Disk's Default", None)]
+)
+def test_the_caches_of_the_disks_themselves(word: str, expected: bool | None) -> None:
+    """What a disk does by default is not known here."""
+    assert volumes(volume(Disk_Cache_Policy=word))[0].disk_cache is expected
+
+
+@pytest.mark.parametrize(
+    ("word", "forced"),
+    [("Write Cache OK if Bad BBU", True), ("No Write Cache if Bad BBU", False), ("Odd", None)],
+)
+def test_a_cache_that_is_forced_on(word: str, forced: bool | None) -> None:
+    """Also without a battery."""
+    policy = volumes(volume(Current_Cache_Policy=f"WriteBack, Direct, {word}"))[0].policy
+    assert policy is not None
+    assert policy.forced is forced
+
+
 def test_what_runs_at_a_virtual_drive() -> None:
     """A check of a whole one keeps it busy; of a degraded one it does not make it better."""
     runs = "Ongoing Progresses:\n  Check Consistency        : Completed 4%, Taken 616 min.\n"

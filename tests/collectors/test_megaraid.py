@@ -324,7 +324,8 @@ def test_whichever_program_is_installed_is_taken(tmp_path: Path, program: str) -
     """Dell's or the other, for 64 bits or not."""
     found = Machine(tmp_path, FIRST)
     found.answers = answers(program)
-    assert [c.host for c in found.look(found.poller()).controllers] == ["host6"]
+    (card,) = found.look(found.poller()).controllers
+    assert (card.host, card.program) == ("host6", program)
 
 
 def test_a_program_that_sees_no_card_is_not_the_last_word(tmp_path: Path) -> None:

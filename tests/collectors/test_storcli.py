@@ -473,6 +473,40 @@ def test_an_array_that_left_its_write_cache_by_itself_is_seen() -> None:
     assert (array.serial, array.state.health) == ("00a1", Health.ATTENTION)
 
 
+@pytest.mark.parametrize(
+    ("listed", "told_later", "expected"),
+    [
+        ("enbl", "", True),
+        ("dsbl", "", False),
+        ("dflt", "", None),
+        ("dflt", "Enabled", True),
+        ("enbl", "Disabled", False),
+        ("enbl", "Disk's Default", True),
+    ],
+)
+def test_the_caches_of_the_disks_themselves(
+    listed: str, told_later: str, expected: bool | None
+) -> None:
+    """The topology has them for a drive group, the second generation tells them of a volume."""
+    rows = [{**group(0, "Optl"), "PDC": listed}, {**group(0, "Optl"), "Arr": 0, "PDC": listed}]
+    card = told(shown(TOPOLOGY=rows, **{"VD LIST": [volume("0/0")]})).controller
+    for key in ("Disk Cache Policy", "Drive Write Cache Policy"):
+        data = {"/c0/v0": [volume("0/0")], "VD0 Properties": {key: told_later}}
+        found = storcli.with_volumes(card, storcli.parse_volumes(answer(data)))
+        assert found.arrays[1].disk_cache is expected
+
+
+@pytest.mark.parametrize(
+    ("cache", "forced"),
+    [("RWBD", False), ("RAWBD", True), ("RaWBD", False), ("NRFWBC", True), ("Weird", None)],
+)
+def test_a_cache_that_is_forced_on(cache: str, forced: bool | None) -> None:
+    """'AWB': always, whether or not there is a battery."""
+    policy = told(shown(**{"VD LIST": [volume("0/0", Cache=cache)]})).controller.arrays[1].policy
+    assert policy
+    assert policy.forced is forced
+
+
 def test_volumes_behind_the_128th_are_on_the_next_channel() -> None:
     """As the driver has them."""
     found = told(shown(**{"VD LIST": [volume("0/0"), volume("0/127"), volume("1/234")]}))
