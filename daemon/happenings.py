@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from iowarden.collectors.kernel_log import Cursor as KernelCursor  # noqa: TC001 - kept over restarts: read at run time
 from iowarden.collectors.log_alignment import Cursor as LogCursor
-from iowarden.collectors.log_alignment import align
+from iowarden.collectors.log_alignment import align, align_numbered
 from iowarden.collectors.md_events import md_events
+from iowarden.collectors.storcli_events import SOURCE as NUMBERED
 from iowarden.collectors.vocabulary import Outcome
 from iowarden.daemon import journal
 from iowarden.daemon.event_rows import EventRow
@@ -101,6 +102,7 @@ class Happenings:
         self._seen: dict[str, Any] = {}
         """The value of each source that was taken last."""
         self._totals = happened.no_totals(TOLD_SOURCES)
+        self._of_disks: dict[tuple[str, str], int] = {}
         self._restored = False
         self._waiting: list[Batch] = []
         self._learnt_seconds = float("-inf")
@@ -179,6 +181,7 @@ class Happenings:
         self.changed = True
         self._news += news
         self._totals = happened.counted(self._totals, news)
+        self._of_disks = happened.counted_disks(self._of_disks, news)
         self._learnt()
         self._ask(news)
 
@@ -228,7 +231,8 @@ class Happenings:
 
     def samples(self) -> list[Sample]:
         """Return the samples of happened.FAMILIES."""
-        return happened.samples(self.state, self._totals)
+        disks = self._engine.places().covered
+        return happened.samples(self.state, self._totals, self._of_disks, disks)
 
     # --- telling
 
@@ -341,7 +345,11 @@ def _unknown_before(batch: Batch, cursors: Cursors) -> Batch:
         if known is None:
             first += told
             continue
-        aligned = align(known.listing, [(each.clock_seconds, each.text) for each in told])
+        if told[0].source == NUMBERED:
+            entries = tuple((each.clock_seconds, each.text, each.sequence) for each in told)
+            aligned = align_numbered(known.listing, entries)
+        else:
+            aligned = align(known.listing, [(each.clock_seconds, each.text) for each in told])
         news += told[len(told) - aligned.new :]
     return replace(batch, events=tuple(news), baseline=tuple(first))
 

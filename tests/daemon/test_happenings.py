@@ -111,6 +111,28 @@ def test_a_first_look_ahead_of_state_db_is_news_as_far_as_nobody_told_it() -> No
     assert found == [("", 1, False), ("areca 1", 2, False), ("areca 2", 1, True)]
 
 
+def test_a_first_look_at_a_log_with_numbers_goes_by_them() -> None:
+    """Two entries that are alike are two; what was listed and is not any more is none."""
+    happenings = started()
+    words = "Unexpected sense: PD 01(e0xfc/s1), Sense: 3/11/00"
+    entries = [
+        Event(
+            "megaraid",
+            "megaraid_medium_error",
+            words,
+            controller="megaraid c0",
+            place="enclosure 252 slot 1",
+            clock_seconds=START,
+            sequence=number,
+        )
+        for number in (8, 9, 10)
+    ]
+    happenings.take(*look("controllers", Controllers(baseline=tuple(entries))))
+    known = tuple((START, words, number) for number in (6, 7, 8, 9))
+    happenings.restore(Happened(), Cursors(controllers={"megaraid c0": LogCursor(known)}))
+    assert list(counts(happenings).values()) == [1]
+
+
 def test_errors_of_before_the_start_and_of_a_late_state_db_are_all_counted() -> None:
     """SMART is held against the sum."""
     happenings = started()
