@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from iowarden.collectors import controller
+from iowarden.collectors.controller import Health
 from iowarden.collectors.vocabulary import Family, Sample
 from iowarden.rules.devices import GONE_SECONDS
 from iowarden.rules.signals import baseline
@@ -15,7 +16,7 @@ from iowarden.rules.signals import baseline
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from iowarden.collectors.controller import Array, Controllers, PhysicalDisk
+    from iowarden.collectors.controller import Array, Controller, Controllers, PhysicalDisk
     from iowarden.rules.signals.baseline import Kept
     from iowarden.rules.signals.table import Pairs, View
 
@@ -38,6 +39,11 @@ FAMILIES = (
         "gauge",
         "1 while an array does not cache writes that is set to, or did within 7 days.",
     ),
+    Family(
+        "iowarden_controller_battery_lost",
+        "gauge",
+        "1 when a controller has no battery that keeps its cache, and had one before.",
+    ),
 )
 
 
@@ -50,6 +56,7 @@ def step(state: Mapping[str, Pairs], view: View) -> tuple[Kept, list[Sample] | N
     kept = dict(state)
     samples = list(_missing(kept, value, now))
     for each in value.controllers:
+        samples += _battery_lost(kept, each, now)
         for array in each.arrays:
             samples += _turned_off(kept, each.name, array, now)
         for disk in each.disks:
@@ -92,6 +99,18 @@ def _turned_off(kept: Kept, name: str, array: Array, now: float) -> Iterator[Sam
         off = False
     labels = (("array", array.name), ("controller", name))
     yield "iowarden_controller_array_write_cache_turned_off", labels, float(off)
+
+
+def _battery_lost(kept: Kept, found: Controller, now: float) -> Iterator[Sample]:
+    """Yield whether a controller's battery is gone: one that never had one is as it was bought."""
+    if not found.batteries:
+        return  # not told
+    key = f"{found.name}\t{found.serial}\tbattery"
+    there = any(each.state.health is not Health.ABSENT for each in found.batteries)
+    if there:
+        baseline.seen(kept, key, 1.0, now)
+    labels = (("controller", found.name),)
+    yield "iowarden_controller_battery_lost", labels, float(not there and key in kept)
 
 
 def _errors(kept: Kept, name: str, disk: PhysicalDisk, now: float) -> Iterator[Sample]:

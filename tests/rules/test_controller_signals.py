@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.controller import (
     Array,
+    Battery,
     Controller,
     Controllers,
     Health,
@@ -145,3 +146,24 @@ def test_an_array_that_does_not_tell_how_it_caches_is_left_out() -> None:
     """Absent is not off."""
     watch = Watch()
     assert watch.look(card(arrays=(Array("u0", OK), unit()))) == {"missing c0": 0.0}
+
+
+def test_a_battery_that_was_there_is_lost_and_one_that_never_was_is_not() -> None:
+    """Also when its loss is seen only after a restart; another card has its own past."""
+    name = "battery_lost c0"
+    none = (Battery("battery", State(Health.ABSENT, "Not Installed")),)
+    failed = (Battery("battery", State(Health.FAILED, "Failed"), ready=False),)
+    watch = Watch()
+    assert watch.look(card(serial="1", batteries=none))[name] == 0.0
+    assert watch.look(card(serial="1", batteries=failed))[name] == 0.0
+    assert watch.look(card(serial="1", batteries=none), after=30 * DAY)[name] == 1.0
+    assert watch.look(card(serial="2", batteries=none))[name] == 0.0
+    both = (*none, Battery("capacitor", OK, ready=True))
+    assert watch.look(card(serial="1", batteries=both))[name] == 0.0
+
+
+def test_a_controller_that_does_not_tell_of_batteries_lost_none() -> None:
+    """Absent is not zero."""
+    watch = Watch()
+    watch.look(card(batteries=(Battery("bbu", OK, ready=True),)))
+    assert watch.look(card()) == {"missing c0": 0.0}
