@@ -20,8 +20,8 @@ from iowarden.collectors.files import Root
 from iowarden.collectors.vocabulary import AbsentError, ParseError, ReadError
 from iowarden.daemon.clock import SystemClock
 from iowarden.daemon.console import ServiceError, guarded, say, say_json
-from iowarden.daemon.locate import LocateError, locate
-from iowarden.rules.located import Kind, sentence, steps
+from iowarden.daemon.locate import MOST_SECTORS, LocateError, locate
+from iowarden.rules.located import Kind, sentence, steps, unreadable
 from iowarden.rules.quantity import size
 
 if TYPE_CHECKING:
@@ -78,7 +78,13 @@ def _range(text: str) -> tuple[int, int]:
         raise argparse.ArgumentTypeError(
             f"expected SECTOR or SECTOR+COUNT as 363296+8, got '{text}'"
         )
-    return int(found[1]), int(found[2] or 1)
+    count = int(found[2] or 1)
+    if not 0 < count <= MOST_SECTORS:
+        raise argparse.ArgumentTypeError(
+            f"expected a COUNT of 1 to {MOST_SECTORS} sectors, got {count}; ask for more of them in"
+            f" parts, the next one as '{int(found[1]) + MOST_SECTORS}+{MOST_SECTORS}'"
+        )
+    return int(found[1]), count
 
 
 def _locate(
@@ -114,6 +120,7 @@ def _locate(
 
 def as_data(found: Located) -> dict[str, object]:
     """Return what was located as JSON has it: each answer with its steps."""
+    sure = len(found.answers) == 1
     return {
         "device": found.device,
         "sector": found.start,
@@ -124,7 +131,7 @@ def as_data(found: Located) -> dict[str, object]:
                 "sentence": sentence(answer),
                 "steps": [
                     dataclasses.asdict(step)
-                    for step in steps(answer, found.disk, found.sector_bytes)
+                    for step in steps(answer, found.disk, found.sector_bytes, sure=sure)
                 ],
             }
             for answer in found.answers
@@ -135,6 +142,10 @@ def as_data(found: Located) -> dict[str, object]:
 def lines(found: Located) -> list[str]:
     """Return what was located as text: each answer, the way to it, and what to do."""
     text = []
+    sure = len(found.answers) == 1
+    if not sure:
+        step = unreadable(found.device, found.start, found.start + found.count, found.sector_bytes)
+        text += [f"several things lie there; {step.text}", f"  {step.command}"]
     for answer in found.answers:
         last = answer.end - 1
         place = f"sector {answer.start}" + (f" to {last}" if last != answer.start else "")
@@ -142,7 +153,7 @@ def lines(found: Located) -> list[str]:
         text += [f"  another name: {path}" for path in answer.other_paths]
         if len(answer.chain) > 1:
             text.append(f"  way: {' > '.join(answer.chain)}")
-        for step in steps(answer, found.disk, found.sector_bytes):
+        for step in steps(answer, found.disk, found.sector_bytes, sure=sure):
             text.append(f"  {step.text}")
             if step.command:
                 text.append(f"    {step.command}")

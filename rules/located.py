@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 SECTOR_BYTES = 512
 SUPERBLOCK = "superblock"
 """Of btrfs, as what has copies: each is written by itself."""
+_SET = "BACKUP=<the path of its copy> first"
+"""Where it was not set, a command that has it fails and changes nothing."""
 
 
 class Kind(enum.StrEnum):
@@ -138,11 +140,14 @@ def sentence(answer: Answer) -> str:
     return f"{word} {answer.text}"
 
 
-def steps(answer: Answer, disk: str = "", sector_bytes: int | None = None) -> list[Step]:
+def steps(
+    answer: Answer, disk: str = "", sector_bytes: int | None = None, *, sure: bool = True
+) -> list[Step]:
     """Return what to do, the least harmful first.
 
     `disk` is the drive itself ('sdb') where it was the device asked about, '' for a partition or an
-    array; `sector_bytes` its own sectors, in which hdparm counts; None: not known.
+    array; `sector_bytes` its own sectors, in which hdparm counts; None: not known. Not `sure`: it
+    is one of several things of which not all were hit.
     """
     if answer.array:
         path = f"/sys/block/{answer.array}/md/sync_action"
@@ -170,7 +175,8 @@ def steps(answer: Answer, disk: str = "", sector_bytes: int | None = None) -> li
                 f"btrfs scrub start -B /dev/{answer.device}",
             )
         ]
-    found = [_restore(answer)]
+    found = _blocks(answer, sure=sure)
+    found.append(_restore(answer, again=bool(found), sure=sure))
     if answer.kind is Kind.FILE and answer.file_system == "btrfs":
         found.append(
             Step(
@@ -179,8 +185,6 @@ def steps(answer: Answer, disk: str = "", sector_bytes: int | None = None) -> li
                 destroys="what of the damaged file can still be read, and those snapshots of it",
             )
         )
-    if answer.kind is Kind.FILE:
-        found += _overwrite(answer)
     if disk and answer.kind is not Kind.FILE:
         found += _reallocate(answer, disk, sector_bytes)
     if answer.kind in {Kind.FREE, Kind.FILE, Kind.METADATA} and answer.file_system.startswith(
@@ -197,14 +201,26 @@ def steps(answer: Answer, disk: str = "", sector_bytes: int | None = None) -> li
     return [step for step in found if step.text]
 
 
-def _restore(answer: Answer) -> Step:
-    lost = f"{answer.degraded} has lost a member: nothing else holds these data; " * bool(
-        answer.degraded
+def unreadable(device: str, start: int, end: int, sector_bytes: int | None = None) -> Step:
+    """Return how to find out which of many sectors cannot be read, `end` not among them."""
+    unit = sector_bytes or SECTOR_BYTES
+    per = unit // SECTOR_BYTES
+    first, last = start // per, (end - 1) // per
+    number = "$N" if per == 1 else f"$((N * {per}))"
+    read = f"dd if=/dev/{device} of=/dev/null bs={unit} skip=$N count=1 iflag=direct status=none"
+    return Step(
+        "it prints those of them that cannot be read; of such a one 'iowarden locate"
+        f" {device} SECTOR' says what it is of, and what to do",
+        f"for N in $(seq {first} {last}); do {read} 2>/dev/null || echo {number}; done",
     )
+
+
+def _restore(answer: Answer, *, again: bool, sure: bool) -> Step:
+    """`again`: its damaged blocks were to be written before."""
+    lost = ("" if sure else "if it is this that cannot be read: ") + _lost(answer)
     match answer.kind:
         case Kind.FILE:
-            name = answer.path or f"inode {answer.inode} on {answer.device}"
-            return Step(f"{lost}restore {name} from a backup; the rest of it can still be read")
+            return _restore_file(answer, "then " if again else lost)
         case Kind.FREE:
             return Step("nothing is lost: the drive replaces the sector when it is next written")
         case Kind.METADATA if answer.file_system == "btrfs":
@@ -231,43 +247,75 @@ def _restore(answer: Answer) -> Step:
     return Step("find out what lies there before anything is written")
 
 
-def _overwrite(answer: Answer) -> list[Step]:
-    """Return how to overwrite the blocks of a file in place, those that cannot be read alone."""
-    if not (answer.mounted and answer.path and answer.in_place and answer.block_bytes):
+def _restore_file(answer: Answer, begin: str) -> Step:
+    if answer.bytes == 0:
+        return Step("nothing is lost: the drive replaces the sector when it is next written")
+    name = answer.path or f"inode {answer.inode} on {answer.device}"
+    rest = "; the rest of it can still be read"
+    if not (answer.mounted and answer.path and copyable(answer.path)):
+        return Step(f"{begin}restore {name} from a backup{rest}")
+    path = shlex.quote(answer.path)
+    if answer.file_system == "btrfs":
+        beside = shlex.quote(f"{answer.path}.restored")
+        text = f"{begin}restore {name} from a backup, beside it ({_SET}){rest}"
+        return Step(text, f'cp -p -- "$BACKUP" {beside}')
+    # After its blocks: what is restored first would be overwritten with zeros then.
+    text = f"{begin}restore {name} from a backup ({_SET}){rest}"
+    return Step(text, f'cp -p -- "$BACKUP" {path}', f"what {path} holds now")
+
+
+def _lost(answer: Answer) -> str:
+    if not answer.degraded:
+        return ""
+    return f"{answer.degraded} has lost a member: nothing else holds these data; "
+
+
+def _blocks(answer: Answer, *, sure: bool) -> list[Step]:
+    """Return how to write the blocks of a file in place, those that cannot be read alone."""
+    if answer.kind is not Kind.FILE or not (answer.mounted and answer.path and answer.in_place):
         return []
     if answer.offset_bytes is None or not answer.bytes or answer.size_bytes is None:
         return []
-    if not copyable(answer.path):
+    if not answer.block_bytes or not copyable(answer.path):
         return []
     size, path = answer.block_bytes, shlex.quote(answer.path)
     first = answer.offset_bytes // size
-    count = -(-(answer.offset_bytes + answer.bytes) // size) - first
-    last = first + count - 1
-    which = f"{first}" if count == 1 else "N"
-    command = f"dd if=/dev/zero of={path} bs={size} seek={which} count=1"
-    command += " conv=notrunc,fsync oflag=direct"
+    last = -(-(answer.offset_bytes + answer.bytes) // size) - 1
+    one = sure and first == last
+    which = f"{first}" if one else "N"
+    cut = ""
     if (last + 1) * size > answer.size_bytes:  # the last block is written whole
-        command += f" && truncate -s {answer.size_bytes} {path}"
+        cut = f" && truncate -s {answer.size_bytes} {path}"
+    write = f"bs={size} seek={which} count=1 conv=notrunc,fsync"
     end = min((last + 1) * size, answer.size_bytes)
-    force = "then force the drive to replace the sectors, by writing"
-    alone = "; let nothing use the file meanwhile"
-    if count == 1:
-        gone = f"bytes {first * size} to {end - 1} of the file, for good: they become zeros"
-        return [Step(f"{force} this block of the file anew{alone}", command, gone)]
-    # A request fails as a whole: one of its sectors may be all that is unreadable.
-    numbers = f"for N in $(seq {first} {last})"
-    read = f"dd if={path} of=/dev/null bs={size} skip=$N count=1 iflag=direct status=none"
-    return [
+    block = f"bytes {first * size} to {end - 1}" if one else f"the {size} bytes of that block"
+    found = []
+    if not one:
+        # A request fails as a whole: one of its sectors may be all that is unreadable.
+        read = f"dd if={path} of=/dev/null bs={size} skip=$N count=1 iflag=direct status=none"
+        found.append(
+            Step(
+                "most of these blocks may be readable: it prints those that are not",
+                f"for N in $(seq {first} {last}); do {read} || echo $N; done",
+            )
+        )
+    this = "this block" if one else "such a block, N,"
+    found += [
         Step(
-            "most of these blocks may be readable: it prints those that are not",
-            f"{numbers}; do {read} || echo $N; done",
+            f"{_lost(answer)}with a backup of this very version of the file"
+            f" ({_SET}): write {this} anew from it, upon which the drive replaces the sectors;"
+            " let nothing use the file meanwhile",
+            f'dd if="$BACKUP" of={path} skip={which} {write},sync oflag=direct{cut}',
+            f"{block} of the file, as far as they can still be read",
         ),
         Step(
-            f"{force} such a block, N, of the file anew{alone}",
-            command,
-            f"the {size} bytes of that block of the file, for good: they become zeros",
+            f"without one: force the drive to replace the sectors, by writing {this} of the file"
+            " anew; let nothing use the file meanwhile",
+            f"dd if=/dev/zero of={path} {write} oflag=direct{cut}",
+            f"{block} of the file, for good: they become zeros",
         ),
     ]
+    return found
 
 
 def _reallocate(answer: Answer, disk: str, sector_bytes: int | None) -> list[Step]:

@@ -323,7 +323,7 @@ def test_an_array_that_lost_a_member_cannot_tell_what_was_there(
     (answer,) = ask(root, "sdb", first)
     assert (answer.array, answer.degraded) == ("", "md0")
     steps = located.steps(answer, "sdb", 512)
-    assert steps[0].text.startswith("md0 has lost a member: nothing else holds these data; restore")
+    assert steps[0].text.startswith("md0 has lost a member: nothing else holds these data; with a")
     (parity,) = ask(root, "sdd", 2050)
     (step, *_) = located.steps(parity)
     assert step.text.endswith("what it held of this stripe is lost")
@@ -470,9 +470,16 @@ def test_a_command_that_writes_says_what_it_destroys(
     root = on_partition(tmp_path, image)
     truth = images.where_is(image.read_bytes(), content[name])
     (answer,) = ask(root, "sdb", 2048 + max(truth))
-    restore, overwrite, avoid = located.steps(answer, "sdb", 512)
-    assert restore.text.startswith(f"restore /srv/{name} from a backup")
-    assert not restore.command
+    anew, overwrite, restore, avoid = located.steps(answer, "sdb", 512)
+    assert anew.command == (
+        "dd if=\"$BACKUP\" of='/srv/a name with '\"'\"' and blank' skip=2 bs=4096 seek=2 count=1"
+        " conv=notrunc,fsync,sync oflag=direct"
+        " && truncate -s 9000 '/srv/a name with '\"'\"' and blank'"
+    )
+    assert anew.destroys.startswith("bytes 8192 to 8999 of the file")
+    assert restore.text.startswith(f"then restore /srv/{name} from a backup")
+    assert restore.command == "cp -p -- \"$BACKUP\" '/srv/a name with '\"'\"' and blank'"
+    assert restore.destroys
     assert overwrite.command == (
         "dd if=/dev/zero of='/srv/a name with '\"'\"' and blank' bs=4096 seek=2 count=1"
         " conv=notrunc,fsync oflag=direct && truncate -s 9000 '/srv/a name with '\"'\"' and blank'"

@@ -137,7 +137,8 @@ def test_of_one_copy_the_named_file_is_the_damaged_one(tmp_path: Path, probe: Cl
         restore, delete = steps(answer, "sdb", 512)
         assert restore.text.startswith(f"restore {point}/base/1/2619 from a backup")
         assert delete.destroys
-        assert not restore.command + delete.command
+        assert restore.command == f'cp -p -- "$BACKUP" {point}/base/1/2619.restored'
+        assert not restore.destroys + delete.command
 
 
 def test_a_mirror_is_told_and_a_scrub_repairs_what_it_named(tmp_path: Path, probe: Client) -> None:

@@ -45,6 +45,8 @@ def hit(start: int, **fields: object) -> Answer:
         (["sdb", "+8"], "got '+8'"),
         (["sdb", "\u0661"], "got '\u0661'"),
         (["sdb", "9" * 40], "expected SECTOR"),
+        (["sdb", "8+0"], "expected a COUNT of 1 to 65536 sectors, got 0"),
+        (["sdb", "8+70000"], "in parts, the next one as '65544+65536'"),
         (["/etc/passwd", "1"], "expected a block device as sdb or /dev/sdb, got '/etc/passwd'"),
         (["../sda", "1"], "got '../sda'"),
         (["sd a", "1"], "got 'sd a'"),
@@ -86,16 +88,31 @@ def test_an_answer_names_the_file_the_way_and_what_the_cure_destroys() -> None:
         "sdb sector 363296 to 363303 (4.0 KiB): file /srv/pg/base/f6, bytes 8192 to 12287",
         "  another name: /srv/link",
         "  way: sdb sector 363296 > sdb1 sector 361248 > ext4 block 45156",
-        "  restore /srv/pg/base/f6 from a backup; the rest of it can still be read",
         (
-            "  then force the drive to replace the sectors, by writing this block of the file"
-            " anew; let nothing use the file meanwhile"
+            "  with a backup of this very version of the file (BACKUP=<the path of its copy>"
+            " first): write this block anew from it, upon which the drive replaces the sectors; let nothing"
+            " use the file meanwhile"
+        ),
+        (
+            '    dd if="$BACKUP" of=/srv/pg/base/f6 skip=2 bs=4096 seek=2 count=1'
+            " conv=notrunc,fsync,sync oflag=direct"
+        ),
+        "    destroys: bytes 8192 to 12287 of the file, as far as they can still be read",
+        (
+            "  without one: force the drive to replace the sectors, by writing this block of the"
+            " file anew; let nothing use the file meanwhile"
         ),
         (
             "    dd if=/dev/zero of=/srv/pg/base/f6 bs=4096 seek=2 count=1 conv=notrunc,fsync"
             " oflag=direct"
         ),
         "    destroys: bytes 8192 to 12287 of the file, for good: they become zeros",
+        (
+            "  then restore /srv/pg/base/f6 from a backup (BACKUP=<the path of its copy>"
+            " first); the rest of it can still be read"
+        ),
+        '    cp -p -- "$BACKUP" /srv/pg/base/f6',
+        "    destroys: what /srv/pg/base/f6 holds now",
         (
             "  to have the file system avoid the block for good, unmounted; reads the whole device,"
             " which takes hours"
@@ -106,6 +123,22 @@ def test_an_answer_names_the_file_the_way_and_what_the_cure_destroys() -> None:
     data = json.loads(json.dumps(locate_console.as_data(found)))
     assert data["answers"][0]["path"] == "/srv/pg/base/f6"
     assert data["answers"][0]["steps"][1]["command"].startswith("dd if=/dev/zero")
+
+
+def test_of_several_things_none_is_overwritten_before_it_is_known_which_was_hit() -> None:
+    """A request that failed, over two files: what finds the sector comes first."""
+    other = hit(363304, path="/srv/b", offset_bytes=0)
+    found = Located("sdb", 363296, 16, (hit(363296), other), "sdb", 4096)
+    text = locate_console.lines(found)
+    assert text[1] == (
+        "  for N in $(seq 45412 45413); do dd if=/dev/sdb of=/dev/null bs=4096 skip=$N count=1"
+        " iflag=direct status=none 2>/dev/null || echo $((N * 8)); done"
+    )
+    assert "iowarden locate sdb SECTOR" in text[0]
+    zeros = [line for line in text if "if=/dev/zero" in line]
+    assert len(zeros) == 2
+    assert all(" seek=N " in line for line in zeros)
+    assert sum("for N in $(seq" in line for line in text) == 3
 
 
 def test_of_many_blocks_those_that_can_be_read_are_not_overwritten() -> None:
