@@ -88,6 +88,14 @@ TOTAL = Family(
     "counter",
     "Events since iowarden started that are no noise, by source and severity.",
 )
+DISK_TOTAL = Family(
+    "iowarden_disk_events_total",
+    "counter",
+    "Events since iowarden started that are about a disk, by class: sectors that could not be read"
+    " (medium), commands without an answer (timeout), a disk that is given up (lost), others.",
+)
+CLASSES = ("medium", "timeout", "lost", "other")
+_OF_CONDITIONS = {"B5": "timeout", "M7": "lost"}
 CLOCK = Family(
     "iowarden_controller_clock_offset_seconds",
     "gauge",
@@ -98,7 +106,7 @@ CLOCK_DRIFT = Family(
     "gauge",
     "How far a controller's clock is beside a quarter of an hour from UTC: no zone explains that.",
 )
-FAMILIES = (TOTAL, CLOCK, CLOCK_DRIFT)
+FAMILIES = (TOTAL, DISK_TOTAL, CLOCK, CLOCK_DRIFT)
 KINDS = {"controller_clock_moved": "a controller's clock was set, or follows daylight saving"}
 """Events that are concluded here."""
 
@@ -691,8 +699,17 @@ def evidence(
     return tuple(sorted(dict.fromkeys(lines), key=lambda line: line.realtime_seconds))
 
 
-def samples(state: Happened, totals: Mapping[tuple[str, str], int]) -> list[Sample]:
-    """Return the samples of FAMILIES; `totals` are by source and severity."""
+def samples(
+    state: Happened,
+    totals: Mapping[tuple[str, str], int],
+    of_disks: Mapping[tuple[str, str], int],
+    disks: Iterable[str],
+) -> list[Sample]:
+    """Return the samples of FAMILIES.
+
+    `totals` are by source and severity, `of_disks` by disk and class; `disks` are those that are
+    there: their counters exist from the start.
+    """
     found: list[Sample] = []
     for name, clock in state.clocks.items():
         offset = clock.known()
@@ -706,6 +723,15 @@ def samples(state: Happened, totals: Mapping[tuple[str, str], int]) -> list[Samp
             (TOTAL.name, (("severity", severity), ("source", source)), float(count))
             for (source, severity), count in totals.items()
         ),
+        *(
+            (
+                DISK_TOTAL.name,
+                (("class", name), ("disk", disk)),
+                float(of_disks.get((disk, name), 0)),
+            )
+            for disk in dict.fromkeys((*disks, *(disk for disk, _ in of_disks)))
+            for name in CLASSES
+        ),
     ]
 
 
@@ -718,6 +744,23 @@ def counted(
         if each.happening is not None and not each.happening.baseline:
             after[each.event.source, each.severity.name.lower()] += 1
     return dict(after)
+
+
+def counted_disks(
+    totals: Mapping[tuple[str, str], int], news: Iterable[News]
+) -> dict[tuple[str, str], int]:
+    """Return the totals of disks with what was told now; what two logs tell counts once."""
+    after = Counter(totals)
+    for each in news:
+        if each.disk and not each.twin and each.happening and not each.happening.baseline:
+            key = each.disk, _class(each.row)
+            if key in after or len(after) < MOST_DISKS:
+                after[key] += 1
+    return dict(after)
+
+
+def _class(row: Row) -> str:
+    return "medium" if row.kind in MEDIUM else _OF_CONDITIONS.get(row.condition, "other")
 
 
 def no_totals(sources: Iterable[str]) -> dict[tuple[str, str], int]:

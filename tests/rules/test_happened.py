@@ -364,6 +364,26 @@ def test_a_clock_that_was_reset_loses_no_event(clock: float) -> None:
     assert len(machine.open) == 1
 
 
+def test_a_disk_without_errors_has_counters_that_are_0() -> None:
+    """So that the first error is an increase; what two logs tell is one of them."""
+    machine = Machine()
+    disks = ["A-1", "B-2"]
+
+    def counters() -> dict[tuple[str, str], float]:
+        samples = happened.samples(machine.state, {}, totals, disks)
+        named = [(dict(labels), value) for name, labels, value in samples if "_disk_" in name]
+        return {(labels["disk"], labels["class"]): value for labels, value in named}
+
+    totals: dict[tuple[str, str], int] = {}
+    assert set(counters()) == {(disk, name) for disk in disks for name in happened.CLASSES}
+    assert set(counters().values()) == {0.0}
+    machine.tell(machine.medium_error("sda"))
+    disks = [machine.news[0].disk, "B-2"]
+    totals = happened.counted_disks(totals, machine.news)
+    totals = happened.counted_disks(totals, [replace(machine.news[0], twin=True)])
+    assert {key: n for key, n in counters().items() if n} == {(disks[0], "medium"): 1.0}
+
+
 def test_noise_is_told_nowhere() -> None:
     """A log-in at the controller."""
     machine = behind()
@@ -402,7 +422,7 @@ def test_a_clock_that_follows_daylight_saving_is_told() -> None:
     assert [h.burst.last.text for h in moved] == [
         "areca 1: its clock moved by an hour: daylight saving"
     ]
-    (name, labels, seconds), *_ = happened.samples(machine.state, {})
+    (name, labels, seconds), *_ = happened.samples(machine.state, {}, {}, ())
     assert (name, labels) == (happened.CLOCK.name, (("controller", "areca 1"),))
     assert seconds == 5 * HOUR
 
