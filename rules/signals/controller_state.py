@@ -1,4 +1,4 @@
-"""What became of RAID controllers: gone, errors of disks that grow, caches that were switched off.
+"""What became of RAID controllers: gone, as disks of theirs; errors of disks that grow, caches off.
 
 First sight is baseline: controllers keep counts for years, or since they were switched on.
 """
@@ -30,6 +30,12 @@ FAMILIES = (
         "1 for a controller that was there within 7 days and is not any more.",
     ),
     Family(
+        "iowarden_controller_disk_missing",
+        "gauge",
+        "1 for a disk that its controller listed within 7 days and does not any more, nor another"
+        " in its place.",
+    ),
+    Family(
         "iowarden_controller_disk_recent_errors",
         "gauge",
         "Errors a controller counted at a disk, each within a day of the one before.",
@@ -54,7 +60,7 @@ def step(state: Mapping[str, Pairs], view: View) -> tuple[Kept, list[Sample] | N
         return dict(state), None
     now = view.inputs.now_seconds
     kept = dict(state)
-    samples = list(_missing(kept, value, now))
+    samples = [*_missing(kept, value, now), *_disks_missing(kept, value, now)]
     for each in value.controllers:
         samples += _battery_lost(kept, each, now)
         for array in each.arrays:
@@ -77,6 +83,46 @@ def _missing(kept: Kept, value: Controllers, now: float) -> Iterator[Sample]:
                 continue
             gone = 1.0
         yield "iowarden_controller_missing", (("controller", name),), gone
+
+
+def _disks_missing(kept: Kept, value: Controllers, now: float) -> Iterator[Sample]:
+    """Yield which disks are gone: till one is in that place, or it turns up in another one.
+
+    Nothing is said of a controller that is not read, or lists no disk at all. What stands for a
+    disk that is not there ('missing', without a serial number) is none.
+    """
+    cards = {each.name: each for each in value.controllers}
+    known = {}
+    for key in [key for key in kept if key.endswith("\tdisk")]:
+        name, own, slot, *_ = key.split("\t")
+        if name in cards and own and cards[name].serial and own != cards[name].serial:
+            del kept[key]  # another card has its name now
+        else:
+            known[name, slot] = key
+    places: dict[tuple[str, str], str] = {}
+    for card in cards.values():
+        for disk in card.disks:
+            place = card.name, disk.slot
+            key = f"{card.name}\t{card.serial}\t{disk.slot}\t{disk.serial}\tdisk"
+            before = known.get(place, key)
+            if disk.state.health is Health.ABSENT:
+                continue
+            if before.endswith(f"\t{disk.serial}\tdisk") or not disk.serial:
+                key = before  # a disk that failed may not say any more who it is
+            elif before != key:
+                kept.pop(before, None)
+            places[place] = key
+            if key in kept or disk.serial or disk.state.health is not Health.FAILED:
+                baseline.seen(kept, key, 0.0, now)
+    here = {disk.serial for card in cards.values() for disk in card.disks} - {""}
+    for key in [key for key in kept if key.endswith("\tdisk")]:
+        name, _, slot, serial, _ = key.split("\t")
+        there = places.get((name, slot)) == key
+        if not there and (serial in here or now - kept[key][0][0] > GONE_SECONDS):
+            del kept[key]
+        elif name in cards and cards[name].disks:
+            labels = (("controller", name), ("serial", serial), ("slot", slot))
+            yield "iowarden_controller_disk_missing", labels, float(not there)
 
 
 def _turned_off(kept: Kept, name: str, array: Array, now: float) -> Iterator[Sample]:

@@ -167,3 +167,68 @@ def test_a_controller_that_does_not_tell_of_batteries_lost_none() -> None:
     watch = Watch()
     watch.look(card(batteries=(Battery("bbu", OK, ready=True),)))
     assert watch.look(card()) == {"missing c0": 0.0}
+
+
+def at(slot: int, serial: str = "", health: Health = Health.OK) -> PhysicalDisk:
+    """Return the disk in a bay."""
+    return PhysicalDisk(f"slot {slot}", State(health, "its word"), serial=serial)
+
+
+def missing(told: Mapping[str, float]) -> list[str]:
+    """Return the disks that are told to be gone."""
+    prefix = "disk_missing c0 "
+    return sorted(key.removeprefix(prefix) for key, v in told.items() if v and prefix in key)
+
+
+def test_a_spare_that_is_not_listed_any_more_is_missed_for_a_week() -> None:
+    """No array misses it; it may have gone while iowarden did not run."""
+    watch = Watch()
+    assert missing(watch.look(card(disks=(at(1, "S1"), at(2, "S2"))))) == []
+    assert missing(watch.look(card(disks=(at(1, "S1"),)))) == ["S2 slot 2"]
+    assert missing(watch.look(card(disks=(at(1, "S1"),)), after=6 * DAY)) == ["S2 slot 2"]
+    assert missing(watch.look(card(disks=(at(1, "S1"),)), after=1.1 * DAY)) == []
+
+
+def test_a_disk_is_not_missed_once_it_is_back_or_another_is_in_its_place() -> None:
+    """Or it stands in another slot, or at another controller; an empty bay is no disk."""
+    watch = Watch()
+    both = (at(1, "S1"), at(2, "S2"))
+    for there in (
+        (at(1, "S1"), at(2, "S2")),
+        (at(1, "S1"), at(2, "S9")),
+        (at(1, "S1"), at(7, "S2")),
+        (at(1, "S1"), at(2)),
+    ):
+        watch.look(card(disks=both))
+        assert missing(watch.look(card(disks=there[:1]))) == ["S2 slot 2"]
+        assert missing(watch.look(card(disks=there))) == []
+    watch = Watch()
+    watch.look(card(disks=both), card("c1"))
+    empty = at(2, health=Health.ABSENT)
+    assert missing(watch.look(card(disks=(at(1, "S1"), empty)), card("c1"))) == ["S2 slot 2"]
+    assert missing(watch.look(card(disks=both[:1]), card("c1", disks=(at(5, "S2"),)))) == []
+
+
+def test_a_disk_that_failed_and_lost_its_name_is_missed_by_it() -> None:
+    """What stands for a disk that is not there is none: it goes when one is put in."""
+    watch = Watch()
+    watch.look(card(disks=(at(1, "S1"), at(2, "S2"))))
+    lost = at(2, health=Health.FAILED)
+    assert missing(watch.look(card(disks=(at(1, "S1"), lost)))) == []
+    assert missing(watch.look(card(disks=(at(1, "S1"),)))) == ["S2 slot 2"]
+    watch = Watch()
+    watch.look(card(disks=(at(1, "S1"), at(9, health=Health.FAILED))))
+    assert missing(watch.look(card(disks=(at(1, "S1"),)))) == []
+
+
+def test_no_disk_is_missed_of_a_controller_that_is_not_read_or_lists_none() -> None:
+    """Nobody knows; another card with its name has its own."""
+    watch = Watch()
+    watch.look(card(serial="L1", disks=(at(1, "S1"), at(2, "S2"))))
+    hangs = Problem("c0", "killed after 90 s")
+    for told in (watch.look(problems=(hangs,)), watch.look(card(serial="L1"))):
+        assert not any(key.startswith("disk_missing") for key in told)
+    unnamed = watch.look(card(disks=(at(1, "S1"),)))
+    assert missing(unnamed) == ["S2 slot 2"]
+    assert missing(watch.look(card(serial="L1", disks=(at(1, "S1"),)))) == ["S2 slot 2"]
+    assert missing(watch.look(card(serial="L2", disks=(at(1, "S7"),)))) == []
