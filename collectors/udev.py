@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.files import Root
 
 DIRECTORY = "/run/udev/data"
+_SET_UP = re.compile(r"^I:(\d{1,18})$", re.ASCII | re.MULTILINE)
 _NUMBER = re.compile(r"\d{1,15}(\.\d{1,15})?", re.ASCII)
 
 
@@ -64,6 +65,16 @@ _ATA = (
 )
 _SERIALS = ("SCSI_IDENT_SERIAL", "ID_SERIAL_SHORT", "ID_SERIAL")
 """In this order: the first is what the label of the disk says, the last is all that virtio has."""
+
+
+def parse_set_up_seconds(text: str) -> float | None:
+    """Return when udev first had a device, in seconds since boot; None: it does not say.
+
+    It stays through changes and is new with a device that was removed and came back.
+    Source: systemd, sd-device's database, 'I' (USEC_INITIALIZED), microseconds of CLOCK_MONOTONIC.
+    """
+    found = _SET_UP.search(text)
+    return int(found[1]) / 1e6 if found else None
 
 
 def parse_properties(text: str) -> dict[str, str]:

@@ -410,6 +410,7 @@ def _run(arguments: argparse.Namespace) -> int:
             kernel_log=asked.kernel_log,
             controllers=asked.controllers,
             test_root=None if probe is None else root,
+            files_root=None if probe is None else root,
             flights=flights,
             control=people,
             history=History(str(Path(settings.state_directory) / "history.db"), events.put),

@@ -1,18 +1,22 @@
 """Which files errors hit, for the mails: asked beside the loop, for it may take minutes.
 
-One question at a time; a sector is asked for once a day.
+One question at a time, each for whole pages: what a page holds is asked for once a day; what could
+not be told, once an hour. Where the kernel read ahead, it may yet say which sector it was: such a
+range waits for that, and gives way to it.
+Limits: a question that waits when the program ends is not asked again.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.vocabulary import trace
-from iowarden.daemon.locate import Located, LocateError, Remembered, locate
-from iowarden.rules.located import SECTOR_BYTES, Kind, sentence, steps
+from iowarden.daemon.locate import Located, LocateError, locate
+from iowarden.rules.located import SECTOR_BYTES, Answer, Kind, narrowed, sentence, steps, unreadable
 from iowarden.rules.notice import Evidence
 from iowarden.rules.quantity import size
 
@@ -26,38 +30,101 @@ KINDS = frozenset({"block_medium_error", "block_io_error", "nvme_medium_error"})
 """Events whose sector is that of the whole device."""
 REQUEST_SECTORS = 8
 """Of a page: the least that a file system asks for, mostly, where a line tells the first alone."""
+AHEAD_SECONDS = 10.0
+"""So long a range that was read ahead waits: who wants the data reads them anew."""
+DAY_SECONDS = 24 * 3600.0
+RETRY_SECONDS = 3600.0
 MOST_WAITING = 50
 MOST_KEPT = 8
 """Of one disk, the latest; as many are in a mail."""
 MOST_DISKS = 200
+MOST_REMEMBERED = 1000
+MOST_WRITTEN = 100
+"""Hits that survive a restart."""
+MOST_NAMED = 20
+"""Answers of one range, in a mail."""
 _CERTAIN = frozenset({Kind.FILE, Kind.FREE, Kind.METADATA, Kind.JOURNAL, Kind.PARITY})
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A question. `subject` is the key of the disk's incident."""
+    """A question. `subject` is the key of the disk's incident.
+
+    `read_ahead`: as of the event; `erred_seconds`: when it was, in seconds since boot.
+    """
 
     subject: str
     device: str
     start: int
     count: int
+    read_ahead: bool = False
+    erred_seconds: float | None = None
+
+    @property
+    def end(self) -> int:
+        """The first sector behind it."""
+        return self.start + self.count
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """What came of a question; `problem` says why nothing. Units: the program's clock."""
+    """What came of a question; `problem` says why nothing. Units: the program's clock.
+
+    Fields: `start` and `count` are the sectors that could not be read; `found` may be of more;
+    `asked_seconds` is when the machine was asked.
+    """
 
     subject: str
     at_seconds: float
     device: str
     start: int
+    count: int
     found: Located | None = None
     problem: str = ""
+    read_ahead: bool = False
+    asked_seconds: float = 0.0
+
+    @property
+    def end(self) -> int:
+        """The first sector behind it."""
+        return self.start + self.count
+
+    @property
+    def answers(self) -> list[Answer]:
+        """What lies in the sectors that could not be read."""
+        if self.found is None:
+            return []
+        return narrowed(self.found.answers, self.start, self.end)
 
     @property
     def certain(self) -> bool:
         """Whether it is known what lies there."""
-        return self.found is not None and any(a.kind in _CERTAIN for a in self.found.answers)
+        return any(answer.kind in _CERTAIN for answer in self.answers)
+
+    @property
+    def exact(self) -> bool:
+        """Whether it is known what lies there, and somebody wanted to read just that."""
+        return self.certain and not self.read_ahead
+
+    @property
+    def sure(self) -> bool:
+        """Whether all of it may be taken for hit: one thing, and not for being read ahead."""
+        return not self.read_ahead and len(self.answers) == 1
+
+    def goes_on(self, other: Hit) -> bool:
+        """Whether both came of one look at the machine, so that they may be told as one."""
+        same = self.found is not None and self.found == other.found
+        return same and self.read_ahead == other.read_ahead
+
+    def of(self, question: Wanted) -> bool:
+        """Whether a question has its answer here."""
+        mine = self.subject == question.subject and self.device == question.device
+        first, end = (
+            (self.start, self.end)
+            if self.found is None
+            else (self.found.start, self.found.start + self.found.count)
+        )
+        return mine and first <= question.start and question.end <= end
 
 
 def wanted(event: Event, subject: str) -> Wanted | None:
@@ -72,7 +139,9 @@ def wanted(event: Event, subject: str) -> Wanted | None:
         # Segments were counted as whole pages. What begins within a page ends with one: the next
         # may be another file's, and nobody said that it is hit.
         end = max(end // REQUEST_SECTORS * REQUEST_SECTORS, start + 1)
-    return Wanted(subject, event.device, start, end - start)
+    return Wanted(
+        subject, event.device, start, end - start, event.read_ahead, event.monotonic_seconds
+    )
 
 
 class FilesHit:
@@ -88,32 +157,51 @@ class FilesHit:
         self._root = root
         self._clock = clock
         self._post = post
-        self._remembered = Remembered(clock)
+        self._hits: dict[str, tuple[Hit, ...]] = {}
+        self._ahead: dict[Wanted, float] = {}
+        """Ranges that were read ahead, and since when they wait."""
+        # Of both threads, under the lock:
         self._lock = threading.Lock()
+        self._answered: deque[Hit] = deque(maxlen=MOST_REMEMBERED)
         self._waiting: deque[Wanted] = deque()
         self._running = False
-        self._hits: dict[str, deque[Hit]] = {}
 
     def ask(self, question: Wanted) -> None:
         """Have it looked up, unless it was today or too much waits."""
-        known = self._remembered.get(question.subject, question.start, question.count)
-        with self._lock:
-            if known is not None or question in self._waiting:
-                return
-            if len(self._waiting) >= MOST_WAITING:
-                return  # of a storm the first ones are asked for
-            self._waiting.append(question)
-            if self._running:
-                return
-            self._running = True
-        threading.Thread(target=self._work, name="locate", daemon=True).start()
+        if question.read_ahead:
+            told = any(
+                h.exact and _overlap(h, question) for h in self._hits.get(question.subject, ())
+            )
+            if not told and len(self._ahead) < MOST_WAITING:
+                self._ahead.setdefault(question, self._clock())
+            return
+        self._ahead = {q: at for q, at in self._ahead.items() if not _overlap(q, question)}
+        self._look_up(question)
+
+    def step(self) -> None:
+        """Have those ranges looked up of which the kernel said no more."""
+        now = self._clock()
+        for question, since in list(self._ahead.items()):
+            if now - since >= AHEAD_SECONDS:
+                del self._ahead[question]
+                self._look_up(question)
 
     def take(self, hit: Hit) -> None:
-        """Keep an answer."""
-        if hit.found is not None:
-            self._remembered.put(hit.subject, hit.found)
-        own = self._hits.setdefault(hit.subject, deque(maxlen=MOST_KEPT))
-        own.append(hit)
+        """Keep an answer, in the place of what it makes good, or goes on from."""
+        own = self._hits.get(hit.subject, ())
+        if hit.read_ahead and any(h.exact and _overlap(h, hit) for h in own):
+            return
+        kept = []
+        for old in own:
+            if hit.goes_on(old) and _touch(old, hit):
+                start, end = min(old.start, hit.start), max(old.end, hit.end)
+                hit = replace(hit, start=start, count=end - start)
+                continue
+            better = hit.certain >= old.certain and (_within(old, hit) or not old.exact)
+            if not _overlap(old, hit) or not better:
+                kept.append(old)
+        self._hits.pop(hit.subject, None)
+        self._hits[hit.subject] = (*kept, hit)[-MOST_KEPT:]
         while len(self._hits) > MOST_DISKS:
             del self._hits[next(iter(self._hits))]
 
@@ -121,6 +209,61 @@ class FilesHit:
         """Return what is known of these, from a moment on."""
         found = [hit for subject in subjects for hit in self._hits.get(subject, ())]
         return [hit for hit in found if hit.at_seconds >= since][-MOST_KEPT:]
+
+    def forget(self) -> None:
+        """Ask anew from now on: the machine's devices are others."""
+        with self._lock:
+            self._answered.clear()
+
+    @property
+    def kept(self) -> tuple[Hit, ...]:
+        """What survives a restart."""
+        found = [hit for hits in self._hits.values() for hit in hits if hit.found is not None]
+        return tuple(found[-MOST_WRITTEN:])
+
+    def restore(self, kept: Iterable[Hit]) -> None:
+        """Take what was kept, ahead of what came since."""
+        for hit in kept:
+            self._hits[hit.subject] = (hit, *self._hits.get(hit.subject, ()))[:MOST_KEPT]
+            with self._lock:
+                self._answered.append(hit)
+
+    def _look_up(self, question: Wanted) -> None:
+        now = self._clock()
+        with self._lock:
+            answered = [hit for hit in self._answered if hit.of(question)]
+            # The latest one: what was asked in vain may have been told since.
+            last = answered[-1] if answered else None
+            age = now - last.asked_seconds if last is not None else DAY_SECONDS
+            if last is None or age >= (DAY_SECONDS if last.certain else RETRY_SECONDS):
+                last = None
+                if any(_within(question, each) for each in self._waiting):
+                    return
+                if len(self._waiting) >= MOST_WAITING:
+                    return  # of a storm the first ones are asked for
+                self._waiting.append(question)
+                if self._running:
+                    return
+                self._running = True
+        if last is None:
+            threading.Thread(target=self._work, name="locate", daemon=True).start()
+        elif last.found is not None:
+            self._again(question, last, now)
+
+    def _again(self, question: Wanted, last: Hit, now: float) -> None:
+        """Tell what is known already, or only that it goes on."""
+        own = self._hits.get(question.subject, ())
+        hit = replace(
+            last,
+            at_seconds=now,
+            start=question.start,
+            count=question.count,
+            read_ahead=question.read_ahead,
+        )
+        if any(hit.goes_on(h) and _within(question, h) for h in own):
+            self.take(hit)
+        else:
+            self._post(hit)
 
     def _work(self) -> None:
         while True:
@@ -132,13 +275,25 @@ class FilesHit:
             hit = self._answer(question)
             with self._lock:
                 self._waiting.popleft()
+                self._answered.append(hit)
             self._post(hit)
 
     def _answer(self, question: Wanted) -> Hit:
+        """Ask for the pages that a question is about: the next line may be of the same ones."""
         found, problem, root = None, "", None
+        start = question.start // REQUEST_SECTORS * REQUEST_SECTORS
+        end = -(-question.end // REQUEST_SECTORS) * REQUEST_SECTORS
         try:
             root = self._root()
-            found = locate(root, question.device, question.start, question.count, self._clock)
+            found = locate(
+                root,
+                question.device,
+                start,
+                end - start,
+                self._clock,
+                erred_seconds=question.erred_seconds,
+                clipped=True,
+            )
         except (LocateError, OSError, ValueError) as error:
             problem = str(error)
         except Exception as error:  # noqa: BLE001 - a mistake of ours must not end the questions
@@ -146,7 +301,18 @@ class FilesHit:
         finally:
             if root is not None:
                 root.close()
-        return Hit(question.subject, self._clock(), question.device, question.start, found, problem)
+        now = self._clock()
+        return Hit(
+            question.subject,
+            now,
+            question.device,
+            question.start,
+            question.count,
+            found,
+            problem,
+            question.read_ahead,
+            now,
+        )
 
 
 def evidence(hits: Iterable[Hit], realtime: Callable[[float], float]) -> tuple[Evidence, ...]:
@@ -160,15 +326,20 @@ def advice(hits: Iterable[Hit]) -> tuple[str, ...]:
     """Return what to do about each, once."""
     found: dict[str, None] = {}
     for hit in hits:
-        for answer in hit.found.answers if hit.found is not None else ():
-            if answer.kind not in _CERTAIN:
-                continue
-            text = [f"{hit.device} {_place(answer.start, answer.end - 1)}: {sentence(answer)}"]
-            for step in steps(answer, hit.found.disk, hit.found.sector_bytes) if hit.found else ():
-                text.append(f"  {step.text}")
-                text += [f"    {step.command}"] if step.command else []
-                text += [f"    destroys: {step.destroys}"] if step.destroys else []
-            found["\n".join(text)] = None
+        if hit.found is None or not hit.certain:
+            continue
+        if not hit.sure:
+            step = unreadable(hit.device, hit.start, hit.end, hit.found.sector_bytes)
+            text = f"{hit.device} {_place(hit.start, hit.end - 1)}: {step.text}"
+            found[f"{text}\n    {step.command}"] = None
+            continue
+        (answer,) = hit.answers
+        lines = [f"{hit.device} {_place(answer.start, answer.end - 1)}: {sentence(answer)}"]
+        for each in steps(answer, hit.found.disk, hit.found.sector_bytes):
+            lines.append(f"  {each.text}")
+            lines += [f"    {each.command}"] if each.command else []
+            lines += [f"    destroys: {each.destroys}"] if each.destroys else []
+        found["\n".join(lines)] = None
     return tuple(found)
 
 
@@ -177,19 +348,32 @@ def affected(hits: Iterable[Hit]) -> tuple[str, ...]:
 
     All names of what clones and snapshots share: each of them is another file.
     """
-    found = {
-        (path, answer.array, answer.copies): None
-        for hit in hits
-        for answer in (hit.found.answers if hit.found is not None else ())
-        if answer.kind is Kind.FILE and answer.path
-        for path in (answer.path, *(answer.other_paths if answer.file_system == "btrfs" else ()))
-    }
-    return tuple(f"file {path}{_spared(array, copies)}" for path, array, copies in found)
+    found: dict[tuple[str, str], None] = {}
+    for hit in hits:
+        place = f"{_place(hit.start, hit.end - 1)} of {hit.device}"
+        alone = len({(each.kind, each.path, each.inode) for each in hit.answers}) == 1
+        doubt = "" if alone else f", or another that lies in {place}: which, is not known"
+        files = [
+            (path, _spared(answer) or doubt)
+            for answer in hit.answers
+            if answer.kind is Kind.FILE and answer.path
+            for path in (
+                answer.path,
+                *(answer.other_paths if answer.file_system == "btrfs" else ()),
+            )
+        ]
+        found.update(dict.fromkeys(files[:MOST_NAMED]))
+        if files[MOST_NAMED:]:
+            found[f"one of {len(files) - MOST_NAMED} more", f" in {place}"] = None
+    return tuple(
+        f"file {path}{more}" if path.startswith("/") else f"{path}{more}" for path, more in found
+    )
 
 
-def _spared(array: str, copies: str) -> str:
-    if array:
-        return f", which {array} still reads from its other members"
+def _spared(answer: Answer) -> str:
+    if answer.array:
+        return f", which {answer.array} still reads from its other members"
+    copies = answer.copies
     return f", of which btrfs has more than this ({copies})" if copies else ""
 
 
@@ -197,10 +381,32 @@ def _lines(hit: Hit) -> Iterator[str]:
     if hit.found is None:
         yield f"{hit.device} sector {hit.start}: cannot be told: {hit.problem}"
         return
-    for answer in hit.found.answers:
+    answers = hit.answers
+    if not hit.sure and hit.certain:
+        what = "the kernel read ahead and does not say" if hit.read_ahead else "it is not known"
+        yield f"{hit.device} {_place(hit.start, hit.end - 1)}: not all of it failed; {what} which:"
+    for answer in islice(answers, MOST_NAMED):
         bytes_ = size(answer.count * SECTOR_BYTES)
         place = _place(answer.start, answer.end - 1)
         yield f"{hit.device} {place} ({bytes_}): {sentence(answer)}"
+    if answers[MOST_NAMED:]:
+        yield f"{hit.device}: and {len(answers) - MOST_NAMED} more things"
+
+
+def _overlap(one: Hit | Wanted, other: Hit | Wanted) -> bool:
+    """Whether two have sectors of one device in common."""
+    return _touch(one, other) and one.start != other.end and other.start != one.end
+
+
+def _touch(one: Hit | Wanted, other: Hit | Wanted) -> bool:
+    """Whether two have sectors of one device in common, or side by side."""
+    same = (one.subject, one.device) == (other.subject, other.device)
+    return same and one.start <= other.end and other.start <= one.end
+
+
+def _within(one: Hit | Wanted, other: Hit | Wanted) -> bool:
+    same = (one.subject, one.device) == (other.subject, other.device)
+    return same and other.start <= one.start and one.end <= other.end
 
 
 def _place(first: int, last: int) -> str:

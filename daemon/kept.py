@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from iowarden.daemon import codec
 from iowarden.daemon.clock import PLAUSIBLE_SECONDS
+from iowarden.daemon.files_hit import Hit
 from iowarden.daemon.happenings import Cursors
 from iowarden.daemon.probe.protocol import Stuck
 from iowarden.rules.alerts import Alert
@@ -45,6 +46,7 @@ class Kept:
     stuck: tuple[Stuck, ...] = ()
     happened: Happened = field(default_factory=Happened)
     cursors: Cursors = field(default_factory=Cursors)
+    hits: tuple[Hit, ...] = ()
     wall_ahead_seconds: float = 0.0
 
 
@@ -61,6 +63,7 @@ _TYPES: Mapping[str, Any] = {
     "stuck": tuple[Stuck, ...],
     "happened": Happened,
     "cursors": Cursors,
+    "hits": tuple[Hit, ...],
     "wall_ahead_seconds": float,
 }
 

@@ -24,7 +24,8 @@ from iowarden.daemon.file_owners import Ext4, Xfs
 from iowarden.daemon.spots import FAILED, Spot, answer, unknown
 from iowarden.rules import layout
 from iowarden.rules.layout import LayoutError, Use
-from iowarden.rules.located import Kind, merged
+from iowarden.rules.located import Answer, Kind, merged  # Answer: kept, read at run time
+from iowarden.rules.quantity import duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from iowarden.collectors.files import Root
     from iowarden.collectors.md_layout import Geometry
     from iowarden.collectors.mounts import Mount
-    from iowarden.rules.located import Answer
 
 DEADLINE_SECONDS = 300.0
 """For all of one question."""
@@ -43,8 +43,9 @@ STEP_SECONDS = 240.0
 MOST_SECTORS = 65_536
 """Of one question: 32 MiB, far beyond what one request to a drive may have."""
 MOST_DEPTH = 16
-DAY_SECONDS = 24 * 3600.0
-MOST_REMEMBERED = 1000
+SET_UP_SECONDS = 60.0
+"""udev may come to a device so much later than the kernel, which may fail to read it before; nor do
+the two clocks agree."""
 
 _EXT = frozenset({"ext2", "ext3", "ext4"})
 
@@ -69,27 +70,6 @@ class Located:
     sector_bytes: int | None = None
 
 
-class Remembered:
-    """What was located in the last day: a sector is asked for once, however often it fails."""
-
-    def __init__(self, clock: Callable[[], float]) -> None:
-        """Know nothing yet. `clock` is the program's."""
-        self._clock = clock
-        self._known: dict[tuple[str, int, int], tuple[float, Located]] = {}
-
-    def get(self, disk: str, start: int, count: int) -> Located | None:
-        """Return what was found for these sectors of a disk, by its identity, or None."""
-        at, found = self._known.get((disk, start, count), (0.0, None))
-        return found if found is not None and self._clock() - at < DAY_SECONDS else None
-
-    def put(self, disk: str, found: Located) -> None:
-        """Remember it for a day; the oldest makes room."""
-        self._known.pop((disk, found.start, found.count), None)
-        self._known[disk, found.start, found.count] = self._clock(), found
-        while len(self._known) > MOST_REMEMBERED:
-            del self._known[next(iter(self._known))]
-
-
 def locate(
     root: Root,
     device: str,
@@ -97,23 +77,39 @@ def locate(
     count: int,
     clock: Callable[[], float],
     deadline_seconds: float = DEADLINE_SECONDS,
+    *,
+    erred_seconds: float | None = None,
+    clipped: bool = False,
 ) -> Located:
     """Return what lies in so many sectors from `start` on of a device ('sdb', 'sdb1', 'md0').
 
+    `erred_seconds` is when they could not be read, in seconds since boot: of devices that are there
+    only since then nothing is told. `clipped`: what is behind the end of the device is left out.
     Errors: LocateError; AbsentError, ReadError, ParseError (of '/sys/block').
     """
     stack = read_block_stack(root)
     node = stack.nodes.get(device)
     if node is None:
-        raise LocateError(f"'{device}': expected a block device of this machine, got none; 'lsblk'")
+        raise LocateError(
+            f"'{device}': expected a block device of this machine, got none; 'lsblk -o"
+            " NAME,KNAME,SERIAL,MODEL' lists them. One that was pulled cannot be asked; plugged in"
+            " again, it may have another name"
+        )
     if not 0 < count <= MOST_SECTORS:
-        raise LocateError(f"'{device}': expected 1 to {MOST_SECTORS} sectors, got {count}")
+        raise LocateError(
+            f"'{device}': expected 1 to {MOST_SECTORS} sectors, got {count}; ask for more of them"
+            " in parts"
+        )
+    if clipped and node.sectors is not None and start < node.sectors:
+        count = min(count, node.sectors - start)
     if start < 0 or (node.sectors is not None and start + count > node.sectors):
         raise LocateError(
             f"'{device}': expected sectors of 512 bytes below {node.sectors}, got {start} to"
-            f" {start + count - 1}"
+            f" {start + count - 1}; see that the number is of this device, as the kernel's log"
+            " names both (that of an array, or of a file system's block, is not the disk's), and"
+            " not in bytes"
         )
-    walk = _Walk(root, stack, partial(_left, clock, clock() + deadline_seconds))
+    walk = _Walk(root, stack, partial(_left, clock, clock() + deadline_seconds), erred_seconds)
     answers = merged(walk.climb(Spot(start, count, ((device, start),))))
     disk = device if re.fullmatch(r"sd[a-z]{1,4}", device) else ""
     return Located(device, start, count, tuple(answers), disk, node.sector_bytes)
@@ -129,11 +125,15 @@ def _left(clock: Callable[[], float], end: float) -> float:
 
 @dataclass(slots=True)
 class _Walk:
-    """One question. `left` returns how long a program may take, or says that time is over."""
+    """One question. `left` returns how long a program may take, or says that time is over.
+
+    `erred_seconds`: as of `locate`.
+    """
 
     root: Root
     stack: Stack
     left: Callable[[], float]
+    erred_seconds: float | None = None
     geometries: dict[str, Geometry | None] = field(default_factory=dict)
     tables: dict[str, tuple[Target, ...]] = field(default_factory=dict)
     mounts: tuple[Mount, ...] | None = None
@@ -146,6 +146,9 @@ class _Walk:
             return
         if len(spot.way) > MOST_DEPTH:
             yield unknown(spot, f"more than {MOST_DEPTH} devices stand on each other")
+            return
+        if later := self._later(node):
+            yield unknown(spot, later)
             return
         if node.holders:
             # Who holds a device has it as a whole: partitions that the kernel sees there as well
@@ -280,13 +283,27 @@ class _Walk:
         everything = self._read_mounts()
         return Btrfs(self.root, self.left, spot, everything, frozenset(labels)).answers()
 
+    def _later(self, node: Node) -> str:
+        """Return why a device is not the one that was there at the time of the error, or ''."""
+        if self.erred_seconds is None:
+            return ""
+        since = udev.parse_set_up_seconds(self._udev(node))
+        if since is None or since <= self.erred_seconds + SET_UP_SECONDS:
+            return ""
+        return (
+            f"{node.name} is there only since {duration(since - self.erred_seconds)} after the"
+            " error: it may be another one, made or plugged in since"
+        )
+
     def _kind(self, node: Node) -> str:
         """Return what udev found on a device, '' where it found nothing, or is not there."""
+        return udev.parse_properties(self._udev(node)).get("ID_FS_TYPE", "")
+
+    def _udev(self, node: Node) -> str:
         try:
-            text = self.root.read(f"{udev.DIRECTORY}/b{node.number}")
+            return self.root.read(f"{udev.DIRECTORY}/b{node.number}")
         except (AbsentError, ReadError):
             return ""
-        return udev.parse_properties(text).get("ID_FS_TYPE", "")
 
     def _mounts(self, node: Node) -> list[Mount]:
         """Return where a device is mounted, whole file systems first.

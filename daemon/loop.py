@@ -134,6 +134,8 @@ FAMILIES = (
 """What the program says of itself; rules/iowarden.yaml judges it."""
 
 
+_NEW = {"add", "remove"}
+"""What the kernel announces of a device that is another one from then on."""
 _BEGINS = (incidents.Change.OPENED, incidents.Change.WORSE, incidents.Change.AGAIN)
 
 
@@ -193,6 +195,8 @@ class Parts:
     """Asks the helper that runs as root."""
     test_root: Callable[[], Root] | None = None
     """Makes what has drives test themselves; None: nothing may be asked of them."""
+    files_root: Callable[[], Root] | None = None
+    """Makes what is asked which file was hit; None: nothing can be."""
     drives: Poller | None = None
     """Asks drives."""
     table: Table | None = None
@@ -275,8 +279,8 @@ class Loop:
         )
         self._self_tests.groups = parts.config.self_tests
         self._files: FilesHit | None = None
-        if parts.probe is not None and parts.test_root is not None:
-            self._files = FilesHit(parts.test_root, parts.clock.now, parts.events.put)
+        if parts.files_root is not None:
+            self._files = FilesHit(parts.files_root, parts.clock.now, parts.events.put)
         self._files_told: dict[str, float] = {}
         """When a mail was last sent for a file that was found."""
         self._happenings = Happenings(
@@ -454,6 +458,8 @@ class Loop:
         for reading in readings:  # now that it is known where things are
             self._happenings.take(reading, now)
         self._happenings.step(now)
+        if self._files is not None:
+            self._files.step()
         self._keep_drives(now)
         self._keep_met()
         self._engine.publish("daemon", FAMILIES, self._own_samples(now), now)
@@ -634,6 +640,7 @@ class Loop:
             return
         self._files.take(hit)
         now = self._clock.now()
+        self._commit([])
         self._telling.send(
             journal.EVENT,
             5,
@@ -828,6 +835,7 @@ class Loop:
                     stuck=self._stuck,
                     happened=self._happenings.kept[0],
                     cursors=self._happenings.kept[1],
+                    hits=() if self._files is None else self._files.kept,
                     wall_ahead_seconds=self._wall_ahead,
                 ),
                 without=() if learnt else ("signals",),
@@ -867,6 +875,8 @@ class Loop:
         self._digest = digest.merged(self._digest, before.digest)
         self._desk.restore(before.silences)
         self._self_tests.restore(before.self_tests, now)
+        if self._files is not None:
+            self._files.restore(before.hits)
         self._happenings.restore(before.happened, before.cursors)
         if self._parts.probe is not None:
             self._stuck = before.stuck
@@ -923,6 +933,8 @@ class Loop:
         text = f"uevents: announcements of devices were lost: {batch.lost}; listing them anew"
         self._trouble("uevents", text if batch.lost else "")
         self._parts.readers.ask(HOTPLUG_SOURCES)
+        if self._files is not None and (batch.lost or {e.action for e in batch.events} & _NEW):
+            self._files.forget()
 
     def _reload(self) -> None:
         """Begin to read configuration and rules; what is asked for meanwhile comes after."""

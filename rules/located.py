@@ -126,6 +126,27 @@ def _goes_on(last: Answer, answer: Answer) -> bool:
     return all(getattr(last, name) == getattr(answer, name) for name in same)
 
 
+def narrowed(answers: Iterable[Answer], start: int, end: int) -> list[Answer]:
+    """Return what of some answers lies in these sectors; `end` is not among them."""
+    found = []
+    for answer in answers:
+        first, last = max(start, answer.start), min(end, answer.end)
+        if first >= last:
+            continue
+        part = replace(answer, start=first, count=last - first)
+        ahead, size = (first - answer.start) * SECTOR_BYTES, part.count * SECTOR_BYTES
+        # Compressed, more of the file lies there than there are bytes: any sector is of all that.
+        whole = (answer.bytes or 0) > answer.count * SECTOR_BYTES
+        if answer.offset_bytes is not None and answer.bytes is not None and not whole:
+            part = replace(
+                part,
+                offset_bytes=answer.offset_bytes + ahead,
+                bytes=max(min(answer.bytes - ahead, size), 0),
+            )
+        found.append(part)
+    return found
+
+
 def sentence(answer: Answer) -> str:
     """Return an answer as one line, without the way up."""
     if answer.kind is Kind.FILE:

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iowarden.collectors.udev import emit, node_samples, parse_properties, read_udev
+from iowarden.collectors.udev import (
+    emit,
+    node_samples,
+    parse_properties,
+    parse_set_up_seconds,
+    read_udev,
+)
 
 if TYPE_CHECKING:
     from conftest import MachineMaker
@@ -133,3 +139,10 @@ def test_any_text_is_some_properties(text: str) -> None:
     """A property stands in the text as it is returned."""
     for key, value in parse_properties(text).items():
         assert f"E:{key}={value}" in text
+
+
+def test_since_when_a_device_is_there() -> None:
+    """As udev wrote it when it had it first; an old one, or a container, says nothing."""
+    assert parse_set_up_seconds("S:disk/by-id/x\nI:1935278\nE:ID_TYPE=disk\n") == 1.935278
+    for text in ("", "E:I:12\n", "I:12x\n", "I:\n", f"I:{9 * 10**30}\n"):
+        assert parse_set_up_seconds(text) is None

@@ -7,12 +7,13 @@ from dataclasses import replace
 from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
+import pytest
 from support import images
 from support.images import SECTOR, Imaged
 from support.recordings import write_tree
 
 from iowarden.collectors.event import Event
-from iowarden.daemon import files_hit
+from iowarden.daemon import files_hit, kept
 from iowarden.daemon.files_hit import FilesHit, Hit, Wanted, wanted
 from iowarden.daemon.locate import Located
 from iowarden.rules.located import Answer, Kind
@@ -28,6 +29,12 @@ def medium_error(sector: int | None, **fields: str) -> Event:
     """A line of the kernel about a sector of the whole disk."""
     told = {"device": "sdb", **fields}
     return Event("kernel", "block_medium_error", "a line", sector=sector, **told)  # type: ignore[arg-type]
+
+
+def told(answer: Answer, start: int = 8, count: int = 8, **fields: object) -> Hit:
+    """What was found in some sectors of sdb: one thing."""
+    found = Located("sdb", answer.start, answer.count, (answer,), "sdb", 512)
+    return Hit("disk S-B", 0.0, "sdb", start, count, found, **fields)  # type: ignore[arg-type]
 
 
 def machine(tmp_path: Path, text: bytes) -> tuple[Imaged, int]:
@@ -67,6 +74,9 @@ def test_the_file_of_a_sector_is_found_once_a_day(tmp_path: Path) -> None:
     (line,) = files_hit.evidence(files.hits(["disk S-B"], 0.0), lambda at: at)
     assert "file /srv/table, bytes 0 to 4095" in line.text
     assert files_hit.affected([hit]) == ("file /srv/table",)
+    other = replace(question, subject="disk S-C")
+    files.ask(other)
+    assert hits.get(timeout=60).subject == "disk S-C"
     (text,) = files_hit.advice([hit])
     assert "restore /srv/table from a backup" in text
     assert "destroys: bytes 0 to 4095" in text
@@ -82,8 +92,8 @@ def test_a_file_on_an_array_that_is_whole_is_not_said_to_be_lost() -> None:
         Answer(8, 8, Kind.FILE, "", path=path, array=array)
         for path, array in (("/srv/a", "md0"), ("/srv/b", ""))
     )
-    hit = Hit("disk S-B", 0.0, "sdb", 8, Located("sdb", 8, 8, (one, other)))
-    assert files_hit.affected([hit]) == (
+    hits = [told(one), told(other)]
+    assert files_hit.affected(hits) == (
         "file /srv/a, which md0 still reads from its other members",
         "file /srv/b",
     )
@@ -95,13 +105,13 @@ def test_what_btrfs_has_a_second_time_is_not_said_to_be_lost_and_clones_are_all_
         8, 8, Kind.FILE, "", path="/srv/a", file_system="btrfs", copies="RAID1", device="sdb1"
     )
     shared = replace(mirrored, path="/srv/b", other_paths=("/srv/clone",), copies="")
-    hit = Hit("disk S-B", 0.0, "sdb", 8, Located("sdb", 8, 8, (mirrored, shared)))
-    assert files_hit.affected([hit]) == (
+    hits = [told(mirrored), told(shared)]
+    assert files_hit.affected(hits) == (
         "file /srv/a, of which btrfs has more than this (RAID1)",
         "file /srv/b",
         "file /srv/clone",
     )
-    first, second = files_hit.advice([hit])
+    first, second = files_hit.advice(hits)
     assert "    btrfs scrub start -B /dev/sdb1" in first.splitlines()
     assert "restore /srv/b from a backup" in second
 
@@ -138,3 +148,212 @@ def test_only_sectors_of_a_whole_device_are_asked_for() -> None:
     assert wanted(Event("3ware", "block_medium_error", "x", sector=8), "disk S-B") is None
     far = Event("kernel", "block_medium_error", "x", device="sdb", sector=8, sectors=256)
     assert wanted(far, "disk S-B") == Wanted("disk S-B", "sdb", 8, 256)
+    ahead = wanted(replace(far, read_ahead=True, monotonic_seconds=7.5), "disk S-B")
+    assert ahead == Wanted("disk S-B", "sdb", 8, 256, read_ahead=True, erred_seconds=7.5)
+
+
+class Asked:
+    """The machine of `machine`, and what was asked of it and answered, as the loop has it."""
+
+    def __init__(self, tmp_path: Path) -> None:
+        """Ask nothing yet."""
+        self.text = random.Random(2).randbytes(200_000)
+        self.root, self.sector = machine(tmp_path, self.text)
+        self.now = 1000.0
+        self.posted: SimpleQueue[Hit] = SimpleQueue()
+        self.files = FilesHit(lambda: self.root, lambda: self.now, self.posted.put)
+
+    def say(self, sector: int, sectors: int | None = None, *, ahead: bool = False) -> None:
+        """Let the kernel tell of some sectors."""
+        event = replace(medium_error(sector), sectors=sectors, read_ahead=ahead)
+        question = wanted(event, "disk S-B")
+        assert question is not None
+        self.files.ask(question)
+
+    def learn(self) -> Hit:
+        """Take the next answer."""
+        hit = self.posted.get(timeout=20)
+        self.files.take(hit)
+        return hit
+
+    def lines(self) -> list[str]:
+        """What a mail says."""
+        return [e.text for e in files_hit.evidence(self.hits(), lambda at: at)]
+
+    def hits(self) -> list[Hit]:
+        """What is known of the disk."""
+        return self.files.hits(["disk S-B"], 0.0)
+
+
+def test_of_a_range_that_was_read_ahead_no_file_is_said_to_be_hit(tmp_path: Path) -> None:
+    """28 blocks that nobody had asked for, one of them bad: beside the file lie others."""
+    asked = Asked(tmp_path)
+    last = asked.sector + 392
+    asked.say(last - 80, 224, ahead=True)
+    asked.files.step()
+    asked.now += files_hit.AHEAD_SECONDS
+    assert asked.posted.empty()
+    asked.files.step()
+    asked.learn()
+    assert asked.lines()[0] == (
+        f"sdb sectors {last - 80} to {last + 143}: not all of it failed; the kernel read ahead and"
+        " does not say which:"
+    )
+    assert len(asked.lines()) > 2
+    (file,) = files_hit.affected(asked.hits())
+    assert file.startswith("file /srv/table, or another that lies in sectors")
+    (text,) = files_hit.advice(asked.hits())
+    assert f"for N in $(seq {last - 80} {last + 143}); do dd if=/dev/sdb of=/dev/null" in text
+    assert "zero" not in text
+
+
+def test_a_range_that_was_read_ahead_gives_way_to_the_sector_that_is_told_later(
+    tmp_path: Path,
+) -> None:
+    """While it waits it is not even asked for; told already, it is told no more."""
+    asked = Asked(tmp_path)
+    asked.say(asked.sector, 224, ahead=True)
+    asked.say(asked.sector + 16, 8)
+    assert asked.learn().exact
+    asked.now += 60.0
+    asked.files.step()
+    assert asked.posted.empty()
+    asked.say(asked.sector, 224, ahead=True)  # one more, when it is known why
+    asked.now += 60.0
+    asked.files.step()
+    assert asked.posted.empty()
+    asked.say(asked.sector + 48, 64, ahead=True)
+    asked.now += 60.0
+    asked.files.step()
+    assert asked.learn().read_ahead
+    assert len(asked.hits()) == 2
+    asked.say(asked.sector + 64)
+    asked.learn()
+    assert [hit.start - asked.sector for hit in asked.hits()] == [16, 64]
+    assert not any("not all of it" in line for line in asked.lines())
+    assert files_hit.affected(asked.hits()) == ("file /srv/table",)
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_eight_sectors_of_a_block_are_one_question(tmp_path: Path, order: int) -> None:
+    """Each cost a walk through all inodes; they are told as one range."""
+    asked = Asked(tmp_path)
+    sectors = range(asked.sector, asked.sector + 8)[::order]
+    asked.say(sectors[0])
+    asked.learn()
+    questions = len(asked.root.asked)
+    for sector in sectors[1:]:
+        asked.say(sector)
+        if order < 0:
+            asked.learn()
+    assert asked.posted.empty()
+    assert len(asked.root.asked) == questions
+    (line,) = asked.lines()
+    assert line.endswith("file /srv/table, bytes 0 to 4095")
+    assert f"sectors {asked.sector} to {asked.sector + 7} " in line
+
+
+def test_a_sector_within_a_page_is_told_without_what_lies_ahead_of_it(tmp_path: Path) -> None:
+    """The page is asked for, and what failed is told."""
+    asked = Asked(tmp_path)
+    asked.say(asked.sector + 5)
+    asked.learn()
+    assert asked.lines() == [
+        (
+            f"sdb sectors {asked.sector + 5} to {asked.sector + 7} (1.5 KiB): file /srv/table,"
+            " bytes 2560 to 4095"
+        )
+    ]
+
+
+def test_the_last_sector_of_a_disk_is_asked_for_though_its_page_has_no_more(
+    tmp_path: Path,
+) -> None:
+    """A disk of an odd size."""
+    asked = Asked(tmp_path)
+    write_tree(tmp_path / "machine", {"/sys/block/sdb/size": f"{START + 49_152 + 4_001}\n"})
+    asked.say(START + 49_152 + 4_000)
+    assert not asked.learn().problem
+
+
+def test_what_could_not_be_told_is_asked_again_after_an_hour(tmp_path: Path) -> None:
+    """Not with each line of a disk that is dying; and once told, it is not forgotten again."""
+    asked = Asked(tmp_path)
+    images, asked.root.images = asked.root.images, {}
+    asked.say(asked.sector)
+    assert not asked.learn().certain
+    questions = len(asked.root.asked)
+    asked.now += 600.0
+    asked.say(asked.sector + 1)
+    assert (asked.posted.empty(), len(asked.root.asked)) == (True, questions)
+    assert "cannot be told" in asked.lines()[0]
+    asked.root.images = images
+    asked.now += 3000.0
+    asked.say(asked.sector)
+    assert asked.learn().certain
+    (line,) = asked.lines()
+    assert "file /srv/table" in line
+    asked.root.images = {}
+    asked.now += 86_400.0
+    asked.say(asked.sector)
+    asked.learn()
+    assert any("file /srv/table" in line for line in asked.lines())
+
+
+def test_what_was_found_survives_a_restart(tmp_path: Path) -> None:
+    """The next mail names the file without asking for it again that day."""
+    asked = Asked(tmp_path)
+    asked.say(asked.sector)
+    asked.learn()
+    texts = kept.documents(kept.Kept(hits=asked.files.kept))
+    before, problems = kept.read(texts, asked.now)
+    assert not problems
+    again = FilesHit(lambda: asked.root, lambda: asked.now, asked.posted.put)
+    again.restore(before.hits)
+    questions = len(asked.root.asked)
+    asked.files = again
+    asked.say(asked.sector)
+    assert (asked.posted.empty(), len(asked.root.asked)) == (True, questions)
+    assert "file /srv/table, bytes 0 to 4095" in asked.lines()[0]
+
+
+def test_a_machine_with_other_devices_is_asked_anew(tmp_path: Path) -> None:
+    """A disk was plugged in: what lies where may be another thing."""
+    asked = Asked(tmp_path)
+    asked.say(asked.sector)
+    asked.learn()
+    questions = len(asked.root.asked)
+    asked.files.forget()
+    asked.say(asked.sector)
+    asked.learn()
+    assert len(asked.root.asked) == 2 * questions
+
+
+@pytest.mark.parametrize("number", ["8:16", "8:17"])
+def test_what_is_there_only_since_the_error_is_not_said_to_be_hit(
+    tmp_path: Path, number: str
+) -> None:
+    """Another disk has the name since, or the disk has other partitions."""
+    asked = Asked(tmp_path)
+    write_tree(tmp_path / "machine", {f"/run/udev/data/b{number}": "I:900000000\nE:ID_TYPE=disk\n"})
+    for at, known in ((100.0, False), (1000.0, True), (870.0, True)):
+        asked.files.forget()
+        asked.files.ask(Wanted("disk S-B", "sdb", asked.sector, 8, erred_seconds=at))
+        hit = asked.learn()
+        assert hit.certain is known
+        if not known:
+            name = "sdb17" if number == "8:17" else "sdb"
+            assert f"{name} is there only since 13 min 20 s after" in asked.lines()[0]
+
+
+def test_a_mail_does_not_name_a_hundred_files() -> None:
+    """Small ones, in one request of a megabyte."""
+    answers = tuple(
+        Answer(at * 8, 8, Kind.FILE, "", path=f"/srv/{at}", device="sdb1") for at in range(100)
+    )
+    hit = Hit("disk S-B", 0.0, "sdb", 0, 800, Located("sdb", 0, 800, answers, "sdb", 512))
+    lines = [each.text for each in files_hit.evidence([hit], lambda at: at)]
+    assert (len(lines), lines[-1]) == (22, "sdb: and 80 more things")
+    assert "it is not known which" in lines[0]
+    files = files_hit.affected([hit])
+    assert (len(files), files[-1]) == (21, "one of 80 more in sectors 0 to 799 of sdb")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,7 +10,7 @@ from support import images
 from support.images import SECTOR, Imaged
 from support.recordings import write_tree
 
-from iowarden.daemon.locate import LocateError, Remembered, locate
+from iowarden.daemon.locate import LocateError, locate
 from iowarden.rules import located
 from iowarden.rules.located import Kind
 
@@ -422,6 +421,9 @@ def test_what_cannot_be_asked_says_why(tmp_path: Path, kind: str, told: Kind, sa
     ("device", "start", "count", "error"),
     [
         ("sdz", 0, 1, "'sdz': expected a block device of this machine"),
+        ("sdz", 0, 1, "'lsblk -o NAME,KNAME,SERIAL,MODEL' lists them"),
+        ("sdb", 10_000, 1, "see that the number is of this device"),
+        ("sdb", 0, 70_000, "ask for more of them in parts"),
         ("sdb", 10_000, 1, "expected sectors of 512 bytes below 10000, got 10000 to 10000"),
         ("sdb", 9_999, 2, "got 9999 to 10000"),
         ("sdb", -1, 2, "got -1 to 0"),
@@ -439,26 +441,6 @@ def test_a_question_that_has_no_answer_is_refused(
         locate(root, device, start, count, lambda: 0.0)
     assert error in str(caught.value)
     assert root.asked == []
-
-
-def test_a_sector_is_asked_for_once_a_day(tmp_path: Path) -> None:
-    """However often the kernel tells of it; of another disk, or another range, once more."""
-    write_tree(tmp_path / "machine", images.disk("sdb", 10_000, "8:16"))
-    root = Imaged(str(tmp_path / "machine"), {})
-    now = [100.0]
-    known = Remembered(lambda: now[0])
-    assert known.get("serial 1", 8, 8) is None
-    found = locate(root, "sdb", 8, 8, lambda: 0.0)
-    known.put("serial 1", found)
-    assert known.get("serial 1", 8, 8) is found
-    assert known.get("serial 2", 8, 8) is None
-    assert known.get("serial 1", 8, 16) is None
-    now[0] += 24 * 3600.0
-    assert known.get("serial 1", 8, 8) is None
-    for start in range(1001):
-        known.put("serial 1", replace(found, start=start))
-    assert known.get("serial 1", 0, 8) is None
-    assert known.get("serial 1", 1, 8) is not None
 
 
 def test_a_command_that_writes_says_what_it_destroys(

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from iowarden.rules.located import Answer, Kind, merged
+from iowarden.rules.located import Answer, Kind, merged, narrowed
 
 FIRST = Answer(
     8, 8, Kind.FILE, "", path="/srv/a", other_paths=("/srv/b",), offset_bytes=0, bytes=4096
@@ -39,3 +39,20 @@ def test_what_differs_is_told_apart(changed: dict[str, object]) -> None:
     """A clone of a part of a file is hit by that part alone; a chunk may have no copy."""
     other = replace(NEXT, **changed)  # type: ignore[arg-type]
     assert merged([FIRST, other]) == [FIRST, other]
+
+
+def test_a_part_of_an_answer_is_told_with_its_own_bytes() -> None:
+    """As far as the file goes; of a compressed extent each sector is of all that it holds."""
+    answer = replace(FIRST, count=16, offset_bytes=4096, bytes=6000)
+    (part,) = narrowed([answer, replace(NEXT, start=24)], 13, 24)
+    assert (part.start, part.count, part.offset_bytes, part.bytes) == (13, 11, 6656, 3440)
+    (behind,) = narrowed([answer], 21, 22)
+    assert (behind.offset_bytes, behind.bytes) == (10_752, 0)
+    assert [(each.start, each.count) for each in narrowed([FIRST, NEXT], 0, 99)] == [
+        (8, 8),
+        (16, 8),
+    ]
+    packed = replace(FIRST, bytes=131_072)
+    assert narrowed([packed], 10, 12) == [replace(packed, start=10, count=2)]
+    unknown = Answer(8, 8, Kind.UNKNOWN, "why")
+    assert narrowed([unknown], 10, 12) == [replace(unknown, start=10, count=2)]
