@@ -35,10 +35,10 @@ def maker(pauses_seconds: Sequence[float] = _PAUSES_SECONDS) -> Maker:
     def ask(root: Root, *command: str) -> tuple[hp.Found, ...]:
         for pause in () if root.path else pauses_seconds:
             try:
-                return hp.parse_controllers(_ask(root, *command))
+                return _ask(root, *command)
             except hp.BusyError:
                 time.sleep(pause)
-        return hp.parse_controllers(_ask(root, *command))
+        return _ask(root, *command)
 
     def find(root: Root, hosts: Sequence[str]) -> dict[str, tuple[str, ...]]:
         own = _own(root, hosts)
@@ -70,7 +70,8 @@ def maker(pauses_seconds: Sequence[float] = _PAUSES_SECONDS) -> Maker:
             raise ReadError(handle[1])  # why
         if which.startswith("/dev/"):
             text = run_program(root, _SECONDS, _FREE_PROGRAM, "-V", which, whole=True)
-            return replace(cciss.parse_volume_status(text)[0], name=name, host=handle[1])
+            found = cciss.parse_volume_status(text)[0]
+            return replace(found, name=name, host=handle[1], program=_FREE_PROGRAM)
         listed = ask(root, "ctrl", which, "show", "config", "detail")
         index = int(handle[1]) if len(handle) > 1 else 0
         if index >= len(listed):
@@ -78,10 +79,10 @@ def maker(pauses_seconds: Sequence[float] = _PAUSES_SECONDS) -> Maker:
                 f"'ssacli ctrl {which} show config detail': expected {index + 1} controllers, got"
                 f" {len(listed)}"
             )
-        found = listed[index]
+        one = listed[index]
         addresses = adaptec.hosts_of(root, _DRIVERS, _all_hosts(root))
-        at = [host for host, address in addresses.items() if address == found.pci_address]
-        return replace(found.controller, name=name, host=at[0] if len(at) == 1 else "")
+        at = [host for host, address in addresses.items() if address == one.pci_address]
+        return replace(one.controller, name=name, host=at[0] if len(at) == 1 else "")
 
     programs = (*_PROGRAMS, _FREE_PROGRAM)
     return Maker("hp", _DRIVERS, programs, find, state, adapters=True, hiding=_hiding)
@@ -91,16 +92,21 @@ def _hiding(root: Root, hosts: Sequence[str]) -> list[str]:
     return adaptec.hiding(root, _own(root, hosts), _DRIVERS)
 
 
-def _ask(root: Root, *command: str) -> str:
+def _ask(root: Root, *command: str) -> tuple[hp.Found, ...]:
     """Run what there is of the maker's programs. Errors: AbsentError, ReadError, ParseError."""
     missing: list[AbsentError] = []
     for program in _PROGRAMS:
         try:
-            return run_program(root, _SECONDS, program, *command, whole=True)
+            text = run_program(root, _SECONDS, program, *command, whole=True)
         except AbsentError as error:
             if not isinstance(error, MissingError) and not root.path:
                 raise
             missing.append(error)
+            continue
+        return tuple(
+            replace(each, controller=replace(each.controller, program=program))
+            for each in hp.parse_controllers(text)
+        )
     raise missing[0]
 
 

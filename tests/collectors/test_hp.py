@@ -567,7 +567,7 @@ def test_an_older_program_will_do(tmp_path: Path) -> None:
     """The newest that is installed is asked."""
     older = {name.replace("ssacli", "hpacucli"): text for name, text in ANSWERS.items()}
     found = asked(tmp_path, HP, {HPSA: None, **HOSTS}, older)
-    assert [each.name for each in found.controllers] == ["hp slot 0"]
+    assert [(c.name, c.program) for c in found.controllers] == [("hp slot 0", "hpacucli")]
 
 
 def test_controllers_without_a_slot_are_counted(tmp_path: Path) -> None:
@@ -660,7 +660,9 @@ def test_without_the_makers_programs_the_free_one_is_asked(tmp_path: Path) -> No
         state="OK", more="", disk="OK", enclosure="OK", configured="No", disabled=""
     )
     found = asked(tmp_path, HP, files, {"cciss_vol_status -V /dev/sg0": text})
-    assert [(c.name, c.host, len(c.disks)) for c in found.controllers] == [("hp host1", "host1", 2)]
+    (card,) = found.controllers
+    assert (card.name, card.host, card.program) == ("hp host1", "host1", "cciss_vol_status")
+    assert len(card.disks) == 2
 
 
 class Machine(Root):
