@@ -192,12 +192,23 @@ class Gap:
 
 
 @dataclass(frozen=True, slots=True)
+class Listed:
+    """How much a controller listed when it last listed anything. Units: the program's clock."""
+
+    arrays: int
+    disks: int
+    at_seconds: float
+    serial: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Controllers:
     """What one run came to.
 
     Fields: `events` are those that are new since the run before, oldest first, each told once;
     `cursors`, by controller, are what the logs are compared with next time, and after a restart;
-    `baseline` is what the logs held at first sight, which is no news.
+    `baseline` is what the logs held at first sight, which is no news; `listed`, by controller, is
+    what is expected of it next time, and after a restart.
     """
 
     controllers: tuple[Controller, ...] = ()
@@ -206,6 +217,7 @@ class Controllers:
     problems: tuple[Problem, ...] = ()
     cursors: Mapping[str, Cursor] = field(default_factory=dict)
     baseline: tuple[Event, ...] = ()
+    listed: Mapping[str, Listed] = field(default_factory=dict)
 
 
 def judged(word: str, meanings: Mapping[str, Health]) -> State:

@@ -4,7 +4,8 @@ Such programs take seconds, and a minute when a card is sick: each maker's are r
 ends when it is done, one after the other; what is known is there at once. The probe sees to it that
 no two programs are at one controller, smartctl among them.
 A program that is missing, hangs or lists nothing is a problem that is told, never a machine without
-faults. Of a recorded machine nothing runs: its answers are read at each look.
+faults; so is a controller that lists nothing and listed something within 7 days.
+Of a recorded machine nothing runs: its answers are read at each look.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from iowarden.collectors import attached, members
-from iowarden.collectors.controller import LOG_PROBLEM, Controllers, Gap, Problem
+from iowarden.collectors.controller import LOG_PROBLEM, Controllers, Gap, Listed, Problem
 from iowarden.collectors.files import PROBE
 from iowarden.collectors.log_alignment import MOST_ENTRIES, Cursor, align, align_numbered
 from iowarden.collectors.vocabulary import (
@@ -46,6 +47,8 @@ STATE_SECONDS = 900.0
 """Each question is work for the card: more often was seen to cost latency."""
 HELD_SECONDS = 3 * STATE_SECONDS
 """So long a state is shown that could not be read again."""
+EXPECTED_SECONDS = 7 * 86_400.0
+"""So long it is not taken for true that a controller which listed something has nothing."""
 FIRST_SECONDS = 5.0
 """The first look waits so long for what is known soon."""
 _EARLY_SECONDS = 30.0
@@ -87,6 +90,7 @@ class _Card:
     problem: str = ""
     cursor: Cursor | None = None
     gap: str = ""
+    listed: Listed | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -122,10 +126,16 @@ class Poller:
         self._first = True
         self._last = Controllers()
         self._recalled: dict[str, Cursor] = {}
+        self.expected: Mapping[str, Listed] = {}
+        """What controllers listed in a former run of the program."""
 
     def recall(self, cursors: Mapping[str, Cursor]) -> None:
         """Take the cursors of a former run of the program, ahead of the first read."""
         self._recalled = dict(cursors)
+
+    def expect(self, listed: Mapping[str, Listed]) -> None:
+        """Take what controllers listed in a former run of the program, at any time."""
+        self.expected = dict(listed)
 
     def read(self, root: Root) -> Controllers:
         """Return what is known, with the events that came since the last time.
@@ -137,7 +147,9 @@ class Poller:
             raise AbsentError(f"'{attached.PCI_DRIVERS}': no RAID controller that has a log")
         for run, hosts in there:
             if root.path:
-                self._finish(run, _once(run, root, hosts, self._clock, self._recalled))
+                self._finish(
+                    run, _once(run, root, hosts, self._clock, self._recalled, self.expected)
+                )
             else:
                 self._begin(run, root, hosts)
         if self._first and not root.path:
@@ -175,7 +187,7 @@ class Poller:
 
         def work() -> None:
             try:
-                value = _once(run, another, hosts, self._clock, self._recalled)
+                value = _once(run, another, hosts, self._clock, self._recalled, self.expected)
             except Exception as error:  # noqa: BLE001 - a mistake of ours must not end the runs
                 value = Controllers(
                     problems=_about(run, hosts, [Problem("", f"bug: {trace(error)}")])
@@ -212,6 +224,7 @@ class Poller:
             ),
             {name: cursor for value in values for name, cursor in value.cursors.items()},
             tuple(event for value in values for event in value.baseline),
+            {name: each for value in values for name, each in value.listed.items()},
         )
         for run in runs:
             run.value = replace(run.value, events=(), gaps=(), baseline=())
@@ -226,6 +239,7 @@ def _once(
     hosts: Sequence[str],
     clock: Callable[[], float],
     recalled: Mapping[str, Cursor],
+    expected: Mapping[str, Listed],
 ) -> Controllers:
     """Ask all controllers of one maker, and return what came of it."""
     maker, cards = run.maker, run.cards
@@ -250,6 +264,7 @@ def _once(
             problems.append(Problem("", f"{maker.vendor}: {listed}"))
     for name, handle in names.items():
         card = cards.setdefault(name, _Card(cursor=recalled.get(name)))
+        card.listed = card.listed or expected.get(name)
         host = hosts[0] if len(names) == len(hosts) == 1 else ""
         try:
             if root.path or clock() >= card.tried_seconds + STATE_SECONDS - _EARLY_SECONDS:
@@ -280,6 +295,7 @@ def _once(
         _about(run, hosts, problems),
         {**recalled, **{name: card.cursor for name, card in cards.items() if card.cursor}},
         tuple(baseline),
+        {**expected, **{name: card.listed for name, card in cards.items() if card.listed}},
     )
 
 
@@ -302,6 +318,19 @@ def _read_state(card: _Card, host: str, read: Callable[[], Controller]) -> None:
         if isinstance(error, LateError | StuckError):
             raise
         return
+    before = card.listed or Listed(0, 0, 0.0)
+    another = before.serial and found.serial and before.serial != found.serial
+    if another or before.at_seconds + EXPECTED_SECONDS < card.tried_seconds:
+        before = Listed(0, 0, 0.0)
+    told = f"before it listed {before.arrays} arrays and {before.disks} disks"
+    if (before.arrays or before.disks) and not (found.arrays or found.disks):
+        card.problem = f"it answers, and lists nothing; {told}"
+        return
+    if before.disks and not found.disks:
+        found = replace(found, unread=(*found.unread, f"it lists no disk; {told}"))
+    elif found.arrays or found.disks:
+        at = card.tried_seconds
+        card.listed = Listed(len(found.arrays), len(found.disks), at, found.serial)
     found = replace(found, host=found.host or host)
     card.controller, card.read_seconds = found, card.tried_seconds
     card.problem = ""

@@ -10,6 +10,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from iowarden.collectors.controller import Listed  # noqa: TC001 - kept over restarts: read at run time
 from iowarden.collectors.kernel_log import Cursor as KernelCursor  # noqa: TC001 - kept over restarts: read at run time
 from iowarden.collectors.log_alignment import Cursor as LogCursor
 from iowarden.collectors.log_alignment import align, align_numbered
@@ -53,10 +54,11 @@ TOLD_SOURCES = ("kernel", "md", "areca", "3ware", "megaraid")
 
 @dataclass(frozen=True, slots=True)
 class Cursors:
-    """How far logs were read. Kept with what they told."""
+    """How far logs were read, and what controllers listed. Kept with what they told."""
 
     kernel: KernelCursor | None = None
     controllers: dict[str, LogCursor] = field(default_factory=dict)
+    listed: dict[str, Listed] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +118,9 @@ class Happenings:
         # What was read meanwhile was told: who stops now must not begin ahead of it again.
         own = self.cursors
         self.cursors = Cursors(
-            own.kernel or cursors.kernel, {**cursors.controllers, **own.controllers}
+            own.kernel or cursors.kernel,
+            {**cursors.controllers, **own.controllers},
+            {**cursors.listed, **own.listed},
         )
         self.state, self._restored = _merged(self.state, kept), True
         self.kept = self.state, self.cursors
@@ -124,8 +128,10 @@ class Happenings:
         self._learnt()
         if self._kernel_log is not None and KERNEL not in self._seen:
             self._kernel_log.recall(cursors.kernel)
-        if self._controllers is not None and CONTROLLERS not in self._seen:
-            self._controllers.recall(cursors.controllers)
+        if self._controllers is not None:
+            self._controllers.expect(cursors.listed)
+            if CONTROLLERS not in self._seen:
+                self._controllers.recall(cursors.controllers)
         # What was looked at before anybody knew: is it news, or was it told before the start?
         for batch in waiting:
             self._step(_unknown_before(batch, cursors))
@@ -161,6 +167,7 @@ class Happenings:
         if value.cursors:
             known = {**self.cursors.controllers, **value.cursors}
             self.cursors = replace(self.cursors, controllers=known)
+        self.cursors = replace(self.cursors, listed={**self.cursors.listed, **value.listed})
         stat = self._engine.status("stat")
         booted = None if stat is None or stat.value is None else stat.value.boot_time_seconds
         self._take(happened.of_controllers(value, now, realtime, booted))

@@ -10,7 +10,13 @@ import pytest
 from support.recordings import write_tree
 
 from iowarden.collectors.controller import Health
-from iowarden.collectors.controller_poll import EVENT_SECONDS, STATE_SECONDS, Poller
+from iowarden.collectors.controller_poll import (
+    EVENT_SECONDS,
+    EXPECTED_SECONDS,
+    HELD_SECONDS,
+    STATE_SECONDS,
+    Poller,
+)
 from iowarden.collectors.files import Root, probe_path
 from iowarden.collectors.log_alignment import recalled
 from iowarden.collectors.megaraid import EVENTS, MEGARAID, MPI3MR
@@ -379,6 +385,45 @@ def test_a_part_that_cannot_be_read_is_told_and_hides_no_other(machine: Machine)
     assert len(own.disks) == 2
     assert [problem.controller for problem in value.problems] == ["megaraid c0"]
     assert "Segmentation fault" in value.problems[0].reason
+
+
+EMPTY: dict[str, list[Any]] = {"TOPOLOGY": [], "VD LIST": [], "PD LIST": []}
+
+
+def test_a_card_that_lists_nothing_any_more_is_not_read_for_a_week(machine: Machine) -> None:
+    """What was wrong with it is unknown, not over; that holds over a restart."""
+    whole = card()
+    poller = machine.poller()
+    machine.look(poller)
+    machine.answers["storcli64 /c0 show all J nolog"] = card(**EMPTY)
+    told = machine.look(poller, STATE_SECONDS)
+    why = "it answers, and lists nothing; before it listed 2 arrays and 2 disks"
+    assert [(p.controller, p.reason) for p in told.problems] == [("megaraid c0", why)]
+    assert len(told.controllers[0].disks) == 2  # as it was, for a while
+    told = machine.look(poller, HELD_SECONDS)
+    assert ([*told.controllers], [p.reason for p in told.problems]) == ([], [why])
+    again = machine.poller()
+    machine.look(again)  # state.db comes late
+    again.expect(told.listed)
+    assert [p.reason for p in machine.look(again, STATE_SECONDS).problems] == [why]
+    machine.answers["storcli64 /c0 show all J nolog"] = whole
+    assert machine.look(again, STATE_SECONDS).problems == ()
+    machine.answers["storcli64 /c0 show all J nolog"] = card(**EMPTY)
+    machine.look(again, STATE_SECONDS)
+    (own,) = machine.look(again, EXPECTED_SECONDS).controllers
+    assert (own.arrays, own.disks) == ((), ())
+
+
+def test_a_card_without_disks_that_had_some_is_not_read_as_a_whole(machine: Machine) -> None:
+    """Its arrays are told; another card in its place need not have any."""
+    poller = machine.poller()
+    machine.look(poller)
+    machine.answers["storcli64 /c0 show all J nolog"] = card(**{"PD LIST": []})
+    (problem,) = machine.look(poller, STATE_SECONDS).problems
+    assert problem.reason == "it lists no disk; before it listed 2 arrays and 2 disks"
+    basics = {"Basics": {"Model": "ACME 9000", "Serial Number": "SV7"}}
+    machine.answers["storcli64 /c0 show all J nolog"] = card(**EMPTY, **basics)
+    assert machine.look(poller, STATE_SECONDS).problems == ()
 
 
 def test_a_question_that_the_program_does_not_know_is_no_part_that_cannot_be_read(

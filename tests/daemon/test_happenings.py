@@ -6,11 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from iowarden.collectors.controller import Controllers
+from iowarden.collectors.controller import Controllers, Listed
+from iowarden.collectors.controller_poll import Poller
 from iowarden.collectors.event import Event
 from iowarden.collectors.kernel_log import Cursor, KernelLog
 from iowarden.collectors.log_alignment import Cursor as LogCursor
 from iowarden.collectors.vocabulary import Outcome, Reading
+from iowarden.daemon import kept
 from iowarden.daemon.happenings import Asked, Cursors, Happenings
 from iowarden.daemon.telling import Telling
 from iowarden.rules.engine import Engine
@@ -94,6 +96,22 @@ def test_what_was_read_while_state_db_was_late_is_not_read_again() -> None:
     happenings.restore(Happened(), Cursors(read_up_to(10), old))
     assert happenings.cursors.kernel == read_up_to(90)
     assert happenings.cursors.controllers == old | log
+
+
+def test_what_controllers_listed_is_expected_after_a_restart_also_where_state_db_is_late() -> None:
+    """One that was looked at already, too: else it may have nothing, and nobody knew better."""
+    poller = Poller((), lambda: START)
+    engine = Engine([], (), START)
+    telling = Telling(Quiet(), lambda: START, lambda: START)
+    asked = Asked(controllers=poller)
+    happenings = Happenings(engine, telling, TABLE, lambda now: now, asked=asked)
+    now, before = Listed(1, 2, START), Listed(3, 4, START - 60.0)
+    happenings.take(*look("controllers", Controllers(listed={"c0": now})))
+    happenings.restore(Happened(), Cursors(listed={"c0": before, "c1": before}))
+    assert happenings.cursors.listed == {"c0": now, "c1": before}
+    texts = kept.documents(kept.Kept(cursors=happenings.cursors))
+    assert kept.read(texts, START)[0].cursors == happenings.cursors
+    assert poller.expected == {"c0": before, "c1": before}
 
 
 def test_a_first_look_ahead_of_state_db_is_news_as_far_as_nobody_told_it() -> None:
