@@ -521,6 +521,32 @@ def test_a_controller_that_is_gone_is_told_and_what_was_wrong_with_it_is_unknown
     assert machine.look(one, two) == {("ControllerArrayDegraded", "critical")}
 
 
+def test_a_spare_that_fell_out_of_sight_is_told_and_stays_so_over_a_restart() -> None:
+    """Two looks later, for a disk may just be changed; till another one is in its place."""
+    machine = Machine()
+    ok = State(Health.OK, "OK")
+    disks = tuple(PhysicalDisk(f"bay {n}", ok, serial=f"S{n}") for n in (1, 2, 3))
+    hp, less = (Controller("hp slot 0", "hp", disks=some) for some in (disks, disks[:2]))
+    machine.look(hp)
+    assert machine.look(less, seconds=900.0) == set()
+    missing = {("ControllerDiskMissing", "warning")}
+    assert machine.look(less, seconds=900.0) == missing
+    alert = machine.alert("ControllerDiskMissing")
+    assert alert.label("serial") == "S3"
+    before = machine.engine
+    machine.engine = Engine(
+        rules(), [s for s in table.SOURCES if s.name == "controllers"], machine.now
+    )
+    machine.engine.recall(before.remember(), before.known_devices())
+    machine.engine.restore(before.alerts())
+    assert machine.look(less) == missing
+    hangs = (Problem("hp slot 0", "killed after 60 s", "hp"),)
+    machine.look(problems=hangs, seconds=90.0)
+    assert machine.alert("ControllerDiskMissing").state is life.State.UNKNOWN
+    another = replace(disks[2], serial="S9")
+    assert machine.look(replace(hp, disks=(*disks[:2], another))) == set()
+
+
 def test_before_controllers_are_asked_nothing_is_said_of_them() -> None:
     """A restart: that a sick card takes a minute to answer makes no alert unknown or new."""
     machine = Machine()
