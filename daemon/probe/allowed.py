@@ -44,12 +44,14 @@ class Program:
 
     Fields: `directories` are its vendor's own, looked at before the usual ones; `drivers` are those
     of the hosts it may talk to, whichever is named, `vendor` stands for them where there is none.
+    `idle`: it may read a file system for minutes, and others come first.
     """
 
     forms: tuple[Form, ...]
     directories: tuple[str, ...] = ()
     drivers: tuple[str, ...] = ()
     vendor: str = ""
+    idle: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -397,17 +399,18 @@ PROGRAMS = {
     ),
     "mdadm": Program(((_one("--detail"), _some("<array_report>"), _one("<md>")),)),
     # Never '-w'; without it debugfs(8) opens the file system read-only.
-    "debugfs": Program(((_maybe("-c"), _one("-R <request>"), _one("<block>")),)),
-    "xfs_io": Program(((_one("-r"), _one("-c <fsmap>"), _one("<mount_point>")),)),
+    "debugfs": Program(((_maybe("-c"), _one("-R <request>"), _one("<block>")),), idle=True),
+    "xfs_io": Program(((_one("-r"), _one("-c <fsmap>"), _one("<mount_point>")),), idle=True),
     "find": Program(
         (
             (
                 _one("<mount_point>"),
                 *map(_one, "-xdev|-inum <inode>|-printf <found>|-quit".split("|")),
             ),
-        )
+        ),
+        idle=True,
     ),
-    "btrfs": Program(_BTRFS),
+    "btrfs": Program(_BTRFS, idle=True),
     # Never '--showkeys'; without it the key of an encryption is not told.
     "dmsetup": Program(((_one("table"), _one("-j <device_number>"), _one("-m <device_number>")),)),
     "tw_cli": Program(

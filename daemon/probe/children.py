@@ -14,6 +14,7 @@ import json
 import os
 import resource
 import signal
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -29,6 +30,9 @@ MOST_ERROR_BYTES = 4000
 _READ_BYTES = 64 * 1024
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
+_IOPRIO_SET = {"x86_64": 251, "aarch64": 30, "riscv64": 30, "ppc64le": 273}
+_IOPRIO_WHO_PROCESS, _IOPRIO_CLASS_IDLE, _IOPRIO_CLASS_SHIFT = 1, 3, 13
+"""Source: kernel, include/uapi/linux/ioprio.h."""
 # In a child, beside standard input, output and error:
 _FAULT, _GATE, _FIRST_OTHER = 3, 4, 5
 
@@ -132,9 +136,32 @@ def prepare() -> None:
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
-def program(path: str, arguments: tuple[str, ...]) -> Work:
-    """Return the work of becoming a program; `arguments` begin with its name."""
-    return lambda environment: os.execve(path, arguments, environment)  # noqa: S606 - no shell
+def program(path: str, arguments: tuple[str, ...], *, idle: bool = False) -> Work:
+    """Return the work of becoming a program; `arguments` begin with its name.
+
+    `idle`: it gets a disk's time only while nobody else wants it.
+    """
+
+    def work(environment: dict[str, str]) -> None:
+        if idle:
+            be_idle()
+        os.execve(path, arguments, environment)  # noqa: S606 - no shell
+
+    return work
+
+
+def be_idle() -> None:
+    """Take the idle I/O class for this process, and what it becomes, where it may.
+
+    What it reads, it reads at any priority: no reason to fail. Source: ioprio_set(2), for which
+    glibc has no function; its number is the architecture's. Limits: schedulers without classes
+    ('none', and 'mq-deadline' before Linux 5.14) take no notice.
+    """
+    number = _IOPRIO_SET.get(os.uname().machine) if sys.maxsize > 2**32 else None
+    if number is not None:
+        ctypes.CDLL(None).syscall(
+            number, _IOPRIO_WHO_PROCESS, 0, _IOPRIO_CLASS_IDLE << _IOPRIO_CLASS_SHIFT
+        )
 
 
 def function(call: Callable[[tuple[str, ...]], dict[str, Any]], arguments: tuple[str, ...]) -> Work:

@@ -57,13 +57,15 @@ class Command:
     """A program to be started as it stands, in a clean environment.
 
     Fields: `arguments` begin with its name; `controllers` are what no second program may be started
-    at; `devices` are the disks and arrays it was asked about, as the kernel calls them.
+    at; `devices` are the disks and arrays it was asked about, as the kernel calls them; `idle`: at
+    the idle I/O class.
     """
 
     path: str
     arguments: tuple[str, ...]
     controllers: frozenset[str]
     devices: tuple[str, ...]
+    idle: bool = False
 
 
 class Programs:
@@ -118,7 +120,13 @@ class Programs:
         controllers = self._controllers(matched)
         if rival := self._rival(matched, controllers):
             raise RefusedError(rival)
-        return Command(self._root + path, given, controllers, self._devices(matched))
+        return Command(
+            self._root + path,
+            given,
+            controllers,
+            self._devices(matched),
+            matched.program.idle,
+        )
 
     def rival(self, arguments: Iterable[str]) -> str:
         """Return '', or why a command line must not be run now. Errors: RefusedError.

@@ -313,7 +313,7 @@ class Server:
             finally:
                 for change in self._programs.changes():
                     self._say("warning", f"probe: {change}")
-            work = children.program(command.path, command.arguments)
+            work = children.program(command.path, command.arguments, idle=command.idle)
             return command.controllers, command.devices, work
         if refusal := verbs.refusal(request.verb, request.arguments):
             raise RefusedError(refusal)

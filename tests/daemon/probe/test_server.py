@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.probe import DEADLINE_SECONDS, Probe, Talk
 
-from iowarden.daemon.probe import protocol
+from iowarden.daemon.probe import allowed, protocol
 from iowarden.daemon.probe.protocol import Answer, Cancel, Hello, Outcome, Request
 
 if TYPE_CHECKING:
@@ -671,3 +671,32 @@ def test_what_a_program_left_hanging_holds_its_controller(probe: Probe, frozen: 
     assert talk.answer().outcome is Outcome.STUCK
     (stuck,) = talk.told().stuck
     assert (stuck.arguments, stuck.controllers) == (A, ("3ware",))
+
+
+def test_what_reads_whole_file_systems_takes_no_disk_time_from_others(probe: Probe) -> None:
+    """debugfs walks through all inodes for minutes, on a disk that is sick and busy."""
+    if shutil.which("ionice") is None:
+        pytest.skip("'ionice' is not here to say the class: 'apt install util-linux'")
+    mounts = probe.root / "proc/1/mountinfo"
+    mounts.parent.mkdir(parents=True)
+    mounts.write_text("31 22 8:17 / /srv rw - xfs /dev/sdb1 rw\n")
+    for name in ("xfs_io", "smartctl"):
+        probe.program(name, "exec ionice")
+    talk = probe.start_connected()
+    classes = []
+    for words in (("xfs_io", "-r", "-c", "fsmap -d 0 7", "/srv"), FREE):
+        talk.run(*words)
+        classes.append(talk.answer().value["stdout"].split(":")[0].strip())
+    assert classes == ["idle", own_class()]
+
+
+def own_class() -> str:
+    """What a program of this process gets, whatever started the tests."""
+    said = subprocess.run(["ionice"], capture_output=True, text=True, check=True)
+    return said.stdout.split(":")[0].strip()
+
+
+@pytest.mark.parametrize("name", ["debugfs", "xfs_io", "find", "btrfs"])
+def test_all_that_may_read_for_minutes_is_idle(name: str) -> None:
+    """As it is asked which file was hit."""
+    assert allowed.PROGRAMS[name].idle
