@@ -37,7 +37,10 @@ from iowarden.collectors.controller import (
     State,
 )
 from iowarden.collectors.files import probe_path
+from iowarden.collectors.makers import MAKERS
 from iowarden.collectors.vocabulary import Outcome, ParseError, Reading
+from iowarden.daemon.probe import allowed
+from iowarden.daemon.probe.programs import DIRECTORIES
 from iowarden.rules import alerts as life
 from iowarden.rules.engine import Engine
 
@@ -45,6 +48,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from iowarden.collectors.controller_poll import Maker
     from iowarden.rules.rulefile import RuleGroup
 
 CHECK_RAID = "areca/glensc+nagios-plugin-check_raid/"
@@ -220,20 +224,23 @@ def is_well(found: Controller) -> bool:
 
 
 UNPROTECTED = ("ControllerCacheUnprotected", "critical")
+NEVER_PROTECTED = ("ControllerCacheNeverProtected", "notice")
+DISKS_CACHE = ("ControllerDiskCacheOn", "notice")
 SLOW = ("ControllerWriteCacheOff", "warning")
 CACHES = {
     "adaptec": {
-        "glensc+nagios-plugin-check_raid/issue47/getconfig": {UNPROTECTED},
-        "glensc+nagios-plugin-check_raid/issue99/getconfig": {UNPROTECTED},
-        "glensc+nagios-plugin-check_raid/pr156/arcconf.txt": {UNPROTECTED},
+        "glensc+nagios-plugin-check_raid/issue47/getconfig": {NEVER_PROTECTED},
+        "glensc+nagios-plugin-check_raid/issue99/getconfig": {NEVER_PROTECTED},
+        "glensc+nagios-plugin-check_raid/pr156/arcconf.txt": {NEVER_PROTECTED},
     },
+    "hp": {"netdata+netdata/hpssa/testdata/ssacli-P400ar.txt": {DISKS_CACHE}},
     "megacli": {
         "glensc+nagios-plugin-check_raid/issue65/ldinfo": {SLOW},
         "glensc+nagios-plugin-check_raid/issue85/ldinfo": {SLOW},
     },
 }
-"""Machines that are well, but somebody set a write cache on that no battery keeps, or it went off
-by itself.
+"""Machines that are well, but somebody set a write cache on that no battery keeps, or those of the
+disks, or it went off by itself.
 """
 
 
@@ -435,6 +442,65 @@ def test_a_write_cache_that_nothing_keeps_is_critical(
     assert told(caching(own, vendor, write_back=False)) == expected - {UNPROTECTED}
 
 
+@pytest.mark.parametrize(
+    ("own", "forced", "expected"),
+    [
+        (battery(Health.ABSENT, ready=None), True, {NEVER_PROTECTED}),
+        (battery(Health.ABSENT, ready=None), False, {UNPROTECTED}),
+        (battery(Health.ABSENT, ready=None), None, {UNPROTECTED}),
+        (battery(Health.FAILED, ready=False), True, {UNPROTECTED, BAD}),
+        (battery(Health.BUSY, ready=False), True, {UNPROTECTED}),
+        (battery(Health.ATTENTION, ready=False), True, {UNPROTECTED, BAD}),
+        (battery(Health.OK, ready=True), True, set()),
+    ],
+)
+def test_an_adaptec_whose_module_was_never_bought_is_no_alarm_at_night(
+    own: Battery, forced: bool | None, expected: Fired
+) -> None:
+    """Somebody set its cache on for good. A module that is not well is one.
+
+    So is a cache that is on though it is set to be so only with a battery.
+    """
+    policy = {} if forced is None else {"forced": forced}
+    assert told(caching(own, "adaptec", write_back=True, **policy)) == expected
+    assert UNPROTECTED not in told(caching(own, "adaptec", write_back=False, **policy))
+
+
+def test_a_module_of_an_adaptec_that_is_gone_is_an_alarm() -> None:
+    """It was seen before, and a restart does not forget that."""
+    machine = Machine()
+    machine.look(caching(battery(Health.OK, ready=True), "adaptec", write_back=True, forced=True))
+    before = machine.engine
+    sources = [source for source in table.SOURCES if source.name == "controllers"]
+    machine.engine = Engine(rules(), sources, machine.now)
+    machine.engine.recall(before.remember(), before.known_devices())
+    gone = caching(battery(Health.ABSENT, None), "adaptec", write_back=True, forced=True)
+    assert machine.look(gone) == {UNPROTECTED}
+
+
+@pytest.mark.parametrize(
+    ("vendor", "own", "write_back", "expected"),
+    [
+        ("megaraid", battery(Health.OK, ready=True), True, {DISKS_CACHE}),
+        ("adaptec", battery(Health.OK, ready=True), True, set()),
+        ("megaraid", battery(Health.OK, ready=True), False, set()),
+        ("megaraid", None, True, set()),
+        ("megaraid", battery(Health.ABSENT, ready=None), False, set()),
+    ],
+)
+def test_disks_that_cache_writes_defeat_the_battery_that_was_paid_for(
+    vendor: str, own: Battery | None, write_back: bool, expected: Fired
+) -> None:
+    """Without one nothing more is lost; disks behind an Adaptec come so, which is information."""
+    found = caching(own, vendor, write_back=write_back)
+    disks = replace(found, arrays=tuple(replace(a, disk_cache=True) for a in found.arrays))
+    assert told(disks) == expected
+    fired = Machine().look(disks)
+    assert (("ControllerDiskCacheOn", "info") in fired) == (vendor == "adaptec")
+    off = replace(found, arrays=tuple(replace(a, disk_cache=False) for a in found.arrays))
+    assert told(off) == told(found) == set()
+
+
 def test_a_write_cache_that_goes_off_is_a_warning_and_a_learn_cycle_is_none() -> None:
     """Policy from write-back to write-through by itself, with a battery in order, or busy."""
     machine = Machine()
@@ -486,6 +552,50 @@ def test_controllers_that_cannot_even_be_listed_are_told() -> None:
     assert alert.subject == "adapter host3"
     assert "a 3ware controller at host3 is there" in alert.annotation("summary")
     assert "tw_cli show" in alert.annotation("advice")
+
+
+@pytest.mark.parametrize("maker", MAKERS, ids=lambda maker: f"{maker.vendor} {maker.drivers[0]}")
+def test_who_is_not_read_is_told_the_program_that_is_missing_and_where_it_belongs(
+    maker: Maker,
+) -> None:
+    """One that the probe may run, in a directory where it looks."""
+    machine = Machine()
+    machine.look(problems=(Problem("", "missing", maker.vendor, "host0"),), seconds=1900.0)
+    advice = machine.alert("ControllerNotRead").annotation("advice")
+    assert any(f"\n  {program} " in advice for program in maker.programs)
+    own = {each for name in maker.programs for each in allowed.PROGRAMS[name].directories}
+    assert any(each in advice for each in (*own, *DIRECTORIES))
+
+
+@pytest.mark.parametrize("program", ["storcli64", "perccli64", "storcli2", "", "MegaCli64"])
+def test_megacli_is_named_only_where_it_is_what_was_asked(program: str) -> None:
+    """It crashes newer cards, at which iowarden does not run it."""
+    bad = State(Health.FAILED, "Failed")
+    needs = State(Health.ATTENTION, "Odd")
+    found = Controller(
+        "megaraid c0",
+        "megaraid",
+        program=program,
+        state=bad,
+        arrays=(
+            Array("virtual drive 0", bad, policy=Policy(write_back=True, forced=True)),
+            Array("virtual drive 1", State(Health.DEGRADED, "Dgrd"), disk_cache=True),
+            Array("virtual drive 2", needs),
+            Array("foreign drive group 0", needs),
+        ),
+        disks=tuple(
+            PhysicalDisk(slot, bad)
+            for slot in ("enclosure 252 slot 3", "slot 4", "drive group 0 span 0 row 1")
+        ),
+        batteries=(battery(Health.FAILED, ready=False),),
+        sensors=(Sensor("enclosure 252", bad),),
+    )
+    machine = Machine()
+    machine.look(found)
+    advice = "\n".join(alert.annotation("advice") for alert in machine.alerts())
+    assert len(machine.alerts()) == 11
+    assert ("megacli" in advice.casefold()) == (program == "MegaCli64")
+    assert f"\n  {program or 'storcli64'} " in advice
 
 
 def test_a_part_that_is_not_read_is_no_mail() -> None:
