@@ -595,6 +595,7 @@ def test_megacli_is_named_only_where_it_is_what_was_asked(program: str) -> None:
     advice = "\n".join(alert.annotation("advice") for alert in machine.alerts())
     assert len(machine.alerts()) == 11
     assert ("megacli" in advice.casefold()) == (program == "MegaCli64")
+    assert (" -a0" in advice) == (program == "MegaCli64") != (" /c0" in advice)
     assert f"\n  {program or 'storcli64'} " in advice
 
 
