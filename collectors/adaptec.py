@@ -110,7 +110,12 @@ def _state(
     if not number:
         raise ReadError(hosts[0])  # why
     config = arcconf.parse_config(_ask(root, "GETCONFIG", number, "AL"), name)
-    unread: list[str] = []
+    unread = list(config.controller.unread)
+    if not config.lists_disks:
+        unread.append(
+            "'arcconf GETCONFIG': expected 'Physical Device information', got no such heading: its"
+            " disks are not known"
+        )
 
     def part(more: Callable[[], Controller], found: Controller) -> Controller:
         """Return the controller with a part; as it was where that cannot be read."""

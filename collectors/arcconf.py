@@ -224,12 +224,13 @@ class Config:
     """What 'GETCONFIG' says.
 
     Fields: `slots`, by channel and device as 'GETLOGS' names disks; `pci_address` as sysfs has it,
-    '' where this version does not tell.
+    '' where this version does not tell; `lists_disks`: there is a heading for them.
     """
 
     controller: Controller
     slots: Mapping[tuple[int, int], str] = field(default_factory=dict)
     pci_address: str = ""
+    lists_disks: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,6 +311,7 @@ def parse_config(text: str, name: str) -> Config:
         disks=tuple(replace(each, array=parents[each.slot]) for each in disks),
         batteries=tuple(_batteries(blocks)),
         sensors=(*_controller_sensors(about, blocks), *_enclosure_sensors(blocks)),
+        unread=_unlisted(about, blocks, arrays),
     )
     address = _PCI.fullmatch(about.get(*(key for key, _ in about.pairs if "pci address" in key)))
     return Config(
@@ -318,6 +320,7 @@ def parse_config(text: str, name: str) -> Config:
         f"{address[1]:0>4}:{address[2]:0>2}:{address[3]:0>2}.{address[4]}".lower()
         if address
         else "",
+        "physical" in sections,
     )
 
 
@@ -537,10 +540,7 @@ def _controller_state(
     if not word:
         return None
     state = controller.judged(_shown(word), _CONTROLLER_WORDS)
-    properties = _titled(blocks, "raid properties")
-    counts = about.get("logical devices/failed/degraded", "logical drives/offline/critical")
-    counts = counts or properties.get("logical devices/failed/degraded")
-    ill = re.fullmatch(r"\d{1,6}/(\d{1,6})/(\d{1,6})", counts, re.ASCII)
+    ill = re.fullmatch(r"\d{1,6}/(\d{1,6})/(\d{1,6})", _counts(about, blocks), re.ASCII)
     odd = []
     known = sum(each.state.health not in {Health.OK, Health.BUSY} for each in arrays)
     if ill and int(ill[1]) + int(ill[2]) > known:
@@ -555,6 +555,27 @@ def _controller_state(
     if odd and state.health is Health.OK:
         return State(Health.ATTENTION, ", ".join([state.word, *odd]))
     return state
+
+
+def _unlisted(about: _Block, blocks: list[_Block], arrays: list[Array]) -> tuple[str, ...]:
+    """Return that no logical devices are listed, where the controller counts some.
+
+    Limits: one of a few may not be listed, which was seen of a controller without a fault.
+    """
+    counted = re.match(r"(\d{1,6})/", _counts(about, blocks), re.ASCII)
+    listed = any(each.name.startswith("logical ") for each in arrays)
+    parts = {block.section for block in blocks} & {"logical", "physical"}
+    if listed or not parts or counted is None or not int(counted[1]):
+        return ()
+    return (f"expected {counted[1]} logical devices, got none: they are not known",)
+
+
+def _counts(about: _Block, blocks: list[_Block]) -> str:
+    """Return '2/0/1': logical devices, failed ones and degraded ones."""
+    key = "logical devices/failed/degraded"
+    return about.get(key, "logical drives/offline/critical") or _titled(
+        blocks, "raid properties"
+    ).get(key)
 
 
 def _arrays(
@@ -860,6 +881,8 @@ def _batteries(blocks: list[_Block]) -> Iterator[Battery]:
         word = _shown(block.get(key))
         state = controller.judged(re.sub(r"^ZMM ", "", word, flags=re.IGNORECASE), _BATTERY_WORDS)
         state = replace(state, word=word)
+        for part in ("supercap status", "non-volatile storage status"):
+            state = _with_part(state, part.removesuffix(" status"), block.get(part))
         for odd, fine in (("over temperature", "no"), ("hardware error", "no error")):
             told = block.get(odd)
             if told.casefold() not in {fine, ""} and state.health in {Health.OK, Health.BUSY}:
@@ -872,6 +895,16 @@ def _batteries(blocks: list[_Block]) -> Iterator[Battery]:
             min(int(charge[1]), 100) / 100 if charge else None,
             _celsius(block.get("current temperature")),
         )
+
+
+def _with_part(state: State, name: str, told: str) -> State:
+    """Return the state of a unit that is ready by its own word, as a part of it says."""
+    part = controller.judged(told, _BATTERY_WORDS)
+    well = {Health.OK, Health.BUSY}
+    if not told or part.health is Health.OK or state.health not in well:
+        return state
+    health = Health.FAILED if part.health is Health.ABSENT else part.health
+    return State(health, f"{state.word}, {name} {_shown(told)}")
 
 
 def _controller_sensors(about: _Block, blocks: list[_Block]) -> Iterator[Sensor]:

@@ -234,6 +234,8 @@ def _cache(told: Mapping[str, str] | None) -> tuple[Policy | None, tuple[Sensor,
     configured = switch.get(told.get("cache configured", "").casefold())
     enabled = switch.get(told.get("write cache enabled", "").casefold())
     disabled = told.get("disabled", "")
+    if enabled is None and configured is False and not disabled:
+        enabled = False
     if disabled:
         health = Health.FAILED if "permanently" in disabled.casefold() else Health.DEGRADED
         state = State(health, _shown(disabled))

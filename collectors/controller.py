@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.vocabulary import Family, ParseError, Sample
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator, Mapping
+    from collections.abc import Container, Iterable, Iterator, Mapping
 
     from iowarden.collectors.event import Event
     from iowarden.collectors.log_alignment import Cursor
@@ -231,6 +231,23 @@ def judged(word: str, meanings: Mapping[str, Health]) -> State:
     health = meanings.get(bare.casefold(), Health.ATTENTION)
     done = min(float(percent[1]), 100.0) / 100.0 if percent else None
     return State(health, bare or told, done)
+
+
+_NO_CACHE = frozenset({"-", "n/a", "not applicable", "not supported"})
+
+
+def unknown_caches(arrays: Iterable[Array]) -> tuple[str, ...]:
+    """Return why it is not known of arrays whether they cache writes, though something is told."""
+    told: dict[str, list[str]] = {}
+    for each in arrays:
+        policy = each.policy
+        if policy and policy.write_back is None and policy.word.casefold() not in {*_NO_CACHE, ""}:
+            told.setdefault(policy.word, []).append(each.name)
+    return tuple(
+        f"whether {names[0]}{' and others' if len(names) > 1 else ''} caches writes: expected a"
+        f" word that is known, got '{word}'"
+        for word, names in told.items()
+    )
 
 
 def scsi_address(host: str, address: str) -> str:

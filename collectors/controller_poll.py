@@ -17,7 +17,14 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from iowarden.collectors import attached, members
-from iowarden.collectors.controller import LOG_PROBLEM, Controllers, Gap, Listed, Problem
+from iowarden.collectors.controller import (
+    LOG_PROBLEM,
+    Controllers,
+    Gap,
+    Listed,
+    Problem,
+    unknown_caches,
+)
 from iowarden.collectors.files import PROBE
 from iowarden.collectors.log_alignment import MOST_ENTRIES, Cursor, align, align_numbered
 from iowarden.collectors.vocabulary import (
@@ -331,7 +338,8 @@ def _read_state(card: _Card, host: str, read: Callable[[], Controller]) -> None:
     elif found.arrays or found.disks:
         at = card.tried_seconds
         card.listed = Listed(len(found.arrays), len(found.disks), at, found.serial)
-    found = replace(found, host=found.host or host)
+    unread = (*found.unread, *unknown_caches(found.arrays))
+    found = replace(found, host=found.host or host, unread=unread)
     card.controller, card.read_seconds = found, card.tried_seconds
     card.problem = ""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -291,6 +292,9 @@ def test_parts_of_an_enclosure() -> None:
     assert found["enclosure 0 temperature 1"].temperature_celsius == 51
 
 
+BACKED_UP = "Cache Backup Unit Information\n   Overall Backup Unit Status : Ready\n"
+
+
 @pytest.mark.parametrize(
     ("lines", "health", "ready"),
     [
@@ -315,6 +319,22 @@ def test_parts_of_an_enclosure() -> None:
             Health.ABSENT,
             None,
         ),
+        (
+            BACKED_UP + "   Non-Volatile Storage Status : Ready\n   Supercap Status : Ready",
+            Health.OK,
+            True,
+        ),
+        (
+            BACKED_UP + "   Non-Volatile Storage Status : Worn Out\n   Supercap Status : Ready",
+            Health.ATTENTION,
+            False,
+        ),
+        (
+            BACKED_UP + "   Supercap Information\n   Supercap Status : Not Present",
+            Health.FAILED,
+            False,
+        ),
+        (BACKED_UP + "   Supercap Status : Charging", Health.BUSY, False),
     ],
 )
 def test_what_keeps_the_cache(lines: str, health: Health, ready: bool | None) -> None:
@@ -649,6 +669,29 @@ def test_a_part_that_cannot_be_read_is_told_with_the_rest(tmp_path: Path) -> Non
     assert len(one.disks) == 2
     (problem,) = found.problems
     assert (problem.controller, "GETSTATUS" in problem.reason) == ("adaptec 1", True)
+
+
+def test_headings_that_are_not_known_lose_no_disk_and_no_array_in_silence(tmp_path: Path) -> None:
+    """A later version may call them otherwise; a whole answer of before has both."""
+    for heading, why in (
+        ("Physical Device information", "expected 'Physical Device information'"),
+        ("Logical device number", "expected 1 logical devices, got none"),
+    ):
+        other = WHOLE.replace(heading, "Drive overview")
+        answers = {**ANSWERS, "arcconf GETCONFIG 1 AL": other}
+        found = asked(tmp_path / why, ADAPTEC, {AACRAID: None}, answers)
+        assert [why in each.reason for each in found.problems] == [True], heading
+
+
+def test_a_word_for_a_write_cache_that_is_not_known_is_told(tmp_path: Path) -> None:
+    """Whether the cache needs its battery is not known then; without a cache there is nothing."""
+    for word, told in (("Perhaps", True), ("Not supported", False), ("Off", False)):
+        text = re.sub(r"Write-cache s(?:etting|tatus) +: .*", f"Write-cache mode : {word}", WHOLE)
+        answers = {**ANSWERS, "arcconf GETCONFIG 1 AL": text}
+        found = asked(tmp_path / word, ADAPTEC, {AACRAID: None}, answers)
+        expected = "whether logical device 0 caches writes: expected a word that is known, got"
+        why = [f"{expected} '{word}'"] if told else []
+        assert [each.reason for each in found.problems] == why
 
 
 def test_a_second_controller_that_is_not_listed_is_a_problem(tmp_path: Path) -> None:

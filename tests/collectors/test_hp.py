@@ -504,6 +504,16 @@ def test_what_else_cciss_vol_status_tells() -> None:
     ]
 
 
+def test_a_cache_that_is_not_there_caches_no_writes() -> None:
+    """Then nothing need be said of writes; of one that is there nobody would know."""
+    for configured, expected in (("No", False), ("Yes", None)):
+        text = VOLUME_STATUS.replace("                Write cache enabled: Yes{disabled}\n", "")
+        told = text.format(state="OK", more="", disk="OK", enclosure="OK", configured=configured)
+        (card,) = cciss.parse_volume_status(told)
+        assert card.arrays[0].policy
+        assert card.arrays[0].policy.write_back is expected
+
+
 def test_disks_that_a_volume_lists_as_failed() -> None:
     """Under a volume that a spare made whole again."""
     listed = "        " + DISK.format(bay=3, model="HP", serial="S3", firmware="HPD9")

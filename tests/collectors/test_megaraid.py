@@ -387,6 +387,22 @@ def test_a_part_that_cannot_be_read_is_told_and_hides_no_other(machine: Machine)
     assert "Segmentation fault" in value.problems[0].reason
 
 
+def test_a_cache_whose_word_is_not_known_is_a_part_that_is_not_read(machine: Machine) -> None:
+    """Two arrays with one word are told once; the alert of the cache would say nothing."""
+    rows = [
+        {"DG/VD": f"0/{n}", "TYPE": "RAID1", "State": "Optl", "Access": "RW", "Cache": "RXWBD"}
+        for n in (0, 1)
+    ]
+    machine.answers["storcli64 /c0 show all J nolog"] = card(**{"VD LIST": rows})
+    for form in ("J nolog", "nolog"):
+        machine.answers[f"storcli64 /c0/vall show all {form}"] = answer({"/c0/v0": rows})
+    (problem,) = machine.look(machine.poller()).problems
+    assert problem.reason == (
+        "whether virtual drive 0 and others caches writes: expected a word that is known, got"
+        " 'RXWBD'"
+    )
+
+
 EMPTY: dict[str, list[Any]] = {"TOPOLOGY": [], "VD LIST": [], "PD LIST": []}
 
 
