@@ -19,14 +19,12 @@ if TYPE_CHECKING:
     from support.smtp import Answers
     from vm.harness import VM
 
-_NOTHING_LOGGED = """\
-echo on > /proc/sys/kernel/printk_devkmsg
-yes '<14>nothing of storage, and as long as such a line is in the log of a kernel' |
-    head -n 8192 > /run/lines
-while read -r line; do echo "$line"; done < /run/lines > /dev/kmsg
-rm /run/lines; journalctl --quiet --sync
-journalctl --quiet --rotate; journalctl --quiet --vacuum-time=1s"""
-"""What the kernel said of another test is no past of this one: its ring holds nothing else now."""
+FLOOD = """\
+with open("/dev/kmsg", "w", buffering=1) as log:
+    for number in range(2000):
+        print(f"<7>flood {number} " + "." * 500, file=log)
+"""
+"""More than the kernel's ring holds. Source: kernel/printk, CONFIG_LOG_BUF_SHIFT (17 in Debian)."""
 
 
 class Mailbox:
@@ -120,7 +118,9 @@ mail:
 {settings}"""
         vm.run("cat > /etc/iowarden/iowarden.yaml", configuration.encode())
         vm.run("rm -rf /var/lib/iowarden")
-        vm.run(_NOTHING_LOGGED)
+        # What the kernel said of another test is no past of this one.
+        vm.run("python3 -", FLOOD.encode())
+        vm.run("journalctl -q --sync; journalctl -q --rotate; journalctl -q --vacuum-time=1s")
         try:
             vm.run("systemctl start iowarden", timeout_seconds=180)
             yield Watched(vm, Mailbox(answers))
