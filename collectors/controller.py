@@ -199,6 +199,7 @@ class Listed:
     disks: int
     at_seconds: float
     serial: str = ""
+    vendor: str = ""
 
 
 @dataclass(frozen=True, slots=True)

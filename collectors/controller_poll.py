@@ -259,8 +259,12 @@ def _once(
     except (AbsentError, ReadError, ParseError) as error:
         names = {}
         at = hosts
-        if isinstance(error, AbsentError) and maker.hiding and not cards:
-            # Without a program nothing is missed of an adapter whose drives are asked themselves.
+        since = clock() - EXPECTED_SECONDS
+        known = [each for each in expected.values() if each.at_seconds >= since]
+        read = cards or any(each.vendor == maker.vendor for each in known)
+        if isinstance(error, AbsentError) and maker.hiding and not read:
+            # Without a program nothing is missed of an adapter whose drives are asked themselves,
+            # unless it was read: then it is expected to be, and is not gone.
             at = maker.hiding(root, hosts)
         if at:
             reason = f"{maker.vendor} controller at {', '.join(at)}: {error}"
@@ -276,7 +280,8 @@ def _once(
         try:
             if root.path or clock() >= card.tried_seconds + STATE_SECONDS - _EARLY_SECONDS:
                 card.tried_seconds = clock()
-                _read_state(card, host, partial(maker.state, root, name, handle, card.controller))
+                read_state = partial(maker.state, root, name, handle, card.controller)
+                _read_state(card, maker, host, read_state)
             if maker.log is not None:
                 log = maker.log(root, name, handle)
                 new, old, gap = _new(card, log, maker)
@@ -316,7 +321,7 @@ def _about(run: _Run, hosts: Sequence[str], problems: Iterable[Problem]) -> tupl
     )
 
 
-def _read_state(card: _Card, host: str, read: Callable[[], Controller]) -> None:
+def _read_state(card: _Card, maker: Maker, host: str, read: Callable[[], Controller]) -> None:
     """Read a controller's state. Errors: LateError, StuckError."""
     try:
         found = read()
@@ -336,8 +341,8 @@ def _read_state(card: _Card, host: str, read: Callable[[], Controller]) -> None:
     if before.disks and not found.disks:
         found = replace(found, unread=(*found.unread, f"it lists no disk; {told}"))
     elif found.arrays or found.disks:
-        at = card.tried_seconds
-        card.listed = Listed(len(found.arrays), len(found.disks), at, found.serial)
+        count = len(found.arrays), len(found.disks)
+        card.listed = Listed(*count, card.tried_seconds, found.serial, maker.vendor)
     unread = (*found.unread, *unknown_caches(found.arrays))
     found = replace(found, host=found.host or host, unread=unread)
     card.controller, card.read_seconds = found, card.tried_seconds

@@ -505,6 +505,24 @@ def test_a_plain_adapter_without_a_program_is_nothing_to_tell(tmp_path: Path) ->
         assert list(value.controllers) == []
 
 
+def test_a_plain_adapter_that_was_read_is_expected_to_be(tmp_path: Path) -> None:
+    """Somebody removed the program: that is told, and the card is not gone; for a week."""
+    found = Machine(tmp_path, NEWER)
+    write_tree(tmp_path, SAS)
+    found.answers = {
+        "storcli2 show J nolog": listed(0),
+        "storcli2 /c0 show all J nolog": card(0, "01", "mpi3mr"),
+    }
+    poller = found.poller(MPI3MR)
+    before = found.look(poller).listed
+    found.answers = {}
+    assert [each.host for each in found.look(poller).problems] == ["host9"]
+    for expected, after, told in ((before, EVENT_SECONDS, 1), (before, EXPECTED_SECONDS, 0)):
+        again = found.poller(MPI3MR)
+        again.expect(expected)
+        assert len(found.look(again, after).problems) == told
+
+
 def test_volumes_of_a_newer_card_that_is_not_listed_are_told(tmp_path: Path) -> None:
     """The program is too old, or died; a plain adapter beside it need not be listed."""
     plain = "/sys/bus/pci/drivers/mpi3mr/0000:02:00.0/host4"
