@@ -7,17 +7,18 @@ import hashlib
 import os
 import random
 import re
+import subprocess
 import time
 from typing import TYPE_CHECKING
 
 import pytest
-from support.images import SECTOR, where_is
+from support.images import PLACES, SECTOR, where_is
 from support.loops import command
 
 from iowarden.collectors.files import Root
 from iowarden.daemon.locate import locate
 from iowarden.daemon.probe.client import Client, spawn
-from iowarden.rules.located import Kind
+from iowarden.rules.located import Kind, sentence, steps, unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -122,3 +123,57 @@ def test_an_xfs_without_a_reverse_map_names_nobody(tmp_path: Path, probe: Client
         assert answer.kind is Kind.UNKNOWN
         assert "has no reverse map" in answer.text
         assert re.search(rf'xfs_db -r .* "daddr {sector}"', answer.text)
+
+
+def test_what_is_advised_heals_the_file(tmp_path: Path, probe: Client) -> None:
+    """The kernel cannot read the last block of a file; the backup's is written in its place.
+
+    The image of the loop device is cut there, and grows again when the block is written.
+    """
+    image, point, backup = tmp_path / "image", tmp_path / "srv", tmp_path / "backup"
+    content = random.Random(6).randbytes(100_001)
+    backup.write_bytes(content)
+    point.mkdir()
+    with image.open("wb") as file:
+        file.truncate(32 << 20)
+    command("mkfs.ext4", "-q", "-b", "4096", "-O", "^has_journal", str(image))
+    device = command("losetup", "--find", "--show", "--direct-io=on", str(image))
+    with contextlib.ExitStack() as stack:
+        stack.callback(command, "losetup", "--detach", device)
+        command("mount", device, str(point))
+        stack.callback(command, "umount", str(point))
+        (point / "table").write_bytes(content)
+        command("umount", str(point))
+        last = max(where_is(image.read_bytes(), content)) // 8 * 8
+        os.truncate(image, last * SECTOR)
+        command("mount", device, str(point))
+        with pytest.raises(OSError, match="Input/output error"):
+            (point / "table").read_bytes()
+        name = device.removeprefix("/dev/")
+        found = locate(Root(probe=probe.ask), name, last, 8, time.monotonic)
+        (answer,) = found.answers
+        said = f"file {point}/table, bytes 98304 to 100000"
+        assert sentence(answer) == said
+        many = unreadable(name, last - 16, last + 8)
+        assert run(many.command).split() == [str(last + at) for at in range(8)]
+        anew, _, restore, *_ = steps(answer)
+        run(anew.command, BACKUP=str(backup))
+        assert (point / "table").read_bytes() == content
+        run(restore.command, BACKUP=str(backup))
+        assert (point / "table").read_bytes() == content
+        for step in (anew, restore):  # where nobody said which backup, nothing is overwritten
+            run(step.command, fails=True)
+        assert (point / "table").read_bytes() == content
+
+
+def run(line: str, *, fails: bool = False, **environment: str) -> str:
+    """Run a command as somebody who copied it."""
+    done = subprocess.run(
+        ["/bin/sh", "-c", line],
+        env={"PATH": PLACES, **environment},
+        capture_output=True,
+        text=True,
+        check=not fails,
+    )
+    assert fails is (done.returncode != 0)
+    return done.stdout

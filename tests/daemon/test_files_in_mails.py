@@ -1,0 +1,171 @@
+"""The file that was hit, in a mail: the loop with its threads, a file system, a mail server.
+
+The machine's sysfs and its kernel's log are written, its disk is an image that debugfs reads.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import random
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from support import images
+from support.images import SECTOR, Imaged
+from support.live import parsed
+from support.recordings import write_tree
+from support.smtp import DEADLINE_SECONDS, smtp_server
+
+from iowarden.daemon import config, journal, mail, stateful
+from iowarden.daemon.clock import SystemClock
+from iowarden.daemon.exposition import Exposition
+from iowarden.daemon.loop import Loop, Parts, Stop
+from iowarden.daemon.readers import Readers
+from iowarden.daemon.rule_files import load_events
+from iowarden.daemon.state import State
+from iowarden.rules.engine import Engine
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from support.smtp import Answers
+
+    from iowarden.collectors.files import Root
+
+START = 2048
+SOURCES = frozenset({"block", "kernel_log", "mounts", "stat"})
+BOOT_ID = "11111111-2222-3333-4444-555555555555"
+
+
+@contextlib.contextmanager
+def watched(tmp_path: Path, root: Callable[[], Root]) -> Iterator[Callable[[], str]]:
+    """Watch a machine; give what returns the text of the next mail."""
+    with smtp_server() as (port, answers):
+        settings = config.parse(
+            f"host: db1\nstate_directory: {tmp_path}/state\nwarning_grouping: 2s\n"
+            "periods: {block: 10s, mounts: 6s}\n"
+            f"mail: {{server: 127.0.0.1, port: {port}, to: ops@example.com, arrival: false}}\n",
+            "iowarden.yaml",
+        )
+        (tmp_path / "state").mkdir(exist_ok=True)
+        loop, events = made(settings, root, port)
+        thread = threading.Thread(target=loop.run, args=(None,), daemon=True)
+        thread.start()
+        until(lambda: not loop.ready(), "its first round")
+        try:
+            yield lambda: text_of(answers)
+        finally:
+            events.put(Stop("the end of the test"))
+            thread.join(DEADLINE_SECONDS)
+        assert not thread.is_alive()
+
+
+def made(
+    settings: config.Config, root: Callable[[], Root], port: int
+) -> tuple[Loop, queue.SimpleQueue[object]]:
+    """Make the loop as the command line does, with some of the sources."""
+    events: queue.SimpleQueue[object] = queue.SimpleQueue()
+    clock = SystemClock()
+    asked = stateful.make(settings.smart, clock)
+    sources = [source for source in asked.sources() if source.name in SOURCES]
+    readers = Readers(sources, settings.period_seconds, root, clock.now, events.put)
+    server = mail.MailSettings(
+        *("127.0.0.1", port, "opportunistic", None, None, "iowarden@db1", DEADLINE_SECONDS, "db1")
+    )
+    parts = Parts(
+        config=settings,
+        clock=clock,
+        engine=Engine([], readers.sources, clock.now()),
+        readers=readers,
+        events=events,
+        log=journal.Log(level="error"),
+        state=State(f"{settings.state_directory}/state.db", events.put),
+        sender=mail.Sender(server, events.put),
+        recipients=("ops@example.com",),
+        exposition=Exposition(lambda _: None),
+        notify=lambda _: None,
+        table=load_events(),
+        kernel_log=asked.kernel_log,
+        files_root=root,
+    )
+    return Loop(parts), events
+
+
+def until(true: Callable[[], object], what: str) -> None:
+    """Wait for something with a deadline far above what it takes."""
+    end = time.monotonic() + DEADLINE_SECONDS
+    while not true():
+        assert time.monotonic() < end, f"waited for {what}"
+        time.sleep(0.02)  # between two looks at another thread, which no event tells of
+
+
+def text_of(answers: Answers) -> str:
+    """Return the text of the next mail, each line as a reader sees it."""
+    body = parsed(answers.next().data).get_body(("plain",))
+    assert body is not None
+    return str(body.get_content())
+
+
+def joined(text: str) -> str:
+    """Return a text without its line ends."""
+    return " ".join(text.split())
+
+
+def commands(text: str, begin: str) -> list[str]:
+    """Return the lines of a mail that are such a command."""
+    return [line.strip() for line in text.splitlines() if line.strip().startswith(begin)]
+
+
+def test_a_mail_names_the_file_its_bytes_and_what_restores_it(tmp_path: Path) -> None:
+    """One medium error on a disk with a partition and ext4, read ahead over other files first."""
+    made_of = random.Random(5)
+    names = [f"base/1/{number}" for number in range(8)]
+    content = {name: made_of.randbytes(30_000) for name in names}
+    for name, text in content.items():
+        (tmp_path / "files" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "files" / name).write_bytes(text)
+    image = tmp_path / "image"
+    images.make_ext4(image, tmp_path / "files", "-b", "4096")
+    sectors = image.stat().st_size // SECTOR
+    machine = tmp_path / "machine"
+    write_tree(
+        machine,
+        {
+            **images.disk("sdb", START + sectors, "8:16"),
+            **images.partition("sdb", 1, START, sectors),
+            "/sys/block/sdb/device/model": "SIMULATED HDD\n",
+            "/sys/block/sdb/device/vpd_pg80": "\0\x80\0\5S-sdb",
+            "/proc/1/mountinfo": "31 22 8:1 / /srv rw - ext4 /dev/sdb1 rw\n",
+            "/proc/stat": "btime 1799999000\n",
+            "/proc/sys/kernel/random/boot_id": f"{BOOT_ID}\n",
+            "/.kmsg": "",
+        },
+    )
+    files = images.where_is(image.read_bytes(), content["base/1/5"])
+    sector = START + next(at for at, offset in files.items() if offset == 8192)
+    root = Imaged(str(machine), {"/dev/sdb1": str(image)})
+    with watched(tmp_path, lambda: root) as next_mail:
+        now = round(time.monotonic() * 1e6)
+        kernel = (
+            f"3,1,{now},-;critical medium error, dev sdb, sector {sector - 64} op 0x0:(READ) flags"
+            " 0x80700 phys_seg 28 prio class 2\n"
+            f"3,2,{now + 90},-;critical medium error, dev sdb, sector {sector} op 0x0:(READ) flags"
+            " 0x0 phys_seg 1 prio class 2\n"
+        )
+        write_tree(machine, {"/.kmsg": kernel})
+        text = next_mail()
+        if "/srv/base" not in text:  # debugfs took longer than the mail waited
+            text = next_mail()
+    named = {name for name in names if f"/srv/{name}" in text}
+    assert named == {"base/1/5"}
+    whole = joined(text)
+    assert f"sectors {sector} to {sector + 7} (4.0 KiB): file /srv/base/1/5, bytes 8192" in whole
+    assert "restore /srv/base/1/5 from a backup" in whole
+    (anew,) = commands(text, 'dd if="$BACKUP"')
+    assert "of=/srv/base/1/5 skip=2 bs=4096 seek=2 count=1" in anew
+    (zeros,) = commands(text, "dd if=/dev/zero")
+    assert "of=/srv/base/1/5 bs=4096 seek=2 count=1" in zeros
+    assert "destroys: bytes 8192 to 12287 of the file, for good" in whole
