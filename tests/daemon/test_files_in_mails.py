@@ -18,6 +18,7 @@ from support.live import parsed
 from support.recordings import write_tree
 from support.smtp import DEADLINE_SECONDS, smtp_server
 
+from iowarden.collectors.uevents import Batch, Uevent
 from iowarden.daemon import config, journal, mail, stateful
 from iowarden.daemon.clock import SystemClock
 from iowarden.daemon.exposition import Exposition
@@ -41,8 +42,10 @@ BOOT_ID = "11111111-2222-3333-4444-555555555555"
 
 
 @contextlib.contextmanager
-def watched(tmp_path: Path, root: Callable[[], Root]) -> Iterator[Callable[[], str]]:
-    """Watch a machine; give what returns the text of the next mail."""
+def watched(
+    tmp_path: Path, root: Callable[[], Root]
+) -> Iterator[tuple[Callable[[], str], queue.SimpleQueue[object]]]:
+    """Watch a machine; give what returns the text of the next mail, and what the loop takes."""
     with smtp_server() as (port, answers):
         settings = config.parse(
             f"host: db1\nstate_directory: {tmp_path}/state\nwarning_grouping: 2s\n"
@@ -51,21 +54,22 @@ def watched(tmp_path: Path, root: Callable[[], Root]) -> Iterator[Callable[[], s
             "iowarden.yaml",
         )
         (tmp_path / "state").mkdir(exist_ok=True)
-        loop, events = made(settings, root, port)
+        loop, events, state = made(settings, root, port)
         thread = threading.Thread(target=loop.run, args=(None,), daemon=True)
         thread.start()
         until(lambda: not loop.ready(), "its first round")
         try:
-            yield lambda: text_of(answers)
+            yield lambda: text_of(answers), events
         finally:
             events.put(Stop("the end of the test"))
             thread.join(DEADLINE_SECONDS)
+            assert state.close(DEADLINE_SECONDS)
         assert not thread.is_alive()
 
 
 def made(
     settings: config.Config, root: Callable[[], Root], port: int
-) -> tuple[Loop, queue.SimpleQueue[object]]:
+) -> tuple[Loop, queue.SimpleQueue[object], State]:
     """Make the loop as the command line does, with some of the sources."""
     events: queue.SimpleQueue[object] = queue.SimpleQueue()
     clock = SystemClock()
@@ -75,6 +79,7 @@ def made(
     server = mail.MailSettings(
         *("127.0.0.1", port, "opportunistic", None, None, "iowarden@db1", DEADLINE_SECONDS, "db1")
     )
+    state = State(f"{settings.state_directory}/state.db", events.put)
     parts = Parts(
         config=settings,
         clock=clock,
@@ -82,7 +87,7 @@ def made(
         readers=readers,
         events=events,
         log=journal.Log(level="error"),
-        state=State(f"{settings.state_directory}/state.db", events.put),
+        state=state,
         sender=mail.Sender(server, events.put),
         recipients=("ops@example.com",),
         exposition=Exposition(lambda _: None),
@@ -91,7 +96,7 @@ def made(
         kernel_log=asked.kernel_log,
         files_root=root,
     )
-    return Loop(parts), events
+    return Loop(parts), events, state
 
 
 def until(true: Callable[[], object], what: str) -> None:
@@ -139,7 +144,7 @@ def test_a_mail_names_the_file_its_bytes_and_what_restores_it(tmp_path: Path) ->
             "/sys/block/sdb/device/model": "SIMULATED HDD\n",
             "/sys/block/sdb/device/vpd_pg80": "\0\x80\0\5S-sdb",
             "/proc/1/mountinfo": "31 22 8:1 / /srv rw - ext4 /dev/sdb1 rw\n",
-            "/proc/stat": "btime 1799999000\n",
+            "/proc/stat": "cpu  1 0 1 1 1 0 0 0 0 0\nbtime 1799999000\n",
             "/proc/sys/kernel/random/boot_id": f"{BOOT_ID}\n",
             "/.kmsg": "",
         },
@@ -147,15 +152,9 @@ def test_a_mail_names_the_file_its_bytes_and_what_restores_it(tmp_path: Path) ->
     files = images.where_is(image.read_bytes(), content["base/1/5"])
     sector = START + next(at for at, offset in files.items() if offset == 8192)
     root = Imaged(str(machine), {"/dev/sdb1": str(image)})
-    with watched(tmp_path, lambda: root) as next_mail:
-        now = round(time.monotonic() * 1e6)
-        kernel = (
-            f"3,1,{now},-;critical medium error, dev sdb, sector {sector - 64} op 0x0:(READ) flags"
-            " 0x80700 phys_seg 28 prio class 2\n"
-            f"3,2,{now + 90},-;critical medium error, dev sdb, sector {sector} op 0x0:(READ) flags"
-            " 0x0 phys_seg 1 prio class 2\n"
-        )
-        write_tree(machine, {"/.kmsg": kernel})
+    kernel = Kernel(machine)
+    with watched(tmp_path, lambda: root) as (next_mail, _):
+        kernel.says((sector - 64, "flags 0x80700 phys_seg 28"), (sector, "flags 0x0 phys_seg 1"))
         text = next_mail()
         if "/srv/base" not in text:  # debugfs took longer than the mail waited
             text = next_mail()
@@ -169,3 +168,36 @@ def test_a_mail_names_the_file_its_bytes_and_what_restores_it(tmp_path: Path) ->
     (zeros,) = commands(text, "dd if=/dev/zero")
     assert "of=/srv/base/1/5 bs=4096 seek=2 count=1" in zeros
     assert "destroys: bytes 8192 to 12287 of the file, for good" in whole
+    questions = len(root.asked)
+    with watched(tmp_path, lambda: root) as (next_mail, events):
+        # What was found survives a restart: the mail about a storm names it, nobody asks anew.
+        kernel.says(*((sector + number, "flags 0x0 phys_seg 1") for number in range(1, 8)))
+        text = next_mail()
+        assert "CRITICAL" in text
+        assert "file /srv/base/1/5, bytes 8192 to 12287" in joined(text)
+        assert len(root.asked) == questions
+        events.put(Batch((Uevent("add", "sdc", None),), ""))
+        kernel.says((sector + 1, "flags 0x0 phys_seg 1"))
+        until(lambda: len(root.asked) == 2 * questions, "a look at the machine as it is now")
+
+
+class Kernel:
+    """What the kernel of a machine prints."""
+
+    def __init__(self, machine: Path) -> None:
+        """Print nothing yet."""
+        self._machine = machine
+        self._lines: list[str] = []
+
+    def says(self, *errors: tuple[int, str]) -> None:
+        """Let it tell of some sectors."""
+        now = round(time.monotonic() * 1e6)
+        for sector, more in errors:
+            number = len(self._lines) + 1
+            self._lines.append(
+                f"3,{number},{now + number},-;critical medium error, dev sdb, sector {sector}"
+                f" op 0x0:(READ) {more} prio class 2\n"
+            )
+        draft = self._machine.with_name("kmsg")
+        draft.write_text("".join(self._lines))
+        draft.replace(self._machine / ".kmsg")

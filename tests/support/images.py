@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from iowarden.collectors.files import Root
-from iowarden.collectors.vocabulary import MissingError
+from iowarden.collectors.vocabulary import AbsentError, MissingError
 from iowarden.daemon.probe import allowed
 
 if TYPE_CHECKING:
@@ -40,7 +40,8 @@ class Imaged(Root):
 
     def ask(self, verb: str, *arguments: str, deadline_seconds: float = 30.0) -> str:
         """Run a program that root may run."""
-        assert verb == "run"
+        if verb != "run":
+            raise AbsentError(f"'{verb}': not here")
         allowed.match(arguments)
         line = " ".join(arguments)
         self.asked.append(line)
