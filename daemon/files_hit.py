@@ -169,9 +169,9 @@ class FilesHit:
     def ask(self, question: Wanted) -> None:
         """Have it looked up, unless it was today or too much waits."""
         if question.read_ahead:
-            told = any(
-                h.exact and _overlap(h, question) for h in self._hits.get(question.subject, ())
-            )
+            own = self._hits.get(question.subject, ())
+            told = any(h.exact and _overlap(h, question) for h in own)
+            told = told or any(_within(question, each) for each in self._ahead)
             if not told and len(self._ahead) < MOST_WAITING:
                 self._ahead.setdefault(question, self._clock())
             return
@@ -186,11 +186,14 @@ class FilesHit:
                 del self._ahead[question]
                 self._look_up(question)
 
-    def take(self, hit: Hit) -> None:
-        """Keep an answer, in the place of what it makes good, or goes on from."""
+    def take(self, hit: Hit) -> bool:
+        """Keep an answer, in the place of what it makes good, or goes on from.
+
+        False: of a range that was read ahead more is known by now.
+        """
         own = self._hits.get(hit.subject, ())
         if hit.read_ahead and any(h.exact and _overlap(h, hit) for h in own):
-            return
+            return False
         kept = []
         for old in own:
             if hit.goes_on(old) and _touch(old, hit):
@@ -204,6 +207,7 @@ class FilesHit:
         self._hits[hit.subject] = (*kept, hit)[-MOST_KEPT:]
         while len(self._hits) > MOST_DISKS:
             del self._hits[next(iter(self._hits))]
+        return True
 
     def hits(self, subjects: Iterable[str], since: float) -> list[Hit]:
         """Return what is known of these, from a moment on."""
@@ -229,15 +233,10 @@ class FilesHit:
                 self._answered.append(hit)
 
     def _look_up(self, question: Wanted) -> None:
-        now = self._clock()
         with self._lock:
-            answered = [hit for hit in self._answered if hit.of(question)]
-            # The latest one: what was asked in vain may have been told since.
-            last = answered[-1] if answered else None
-            age = now - last.asked_seconds if last is not None else DAY_SECONDS
-            if last is None or age >= (DAY_SECONDS if last.certain else RETRY_SECONDS):
-                last = None
-                if any(_within(question, each) for each in self._waiting):
+            last = self._last(question)
+            if last is None:
+                if any(_answers(each, question) for each in self._waiting):
                     return
                 if len(self._waiting) >= MOST_WAITING:
                     return  # of a storm the first ones are asked for
@@ -248,22 +247,30 @@ class FilesHit:
         if last is None:
             threading.Thread(target=self._work, name="locate", daemon=True).start()
         elif last.found is not None:
-            self._again(question, last, now)
+            hit = self._again(question, last)
+            own = self._hits.get(question.subject, ())
+            if any(hit.goes_on(h) and _within(question, h) for h in own):
+                self.take(hit)  # told already, and it goes on
+            else:
+                self._post(hit)
 
-    def _again(self, question: Wanted, last: Hit, now: float) -> None:
-        """Tell what is known already, or only that it goes on."""
-        own = self._hits.get(question.subject, ())
-        hit = replace(
+    def _last(self, question: Wanted) -> Hit | None:
+        """Return the answer of today, or that there was none an hour ago. The lock is held."""
+        # The latest one: what was asked in vain may have been told since.
+        last = next((hit for hit in reversed(self._answered) if hit.of(question)), None)
+        if last is None:
+            return None
+        age = self._clock() - last.asked_seconds
+        return last if age < (DAY_SECONDS if last.certain else RETRY_SECONDS) else None
+
+    def _again(self, question: Wanted, last: Hit) -> Hit:
+        return replace(
             last,
-            at_seconds=now,
+            at_seconds=self._clock(),
             start=question.start,
             count=question.count,
             read_ahead=question.read_ahead,
         )
-        if any(hit.goes_on(h) and _within(question, h) for h in own):
-            self.take(hit)
-        else:
-            self._post(hit)
 
     def _work(self) -> None:
         while True:
@@ -272,10 +279,15 @@ class FilesHit:
                     self._running = False
                     return
                 question = self._waiting[0]
-            hit = self._answer(question)
+                last = self._last(question)
+            if last is None or last.found is None:
+                hit = self._answer(question)
+            else:  # what was asked meanwhile says it, too
+                hit = self._again(question, last)
             with self._lock:
                 self._waiting.popleft()
-                self._answered.append(hit)
+                if last is None or last.found is None:
+                    self._answered.append(hit)
             self._post(hit)
 
     def _answer(self, question: Wanted) -> Hit:
@@ -402,6 +414,11 @@ def _touch(one: Hit | Wanted, other: Hit | Wanted) -> bool:
     """Whether two have sectors of one device in common, or side by side."""
     same = (one.subject, one.device) == (other.subject, other.device)
     return same and one.start <= other.end and other.start <= one.end
+
+
+def _answers(one: Wanted, other: Wanted) -> bool:
+    """Whether the answer to a question tells another one as well."""
+    return _within(other, one) and (other.read_ahead or not one.read_ahead)
 
 
 def _within(one: Hit | Wanted, other: Hit | Wanted) -> bool:

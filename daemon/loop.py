@@ -636,9 +636,8 @@ class Loop:
 
     def _learn(self, hit: Hit) -> None:
         """Take what lies in sectors that failed: a mail that was ahead of it has another one."""
-        if self._files is None:
+        if self._files is None or not self._files.take(hit):
             return
-        self._files.take(hit)
         now = self._clock.now()
         self._commit([])
         self._telling.send(

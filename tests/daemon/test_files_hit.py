@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 from dataclasses import replace
 from queue import SimpleQueue
 from typing import TYPE_CHECKING
@@ -251,6 +252,46 @@ def test_eight_sectors_of_a_block_are_one_question(tmp_path: Path, order: int) -
     (line,) = asked.lines()
     assert line.endswith("file /srv/table, bytes 0 to 4095")
     assert f"sectors {asked.sector} to {asked.sector + 7} " in line
+
+
+def test_lines_that_come_while_a_page_is_asked_for_are_answered_with_it(tmp_path: Path) -> None:
+    """All in one look at the log, the last sector first."""
+    asked = Asked(tmp_path)
+    for sector in reversed(range(asked.sector, asked.sector + 8)):
+        asked.say(sector)
+    while not any(hit.start == asked.sector for hit in asked.hits()):
+        asked.learn()
+    assert len([line for line in asked.root.asked if "icheck" in line]) == 1
+    (line,) = asked.lines()
+    assert line.endswith("file /srv/table, bytes 0 to 4095")
+
+
+def test_a_sector_that_is_told_while_its_range_is_asked_for_is_told_by_itself(
+    tmp_path: Path,
+) -> None:
+    """The disk took so long to say it; then the range is no news any more."""
+    asked = Asked(tmp_path)
+    begun, go = threading.Event(), threading.Event()
+
+    def root() -> Imaged:
+        begun.set()
+        assert go.wait(60)
+        return asked.root
+
+    asked.files = FilesHit(root, lambda: asked.now, asked.posted.put)
+    for _ in range(2):
+        asked.say(asked.sector, 224, ahead=True)
+        asked.say(asked.sector + 8, 8, ahead=True)
+    asked.now += files_hit.AHEAD_SECONDS
+    asked.files.step()
+    assert begun.wait(60)
+    asked.say(asked.sector + 16)
+    go.set()
+    asked.learn()
+    asked.learn()
+    assert [(hit.start, hit.exact) for hit in asked.hits()] == [(asked.sector + 16, True)]
+    assert not asked.files.take(replace(asked.hits()[0], read_ahead=True))
+    assert asked.posted.empty()
 
 
 def test_a_sector_within_a_page_is_told_without_what_lies_ahead_of_it(tmp_path: Path) -> None:
