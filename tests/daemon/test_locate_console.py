@@ -180,6 +180,14 @@ def test_a_file_that_is_not_surely_hit_there_is_not_overwritten(fields: dict[str
     assert not any("dd if=" in line for line in locate_console.lines(found))
 
 
+def test_what_is_behind_the_end_of_a_file_needs_no_backup() -> None:
+    """The rest of its last block: nothing of the file is there."""
+    found = Located("sdb", 363296, 8, (hit(363296, bytes=0),), "sdb", 512)
+    text = locate_console.lines(found)
+    assert text[2] == "  nothing is lost: the drive replaces the sector when it is next written"
+    assert not any("BACKUP" in line for line in text)
+
+
 def test_blocks_that_go_on_in_one_file_are_one_answer() -> None:
     """Two blocks side by side in the file; a third elsewhere in it, another file, a gap."""
     first, second = hit(2048), hit(2056, offset_bytes=12288)
