@@ -90,8 +90,8 @@ def test_an_answer_names_the_file_the_way_and_what_the_cure_destroys() -> None:
         "  way: sdb sector 363296 > sdb1 sector 361248 > ext4 block 45156",
         (
             "  with a backup of this very version of the file (BACKUP=<the path of its copy>"
-            " first): write this block anew from it, upon which the drive replaces the sectors; let nothing"
-            " use the file meanwhile"
+            " first): write this block anew from it, upon which the drive replaces the sectors; let"
+            " nothing use the file meanwhile"
         ),
         (
             '    dd if="$BACKUP" of=/srv/pg/base/f6 skip=2 bs=4096 seek=2 count=1'
