@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from vm.harness import MEBIBYTE, Disk, wait_for
+from vm.watched import text_of, watching
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -196,3 +197,33 @@ def test_parity_is_no_files(vm: VM) -> None:
         sector = offset + row * 128
         kinds.append(located(vm, device, sector)["kind"])
     assert kinds.count("parity") == 1
+
+
+@pytest.mark.parametrize(
+    ("where", "disk", "spared"), [("plain", "plain", ""), ("mirror", "left", "md1")]
+)
+def test_the_mail_about_the_error_names_the_file(
+    vm: VM, where: str, disk: str, spared: str
+) -> None:
+    """The service and its probe; a disk that cannot be read, with and without another copy."""
+    block = blocks(vm, where, disk)[5]
+    device = vm.device(disk)
+    with watching(vm, "warning_grouping: 20s\n") as watched:
+        vm.damage(disk, "read", block.sector)
+        try:
+            vm.run(f"! dd if=/dev/{device} of=/dev/null iflag=direct skip={block.sector} count=1")
+            wait_for(lambda: watched.mail.naming(f"/srv/{where}/"), "a mail with the file", 300.0)
+        finally:
+            vm.repair(disk)
+        text = " ".join(text_of(watched.mail.naming(f"/srv/{where}/")[0]).split())
+    assert set(re.findall(r"/srv/\w+/file \d", text)) == {block.path}
+    first = block.offset_bytes
+    place = f"{device} sector {block.sector} (512 B): file {block.path}"
+    assert f"{place}, bytes {first} to {first + 511}" in text
+    if spared:
+        assert f"file {block.path}, which {spared} still reads from its other members" in text
+        assert f"echo check > /sys/block/{spared}/md/sync_action" in text
+        assert "dd if=/dev/zero" not in text
+    else:
+        assert f"of='{block.path}'" in text
+        assert re.search(rf"destroys: bytes {first} to \d+ of the file, for good", text)
