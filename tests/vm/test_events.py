@@ -53,6 +53,8 @@ while number < int(sys.argv[3]) or os.path.exists("/run/storm"):
         continue
     sys.exit("expected an error, got data")
 """
+JOURNAL, RING = "journalctl --quiet --dmesg --output=cat", "dmesg --notime --facility kern"
+"""Where the kernel's lines are read: right after a storm the journal has not all of them."""
 FORGED = (
     "sd 2:0:0:0: [{0}] tag#1 Sense Key : Medium Error [current]",
     "critical medium error, dev {0}, sector 8 op 0x0:(READ) flags 0x0 phys_seg 1 prio class 2",
@@ -127,16 +129,16 @@ def _clock(vm: VM) -> float:
     return float(vm.run("date +%s.%N"))
 
 
-def _lines(vm: VM, *words: str) -> list[str]:
-    """Return the kernel's lines with these words, as the journal has them."""
-    lines = vm.run("journalctl --quiet --dmesg --output=cat").splitlines()
+def _lines(vm: VM, *words: str, log: str = JOURNAL) -> list[str]:
+    """Return the kernel's lines with these words."""
+    lines = vm.run(log).splitlines()
     return [line.strip() for line in lines if all(word in line for word in words)]
 
 
-def _line(vm: VM, *words: str) -> str:
-    """Return the one line of the kernel with these words, once the journal has it."""
-    wait_for(lambda: _lines(vm, *words), f"a line with {words}", SECONDS)
-    (line,) = _lines(vm, *words)
+def _line(vm: VM, *words: str, log: str = JOURNAL) -> str:
+    """Return the one line of the kernel with these words, once it is there."""
+    wait_for(lambda: _lines(vm, *words, log=log), f"a line with {words}", SECONDS)
+    (line,) = _lines(vm, *words, log=log)
     return line
 
 
@@ -362,7 +364,7 @@ def test_a_line_that_a_program_writes_into_the_kernels_log_is_none_of_the_kernel
     device, begun = vm.device("ragged"), _clock(vm)
     vm.run(f"echo try > /sys/fs/ext4/{device}/trigger_fs_error")
     error = Hurt("ragged", device, begun, _clock(vm))
-    line = _line(vm, f"EXT4-fs error (device {device})")
+    line = _line(vm, f"EXT4-fs error (device {device})", log=RING)
     wait_for(lambda: any(_told(m, line) for m in _about(watched, "ragged")), "a mail", SECONDS)
     mails = _incident(watched, "ragged")
     assert mails[0]["Subject"].startswith("[CRITICAL]")
