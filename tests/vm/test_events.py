@@ -351,7 +351,11 @@ def test_a_hundred_thousand_lines_are_one_incident(
     assert re.search(r"\.\.\. [1-9][0-9]* more of these", _flat(worse))
     # The kernel's ring holds some hundreds of them: what it lost is no more than a count.
     labels = {"kind": "scsi_medium_error", "device": hurt.device}
-    assert (watched.metric("iowarden_kernel_events_total", **labels) or 0) > 100
+    wait_for(
+        lambda: (watched.metric("iowarden_kernel_events_total", **labels) or 0) > 100,
+        "a count of them",
+        SECONDS,
+    )
     assert watched.unit("ActiveState", "NRestarts") == {"ActiveState": "active", "NRestarts": "0"}
 
 
