@@ -366,8 +366,8 @@ def test_a_clock_that_was_reset_loses_no_event(clock: float) -> None:
 
 def test_a_disk_without_errors_has_counters_that_are_0() -> None:
     """So that the first error is an increase; what two logs tell is one of them."""
-    machine = Machine()
-    disks = ["A-1", "B-2"]
+    machine = behind()
+    disks = ["P-1", "P-2"]
 
     def counters() -> dict[tuple[str, str], float]:
         samples = happened.samples(machine.state, {}, totals, disks)
@@ -377,11 +377,10 @@ def test_a_disk_without_errors_has_counters_that_are_0() -> None:
     totals: dict[tuple[str, str], int] = {}
     assert set(counters()) == {(disk, name) for disk in disks for name in happened.CLASSES}
     assert set(counters().values()) == {0.0}
-    machine.tell(machine.medium_error("sda"))
-    disks = [machine.news[0].disk, "B-2"]
+    machine.tell(machine.reading_error(2))
     totals = happened.counted_disks(totals, machine.news)
     totals = happened.counted_disks(totals, [replace(machine.news[0], twin=True)])
-    assert {key: n for key, n in counters().items() if n} == {(disks[0], "medium"): 1.0}
+    assert {key: n for key, n in counters().items() if n} == {("P-2", "medium"): 1.0}
 
 
 def test_noise_is_told_nowhere() -> None:
