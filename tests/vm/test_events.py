@@ -199,7 +199,7 @@ def _history(watched: Watched, serial: str) -> dict[str, list[float]]:
     found: dict[str, list[float]] = {}
     for line in watched.vm.run(command).splitlines():
         event = json.loads(line)
-        found.setdefault(event["text"], []).extend([event["at_seconds"]] * event["count"])
+        found.setdefault(event["text"], []).append(event["at_seconds"])
     return found
 
 
