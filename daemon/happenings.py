@@ -109,11 +109,18 @@ class Happenings:
         self._waiting: list[Batch] = []
         self._learnt_seconds = float("-inf")
         self._boot_id = ""
+        self._before: Mapping[str, Identity] = {}
 
     # --- before the first look
 
-    def restore(self, kept: Happened, cursors: Cursors) -> None:
-        """Take what was known before the start, and say to the readers how far they had come."""
+    def restore(
+        self, kept: Happened, cursors: Cursors, names: Mapping[str, Identity] | None = None
+    ) -> None:
+        """Take what was known before the start, and say to the readers how far they had come.
+
+        `names` is who had each device's name then: what a log tells of an earlier boot is of these.
+        """
+        self._before = dict(names or {})
         waiting, self._waiting = self._waiting, []
         # What was read meanwhile was told: who stops now must not begin ahead of it again.
         own = self.cursors
@@ -184,7 +191,8 @@ class Happenings:
     def _step(self, batch: Batch) -> None:
         if not (batch.events or batch.baseline or batch.left_out):
             return
-        self.state, news = happened.step(self.state, batch, self._engine.places(), self._table)
+        known = replace(self._engine.places(), boot_id=self._boot_id, before=self._before)
+        self.state, news = happened.step(self.state, batch, known, self._table)
         self.changed = True
         self._news += news
         self._totals = happened.counted(self._totals, news)

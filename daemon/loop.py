@@ -876,7 +876,7 @@ class Loop:
         self._self_tests.restore(before.self_tests, now)
         if self._files is not None:
             self._files.restore(before.hits)
-        self._happenings.restore(before.happened, before.cursors)
+        self._happenings.restore(before.happened, before.cursors, before.devices.names)
         if self._parts.probe is not None:
             self._stuck = before.stuck
             self._parts.probe.remember(before.stuck)

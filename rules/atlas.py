@@ -36,7 +36,8 @@ class Map:
     """What is known of where things are.
 
     Fields: `covered` is by the label 'disk'; `slots` by controller and slot, 'areca 1 channel 2',
-    and by ATA port, 'ata3.00'; `arrays` are those of software RAID by name.
+    and by ATA port, 'ata3.00'; `arrays` are those of software RAID by name. `boot_id` is this
+    boot's, '' unknown; `before` is who had each name when iowarden ran last.
     """
 
     topology: Topology | None = None
@@ -45,6 +46,8 @@ class Map:
     controllers: tuple[Controller, ...] = ()
     slots: Mapping[str, Slotted] = field(default_factory=dict)
     arrays: Mapping[str, md.Array] = field(default_factory=dict)
+    boot_id: str = ""
+    before: Mapping[str, Identity] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -506,7 +506,8 @@ class _Work:
 
     def _place(self, event: Event) -> Place:
         """Return where an event happened; of a storm each place is looked up once."""
-        at = (event.source, event.kind, event.device, event.controller, event.place)
+        own = event.controller, event.place
+        at = (event.source, event.kind, event.boot_id, event.device, *own)
         if at not in self.places:
             self.places[at] = place(event, self.known)
         return self.places[at]

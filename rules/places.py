@@ -83,7 +83,9 @@ def place(event: Event, known: Map) -> Place:
     """Return where an event happened."""
     atlas = Atlas(known)
     if event.device:
-        found = _at_name(atlas, event.device.removeprefix("/dev/").replace("!", "/"))
+        name = event.device.removeprefix("/dev/").replace("!", "/")
+        earlier = event.boot_id and known.boot_id and event.boot_id != known.boot_id
+        found = (_before(atlas, name) if earlier else None) or _at_name(atlas, name)
         array = event.place if event.place in known.arrays else ""
         return replace(found, around=joined(found.around, [array])) if array else found
     if event.source not in {"kernel", "md"}:
@@ -131,6 +133,24 @@ def smart_way(where: Place, known: Map) -> str:
     if not where.device or not driver.startswith(tuple(_HIDES.values())):
         return ""
     return trust.way(Target("", driver=driver))
+
+
+def _before(atlas: Atlas, name: str) -> Place | None:
+    """Return what had a name in an earlier boot: today it may be another's. None: nobody knows."""
+    if _ADDRESS.fullmatch(name):
+        return Place(Identity(f"device {name}", f"{name} (SCSI device, before the last boot)"))
+    names = [each for each in atlas.known.before if _is_of(name, each)]
+    if not names:
+        return None
+    own = atlas.known.before[max(names, key=len)]
+    now = next((d.name for d in atlas.devices if atlas.subject(d.name).key == own.key), None)
+    return _at_device(atlas, now) if now is not None else Place(own, atlas.label(own, ""))
+
+
+def _is_of(name: str, whole: str) -> bool:
+    """Whether a name is that of a device or one of its partitions: 'sda1', 'nvme0n1p1'."""
+    rest = name.removeprefix(whole)
+    return rest == "" or (rest != name and rest.removeprefix("p").isdecimal())
 
 
 def _at_name(atlas: Atlas, name: str) -> Place:

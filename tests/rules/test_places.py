@@ -673,3 +673,20 @@ def test_no_event_is_too_odd_for_a_place(
 def _full(card: Controller, machine: Any) -> Map:  # noqa: ANN401 - a topology
     slots: Mapping[str, Slotted] = remember({}, (card,), machine)
     return Map(machine, Devices(), coverage.look(disks(read(2, "W2")), machine), (card,), slots)
+
+
+@pytest.mark.parametrize("device", ["sdg", "sdg1", "1:0:6:0"])
+def test_an_error_of_an_earlier_boot_is_of_the_disk_that_had_the_name_then(device: str) -> None:
+    """The kernel gives names in the order in which disks answer: sdg may be another one now."""
+    then = topology(sd("sdg", "1:0:6:0", "S-SICK"), sd("sdf", "1:0:5:0", "S-WELL"))
+    other = sd("sdg", "1:0:6:0", "S-WELL", partitions=("sdg1",))
+    now = topology(sd("sdf", "1:0:5:0", "S-SICK"), other)
+    names = {name: devices.identity(then, name) for name in then.devices}
+    known = Map(topology=now, boot_id="this", before=names)
+    well, sick = (devices.identity(now, name).key for name in ("sdg", "sdf"))
+    assert place(kernel(device, boot_id="this"), known).identity.key == well
+    earlier = place(kernel(device, boot_id="that"), known)
+    assert earlier.identity.key == ("device 1:0:6:0" if device == "1:0:6:0" else sick)
+    assert earlier.device in ("sdf", "")
+    gone = dataclasses.replace(known, topology=topology(other))
+    assert place(kernel(device, boot_id="that"), gone).identity.key == earlier.identity.key
