@@ -103,7 +103,13 @@ KINDS = {
 }
 """Every kind of event this module tells, and what it means."""
 
-_KNOWN = {_slug(text): text for text in TEXTS} | {_slug(t): of for t, of in _SYNONYMS.items()}
+
+def _bare(text: str) -> str:
+    """Return a text without what may stand between its words, or not: 'TimeOut Error'."""
+    return _slug(text).replace("_", "")
+
+
+_KNOWN = {_bare(text): text for text in TEXTS} | {_bare(t): of for t, of in _SYNONYMS.items()}
 _LINE = re.compile(
     r"\s*(\d{1,4})-(\d{1,2})-(\d{1,2})\s+(\d{1,2}):(\d{1,2}):(\d{1,2})(?:\s+(\S.*?))?\s*", re.ASCII
 )
@@ -164,7 +170,7 @@ def _event(row: str, name: str) -> Event:
     known = _TEXT.fullmatch(rest)
     word, code = "", ""
     if known is not None:
-        device, kind = known["device"] or "", _KNOWN[_slug(known["text"])]
+        device, kind = known["device"] or "", _KNOWN[_bare(known["text"])]
         word = TEXTS[kind][0]
         kind = f"areca_{_slug(kind)}"
         code = f"{int(known['errors'])} errors" if int(known["errors"] or 0) else ""

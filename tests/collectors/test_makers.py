@@ -397,3 +397,11 @@ def test_what_cannot_be_printed_is_escaped() -> None:
     places = [event.place for event in areca_events.parse_events(text, "a").events]
     assert "a\\u202ebc" in places
     assert controller.printable("a\ud800") == "a\\ud800"
+
+
+def test_a_text_of_areca_whose_words_stand_together_is_the_same_event() -> None:
+    """Versions of its firmware differ in blanks and capitals."""
+    for text in ("Time Out Error", "TimeOut Error", "TIMEOUTERROR"):
+        row = f"2026-06-01 08:00:05  Enc#2 SLOT 07  {text}\n"
+        (event,) = areca_events.parse_events(row, "areca 1").events
+        assert event.kind == "areca_time_out_error"

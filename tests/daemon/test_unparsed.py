@@ -302,6 +302,8 @@ def test_no_number_of_a_disk_or_an_address_survives(parts: list[tuple[str, str, 
     text = "".join(around.format(value) + " " + filler for value, around, filler in parts)
     shown = redact(text).removeprefix(WARNING)
     for value, _, _ in parts:
+        if set(value) <= {"A", "0"}:
+            continue  # what stands for it looks the same
         assert re.search(rf"(?<![0-9A-Za-z:.]){re.escape(value)}(?![0-9A-Za-z])", shown) is None
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support import drives
+from support.areca import Card
 from support.machine import write_root
 from support.recordings import write_tree
 
@@ -55,6 +56,9 @@ MORE = {
     "/proc/1/comm": "systemd\n",
     "/.probe/tasks": '{"tasks": [], "count": 0}',
     probe_path("run", asking.command(Target("/dev/sda", "scsi"), "full")): drives.ata("S1"),
+    "/proc/sys/kernel/random/boot_id": "6a1f0c5e-0000-4000-8000-000000000000\n",
+    "/.kmsg": "3,1,1000000,-;critical medium error, dev sda, sector 8 op 0x0:(READ)\n",
+    **Card(number=7).files(),
     "/run/udev/data/b8:0": "E:ID_SERIAL=abc\nE:ID_PATH=pci-0000:00:1f.2-ata-1\n",
 }
 
