@@ -7,20 +7,21 @@ of 512 bytes on any drive; 'holders' are the devices made of this one (md, devic
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.btrfs_owner import read_file_systems
 from iowarden.collectors.sysfs import Attributes, attributes, device_name
 from iowarden.collectors.vocabulary import AbsentError, ReadError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from iowarden.collectors.btrfs_owner import FileSystem
     from iowarden.collectors.files import Root
 
 DIRECTORY = "/sys/block"
 SWAPS = "/proc/swaps"
-_BTRFS = "/sys/fs/btrfs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +51,8 @@ class Stack:
 
     nodes: Mapping[str, Node]
     swaps: frozenset[str] = frozenset()
-    btrfs: frozenset[str] = frozenset()
-    """Devices of mounted btrfs file systems: the mount table names only one of each."""
+    btrfs: Mapping[str, FileSystem] = field(default_factory=dict)
+    """By device, those of mounted btrfs file systems: the mount table names only one of each."""
 
 
 def read_block_stack(root: Root) -> Stack:
@@ -74,7 +75,7 @@ def read_block_stack(root: Root) -> Stack:
                     partitions.append(device_name(inner))
                     nodes[device_name(inner)] = _node(root, below, inner, name, start)
         nodes[name] = _whole(root, found, entry, tuple(partitions))
-    return Stack(nodes, _swaps(root), _btrfs(root))
+    return Stack(nodes, _swaps(root), read_file_systems(root))
 
 
 def _whole(root: Root, found: Attributes, entry: str, partitions: tuple[str, ...]) -> Node:
@@ -132,14 +133,3 @@ def _swaps(root: Root) -> frozenset[str]:
         for line in lines
         if (found := re.match(r"/dev/(\S{1,200})\s+partition\s", line, re.ASCII))
     )
-
-
-def _btrfs(root: Root) -> frozenset[str]:
-    devices: set[str] = set()
-    try:
-        for name in root.names(_BTRFS):
-            if re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", name):
-                devices.update(map(device_name, root.names(f"{_BTRFS}/{name}/devices")))
-    except (AbsentError, ReadError):  # no btrfs here, or one that is just unmounted
-        return frozenset(devices)
-    return frozenset(devices)

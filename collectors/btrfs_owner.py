@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.btrfs import DIRECTORY
 from iowarden.collectors.controller_poll import run_program
 from iowarden.collectors.sysfs import device_name
-from iowarden.collectors.vocabulary import AbsentError, ParseError
+from iowarden.collectors.vocabulary import AbsentError, ParseError, ReadError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -314,20 +314,20 @@ def parse_shown(text: str) -> Shown:
     return Shown(uuids[0], frozenset(present))
 
 
-def read_file_system(root: Root, device: str) -> FileSystem | None:
-    """Return the mounted file system that a device is of, by the kernel; None: of none.
+def read_file_systems(root: Root) -> dict[str, FileSystem]:
+    """Return the mounted file systems by each of their devices, by the kernel.
 
-    Errors: ReadError.
+    That they cannot be read only leaves it to udev to say what is btrfs.
     """
+    found: dict[str, FileSystem] = {}
     try:
         for name in root.names(DIRECTORY):
             if re.fullmatch(_UUID, name):
-                devices = root.names(f"{DIRECTORY}/{name}/devices")
-                if device in map(device_name, devices):
-                    return FileSystem(name, tuple(map(device_name, devices)))
-    except AbsentError:  # no btrfs here, or one that is just unmounted
-        return None
-    return None
+                devices = tuple(map(device_name, root.names(f"{DIRECTORY}/{name}/devices")))
+                found |= dict.fromkeys(devices, FileSystem(name, devices))
+    except (AbsentError, ReadError):  # no btrfs here, or one that is just unmounted
+        return found
+    return found
 
 
 def read_superblock(root: Root, device: str, deadline_seconds: float) -> Superblock:

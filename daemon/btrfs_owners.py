@@ -49,7 +49,7 @@ _FIRST_INTERNAL = 1 << 63
 
 @dataclass(slots=True)
 class Btrfs:
-    """Sectors of a device of a mounted btrfs. `mounts`: all that is mounted, whatever it is.
+    """Sectors of a device of a mounted btrfs, `system`. `mounts`: all that is mounted.
 
     `left` returns how long a program may take now, or raises a LateError; `labels` are other names
     of its devices, as device-mapper calls them.
@@ -58,6 +58,7 @@ class Btrfs:
     root: Root
     left: Callable[[], float]
     spot: Spot
+    system: FileSystem
     mounts: Sequence[Mount]
     labels: frozenset[str] = frozenset()
     present: frozenset[int] = frozenset()
@@ -71,21 +72,18 @@ class Btrfs:
     def answers(self) -> list[Answer]:
         """Return what lies in the spot. Errors: LayoutError, AbsentError, ReadError, ParseError."""
         device = self.spot.device
-        system = btrfs_owner.read_file_system(self.root, device)
-        if system is None:
-            raise ReadError(f"btrfs on {device} is not mounted; mount it, and ask again")
         end = (self.spot.sector + self.spot.count) * SECTOR_BYTES
         if end <= btrfs_layout.RESERVED_BYTES:
             # Of any device: nothing need be read, least of all a superblock that cannot be.
             return list(self._fixed(btrfs_layout.MOST_BYTES, []))
-        superblock = self._superblock(system)
+        superblock = self._superblock()
         for _ in range(MOST_TRIES):
             found: list[Answer] | ParseError
             try:
-                found = list(self._answers(system, superblock))
+                found = list(self._answers(superblock))
             except ParseError as error:  # perhaps the tree of chunks was written meanwhile
                 found = error
-            before, superblock = superblock, self._superblock(system)
+            before, superblock = superblock, self._superblock()
             if _tree(superblock) == _tree(before):
                 if isinstance(found, ParseError):
                     raise found
@@ -95,17 +93,17 @@ class Btrfs:
             f"btrfs moves what lies on {device} while it is asked (a balance?); ask again"
         )
 
-    def _superblock(self, system: FileSystem) -> Superblock:
+    def _superblock(self) -> Superblock:
         superblock = btrfs_owner.read_superblock(self.root, self.spot.device, self.left())
-        if superblock.uuid != system.uuid:
+        if superblock.uuid != self.system.uuid:
             raise ReadError(
-                f"{self.spot.device}: expected btrfs {system.uuid}, as the kernel has it, got"
+                f"{self.spot.device}: expected btrfs {self.system.uuid}, as the kernel has it, got"
                 f" {superblock.uuid} in its superblock"
             )
         return superblock
 
-    def _answers(self, system: FileSystem, superblock: Superblock) -> Iterator[Answer]:
-        spot = self.spot
+    def _answers(self, superblock: Superblock) -> Iterator[Answer]:
+        spot, system = self.spot, self.system
         self.block_bytes = superblock.sector_bytes
         start, count = spot.sector * SECTOR_BYTES, spot.count * SECTOR_BYTES
         covered: list[tuple[int, int]] = []
@@ -121,7 +119,7 @@ class Btrfs:
         # The probe takes the last one as that which it is about.
         devices = [*(each for each in system.devices if each != spot.device), spot.device]
         chunks = btrfs_owner.read_chunks(self.root, devices, superblock, self.left())
-        unfound = self._find(system)
+        unfound = self._find()
         asked = 0
         for first, length in rest:
             pieces = btrfs_layout.reverse(chunks, superblock.device, first, length)
@@ -189,7 +187,7 @@ class Btrfs:
 
     # --- where it is mounted
 
-    def _find(self, system: FileSystem) -> str:
+    def _find(self) -> str:
         """Find where the file system is mounted; return '', or why that cannot be told.
 
         The mount table names a device as it was called then, and a number that is no device's.
@@ -199,7 +197,7 @@ class Btrfs:
         for mount in self.mounts:
             if mount.kind == "btrfs":
                 by_number.setdefault(mount.device_number, []).append(mount)
-        wanted = {*(f"/dev/{name}" for name in system.devices)}
+        wanted = {*(f"/dev/{name}" for name in self.system.devices)}
         wanted |= {f"/dev/mapper/{label}" for label in self.labels}
         groups = sorted(by_number.values(), key=lambda group: group[0].source not in wanted)
         why: list[str] = []
@@ -216,7 +214,7 @@ class Btrfs:
             except FAILED as error:
                 why.append(str(error))
                 continue
-            if shown.uuid == system.uuid:
+            if shown.uuid == self.system.uuid:
                 self.present = shown.present
                 self.here = tuple(sorted(group, key=lambda each: len(each.mount_point)))
                 return ""

@@ -113,14 +113,12 @@ class Happenings:
 
     # --- before the first look
 
-    def restore(
-        self, kept: Happened, cursors: Cursors, names: Mapping[str, Identity] | None = None
-    ) -> None:
+    def restore(self, kept: Happened, cursors: Cursors, names: Mapping[str, Identity]) -> None:
         """Take what was known before the start, and say to the readers how far they had come.
 
         `names` is who had each device's name then: what a log tells of an earlier boot is of these.
         """
-        self._before = dict(names or {})
+        self._before = dict(names)
         waiting, self._waiting = self._waiting, []
         # What was read meanwhile was told: who stops now must not begin ahead of it again.
         own = self.cursors
@@ -246,7 +244,7 @@ class Happenings:
 
     def samples(self) -> list[Sample]:
         """Return the samples of happened.FAMILIES."""
-        disks = self._engine.places().covered
+        disks = self._engine.coverage().covered
         return happened.samples(self.state, self._totals, self._of_disks, disks)
 
     # --- telling

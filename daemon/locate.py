@@ -281,7 +281,8 @@ class _Walk:
         nodes = self.stack.nodes
         labels = {nodes[name].label for name in self.stack.btrfs if name in nodes} - {""}
         everything = self._read_mounts()
-        return Btrfs(self.root, self.left, spot, everything, frozenset(labels)).answers()
+        system = self.stack.btrfs[spot.device]
+        return Btrfs(self.root, self.left, spot, system, everything, frozenset(labels)).answers()
 
     def _later(self, node: Node) -> str:
         """Return why a device is not the one that was there at the time of the error, or ''."""

@@ -20,7 +20,7 @@ from iowarden.collectors.btrfs_owner import (
     parse_shown,
     parse_subvolume,
     parse_superblock,
-    read_file_system,
+    read_file_systems,
 )
 from iowarden.collectors.files import Root
 from iowarden.collectors.vocabulary import ParseError
@@ -215,8 +215,8 @@ def test_a_device_belongs_to_the_file_system_that_has_it(tmp_path: Path) -> None
         tmp_path,
         {f"{path}/sdb1": None, f"{path}/cciss!c0d0": None, "/sys/fs/btrfs/features/x": "1\n"},
     )
-    found = read_file_system(Root(str(tmp_path), 4096), "cciss/c0d0")
-    assert found is not None
-    assert (found.uuid, sorted(found.devices)) == (UUID, ["cciss/c0d0", "sdb1"])
-    assert read_file_system(Root(str(tmp_path), 4096), "sdb") is None
-    assert read_file_system(Root(f"{tmp_path}/nothing", 4096), "sdb1") is None
+    found = read_file_systems(Root(str(tmp_path), 4096))
+    assert sorted(found) == ["cciss/c0d0", "sdb1"]
+    assert found["sdb1"] is found["cciss/c0d0"]
+    assert (found["sdb1"].uuid, sorted(found["sdb1"].devices)) == (UUID, sorted(found))
+    assert read_file_systems(Root(f"{tmp_path}/nothing", 4096)) == {}

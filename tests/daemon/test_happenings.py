@@ -15,6 +15,7 @@ from iowarden.collectors.vocabulary import Outcome, Reading
 from iowarden.daemon import kept
 from iowarden.daemon.happenings import Asked, Cursors, Happenings
 from iowarden.daemon.telling import Telling
+from iowarden.rules.devices import Identity
 from iowarden.rules.engine import Engine
 from iowarden.rules.events import parse_events_file
 from iowarden.rules.happened import Happened
@@ -93,7 +94,7 @@ def test_what_was_read_while_state_db_was_late_is_not_read_again() -> None:
     log = {"areca 1": LogCursor(((START, "later", 0),))}
     happenings.take(*look("controllers", Controllers(cursors=log)))
     old = {"areca 1": LogCursor(()), "areca 2": LogCursor(())}
-    happenings.restore(Happened(), Cursors(read_up_to(10), old))
+    happenings.restore(Happened(), Cursors(read_up_to(10), old), {})
     assert happenings.cursors.kernel == read_up_to(90)
     assert happenings.cursors.controllers == old | log
 
@@ -107,7 +108,7 @@ def test_what_controllers_listed_is_expected_after_a_restart_also_where_state_db
     happenings = Happenings(engine, telling, TABLE, lambda now: now, asked=asked)
     now, before = Listed(1, 2, START), Listed(3, 4, START - 60.0)
     happenings.take(*look("controllers", Controllers(listed={"c0": now})))
-    happenings.restore(Happened(), Cursors(listed={"c0": before, "c1": before}))
+    happenings.restore(Happened(), Cursors(listed={"c0": before, "c1": before}), {})
     assert happenings.cursors.listed == {"c0": now, "c1": before}
     texts = kept.documents(kept.Kept(cursors=happenings.cursors))
     assert kept.read(texts, START)[0].cursors == happenings.cursors
@@ -124,7 +125,7 @@ def test_a_first_look_ahead_of_state_db_is_news_as_far_as_nobody_told_it() -> No
     happenings.take(*look("controllers", Controllers(baseline=(*entries, another))))
     assert counts(happenings) == {}
     known = tuple((each.clock_seconds, each.text, 0) for each in entries[:1])
-    happenings.restore(Happened(), Cursors(read_up_to(10), {"areca 1": LogCursor(known)}))
+    happenings.restore(Happened(), Cursors(read_up_to(10), {"areca 1": LogCursor(known)}), {})
     found = sorted((h.controller, h.count, h.baseline) for h in happenings.state.happenings)
     assert found == [("", 1, False), ("areca 1", 2, False), ("areca 2", 1, True)]
 
@@ -147,7 +148,7 @@ def test_a_first_look_at_a_log_with_numbers_goes_by_them() -> None:
     ]
     happenings.take(*look("controllers", Controllers(baseline=tuple(entries))))
     known = tuple((START, words, number) for number in (6, 7, 8, 9))
-    happenings.restore(Happened(), Cursors(controllers={"megaraid c0": LogCursor(known)}))
+    happenings.restore(Happened(), Cursors(controllers={"megaraid c0": LogCursor(known)}), {})
     assert list(counts(happenings).values()) == [1]
 
 
@@ -157,7 +158,7 @@ def test_errors_of_before_the_start_and_of_a_late_state_db_are_all_counted() -> 
     happenings.take(*look("kernel_log", KernelLog((medium_error(90),))))
     (host,) = happenings.state.errors
     happenings.state = replace(happenings.state, media={"S-A": 2, "S-B": 1})
-    happenings.restore(Happened(media={"S-A": 3}, errors={host: (START - 60.0,)}), Cursors())
+    happenings.restore(Happened(media={"S-A": 3}, errors={host: (START - 60.0,)}), Cursors(), {})
     assert happenings.state.errors == {host: (START - 60.0, START)}
     assert happenings.state.media == {"S-A": 5, "S-B": 1}
 
@@ -173,3 +174,15 @@ def test_files_are_looked_up_for_errors_of_this_boot_alone() -> None:
     happenings.take(*look("kernel_log", KernelLog(lines, boot_id="now")))
     assert [(each.device, each.start) for each in asked] == [("sda", 90)]
     assert counts(happenings) == {"block_medium_error": 2}
+
+
+def test_what_the_journal_has_of_the_boot_before_is_of_the_disk_that_was_sda_then() -> None:
+    """The administrator would pull a healthy disk."""
+    happenings = started()
+    then = Identity("serial S-SICK", "sda (serial S-SICK)")
+    happenings.restore(Happened(), Cursors(), {"sda": then})
+    lines = (replace(medium_error(10), boot_id="before"), medium_error(90))
+    happenings.take(*look("kernel_log", KernelLog(lines, boot_id="now")))
+    told = {h.subject: h.burst.last.sector for h in happenings.state.happenings}
+    assert len(told) == 2
+    assert told[then.key] == 10
