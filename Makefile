@@ -3,6 +3,7 @@
 # The system's own: python3-venv and python3-dev belong to it, and to no other.
 PYTHON ?= /usr/bin/python3
 SECTIONS ?= run test
+WORKERS ?= $(shell nproc)
 VENV := .venv
 export DESTDIR PURGE
 BIN := $(VENV)/bin
@@ -62,7 +63,8 @@ format: env
 
 test: env build/tools/promtool build/tools/prometheus-node-exporter
 	@packaging/install-system-packages test
-	PATH="$(CURDIR)/build/tools:$$PATH" $(BIN)/python -m pytest --ignore=tests/vm tests
+	PATH="$(CURDIR)/build/tools:$$PATH" $(BIN)/python -m pytest --numprocesses $(WORKERS) \
+	    --dist loadfile --no-loadscope-reorder --ignore=tests/vm tests
 
 bench: env
 	$(BIN)/python tests/bench/bench.py

@@ -9,7 +9,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from support.live import Live, text
+from support.live import Live, parsed, text
 from support.live import watched as looked_after
 from support.program import Feed, Program
 from support.recordings import FIXTURES, open_fixture
@@ -225,7 +225,7 @@ def test_the_flight_of_a_hung_disk_replays_to_its_alert(
         program.end()
     (path,) = flights.glob("*Z-*.tar.gz")
     assert f"iowarden replay {path}" in program.text()
-    assert path.stem.partition(".")[0] in bytes(mail.data).decode()
+    assert path.stem.partition(".")[0] in text(parsed(mail.data))
     assert path.stat().st_mode & 0o777 == 0o600
     expected = tmp_path / "expected.yaml"
     expected.write_text(

@@ -143,7 +143,9 @@ def test_a_kill_loses_no_mail_that_had_not_been_sent(
     program = started(programs, Program(tmp_path, stall, smtp_port=port))
     stall.give(110)
     program.until(lambda: "Connection refused" in program.text(), "the refusal to be told")
-    assert program.metrics()["iowarden_mails_waiting"] == 1.0
+    program.until(
+        lambda: program.metrics().get("iowarden_mails_waiting") == 1.0, "the mail to be counted"
+    )
     program.end(signal.SIGKILL)
     with sqlite3.connect(program.state / "state.db") as database:
         (kept,) = database.execute("SELECT message_id FROM outbox").fetchall()

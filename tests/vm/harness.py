@@ -1,8 +1,9 @@
 """A real Debian in QEMU under plain emulation: boot it, run commands in it, make its disks sick.
 
 The guest is built once by build_image.sh and never changed: its root disk is a snapshot that ends
-with the VM. Commands go through the guest's agent over a serial port; disks are slowed, hung and
-healed through QMP. The guest reaches the host's loopback at `HOST_ADDRESS` and nothing else.
+with the VM, but for a copy that it shall write to. Commands go through the guest's agent over a
+serial port; disks are slowed, hung and healed through QMP. The guest reaches the host's loopback at
+`HOST_ADDRESS` and nothing else.
 Limits: emulated disks and no vendor firmware; a boot takes 10-30 s. Only SCSI disks may hang: on
 emulated AHCI and NVMe that freezes QEMU itself when the guest's driver resets the controller.
 """
@@ -185,9 +186,21 @@ class VM:
     started it, so that a killed test run leaves none behind.
     """
 
-    def __init__(self, disks: Iterable[Disk] = (), memory_mebibytes: int = 1024) -> None:
-        """Start nothing yet. Errors: UnavailableError."""
+    def __init__(
+        self,
+        disks: Iterable[Disk] = (),
+        memory_mebibytes: int = 1024,
+        root: Path | None = None,
+        *,
+        lasting: bool = False,
+    ) -> None:
+        """Start nothing yet. `root` is a copy of the root disk, written to if it is `lasting`.
+
+        Errors: UnavailableError.
+        """
         self._image = image()
+        self._root = root or self._image / "root.ext4"
+        self._lasting = lasting
         self._disks = tuple(disks)
         self._memory_mebibytes = memory_mebibytes
         self._commands: dict[int, Command] = {}
@@ -372,6 +385,11 @@ class VM:
         self._wait_until_booted(greeting)
         self.control("set-action", reboot="shutdown")
 
+    def shut_down(self) -> None:
+        """Switch the guest off as a person does; return when its disks have all that it wrote."""
+        self.start("systemctl poweroff")
+        self._process.wait(BOOT_SECONDS)
+
     def control(self, command: str, **arguments: object) -> Any:  # noqa: ANN401 - any JSON
         """Return QEMU's answer to a QMP command."""
         request = json.dumps({"execute": command, "arguments": arguments})
@@ -400,8 +418,8 @@ class VM:
         line += ["-device", "virtio-serial-pci", "-chardev", f"socket,id=agent,fd={agent}"]
         line += ["-device", "virtserialport,chardev=agent,name=agent"]
         line += ["-netdev", "user,id=network", "-device", "virtio-net-pci,netdev=network,romfile="]
-        drive = f"if=none,id=root-image,format=raw,file={self._image}/root.ext4"
-        line += ["-drive", f"{drive},snapshot=on,cache=unsafe"]
+        drive = f"if=none,id=root-image,format=raw,file={self._root},cache=unsafe"
+        line += ["-drive", f"{drive},snapshot={'off' if self._lasting else 'on'}"]
         line += ["-device", "virtio-blk-pci,drive=root-image,id=root"]
         line += ["-device", "virtio-scsi-pci,id=adapter"]
         buses = {disk.bus for disk in self._disks}

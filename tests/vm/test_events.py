@@ -53,8 +53,11 @@ while number < int(sys.argv[3]) or os.path.exists("/run/storm"):
         continue
     sys.exit("expected an error, got data")
 """
-JOURNAL, RING = "journalctl --quiet --dmesg --output=cat", "dmesg --notime --facility kern"
-"""Where the kernel's lines are read: right after a storm the journal has not all of them."""
+JOURNAL = "journalctl --quiet --dmesg --output=cat --lines=5000"
+RING = "dmesg --notime --facility kern"
+"""Where the kernel's lines are read: right after a storm the journal has not all of them, and to
+read what it has takes an emulated machine minutes.
+"""
 FORGED = (
     "sd 2:0:0:0: [{0}] tag#1 Sense Key : Medium Error [current]",
     "critical medium error, dev {0}, sector 8 op 0x0:(READ) flags 0x0 phys_seg 1 prio class 2",
@@ -193,6 +196,15 @@ def _assert_told(mail: EmailMessage, line: str, hurt: Hurt) -> None:
     assert hurt.begun_seconds - 2 <= at <= hurt.ended_seconds + 2
 
 
+def _assert_shown(watched: Watched, mail: EmailMessage, line: str, hurt: Hurt) -> None:
+    """Assert that the incident has the line, which may have come after the mail, and its time."""
+    wait_for(lambda: line in _history(watched, hurt.serial), f"'{line}' in the history", SECONDS)
+    (at,) = _history(watched, hurt.serial)[line]
+    assert hurt.begun_seconds - 2 <= at <= hurt.ended_seconds + 2
+    shown = watched.vm.run(f"iowarden incident show {mail['X-Iowarden-Incident']}")
+    assert " ".join(line.split()) in " ".join(shown.split())
+
+
 def _history(watched: Watched, serial: str) -> dict[str, list[float]]:
     """Return the kernel's warnings about a disk that are kept, and when they were."""
     command = f"iowarden events --json --source kernel --severity warning --disk {serial}"
@@ -250,9 +262,8 @@ def test_a_member_that_fails_is_one_incident_with_its_array(watched: Watched, fa
     assert alert["IOWARDEN_INCIDENT"] == mails[0]["X-Iowarden-Incident"]
     assert mails[-1]["Subject"].startswith("[CRITICAL]")
     line = _line(watched.vm, f"Disk failure on {failed.device}")
-    told = [mail for mail in mails if _told(mail, line)]
-    _assert_told(told[0], line, failed)
-    assert "mdadm --detail" in text_of(told[0])
+    _assert_shown(watched, mails[0], line, failed)
+    assert any("mdadm --detail" in text_of(mail) for mail in mails)
     assert watched.mail.naming("by command") == []
 
 
@@ -300,15 +311,12 @@ def test_a_disk_that_never_answers_is_one_incident_until_it_is_given_up(
 ) -> None:
     """Its hang, the time-outs, the resets and the kernel's last word are one thread of mails."""
     line = _line(watched.vm, "Device offlined")
-    wait_for(lambda: line in _history(watched, SILENT), "the kernel's last word", SECONDS)
+    mails = _incident(watched, SILENT)
+    # It hung for so long that this was mailed; more of the same is, ten minutes later.
+    _assert_shown(watched, mails[0], line, offline)
     mails = _incident(watched, SILENT)
     assert any(mail["Subject"].startswith("[CRITICAL]") for mail in mails)
     assert all(offline.device in mail["Subject"] for mail in mails)
-    # It hung for so long that this was mailed; more of the same is, ten minutes later.
-    shown = watched.vm.run(f"iowarden incident show {mails[0]['X-Iowarden-Incident']}")
-    assert " ".join(line.split()) in " ".join(shown.split())
-    (at,) = _history(watched, SILENT)[line]
-    assert offline.begun_seconds - 2 <= at <= offline.ended_seconds + 2
 
 
 @contextlib.contextmanager
@@ -369,10 +377,9 @@ def test_a_line_that_a_program_writes_into_the_kernels_log_is_none_of_the_kernel
     vm.run(f"echo try > /sys/fs/ext4/{device}/trigger_fs_error")
     error = Hurt("ragged", device, begun, _clock(vm))
     line = _line(vm, f"EXT4-fs error (device {device})", log=RING)
-    wait_for(lambda: any(_told(m, line) for m in _about(watched, "ragged")), "a mail", SECONDS)
     mails = _incident(watched, "ragged")
     assert mails[0]["Subject"].startswith("[CRITICAL]")
-    _assert_told(next(mail for mail in mails if _told(mail, line)), line, error)
+    _assert_shown(watched, mails[0], line, error)
     assert f"e2fsck -f /dev/{device}" in text_of(mails[0])
     assert watched.mail.naming("serial well") == []
     assert len(_incident(watched, LOUD)) == 2
