@@ -44,7 +44,7 @@ from iowarden.collectors import archive
 from iowarden.collectors.files import LIMIT_BYTES, Root
 from iowarden.collectors.mounts import FSTAB
 from iowarden.collectors.table import SOURCES, collect
-from iowarden.collectors.vocabulary import AbsentError, ReadError
+from iowarden.collectors.vocabulary import AbsentError, GivenError, ReadError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -77,7 +77,7 @@ _RECORDED = frozenset(
 """What is no secret whatever the file system. Source: mount(8), 'filesystem-independent'."""
 
 
-class RecordingError(Exception):
+class RecordingError(GivenError):
     """A recording is not what the format says."""
 
 

@@ -41,6 +41,10 @@ class Outcome(enum.StrEnum):
     """Our own exception; the log has its traceback."""
 
 
+class GivenError(Exception):
+    """What a person gave cannot be used: configuration, rules, a recording; the text is for him."""
+
+
 class AbsentError(Exception):
     """The kernel does not offer this source here."""
 

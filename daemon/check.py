@@ -30,7 +30,7 @@ from iowarden.collectors.drive import Cover
 from iowarden.collectors.vocabulary import Outcome, Reading, trace
 from iowarden.daemon import config as configuration
 from iowarden.daemon import exporters, stateful
-from iowarden.daemon.message import local_zone
+from iowarden.daemon.clock import local_zone
 from iowarden.daemon.readers import Readers
 from iowarden.daemon.words import one_line, shorten
 from iowarden.rules import devices

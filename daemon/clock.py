@@ -1,8 +1,12 @@
-"""The program's clock: Unix time that never jumps, and how a recording drives it."""
+"""The program's clock: Unix time that never jumps, how a recording drives it; people's zone."""
 
 from __future__ import annotations
 
+import functools
+import os
 import time
+import zoneinfo
+from datetime import UTC, tzinfo
 
 PLAUSIBLE_SECONDS = 1_577_836_800.0
 """2020-01-01: a clock that is before that has not been set yet, as after a boot without one."""
@@ -59,3 +63,21 @@ class PlayedClock(SystemClock):
     def uptime(self) -> float:
         """Return the recorded machine's monotonic clock."""
         return self._monotonic
+
+
+@functools.cache
+def local_zone() -> tzinfo:
+    """Return this machine's zone, read once: the C library reads '/etc/localtime' each time.
+
+    The first call reads the file; make it before a disk may hang, best by rendering a mail at
+    start.
+    Source: tzset(3), TZ. Limits: a TZ that is neither a zone nor a file, or no file at all, is UTC.
+    """
+    name = os.environ.get("TZ", ":/etc/localtime").removeprefix(":")
+    try:
+        if not name.startswith("/"):
+            return zoneinfo.ZoneInfo(name)
+        with open(name, "rb") as file:
+            return zoneinfo.ZoneInfo.from_file(file)
+    except (OSError, ValueError, zoneinfo.ZoneInfoNotFoundError):
+        return UTC

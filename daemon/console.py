@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from iowarden.daemon import codec, control
-from iowarden.daemon.config import duration_seconds
-from iowarden.daemon.message import local_zone
+from iowarden.daemon.clock import local_zone
+from iowarden.daemon.duration import duration_seconds
 from iowarden.daemon.status import (
     Acknowledge,
     AddSilence,

@@ -22,9 +22,8 @@ from iowarden.daemon import (
     journal,
     status,
 )
-from iowarden.daemon.event_rows import Wanted
+from iowarden.daemon.event_rows import OWN, Wanted
 from iowarden.daemon.past import Past
-from iowarden.daemon.telling import OWN
 from iowarden.rules import coverage, figures, silences
 from iowarden.rules.promql.evaluator import Budget, EvaluationError
 from iowarden.rules.promql.lexer import PromqlError

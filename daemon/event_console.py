@@ -14,7 +14,7 @@ import time
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from iowarden.daemon.config import duration_seconds
+from iowarden.daemon.clock import local_zone
 from iowarden.daemon.console import (
     Table,
     at_text,
@@ -32,10 +32,9 @@ from iowarden.daemon.console import (
     since_text,
     table_of,
 )
-from iowarden.daemon.event_rows import Wanted
-from iowarden.daemon.message import local_zone
+from iowarden.daemon.duration import duration_seconds
+from iowarden.daemon.event_rows import OWN, Wanted
 from iowarden.daemon.status import AskEvents, EventLine, Events, IncidentDetail, Incidents
-from iowarden.daemon.telling import OWN
 from iowarden.daemon.words import shorten
 from iowarden.rules.notice import Severity
 

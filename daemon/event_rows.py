@@ -21,6 +21,8 @@ from iowarden.rules.notice import Severity
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+OWN = "iowarden"
+"""The source of what the program says, as that of events is who tells them."""
 MOST_EVENTS = 200_000
 MOST_AGE_SECONDS = 3 * 366 * 86_400.0
 LEAST_EVENTS = 20_000

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 import yaml
 
-from iowarden.daemon.config import duration_seconds
+from iowarden.daemon.duration import duration_seconds
 from iowarden.rules.alerts import State
 from iowarden.rules.incidents import Change
 from iowarden.rules.notice import Severity

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.files import Root
 from iowarden.collectors.vocabulary import AbsentError, ParseError, ReadError
+from iowarden.daemon import command
 from iowarden.daemon.clock import SystemClock
 from iowarden.daemon.console import ServiceError, guarded, say, say_json
 from iowarden.daemon.locate import MOST_SECTORS, LocateError, locate
@@ -27,9 +28,7 @@ from iowarden.rules.quantity import size
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from iowarden.daemon.config import Config
     from iowarden.daemon.locate import Located
-    from iowarden.daemon.probe.client import Client
 
 EXIT_UNKNOWN = 1
 CLOSE_SECONDS = 2.0
@@ -39,15 +38,11 @@ _DEVICE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:!/-]{0,99}", re.ASCII)
 
 def add_commands(
     add: Callable[[str, Callable[[argparse.Namespace], int], str], argparse.ArgumentParser],
-    settings: Callable[[argparse.Namespace], Config],
-    probe: Callable[[Config, SystemClock], Client | None],
-) -> list[argparse.ArgumentParser]:
-    """Add the command; return what reads the configuration, by way of `settings`."""
-
-    def run(arguments: argparse.Namespace) -> int:
-        return guarded(lambda given: _locate(given, settings(given), probe), arguments)
-
-    located = add("locate", run, "say which file a sector of a disk is of, and what to do about it")
+) -> None:
+    """Add the command, by a function that takes name, what runs, and help."""
+    words = "say which file a sector of a disk is of, and what to do about it"
+    located = add("locate", lambda arguments: guarded(_locate, arguments), words)
+    command.configured(located)
     located.add_argument(
         "device", type=_device, metavar="DEVICE", help="as the kernel's log names it: sdb, md0"
     )
@@ -58,7 +53,6 @@ def add_commands(
         help="in sectors of 512 bytes from its beginning, whatever the drive's own are",
     )
     located.add_argument("--json", action="store_true", help="the answer as data")
-    return [located]
 
 
 def _device(text: str) -> str:
@@ -87,13 +81,9 @@ def _range(text: str) -> tuple[int, int]:
     return int(found[1]), count
 
 
-def _locate(
-    arguments: argparse.Namespace,
-    config: Config,
-    make_probe: Callable[[Config, SystemClock], Client | None],
-) -> int:
-    clock = SystemClock()
-    client = make_probe(config, clock)
+def _locate(arguments: argparse.Namespace) -> int:
+    config = command.settings(arguments)
+    client = command.probe(config, SystemClock())
     if client is None:
         raise ServiceError(
             "locate: expected to be root, or one who may ask iowarden's probe, got neither; run it"

@@ -29,14 +29,14 @@ from iowarden.daemon import (
     tails,
 )
 from iowarden.daemon import self_tests as self_test_runs
-from iowarden.daemon.clock import PLAUSIBLE_SECONDS
+from iowarden.daemon.clock import PLAUSIBLE_SECONDS, local_zone
 from iowarden.daemon.control import Command
 from iowarden.daemon.desk import Desk
 from iowarden.daemon.exposition import Snapshot
 from iowarden.daemon.files_hit import FilesHit, Hit
 from iowarden.daemon.happenings import CONTROLLERS, KERNEL, Asked, Happenings
 from iowarden.daemon.history import TailLoaded, Written
-from iowarden.daemon.message import local_zone, message_id, render
+from iowarden.daemon.message import message_id, render
 from iowarden.daemon.outbox import SendResult
 from iowarden.daemon.probe import client
 from iowarden.daemon.state import Committed, OutboxRow, SetAside, StateLoaded

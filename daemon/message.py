@@ -1,6 +1,6 @@
 """A mail of an incident, as text and HTML, for a tired administrator at three in the morning.
 
-Pure, but for `local_zone`.
+Pure.
 
 Source: RFC 5322 (format, threads), RFC 2045 to 2047 (what any server takes), RFC 3834
 (Auto-Submitted).
@@ -10,13 +10,10 @@ from __future__ import annotations
 
 # The library imports this when a first mail is made: too late on a hung disk.
 import email.generator  # noqa: F401 - only to be there
-import functools
 import hashlib
 import html
-import os
 import re
 import textwrap
-import zoneinfo
 from datetime import UTC, datetime, tzinfo
 from email.header import Header
 from email.headerregistry import BaseHeader, HeaderRegistry
@@ -26,6 +23,7 @@ from email.policy import SMTP, EmailPolicy
 from email.utils import getaddresses
 from typing import TYPE_CHECKING
 
+from iowarden.daemon.clock import local_zone
 from iowarden.daemon.words import ELLIPSIS, one_line, shorten
 from iowarden.rules.notice import Reason
 from iowarden.rules.quantity import duration
@@ -137,24 +135,6 @@ def render(
     # end.
     message.set_boundary(f"=-{_token(notice.incident)}-{notice.number}")
     return message
-
-
-@functools.cache
-def local_zone() -> tzinfo:
-    """Return this machine's zone, read once: the C library reads '/etc/localtime' each time.
-
-    The first call reads the file; make it before a disk may hang, best by rendering a mail at
-    start.
-    Source: tzset(3), TZ. Limits: a TZ that is neither a zone nor a file, or no file at all, is UTC.
-    """
-    name = os.environ.get("TZ", ":/etc/localtime").removeprefix(":")
-    try:
-        if not name.startswith("/"):
-            return zoneinfo.ZoneInfo(name)
-        with open(name, "rb") as file:
-            return zoneinfo.ZoneInfo.from_file(file)
-    except (OSError, ValueError, zoneinfo.ZoneInfoNotFoundError):
-        return UTC
 
 
 def subject(notice: Notice, host: str) -> str:

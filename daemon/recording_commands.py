@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.archive import SUFFIXES
 from iowarden.collectors.files import Root
 from iowarden.collectors.recording import Recording
+from iowarden.daemon import command, expectation, hotplug, record, replay, stateful
 from iowarden.daemon import config as configuration
-from iowarden.daemon import expectation, hotplug, record, replay, stateful
 from iowarden.daemon.clock import SystemClock
+from iowarden.daemon.duration import duration_seconds
 from iowarden.daemon.expectation import ExpectationError
 from iowarden.daemon.loop import CLOSE_SECONDS, Stop
 from iowarden.daemon.rule_files import load_files, load_rules
@@ -26,9 +27,7 @@ from iowarden.rules import quantity
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from iowarden.daemon.config import Config
     from iowarden.daemon.expectation import Expectation
-    from iowarden.daemon.probe.client import Client
 
 _MAIL_SUFFIX = ".eml"
 EXIT_FAILED = 1
@@ -38,15 +37,10 @@ EXIT_BAD_FILE = 78
 
 def add_commands(
     add: Callable[[str, Callable[[argparse.Namespace], int], str], argparse.ArgumentParser],
-    settings: Callable[[argparse.Namespace], Config],
-    probe: Callable[[Config, SystemClock], Client | None],
-) -> list[argparse.ArgumentParser]:
-    """Add the commands; return those that read the configuration, by way of `settings`."""
-    recorded = add(
-        "record",
-        lambda arguments: _record(arguments, settings(arguments), probe),
-        "write down what iowarden reads of this machine, to be replayed",
-    )
+) -> None:
+    """Add the commands, by a function that takes name, what runs, and help."""
+    words = "write down what iowarden reads of this machine, to be replayed"
+    recorded = command.configured(add("record", _record, words))
     recorded.add_argument("recording", metavar="OUT", help="a new file NAME.tar.xz or NAME.tar.gz")
     recorded.add_argument(
         "--for",
@@ -67,12 +61,11 @@ def add_commands(
     again.add_argument("--json", action="store_true", help="the outcome as data")
     again.add_argument("--mails", metavar="DIR", help="keep the mails there, each as a file")
     again.add_argument("--config", metavar="FILE", help="default: none, but for the shipped rules")
-    return [recorded]
 
 
 def _seconds(text: str) -> float:
     try:
-        seconds = configuration.duration_seconds(text)
+        seconds = duration_seconds(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(f"expected a time as 10m, got '{text}'") from error
     if not seconds:
@@ -80,11 +73,8 @@ def _seconds(text: str) -> float:
     return seconds
 
 
-def _record(
-    arguments: argparse.Namespace,
-    config: Config,
-    make_probe: Callable[[Config, SystemClock], Client | None],
-) -> int:
+def _record(arguments: argparse.Namespace) -> int:
+    config = command.settings(arguments)
     path = arguments.recording
     if not path.endswith(SUFFIXES):
         text = f"'{path}': expected a name that ends in {' or '.join(SUFFIXES)}; add it"
@@ -93,7 +83,7 @@ def _record(
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda n, _: events.put(Stop(signal.Signals(n).name)))
     clock = SystemClock()
-    probe = make_probe(config, clock)
+    probe = command.probe(config, clock)
     root: Callable[[], Root] = Root
     if probe is not None:
         root = functools.partial(Root, probe=probe.ask)

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from iowarden.daemon import codec, console, control
+from iowarden.daemon import codec, command, console, control
 from iowarden.daemon import config as configuration
 from iowarden.daemon.rule_files import SHIPPED, load_files, load_rules, notes, read_text
 from iowarden.daemon.status import AlertLine, Status
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Sequence
 
-    from iowarden.daemon.config import Config
     from iowarden.rules.rulefile import RecordingRule, RuleGroup
 
 EXIT_FAILED = 1
@@ -33,38 +32,36 @@ WORST_FIRST = ("firing", "unknown", "pending")
 
 def add_commands(
     add: Callable[[str, Callable[[argparse.Namespace], int], str], argparse.ArgumentParser],
-    settings: Callable[[argparse.Namespace], Config],
-) -> list[argparse.ArgumentParser]:
-    """Add the commands; return those that read the configuration, by way of `settings`."""
+) -> None:
+    """Add the commands, by a function that takes name, what runs, and help."""
     actions = add("rules", lambda _: 0, "the rules that say what is wrong").add_subparsers(
         required=True, metavar="ACTION"
     )
-    check = actions.add_parser("check", help="read rule files and say all that is wrong with them")
-    check.set_defaults(command=lambda arguments: _check(arguments, settings))
+    check = command.configured(
+        actions.add_parser("check", help="read rule files and say all that is wrong with them")
+    )
+    check.set_defaults(command=_check)
     check.add_argument(
         "files", nargs="*", metavar="FILE", help="default: what the service would load"
     )
     test = actions.add_parser("test", help="run unit tests of rules, as promtool has them")
     test.set_defaults(command=_test)
     test.add_argument("files", nargs="+", metavar="FILE", help="with tests")
-    listed = actions.add_parser("list", help="the rules, and how they stand")
-    listed.set_defaults(
-        command=lambda arguments: console.guarded(lambda a: _list(a, settings(a)), arguments)
-    )
+    listed = command.configured(actions.add_parser("list", help="the rules, and how they stand"))
+    listed.set_defaults(command=lambda arguments: console.guarded(_list, arguments))
     listed.add_argument("--json", action="store_true", help="as data")
     listed.add_argument("--socket", metavar="PATH", help=f"default: {control.SOCKET}")
-    return [check, listed]
 
 
-def _check(arguments: argparse.Namespace, settings: Callable[[argparse.Namespace], Config]) -> int:
+def _check(arguments: argparse.Namespace) -> int:
     if arguments.files:
         groups = load_files(map(Path, arguments.files))
         try:
-            config = settings(arguments)
+            config = command.settings(arguments)
         except configuration.ConfigError:  # of which only the names of jobs would be asked
             config = configuration.parse("", "defaults", configuration.machine_name())
     else:
-        config = settings(arguments)
+        config = command.settings(arguments)
         groups = load_rules(config)
     for note in notes(groups, config):
         sys.stdout.write(note + "\n")
@@ -112,7 +109,8 @@ def _failures(path: Path) -> Sequence[str]:
 # --- list
 
 
-def _list(arguments: argparse.Namespace, settings: Config) -> int:
+def _list(arguments: argparse.Namespace) -> int:
+    settings = command.settings(arguments)
     groups = load_rules(settings)
     lines = _lines(groups, _alerts(arguments))
     if arguments.json:

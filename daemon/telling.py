@@ -9,6 +9,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Protocol
 
 from iowarden.daemon import journal
+from iowarden.daemon.event_rows import OWN
 from iowarden.daemon.status import EventLine
 from iowarden.rules import digest, incidents
 from iowarden.rules.alerts import State, Transition
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 
 _NO_NEWS = frozenset({incidents.Change.CLOSED, incidents.Change.LIFTED})
 """Nothing got worse by these, however bad it was."""
-OWN = "iowarden"
-"""The source of what the program says, as that of events is who tells them."""
 MOST_EVENTS = 1000
 """Kept for 'iowarden events'; the journal has them all."""
 

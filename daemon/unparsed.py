@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.vocabulary import Reading
 
+DIRECTORY = "unparsed"
+"""In the state directory."""
 TEXT_BYTES = 65_536
 MOST_FILES = 5
 ALL_BYTES = 2 * 1024 * 1024

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import yaml
 
+from iowarden.collectors.vocabulary import GivenError
 from iowarden.rules.promql.lexer import duration_seconds
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ MOST_ERRORS = 200
 NULL = "tag:yaml.org,2002:null"
 
 
-class RuleFileError(Exception):
+class RuleFileError(GivenError):
     """A rule file that cannot be loaded; `errors` has all that is wrong with it, in order."""
 
     def __init__(self, errors: Iterable[str]) -> None:

@@ -15,13 +15,13 @@ from support.host import Host, shipped_rules
 from iowarden.collectors import table
 from iowarden.collectors.table import collect
 from iowarden.collectors.recording import Player
-from iowarden.daemon import cli
+from iowarden.daemon import mail_command, service
 from iowarden.daemon.message import render
 from iowarden.rules import report
 
 directory = pathlib.Path(sys.argv[2])
 directory.mkdir()
-cli.dry_run("host", "iowarden@host", ("ops@example.com",), 0.0)
+mail_command.dry_run("host", "iowarden@host", ("ops@example.com",), 0.0)
 player = Player(sys.argv[1], str(directory))
 host = Host(directory)
 rules = shipped_rules()

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iowarden.daemon import config
+from iowarden.daemon.duration import duration_seconds
 
 EXAMPLE = Path(__file__).parents[2] / "packaging" / "iowarden.yaml"
 FILE = "/etc/iowarden/iowarden.yaml"
@@ -188,7 +189,7 @@ def test_a_duration_is_the_sum_of_its_parts(counts: list[int | None]) -> None:
         if count is not None
     ]
     text = "".join(f"{count}{unit}" for count, unit, _ in parts)
-    assert config.duration_seconds(text) == sum(count * seconds for count, _, seconds in parts)
+    assert duration_seconds(text) == sum(count * seconds for count, _, seconds in parts)
 
 
 @pytest.mark.parametrize(
@@ -197,7 +198,7 @@ def test_a_duration_is_the_sum_of_its_parts(counts: list[int | None]) -> None:
 def test_what_is_no_duration_is_refused(text: str) -> None:
     """Prometheus refuses these as well, all but 0."""
     with pytest.raises(ValueError, match=r"^$|a number needs its unit"):
-        config.duration_seconds(text)
+        duration_seconds(text)
 
 
 # --- What is wrong.

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import argparse
 import json
+import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
-from iowarden.daemon import config, locate_console
+from iowarden.daemon import command, locate_console
 from iowarden.daemon.cli import main
 from iowarden.daemon.locate import Located
 from iowarden.rules.located import Answer, Kind, merged
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from pathlib import Path
 
 
 def hit(start: int, **fields: object) -> Answer:
@@ -62,22 +62,15 @@ def test_a_command_line_that_is_none_says_what_would_be(
     assert error in " ".join(capsys.readouterr().err.split())
 
 
-def test_who_may_not_ask_the_probe_is_told_so(capsys: pytest.CaptureFixture[str]) -> None:
+def test_who_may_not_ask_the_probe_is_told_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Neither root nor of the service's group."""
-    settings = config.parse("", "/etc/x.yaml", "host")
-    commands = argparse.ArgumentParser().add_subparsers()
-
-    def add(
-        name: str, run: Callable[[argparse.Namespace], int], words: str
-    ) -> argparse.ArgumentParser:
-        parser = commands.add_parser(name, help=words)
-        parser.set_defaults(command=run)
-        return parser
-
-    (parser,) = locate_console.add_commands(add, lambda _: settings, lambda *_: None)
-    arguments = parser.parse_args(["sdb", "363296+8"])
-    assert (arguments.device, arguments.range) == ("sdb", (363296, 8))
-    assert arguments.command(arguments) == 1
+    monkeypatch.setattr(command, "PROBE_SOCKET", str(tmp_path / "probe.socket"))
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    (tmp_path / "iowarden.yaml").touch()
+    words = ["locate", "sdb", "363296+8", "--config", str(tmp_path / "iowarden.yaml")]
+    assert main(words) == 1
     assert "expected to be root, or one who may ask" in capsys.readouterr().err
 
 

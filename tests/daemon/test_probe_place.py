@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from iowarden.collectors.vocabulary import AbsentError
-from iowarden.daemon import cli, config
+from iowarden.daemon import command, config
 from iowarden.daemon.clock import SystemClock
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where the socket would be; nobody is root."""
-    monkeypatch.setattr(cli, "PROBE_SOCKET", str(tmp_path / "probe.socket"))
+    monkeypatch.setattr(command, "PROBE_SOCKET", str(tmp_path / "probe.socket"))
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     return tmp_path / "probe.socket"
 
@@ -33,7 +33,7 @@ def up(probe: Client) -> list[float]:
 
 def test_a_service_whose_socket_is_not_there_says_that_the_probe_is_down(place: Path) -> None:
     """The socket unit failed at boot: that is told, and the socket is found once it is there."""
-    probe = cli._probe(config.parse("", "x"), SystemClock(), under_systemd=True)
+    probe = command.probe(config.parse("", "x"), SystemClock(), under_systemd=True)
     assert probe is not None
     try:
         with pytest.raises(AbsentError, match=r"status iowarden-probe[.]socket"):
@@ -47,11 +47,11 @@ def test_a_service_whose_socket_is_not_there_says_that_the_probe_is_down(place: 
 def test_a_foreground_run_of_a_user_has_no_probe(place: Path) -> None:
     """Nothing is wrong with that, so nothing is told; a socket that he may use, is used."""
     settings = config.parse("", "x")
-    assert cli._probe(settings, SystemClock(), under_systemd=False) is None
+    assert command.probe(settings, SystemClock(), under_systemd=False) is None
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(place))
-        found = cli._probe(settings, SystemClock(), under_systemd=False)
+        found = command.probe(settings, SystemClock(), under_systemd=False)
         assert found is not None
         found.close(5.0)
     off = config.parse("probe: false\n", "x")
-    assert cli._probe(off, SystemClock(), under_systemd=True) is None
+    assert command.probe(off, SystemClock(), under_systemd=True) is None

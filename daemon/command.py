@@ -1,0 +1,77 @@
+"""What commands share: the configuration they are given, the probe they ask, how they end."""
+
+from __future__ import annotations
+
+import atexit
+import dataclasses
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.files import Root
+from iowarden.collectors.recording import Player
+from iowarden.daemon import config as configuration
+from iowarden.daemon.clock import PlayedClock, SystemClock
+from iowarden.daemon.probe import client
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable
+
+DEFAULT_CONFIG = "/etc/iowarden/iowarden.yaml"
+EXIT_FAILED = 1
+EXIT_INTERRUPTED = 130
+"""As a shell says of a program that Ctrl-C ended."""
+PROBE_SOCKET = "/run/iowarden-probe.socket"
+"""Where systemd listens for the probe."""
+PROBE_DIRECTORY = "/run/iowarden-probe"
+"""Where a probe that we start as a child notes what hangs."""
+
+
+def configured(command: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    """Return the parser of a command, with the options that `settings` reads."""
+    command.add_argument("--config", metavar="FILE", help=f"default: {DEFAULT_CONFIG}, if there")
+    command.add_argument("--state-directory", metavar="DIR", help="instead of the configured one")
+    return command
+
+
+def settings(arguments: argparse.Namespace) -> configuration.Config:
+    """Return the configuration that a command is to use. Errors: ConfigError."""
+    path = arguments.config
+    if path is None and not Path(DEFAULT_CONFIG).exists():
+        found = configuration.parse("", DEFAULT_CONFIG, configuration.machine_name())
+    else:
+        found = configuration.load(path or DEFAULT_CONFIG)
+    if arguments.state_directory is not None:
+        directory = str(Path(arguments.state_directory).resolve())
+        return dataclasses.replace(found, state_directory=directory)
+    return found
+
+
+def probe(
+    config: configuration.Config, clock: SystemClock, *, under_systemd: bool = False
+) -> client.Client | None:
+    """Return who asks the probe: systemd's, or one that we start; None where neither may be.
+
+    As a service we expect its socket: one that is not there is told, and found when it comes.
+    """
+    if not config.probe:
+        return None
+    listens = os.access(PROBE_SOCKET, os.W_OK)
+    if not listens and os.geteuid() == 0:
+        return client.Client(client.spawn(PROBE_DIRECTORY), clock.now)
+    if listens or under_systemd:
+        return client.Client(client.at(PROBE_SOCKET), clock.now)
+    return None
+
+
+def machine(recording: str | None) -> tuple[SystemClock, Player | None, Callable[[], Root]]:
+    """Return the clock and the files of this machine, or of a recording and what plays it."""
+    if recording is None:
+        return SystemClock(), None, Root
+    directory = tempfile.mkdtemp(prefix="iowarden-play-")
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    player = Player(recording, directory)
+    return PlayedClock(), player, lambda: Root(directory, player.page_size_bytes, recorded=True)

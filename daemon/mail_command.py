@@ -1,0 +1,82 @@
+"""The command `iowarden test-mail`, and the mail it sends, with which the service warms up."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from iowarden.daemon import command, mail
+from iowarden.daemon.clock import SystemClock
+from iowarden.daemon.loop import recipients
+from iowarden.daemon.message import render
+from iowarden.rules.notice import Evidence, Notice, Reason, Severity
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable
+
+    from iowarden.daemon.config import Config
+
+
+def add_commands(
+    add: Callable[[str, Callable[[argparse.Namespace], int], str], argparse.ArgumentParser],
+) -> None:
+    """Add the command, by a function that takes name, what runs, and help."""
+    words = "send a test mail and say what the server answered"
+    command.configured(add("test-mail", _test_mail, words))
+
+
+def _test_mail(arguments: argparse.Namespace) -> int:
+    settings = command.settings(arguments)
+    receivers = recipients(settings)
+    notice = test_notice(SystemClock().now())
+    message = render(notice, settings.host, settings.mail.sender, receivers)
+    delivered = True
+    for line in mail.test_mail(mail_settings(settings), message.as_bytes(), receivers):
+        sys.stdout.write(f"{line.text}\n")
+        delivered = delivered and line.good
+    return 0 if delivered else command.EXIT_FAILED
+
+
+def mail_settings(settings: Config) -> mail.MailSettings | mail.MaildirSettings:
+    """Return where mail goes, as `mail` has it."""
+    chosen = settings.mail
+    if chosen.server is None:
+        return mail.MaildirSettings(str(Path(settings.state_directory) / "Maildir"))
+    return mail.MailSettings(
+        server=chosen.server,
+        port=chosen.port,
+        tls=chosen.tls,
+        user=chosen.user,
+        password=chosen.password,
+        sender=chosen.sender,
+        timeout_seconds=chosen.timeout_seconds,
+        hello=chosen.hello,
+    )
+
+
+def test_notice(now: float) -> Notice:
+    """Return the mail of `iowarden test-mail`; it is also the dry run of the alert path."""
+    return Notice(
+        incident=f"test{int(now):x}",
+        number=1,
+        references=(),
+        reason=Reason.OPENED,
+        severity=Severity.WARNING,
+        object="host",
+        summary="this is a test; nothing is wrong",
+        opened_seconds=now,
+        realtime_seconds=now,
+        recurrences=0,
+        happened=("somebody ran 'iowarden test-mail'",),
+        evidence=(Evidence(now, "test", "the mail you are reading"),),
+        affected=(),
+        advice=("Nothing to do. If you did not expect it, ask who administers this machine.",),
+        unknown=(),
+    )
+
+
+def dry_run(host: str, sender: str, recipients: tuple[str, ...], now: float) -> None:
+    """Render a mail, so that whatever is imported or read for the first one is in memory."""
+    render(test_notice(now), host, sender, recipients).as_bytes()

@@ -1,0 +1,219 @@
+"""The command `iowarden run`: all parts of the service, put together."""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+import os
+import queue
+import signal
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from systemd.daemon import notify
+
+from iowarden.collectors.files import Root
+from iowarden.collectors.recording import watched
+from iowarden.collectors.smart import MOST_TOLD_BYTES
+from iowarden.daemon import (
+    command,
+    control,
+    flight,
+    hotplug,
+    journal,
+    mail,
+    mail_command,
+    memory,
+    stateful,
+    unparsed,
+)
+from iowarden.daemon.exposition import Exposition
+from iowarden.daemon.history import History
+from iowarden.daemon.http import App, Server
+from iowarden.daemon.loop import Loop, Parts, Reload, Stop, Trouble, recipients
+from iowarden.daemon.process import ProcessMetrics
+from iowarden.daemon.readers import Readers
+from iowarden.daemon.rule_files import load_events, load_rules, notes
+from iowarden.daemon.state import State
+from iowarden.rules.engine import Engine
+
+if TYPE_CHECKING:
+    import argparse
+    import socket
+    from collections.abc import Callable, Sequence
+
+    from iowarden.daemon.config import Config
+    from iowarden.rules.rulefile import RuleGroup
+
+VERSION = importlib.metadata.version("iowarden")
+
+
+def add_commands(
+    add: Callable[[str, Callable[[argparse.Namespace], int], str], argparse.ArgumentParser],
+) -> None:
+    """Add the command, by a function that takes name, what runs, and help."""
+    run = command.configured(add("run", _run, "watch this machine until told to stop"))
+    run.add_argument("--play", metavar="RECORDING", help="play a recording instead of this machine")
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    events: queue.SimpleQueue[object] = queue.SimpleQueue()
+    # At once: it would end us, and to systemd that is a good end after which it starts nobody anew.
+    signal.signal(signal.SIGHUP, lambda *_: events.put(Reload()))
+    settings = command.settings(arguments)
+    groups = load_rules(settings)
+    threading.stack_size(memory.THREAD_STACK_BYTES)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda n, _: events.put(Stop(signal.Signals(n).name)))
+    under_systemd = _is_journal(sys.stderr.fileno())
+    log = journal.Log(foreground=not under_systemd, level=settings.log_level)
+    clock, player, root = command.machine(arguments.play)
+    listening = control.inherited()
+    probe = (
+        None if player is not None else command.probe(settings, clock, under_systemd=under_systemd)
+    )
+    if probe is not None:
+        root = functools.partial(Root, probe=probe.ask)
+    mail_command.dry_run(settings.host, settings.mail.sender, recipients(settings), clock.now())
+    # Before the threads: of their stacks only what is touched is locked, not the half megabyte.
+    if problem := memory.lock():
+        events.put(Trouble("memory", problem))
+    asked = stateful.make(
+        settings.smart,
+        clock,
+        None if probe is None else probe.kernel_log,
+        most_told_bytes=MOST_TOLD_BYTES,
+    )
+    sources = asked.sources()
+    flights = None
+    if settings.flight_recorder:
+        recent = flight.Flight(player.page_size_bytes if player else os.sysconf("SC_PAGE_SIZE"))
+        sources = [watched(source, recent.take) for source in sources]
+        flights = flight.Keeper(
+            recent,
+            str(Path(settings.state_directory) / flight.DIRECTORY),
+            lambda text: events.put(Trouble("flight", text)),
+        )
+    readers = Readers(sources, settings.period_seconds, root, clock.now, events.put)
+    engine = Engine(
+        groups,
+        readers.sources,
+        clock.now(),
+        settings.rule_interval_seconds,
+        expose=tuple(
+            names
+            for names, shown in (
+                ("node_", settings.expose_node),
+                ("smartctl_", settings.expose_smartctl),
+            )
+            if shown
+        ),
+        targets=settings.targets,
+    )
+    exposition = Exposition(lambda text: events.put(Trouble("metrics", text)))
+
+    def load() -> tuple[Config, list[RuleGroup]]:
+        fresh = command.settings(arguments)
+        rules = load_rules(fresh)
+        events.put(Trouble("notes", _noted(rules, fresh)))
+        return fresh, rules
+
+    def sender(config: Config) -> mail.Sender:
+        return mail.Sender(mail_command.mail_settings(config), events.put)
+
+    events.put(Trouble("notes", _noted(groups, settings)))
+    people = _control(listening, settings, events.put)
+    if probe is not None:
+        probe.begin()
+    keeper = unparsed.Unparsed(
+        str(Path(settings.state_directory) / unparsed.DIRECTORY),
+        lambda text: events.put(Trouble("unparsed", text)),
+        VERSION,
+    )
+    loop = Loop(
+        Parts(
+            config=settings,
+            clock=clock,
+            engine=engine,
+            readers=readers,
+            events=events,
+            log=log,
+            state=State(str(Path(settings.state_directory) / "state.db"), events.put),
+            sender=sender(settings),
+            recipients=recipients(settings),
+            exposition=exposition,
+            notify=notify,
+            player=player,
+            own_metrics=ProcessMetrics(),
+            load=load,
+            sender_for=sender,
+            keep=keeper.keep,
+            probe=probe,
+            drives=asked.drives,
+            table=load_events(),
+            kernel_log=asked.kernel_log,
+            controllers=asked.controllers,
+            test_root=None if probe is None else root,
+            files_root=None if probe is None else root,
+            flights=flights,
+            control=people,
+            history=History(str(Path(settings.state_directory) / "history.db"), events.put),
+            version=VERSION,
+        )
+    )
+    app = App(VERSION, exposition.render, loop.healthy, loop.ready, loop.landing)
+    server = Server(settings.listen, app, settings.http, lambda t: events.put(Trouble("http", t)))
+    if not under_systemd:
+        sys.stderr.write("\n".join([*_where(settings), ""]))
+    if player is None:
+        hotplug.listen(events.put)
+    return loop.run(server)
+
+
+def _noted(groups: Sequence[RuleGroup], settings: Config) -> str:
+    """Return what to say of rules that load but can find nothing; '' if there are none."""
+    found = notes(groups, settings)
+    more = "; and more: see 'iowarden rules check'" if found[1:] else ""
+    return f"rules: {found[0]}{more}" if found else ""
+
+
+def _control(
+    listening: socket.socket | None,
+    settings: Config,
+    post: Callable[[object], object],
+) -> control.Control | None:
+    """Serve the socket that systemd made, or one in the state directory; say why there is none."""
+    path = ""
+    try:
+        if listening is None:
+            os.makedirs(settings.state_directory, mode=0o750, exist_ok=True)
+            path = str(Path(settings.state_directory) / control.FILE_NAME)
+            listening = control.bind(path)
+    except OSError as error:  # a ControlError is one
+        post(Trouble("control", str(error)))
+        return None
+    return control.Control(listening, post, lambda t: post(Trouble("control", t)), remove=path)
+
+
+def _is_journal(descriptor: int) -> bool:
+    """Say whether a descriptor leads to the journal. Source: systemd.exec(5), JOURNAL_STREAM."""
+    status = os.fstat(descriptor)
+    return os.environ.get("JOURNAL_STREAM") == f"{status.st_dev}:{status.st_ino}"
+
+
+def _where(settings: Config) -> list[str]:
+    """Return the lines that say where to look."""
+    host, port = settings.listen[0]
+    place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    server = settings.mail.server
+    mails = f"SMTP server '{server}'" if server else f"Maildir {settings.state_directory}/Maildir"
+    return [
+        f"iowarden {VERSION} watches this machine; Ctrl-C stops it.",
+        f"  metrics  curl http://{place}/metrics",
+        f"  mail     {mails}" + ("" if server else " (nobody is mailed: set mail.server)"),
+        f"  state    {settings.state_directory}/state.db",
+        f"  status   {sys.argv[0]} status --state-directory {settings.state_directory}",
+        "  log      below, and: journalctl -t iowarden -o verbose",
+    ]

@@ -1,0 +1,61 @@
+"""The commands `iowarden unparsed list` and `iowarden unparsed show`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from iowarden.daemon import command, unparsed
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable
+
+    from iowarden.daemon.config import Config
+
+
+def add_commands(
+    add: Callable[[str, Callable[[argparse.Namespace], int], str], argparse.ArgumentParser],
+) -> None:
+    """Add the commands, by a function that takes name, what runs, and help."""
+    kept = add("unparsed", _list, "what the kernel said and no parser understood")
+    actions = kept.add_subparsers(required=True, metavar="ACTION")
+    listed = command.configured(actions.add_parser("list", help="what was kept, one a line"))
+    listed.set_defaults(command=_list)
+    shown = command.configured(actions.add_parser("show", help="one text, for a bug report"))
+    shown.set_defaults(command=_show)
+    shown.add_argument("name", help="as listed")
+    shown.add_argument(
+        "--redact", action="store_true", help="placeholders for what names disks, hosts and people"
+    )
+
+
+def _list(arguments: argparse.Namespace) -> int:
+    directory = _directory(command.settings(arguments))
+    try:
+        for name in unparsed.names(directory):
+            found = unparsed.head(unparsed.read(directory, name))
+            print(f"{name}  {found.get('time', '')}  {found.get('error', '')}")
+    except OSError as error:
+        print(error, file=sys.stderr)
+        return command.EXIT_FAILED
+    return 0
+
+
+def _show(arguments: argparse.Namespace) -> int:
+    settings = command.settings(arguments)
+    try:
+        text = unparsed.read(_directory(settings), arguments.name)
+    except (OSError, ValueError) as error:
+        print(error, file=sys.stderr)
+        return command.EXIT_FAILED
+    names = {settings.host, os.uname().nodename}
+    names |= {name.partition(".")[0] for name in names}
+    print(unparsed.redact(text, sorted(names)) if arguments.redact else text)
+    return 0
+
+
+def _directory(settings: Config) -> str:
+    return str(Path(settings.state_directory) / unparsed.DIRECTORY)
