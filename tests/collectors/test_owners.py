@@ -226,7 +226,7 @@ def test_devices_stand_on_each_other_as_sysfs_says(machine: MachineMaker) -> Non
     assert stack.nodes["sdb1"] == Node("sdb1", "8:17", "sdb", 63, 3000, ("md0",))
     assert stack.nodes["md0"].kind == "md"
     assert (stack.nodes["dm-1"].kind, stack.nodes["dm-1"].label) == ("dm", "vg-swap")
-    assert (stack.swaps, stack.btrfs) == ({"dm-1"}, {"cciss/c0d0"})
+    assert (stack.swaps, set(stack.btrfs)) == ({"dm-1"}, {"cciss/c0d0"})
 
 
 ARRAY = {
