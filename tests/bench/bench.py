@@ -48,13 +48,14 @@ from iowarden.collectors.recording import (
     watched,
 )
 from iowarden.collectors.vocabulary import Chunk, Family, Outcome, Reading
-from iowarden.daemon import cli, config, flight, history, journal, mail, replay
+from iowarden.daemon import config, flight, history, journal, mail, replay
 from iowarden.daemon.clock import PlayedClock
 from iowarden.daemon.exposition import Exposition, Snapshot
 from iowarden.daemon.http import App, Server
 from iowarden.daemon.loop import Loop, Parts
 from iowarden.daemon.process import ProcessMetrics
 from iowarden.daemon.readers import Readers
+from iowarden.daemon.rule_files import load_rules
 from iowarden.daemon.state import State
 from iowarden.rules.engine import Engine
 from iowarden.rules.promql.evaluator import compile_expression
@@ -116,7 +117,7 @@ class Machine:
             self.clock.now,
             events.put,
         )
-        groups = cli.load_rules(self.settings)
+        groups = load_rules(self.settings)
         self.engine = Engine(groups, self.readers.sources, self.clock.now())
         self.loop = Loop(
             Parts(
@@ -236,7 +237,7 @@ def bench_replay(seconds: int) -> None:
     row("4 disks: flight recorder, MB", f"{kept:.2f}", "<= 8")
     row("4 disks: a recorded day, MB", f"{os.path.getsize(path) / 2**20 * 86400 / seconds:.1f}")
     began = time.process_time_ns()
-    replay.replay(Recording(path), machine.settings, cli.load_rules(machine.settings))
+    replay.replay(Recording(path), machine.settings, load_rules(machine.settings))
     a_day = (time.process_time_ns() - began) / 1e9 * 86400 / seconds
     row("4 disks: replay of a day, s", f"{a_day:.0f}", "<= 300")
     machine.close()
@@ -484,7 +485,7 @@ def bench_smart(rounds: int) -> None:
 
     found = Drives()
     smart = next(source for source in table.SOURCES if source.name == "smart")
-    groups = cli.load_rules(config.parse("", "bench"))
+    groups = load_rules(config.parse("", "bench"))
     for what, expose in (("series", ()), ("smartctl_exporter's as well", ("smartctl_",))):
         gc.collect()
         before = private_megabytes()
