@@ -107,7 +107,8 @@ class Program:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env={**os.environ, **self._environment},
+                # What it unpacks a recording to stays behind where it is killed.
+                env={**os.environ, "TMPDIR": str(self.directory), **self._environment},
             )
 
     def text(self) -> str:
