@@ -18,12 +18,11 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
 
+    from iowarden.daemon.command import Add
     from iowarden.rules.rulefile import RuleGroup
 
 
-def add_commands(
-    add: Callable[[str, Callable[[argparse.Namespace], int], str], argparse.ArgumentParser],
-) -> None:
+def add_commands(add: Add) -> None:
     """Add the commands, by a function that takes name, what runs, and help."""
     actions = add("config", _config_check, "check the configuration").add_subparsers(
         required=True, metavar="ACTION"

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
 
+    Add = Callable[[str, Callable[[argparse.Namespace], int], str], argparse.ArgumentParser]
+    """Adds a subcommand to the command line: its name, what runs, and help."""
+
 DEFAULT_CONFIG = "/etc/iowarden/iowarden.yaml"
 EXIT_FAILED = 1
 EXIT_INTERRUPTED = 130

@@ -41,6 +41,7 @@ from iowarden.rules.quantity import quantity
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
 
+    from iowarden.daemon.command import Add
     from iowarden.daemon.status import MailLine, ProbeLine
     from iowarden.rules.silences import Matcher
 
@@ -75,9 +76,7 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
 
 
-def add_commands(
-    add: Callable[[str, Callable[[argparse.Namespace], int], str], argparse.ArgumentParser],
-) -> None:
+def add_commands(add: Add) -> None:
     """Add the commands of this module, by a function that takes name, what runs, and help."""
 
     def top(

@@ -30,7 +30,9 @@ from iowarden.rules.quantity import quantity, size
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
+
+    from iowarden.daemon.command import Add
 
 EXIT_STATUS = {"ok": 0, "warning": 1, "critical": 2, "unknown": 3}
 _BARS = "▁▂▃▄▅▆▇█"
@@ -39,9 +41,7 @@ MOST_BARS = 60
 MOST_ROWS = 40
 
 
-def add_commands(
-    add: Callable[[str, Callable[[argparse.Namespace], int], str], argparse.ArgumentParser],
-) -> None:
+def add_commands(add: Add) -> None:
     """Add the commands of this module, by a function that takes name, what runs, and help."""
     words = "which disks are read, which are not, and why; exit status 0 only if all are"
     covered = command_of(add("coverage", _coverage, words), _coverage)

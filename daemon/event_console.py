@@ -39,16 +39,15 @@ from iowarden.daemon.words import shorten
 from iowarden.rules.notice import Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
+    from iowarden.daemon.command import Add
     from iowarden.daemon.status import IncidentLine, MemberLine
 
 LAST = 50
 
 
-def add_commands(
-    add: Callable[[str, Callable[[argparse.Namespace], int], str], argparse.ArgumentParser],
-) -> None:
+def add_commands(add: Add) -> None:
     """Add the commands of this module, by a function that takes name, what runs, and help."""
     happened = command_of(add("events", _events, "what happened last"), _events)
     happened.add_argument(

@@ -26,8 +26,7 @@ from iowarden.rules.located import Kind, sentence, steps, unreadable
 from iowarden.rules.quantity import size
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    from iowarden.daemon.command import Add
     from iowarden.daemon.locate import Located
 
 EXIT_UNKNOWN = 1
@@ -36,9 +35,7 @@ _RANGE = re.compile(r"(\d{1,18})(?:\+(\d{1,9}))?", re.ASCII)
 _DEVICE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:!/-]{0,99}", re.ASCII)
 
 
-def add_commands(
-    add: Callable[[str, Callable[[argparse.Namespace], int], str], argparse.ArgumentParser],
-) -> None:
+def add_commands(add: Add) -> None:
     """Add the command, by a function that takes name, what runs, and help."""
     words = "say which file a sector of a disk is of, and what to do about it"
     located = add("locate", lambda arguments: guarded(_locate, arguments), words)

@@ -14,14 +14,12 @@ from iowarden.rules.notice import Evidence, Notice, Reason, Severity
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable
 
+    from iowarden.daemon.command import Add
     from iowarden.daemon.config import Config
 
 
-def add_commands(
-    add: Callable[[str, Callable[[argparse.Namespace], int], str], argparse.ArgumentParser],
-) -> None:
+def add_commands(add: Add) -> None:
     """Add the command, by a function that takes name, what runs, and help."""
     words = "send a test mail and say what the server answered"
     command.configured(add("test-mail", _test_mail, words))

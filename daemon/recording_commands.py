@@ -27,17 +27,15 @@ from iowarden.rules import quantity
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from iowarden.daemon.command import Add
     from iowarden.daemon.expectation import Expectation
 
 _MAIL_SUFFIX = ".eml"
-EXIT_FAILED = 1
 EXIT_BAD_FILE = 78
 """As of a bad configuration; sysexits.h EX_CONFIG."""
 
 
-def add_commands(
-    add: Callable[[str, Callable[[argparse.Namespace], int], str], argparse.ArgumentParser],
-) -> None:
+def add_commands(add: Add) -> None:
     """Add the commands, by a function that takes name, what runs, and help."""
     words = "write down what iowarden reads of this machine, to be replayed"
     recorded = command.configured(add("record", _record, words))
@@ -102,11 +100,11 @@ def _record(arguments: argparse.Namespace) -> int:
     if probe is not None:
         probe.close(CLOSE_SECONDS)
     if outcome.problem:
-        return _failed(outcome.problem, EXIT_FAILED)
+        return _failed(outcome.problem, command.EXIT_FAILED)
     size = quantity.size(os.path.getsize(path))
     moment = expectation.moment(outcome.seconds)
     problem = _say([f"'{path}': {outcome.frames} frames, {moment}, {size}"])
-    return _failed(problem, EXIT_FAILED) if problem else 0
+    return _failed(problem, command.EXIT_FAILED) if problem else 0
 
 
 def _replay(arguments: argparse.Namespace) -> int:
@@ -116,7 +114,7 @@ def _replay(arguments: argparse.Namespace) -> int:
         return _failed(str(error), EXIT_BAD_FILE)
     recording = Recording(arguments.recording)
     if arguments.mails is not None and (problem := _begin_mails(arguments.mails)):
-        return _failed(problem, EXIT_FAILED)
+        return _failed(problem, command.EXIT_FAILED)
     if arguments.config is None:
         settings = configuration.parse("", "defaults", replay.HOST)
         settings = dataclasses.replace(settings, rules_directory="/nonexistent")
@@ -130,15 +128,15 @@ def _replay(arguments: argparse.Namespace) -> int:
         lines.append(f"\nnot as '{arguments.expect}' expects ('-' expected, '+' told):")
         lines += different
     if problem := _say(lines):
-        return _failed(problem, EXIT_FAILED)
+        return _failed(problem, command.EXIT_FAILED)
     try:
         if arguments.mails is not None:
             _keep(arguments.mails, outcome.mails)
     except OSError as error:
-        return _failed(str(error), EXIT_FAILED)
+        return _failed(str(error), command.EXIT_FAILED)
     if outcome.problem:
         return _failed(outcome.problem, EXIT_BAD_FILE)
-    return EXIT_FAILED if different else 0
+    return command.EXIT_FAILED if different else 0
 
 
 def _expectation(path: str) -> Expectation:

@@ -21,18 +21,16 @@ from iowarden.rules.rulefile import Rule, RuleFileError
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
+    from iowarden.daemon.command import Add
     from iowarden.rules.rulefile import RecordingRule, RuleGroup
 
-EXIT_FAILED = 1
 NOT_KNOWN = "-"
 WORST_FIRST = ("firing", "unknown", "pending")
 
 
-def add_commands(
-    add: Callable[[str, Callable[[argparse.Namespace], int], str], argparse.ArgumentParser],
-) -> None:
+def add_commands(add: Add) -> None:
     """Add the commands, by a function that takes name, what runs, and help."""
     actions = add("rules", lambda _: 0, "the rules that say what is wrong").add_subparsers(
         required=True, metavar="ACTION"
@@ -83,7 +81,7 @@ def _test(arguments: argparse.Namespace) -> int:
             sys.stderr.write("  FAILED:\n" + "\n\n".join(failures) + "\n\n")
         else:
             sys.stdout.write("  SUCCESS\n\n")
-    return EXIT_FAILED if failed else 0
+    return command.EXIT_FAILED if failed else 0
 
 
 def _failures(path: Path) -> Sequence[str]:

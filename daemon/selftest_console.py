@@ -30,7 +30,9 @@ from iowarden.rules.self_tests import KINDS
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Generator, Iterator
+    from collections.abc import Generator, Iterator
+
+    from iowarden.daemon.command import Add
 
 EXIT_FAILED, EXIT_COULD_NOT = 1, 2
 BEGIN_SECONDS = 300.0
@@ -42,9 +44,7 @@ _UNDER_WAY = ("starting", "running")
 _HELP = "its serial number, the beginning of it, or its device"
 
 
-def add_commands(
-    add: Callable[[str, Callable[[argparse.Namespace], int], str], argparse.ArgumentParser],
-) -> None:
+def add_commands(add: Add) -> None:
     """Add the commands of this module, by a function that takes name, what runs, and help."""
     top = add("selftest", _status, "have drives test themselves, see what came of it")
     actions = top.add_subparsers(required=True, metavar="ACTION")

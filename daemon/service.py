@@ -44,15 +44,14 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Callable, Sequence
 
+    from iowarden.daemon.command import Add
     from iowarden.daemon.config import Config
     from iowarden.rules.rulefile import RuleGroup
 
 VERSION = importlib.metadata.version("iowarden")
 
 
-def add_commands(
-    add: Callable[[str, Callable[[argparse.Namespace], int], str], argparse.ArgumentParser],
-) -> None:
+def add_commands(add: Add) -> None:
     """Add the command, by a function that takes name, what runs, and help."""
     run = command.configured(add("run", _run, "watch this machine until told to stop"))
     run.add_argument("--play", metavar="RECORDING", help="play a recording instead of this machine")

@@ -11,14 +11,12 @@ from iowarden.daemon import command, unparsed
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable
 
+    from iowarden.daemon.command import Add
     from iowarden.daemon.config import Config
 
 
-def add_commands(
-    add: Callable[[str, Callable[[argparse.Namespace], int], str], argparse.ArgumentParser],
-) -> None:
+def add_commands(add: Add) -> None:
     """Add the commands, by a function that takes name, what runs, and help."""
     kept = add("unparsed", _list, "what the kernel said and no parser understood")
     actions = kept.add_subparsers(required=True, metavar="ACTION")

@@ -53,7 +53,7 @@ def test_who_does_not_know_the_command_is_told_all_there_are(
     ],
 )
 def test_a_command_carries_no_other(command: str, unwanted: list[str]) -> None:
-    """At three in the morning a question costs a tenth of a second, not one and a half."""
+    """At three in the morning a question waits for no rule engine; the service carries none."""
     code = (
         "import sys; from iowarden.daemon import cli; cli._parser(sys.argv[1]); print(*sys.modules)"
     )

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from support.program import Feed, Program
 from support.recordings import open_fixture
 
-from iowarden.daemon import cli, control, rules_command
+from iowarden.daemon import cli, control
 from iowarden.daemon import config as configuration
+from iowarden.daemon.command import EXIT_FAILED
 from iowarden.daemon.rule_files import MOST_RULE_FILE_BYTES, known, load_files, load_rules
 from iowarden.rules.rulefile import RuleFileError, parse_rule_file
 from iowarden.rules.unmatched import unmatched
@@ -297,7 +298,7 @@ def test_shipped_rules_are_tested_by_their_path(
         "  - input_series: [{series: 'iowarden_probe_up', values: '0x9'}]\n"
         "    alert_rule_test: [{eval_time: 9m, alertname: ProbeDown}]\n"
     )
-    assert cli.main(["rules", "test", str(tests)]) == rules_command.EXIT_FAILED
+    assert cli.main(["rules", "test", str(tests)]) == EXIT_FAILED
     assert 'Labels:{alertname="ProbeDown"' in capfd.readouterr().err
 
 
@@ -310,7 +311,7 @@ def test_one_bad_file_of_tests_fails_all_and_stops_none(
     (home / "bad.yaml").write_text(TESTS.replace("promql_expr_test", "promql"))
     (home / "rules.yaml").write_text(TESTS.replace("*.rules", "bad.yaml"))
     files = [str(home / f"{name}.yaml") for name in ("bad", "rules", "missing", "good")]
-    assert cli.main(["rules", "test", *files]) == rules_command.EXIT_FAILED
+    assert cli.main(["rules", "test", *files]) == EXIT_FAILED
     said = capfd.readouterr()
     assert said.out.count("Unit Testing:") == 4
     assert said.out.count("SUCCESS") == 1
