@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import settings
+from support import tiers
 from support.recordings import write_tree
 
 from iowarden.collectors.files import Root
@@ -15,14 +15,39 @@ from iowarden.collectors.files import Root
 if TYPE_CHECKING:
     from pathlib import Path
 
-# No test here judges time: on a busy machine an example may take as long as it likes. A failing
-# example is printed, not kept: the tests also run where the source tree cannot be written.
-settings.register_profile("iowarden", deadline=None, database=None)
-settings.load_profile("iowarden")
-
 # A shell starts what runs in the background with this signal ignored, and so would be the programs
 # that tests interrupt: they must meet it as they do at a terminal.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option that selects the second tier."""
+    parser.addoption(
+        "--system",
+        action="store_true",
+        help="the second tier: tests marked 'system', and random ones with ten times the examples",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Say how many examples are tried, before the tests ask for it."""
+    tiers.load(system=config.getoption("--system"))
+
+
+# Last: hypothesis marks its own tests in the same hook.
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the tests of the other tier."""
+    chosen: list[pytest.Item] = []
+    others: list[pytest.Item] = []
+    for item in items:
+        markers = {marker.name for marker in item.iter_markers()}
+        here = tiers.chosen(markers, system=config.getoption("--system"))
+        (chosen if here else others).append(item)
+    if others:
+        config.hook.pytest_deselected(items=others)
+        items[:] = chosen
+
 
 MachineMaker = Callable[[Mapping[str, str | bytes | None]], Root]
 

@@ -1,0 +1,33 @@
+"""Which tests run before each commit, and which only before a push."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import settings
+from support import tiers
+
+
+@pytest.mark.parametrize(
+    ("markers", "quick", "system"),
+    [
+        (set(), True, False),
+        ({"parametrize"}, True, False),
+        ({"system"}, False, True),
+        ({"system", "fuzz"}, False, True),
+        ({"fuzz"}, True, True),
+        ({"hypothesis"}, True, True),
+    ],
+    ids=str,
+)
+def test_a_test_runs_in_its_tier(markers: set[str], quick: bool, system: bool) -> None:
+    """Only what is random runs in both, and nothing runs in neither."""
+    assert tiers.chosen(markers, system=False) is quick
+    assert tiers.chosen(markers, system=True) is system
+
+
+@pytest.mark.fuzz
+def test_the_second_tier_tries_ten_times_the_examples(pytestconfig: pytest.Config) -> None:
+    """Of what hypothesis makes and of what a loop of our own makes, in each process of the run."""
+    strength = 10 if pytestconfig.getoption("--system") else 1
+    assert settings().max_examples == 100 * strength
+    assert tiers.examples(30) == 30 * strength
