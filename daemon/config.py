@@ -25,6 +25,7 @@ from iowarden.collectors.smart import Options
 from iowarden.collectors.vocabulary import GivenError
 from iowarden.daemon.duration import duration_seconds
 from iowarden.rules import calendar, self_tests
+from iowarden.rules.nodes import NotYamlError, root_node
 from iowarden.rules.overrides import Override
 
 if TYPE_CHECKING:
@@ -535,7 +536,11 @@ def parse(text: str, file: str, machine: str = "localhost") -> Config:
     problems: list[tuple[int, str]] = []
     given: dict[str, Any] = {}
     lines: dict[str, int] = {}
-    if root := _compose(text, file):
+    try:
+        root = root_node(text, LIMIT_DEPTH, aliases=False)
+    except NotYamlError as error:
+        raise ConfigError((f"'{file}':{error.line}: {error}",)) from error
+    if root is not None:
         _read_section(root, "", _Reading(file, problems, given, lines))
     values = {key.path: given.get(key.path, _default(key)) for key in KEYS}
     for path, problem in _conflicts(values, given):
@@ -647,33 +652,6 @@ def _password(path: str, file: str) -> str:
     if not password:
         raise ConfigError((f"{where}: expected the password in its first line, got nothing",))
     return password
-
-
-def _compose(text: str, file: str) -> yaml.Node | None:
-    """Return the root of the document's node graph, which keeps line numbers; None if empty."""
-    try:
-        depth = 0
-        for event in yaml.parse(text, Loader=yaml.SafeLoader):
-            line = event.start_mark.line + 1 if event.start_mark else 0
-            if isinstance(event, yaml.AliasEvent):
-                raise ConfigError(
-                    (f"'{file}':{line}: expected no alias, got '*{event.anchor}'; write it out",)
-                )
-            depth += isinstance(event, yaml.CollectionStartEvent)
-            depth -= isinstance(event, yaml.CollectionEndEvent)
-            if depth > LIMIT_DEPTH:
-                raise ConfigError(
-                    (f"'{file}':{line}: expected at most {LIMIT_DEPTH} levels, got more",)
-                )
-        return yaml.compose(text, Loader=yaml.SafeLoader)
-    except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else 0
-        problem = f"'{file}':{line}: expected YAML, got: {error.problem}; indent with spaces only"
-        raise ConfigError((problem,)) from error
-    except yaml.reader.ReaderError as error:
-        line = text.count("\n", 0, error.position) + 1
-        problem = f"'{file}':{line}: expected text, got a control character; remove it"
-        raise ConfigError((problem,)) from error
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

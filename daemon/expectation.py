@@ -26,6 +26,7 @@ import yaml
 from iowarden.daemon.duration import duration_seconds
 from iowarden.rules.alerts import State
 from iowarden.rules.incidents import Change
+from iowarden.rules.nodes import NotYamlError, root_node
 from iowarden.rules.notice import Severity
 
 if TYPE_CHECKING:
@@ -95,9 +96,9 @@ class Expectation:
 def parse(text: str, file: str) -> Expectation:
     """Return an expectation. Errors: ExpectationError."""
     try:
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise ExpectationError(f"'{file}': not YAML: {' '.join(str(error).split())}") from error
+        root = root_node(text)
+    except NotYamlError as error:
+        raise ExpectationError(f"'{file}':{error.line}:{error.column}: {error}") from error
     if root is None:
         raise ExpectationError(f"'{file}': expected {' or '.join(SECTIONS)}, got nothing")
     reader = _Reader(file)

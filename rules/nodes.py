@@ -1,11 +1,13 @@
 """A YAML file as nodes that know their place, so that all that is wrong with it is said at once.
 
 Source: YAML 1.1 as PyYAML composes it. Errors name file, line and column, both from 1.
-Limits: what aliases repeat counts each time, because a small file can ask for gigabytes with them.
+Limits: `MAX_DEPTH` levels; what aliases repeat counts each time, because a small file can ask for
+gigabytes with them.
 """
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import yaml
@@ -16,12 +18,29 @@ from iowarden.rules.promql.lexer import duration_seconds
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    _Loader = type[yaml.SafeLoader | yaml.CSafeLoader]
+
 MOST_CHARACTERS = 4_000_000
 """Of all nodes that are looked at, each counted as `NODE_CHARACTERS` and its text."""
 NODE_CHARACTERS = 20
 MOST_ERRORS = 200
 """Nobody reads more at once."""
 NULL = "tag:yaml.org,2002:null"
+MAX_DEPTH = 64
+"""Levels of a document. PyYAML composes by recursion, and with libyaml on the C stack."""
+
+_LIBYAML: type[yaml.CSafeLoader] | None = getattr(yaml, "CSafeLoader", None)
+"""Fifteen times as fast; PyYAML may be built without it."""
+_PARSED_DIFFERENTLY = re.compile(
+    r"[^\n -~\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
+    r"|[|>][-+0-9]*#|:(?:\s|#[^\n]*+)*+[]},]|[^\n]\Z"
+)
+"""Where libyaml 0.2.5 and PyYAML 6.0 in Python disagree on what is valid, or on its place.
+
+Tabs, line breaks other than a line feed, byte order marks, a comment right after '|' or '>', no
+value in a flow mapping, and a last line without its end. What is left: '?' in an unquoted text
+within brackets, which libyaml accepts, as promtool does.
+"""
 
 
 class RuleFileError(GivenError):
@@ -33,25 +52,68 @@ class RuleFileError(GivenError):
         super().__init__("\n".join(self.errors))
 
 
+class NotYamlError(Exception):
+    """A text that is no YAML document, or not one that is accepted."""
+
+    def __init__(self, text: str, index: int, problem: str) -> None:
+        """Keep what is wrong, and line and column, both from 1."""
+        super().__init__(problem)
+        self.line, self.column = line_and_column(text, index)
+
+
 def compose(text: str, file: str) -> yaml.Node | None:
     """Return the root node of a text; None where it is empty.
 
     Errors: RuleFileError.
     """
     try:
-        return yaml.compose(text, Loader=yaml.SafeLoader)
+        return root_node(text)
+    except NotYamlError as error:
+        raise RuleFileError([f"'{file}':{error.line}:{error.column}: {error}"]) from error
+
+
+def root_node(text: str, max_depth: int = MAX_DEPTH, *, aliases: bool = True) -> yaml.Node | None:
+    """Return the root node of a document; None where it is empty. `aliases`: accept them.
+
+    The nodes are the same with and without libyaml, but for the style of a plain scalar: '' or
+    None. Errors: NotYamlError, worded and placed by PyYAML's loader in Python.
+    """
+    if _LIBYAML is not None and not _PARSED_DIFFERENTLY.search(text):
+        try:
+            return _composed(text, _LIBYAML, max_depth, aliases=aliases)
+        except NotYamlError:
+            pass  # the loader in Python finds it, too, or knows better
+    return _composed(text, yaml.SafeLoader, max_depth, aliases=aliases)
+
+
+def _composed(text: str, loader: _Loader, max_depth: int, *, aliases: bool) -> yaml.Node | None:
+    """Return the root node, once the events, which take no recursion, are known to be harmless."""
+    depth = 0
+    index = 0
+    try:
+        for event in yaml.parse(text, Loader=loader):
+            index = event.start_mark.index if event.start_mark else index
+            depth += isinstance(event, yaml.CollectionStartEvent)
+            depth -= isinstance(event, yaml.CollectionEndEvent)
+            if depth > max_depth:
+                raise NotYamlError(text, index, f"expected at most {max_depth} levels, got more")
+            if isinstance(event, yaml.AliasEvent) and not aliases:
+                problem = f"expected no alias, got '*{event.anchor}'; write it out"
+                raise NotYamlError(text, index, problem)
+            if loader is _LIBYAML and getattr(event, "tag", None):
+                raise NotYamlError(text, index, "a tag: '!' is resolved differently")
+        return yaml.compose(text, Loader=loader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        where = f"{mark.line + 1}:{mark.column + 1}" if mark else "1:1"
         what = " ".join(part for part in (error.context, error.problem) if part)
-        raise RuleFileError([f"'{file}':{where}: not YAML: {what}"]) from error
+        what += "; indent with spaces" if r"'\t'" in what else ""
+        raise NotYamlError(text, mark.index if mark else index, f"not YAML: {what}") from error
     except yaml.reader.ReaderError as error:
-        line, column = line_and_column(text, error.position)
-        message = f"'{file}':{line}:{column}: not YAML: {error.reason}"
-        raise RuleFileError([message]) from error
-    except (RecursionError, ValueError) as error:
-        message = f"'{file}':1:1: not YAML: nested too deeply or not valid"
-        raise RuleFileError([message]) from error
+        problem = f"not YAML: expected text, got U+{error.character:04X}; remove it"
+        raise NotYamlError(text, error.position, problem) from error
+    except (ValueError, OverflowError) as error:  # a number of an escape or of a version
+        problem = f"not YAML: after this, a number is out of range ({error})"
+        raise NotYamlError(text, index, problem) from error
 
 
 def line_and_column(text: str, index: int) -> tuple[int, int]:

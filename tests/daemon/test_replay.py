@@ -283,7 +283,7 @@ def test_an_announcement_that_is_none_names_the_frame(tmp_path: Path, capsys: Ca
         ("alerts: [{state: opened}]", "1:18: expected one of .*firing.* got 'opened'"),
         ("alerts: [{}]", "1:10: expected at least one of at, alert, device"),
         ("alerts: [{at: 9s..3s}]", "1:15: expected a time as 43s, or a range"),
-        ("[" * 5000, "not YAML"),
+        ("[" * 5000, "1:65: expected at most 64 levels"),
     ],
 )
 def test_an_expectation_that_says_nothing_is_refused_by_its_line(text: str, message: str) -> None:

@@ -253,7 +253,7 @@ ONE = "groups:\n  - name: g\n    rules:\n      - alert: A\n        "
             "'x':1:1: file: unknown key 'a'",
         ),
         ("groups: &g [*g, *g]", "'x':1:9: group: expected a mapping, got a list"),
-        (f"groups: {'[' * 100_000}", "'x':1:1: not YAML: nested too deeply"),
+        (f"groups: {'[' * 100_000}", "'x':1:72: expected at most 64 levels"),
         ("groups: [" + "x, " * 10_000 + "]", "group: expected a mapping, got a text"),
     ],
     ids=["labels", "expressions", "lists", "itself", "deep", "errors"],
