@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from dataclasses import replace
-from functools import cache
 from typing import TYPE_CHECKING
 
 import pytest
@@ -49,7 +48,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from iowarden.collectors.controller_poll import Maker
-    from iowarden.rules.rulefile import RuleGroup
 
 CHECK_RAID = "areca/glensc+nagios-plugin-check_raid/"
 ARECAS = {
@@ -65,19 +63,13 @@ BAYS = "  # Ch# ModelName             Capacity  Usage\n"
 Fired = set[tuple[str, str]]
 
 
-@cache
-def rules() -> list[RuleGroup]:
-    """Return the shipped rules, read once."""
-    return shipped_rules()
-
-
 class Machine:
     """The engine with the shipped rules, given what controllers say."""
 
     def __init__(self) -> None:
         self.now = START
         sources = [source for source in table.SOURCES if source.name == "controllers"]
-        self.engine = Engine(rules(), sources, self.now)
+        self.engine = Engine(shipped_rules(), sources, self.now)
 
     def look(
         self,
@@ -472,7 +464,7 @@ def test_a_module_of_an_adaptec_that_is_gone_is_an_alarm() -> None:
     machine.look(caching(battery(Health.OK, ready=True), "adaptec", write_back=True, forced=True))
     before = machine.engine
     sources = [source for source in table.SOURCES if source.name == "controllers"]
-    machine.engine = Engine(rules(), sources, machine.now)
+    machine.engine = Engine(shipped_rules(), sources, machine.now)
     machine.engine.recall(before.remember(), before.known_devices())
     gone = caching(battery(Health.ABSENT, None), "adaptec", write_back=True, forced=True)
     assert machine.look(gone) == {UNPROTECTED}
@@ -646,7 +638,7 @@ def test_a_spare_that_fell_out_of_sight_is_told_and_stays_so_over_a_restart() ->
     assert alert.label("serial") == "S3"
     before = machine.engine
     machine.engine = Engine(
-        rules(), [s for s in table.SOURCES if s.name == "controllers"], machine.now
+        shipped_rules(), [s for s in table.SOURCES if s.name == "controllers"], machine.now
     )
     machine.engine.recall(before.remember(), before.known_devices())
     machine.engine.restore(before.alerts())
@@ -665,7 +657,7 @@ def test_before_controllers_are_asked_nothing_is_said_of_them() -> None:
     machine.look(degraded)
     before = machine.engine
     machine.engine = Engine(
-        rules(), [s for s in table.SOURCES if s.name == "controllers"], machine.now
+        shipped_rules(), [s for s in table.SOURCES if s.name == "controllers"], machine.now
     )
     machine.engine.recall(before.remember(), before.known_devices())
     machine.engine.restore(before.alerts())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import importlib.resources
 from typing import TYPE_CHECKING
 
@@ -23,15 +24,16 @@ if TYPE_CHECKING:
     from iowarden.rules.alerts import Alert
 
 
-def shipped_rules() -> list[RuleGroup]:
-    """Return the rules that come with the program."""
+@functools.cache
+def shipped_rules() -> tuple[RuleGroup, ...]:
+    """Return the rules that come with the program; parsed once, for nothing in them changes."""
     directory = importlib.resources.files("iowarden.rules")
-    return [
+    return tuple(
         group
         for entry in sorted(directory.iterdir(), key=lambda e: e.name)
         if entry.name.endswith(".yaml") and entry.name != "events.yaml"
         for group in parse_rule_file(entry.read_text(), entry.name)
-    ]
+    )
 
 
 @dataclasses.dataclass

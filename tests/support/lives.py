@@ -37,9 +37,9 @@ DEADLINE_SECONDS = 60.0
 
 
 @functools.cache
-def _rules(state_directory: str) -> list[RuleGroup]:
+def _rules() -> list[RuleGroup]:
     """Return the shipped rules: reading them takes longer than a life."""
-    return load_rules(parse(f"state_directory: {state_directory}\n", "iowarden.yaml"))
+    return load_rules(parse("", "iowarden.yaml"))
 
 
 @functools.cache
@@ -72,7 +72,7 @@ class Life:
         sources = [dataclasses.replace(source, may_hang=False) for source in asked.sources()]
         readers = Readers(sources, config.period_seconds, lambda: root, clock.now, self._events.put)
         engine = Engine(
-            _rules(config.state_directory),
+            _rules(),
             readers.sources,
             clock.now(),
             config.rule_interval_seconds,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +24,6 @@ HOUR = 3600.0
 DAY = 24 * HOUR
 POLL = HOUR / 2
 PREFAIL = frozenset({1, 3, 5, 10})
-RULES = functools.cache(shipped_rules)
 SMART = Source(
     name="smart",
     period_seconds=15,
@@ -90,7 +88,7 @@ class Rack:
         self._start()
 
     def _start(self) -> None:
-        self.engine = Engine(RULES(), [SMART], self.now)
+        self.engine = Engine(shipped_rules(), [SMART], self.now)
 
     def restart(self) -> None:
         """Start the program anew, with what it keeps over a restart."""
