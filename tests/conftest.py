@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
+import os
 import signal
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING
+import sys
+from collections.abc import Callable, Generator, Iterator, Mapping
+from pathlib import Path
 
 import pytest
 from support import tiers
@@ -12,8 +16,14 @@ from support.recordings import write_tree
 
 from iowarden.collectors.files import Root
 
-if TYPE_CHECKING:
-    from pathlib import Path
+# Byte code is cached whatever the environment says: else each worker and each program that a test
+# starts would compile all it imports. Where nothing can be written, as it was.
+BYTE_CODE = Path(__file__).parents[1] / "build" / "pycache"
+with contextlib.suppress(OSError):
+    BYTE_CODE.mkdir(parents=True, exist_ok=True)
+    os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix = str(BYTE_CODE)
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
 
 # A shell starts what runs in the background with this signal ignored, and so would be the programs
 # that tests interrupt: they must meet it as they do at a terminal.
@@ -47,6 +57,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if others:
         config.hook.pytest_deselected(items=others)
         items[:] = chosen
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Keep what is collected out of every later garbage collection: it stays until the end."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 MachineMaker = Callable[[Mapping[str, str | bytes | None]], Root]
