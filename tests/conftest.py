@@ -11,8 +11,8 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from support import tiers
-from support.recordings import write_tree
+from support import recordings, tiers
+from support.recordings import NO_CORPUS, write_tree
 
 from iowarden.collectors.files import Root
 
@@ -68,6 +68,15 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Give all tests that miss the corpus one place, because skips are listed by place."""
+    report = yield
+    if isinstance(report.longrepr, tuple) and NO_CORPUS in report.longrepr[2]:
+        report.longrepr = (recordings.__file__, None, report.longrepr[2])
+    return report
 
 
 MachineMaker = Callable[[Mapping[str, str | bytes | None]], Root]

@@ -9,7 +9,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
-from support.recordings import CORPUS, corpus
+from support.recordings import CORPUS, corpus, needs_corpus
 
 from iowarden.collectors import arcconf
 from iowarden.collectors.controller import Health
@@ -82,7 +82,7 @@ def ill(found: Controller) -> dict[str, tuple[Health, str]]:
     }
 
 
-@pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus is not beside the repository")
+@needs_corpus
 def test_every_file_is_read_as_one_thing_or_refused() -> None:
     """What ends well also counts controllers; excerpts are refused, because they may be cut."""
     assert Counter(verdicts(path.read_text()) for path in files()) == {

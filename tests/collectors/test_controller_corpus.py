@@ -9,7 +9,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
-from support.recordings import CORPUS, corpus
+from support.recordings import CORPUS, corpus, needs_corpus
 
 from iowarden.collectors import areca, areca_events, threeware, threeware_events
 from iowarden.collectors.controller import Health
@@ -60,7 +60,7 @@ def verdicts(path: Path, readers: dict[str, Callable[[str], object]]) -> frozens
     return frozenset(found)
 
 
-@pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus is not beside the repository")
+@needs_corpus
 def test_every_file_is_read_as_one_thing_or_refused() -> None:
     """None is skipped, and none is taken for something else."""
     aread = Counter(verdicts(path, AREAD) for path in files("areca"))

@@ -9,7 +9,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
-from support.recordings import CORPUS, corpus
+from support.recordings import CORPUS, corpus, needs_corpus
 
 from iowarden.collectors import arcconf, areca, areca_events, cciss, hp, members, threeware
 from iowarden.collectors.controller import Health
@@ -85,7 +85,7 @@ def ill(found: Controller) -> dict[str, tuple[Health, str]]:
     }
 
 
-@pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus is not beside the repository")
+@needs_corpus
 def test_every_file_is_read_as_one_thing_or_refused() -> None:
     """Refused: errors, versions, what the driver cciss and lsscsi list, smartctl."""
     assert Counter(verdicts(path, READERS) for path in files("hp")) == {
@@ -327,7 +327,7 @@ def test_smartctl_behind_a_controller() -> None:
             members.parse_cciss(corpus(f"{CHECK_RAID}smartctl.cciss.{number}").read_text())
 
 
-@pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus is not beside the repository")
+@needs_corpus
 def test_what_other_programs_print_is_refused() -> None:
     """Of drivers that the kernel has no more, or software RAID that is asked otherwise.
 

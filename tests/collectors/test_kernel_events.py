@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.recordings import CORPUS
+from support.recordings import CORPUS, cases_of_corpus, needs_corpus
 
 from iowarden.collectors.kernel_events import KINDS, Classifier, classify, finish
 from iowarden.collectors.kernel_line import Line, parse_record, parse_text
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from iowarden.collectors.event import Event
-
-corpus = pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus is not beside the repository")
 
 
 def read(lines: Iterable[Line]) -> list[Event]:
@@ -639,7 +637,7 @@ def same_device(event: Event, label: str) -> bool:
     return words <= found or event.device.startswith(f"{label}1") or event.device == label
 
 
-@corpus
+@needs_corpus
 def test_every_labelled_line_gets_its_class_device_and_sector() -> None:
     """270 lines, each judged; what is context or noise is no event."""
     verdicts: Counter[str] = Counter()
@@ -731,14 +729,14 @@ SPOKEN = {
 }
 
 
-@corpus
+@needs_corpus
 @pytest.mark.parametrize("path", SILENT)
 def test_a_log_without_errors_raises_nothing(path: str) -> None:
     """Boots, hot-plugging and what other programs found benign."""
     assert told((CORPUS / path).read_text()) == []
 
 
-@corpus
+@needs_corpus
 @pytest.mark.parametrize("path", SPOKEN)
 def test_a_log_tells_so_many_of_each(path: str) -> None:
     """Counted by hand in the file."""
@@ -755,8 +753,7 @@ def shown(event: Event) -> tuple[object, ...]:
     return event.kind, event.device, event.text, event.sense_key, event.monotonic_seconds, range_
 
 
-@corpus
-@pytest.mark.parametrize("path", JOURNALS, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", cases_of_corpus(JOURNALS), ids=lambda path: path.name)
 def test_the_journal_tells_what_the_console_told(path: Path) -> None:
     """The same events at the same time, each with its device; a console lacks second lines."""
     entries = [json.loads(each) for each in path.read_text().splitlines()]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.recordings import CORPUS
+from support.recordings import CORPUS, cases_of_corpus, needs_corpus
 
 from iowarden.collectors.files import probe_path
 from iowarden.collectors.md import Array, from_mdstat, parse_mdstat
@@ -183,15 +183,14 @@ def verdict(name: str, text: str) -> object:
 SAMPLES = sorted(p for p in (CORPUS / "mdraid").rglob("*") if p.is_file())
 
 
-@pytest.mark.skipif(not SAMPLES, reason="the corpus is not beside the repository")
-@pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", cases_of_corpus(SAMPLES), ids=lambda path: path.name)
 def test_a_capture_says_what_was_read_in_it(path: object) -> None:
     """A healthy one has no fault, a faulty one has just those that are there."""
     name, text = path.name, path.read_text()  # type: ignore[attr-defined]
     assert verdict(name, text) == UNHEALTHY.get(name, [])
 
 
-@pytest.mark.skipif(not SAMPLES, reason="the corpus is not beside the repository")
+@needs_corpus
 def test_every_capture_has_a_verdict() -> None:
     """None is skipped."""
     found = [verdict(path.name, path.read_text()) for path in SAMPLES]

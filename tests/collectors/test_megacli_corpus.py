@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from support.recordings import CORPUS, corpus
+from support.recordings import CORPUS, corpus, needs_corpus
 
 from iowarden.collectors import megacli
 from iowarden.collectors.controller import Health
@@ -107,7 +107,7 @@ def verdicts(told: str) -> set[str]:
     return found
 
 
-@pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus is not beside the repository")
+@needs_corpus
 def test_every_file_is_read_as_what_it_is_or_refused() -> None:
     """None is skipped, and none is taken for something else."""
     folder = CORPUS / "megacli"

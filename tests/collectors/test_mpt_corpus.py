@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from support.recordings import CORPUS, corpus
+from support.recordings import CORPUS, corpus, needs_corpus
 
 from iowarden.collectors import ircu, mpt_status
 from iowarden.collectors.controller import Health
@@ -69,7 +69,7 @@ def verdicts(told: str) -> set[str]:
     return found
 
 
-@pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus is not beside the repository")
+@needs_corpus
 def test_every_file_is_read_as_what_it_is() -> None:
     """None is skipped, and none is taken for something else."""
     folder = CORPUS / "mpt"

@@ -8,7 +8,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from support.recordings import CORPUS
+from support.recordings import CORPUS, cases_of_corpus, needs_corpus
 
 from iowarden.collectors.smartctl import Refused, parse
 from iowarden.collectors.vocabulary import ParseError
@@ -32,7 +32,7 @@ def samples() -> list[Path]:
     return sorted([*found, *(CORPUS / "reference").glob("smartctl-5.36*.txt")])
 
 
-SAMPLES = samples() if CORPUS.is_dir() else []
+SAMPLES = samples()
 
 
 def verdict(path: Path) -> str:
@@ -44,7 +44,7 @@ def verdict(path: Path) -> str:
     return found.cover.value if isinstance(found, Refused) else "drive"
 
 
-@pytest.mark.skipif(not SAMPLES, reason="the corpus is not beside the repository")
+@needs_corpus
 def test_every_sample_has_a_verdict() -> None:
     """None is skipped: so many are drives, so many are refused for each reason."""
     assert Counter(map(verdict, SAMPLES)) == {
@@ -59,7 +59,9 @@ def test_every_sample_has_a_verdict() -> None:
     }
 
 
-@pytest.mark.parametrize("path", SAMPLES, ids=lambda path: str(path.relative_to(CORPUS)))
+@pytest.mark.parametrize(
+    "path", cases_of_corpus(SAMPLES), ids=lambda path: str(path.relative_to(CORPUS))
+)
 def test_a_sample_says_what_a_second_reader_finds(path: Path) -> None:
     """A drive has the facts that a walk through the JSON, or a look at each line, finds as well.
 
@@ -84,7 +86,7 @@ def test_a_sample_says_what_a_second_reader_finds(path: Path) -> None:
     assert read == facts
 
 
-@pytest.mark.skipif(not SAMPLES, reason="the corpus is not beside the repository")
+@needs_corpus
 def test_what_an_areca_controller_makes_up_is_read_as_it_stands() -> None:
     """smartctl 5.36 on a RAID volume of SATA disks: each oddity is there for who judges it."""
     path = CORPUS / "reference/smartctl-5.36-areca-passthrough-bogus.txt"

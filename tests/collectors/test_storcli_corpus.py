@@ -9,7 +9,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
-from support.recordings import CORPUS, corpus
+from support.recordings import CORPUS, corpus, needs_corpus
 
 from iowarden.collectors import storcli, storcli_events
 from iowarden.collectors.controller import Health
@@ -102,7 +102,7 @@ def files() -> list[Path]:
     return sorted(found)
 
 
-@pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus is not beside the repository")
+@needs_corpus
 def test_every_file_is_expected() -> None:
     """None is skipped."""
     assert {str(path.relative_to(CORPUS / "storcli")) for path in files()} == set(EXPECTED)

@@ -117,7 +117,7 @@ def areca_of(name: str) -> Controller:
 def threewares() -> dict[str, Controller]:
     """Return what each file of a 3ware's state tells."""
     found = {}
-    for path in sorted((CORPUS / "3ware").rglob("*")) if CORPUS.is_dir() else ():
+    for path in sorted((CORPUS / "3ware").rglob("*")):
         if path.is_file():
             try:
                 text = path.read_text(errors="surrogateescape")
@@ -198,7 +198,7 @@ READERS: dict[str, Callable[[str], list[Controller]]] = {
 def captured(folder: str) -> dict[str, list[Controller]]:
     """Return what each file of a maker's controllers tells; others are read by other parsers."""
     found = {}
-    for path in sorted((CORPUS / folder).rglob("*")) if CORPUS.is_dir() else ():
+    for path in sorted((CORPUS / folder).rglob("*")):
         if path.is_file():
             try:
                 text = path.read_text(errors="surrogateescape")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.recordings import CORPUS
+from support.recordings import CORPUS, needs_corpus
 
 from iowarden.collectors import (
     areca_events,
@@ -368,7 +368,7 @@ def test_a_kind_in_two_groups_is_refused() -> None:
         parse_events_file(GOOD + more, "x.yaml")
 
 
-@pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus is not beside the repository")
+@needs_corpus
 def test_events_of_other_machines_all_mean_something(table: Table) -> None:
     """Every line of the corpus that is an event has a row, and none is only 'not known'."""
     told = 0

@@ -12,9 +12,10 @@ import math
 import re
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+from support.recordings import CORPUS, cases_of_corpus, needs_corpus
 
 from iowarden.rules.promql.ast import Text
 from iowarden.rules.promql.evaluator import (
@@ -28,7 +29,9 @@ from iowarden.rules.promql.lexer import duration_seconds, unquote
 from iowarden.rules.promql.parser import parse
 from iowarden.rules.promql.store import Labels, Store
 
-CORPUS = Path(__file__).parents[2].parent / "shared" / "corpus" / "promql"
+if TYPE_CHECKING:
+    from pathlib import Path
+
 FOREVER_SECONDS = 1e9
 STRING = r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|`[^`]*`"
 SERIES = re.compile(rf"\s*([a-zA-Z_:][\w:]*)?\s*(\{{(?:[^\"'`}}]|{STRING})*\}})?\s*(.*)")
@@ -250,9 +253,7 @@ def outcome(case: Case, expression: Expression) -> dict[Series, dict[float, floa
     return got
 
 
-READ = {
-    path.stem: cases(path) for path in (sorted(CORPUS.glob("*.test")) if CORPUS.is_dir() else [])
-}
+READ = {path.stem: cases(path) for path in sorted((CORPUS / "promql").glob("*.test"))}
 USED = [
     case
     for stem, found in READ.items()
@@ -260,9 +261,6 @@ USED = [
     for case in found
     if _usable(case)
 ]
-without_corpus = pytest.mark.skipif(
-    not CORPUS.is_dir(), reason="the corpus is not beside the repository"
-)
 
 
 def judge(case: Case) -> None:
@@ -294,14 +292,13 @@ def judge(case: Case) -> None:
         assert all(_same(got[key][at], value) for at, value in row.items()), (got[key], row)
 
 
-@without_corpus
-@pytest.mark.parametrize("case", USED, ids=lambda case: case.place)
+@pytest.mark.parametrize("case", cases_of_corpus(USED), ids=lambda case: case.place)
 def test_the_engine_answers_as_prometheus_does(case: Case) -> None:
     """An eval of Prometheus's tests gives the rows it expects, or fails where it must."""
     judge(case)
 
 
-@without_corpus
+@needs_corpus
 def test_names_are_dropped_at_once_as_a_plain_server_does() -> None:
     """Of the evals on dropped names, all but those that ask for a late drop give their rows."""
     passed = 0
@@ -312,7 +309,7 @@ def test_names_are_dropped_at_once_as_a_plain_server_does() -> None:
     assert passed == LEAST_WITHOUT_DELAY
 
 
-@without_corpus
+@needs_corpus
 def test_a_text_is_read_as_prometheus_reads_it() -> None:
     """No rule has a text as its result, but every text has the same characters."""
     texts = [case for case in READ["literals"] if case.expects and case.expects[0][:6] == "string"]
@@ -323,7 +320,7 @@ def test_a_text_is_read_as_prometheus_reads_it() -> None:
         assert node.value == unquote(case.expects[0].removeprefix("string "))
 
 
-@without_corpus
+@needs_corpus
 @pytest.mark.parametrize(("stem", "least"), LEAST.items())
 def test_the_corpus_is_not_passed_over(stem: str, least: int) -> None:
     """Enough of each file is within what is promised for the test above to mean something."""
@@ -332,7 +329,7 @@ def test_the_corpus_is_not_passed_over(stem: str, least: int) -> None:
     assert len(used) >= least
 
 
-@without_corpus
+@needs_corpus
 @pytest.mark.parametrize("stem", sorted({*LEAST, *EXPERIMENTAL}))
 def test_what_is_not_evaluated_is_refused_by_name(stem: str) -> None:
     """An expression of Prometheus's tests that does not load says that it is not supported."""

@@ -13,6 +13,7 @@ import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.recordings import CORPUS, cases_of_corpus
 
 from iowarden.rules.promql.ast import (
     Aggregation,
@@ -31,7 +32,6 @@ from iowarden.rules.promql.parser import PRECEDENCE, PromqlError, parse, result_
 from iowarden.rules.promql.signatures import COMPARISONS, FUNCTIONS, SET_OPERATORS
 from iowarden.rules.promql.unparse import unparse
 
-CORPUS = Path(__file__).parents[2].parent / "shared" / "corpus" / "promql"
 REPOSITORY = Path(__file__).parents[2]
 
 
@@ -601,8 +601,9 @@ NEEDED = """aggregators operators functions selectors staleness subquery range_q
 collision trig_functions at_modifier name_label_dropping""".split()
 
 
-@pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus is not beside the repository")
-@pytest.mark.parametrize("path", sorted(CORPUS.glob("*.test")), ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", cases_of_corpus(sorted((CORPUS / "promql").glob("*.test"))), ids=lambda path: path.stem
+)
 def test_the_expressions_of_the_corpus_are_read_or_refused_by_name(path: Path) -> None:
     """What Prometheus's tests evaluate is read, or it is experimental or of histograms."""
     texts = [text.strip() for text in CORPUS_EVAL.findall(path.read_text())]

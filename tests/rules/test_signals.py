@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.machine import block, disk, topology
+from support.recordings import corpus
 
 from iowarden.collectors.block import Device, Md, Topology
 from iowarden.collectors.meminfo import Meminfo, parse_meminfo
@@ -151,10 +151,7 @@ class TestLimits:
 
     def test_the_expected_numbers_of_the_reference_incident(self) -> None:
         """The same from the incident's own file, where it is at hand."""
-        golden = Path(__file__).parents[3] / "shared/corpus/reference/golden.json"
-        if not golden.exists():
-            return
-        expected = json.loads(golden.read_text())["A"]
+        expected = json.loads(corpus("reference/golden.json").read_text())["A"]
         text = "".join(f"{k}: {v} kB\n" for k, v in expected["meminfo_kB"].items())
         meminfo = parse_meminfo(text)
         ratios = expected["sysctl"]

@@ -6,11 +6,12 @@ Each test names its line of the collected reports (repository and number, or sma
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 from support.asked import Machine, device, direct, disks
 from support.rack import DAY, HOUR, Rack, ata, attribute
-from support.recordings import CORPUS, corpus
+from support.recordings import CORPUS, cases_of_corpus, corpus
 
 from iowarden.collectors.areca import parse_disk_smart
 from iowarden.collectors.drive import (
@@ -24,6 +25,9 @@ from iowarden.collectors.drive import (
     Target,
 )
 from iowarden.collectors.smartctl import Refused, parse
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @pytest.fixture
@@ -579,13 +583,12 @@ WORN = {"DiskErrorsFound", "DiskCableErrorsFound"}
 
 @pytest.mark.parametrize(
     "path",
-    sorted((CORPUS / "smartctl").rglob("*.json")) or [CORPUS / "smartctl"],
+    cases_of_corpus(sorted((CORPUS / "smartctl").rglob("*.json"))),
     ids=lambda path: path.name,
 )
-def test_healthy_drives_raise_nothing(path: object, rack: Rack) -> None:
+def test_healthy_drives_raise_nothing(path: Path, rack: Rack) -> None:
     """Each real JSON output twice: no warning but of the five drives that are unwell."""
-    text = corpus(str(path)).read_text(errors="surrogateescape")
-    name = str(path).rsplit("/", 1)[-1]
+    text = path.read_text(errors="surrogateescape")
     try:
         drive = parse(text)
     except ValueError:
@@ -594,8 +597,8 @@ def test_healthy_drives_raise_nothing(path: object, rack: Rack) -> None:
         pytest.skip("no drive in it")
     rack.poll(replace(drive, serial=drive.serial or "X"), times=3)
     told = {alert for alert, _ in rack.firing()}
-    assert told <= UNWELL.get(name, WORN)
-    if name in UNWELL:
+    assert told <= UNWELL.get(path.name, WORN)
+    if path.name in UNWELL:
         assert told
     else:
         assert rack.mails == []

@@ -20,6 +20,9 @@ TESTS = Path(__file__).resolve().parent.parent
 FIXTURES = TESTS / "fixtures"
 CORPUS = TESTS.parent.parent / "shared" / "corpus"
 """Captures of machines, kept beside the repository; without them tests that need them skip."""
+NO_CORPUS = "the corpus is not beside the repository, in '../shared/corpus'"
+"""The one reason, said once: see 'tests/conftest.py'."""
+needs_corpus = pytest.mark.skipif(not CORPUS.is_dir(), reason=NO_CORPUS)
 STALL = "vm/stall/stall.txt.xz"
 BOOTED_SECONDS = 1_795_185_929.0
 """Realtime of the recorded stall at monotonic 0; hand-written recordings begin there as well."""
@@ -27,10 +30,14 @@ BOOTED_SECONDS = 1_795_185_929.0
 
 def corpus(name: str) -> Path:
     """Return a file of the corpus, or skip the test that asks for it."""
-    path = CORPUS / name
-    if not path.exists():
-        pytest.skip(f"the corpus is not here: '{name}'")
-    return path
+    if not CORPUS.is_dir():
+        pytest.skip(NO_CORPUS)
+    return CORPUS / name
+
+
+def cases_of_corpus(found: Sequence[object]) -> Sequence[object]:
+    """Return a test's cases that were found in the corpus, or one that is skipped."""
+    return found or [pytest.param(None, marks=needs_corpus, id="corpus")]
 
 
 def write_tree(directory: Path, files: Mapping[str, str | bytes | None]) -> None:
