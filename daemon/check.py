@@ -404,6 +404,7 @@ def examine(
         look(engine, readers, events, clock, look_seconds, step)
     else:
         play(engine, readers, events, clock, player)  # type: ignore[arg-type]  # comes with it
+    readers.close()
     own = [a for a in engine.alerts() if a.state in _TOLD and not _about_iowarden(a)]
     findings = [
         *_mail(settings),

@@ -325,21 +325,32 @@ class Loop:
 
     def run(self, server: Server | None) -> int:
         """Turn until a signal says stop; return the exit status."""
+        self.begin(server)
+        while self._stopping is None:
+            self.turn()
+        self._stop()
+        return 0
+
+    def begin(self, server: Server | None) -> None:
+        """Ask for what is kept; before a recording begins to play, it has to be there."""
         self._server = server
         self._parts.state.load()
         self._tails.begin()
         if self._parts.player is not None:
             self._await_state()
         self._next_tick = self._clock.now()
-        while self._stopping is None:
-            try:
-                self._turn()
-            except RecordingError:
-                raise
-            except Exception as error:  # noqa: BLE001 - the one place that survives our own mistakes
-                self._trouble("loop", f"loop: bug: {trace(error)}")
-        self._stop()
-        return 0
+
+    def turn(self) -> None:
+        """Wait for the next moment, or for somebody to say something, and deal with it.
+
+        Errors: RecordingError.
+        """
+        try:
+            self._turn()
+        except RecordingError:
+            raise
+        except Exception as error:  # noqa: BLE001 - the one place that survives our own mistakes
+            self._trouble("loop", f"loop: bug: {trace(error)}")
 
     def _turn(self) -> None:
         if self._parts.player is None:
@@ -1112,6 +1123,7 @@ class Loop:
         if self._parts.probe is not None:
             self._parts.probe.close(CLOSE_SECONDS)
         self._tails.close(CLOSE_SECONDS)
+        self._parts.readers.close()
         self._parts.log.close()
 
 

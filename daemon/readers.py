@@ -31,7 +31,8 @@ class _Worker:
     """A source that may hang: the thread that reads it, and since when it is at it."""
 
     source: Source
-    requests: SimpleQueue[None]
+    requests: SimpleQueue[float | None]
+    """When a run is asked for; None: the end."""
     parts: _Parts
     started_seconds: float | None = None
     told_stuck: bool = False
@@ -130,7 +131,7 @@ class Readers:
             else:
                 worker.started_seconds = now
                 worker.patience_seconds = STUCK_SECONDS
-                worker.requests.put(None)
+                worker.requests.put(now)
         return readings
 
     def _watch(self, worker: _Worker, now: float) -> list[Reading]:
@@ -140,7 +141,7 @@ class Readers:
             another.started_seconds = now
             another.patience_seconds = NEXT_STUCK_SECONDS
             self._workers[worker.source.name] = another
-            another.requests.put(None)
+            another.requests.put(now)
             return []
         at = worker.at  # its thread may go on meanwhile
         since = worker.started_seconds if at is None else at[1]
@@ -188,6 +189,12 @@ class Readers:
             for w in self._workers.values()
         )
 
+    def close(self) -> None:
+        """End the threads; one that is stuck ends when it comes back."""
+        for worker in self._workers.values():
+            worker.requests.put(None)
+        self._root.close()
+
 
 def _serve(
     worker: _Worker, root: Root, clock: Callable[[], float], post: Callable[[Reading], None]
@@ -198,13 +205,12 @@ def _serve(
             source,
             read=lambda root: read_parts(root, lambda part: worker.parts.enter(worker, part)),
         )
-    while True:
-        worker.requests.get()
+    while worker.requests.get() is not None:
         reading = collect(source, root, clock)
         if worker.parts.end(worker):
-            root.close()
-            return
+            break
         post(reading)
+    root.close()
 
 
 def _stuck(source: str, since: float, now: float) -> Reading:

@@ -9,6 +9,7 @@ import queue
 import signal
 import sys
 import threading
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,8 +45,12 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Callable, Sequence
 
+    from iowarden.daemon.clock import SystemClock
     from iowarden.daemon.command import Add
     from iowarden.daemon.config import Config
+    from iowarden.daemon.loop import Player
+    from iowarden.daemon.probe.client import Client
+    from iowarden.daemon.telling import Log
     from iowarden.rules.rulefile import RuleGroup
 
 VERSION = importlib.metadata.version("iowarden")
@@ -79,6 +84,55 @@ def _run(arguments: argparse.Namespace) -> int:
     # Before the threads: of their stacks only what is touched is locked, not the half megabyte.
     if problem := memory.lock():
         events.put(Trouble("memory", problem))
+    loop, server = assembled(
+        lambda: command.settings(arguments),
+        settings,
+        groups,
+        Machine(
+            clock,
+            root,
+            player.page_size_bytes if player else os.sysconf("SC_PAGE_SIZE"),
+            player,
+        ),
+        events,
+        log,
+        probe=probe,
+        listening=listening,
+    )
+    if not under_systemd:
+        sys.stderr.write("\n".join([*_where(settings), ""]))
+    if player is None:
+        hotplug.listen(events.put)
+    return loop.run(server)
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What is watched: its clock, what makes a root of its files, and who plays a recording."""
+
+    clock: SystemClock
+    root: Callable[[], Root]
+    page_size_bytes: int
+    player: Player | None
+
+
+def assembled(
+    read: Callable[[], Config],
+    settings: Config,
+    groups: Sequence[RuleGroup],
+    machine: Machine,
+    events: queue.SimpleQueue[object],
+    log: Log,
+    *,
+    probe: Client | None = None,
+    listening: socket.socket | None = None,
+) -> tuple[Loop, Server]:
+    """Return the loop and the HTTP server of a service, with threads that wait for it to run.
+
+    `read` reads the configuration anew; `listening` is the control socket that systemd made, if it
+    did.
+    """
+    clock, root = machine.clock, machine.root
     asked = stateful.make(
         settings.smart,
         clock,
@@ -88,7 +142,7 @@ def _run(arguments: argparse.Namespace) -> int:
     sources = asked.sources()
     flights = None
     if settings.flight_recorder:
-        recent = flight.Flight(player.page_size_bytes if player else os.sysconf("SC_PAGE_SIZE"))
+        recent = flight.Flight(machine.page_size_bytes)
         sources = [watched(source, recent.take) for source in sources]
         flights = flight.Keeper(
             recent,
@@ -114,7 +168,7 @@ def _run(arguments: argparse.Namespace) -> int:
     exposition = Exposition(lambda text: events.put(Trouble("metrics", text)))
 
     def load() -> tuple[Config, list[RuleGroup]]:
-        fresh = command.settings(arguments)
+        fresh = read()
         rules = load_rules(fresh)
         events.put(Trouble("notes", _noted(rules, fresh)))
         return fresh, rules
@@ -144,7 +198,7 @@ def _run(arguments: argparse.Namespace) -> int:
             recipients=recipients(settings),
             exposition=exposition,
             notify=notify,
-            player=player,
+            player=machine.player,
             own_metrics=ProcessMetrics(),
             load=load,
             sender_for=sender,
@@ -164,11 +218,7 @@ def _run(arguments: argparse.Namespace) -> int:
     )
     app = App(VERSION, exposition.render, loop.healthy, loop.ready, loop.landing)
     server = Server(settings.listen, app, settings.http, lambda t: events.put(Trouble("http", t)))
-    if not under_systemd:
-        sys.stderr.write("\n".join([*_where(settings), ""]))
-    if player is None:
-        hotplug.listen(events.put)
-    return loop.run(server)
+    return loop, server
 
 
 def _noted(groups: Sequence[RuleGroup], settings: Config) -> str:
