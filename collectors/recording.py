@@ -630,32 +630,42 @@ def idle_frames(directory: str, count: int, step_seconds: float = 1.0) -> None:
     Errors: RecordingError.
     """
     last: Frame | None = None
-    texts: dict[str, str] = {}
+    texts: dict[str, bytes] = {}
     for frame in read_frames(directory):
         last = frame
-        for path in _IDLE:
+        for path in IDLE:
             name = _frame_path(directory, frame.number) + "/root" + path
             if os.path.isfile(name):
-                with open(name, encoding="utf-8", errors="surrogateescape") as file:
+                with open(name, "rb") as file:
                     texts[path] = file.read()
     if last is None:
         raise RecordingError(f"'{directory}': expected at least frame '000000', got none")
-    files = {path: _substituted(text, _IDLE[path]) for path, text in texts.items()}
+    for step in idle_steps(last, texts, count, step_seconds):
+        write_frame(directory, step.frame, step.files)
+
+
+def idle_steps(
+    last: Frame, texts: Mapping[str, bytes], count: int, step_seconds: float = 1.0
+) -> Iterator[Step]:
+    """Yield steps in which a machine does nothing; `texts`: the last of those of `IDLE`."""
+    said = {path: text.decode(errors="surrogateescape") for path, text in texts.items()}
+    files = {path: _substituted(text, IDLE[path]) for path, text in said.items()}
     for step in range(1, count + 1):
         elapsed = step * step_seconds
         if _UPTIME in files:
-            files[_UPTIME] = _later(texts[_UPTIME], elapsed)
+            files[_UPTIME] = _later(said[_UPTIME], elapsed)
         frame = Frame(
             last.number + step, last.monotonic_seconds + elapsed, last.realtime_seconds + elapsed
         )
-        contents = {path: text.encode(errors="surrogateescape") for path, text in files.items()}
-        write_frame(directory, frame, contents)
+        yield Step(
+            frame, {path: text.encode(errors="surrogateescape") for path, text in files.items()}
+        )
         files = {path: text for path, text in files.items() if path == _UPTIME}
 
 
 _UPTIME = "/proc/uptime"
 _PRESSURE = ((re.compile(r"(avg\d+)=[\d.]+"), r"\1=0.00"),)
-_IDLE: dict[str, tuple[tuple[re.Pattern[str], str], ...]] = {
+IDLE: dict[str, tuple[tuple[re.Pattern[str], str], ...]] = {
     "/proc/meminfo": (
         (re.compile(r"^((?:Dirty|Writeback|NFS_Unstable):\s*)\d+", re.MULTILINE), r"\g<1>0"),
     ),
@@ -675,6 +685,7 @@ _IDLE: dict[str, tuple[tuple[re.Pattern[str], str], ...]] = {
     "/proc/pressure/irq": _PRESSURE,
     _UPTIME: (),
 }
+"""What tells of load, and how it reads without any."""
 
 
 def _substituted(text: str, substitutions: tuple[tuple[re.Pattern[str], str], ...]) -> str:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from iowarden.collectors.recording import Frame, write_frame, write_header
+from iowarden.collectors.recording import Frame, Step, write_frame, write_header
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 TESTS = Path(__file__).resolve().parent.parent
 FIXTURES = TESTS / "fixtures"
@@ -62,6 +62,15 @@ def open_fixture(name: str, directory: Path) -> str:
     return str(headers[0].parent)
 
 
+def steps(frames: Iterable[tuple[float, Mapping[str, str | bytes | None]]]) -> Iterator[Step]:
+    """Return a recording of (monotonic seconds, files that change)."""
+    for number, (monotonic, files) in enumerate(frames):
+        contents = {
+            path: None if content is None else _bytes(content) for path, content in files.items()
+        }
+        yield Step(Frame(number, monotonic, BOOTED_SECONDS + monotonic), contents)
+
+
 def write_recording(
     directory: Path,
     frames: Sequence[tuple[float, Mapping[str, str | bytes | None]]],
@@ -69,12 +78,8 @@ def write_recording(
 ) -> str:
     """Write a recording of (monotonic seconds, files that change) and return its path."""
     write_header(str(directory), note=note)
-    for number, (monotonic, files) in enumerate(frames):
-        contents = {
-            path: None if content is None else _bytes(content) for path, content in files.items()
-        }
-        frame = Frame(number, monotonic, BOOTED_SECONDS + monotonic)
-        write_frame(str(directory), frame, contents)
+    for step in steps(frames):
+        write_frame(str(directory), step.frame, step.files)
     return str(directory)
 
 
