@@ -32,7 +32,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from support import drives
 from support.host import played
 from support.machine import write_root
-from support.program import Feed, Program
+from support.program import Feed, Program, recorded
 from support.recordings import open_fixture
 from support.smtp import smtp_server
 
@@ -44,7 +44,6 @@ from iowarden.collectors.recording import (
     Frame,
     Recorder,
     Recording,
-    read_frames,
     watched,
 )
 from iowarden.collectors.vocabulary import Chunk, Family, Outcome, Reading
@@ -532,8 +531,8 @@ def bench_delivery() -> None:
         host = played(recording, directory)
         due = next(m.uptime for m in host.mails if m.due.incident.severity.name.lower() == severity)
         confirmed = min(u for u, _, level in host.fired if level == severity)
-        feed = Feed(recording, directory / "feed")
-        before = sum(frame.monotonic_seconds < due for frame in read_frames(recording))
+        feed = Feed(recorded(name), directory / "feed")
+        before = sum(step.frame.monotonic_seconds < due for step in feed.steps)
         with smtp_server() as (port, answers):
             program = Program(directory, feed, smtp_port=port)
             program.start()
@@ -541,7 +540,7 @@ def bench_delivery() -> None:
             feed.give(before - 8)
             program.caught_up()
             took = math.nan
-            while math.isnan(took) and feed.given < len(feed.frames):
+            while math.isnan(took) and feed.given < len(feed.steps):
                 began = time.perf_counter()
                 feed.give(1)
                 with contextlib.suppress(queue.Empty):

@@ -14,8 +14,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from support.program import COMMAND, Feed, Program
-from support.recordings import open_fixture, write_recording
+from support.program import COMMAND, Feed, Played, recorded, run
+from support.recordings import FIXTURES, write_recording
 from support.smtp import DEADLINE_SECONDS, free_port
 
 from iowarden.collectors import table
@@ -100,7 +100,7 @@ def array(name: str, *, degraded: int = 0, state: str = "clean") -> Files:
 
 
 class Checker:
-    """Runs the command on machines that are written as files."""
+    """Runs the command on machines that are written as files, in this process."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -111,23 +111,17 @@ class Checker:
             "mail: {server: mail.example.com, to: ops@example.com}\n"
         )
 
-    def command(self, files: Files | None, *options: str) -> list[str]:
-        """Return the command; without files it looks at this machine."""
+    def words(self, files: Files | None, *options: str) -> list[str]:
+        """Return the command's words; without files it looks at this machine."""
         place = []
         if files is not None:
             directory = self.directory / "recording"
             place = ["--play", write_recording(directory, [(1000.0, files), (1001.0, {})])]
-        return [str(COMMAND), "check", "--config", str(self.config), *place, *options]
+        return ["check", "--config", str(self.config), *place, *options]
 
     def __call__(self, files: Files | None, *options: str) -> tuple[int, str]:
         """Return exit status and report; it never says anything else."""
-        answer = subprocess.run(
-            self.command(files, *options),
-            capture_output=True,
-            text=True,
-            timeout=DEADLINE_SECONDS,
-            check=False,
-        )
+        answer = run(*self.words(files, *options))
         assert answer.stderr == ""
         return answer.returncode, answer.stdout
 
@@ -263,9 +257,9 @@ def test_a_recording_that_is_none_is_said(checked: Checker) -> None:
     assert "recording" in text
 
 
-def test_a_recording_older_than_a_source_is_not_broken(checked: Checker, tmp_path: Path) -> None:
+def test_a_recording_older_than_a_source_is_not_broken(checked: Checker) -> None:
     """What was listed and not yet read when it was made is no failure of the machine."""
-    status, text = checked(None, "--play", open_fixture("idle", tmp_path / "recorded"))
+    status, text = checked(None, "--play", str(FIXTURES / "idle.tar.xz"))
     assert "UNKNOWN" not in text
     assert status == 0, text
 
@@ -309,7 +303,7 @@ def test_a_reader_that_goes_away_is_no_fault(checked: Checker) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     answer = subprocess.run(
-        checked.command(machine(degraded=1)),
+        [COMMAND, *checked.words(machine(degraded=1))],
         stdout=writing,
         stderr=subprocess.PIPE,
         timeout=DEADLINE_SECONDS,
@@ -323,7 +317,7 @@ def test_a_reader_that_goes_away_is_no_fault(checked: Checker) -> None:
 def test_an_interrupt_ends_it_and_its_child(checked: Checker) -> None:
     """Ctrl-C while it looks at this machine: silence, 130, and nothing is left running."""
     process = subprocess.Popen(
-        checked.command(None), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [COMMAND, *checked.words(None)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     children = f"/proc/{process.pid}/task/{process.pid}/children"
     end = time.monotonic() + DEADLINE_SECONDS
@@ -436,9 +430,9 @@ def test_a_source_that_hangs_is_unknown_and_the_others_are_told(tmp_path: Path) 
 
 def test_what_the_running_service_says_counts(tmp_path: Path) -> None:
     """A write stall needs minutes to be seen: the service has seen it, the check repeats it."""
-    (tmp_path / "recorded").mkdir()
-    feed = Feed(open_fixture("write-stall", tmp_path / "recorded"), tmp_path / "feed")
-    program = Program(tmp_path, feed)
+    feed = Feed(recorded("write-stall"), tmp_path / "feed")
+    program = Played(tmp_path, feed)
+    program.http = True
     program.start()
     try:
         feed.give()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import signal
 import sqlite3
 from typing import TYPE_CHECKING
 
@@ -204,8 +203,7 @@ def test_a_note_that_ended_is_not_told_for_weeks(tmp_path: Path, ended: str) -> 
         else:
             rules.unlink()
         if ended == "rule removed":
-            assert host.program.process is not None
-            host.program.process.send_signal(signal.SIGHUP)
+            host.program.hang_up()
             host.program.until(lambda: "reloaded" in host.program.text(), "the reload")
         else:
             host.restart()

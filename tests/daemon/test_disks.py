@@ -8,14 +8,12 @@ import os
 import queue
 import signal
 import sqlite3
-import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from support import drives
 from support.attached import said as answer
 from support.live import Live, text, watched
-from support.program import COMMAND
 
 from iowarden.collectors import asking
 from iowarden.collectors.drive import Target
@@ -33,13 +31,7 @@ SECTORS = 1_953_525_168
 
 def asked(host: Watched, *words: str) -> tuple[int, str]:
     """Return exit status and output of a command."""
-    done = subprocess.run(
-        [COMMAND, *words, "--state-directory", host.program.state],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    done = host.program.asked(*words)
     return done.returncode, done.stdout + done.stderr
 
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from support.live import Live, parsed, text
 from support.live import watched as looked_after
-from support.program import Feed, Program
-from support.recordings import FIXTURES, open_fixture
+from support.program import Feed, Played, recorded
+from support.recordings import FIXTURES
 from support.smtp import DEADLINE_SECONDS, smtp_server
 
 from iowarden.collectors.recording import Changes, Frame, PlayedRoot, Recording, watched
@@ -214,14 +214,14 @@ def test_the_flight_of_a_hung_disk_replays_to_its_alert(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The service saves it with the incident; its mail and its log name the file."""
-    feed = Feed(open_fixture("hung-disk", tmp_path / "fixture"), tmp_path / "feed")
+    feed = Feed(recorded("hung-disk"), tmp_path / "feed")
     flights = tmp_path / "state/flights"
     with smtp_server() as (port, answers):
-        program = Program(tmp_path, feed, smtp_port=port)
+        program = Played(tmp_path, feed, smtp_port=port)
         program.start()
         feed.give()
         program.until(lambda: list(flights.glob("*Z-*.tar.gz")), "a saved flight")
-        mail = answers.mails.get(timeout=DEADLINE_SECONDS)
+        mail = program.mail(answers)
         program.end()
     (path,) = flights.glob("*Z-*.tar.gz")
     assert f"iowarden replay {path}" in program.text()
@@ -255,12 +255,12 @@ def test_what_becomes_critical_together_has_one_file(tmp_path: Path) -> None:
 
 def test_switched_off_it_keeps_nothing(tmp_path: Path) -> None:
     """`flight_recorder: false`: the incident is mailed, and no file is written or named."""
-    feed = Feed(open_fixture("hung-disk", tmp_path / "fixture"), tmp_path / "feed")
+    feed = Feed(recorded("hung-disk"), tmp_path / "feed")
     with smtp_server() as (port, answers):
-        program = Program(tmp_path, feed, smtp_port=port, settings="flight_recorder: false\n")
+        program = Played(tmp_path, feed, smtp_port=port, settings="flight_recorder: false\n")
         program.start()
         feed.give()
-        mail = answers.mails.get(timeout=DEADLINE_SECONDS)
+        mail = program.mail(answers)
         program.end()
     assert b"replay" not in bytes(mail.data)
     assert not (tmp_path / "state/flights").exists()

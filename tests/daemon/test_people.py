@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
 from typing import TYPE_CHECKING, Any
 
 from support.live import NOTE, RULE, Live, text, watched
-from support.program import COMMAND
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,13 +20,7 @@ DAY = 86_400.0
 
 def said(host: Watched, *arguments: str) -> str:
     """What the command line answers, which must not fail."""
-    done = subprocess.run(
-        [COMMAND, *arguments, "--state-directory", host.program.state],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    done = host.program.asked(*arguments)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -162,13 +154,7 @@ def test_a_query_sees_what_no_rule_reads(tmp_path: Path) -> None:
         host.wait(20)
         assert said(host, "query", 'iowarden_device_size_bytes{device="sda"} > 0')
         assert said(host, "query", "node_memory_MemTotal_bytes").startswith("node_memory_MemTotal")
-        done = subprocess.run(
-            [COMMAND, "query", "1 +", "--state-directory", host.program.state],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-        )
+        done = host.program.asked("query", "1 +")
         assert done.returncode == 1
         assert "1:" in done.stderr
 

@@ -10,16 +10,17 @@ import queue
 import signal
 import sqlite3
 import subprocess
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 from support.journald import private_journald
 from support.live import Live, watched
-from support.program import COMMAND, Feed, Program
-from support.recordings import STALL, corpus, open_fixture, stall_from_corpus
+from support.program import COMMAND, Feed, Played, Program, recorded, run, then_idle
+from support.recordings import STALL, corpus, stall_from_corpus
 from support.smtp import Answers, free_port, smtp_server
 
-from iowarden.collectors.recording import idle_frames
+from iowarden.collectors.recording import Recording
 from iowarden.daemon import journal
 
 if TYPE_CHECKING:
@@ -29,8 +30,12 @@ if TYPE_CHECKING:
 
     from support.smtp import Received
 
-QUIET_FRAMES = 700
+Either = TypeVar("Either", Program, Played)
+Programs = list[Program | Played]
+QUIET_SECONDS = 700.0
 """Ten minutes of silence and a little: after them comes the all-clear mail."""
+QUIET_STEP_SECONDS = 4.0
+"""Between two looks further apart than 5 s nobody looked."""
 
 
 def parsed(mail: Received) -> EmailMessage:
@@ -53,22 +58,20 @@ def rest(answers: Answers) -> list[Received]:
 @pytest.fixture
 def stall(tmp_path: Path) -> Feed:
     """The write stall of our own test machine, and eleven quiet minutes after it."""
-    (tmp_path / "recorded").mkdir()
-    recording = open_fixture("write-stall", tmp_path / "recorded")
-    idle_frames(recording, QUIET_FRAMES)
-    return Feed(recording, tmp_path / "feed")
+    steps = then_idle(recorded("write-stall"), QUIET_SECONDS, QUIET_STEP_SECONDS)
+    return Feed(steps, tmp_path / "feed")
 
 
 @pytest.fixture
-def programs() -> Iterator[list[Program]]:
+def programs() -> Iterator[Programs]:
     """Programs that a test started, and that must not outlive it."""
-    started: list[Program] = []
+    started: Programs = []
     yield started
     for program in started:
         program.close()
 
 
-def started(programs: list[Program], program: Program) -> Program:
+def started(programs: Programs, program: Either) -> Either:
     """Start a program that ends with the test."""
     programs.append(program)
     program.start()
@@ -76,7 +79,7 @@ def started(programs: list[Program], program: Program) -> Program:
 
 
 def test_a_write_stall_is_one_mail_thread_a_metric_and_an_all_clear(
-    stall: Feed, tmp_path: Path, programs: list[Program]
+    stall: Feed, tmp_path: Path, programs: Programs
 ) -> None:
     """From '/proc' to a delivered mail and a scrape, and to the end of the incident."""
     with smtp_server() as (port, answers):
@@ -104,30 +107,26 @@ def test_a_write_stall_is_one_mail_thread_a_metric_and_an_all_clear(
     assert "WriteStall resolved" in program.text()
 
 
-def test_the_corpus_stall_is_one_thread_as_well(tmp_path: Path, programs: list[Program]) -> None:
+def test_the_corpus_stall_is_one_thread_as_well(tmp_path: Path, programs: Programs) -> None:
     """The recording the forecast was designed on, from boot to its all clear."""
-    (tmp_path / "recorded").mkdir()
-    recording = stall_from_corpus(corpus(STALL), tmp_path / "recorded")
-    idle_frames(recording, QUIET_FRAMES)
-    feed = Feed(recording, tmp_path / "feed")
+    recording = Recording(stall_from_corpus(corpus(STALL), tmp_path / "recorded"))
+    steps = then_idle(iter(recording.next, None), QUIET_SECONDS, QUIET_STEP_SECONDS)
+    feed = Feed(steps, tmp_path / "feed")
     with smtp_server() as (port, answers):
-        program = started(programs, Program(tmp_path, feed, smtp_port=port))
+        program = started(programs, Played(tmp_path, feed, smtp_port=port))
         feed.give()
-        first, last = parsed(answers.next()), parsed(answers.next())
+        first, last = parsed(program.mail(answers)), parsed(program.mail(answers))
         program.caught_up()
         assert rest(answers) == []
     assert last["References"] == first["Message-ID"]
 
 
 @pytest.mark.parametrize("name", ["healthy-copy", "idle"])
-def test_a_healthy_machine_is_silent(name: str, tmp_path: Path, programs: list[Program]) -> None:
+def test_a_healthy_machine_is_silent(name: str, tmp_path: Path, programs: Programs) -> None:
     """GA8 and an idle machine: not one mail, also not ten minutes later."""
-    (tmp_path / "recorded").mkdir()
-    recording = open_fixture(name, tmp_path / "recorded")
-    idle_frames(recording, QUIET_FRAMES)
-    feed = Feed(recording, tmp_path / "feed")
+    feed = Feed(then_idle(recorded(name), QUIET_SECONDS), tmp_path / "feed")
     with smtp_server() as (port, answers):
-        program = started(programs, Program(tmp_path, feed, smtp_port=port))
+        program = started(programs, Played(tmp_path, feed, smtp_port=port))
         feed.give()
         program.caught_up()
         assert program.metrics()["iowarden_mails_waiting"] == 0.0
@@ -136,26 +135,26 @@ def test_a_healthy_machine_is_silent(name: str, tmp_path: Path, programs: list[P
 
 
 def test_a_kill_loses_no_mail_that_had_not_been_sent(
-    stall: Feed, tmp_path: Path, programs: list[Program]
+    stall: Feed, tmp_path: Path, programs: Programs
 ) -> None:
     """The server is down, the program is killed: the next start delivers the same mail, once."""
     port = free_port()
-    program = started(programs, Program(tmp_path, stall, smtp_port=port))
+    killed = started(programs, Program(tmp_path, stall, smtp_port=port))
     stall.give(110)
-    program.until(lambda: "Connection refused" in program.text(), "the refusal to be told")
-    program.until(
-        lambda: program.metrics().get("iowarden_mails_waiting") == 1.0, "the mail to be counted"
+    killed.until(lambda: "Connection refused" in killed.text(), "the refusal to be told")
+    killed.until(
+        lambda: killed.metrics().get("iowarden_mails_waiting") == 1.0, "the mail to be counted"
     )
-    program.end(signal.SIGKILL)
-    with sqlite3.connect(program.state / "state.db") as database:
+    killed.end(signal.SIGKILL)
+    with sqlite3.connect(killed.state / "state.db") as database:
         (kept,) = database.execute("SELECT message_id FROM outbox").fetchall()
-    program.feed = stall.resumed(tmp_path / "resumed")
+    feed = stall.resumed(tmp_path / "resumed")
     with smtp_server(port=port) as (_, answers):
-        program.start()
-        mail = parsed(answers.next())
+        program = started(programs, Played(tmp_path, feed, smtp_port=port))
+        mail = parsed(program.mail(answers))
         assert mail["Message-ID"] == kept[0]
-        program.feed.give()
-        cleared = parsed(answers.next())
+        feed.give()
+        cleared = parsed(program.mail(answers))
         program.caught_up()
         assert rest(answers) == []
         assert program.end() == 0
@@ -163,27 +162,27 @@ def test_a_kill_loses_no_mail_that_had_not_been_sent(
 
 
 def test_a_server_that_defers_is_asked_again(
-    stall: Feed, tmp_path: Path, programs: list[Program]
+    stall: Feed, tmp_path: Path, programs: Programs
 ) -> None:
     """4xx today, 250 a little later: one mail, and the log says both."""
     answers = Answers(message="451 4.3.0 try later")
     with smtp_server(answers) as (port, _):
-        program = started(programs, Program(tmp_path, stall, smtp_port=port))
+        program = started(programs, Played(tmp_path, stall, smtp_port=port))
         stall.give(110)
         program.until(lambda: "451 4.3.0" in program.text(), "the deferral to be told")
         answers.message = "250 OK: queued"
         stall.give(60)
-        assert answers.next().recipients == ("ops@example.com",)
+        assert program.mail(answers).recipients == ("ops@example.com",)
         program.until(lambda: "mail: works again" in program.text(), "the end of the trouble")
 
 
 def test_a_server_that_refuses_for_good_is_told_and_the_mail_is_kept(
-    stall: Feed, tmp_path: Path, programs: list[Program]
+    stall: Feed, tmp_path: Path, programs: Programs
 ) -> None:
     """5xx: nobody asks again by himself, the mail stays in state.db and counts on '/metrics'."""
     answers = Answers(recipients={"ops@example.com": "550 5.1.1 no such user"})
     with smtp_server(answers) as (port, _):
-        program = started(programs, Program(tmp_path, stall, smtp_port=port))
+        program = started(programs, Played(tmp_path, stall, smtp_port=port))
         stall.give(110)
         program.until(lambda: "no such user" in program.text(), "the refusal to be told")
         assert program.metrics()["iowarden_mails_waiting"] == 1.0
@@ -193,25 +192,25 @@ def test_a_server_that_refuses_for_good_is_told_and_the_mail_is_kept(
 
 
 def test_a_state_directory_that_cannot_be_written_stops_no_mail(
-    stall: Feed, tmp_path: Path, programs: list[Program]
+    stall: Feed, tmp_path: Path, programs: Programs
 ) -> None:
     """Below a file no directory can be made: the mail leaves from memory, the fact is told."""
     blocker = tmp_path / "state"
     blocker.write_text("not a directory")
     with smtp_server() as (port, answers):
-        program = started(programs, Program(tmp_path, stall, smtp_port=port))
+        program = started(programs, Played(tmp_path, stall, smtp_port=port))
         stall.give(110)
-        assert "writers stalled" in parsed(answers.next())["Subject"]
+        assert "writers stalled" in parsed(program.mail(answers))["Subject"]
         assert "working from memory" in program.text()
         assert program.end() == 0
         assert "state.db could not be written: alerts and mails since" in program.text()
 
 
 def test_a_file_that_is_no_state_is_set_aside_and_said_once(
-    stall: Feed, tmp_path: Path, programs: list[Program]
+    stall: Feed, tmp_path: Path, programs: Programs
 ) -> None:
     """Garbage before the start, and again while it runs: two lines, and no word of a cure."""
-    program = Program(tmp_path, stall)
+    program = Played(tmp_path, stall)
     program.state.mkdir()
     (program.state / "state.db").write_bytes(b"\xa5" * 20_000)
     started(programs, program)
@@ -226,21 +225,15 @@ def test_a_file_that_is_no_state_is_set_aside_and_said_once(
 
 
 def test_a_source_that_breaks_in_the_stall_leaves_the_incident_open(
-    tmp_path: Path, programs: list[Program]
+    stall: Feed, tmp_path: Path, programs: Programs
 ) -> None:
     """'/proc/vmstat' turns to rubbish: 'unreadable' is mailed, no all clear."""
-    (tmp_path / "recorded").mkdir()
-    recording = open_fixture("write-stall", tmp_path / "recorded")
-    idle_frames(recording, QUIET_FRAMES)
-    feed = Feed(recording, tmp_path / "feed")
-    for frame in feed.frames[95:]:
-        path = frame / "root/proc/vmstat"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(b"\x00\xff not a line of vmstat\n")
+    rubbish = {"/proc/vmstat": b"\x00\xff not a line of vmstat\n"}
+    stall.steps[95:] = [replace(s, files={**s.files, **rubbish}) for s in stall.steps[95:]]
     with smtp_server() as (port, answers):
-        program = started(programs, Program(tmp_path, feed, smtp_port=port))
-        feed.give()
-        first, second = parsed(answers.next()), parsed(answers.next())
+        program = started(programs, Played(tmp_path, stall, smtp_port=port))
+        stall.give()
+        first, second = parsed(program.mail(answers)), parsed(program.mail(answers))
         program.caught_up()
         assert rest(answers) == []
         outcome = 'iowarden_collector_outcome{collector="vmstat",outcome="unparsed"}'
@@ -268,13 +261,8 @@ def test_an_incident_that_closes_with_its_all_clear_is_closed_once(tmp_path: Pat
 
 def test_commands_answer_and_bad_input_is_named(tmp_path: Path) -> None:
     """`version`, `config check` on good and bad files, a recording that is none."""
-
-    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [str(COMMAND), *arguments], capture_output=True, text=True, check=False, timeout=60
-        )
-
-    assert run("version").stdout.startswith("iowarden 0.")
+    version = subprocess.run([COMMAND, "version"], capture_output=True, text=True, check=True)
+    assert version.stdout.startswith("iowarden 0.")
     good = tmp_path / "good.yaml"
     good.write_text("listen: 127.0.0.1:9748\n")
     assert run("config", "check", str(good)).returncode == 0
@@ -298,19 +286,20 @@ def test_commands_answer_and_bad_input_is_named(tmp_path: Path) -> None:
     assert f"'{good}': expected a directory" in answer.stderr
     assert "'rules_directory'" in answer.stderr  # as the file calls it
     good.write_text(f"listen: 127.0.0.1:{free_port()}\nstate_directory: {tmp_path}\n")
-    answer = run("run", "--config", str(good), "--play", str(tmp_path))
-    assert answer.returncode == 78
-    assert "recording.json" in answer.stderr
+    line = [COMMAND, "run", "--config", str(good), "--play", str(tmp_path)]
+    ended = subprocess.run(line, capture_output=True, text=True, check=False, timeout=60)
+    assert ended.returncode == 78
+    assert "recording.json" in ended.stderr
 
 
 def test_a_state_that_comes_late_is_not_overwritten(
-    stall: Feed, tmp_path: Path, programs: list[Program]
+    stall: Feed, tmp_path: Path, programs: Programs
 ) -> None:
     """Another process holds state.db at the start: the incident of before gets its all clear."""
     with smtp_server() as (port, answers):
-        program = started(programs, Program(tmp_path, stall, smtp_port=port))
+        program = started(programs, Played(tmp_path, stall, smtp_port=port))
         stall.give(110)
-        first = parsed(answers.next())
+        first = parsed(program.mail(answers))
         program.until(lambda: program.metrics().get("iowarden_mails_waiting") == 0, "the mail")
         assert program.end() == 0
         with contextlib.closing(sqlite3.connect(program.state / "state.db")) as held:
@@ -322,18 +311,18 @@ def test_a_state_that_comes_late_is_not_overwritten(
         program.feed.give(60)
         program.until(lambda: "state: works again" in program.text(), "the state to be read")
         program.feed.give()
-        last = parsed(answers.next())
+        last = parsed(program.mail(answers))
         assert "ALL CLEAR" in last["Subject"]
         assert last["References"] == first["Message-ID"]
 
 
 def test_a_broken_frame_ends_the_program_with_one_error(
-    stall: Feed, tmp_path: Path, programs: list[Program]
+    stall: Feed, tmp_path: Path, programs: Programs
 ) -> None:
     """A recording that cannot be played is bad input, not a thing to try again for ever."""
-    (stall.frames[5] / "clock").write_text("monotonic_seconds soon\n")
-    program = started(programs, Program(tmp_path, stall))
     stall.give(10)
+    (stall.directory / "000005" / "clock").write_text("monotonic_seconds soon\n")
+    program = started(programs, Program(tmp_path, stall))
     assert program.process is not None
     assert program.process.wait(60) == 78
     assert "000005" in program.text()
@@ -341,7 +330,7 @@ def test_a_broken_frame_ends_the_program_with_one_error(
 
 
 def test_an_inherited_journal_stream_hides_nothing(
-    stall: Feed, tmp_path: Path, programs: list[Program]
+    stall: Feed, tmp_path: Path, programs: Programs
 ) -> None:
     """Started from a shell in a user session of systemd: its standard error is not the journal."""
     environment = {"JOURNAL_STREAM": "8:1234"}
@@ -351,44 +340,49 @@ def test_an_inherited_journal_stream_hides_nothing(
     assert "watches this machine" in program.text()
 
 
+def test_the_journal_of_the_machine_is_found(
+    stall: Feed, tmp_path: Path, programs: Programs
+) -> None:
+    """By its usual place, from a terminal: what is said there is in the journal as well."""
+    with private_journald() as journald:
+        program = Program(tmp_path, stall)
+        program.prefix = journald.command()
+        started(programs, program)
+        stall.give(2)
+        program.until(lambda: "<6>ready" in program.text(), "its lines on standard error")
+        (ready,) = journald.entries(f"MESSAGE_ID={journal.STARTED.message_id}")
+    assert ready["SYSLOG_IDENTIFIER"] == "iowarden"
+
+
 def test_a_test_mail_tells_what_the_server_said(tmp_path: Path) -> None:
     """`iowarden test-mail`: the dialogue's lines, exit 0 when it was taken and 1 when not."""
     settings = tmp_path / "iowarden.yaml"
-
-    def run() -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [str(COMMAND), "test-mail", "--config", str(settings)],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-        )
-
     with smtp_server() as (port, answers):
         settings.write_text(
             f"state_directory: {tmp_path}\n"
             f"mail: {{server: 127.0.0.1, port: {port}, to: ops@example.com}}\n"
         )
-        answer = run()
+        answer = run("test-mail", "--config", str(settings))
         assert answer.returncode == 0, answer.stdout + answer.stderr
         assert "queued as 4711" in answer.stdout
         assert "test" in parsed(answers.next())["Subject"]
         answers.message = "554 5.7.1 not from you"
-        answer = run()
+        answer = run("test-mail", "--config", str(settings))
         assert answer.returncode == 1
         assert "not from you" in answer.stdout
 
 
 def test_the_journal_has_the_alert_with_its_fields(
-    stall: Feed, tmp_path: Path, programs: list[Program]
+    stall: Feed, tmp_path: Path, programs: Programs
 ) -> None:
     """`journalctl IOWARDEN_ALERT=WriteStall`: one firing, one end, both with their incident."""
     with private_journald() as journald, smtp_server() as (port, answers):
-        program = Program(tmp_path, stall, smtp_port=port, prefix=journald.command())
+        program = Played(tmp_path, stall, smtp_port=port)
+        program.journal_socket = journald.socket_path
         started(programs, program)
         stall.give()
-        first = parsed(answers.next())
-        answers.next()
+        first = parsed(program.mail(answers))
+        program.mail(answers)
         program.caught_up()
         firing = journald.entries("IOWARDEN_ALERT=WriteStall", "IOWARDEN_STATE=firing")
         assert [entry["IOWARDEN_SEVERITY"] for entry in firing] == ["warning"]
@@ -403,7 +397,7 @@ def test_the_journal_has_the_alert_with_its_fields(
 
 
 def test_a_journal_that_stops_reading_stops_nothing(
-    stall: Feed, tmp_path: Path, programs: list[Program]
+    stall: Feed, tmp_path: Path, programs: Programs
 ) -> None:
     """journald hangs with its socket full: ticks and mail go on, what was not said is counted."""
     with private_journald() as journald, smtp_server() as (port, answers):
@@ -416,21 +410,22 @@ def test_a_journal_that_stops_reading_stops_nothing(
             while not sender.lost_total:
                 sender.send(journal.TROUBLE, 4, "filling the queue")
             sender.close()
-        program = Program(tmp_path, stall, smtp_port=port, prefix=journald.command())
+        program = Played(tmp_path, stall, smtp_port=port)
+        program.journal_socket = journald.socket_path
         started(programs, program)
         stall.give()
-        assert "writers stalled" in parsed(answers.next())["Subject"]
-        assert "ALL CLEAR" in parsed(answers.next())["Subject"]
+        assert "writers stalled" in parsed(program.mail(answers))["Subject"]
+        assert "ALL CLEAR" in parsed(program.mail(answers))["Subject"]
         program.caught_up()
         assert program.metrics()["iowarden_log_lost_total"] > 0
         journald.process.send_signal(signal.SIGCONT)
 
 
 def test_what_the_signals_learnt_outlives_a_kill(
-    stall: Feed, tmp_path: Path, programs: list[Program]
+    stall: Feed, tmp_path: Path, programs: Programs
 ) -> None:
     """How fast the disk usually is takes long to learn: it is in state.db ten minutes later."""
-    program = started(programs, Program(tmp_path, stall))
+    program = started(programs, Played(tmp_path, stall))
     stall.give()
     program.caught_up()
     program.end(signal.SIGKILL)

@@ -1,4 +1,7 @@
-"""SIGHUP to the whole program: what is good comes into force, what is not changes nothing."""
+"""SIGHUP to the whole program: what is good comes into force, what is not changes nothing.
+
+The signal itself is sent where a process is the point; else its event goes to the loop.
+"""
 
 from __future__ import annotations
 
@@ -37,10 +40,9 @@ def write_rule(host_directory: Path, severity: str) -> None:
 
 
 def reload(host: Watched, what: str = "configuration reloaded") -> None:
-    """Send SIGHUP and wait for what it says."""
+    """Ask for a reload and wait for what it says."""
     before = host.program.text().count(what)
-    assert host.program.process is not None
-    host.program.process.send_signal(signal.SIGHUP)
+    host.program.hang_up()
     host.program.until(lambda: host.program.text().count(what) > before, what)
 
 
@@ -125,7 +127,7 @@ def test_a_reload_while_it_starts_does_not_end_it(tmp_path: Path) -> None:
     (rules / "mine.yaml").write_text(text)
     live = Live(tmp_path)
     live.restarted()
-    program = Program(tmp_path, live)  # type: ignore[arg-type]  # as `watched`
+    program = Program(tmp_path, live)
     program.start()
     assert program.process is not None
     try:
@@ -297,11 +299,10 @@ def test_a_hangup_while_a_file_hangs_is_told_and_made_good(tmp_path: Path) -> No
     with watched(tmp_path, live) as host:
         write_rule(tmp_path, "warning")
         host.wait(8)
-        assert host.program.process is not None
         with held(tmp_path / "rules.d" / "mine.yaml"):
-            host.program.process.send_signal(signal.SIGHUP)
+            host.program.hang_up()
             host.wait_only(4)  # else both are one
-            host.program.process.send_signal(signal.SIGHUP)
+            host.program.hang_up()
             live.degrade()
             (mail,) = host.wait(40)
             assert "md0" in mail["Subject"]
@@ -355,7 +356,7 @@ def said(manager: socket.socket) -> list[str]:
 def test_the_manager_hears_of_a_reload(tmp_path: Path, manager: socket.socket) -> None:
     """RELOADING with the time, then READY; of a refused one the status says why."""
     environment = {"NOTIFY_SOCKET": str(tmp_path / "notify")}
-    with watched(tmp_path, Live(tmp_path), environment=environment) as host:
+    with watched(tmp_path, Live(tmp_path), environment=environment, own_process=True) as host:
         host.wait(8)
         assert "READY=1" in said(manager)
         reload(host)

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.program import Feed, Program
-from support.recordings import open_fixture
+from support.program import Feed, Played, recorded
 
 from iowarden.daemon import cli, control
 from iowarden.daemon import config as configuration
@@ -133,16 +131,15 @@ def test_the_service_says_which_rule_can_never_find_anything(home: Path) -> None
     """In its log, where somebody looks whose alert never came; a reload that cures it ends that."""
     own = home / "rules.d" / "own.yaml"
     own.write_text(ODD)
-    feed = Feed(open_fixture("idle", home / "fixture"), home / "feed")
-    program = Program(home, feed)
+    feed = Feed(recorded("idle"), home / "feed")
+    program = Played(home, feed)
     program.start()
     feed.give(2)
     note = "note: Backup: nothing here is named 'mysql_up'"
     program.until(lambda: note in program.text(), "the note")
     assert "; and more: see 'iowarden rules check'" in program.text()
     own.unlink()
-    assert program.process is not None
-    program.process.send_signal(signal.SIGHUP)
+    program.hang_up()
     feed.give(2)
     program.until(lambda: "configuration reloaded" in program.text(), "the reload")
     program.end()

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import queue
 import signal
-import subprocess
 from array import array
 from typing import TYPE_CHECKING
 
 import pytest
 from support.live import Live, Watched, watched
-from support.program import COMMAND
+from support.program import run
 from support.recordings import write_recording
 
 from iowarden.daemon.history import Tail, TailLoaded, Written
@@ -149,15 +147,7 @@ def test_a_replay_writes_no_history(tmp_path: Path) -> None:
     state.mkdir()
     (tmp_path / "iowarden.yaml").write_text(f"state_directory: {state}\n")
     rules = str(tmp_path / "rules.d" / "mine.yaml")
-    command = [str(COMMAND), "replay", recording, "--rules", rules]
-    answer = subprocess.run(
-        [*command, "--config", str(tmp_path / "iowarden.yaml")],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "TZ": "UTC"},
-        timeout=60,
-    )
+    answer = run("replay", recording, "--rules", rules, "--config", str(tmp_path / "iowarden.yaml"))
     assert "replayed 30 frames" in answer.stdout, answer.stderr
     assert list(state.iterdir()) == []
 

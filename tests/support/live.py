@@ -1,4 +1,4 @@
-"""A machine whose recording is written while the program plays it, as a test goes on."""
+"""A machine that goes on, frame by frame, as a test says, and the program that watches it."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ import queue
 from email.message import EmailMessage
 from typing import TYPE_CHECKING
 
-from support.program import Program
+import pytest
+from support.program import Feed, Played, Program
 from support.recordings import BOOTED_SECONDS
 from support.smtp import smtp_server
 
-from iowarden.collectors.recording import Frame, write_frame, write_header
+from iowarden.collectors.recording import Frame, Step
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 STEP_SECONDS = 4.0
 """Between two looks further apart than 5 s nobody looked."""
+MOST_LOOKS = 1000
+"""Far above anything counted: it ends a wait that would not."""
 Files = dict[str, str | bytes | None]
 RULE = """\
 groups:
@@ -38,7 +41,7 @@ groups:
 NOTE = RULE.replace("SEVERITY", "notice")
 
 
-class Live:
+class Live(Feed):
     """A machine with two disks and an array of them; the clocks go as a test says."""
 
     def __init__(
@@ -105,10 +108,8 @@ class Live:
     def restarted(self) -> None:
         """Begin another recording, for another start of the program: all files, in its frame 0."""
         self._starts += 1
-        self._number = 0
-        self.directory = self._parent / f"live{self._starts}"
-        write_header(str(self.directory), note="written while it is played")
-        self._write(self._files)
+        super().__init__((), self._parent / f"live{self._starts}")
+        self._look(self._files)
 
     def boot(self, *, wall: float) -> None:
         """Boot anew, with the wall clock at some time."""
@@ -128,7 +129,7 @@ class Live:
         """Let each clock go so far until the next look: asleep, set, or stopped."""
         self._monotonic += monotonic
         self.wall += wall
-        self._write(files)
+        self._look(files)
 
     def change(self, files: Mapping[str, str | bytes | None]) -> None:
         """Change files, a second later."""
@@ -170,19 +171,19 @@ class Live:
             for number, (name, in_flight) in enumerate({**self._busy, "md0": 0}.items())
         )
 
-    def _write(self, files: Mapping[str, str | bytes | None]) -> None:
-        frame = Frame(self._number, self._monotonic, self.wall)
+    def _look(self, files: Mapping[str, str | bytes | None]) -> None:
+        frame = Frame(len(self.steps), self._monotonic, self.wall)
         contents = {
             path: text.encode() if isinstance(text, str) else text for path, text in files.items()
         }
-        write_frame(str(self.directory), frame, contents)
-        self._number += 1
+        self.steps.append(Step(frame, contents))
+        self.give(1)
 
 
 class Watched:
-    """The real program on a live machine, and the mails of it that a real server took."""
+    """The program on a live machine, and the mails of it that a real server took."""
 
-    def __init__(self, program: Program, live: Live, answers: Answers, port: int) -> None:
+    def __init__(self, program: Played | Program, live: Live, answers: Answers, port: int) -> None:
         self.program = program
         self.live = live
         self.answers = answers
@@ -201,18 +202,18 @@ class Watched:
     def mails(self) -> list[EmailMessage]:
         """Return the mails that came, once nothing is left to be judged or sent."""
         self.program.caught_up()
-        self.program.until(self._sent, "the mails")
+        for _ in range(MOST_LOOKS):
+            if self.program.sent():
+                break
+            self.live.leap(1.0, 1.0)  # the outbox goes on with the next look
+            self.program.caught_up()
+        else:
+            pytest.fail(f"mails wait for ever:\n{self.program.text()}")
         found = []
         with contextlib.suppress(queue.Empty):
             while True:
                 found.append(parsed(self.answers.mails.get_nowait().data))
         return found
-
-    def _sent(self) -> bool:
-        """Say whether no mail waits, by the next look: the outbox goes on with that."""
-        self.live.leap(1.0, 1.0)
-        self.program.caught_up()
-        return self.program.metrics().get("iowarden_mails_waiting") == 0.0
 
     def restart(self) -> None:
         """End the program and start it anew, on the machine as it is now."""
@@ -233,13 +234,14 @@ def watched(
     arrival: bool = False,
     settings: str = "",
     environment: dict[str, str] | None = None,
+    own_process: bool = False,
 ) -> Iterator[Watched]:
     """Run the program on a live machine beside a mail server."""
     live.restarted()
     with smtp_server() as (port, answers):
-        program = Program(
+        program = (Program if own_process else Played)(
             tmp_path,
-            live,  # type: ignore[arg-type]  # it has what the program asks of a Feed
+            live,
             smtp_port=port,
             arrival=arrival,
             settings=settings,

@@ -1,68 +1,128 @@
-"""The real program, started on a recording whose frames a test hands out."""
+"""The program on a recording whose frames a test hands out: in this process, or in its own."""
 
 from __future__ import annotations
 
 import contextlib
+import functools
+import io
 import os
-import shutil
+import queue
+import select
 import signal
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from support.recordings import FIXTURES
 from support.smtp import DEADLINE_SECONDS, free_port
 
+from iowarden.collectors.recording import (
+    IDLE,
+    Frame,
+    PlayedRoot,
+    Recorder,
+    Recording,
+    Step,
+    idle_steps,
+)
+from iowarden.daemon import cli, service
+from iowarden.daemon.clock import PlayedClock, local_zone
+from iowarden.daemon.config import load
+from iowarden.daemon.journal import Log
+from iowarden.daemon.loop import Loop, Reload, Stop
+from iowarden.daemon.rule_files import load_rules
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from support.smtp import Answers, Received
 
 COMMAND = Path(sys.executable).with_name("iowarden")
+PAGE_SIZE_BYTES = 4096
+
+
+@functools.cache
+def recorded(name: str) -> tuple[Step, ...]:
+    """Return the frames of 'tests/fixtures/<name>.tar.xz', read once."""
+    return tuple(iter(Recording(str(FIXTURES / f"{name}.tar.xz")).next, None))
+
+
+def then_idle(steps: Iterable[Step], seconds: float, step_seconds: float = 1.0) -> list[Step]:
+    """Return the frames, and such a time after them in which the machine does nothing."""
+    frames = list(steps)
+    texts = {path: text for path, text in whole(frames).files.items() if path in IDLE and text}
+    count = int(seconds / step_seconds)
+    return [*frames, *idle_steps(frames[-1].frame, texts, count, step_seconds)]
+
+
+def whole(steps: Sequence[Step]) -> Step:
+    """Return one frame with all that is there after the last of these."""
+    files: dict[str, bytes | None] = {}
+    for step in steps:
+        for gone in step.gone:
+            for path in [p for p in files if p == gone or p.startswith(f"{gone}/")]:
+                del files[path]
+        files |= step.files
+    return Step(replace(steps[-1].frame, number=0), files)
 
 
 class Feed:
     """A recording that grows: the program's clock stands still until it is given a frame."""
 
-    def __init__(self, recording: str, directory: Path) -> None:
-        """Begin with no frame of `recording`."""
-        self.directory = directory
-        self.frames = sorted(p for p in Path(recording).iterdir() if p.is_dir())
+    def __init__(self, steps: Iterable[Step], place: Path) -> None:
+        """Begin with no frame; `place` is for a program that needs them as files."""
+        self.steps = list(steps)
         self.given = 0
-        directory.mkdir()
-        shutil.copy(Path(recording, "recording.json"), directory)
+        self._place = place
+        self._recorder: Recorder | None = None
+
+    @property
+    def directory(self) -> Path:
+        """The frames given as a recording on disk, which grows as more are given."""
+        if self._recorder is None:
+            self._recorder = Recorder(str(self._place), PAGE_SIZE_BYTES)
+            self._write(self.steps[: self.given])
+        return self._place
+
+    def packed(self) -> str:
+        """Return the path of an archive with the frames given."""
+        path = f"{self._place}.tar.gz"
+        recorder = Recorder(path, PAGE_SIZE_BYTES)
+        for step in self.steps[: self.given]:
+            recorder.write(step)
+        recorder.close()
+        return path
 
     def give(self, count: int | None = None) -> None:
         """Hand out the next frames, or all that are left."""
-        end = len(self.frames) if count is None else self.given + count
-        for frame in self.frames[self.given : end]:
-            draft = self.directory.with_name(f"{self.directory.name}.{frame.name}")
-            shutil.copytree(frame, draft, symlinks=True)
-            draft.rename(self.directory / frame.name)
-        self.given = min(end, len(self.frames))
+        end = len(self.steps) if count is None else min(self.given + count, len(self.steps))
+        frames, self.given = self.steps[self.given : end], end
+        self._write(frames)
 
-    def resumed(self, directory: Path) -> Feed:
+    def _write(self, frames: Sequence[Step]) -> None:
+        if self._recorder is not None:
+            for step in frames:
+                self._recorder.write(step)
+
+    def resumed(self, place: Path) -> Feed:
         """Return a feed that goes on after the last frame given, for another start."""
-        directory.mkdir()
-        shutil.copy(self.directory / "recording.json", directory)
-        whole = directory / "000000"
-        for frame in self.frames[: self.given]:
-            shutil.copytree(frame, whole, symlinks=True, dirs_exist_ok=True)
-        for number, frame in enumerate(self.frames[self.given :], 1):
-            shutil.copytree(frame, directory / f"{number:06}", symlinks=True)
-        feed = Feed(str(directory), directory.with_name(f"{directory.name}-feed"))
+        feed = Feed([whole(self.steps[: self.given]), *self.steps[self.given :]], place)
         feed.give(1)
         return feed
 
     def uptime(self) -> float:
         """Return the machine's uptime in the last frame that was given."""
-        line = (self.frames[self.given - 1] / "clock").read_text().splitlines()[0]
-        return float(line.split()[1])
+        return self.steps[self.given - 1].frame.monotonic_seconds
 
 
-class Program:
-    """`iowarden run` in a directory of its own."""
+class _Written:
+    """The configuration of a program, in a directory of its own, and what is asked of it."""
 
     def __init__(
         self,
@@ -72,18 +132,15 @@ class Program:
         smtp_port: int | None = None,
         settings: str = "",
         arrival: bool = False,
-        prefix: Sequence[str] = (),
-        environment: dict[str, str] | None = None,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
-        """Write the configuration; `prefix` is a command that runs the program.
-
-        `arrival`: whether it mails what it finds at first sight.
-        """
+        """Write the configuration. `arrival`: whether it mails what it finds at first sight."""
         self.directory = directory
         self.port = free_port()
         self.state = directory / "state"
         self.log = directory / "log"
         self.feed = feed
+        self.environment = environment or {}
         server = f"server: 127.0.0.1, port: {smtp_port}, to: ops@example.com, " if smtp_port else ""
         mail = f"mail: {{{server}timeout: 5s, arrival: {str(arrival).lower()}}}\n"
         self.config = directory / "iowarden.yaml"
@@ -91,24 +148,282 @@ class Program:
             f"host: db1.example.com\nlisten: 127.0.0.1:{self.port}\nstate_directory: {self.state}\n"
             f"rules_directory: {directory}/rules.d\n{mail}{settings}"
         )
-        self._prefix = tuple(prefix)
-        self._environment = environment or {}
-        self.process: subprocess.Popen[bytes] | None = None
+
+
+def samples(exposition: str) -> dict[str, float]:
+    """Return every sample of a scrape by name and labels."""
+    lines = (line for line in exposition.splitlines() if line and not line.startswith("#"))
+    return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines)}
+
+
+class _Player:
+    """Has the loop read the frames of a feed, in memory."""
+
+    def __init__(self, feed: Feed) -> None:
+        self.waits = False
+        """Whether the loop has dealt with all that was given."""
+        self.taken = 0
+        """How many frames it has dealt with, or deals with now."""
+        self._feed = feed
+        self._roots: list[PlayedRoot] = []
+
+    def root(self) -> PlayedRoot:
+        """Return a root of its own for each thread: it remembers what was read last."""
+        root = PlayedRoot(PAGE_SIZE_BYTES)
+        for step in self._feed.steps[: self.taken]:
+            root.apply(step)
+        self._roots.append(root)
+        return root
+
+    def advance(self) -> Frame | None:
+        """Let the next frame be there."""
+        self.waits = self.taken >= self._feed.given
+        if self.waits:
+            return None
+        step = self._feed.steps[self.taken]
+        self.taken += 1
+        for root in self._roots:
+            root.apply(step)
+        return step.frame
+
+
+class _Said:
+    """The lines of a log, through a pipe, as on standard error."""
+
+    def __init__(self, journal_socket: str, level: str) -> None:
+        self._reader, self._writer = os.pipe()
+        os.set_blocking(self._reader, False)
+        self.log = Log(
+            foreground=True, level=level, socket_path=journal_socket, descriptor=self._writer
+        )
+        self._bytes = b""
+
+    def drain(self) -> None:
+        """Take what has come: a pipe that is full would hold the lines back."""
+        with contextlib.suppress(BlockingIOError):
+            while piece := os.read(self._reader, 65_536):
+                self._bytes += piece
+
+    def text(self) -> str:
+        """Return all that was said by now: a line of ours that follows has come through."""
+        mark = f"mark {time.monotonic_ns()}"
+        writer = self.log._writer
+        assert writer is not None
+        assert writer.put(7, mark)
+        while (line := f"<7>{mark}\n".encode()) not in self._bytes:
+            assert select.select([self._reader], [], [], DEADLINE_SECONDS)[0], self._bytes
+            self.drain()
+        self._bytes = self._bytes.replace(line, b"")
+        return self._bytes.decode(errors="replace")
+
+    def close(self) -> str:
+        """End the log; return all that was said."""
+        self.drain()
+        self.log.close(DEADLINE_SECONDS)
+        self.drain()
+        os.close(self._reader)
+        os.close(self._writer)
+        return self._bytes.decode(errors="replace")
+
+
+@dataclass
+class Asked:
+    """What a command of the command line said, and its exit status."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+class Played(_Written):
+    """The whole service in this process, its loop turned by the test: no time passes of itself.
+
+    Everything is the service's own (threads, state.db, control socket, mail) but where its frames
+    come from and where its log goes.
+    """
+
+    http = False
+    """Whether it serves its metrics."""
+    journal_socket = ""
+    """Where the journal is; '': there is none."""
+    _text = ""
+    """What earlier starts said."""
+    _said: _Said | None = None
+    _loop: Loop | None = None
+
+    def start(self) -> None:
+        """Start it, up to where it waits for a frame."""
+        assert self._loop is None
+        events: queue.SimpleQueue[object] = queue.SimpleQueue()
+        self._post = events.put
+        with self._zone():
+            settings = load(str(self.config))
+            groups = load_rules(settings)
+            self._said = _Said(self.journal_socket, settings.log_level)
+            self._player = _Player(self.feed)
+            machine = service.Machine(
+                PlayedClock(), self._player.root, PAGE_SIZE_BYTES, self._player
+            )
+            self._loop, self._server = service.assembled(
+                lambda: load(str(self.config)), settings, groups, machine, events, self._said.log
+            )
+            self._loop.begin(self._server if self.http else None)
+
+    @contextlib.contextmanager
+    def _zone(self) -> Iterator[None]:
+        """Run in the environment that the program was given."""
+        before = {name: os.environ.get(name) for name in self.environment}
+        os.environ.update(self.environment)
+        if "TZ" in self.environment:
+            local_zone.cache_clear()
+        try:
+            yield
+        finally:
+            for name, value in before.items():
+                if value is None:
+                    del os.environ[name]
+                else:
+                    os.environ[name] = value
+            if "TZ" in self.environment:
+                local_zone.cache_clear()
+
+    def _running(self) -> Loop:
+        assert self._loop is not None, "it does not run"
+        return self._loop
+
+    def _turn(self) -> None:
+        assert self._said is not None
+        loop = self._running()
+        with self._zone():
+            loop.turn()
+        self._said.drain()
+
+    def text(self) -> str:
+        """Return what it said so far."""
+        return self._text + ("" if self._said is None else self._said.text())
+
+    def metrics(self) -> dict[str, float]:
+        """Return every sample of a scrape by name and labels."""
+        return samples(self._running()._parts.exposition.render().decode())
+
+    def until(self, true: Callable[[], object], what: str) -> None:
+        """Let it turn until something is so.
+
+        The deadline, far above what anything takes, begins anew with each frame.
+        """
+        taken, end = -1, 0.0
+        while not true():
+            if self._player.taken != taken:
+                taken, end = self._player.taken, time.monotonic() + DEADLINE_SECONDS
+            assert time.monotonic() < end, f"waited for {what}:\n{self.text()}"
+            self._turn()
+
+    def caught_up(self) -> None:
+        """Let it deal with every frame that was given, and with what its threads say of that."""
+        self._player.waits = False
+        self.until(lambda: self._player.waits, f"uptime {self.feed.uptime()}")
+
+    def sent(self) -> bool:
+        """Let a mail that is under way arrive, or fail; return whether none waits."""
+        mails = self._running()._mails
+        self.until(lambda: not mails.busy(), "the mail under way")
+        return len(mails) == 0
+
+    def mail(self, answers: Answers) -> Received:
+        """Return the next mail that the server takes."""
+        self.until(answers.mails.qsize, "a mail")
+        return answers.next()
+
+    def hang_up(self) -> None:
+        """Have it read its configuration anew, as SIGHUP does."""
+        self._post(Reload())
+
+    def asked(self, *words: str) -> Asked:
+        """Run a command that asks it; return what that said."""
+        said: list[Asked] = []
+        thread = threading.Thread(
+            target=lambda: said.append(run(*words, "--state-directory", str(self.state)))
+        )
+        thread.start()
+        self.until(lambda: not thread.is_alive(), f"an answer to {words}")
+        thread.join()
+        return said[0]
+
+    def end(self, number: signal.Signals = signal.SIGTERM) -> int:
+        """End it as by this signal; return the exit status, as of a process.
+
+        SIGKILL: it turns no more, and nothing is written but what it had asked to be written.
+        """
+        loop = self._running()
+        killed = number == signal.SIGKILL
+        if not killed:
+            self._post(Stop(number.name))
+            self.until(lambda: loop._stopping, "the end")
+            with self._zone():
+                loop._stop()
+        self._let_go(killed=killed)
+        return -number if killed else 0
+
+    def _let_go(self, *, killed: bool) -> None:
+        """End what the end of a process would end."""
+        assert self._said is not None
+        loop, self._loop = self._running(), None
+        parts = loop._parts
+        if killed:
+            if parts.control is not None:
+                parts.control._remove = ""  # nobody tidies up behind it
+                parts.control.close()
+            loop._tails.close(DEADLINE_SECONDS)
+            parts.readers.close()
+            self._server.close()
+        loop._mails.sender.close(DEADLINE_SECONDS)
+        parts.state.close(DEADLINE_SECONDS)  # type: ignore[attr-defined]  # the real one has it
+        self._text += self._said.close()
+        self._said = None
+
+    def close(self) -> None:
+        """Leave nothing running."""
+        if self._loop is not None:
+            self._let_go(killed=True)
+
+
+def run(*words: str) -> Asked:
+    """Run a command of the command line in this process."""
+    streams = [io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2)]
+    stdout, stderr = streams
+    with contextlib.redirect_stdout(stdout), contextlib.redirect_stderr(stderr):
+        try:
+            status = cli.main(words)
+        except SystemExit as error:  # argparse's
+            status = int(error.code or 0)
+    texts = []
+    for stream in streams:
+        stream.flush()
+        assert isinstance(stream.buffer, io.BytesIO)
+        texts.append(stream.buffer.getvalue().decode())
+    return Asked(status, *texts)
+
+
+class Program(_Written):
+    """`iowarden run` in a process of its own."""
+
+    prefix: Sequence[str] = ()
+    """A command that runs it."""
+    process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         """Start it; what it says is appended to the log."""
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 [
-                    *self._prefix,
-                    *(str(COMMAND), "run", "--config", str(self.config)),
+                    *(*self.prefix, str(COMMAND), "run", "--config", str(self.config)),
                     *("--play", str(self.feed.directory)),
                 ],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 # What it unpacks a recording to stays behind where it is killed.
-                env={**os.environ, "TMPDIR": str(self.directory), **self._environment},
+                env={**os.environ, "TMPDIR": str(self.directory), **self.environment},
             )
 
     def text(self) -> str:
@@ -121,11 +436,9 @@ class Program:
             with urllib.request.urlopen(  # a fixed local address
                 f"http://127.0.0.1:{self.port}/metrics", timeout=DEADLINE_SECONDS
             ) as answer:
-                lines = answer.read().decode().splitlines()
+                return samples(answer.read().decode())
         except (urllib.error.URLError, OSError):
             return {}
-        pairs = (line.rpartition(" ") for line in lines if line and not line.startswith("#"))
-        return {name: float(value) for name, _, value in pairs}
 
     def until(self, true: Callable[[], object], what: str) -> None:
         """Wait for something with a deadline far above what it takes."""
@@ -142,6 +455,15 @@ class Program:
             lambda: self.metrics().get("iowarden_uptime_seconds", -1) >= self.feed.uptime() - 0.01,
             f"uptime {self.feed.uptime()}",
         )
+
+    def sent(self) -> bool:
+        """Return whether no mail waits."""
+        return self.metrics().get("iowarden_mails_waiting") == 0.0
+
+    def hang_up(self) -> None:
+        """Have it read its configuration anew."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGHUP)
 
     def end(self, number: signal.Signals = signal.SIGTERM) -> int:
         """Send a signal and return the exit status."""
