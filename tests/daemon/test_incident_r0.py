@@ -71,15 +71,15 @@ class Server:
             self.live.change(card.log())
         self.live.change(files or {})
 
-    def mails(self, settings: str = "") -> list[EmailMessage]:
-        """Return what the program mails of all that."""
+    def mails(self, settings: str = "", recording: str = "") -> list[EmailMessage]:
+        """Return what the program mails of all that; `recording` is another place of it."""
         config, mails = self._tmp_path / "iowarden.yaml", self._tmp_path / "mails"
         shutil.rmtree(mails, ignore_errors=True)
         config.write_text(
             f"host: db1.example.com\nstate_directory: {self._tmp_path}/state\n{settings}"
         )
-        recording = str(self.live.directory)
-        assert main(["replay", recording, "--config", str(config), "--mails", str(mails)]) == 0
+        line = ("replay", recording or self.live.packed())
+        assert main([*line, "--config", str(config), "--mails", str(mails)]) == 0
         return [
             email.message_from_bytes(path.read_bytes(), EmailMessage, policy=email.policy.default)
             for path in sorted(mails.iterdir())
@@ -388,5 +388,5 @@ def test_a_log_of_ten_megabytes_is_no_end_of_it(tmp_path: Path) -> None:
         server.fails()
     server.logged()
     server.live.wait(120)
-    (mail,) = server.mails()
+    (mail,) = server.mails(recording=str(server.live.directory))  # none is packed with such a text
     assert "a disk could not read (5 times)" in text(mail)

@@ -13,16 +13,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.incidents import r0
+from support.program import Feed, then_idle
 from support.recordings import (
     FIXTURES,
     STALL,
     corpus,
     open_fixture,
     stall_from_corpus,
+    steps,
     write_recording,
 )
 
-from iowarden.collectors.recording import idle_frames, write_header
+from iowarden.collectors.recording import Recording, write_header
 from iowarden.daemon.cli import main
 from iowarden.daemon.expectation import ExpectationError, Told, differences, parse
 from iowarden.rules.notice import Severity
@@ -43,8 +45,9 @@ def test_a_recorded_machine_tells_what_its_expectation_says(name: str, capsys: C
 
 def test_the_write_stall_of_the_corpus_is_one_incident(tmp_path: Path, capsys: Captured) -> None:
     """R0, 700 MB for a disk that takes 2 MB/s, then rest: one incident, one mail, and its end."""
-    stall = stall_from_corpus(corpus(STALL), tmp_path / "stall")
-    idle_frames(stall, 720)
+    stall = Recording(stall_from_corpus(corpus(STALL), tmp_path / "stall"))
+    feed = Feed(then_idle(iter(stall.next, None), 720.0), tmp_path / "recorded")
+    feed.give()
     expected = tmp_path / "expected.yaml"
     expected.write_text(
         "least: warning\n"
@@ -56,7 +59,7 @@ def test_the_write_stall_of_the_corpus_is_one_incident(tmp_path: Path, capsys: C
         "  - {at: 1m22s, subject: writers stalled, text: ['702.9 MiB', 'device sda: 2.0 MiB/s']}\n"
         "  - {at: 12m30s, subject: ALL CLEAR}\n"
     )
-    status = main(["replay", stall, "--expect", str(expected)])
+    status = main(["replay", feed.packed(), "--expect", str(expected)])
     assert status == 0, capsys.readouterr().out
 
 
@@ -116,8 +119,9 @@ def test_the_incident_of_the_database_server_is_one_with_its_golden_numbers(
     quiet = "labels: {severity: info}"
     rules.write_text(re.sub(r"(- alert: \w+)", rf"\1\n        {quiet}", GOLDEN))
     expected.write_text(R0)
-    recording = r0(tmp_path / "r0")
-    status = main(["replay", recording, "--rules", str(rules), "--expect", str(expected)])
+    feed = Feed(steps(r0()), tmp_path / "r0")
+    feed.give()
+    status = main(["replay", feed.packed(), "--rules", str(rules), "--expect", str(expected)])
     assert status == 0, capsys.readouterr().out
 
 

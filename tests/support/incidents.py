@@ -215,7 +215,7 @@ R0_BYTES_PER_SECOND = 78.3 * MB
 """Of each half of the mirror, while it works."""
 
 
-def r0(directory: Path) -> str:
+def r0() -> list[tuple[float, Files]]:
     """A database server of 2.6.18 with 3.2 GB under write-back on a mirror whose one disk dies.
 
     A minute of writing at the disks' speed, the 22 seconds of the lull, the rest of the backlog,
@@ -273,7 +273,8 @@ def r0(directory: Path) -> str:
         seconds.append((working, working, 4, 4, 2, left))
         left -= int(working) // KIB
     seconds += [(0, 0, 0, 0, 0, 0)] * 900
-    written, frames = [0.0, 0.0], []
+    written = [0.0, 0.0]
+    frames: list[tuple[float, Files]] = []
     for second, (first, other, at_first, at_other, blocked, writeback) in enumerate(seconds):
         disks = ""
         for number, (done, flying) in enumerate(((first, at_first), (other, at_other))):
@@ -296,7 +297,7 @@ def r0(directory: Path) -> str:
             ),
         }
         frames.append((UPTIME + second, {**({} if second else machine), **files}))
-    return write_recording(directory, frames)
+    return frames
 
 
 PARALLEL_READERS = Load(640, 40.96 * MB, 0, 0, 1.0, 5, 5 / 640)
