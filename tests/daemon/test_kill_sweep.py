@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from iowarden.collectors.recording import Step
+
 MOST_STEPS = 500
 """Far above anything counted: it ends a sweep that would not."""
 
@@ -34,9 +36,9 @@ MOST_STEPS = 500
 class Story:
     """Three recordings of one machine: before it happens, while it happens, and after a restart."""
 
-    before: Path
-    during: Path
-    after: Path
+    before: list[Step]
+    during: list[Step]
+    after: list[Step]
     words: str
     """That the mails must have."""
 
@@ -45,15 +47,15 @@ def told(live: Live, happen: Callable[[], None], words: str) -> Story:
     """Let something happen on a machine that was well."""
     live.restarted()
     live.wait(400)
-    before = live.directory
+    before = live.steps
     live.restarted()
     live.wait(12)
-    during = live.directory
+    during = live.steps
     happen()
     live.wait(72)
     live.restarted()
     live.wait(90)
-    return Story(before, during, live.directory, words)
+    return Story(before, during, live.steps, words)
 
 
 def kernel_story(tmp_path: Path, sectors: tuple[int, ...], *, ring: bool) -> Story:
@@ -87,9 +89,13 @@ def kernel_story(tmp_path: Path, sectors: tuple[int, ...], *, ring: bool) -> Sto
         )
     found = {"entries": entries, "gap": False, "more": False, "cursor": entries[-1]["cursor"]}
     later = round((live.uptime() - 60) * 1e6)
-    (story.after / "000000/.kmsg").write_text(f"6,5000,{later},-;eth0: link becomes ready\n")
-    (story.after / "000000/.probe").mkdir(exist_ok=True)
-    (story.after / "000000/.probe/journal ").write_text(json.dumps(found))
+    first = story.after[0]
+    files = {
+        **first.files,
+        "/.kmsg": f"6,5000,{later},-;eth0: link becomes ready\n".encode(),
+        "/.probe/journal ": json.dumps(found).encode(),
+    }
+    story.after[0] = dataclasses.replace(first, files=files)
     return story
 
 
@@ -124,9 +130,12 @@ STORIES: dict[str, Callable[[Path], Story]] = {
 }
 
 
+@pytest.mark.parametrize(
+    "every", [pytest.param(1, marks=pytest.mark.system, id="each"), pytest.param(5, id="each 5th")]
+)
 @pytest.mark.parametrize("name", STORIES)
 def test_a_kill_at_any_step_loses_nothing_and_repeats_only_the_same_mail(
-    tmp_path: Path, name: str
+    tmp_path: Path, name: str, every: int
 ) -> None:
     """Before and after each write and each mail; then the next start tells what is not told."""
     story = STORIES[name](tmp_path)
@@ -137,7 +146,7 @@ def test_a_kill_at_any_step_loses_nothing_and_repeats_only_the_same_mail(
     assert not Life(config, taken).play(story.before)
     assert len(taken) == 1, "the arrival mail: what is found from now on is news"
     directory.rename(base)
-    for at in range(1, MOST_STEPS):
+    for at in range(1, MOST_STEPS, every):
         shutil.copytree(base, directory)
         taken.clear()
         killed = Life(config, taken, kill_at=at).play(story.during)

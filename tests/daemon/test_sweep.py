@@ -153,15 +153,23 @@ def half_done(path: Path, taken: list[tuple[str, ...]]) -> None:
     assert delivered | ids(loaded.outbox) >= ids(tuple(due)), "a mail is lost"
 
 
-def cases(program: Program, before: Path, tmp_path: Path) -> Iterator[tuple[int, Path]]:
+def cases(
+    program: Program, before: Path, tmp_path: Path, every: int = 1
+) -> Iterator[tuple[int, Path]]:
     """Return a number and a copy of the state for each case; the last case meets no fault."""
-    for at in range(1, MOST_OPERATIONS):
+    for at in range(1, MOST_OPERATIONS, every):
         directory = tmp_path / "state"
         shutil.copytree(before.parent, directory)
         program.taken.clear()
         yield at, directory / "state.db"
         shutil.rmtree(directory)
     pytest.fail("the sweep does not end")
+
+
+swept = pytest.mark.parametrize(
+    "every", [pytest.param(1, marks=pytest.mark.system, id="each"), pytest.param(7, id="each 7th")]
+)
+"""Which operations meet the fault."""
 
 
 def test_a_life_without_faults_delivers_and_ends(
@@ -176,9 +184,10 @@ def test_a_life_without_faults_delivers_and_ends(
     judge(program, path, repeats=0)
 
 
+@swept
 @pytest.mark.parametrize("version", [1, 2])
 def test_a_kill_in_any_operation_loses_nothing(
-    program: Program, before: Path, tmp_path: Path, version: int
+    program: Program, before: Path, tmp_path: Path, version: int, every: int
 ) -> None:
     """A write is half done then: the next start delivers the rest, at most one mail again.
 
@@ -192,7 +201,7 @@ def test_a_kill_in_any_operation_loses_nothing(
                 "ALTER TABLE outbox DROP COLUMN parts; ALTER TABLE outbox DROP COLUMN maybe_taken;"
                 " PRAGMA user_version = 1"
             )
-    for at, path in cases(program, before, tmp_path):
+    for at, path in cases(program, before, tmp_path, every):
         status, _, _ = program.live(path, at, 0)
         if status == 0:
             break
@@ -202,12 +211,13 @@ def test_a_kill_in_any_operation_loses_nothing(
         judge(program, path, repeats=1)
 
 
+@swept
 @pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC, errno.EROFS], ids=errno.errorcode.get)
 def test_an_operation_that_fails_once_costs_nothing(
-    program: Program, before: Path, tmp_path: Path, error: int
+    program: Program, before: Path, tmp_path: Path, error: int, every: int
 ) -> None:
     """Whichever it is: all is delivered once, and all is durable in the end."""
-    for at, path in cases(program, before, tmp_path):
+    for at, path in cases(program, before, tmp_path, every):
         status, ended, count = program.live(path, at, error)
         assert (status, ended) == (0, ""), at
         judge(program, path, repeats=0)
@@ -215,12 +225,13 @@ def test_an_operation_that_fails_once_costs_nothing(
             break
 
 
+@swept
 @pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC, errno.EROFS], ids=errno.errorcode.get)
 def test_a_disk_that_fails_for_good_costs_nothing_but_memory(
-    program: Program, before: Path, tmp_path: Path, error: int
+    program: Program, before: Path, tmp_path: Path, error: int, every: int
 ) -> None:
     """Mails go on without it; a start on the mended disk repeats only what it cannot know of."""
-    for at, path in cases(program, before, tmp_path):
+    for at, path in cases(program, before, tmp_path, every):
         status, _, count = program.live(path, at, error, for_good=True)
         assert status == 0, at
         half_done(path, program.taken)

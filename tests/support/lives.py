@@ -11,7 +11,7 @@ import functools
 import queue
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.recording import Frame, PlayedRoot, Recording
+from iowarden.collectors.recording import PlayedRoot
 from iowarden.daemon import stateful
 from iowarden.daemon.clock import PlayedClock
 from iowarden.daemon.config import parse
@@ -24,9 +24,9 @@ from iowarden.daemon.state import Batch, Committed, State
 from iowarden.rules.engine import Engine
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+    from collections.abc import Callable, Sequence
 
+    from iowarden.collectors.recording import Frame, Step
     from iowarden.daemon import journal
     from iowarden.daemon.config import Config
     from iowarden.daemon.mail import OutboundMail
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from iowarden.rules.rulefile import RuleGroup
 
 DEADLINE_SECONDS = 60.0
+PAGE_SIZE_BYTES = 4096
 
 
 @functools.cache
@@ -63,11 +64,10 @@ class Life:
         self._events: queue.SimpleQueue[object] = queue.SimpleQueue()
         self._written: queue.SimpleQueue[int] = queue.SimpleQueue()
 
-    def play(self, directory: Path) -> bool:
+    def play(self, steps: Sequence[Step]) -> bool:
         """Live on a recording; return whether it was killed."""
         config, clock = self._config, PlayedClock()
-        recording = Recording(str(directory))
-        root = PlayedRoot(recording.page_size_bytes)
+        root = PlayedRoot(PAGE_SIZE_BYTES)
         asked = stateful.make(config.smart, clock)
         sources = [dataclasses.replace(source, may_hang=False) for source in asked.sources()]
         readers = Readers(sources, config.period_seconds, lambda: root, clock.now, self._events.put)
@@ -91,7 +91,7 @@ class Life:
                 recipients=("ops@example.com",),
                 exposition=Exposition(lambda _: None),
                 notify=lambda _: None,
-                player=_Frames(recording, root, readers, self._events.put),
+                player=_Frames(steps, root, readers, self._events.put),
                 drives=asked.drives,
                 controllers=asked.controllers,
                 kernel_log=asked.kernel_log,
@@ -174,18 +174,18 @@ class _Frames:
 
     def __init__(
         self,
-        recording: Recording,
+        steps: Sequence[Step],
         root: PlayedRoot,
         readers: Readers,
         post: Callable[[object], object],
     ) -> None:
-        self._recording = recording
+        self._steps = iter(steps)
         self._root = root
         self._readers = readers
         self._post = post
 
     def advance(self) -> Frame | None:
-        step = self._recording.next()
+        step = next(self._steps, None)
         if step is None:
             self._post(Stop("the end of the recording"))
             return None
