@@ -119,7 +119,7 @@ def test_a_sector_is_told_with_the_way_up_to_its_file(
     """For people: disk, partition, block of the file system."""
     image = ext4(tmp_path, content, "-b", "4096")
     root = on_partition(tmp_path, image)
-    first = min(images.where_is(image.read_bytes(), content["pg/base/16385"]))
+    first = min(images.where_is(image, content["pg/base/16385"]))
     (answer,) = ask(root, "sdb", 2048 + first + 3, 2)
     assert answer.chain == (
         f"sdb sector {2048 + first + 3}",
@@ -140,14 +140,13 @@ def test_what_is_no_files_is_told_as_what_it_is(tmp_path: Path, content: dict[st
     # The group's descriptors behind the superblock: a range from block 0 on is told as a whole.
     assert {each.kind for each in ask(root, "sdb", 2048, 16)} == {Kind.METADATA}
     assert [each.kind for each in ask(root, "sdb", 2048 + last, 16)] == [Kind.RESERVED]
+    raw = image.read_bytes()
     directory = next(
-        at // SECTOR
-        for at in range(0, last * SECTOR, 4096)
-        if b"16384" in image.read_bytes()[at : at + 64]
+        at // SECTOR for at in range(0, last * SECTOR, 4096) if b"16384" in raw[at : at + 64]
     )
     (answer,) = ask(root, "sdb17", directory)
     assert (answer.kind, answer.path) == (Kind.METADATA, "/srv/pg/base")
-    journal = image.read_bytes().index(b"\xc0\x3b\x39\x98")  # JBD2_MAGIC_NUMBER, big endian
+    journal = raw.index(b"\xc0\x3b\x39\x98")  # JBD2_MAGIC_NUMBER, big endian
     (answer,) = ask(root, "sdb17", journal // SECTOR)
     assert (answer.kind, answer.text) == (Kind.JOURNAL, "of ext4 on sdb17")
 
@@ -168,7 +167,7 @@ def test_a_file_with_many_blocks_has_some_that_tell_where_the_others_are(
     """ext2: the indirect block; as long as it is unreadable, so are a thousand others."""
     image = ext4(tmp_path, content, "-b", "1024", "-O", "^extent,^64bit")
     root = on_partition(tmp_path, image, kind="ext2")
-    truth = images.where_is(image.read_bytes(), content["pg/base/16384"])
+    truth = images.where_is(image, content["pg/base/16384"])
     hole = next(end for start, count in runs(truth) if (end := start + count) not in truth)
     (answer,) = ask(root, "sdb17", hole, 2)
     assert answer.kind is Kind.METADATA
@@ -180,7 +179,7 @@ def test_a_deleted_file_has_no_name(tmp_path: Path, content: dict[str, bytes]) -
     image = ext4(tmp_path, content, "-b", "4096")
     images.debugfs(image, "unlink /pg/base/16385")
     root = on_partition(tmp_path, image)
-    first = min(images.where_is(image.read_bytes(), content["pg/base/16385"]))
+    first = min(images.where_is(image, content["pg/base/16385"]))
     (answer,) = ask(root, "sdb17", first)
     assert (answer.kind, answer.path) == (Kind.FILE, "")
     assert "it has no name" in answer.text
@@ -193,7 +192,7 @@ def test_a_file_system_that_is_not_mounted_has_names_of_its_own(
     image = ext4(tmp_path, content)
     root = on_partition(tmp_path, image, mounts="22 1 8:1 / / rw - ext4 /dev/sda1 rw\n")
     write_tree(tmp_path / "machine", {"/run/udev/data/b8:17": "E:ID_FS_TYPE=ext4\n"})
-    first = min(images.where_is(image.read_bytes(), content["pg/base/16385"]))
+    first = min(images.where_is(image, content["pg/base/16385"]))
     (answer,) = ask(root, "sdb", 2048 + first)
     assert (answer.path, answer.mounted) == ("/pg/base/16385", False)
     # What cannot be found is not overwritten either.
@@ -366,7 +365,7 @@ def test_a_volume_is_followed_and_the_rest_of_its_disk_is_not(
         {"/dev/dm-0": str(image)},
         {"dmsetup table -j 253 -m 0": table},
     )
-    first = min(images.where_is(image.read_bytes(), content["pg/base/16385"]))
+    first = min(images.where_is(image, content["pg/base/16385"]))
     own = first + half + 4096 if first < half else first - half + 2048
     (answer,) = ask(root, "sdb", 2048 + own)
     assert (answer.kind, answer.path) == (Kind.FILE, "/srv/pg/base/16385")
@@ -450,7 +449,7 @@ def test_a_command_that_writes_says_what_it_destroys(
     name = "a name with ' and blank"
     image = ext4(tmp_path, content, "-b", "4096")
     root = on_partition(tmp_path, image)
-    truth = images.where_is(image.read_bytes(), content[name])
+    truth = images.where_is(image, content[name])
     (answer,) = ask(root, "sdb", 2048 + max(truth))
     anew, overwrite, restore, avoid = located.steps(answer, "sdb", 512)
     assert anew.command == (

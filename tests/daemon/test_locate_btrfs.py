@@ -11,7 +11,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
-from support.images import SECTOR, where_is
+from support.images import SECTOR, where_is, written
 from support.loops import at, command, loops, mount
 
 from iowarden.collectors.files import Root
@@ -31,10 +31,10 @@ MEBIBYTES = 160
 NAMES = {"base/1/2619": 300_000, "base/1/2620": 40_001, "wal": 900_000}
 
 
-@pytest.fixture
-def probe(tmp_path: Path) -> Iterator[Client]:
+@pytest.fixture(scope="module")
+def probe(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
     """The probe as a child, as a run in the foreground has it."""
-    client = Client(spawn(str(tmp_path / "run")), time.monotonic)
+    client = Client(spawn(str(tmp_path_factory.mktemp("probe") / "run")), time.monotonic)
     client.begin()
     yield client
     client.close(5.0)
@@ -90,10 +90,9 @@ def judged(client: Client, device: str, sectors: dict[int, tuple[Path, int]]) ->
 
 def held(image: Path, files: dict[Path, bytes]) -> dict[int, tuple[Path, int]]:
     """Return by sector what an image has of files: the first, the last and one in between."""
-    raw = image.read_bytes()
     found = {}
     for path, content in files.items():
-        sectors = where_is(raw, content)
+        sectors = where_is(image, content)
         places = sorted(sectors)
         for first in {*places[:1], *places[-1:], *places[len(places) // 2 :][:1]}:
             found[first] = path, sectors[first]
@@ -102,9 +101,14 @@ def held(image: Path, files: dict[Path, bytes]) -> dict[int, tuple[Path, int]]:
 
 def sector_of(image: Path, content: bytes, offset: int = 0) -> int:
     """Return which sector of an image has a place of a content."""
-    return next(
-        sector for sector, at in where_is(image.read_bytes(), content).items() if at == offset
-    )
+    return next(sector for sector, at in where_is(image, content).items() if at == offset)
+
+
+def blocks(image: Path) -> Iterator[tuple[int, bytes]]:
+    """Yield the blocks of an image that are no holes, and where they are."""
+    for start, data in written(image):
+        for offset in range(0, len(data), 4096):
+            yield start + offset, data[offset : offset + 4096]
 
 
 def readable(path: Path) -> bool:
@@ -189,7 +193,7 @@ def test_of_what_is_spread_over_devices_each_part_is_found(
     with made(tmp_path, profile, "raid1", count) as (point, devices):
         files = fill(point)
         path, content = point / "wal", files[point / "wal"]
-        where = {device: where_is(image.read_bytes(), content) for device, image in devices}
+        where = {device: where_is(image, content) for device, image in devices}
         # Parity of a row that is not full is what is in it: that may be either.
         times = Counter(offset for places in where.values() for offset in places.values())
         copies = {"raid10": 2, "raid1c3": 3}.get(profile, 1)
@@ -283,16 +287,11 @@ def test_a_compressed_block_is_a_longer_part_of_its_file(tmp_path: Path, probe: 
     with made(tmp_path, "single", "dup", 1, *options) as (point, [(device, image)]):
         made_by = random.Random(3)
         words = [bytes(made_by.choices(b"abcdefgh", k=4096)) for _ in range(100)]
-        before = image.read_bytes()
+        before = dict(blocks(image))
         (point / "text").write_bytes(b"".join(words))
         os.sync()
-        after = image.read_bytes()
         # Data are the longest run of blocks that were nothing before and are something now.
-        new = [
-            at
-            for at in range(0, len(after), 4096)
-            if after[at : at + 4096] != before[at : at + 4096] and any(after[at : at + 4096])
-        ]
+        new = [at for at, block in blocks(image) if block != before.get(at) and any(block)]
         answers = [
             answer
             for at in new[::2]
@@ -315,7 +314,7 @@ def test_what_is_no_files_on_btrfs(tmp_path: Path, probe: Client) -> None:
         (_, superblock, _) = ask(probe, device, (64 << 11) - 8, 24)
         assert superblock.text == "the second superblock of btrfs"
         assert "writes it anew with the next change" in steps(superblock)[0].text
-        directory = image.read_bytes().rindex(b"2619", 0, -(1 << 20))  # a name, in a tree
+        directory = max(at + data.rindex(b"2619") for at, data in written(image) if b"2619" in data)
         (answer,) = ask(probe, device, directory // SECTOR)
         assert (answer.kind, answer.copies) == (Kind.METADATA, "DUP")
         assert answer.text == "of btrfs: metadata (DUP), or room for it"
@@ -339,7 +338,7 @@ def test_a_balance_moves_files_and_the_answer_with_them(tmp_path: Path, probe: C
             assert old == content[:SECTOR]
             command("btrfs", "balance", "start", "--full-balance", str(point))
             os.sync()
-            for sector, offset in where_is(image.read_bytes(), content).items():
+            for sector, offset in where_is(image, content).items():
                 if offset == 0:
                     (answer,) = ask(probe, device, sector)
                     if answer.kind is Kind.FILE:

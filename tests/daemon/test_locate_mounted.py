@@ -48,10 +48,10 @@ def mounted(tmp_path: Path, mebibytes: int, *make: str) -> Iterator[tuple[str, P
         command("losetup", "--detach", device)
 
 
-@pytest.fixture
-def probe(tmp_path: Path) -> Iterator[Client]:
+@pytest.fixture(scope="module")
+def probe(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
     """The probe as a child, as a run in the foreground has it."""
-    client = Client(spawn(str(tmp_path / "run")), time.monotonic)
+    client = Client(spawn(str(tmp_path_factory.mktemp("probe") / "run")), time.monotonic)
     client.begin()
     yield client
     client.close(5.0)
@@ -76,7 +76,7 @@ def judged(client: Client, device: str, image: Path, files: dict[Path, bytes]) -
     raw = image.read_bytes()
     checked = 0
     for path, content in files.items():
-        sectors = where_is(raw, content)
+        sectors = where_is(image, content)
         assert sectors
         for first in (min(sectors), max(sectors), sorted(sectors)[len(sectors) // 2]):
             (answer,) = locate(root, device, first, 1, time.monotonic).answers
@@ -117,7 +117,7 @@ def test_an_xfs_without_a_reverse_map_names_nobody(tmp_path: Path, probe: Client
     with mounted(tmp_path, 320, *make) as (device, point, image):
         command("xfs_io", "-V")
         files = fill(point)
-        sector = min(where_is(image.read_bytes(), next(iter(files.values()))))
+        sector = min(where_is(image, next(iter(files.values()))))
         answer: Answer
         (answer,) = locate(Root(probe=probe.ask), device, sector, 1, time.monotonic).answers
         assert answer.kind is Kind.UNKNOWN
@@ -144,7 +144,7 @@ def test_what_is_advised_heals_the_file(tmp_path: Path, probe: Client) -> None:
         stack.callback(command, "umount", str(point))
         (point / "table").write_bytes(content)
         command("umount", str(point))
-        last = max(where_is(image.read_bytes(), content)) // 8 * 8
+        last = max(where_is(image, content)) // 8 * 8
         os.truncate(image, last * SECTOR)
         command("mount", device, str(point))
         with pytest.raises(OSError, match="Input/output error"):

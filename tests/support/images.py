@@ -6,6 +6,7 @@ image in the place of the device.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -19,7 +20,7 @@ from iowarden.collectors.vocabulary import AbsentError, MissingError
 from iowarden.daemon.probe import allowed
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
 PLACES = os.pathsep.join(("/usr/sbin", "/sbin", "/usr/bin", "/bin"))
@@ -83,15 +84,31 @@ def debugfs(image: Path, *requests: str) -> None:
         subprocess.run(command, check=True, capture_output=True)
 
 
-def where_is(image: bytes, content: bytes, size: int = SECTOR) -> dict[int, int]:
+def where_is(image: Path | bytes, content: bytes, size: int = SECTOR) -> dict[int, int]:
     """Return by sector where in a content, which is like no other, an image has it."""
     pieces = {content[at : at + size].ljust(size, b"\0"): at for at in range(0, len(content), size)}
     found = {}
-    for at in range(0, len(image), size):
-        offset = pieces.get(image[at : at + size])
-        if offset is not None:
-            found[at // size] = offset
+    for start, data in [(0, image)] if isinstance(image, bytes) else written(image):
+        for at in range(0, len(data), size):
+            offset = pieces.get(data[at : at + size])
+            if offset is not None:
+                found[(start + at) // size] = offset
     return found
+
+
+def written(image: Path) -> Iterator[tuple[int, bytes]]:
+    """Yield what is in an image between its holes, and where. Source: lseek(2), SEEK_DATA."""
+    with image.open("rb", buffering=0) as file:
+        end = 0
+        while True:
+            try:
+                start = os.lseek(file.fileno(), end, os.SEEK_DATA)
+            except OSError as error:
+                if error.errno != errno.ENXIO:  # only holes are left
+                    raise
+                return
+            end = os.lseek(file.fileno(), start, os.SEEK_HOLE)
+            yield start, os.pread(file.fileno(), end - start, start)
 
 
 def partition(disk: str, number: int, start: int, sectors: int, major: int = 8) -> dict[str, str]:
