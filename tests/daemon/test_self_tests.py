@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import json
 import queue
-import subprocess
 import threading
 import time
 from datetime import UTC
@@ -13,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.probe import DEADLINE_SECONDS, Probe
-from support.program import COMMAND
+from support.program import Asked
+from support.program import run as run_command
 
 from iowarden.collectors import smart, table, testing
 from iowarden.collectors.block import Device, Topology
@@ -397,25 +397,23 @@ def test_the_command_line_waits_for_the_result(machine: Machine, tmp_path: Path)
 
     def run(*words: str, log: str = "") -> tuple[int, str]:
         """Run a command to its end, and answer it meanwhile; a test that begins ends so."""
-        with subprocess.Popen(
-            [COMMAND, "selftest", *words, "--state-directory", str(directory)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        ) as process:
-            end = time.monotonic() + DEADLINE_SECONDS
-            while process.poll() is None and time.monotonic() < end:
-                try:
-                    command = commands.get(timeout=0.05)
-                except queue.Empty:
-                    continue
-                machine.later(300)
-                machine.tests.answer(command, machine.now)
-                if log and machine.program.with_name("smartctl.runs-disk2").exists():
-                    machine.does("disk2", "log", log)
-                    machine.does("disk2", "runs", None)
-            assert process.stdout is not None
-            return process.wait(DEADLINE_SECONDS), process.stdout.read()
+        said: list[Asked] = []
+        line = ("selftest", *words, "--state-directory", str(directory))
+        thread = threading.Thread(target=lambda: said.append(run_command(*line)))
+        thread.start()
+        end = time.monotonic() + DEADLINE_SECONDS
+        while thread.is_alive() and time.monotonic() < end:
+            try:
+                command = commands.get(timeout=0.05)
+            except queue.Empty:
+                continue
+            machine.later(300)
+            machine.tests.answer(command, machine.now)
+            if log and machine.program.with_name("smartctl.runs-disk2").exists():
+                machine.does("disk2", "log", log)
+                machine.does("disk2", "runs", None)
+        thread.join(DEADLINE_SECONDS)
+        return said[0].returncode, said[0].stderr + said[0].stdout
 
     try:
         status, text = run("start", "SERIAL-disk2")
