@@ -226,7 +226,7 @@ def test_the_table_of_system_packages_reads_well() -> None:
     ]
     assert {row[0] for row in rows} == {"run", "test", "vm"}
     assert [row for row in rows if len(row) != 3] == []
-    assert len({row[1] for row in rows}) == len(rows)
+    assert len({(row[0], row[1]) for row in rows}) == len(rows)
 
 
 @pytest.mark.skipif(shutil.which("dpkg-query") is None, reason="not a Debian")

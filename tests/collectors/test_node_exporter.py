@@ -129,7 +129,8 @@ def test_it_says_the_same_of_this_machine(address: str) -> None:
         for prefix in source.node_prefixes
         if prefix.startswith("node_")
     )
-    before, after = (node_exporter.ours(series) for series in (before, after))
+    version = node_exporter.version(theirs)
+    before, after = (node_exporter.ours(series, version) for series in (before, after))
     theirs = {
         key: value
         for key, value in node_exporter.theirs(theirs).items()

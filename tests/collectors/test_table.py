@@ -155,7 +155,7 @@ def test_node_exporters_series_on_the_same_kind_of_machine(tmp_path: Path) -> No
             continue
         compared.add(source.name)
         series = {(name, labels): value for name, labels, value in source.node(reading.value)}
-        assert _names(node_exporter.ours(series)) == {
+        assert _names(node_exporter.ours(series, node_exporter.version(reference))) == {
             found for found in _names(theirs) if found[0].startswith(source.node_prefixes)
         }
     assert compared >= {"meminfo", "vmstat", "stat", "pressure", "diskstats"}

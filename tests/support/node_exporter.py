@@ -7,6 +7,7 @@ import re
 from prometheus_client.parser import text_string_to_metric_families
 
 Series = dict[tuple[str, tuple[tuple[str, str], ...]], float]
+Version = tuple[int, ...]
 
 GONE = (
     (
@@ -27,31 +28,46 @@ GONE = (
 )
 """What 1.5 has and 1.12 has not: series as 'name{label=value}', and why."""
 
-NEW = (
+MISSING = (
     (
         re.compile(r"node_pressure_irq_stalled_seconds_total"),
+        ((0,), (1, 9)),
         "pressure of interrupts is shown since 1.9",
     ),
     (
         re.compile(r"node_filesystem_mount_info\{.*"),
+        ((0,), (1, 9)),
         "the numbers of a mount's device are shown since 1.9",
     ),
     (
         re.compile(r"node_filesystem_purgeable_bytes\{.*"),
-        "since 1.9, made for another system, 0 on this one",
+        ((0,), (1, 10)),
+        "since 1.10, made for another system, 0 on this one",
+    ),
+    (
+        re.compile(r"node_memory_Zswap(ped)?_bytes"),
+        ((1, 9), (1, 10, 2)),
+        "1.9 shows the lines of '/proc/meminfo' that its library knows, which were not yet these",
     ),
     (
         re.compile(r"node_md_(degraded|raid_disks)\{.*"),
+        ((0,), (1, 10)),
         "1.10 and later read what sysfs says of an array",
     ),
 )
-"""What 1.12 has and 1.5 has not."""
+"""What 1.12 has and some have not: in versions from the first to before the second, and why."""
 
+NEVER = (99,)
 NEW_LABELS = (
-    ("node_disk_info", "rotational", "in the identity since 1.9"),
-    ("node_filesystem_", "device_error", "the reason is a label since 1.8; '' without one"),
+    (
+        "node_disk_info",
+        "rotational",
+        NEVER,
+        "new in 1.9, but '0' where any file of the queue is missing, as io_timeout of virtio disks",
+    ),
+    ("node_filesystem_", "device_error", (1, 8), "the reason is a label since 1.8; '' without one"),
 )
-"""Labels that 1.12 has and 1.5 has not, of names that begin so."""
+"""Labels of names that begin so, the version from which they are compared, and why."""
 
 
 def parse(text: str) -> tuple[dict[str, str], Series]:
@@ -68,22 +84,33 @@ def parse(text: str) -> tuple[dict[str, str], Series]:
     return types, series
 
 
+def version(series: Series) -> Version:
+    """Return the version that a node_exporter says it is."""
+    (build,) = (dict(labels) for name, labels in series if name == "node_exporter_build_info")
+    return tuple(int(part) for part in build["version"].split("."))
+
+
 def theirs(series: Series) -> Series:
-    """Return what an older or newer node_exporter says, as far as 1.5 and 1.12 agree."""
-    return _without(series, (*GONE, *NEW))
+    """Return what a node_exporter says, but for what is GONE: of that we must say nothing."""
+    return _without(series, [pattern for pattern, _ in GONE], version(series))
 
 
-def ours(series: Series) -> Series:
-    """Return what we say, as far as 1.5 can say it; of what is GONE we must say nothing."""
-    return _without(series, NEW)
+def ours(series: Series, other: Version) -> Series:
+    """Return what we say, as far as a node_exporter of another version can say it."""
+    missing = [pattern for pattern, (first, end), _ in MISSING if first <= other < end]
+    return _without(series, missing, other)
 
 
-def _without(series: Series, differences: tuple[tuple[re.Pattern[str], str], ...]) -> Series:
+def _without(series: Series, patterns: list[re.Pattern[str]], other: Version) -> Series:
     result: Series = {}
     for (name, labels), value in series.items():
         inside = ",".join(f"{key}={text}" for key, text in labels)
         shown = f"{name}{{{inside}}}" if labels else name
-        if not any(pattern.fullmatch(shown) for pattern, _ in differences):
-            new = {label for start, label, _ in NEW_LABELS if name.startswith(start)}
+        if not any(pattern.fullmatch(shown) for pattern in patterns):
+            new = {
+                label
+                for start, label, since, _ in NEW_LABELS
+                if name.startswith(start) and other < since
+            }
             result[name, tuple(pair for pair in labels if pair[0] not in new)] = value
     return result
