@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import configparser
+import functools
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -58,13 +59,15 @@ def module(path: str, source: str) -> Module:
     return Module(path, ast.parse(source, path))
 
 
+@functools.cache
 def product() -> list[Module]:
     """All modules of the product."""
     paths = [path for layer in LAYERS for path in sorted((TOP / layer).rglob("*.py"))]
     return [module(str(path.relative_to(TOP)), path.read_text()) for path in paths]
 
 
-def imports(tree: ast.Module) -> set[str]:
+@functools.cache
+def imports(tree: ast.Module) -> frozenset[str]:
     """Full names of all that is imported, at whatever depth and for whatever purpose.
 
     `from a import b` counts as both 'a' and 'a.b': b may be a module.
@@ -77,7 +80,7 @@ def imports(tree: ast.Module) -> set[str]:
             origin = "." * node.level + (node.module or "")
             names.add(origin)
             names.update(f"{origin}.{alias.name}" for alias in node.names)
-    return names
+    return frozenset(names)
 
 
 def roots(tree: ast.Module) -> set[str]:
