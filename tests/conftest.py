@@ -31,11 +31,16 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option that selects the second tier."""
+    """Add the options that select tests."""
     parser.addoption(
         "--system",
         action="store_true",
         help="the second tier: tests marked 'system', and random ones with ten times the examples",
+    )
+    parser.addoption(
+        "--tenth",
+        action="store_true",
+        help="a tenth of the tests, the same ones each time: what is proved on another platform",
     )
 
 
@@ -47,12 +52,14 @@ def pytest_configure(config: pytest.Config) -> None:
 # Last: hypothesis marks its own tests in the same hook.
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the tests of the other tier."""
+    """Leave out the tests of the other tier, and those outside the tenth."""
+    tenth = config.getoption("--tenth")
     chosen: list[pytest.Item] = []
     others: list[pytest.Item] = []
     for item in items:
         markers = {marker.name for marker in item.iter_markers()}
         here = tiers.chosen(markers, system=config.getoption("--system"))
+        here = here and (not tenth or tiers.in_tenth(item.nodeid))
         (chosen if here else others).append(item)
     if others:
         config.hook.pytest_deselected(items=others)
