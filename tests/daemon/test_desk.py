@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import sqlite3
 import threading
@@ -329,7 +330,8 @@ def test_on_a_read_only_disk_events_are_read(tmp_path: Path) -> None:
     """The kernel remounted it after errors: just then somebody asks what happened."""
     with small_disk(tmp_path) as mount:
         path = kept(mount, row(0))
-        with sqlite3.connect(path) as connection:  # nothing of a writer is left beside it
+        # Nothing of a writer is left beside it.
+        with contextlib.closing(sqlite3.connect(path)) as connection:
             connection.execute("SELECT 1")
         found = Office(path).answer("events")
     assert (texts(found), found.note) == ([row(0).text], "")

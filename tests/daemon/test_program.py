@@ -146,7 +146,7 @@ def test_a_kill_loses_no_mail_that_had_not_been_sent(
         lambda: killed.metrics().get("iowarden_mails_waiting") == 1.0, "the mail to be counted"
     )
     killed.end(signal.SIGKILL)
-    with sqlite3.connect(killed.state / "state.db") as database:
+    with contextlib.closing(sqlite3.connect(killed.state / "state.db")) as database:
         (kept,) = database.execute("SELECT message_id FROM outbox").fetchall()
     feed = stall.resumed(tmp_path / "resumed")
     with smtp_server(port=port) as (_, answers):
@@ -187,7 +187,7 @@ def test_a_server_that_refuses_for_good_is_told_and_the_mail_is_kept(
         program.until(lambda: "no such user" in program.text(), "the refusal to be told")
         assert program.metrics()["iowarden_mails_waiting"] == 1.0
         assert program.end() == 0
-    with sqlite3.connect(program.state / "state.db") as database:
+    with contextlib.closing(sqlite3.connect(program.state / "state.db")) as database:
         assert database.execute("SELECT count(*) FROM outbox").fetchone() == (1,)
 
 
