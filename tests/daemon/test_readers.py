@@ -308,9 +308,9 @@ def test_a_mount_whose_server_never_answers(tmp_path: Path) -> None:
 def _mount_dead_server(mount_point: str) -> None:
     """Mount a FUSE file system nobody serves; print what is said of it, now and after its end."""
     server = os.open("/dev/fuse", os.O_RDWR)
-    options = f"fd={server},rootmode=40000,user_id=0,group_id=0"
+    options = f"fd={server},rootmode=40000,user_id=0,group_id=0,subtype=sshfs"
     subprocess.run(
-        ["mount", "-i", "-t", "fuse.sshfs", "-o", options, "server:/x", mount_point],
+        ["mount", "-i", "-t", "fuse", "-o", options, "server:/x", mount_point],
         pass_fds=(server,),
         check=True,
     )
