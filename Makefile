@@ -3,6 +3,7 @@
 # The system's own: python3-venv and python3-dev belong to it, and to no other.
 PYTHON ?= /usr/bin/python3
 SECTIONS ?= run test
+SUITE ?= trixie
 WORKERS ?= $(shell nproc)
 VENV := .venv
 export DESTDIR PURGE
@@ -18,13 +19,14 @@ PYTEST = PATH="$(CURDIR)/build/tools:$$PATH" $(BIN)/python -m pytest --ignore=te
     --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help run env test test-system lint format bench test-vm wheels install uninstall system-packages clean
+.PHONY: help run env test test-system lint format bench test-bare test-vm wheels install uninstall system-packages clean
 
 help:
 	@echo "make run          start iowarden here, in the foreground, with the example configuration"
 	@echo "make test         the quick tests, before each commit"
 	@echo "make test-system  the long ones: kill sweeps, random tests at ten times the examples"
 	@echo "make lint         ruff, mypy --strict, the layers"
+	@echo "make test-bare    'make run', 'make install', a tenth of the tests in a bare root; SUITE=bookworm"
 	@echo "make test-vm      the tests in a virtual machine with failing disks (QEMU)"
 	@echo "make bench        the budgets: processor time, memory, scrape, alert"
 	@echo "make wheels       all that is installed, as wheels in build/wheels"
@@ -74,6 +76,10 @@ test test-system: env build/tools/promtool build/tools/prometheus-node-exporter
 
 bench: env
 	$(BIN)/python tests/bench/bench.py
+
+test-bare:
+	@packaging/install-system-packages bare
+	@packaging/test-bare $(SUITE)
 
 test-vm: env
 	@packaging/install-system-packages vm

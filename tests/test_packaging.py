@@ -81,7 +81,7 @@ def test_the_unit_keeps_what_the_program_reads() -> None:
     assert service["ProtectHome"] == ["read-only"]
     assert not [name for name in service if name.startswith("IPAddress")]
     assert service["LimitMEMLOCK"] == ["infinity"]
-    assert service["ExecReload"] == ["/bin/kill -HUP $MAINPID"]
+    assert service["ExecReload"] == ["/bin/sh -c 'kill -HUP ${MAINPID}'"]
 
 
 def test_the_probe_has_what_disks_need_and_no_network() -> None:
