@@ -35,7 +35,8 @@ class Root:
     """A machine: the directory below which its '/proc' and '/sys' lie ('/' is this machine).
 
     Descriptors of files read by `read_kept` stay open: a pread of a kept one costs a tenth of an
-    open. Not for use by two threads at once; each thread takes its own Root.
+    open. Not for use by two threads at once; each thread takes its own Root. A machine that is no
+    directory replaces `read_bytes`, `read_kept`, `names` and `another`; all else is built on them.
     Limits: a file over `LIMIT_BYTES` is a ReadError, never read further.
     """
 
@@ -77,7 +78,7 @@ class Root:
         try:
             descriptor = os.open(self.path + path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         except OSError as error:
-            raise _translated(path, error) from error
+            raise translated(path, error) from error
         try:
             return self._content(path, descriptor)
         finally:
@@ -93,7 +94,7 @@ class Root:
             try:
                 descriptor = os.open(self.path + path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
             except OSError as error:
-                raise _translated(path, error) from error
+                raise translated(path, error) from error
             self._kept[path] = descriptor
         try:
             content = self._content(path, descriptor)
@@ -113,7 +114,7 @@ class Root:
         try:
             names = sorted(os.listdir(self.path + path))
         except OSError as error:
-            raise _translated(path, error) from error
+            raise translated(path, error) from error
         if self._seen is not None:
             self._seen(path + "/", "\n".join(names).encode(errors="surrogateescape"))
         return names
@@ -136,7 +137,7 @@ class Root:
             finally:
                 os.close(descriptor)
         except OSError as error:
-            raise _translated(path, error) from error
+            raise translated(path, error) from error
         text = (
             f"device_number {os.major(device)}:{os.minor(device)}\n"
             f"block_bytes {found.f_bsize}\n"
@@ -206,7 +207,7 @@ class Root:
             except OSError as error:
                 if self._recorded and error.errno == errno.EISDIR:
                     raise AbsentError(f"'{path}': not in the recording") from error
-                raise _translated(path, error) from error
+                raise translated(path, error) from error
             if not chunk:
                 break
             chunks.append(chunk)
@@ -229,6 +230,7 @@ def probe_path(verb: str, arguments: Sequence[str]) -> str:
     return PROBE + " ".join((verb, *arguments)).replace("/", "!")
 
 
-def _translated(path: str, error: OSError) -> AbsentError | ReadError:
+def translated(path: str, error: OSError) -> AbsentError | ReadError:
+    """Return what an error of the kernel means to a source."""
     text = f"'{path}': {os.strerror(error.errno or 0)}"
     return AbsentError(text) if error.errno in _ABSENT else ReadError(text)

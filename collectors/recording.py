@@ -31,6 +31,7 @@ are written, '*' for any other; a user ahead of a server's name is '*', and comm
 from __future__ import annotations
 
 import argparse
+import copy
 import json
 import os
 import re
@@ -38,7 +39,7 @@ import shutil
 import sys
 import time
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, Self
 
 from iowarden.collectors import archive
 from iowarden.collectors.files import LIMIT_BYTES, Root
@@ -47,7 +48,7 @@ from iowarden.collectors.table import SOURCES, collect
 from iowarden.collectors.vocabulary import AbsentError, GivenError, ReadError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from iowarden.collectors.table import Source
 
@@ -493,12 +494,7 @@ class PlayedRoot(Root):
         if content is None:
             why = "not in the recording" if path in self._listed else "No such file or directory"
             raise AbsentError(f"'{path}': {why}")
-        if len(content) > LIMIT_BYTES:
-            raise ReadError(f"'{path}': expected at most {LIMIT_BYTES} bytes, got more")
-        self.last = (path, content)
-        if self._seen is not None:
-            self._seen(path, content)
-        return content
+        return self._tell(path, content)
 
     def read_kept(self, path: str) -> str:
         """Return the text of a file. Errors: AbsentError."""
@@ -509,6 +505,23 @@ class PlayedRoot(Root):
         listed = self._listed.get(path.rstrip("/"))
         if listed is None:
             raise AbsentError(f"'{path}': No such file or directory")
+        return self._tell_names(path, listed)
+
+    def another(self, seen: Callable[[str, bytes], None] | None = None) -> Self:
+        """Return the same machine for another thread, which sees each step that this one takes."""
+        found = copy.copy(self)
+        found.watch(seen)
+        return found
+
+    def _tell(self, path: str, content: bytes) -> bytes:
+        if len(content) > LIMIT_BYTES:
+            raise ReadError(f"'{path}': expected at most {LIMIT_BYTES} bytes, got more")
+        self.last = (path, content)
+        if self._seen is not None:
+            self._seen(path, content)
+        return content
+
+    def _tell_names(self, path: str, listed: Iterable[str]) -> list[str]:
         names = sorted(listed)
         if self._seen is not None:
             self._seen(path + "/", "\n".join(names).encode(errors="surrogateescape"))
