@@ -7,14 +7,13 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from pathlib import Path
 
 import pytest
 from support import recordings, tiers
-from support.recordings import NO_CORPUS, write_tree
-
-from iowarden.collectors.files import Root
+from support.memory import Content, Memory
+from support.recordings import NO_CORPUS
 
 # Byte code is cached whatever the environment says: else each worker and each program that a test
 # starts would compile all it imports. Where nothing can be written, as it was.
@@ -86,20 +85,16 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
     return report
 
 
-MachineMaker = Callable[[Mapping[str, str | bytes | None]], Root]
+MachineMaker = Callable[[Mapping[str, Content]], Memory]
 
 
 @pytest.fixture
-def machine(tmp_path: Path) -> Iterator[MachineMaker]:
+def machine() -> MachineMaker:
     """Return a function that makes a machine of paths and texts (None: a directory)."""
-    roots: list[Root] = []
+    memory = Memory()
 
-    def make(files: Mapping[str, str | bytes | None]) -> Root:
-        write_tree(tmp_path / "machine", files)
-        root = Root(str(tmp_path / "machine"), page_size_bytes=4096)
-        roots.append(root)
-        return root
+    def make(files: Mapping[str, Content]) -> Memory:
+        memory.write(files)
+        return memory
 
-    yield make
-    for root in roots:
-        root.close()
+    return make

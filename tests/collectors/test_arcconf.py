@@ -16,8 +16,6 @@ from iowarden.collectors.controller import Health, State
 from iowarden.collectors.vocabulary import AbsentError, ParseError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from iowarden.collectors.controller import Array, Controller, PhysicalDisk
 
 DONE = "\n\nCommand completed successfully.\n"
@@ -597,16 +595,16 @@ ANSWERS = {
 }
 
 
-def test_a_machine_with_one_controller(tmp_path: Path) -> None:
+def test_a_machine_with_one_controller() -> None:
     """Its only host is its own; nothing else is asked."""
-    found = asked(tmp_path, ADAPTEC, {AACRAID: None}, ANSWERS)
+    found = asked(ADAPTEC, {AACRAID: None}, ANSWERS)
     (one,) = found.controllers
     assert (one.name, one.host, found.problems) == ("adaptec 1", "host2", ())
     assert [each.kind for each in one.disks] == ["aacraid,2,0,8", "aacraid,2,0,9"]
     assert one.disks[1].errors_total["mediumErrors"] == 20
 
 
-def test_two_controllers_are_told_apart_by_their_serial_numbers(tmp_path: Path) -> None:
+def test_two_controllers_are_told_apart_by_their_serial_numbers() -> None:
     """The driver shows the last digits, as old versions of it do, or all."""
     other = WHOLE.replace("7A001122334", "7A009988776")
     files = {
@@ -622,7 +620,7 @@ def test_two_controllers_are_told_apart_by_their_serial_numbers(tmp_path: Path) 
         "arcconf GETSTATUS 2": ANSWERS["arcconf GETSTATUS 1"],
         "arcconf GETLOGS 2 DEVICE tabular": "Controllers found: 2\n" + DONE,
     }
-    found = asked(tmp_path, ADAPTEC, files, answers)
+    found = asked(ADAPTEC, files, answers)
     assert [(each.name, each.host) for each in found.controllers] == [
         ("adaptec 1", "host4"),
         ("adaptec 2", "host2"),
@@ -640,22 +638,22 @@ def smartpqi(vendor: str) -> dict[str, str | None]:
     }
 
 
-def test_a_new_card_tells_its_pci_address(tmp_path: Path) -> None:
+def test_a_new_card_tells_its_pci_address() -> None:
     """In hexadecimal digits; smartctl has no such way to its disks."""
     about = "   PCI Address (Domain:Bus:Device:Function)   : 0:5e:0:0\n"
     text = WHOLE.replace("   Installed memory", about + "   Installed memory")
     answers = {**ANSWERS, "arcconf GETCONFIG 1 AL": text}
-    (one,) = asked(tmp_path, ADAPTEC, smartpqi("0x9005\n"), answers).controllers
+    (one,) = asked(ADAPTEC, smartpqi("0x9005\n"), answers).controllers
     assert (one.host, {each.kind for each in one.disks}) == ("host1", {""})
 
 
-def test_a_controller_that_hp_sells_is_not_asked_by_arcconf(tmp_path: Path) -> None:
+def test_a_controller_that_hp_sells_is_not_asked_by_arcconf() -> None:
     """Nobody is told to install arcconf there."""
-    found = asked(tmp_path, ADAPTEC, smartpqi("0x1590\n"), {"arcconf LIST": ""})
+    found = asked(ADAPTEC, smartpqi("0x1590\n"), {"arcconf LIST": ""})
     assert (found.controllers, found.problems) == ((), ())
 
 
-def test_a_part_that_cannot_be_read_is_told_with_the_rest(tmp_path: Path) -> None:
+def test_a_part_that_cannot_be_read_is_told_with_the_rest() -> None:
     """A log that this card has not is none; one that is cut off is a problem."""
     tasks = "Controllers found: 1\n   Current oper"
     log = "The requested feature is not supported on this controller.\n\nCommand aborted.\n"
@@ -664,14 +662,14 @@ def test_a_part_that_cannot_be_read_is_told_with_the_rest(tmp_path: Path) -> Non
         "arcconf GETSTATUS 1": tasks,
         "arcconf GETLOGS 1 DEVICE tabular": log,
     }
-    found = asked(tmp_path, ADAPTEC, {AACRAID: None}, answers)
+    found = asked(ADAPTEC, {AACRAID: None}, answers)
     (one,) = found.controllers
     assert len(one.disks) == 2
     (problem,) = found.problems
     assert (problem.controller, "GETSTATUS" in problem.reason) == ("adaptec 1", True)
 
 
-def test_headings_that_are_not_known_lose_no_disk_and_no_array_in_silence(tmp_path: Path) -> None:
+def test_headings_that_are_not_known_lose_no_disk_and_no_array_in_silence() -> None:
     """A later version may call them otherwise; a whole answer of before has both."""
     for heading, why in (
         ("Physical Device information", "expected 'Physical Device information'"),
@@ -679,46 +677,46 @@ def test_headings_that_are_not_known_lose_no_disk_and_no_array_in_silence(tmp_pa
     ):
         other = WHOLE.replace(heading, "Drive overview")
         answers = {**ANSWERS, "arcconf GETCONFIG 1 AL": other}
-        found = asked(tmp_path / why, ADAPTEC, {AACRAID: None}, answers)
+        found = asked(ADAPTEC, {AACRAID: None}, answers)
         assert [why in each.reason for each in found.problems] == [True], heading
 
 
-def test_a_word_for_a_write_cache_that_is_not_known_is_told(tmp_path: Path) -> None:
+def test_a_word_for_a_write_cache_that_is_not_known_is_told() -> None:
     """Whether the cache needs its battery is not known then; without a cache there is nothing."""
     for word, told in (("Perhaps", True), ("Not supported", False), ("Off", False)):
         text = re.sub(r"Write-cache s(?:etting|tatus) +: .*", f"Write-cache mode : {word}", WHOLE)
         answers = {**ANSWERS, "arcconf GETCONFIG 1 AL": text}
-        found = asked(tmp_path / word, ADAPTEC, {AACRAID: None}, answers)
+        found = asked(ADAPTEC, {AACRAID: None}, answers)
         expected = "whether logical device 0 caches writes: expected a word that is known, got"
         why = [f"{expected} '{word}'"] if told else []
         assert [each.reason for each in found.problems] == why
 
 
-def test_a_second_controller_that_is_not_listed_is_a_problem(tmp_path: Path) -> None:
+def test_a_second_controller_that_is_not_listed_is_a_problem() -> None:
     """The program is too old for it, or it died: the other one is read."""
     other = f"{DRIVERS}/aacraid/0000:06:00.0/host4"
-    found = asked(tmp_path, ADAPTEC, {AACRAID: None, other: None}, ANSWERS)
+    found = asked(ADAPTEC, {AACRAID: None, other: None}, ANSWERS)
     assert [each.name for each in found.controllers] == ["adaptec 1"]
     (problem,) = found.problems
     assert problem.controller == "adaptec unlisted"
     assert "expected 2 controllers (host2, host4), got 1" in problem.reason
 
 
-def test_a_card_that_shows_drives_alone_need_not_be_listed(tmp_path: Path) -> None:
+def test_a_card_that_shows_drives_alone_need_not_be_listed() -> None:
     """Containers are on channel 0, drives that the card lets through behind it."""
     answers = {"arcconf GETVERSION": "Controllers found: 0\n" + DONE}
     for channel, told in (("1", False), ("0", True)):
         path = f"/sys/class/scsi_device/2:{channel}:0:0/device"
         files = {f"{path}/type": "0\n", f"{path}/vendor": "ATA\n", f"{path}/block/sda": None}
-        found = asked(tmp_path / channel, ADAPTEC, {AACRAID: None, **files}, answers)
+        found = asked(ADAPTEC, {AACRAID: None, **files}, answers)
         assert (found.controllers, len(found.problems)) == ((), int(told))
 
 
-def test_a_controller_that_is_there_and_not_listed_is_a_problem(tmp_path: Path) -> None:
+def test_a_controller_that_is_there_and_not_listed_is_a_problem() -> None:
     """It may have died; without such hosts there is nothing to tell."""
     answers = {"arcconf GETVERSION": "Controllers found: 0\n" + DONE}
-    found = asked(tmp_path, ADAPTEC, {AACRAID: None}, answers)
+    found = asked(ADAPTEC, {AACRAID: None}, answers)
     (problem,) = found.problems
     assert "expected one at host2, got none listed" in problem.reason
     with pytest.raises(AbsentError):
-        asked(tmp_path / "other", ADAPTEC, {f"{DRIVERS}/ahci": None}, answers)
+        asked(ADAPTEC, {f"{DRIVERS}/ahci": None}, answers)

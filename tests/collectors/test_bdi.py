@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -83,13 +82,14 @@ def test_an_attribute_that_cannot_be_read_is_in_doubt(machine: MachineMaker) -> 
 
 def test_a_mount_that_ends_while_it_is_read_is_left_out(machine: MachineMaker) -> None:
     """Its backing device went after the directory was listed: no half of it."""
-    path = machine(DISK | bdi("0:40")).path
+    root = machine(DISK | bdi("0:40"))
 
     def unmount(seen: str, content: bytes) -> None:
-        if seen == "/sys/class/bdi/0:40/" and os.path.isdir(path + seen):
-            shutil.rmtree(path + seen)
+        if seen == "/sys/class/bdi/0:40/":
+            root.remove("/sys/class/bdi/0:40")
 
-    assert list(read_bdi(Root(path, seen=unmount))) == ["8:0"]
+    root.watch(unmount)
+    assert list(read_bdi(root)) == ["8:0"]
 
 
 def test_a_machine_without_sysfs_is_absent(machine: MachineMaker) -> None:

@@ -7,7 +7,7 @@ import threading
 from typing import TYPE_CHECKING
 
 import pytest
-from support.recordings import write_tree
+from support.memory import Memory
 
 from iowarden.collectors import controller
 from iowarden.collectors.controller import Controller
@@ -31,7 +31,6 @@ from iowarden.collectors.vocabulary import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
     from iowarden.collectors.controller import Controllers
 
@@ -78,11 +77,10 @@ TREAD = {
 class Machine(Root):
     """Our machine with other PCI drivers, and a probe that answers from a table."""
 
-    def __init__(self, directory: Path, *drivers: str) -> None:
+    def __init__(self, *drivers: str) -> None:
         """Have a host of each driver; `answers` are texts, errors, or to be called."""
         super().__init__("/", probe=self.answer)
-        write_tree(directory, dict.fromkeys(drivers))
-        self.directory = str(directory)
+        self.there = Memory(dict.fromkeys(drivers))
         self.answers: dict[str, str | Exception | Callable[[], str]] = {}
         self.asked: list[str] = []
         self.now = 0.0
@@ -90,7 +88,7 @@ class Machine(Root):
 
     def names(self, path: str) -> list[str]:
         """Return what the other machine has there."""
-        return Root(self.directory).names(path)
+        return self.there.names(path)
 
     def another(self, seen: Callable[[str, bytes], None] | None = None) -> Root:
         """Return the same machine for another thread."""
@@ -137,9 +135,9 @@ def unread(value: Controllers) -> list[dict[str, str]]:
 
 
 @pytest.fixture
-def areca(tmp_path: Path) -> Machine:
+def areca() -> Machine:
     """Return a machine with one Areca controller, its log as it was for months."""
-    machine = Machine(tmp_path, ARCMSR)
+    machine = Machine(ARCMSR)
     machine.answers = {**AREAD, "cli64 event info": HEADER + POWERED_ON + DONE}
     return machine
 
@@ -244,9 +242,9 @@ def test_a_log_that_was_cut_off_loses_nothing(areca: Machine) -> None:
     assert whole.problems == ()
 
 
-def test_without_the_program_nobody_knows(tmp_path: Path) -> None:
+def test_without_the_program_nobody_knows() -> None:
     """The controller is there, so that is told, and names the program."""
-    found = Machine(tmp_path, ARCMSR)
+    found = Machine(ARCMSR)
     value = found.look(found.poller())
     assert value.controllers == ()
     assert [problem.reason for problem in value.problems] == ["'cli64': install it"]
@@ -281,9 +279,9 @@ def test_a_program_that_hangs_is_told_and_the_last_state_is_not_for_ever(
     assert later.problems
 
 
-def test_a_program_that_lists_nothing_is_no_machine_without_faults(tmp_path: Path) -> None:
+def test_a_program_that_lists_nothing_is_no_machine_without_faults() -> None:
     """The driver has a host, and tw_cli has no controller."""
-    found = Machine(tmp_path, THREEWARE)
+    found = Machine(THREEWARE)
     found.answers = {"tw_cli show": TREAD["tw_cli show"].splitlines()[0] + "\n"}
     value = found.look(found.poller())
     assert value.controllers == ()
@@ -308,9 +306,9 @@ def test_what_is_not_read_is_a_part_or_the_log(areca: Machine) -> None:
     }
 
 
-def test_while_one_maker_hangs_the_other_is_told(tmp_path: Path) -> None:
+def test_while_one_maker_hangs_the_other_is_told() -> None:
     """A machine with two controllers, of which one is dying."""
-    found = Machine(tmp_path, ARCMSR, THREEWARE)
+    found = Machine(ARCMSR, THREEWARE)
     release = threading.Event()
 
     def hang() -> str:
@@ -339,9 +337,9 @@ def test_while_one_maker_hangs_the_other_is_told(tmp_path: Path) -> None:
     assert "areca 2" not in controller.names(last)
 
 
-def test_two_controllers_that_are_alike_are_two(tmp_path: Path) -> None:
+def test_two_controllers_that_are_alike_are_two() -> None:
     """Two of a kind: each is asked by its number, and nobody guesses which host it is."""
-    found = Machine(tmp_path, ARCMSR, ARCMSR.replace("03:00.0/host2", "05:00.0/host4"))
+    found = Machine(ARCMSR, ARCMSR.replace("03:00.0/host2", "05:00.0/host4"))
     log = {"cli64 event info": HEADER + POWERED_ON + DONE}
     for number in (1, 2):
         for command, text in {**AREAD, **log}.items():
@@ -371,9 +369,9 @@ def without_log(*names: str) -> Maker:
     return Maker("mpt", ("mpt3sas",), ("sas3ircu",), find, state, adapters=True)
 
 
-def test_a_controller_without_a_log_is_asked_for_its_state_alone(tmp_path: Path) -> None:
+def test_a_controller_without_a_log_is_asked_for_its_state_alone() -> None:
     """It has a period of its own, no cursor, and its maker may know which host it is."""
-    found = Machine(tmp_path, HBA)
+    found = Machine(HBA)
     found.answers = {"sas3ircu LIST": "", "sas3ircu 0 DISPLAY": "SAS3008"}
     poller = Poller([without_log("sas3ircu 0")], lambda: found.now)
     for _ in range(7):
@@ -384,25 +382,25 @@ def test_a_controller_without_a_log_is_asked_for_its_state_alone(tmp_path: Path)
     assert found.asked == ["sas3ircu LIST", "sas3ircu 0 DISPLAY"] * times
 
 
-def test_a_plain_adapter_is_no_problem(tmp_path: Path) -> None:
+def test_a_plain_adapter_is_no_problem() -> None:
     """It has no arrays to be asked for."""
-    found = Machine(tmp_path, HBA)
+    found = Machine(HBA)
     found.answers = {"sas3ircu LIST": ""}
     value = found.look(Poller([without_log()], lambda: found.now))
     assert value == controller.Controllers()
 
 
-def test_a_machine_without_such_a_controller_has_no_such_source(tmp_path: Path) -> None:
+def test_a_machine_without_such_a_controller_has_no_such_source() -> None:
     """Nothing is run."""
-    found = Machine(tmp_path, "/sys/bus/pci/drivers/ahci/0000:00:1f.2/host0")
+    found = Machine("/sys/bus/pci/drivers/ahci/0000:00:1f.2/host0")
     with pytest.raises(AbsentError):
         found.poller().read(found)
     assert found.asked == []
 
 
-def test_series_of_a_controller(tmp_path: Path) -> None:
+def test_series_of_a_controller() -> None:
     """Each state is 1 with what it means and the word it was told with."""
-    found = Machine(tmp_path, THREEWARE)
+    found = Machine(THREEWARE)
     found.answers = dict(TREAD)
     samples = controller.emit(found.look(found.poller()))
     names = {family.name for family in controller.FAMILIES}
@@ -416,9 +414,9 @@ def test_series_of_a_controller(tmp_path: Path) -> None:
     assert all(list(labels) == sorted(labels) for _, labels, _ in samples)
 
 
-def test_a_unit_is_the_disk_of_the_same_serial_number(tmp_path: Path) -> None:
+def test_a_unit_is_the_disk_of_the_same_serial_number() -> None:
     """Asked once; the address is where the driver shows it."""
-    found = Machine(tmp_path, THREEWARE)
+    found = Machine(THREEWARE)
     found.answers = dict(TREAD)
     poller = found.poller()
     for _ in range(4):
@@ -430,18 +428,17 @@ def test_a_unit_is_the_disk_of_the_same_serial_number(tmp_path: Path) -> None:
     assert controller.scsi_address("", unit.address) == ""
 
 
-def test_a_recording_plays_what_was_told(areca: Machine, tmp_path: Path) -> None:
+def test_a_recording_plays_what_was_told(areca: Machine) -> None:
     """What a recorder is told of is enough to find the same again."""
     live = areca.look(areca.poller())
     assert probe_path("run", ("cli64", "event", "info")) in areca.told
-    write_tree(tmp_path / "played", {ARCMSR: None, **areca.told})
-    played = Poller(MAKERS, lambda: 0.0).read(Root(str(tmp_path / "played")))
+    there = Memory({ARCMSR: None, **areca.told})
+    played = Poller(MAKERS, lambda: 0.0).read(there)
     assert played.controllers == live.controllers
     assert (played.events, played.problems) == ((), ())
 
 
-def test_an_older_recording_has_no_such_source(tmp_path: Path) -> None:
+def test_an_older_recording_has_no_such_source() -> None:
     """Nobody asked the controller then, which is no fault of it."""
-    write_tree(tmp_path, {ARCMSR: None})
     with pytest.raises(AbsentError):
-        Poller(MAKERS, lambda: 0.0).read(Root(str(tmp_path)))
+        Poller(MAKERS, lambda: 0.0).read(Memory({ARCMSR: None}))

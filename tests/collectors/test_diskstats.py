@@ -15,12 +15,9 @@ from iowarden.collectors.diskstats import (
     parse_diskstats,
     read_diskstats,
 )
-from iowarden.collectors.files import Root
 from iowarden.collectors.vocabulary import AbsentError, ParseError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from conftest import MachineMaker
 
 SDA = "   8       0 sda 212 10 8506 77 57 524 266616 23 3 68 106 5 0 8388616 4 6 1\n"
@@ -143,11 +140,10 @@ def test_any_text_is_devices_or_a_parse_error(text: str) -> None:
     assert all(float(number) >= 0 for _, _, number in [*emit(value), *node_samples(value)])
 
 
-def test_a_list_without_a_device_is_absent_and_not_a_machine_at_rest(tmp_path: Path) -> None:
+def test_a_list_without_a_device_is_absent_and_not_a_machine_at_rest(
+    machine: MachineMaker,
+) -> None:
     """Empty or blank: alerts on its devices are then unknown, not over."""
-    path = tmp_path / "proc/diskstats"
-    path.parent.mkdir()
     for text in ("", "\n"):
-        path.write_text(text)
         with pytest.raises(AbsentError):
-            read_diskstats(Root(str(tmp_path)))
+            read_diskstats(machine({"/proc/diskstats": text}))

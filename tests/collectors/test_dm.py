@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -62,18 +61,15 @@ def test_another_answer_is_no_answer(machine: MachineMaker) -> None:
         read_dm(machine(mapped("dm-0", "a\n", "yes\n")))
 
 
-def test_a_device_that_goes_while_it_is_read_is_left_out(
-    machine: MachineMaker, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_device_that_goes_while_it_is_read_is_left_out(machine: MachineMaker) -> None:
     """A snapshot is removed between the listing and its attributes."""
-    root = machine({"/sys/block/dm-0/dm": None, "/sys/block/dm-1/dm/suspended": "0\n"})
-    listdir = os.listdir
+    dm = {"name": "snap\n", "suspended": "0\n"}
+    files = {f"/sys/block/dm-{n}/dm/{name}": text for n in (0, 1) for name, text in dm.items()}
+    root = machine(dict(files))
 
-    def listed(path: str) -> list[str]:
-        if path.endswith("dm-0/dm") and os.path.isdir(path):
-            os.rmdir(path)
-            return ["name", "suspended"]
-        return listdir(path)
+    def removed(seen: str, _: bytes) -> None:
+        if seen == "/sys/block/dm-0/dm/":
+            root.remove("/sys/block/dm-0/dm")
 
-    monkeypatch.setattr(os, "listdir", listed)
+    root.watch(removed)
     assert list(read_dm(root)) == ["dm-1"]

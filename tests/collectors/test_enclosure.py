@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from typing import TYPE_CHECKING
 
 import pytest
 
 from iowarden.collectors.enclosure import Slot, emit, read_enclosure, unread
-from iowarden.collectors.files import Root
 from iowarden.collectors.vocabulary import AbsentError, ParseError
 
 if TYPE_CHECKING:
@@ -95,13 +92,14 @@ def test_an_attribute_that_cannot_be_read_leaves_the_slot_in_doubt(machine: Mach
 
 def test_a_slot_that_goes_while_it_is_read_is_left_out(machine: MachineMaker) -> None:
     """The cable was pulled after the directory was listed: no half of it."""
-    path = machine(TWO).path
+    root = machine(TWO)
 
     def pull(seen: str, content: bytes) -> None:
-        if seen == f"{SHELF}/Slot 01/" and os.path.isdir(path + seen):
-            shutil.rmtree(path + seen)
+        if seen == f"{SHELF}/Slot 01/":
+            root.remove(f"{SHELF}/Slot 01")
 
-    assert [found.slot for found in read_enclosure(Root(path, seen=pull))] == ["Slot 02"]
+    root.watch(pull)
+    assert [found.slot for found in read_enclosure(root)] == ["Slot 02"]
 
 
 def test_a_machine_without_shelves(machine: MachineMaker) -> None:

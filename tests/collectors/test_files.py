@@ -1,30 +1,315 @@
-"""The door to the kernel's files."""
+"""The door to the kernel's files: of this machine, below a directory, and in memory."""
 
 from __future__ import annotations
 
+import errno
 import os
+import shutil
+import socket
+import subprocess
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from support.loops import loops
+from support.memory import Content, Memory
+from support.recordings import write_tree
+from support.tiers import examples
 
 from iowarden.collectors.files import LIMIT_BYTES, Root
+from iowarden.collectors.recording import Frame, PlayedRoot, Step
 from iowarden.collectors.vocabulary import AbsentError, ReadError
 
 if TYPE_CHECKING:
-    from conftest import MachineMaker
+    from collections.abc import Callable, Iterator, Mapping
 
 
-def test_a_kept_descriptor_sees_the_text_of_now(machine: MachineMaker) -> None:
-    """Each read starts at the beginning, so the kernel prints the file anew."""
-    root = machine({"/proc/stat": "old"})
-    assert root.read_kept("/proc/stat") == "old"
-    machine({"/proc/stat": "newer"})
-    assert root.read_kept("/proc/stat") == "newer"
+class Directory(Root):
+    """A machine below a directory, which a test changes as it changes one in memory."""
+
+    def __init__(self, place: Path) -> None:
+        super().__init__(str(place), page_size_bytes=4096)
+        self.place = place
+
+    def write(self, files: Mapping[str, Content]) -> None:
+        """Make files and directories, or change them in place."""
+        write_tree(self.place, files)
+
+    def remove(self, path: str) -> None:
+        """Let a file vanish."""
+        os.unlink(self.path + path)
+
+    def link(self, path: str, target: str) -> None:
+        """Make a symbolic link."""
+        os.symlink(target, self.path + path)
 
 
-def test_a_file_that_comes_back_is_opened_again(machine: MachineMaker) -> None:
-    """A device is removed and another of its name added: the first's descriptor is given up."""
-    root = machine({"/sys/block/sda/stat": "1"})
+class Recorded(PlayedRoot):
+    """A recording in memory; it has no links."""
+
+    def write(self, files: Mapping[str, Content]) -> None:
+        """Take files as the next step."""
+        contents = {p: os.fsencode(c) if isinstance(c, str) else c for p, c in files.items()}
+        self.apply(Step(Frame(0, 0.0, 0.0), contents))
+
+
+Made = Directory | Memory
+AnyRoot = Made | Recorded
+
+
+def root_of(kind: str, tmp_path: Path) -> AnyRoot:
+    """Return an empty machine of a kind."""
+    if kind == "directory":
+        (tmp_path / "machine").mkdir()
+        return Directory(tmp_path / "machine")
+    return Memory() if kind == "memory" else Recorded(4096)
+
+
+@pytest.fixture(params=["directory", "memory"])
+def made(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Made]:
+    """A machine that a test writes: the real one and the one in memory do the same."""
+    root = root_of(request.param, tmp_path)
+    assert not isinstance(root, Recorded)
+    yield root
+    root.close()
+
+
+@pytest.fixture(params=["directory", "memory", "recording"])
+def root(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[AnyRoot]:
+    """AnyRoot machine that is not this one."""
+    found = root_of(request.param, tmp_path)
+    yield found
+    found.close()
+
+
+def test_a_text_and_its_bytes(root: AnyRoot) -> None:
+    """A text is always a text: bytes that are no UTF-8 are escaped."""
+    root.write({"/x": b"a\xff\n", "/sys/empty": "", "/long": "x" * 200_000})
+    assert root.read("/x") == root.read_kept("/x") == "a\\xff\n"
+    assert root.read_bytes("/x") == b"a\xff\n"
+    assert root.read("/sys/empty") == root.read_kept("/sys/empty") == ""
+    assert len(root.read("/long")) == len(root.read_kept("/long")) == 200_000
+
+
+def test_names_are_sorted_and_may_be_any_bytes(root: AnyRoot) -> None:
+    """Files, directories and empty ones; what is listed by a name is read by it."""
+    odd = os.fsdecode(b"sd\xff")
+    root.write({"/block/sdb/size": "1", f"/block/{odd}/size": "2", "/block/a": "", "/empty": None})
+    assert root.names("/block") == root.names("/block/") == ["a", "sdb", odd]
+    assert root.read(f"/block/{odd}/size") == "2"
+    assert root.names("/empty") == []
+    assert root.names("/") == ["block", "empty"]
+
+
+def test_who_watches_is_told_what_was_asked_for(made: Made) -> None:
+    """By the path that was asked, also where that is a link; what failed is not told."""
+    made.write({"/sys/devices/sda/size": b"8\n", f"/sys/devices/{os.fsdecode(b'x%c' % 255)}": ""})
+    made.link("/sys/block", "devices")
+    seen: dict[str, bytes] = {}
+    made.watch(seen.__setitem__)
+    made.read("/sys/block/sda/size")
+    assert made.last == ("/sys/block/sda/size", b"8\n")
+    made.names("/sys/block")
+    with pytest.raises(AbsentError):
+        made.read("/sys/block/sdb/size")
+    assert seen == {"/sys/block/sda/size": b"8\n", "/sys/block/": b"sda\nx\xff"}
+    made.watch(None)
+    made.read_kept("/sys/block/sda/size")
+    made.tell([("/told", b"")])
+    assert "/told" not in seen
+
+
+def failure(ask: Callable[[str], object], path: str) -> tuple[str, str]:
+    """Return how a question fails: the kind of error and what the kernel says."""
+    with pytest.raises((AbsentError, ReadError)) as caught:
+        ask(path)
+    name, _, text = str(caught.value).rpartition(": ")
+    assert name == f"'{path}'"
+    return type(caught.value).__name__, text
+
+
+NOTHING = ("AbsentError", "No such file or directory")
+NO_DIRECTORY = ("AbsentError", "Not a directory")
+A_DIRECTORY = ("ReadError", "Is a directory")
+LOOP = ("ReadError", "Too many levels of symbolic links")
+TOO_LONG = ("ReadError", "File name too long")
+
+
+def test_what_is_not_there_is_absent(root: AnyRoot) -> None:
+    """A file, a directory, and one above it; each question says so alike."""
+    root.write({"/proc": None})
+    for path in ("/proc/none", "/none/stat", "/none"):
+        for ask in (root.read, root.read_bytes, root.read_kept, root.names):
+            assert failure(ask, path) == NOTHING
+
+
+def test_a_file_is_no_directory(made: Made) -> None:
+    """Nothing is below it, and it is no listing: absent, as a whole directory that is not there."""
+    made.write({"/proc/stat": "1"})
+    for path in ("/proc/stat/below", "/proc/stat/", "/proc/stat/../stat"):
+        assert failure(made.read, path) == failure(made.read_kept, path) == NO_DIRECTORY
+    assert failure(made.names, "/proc/stat") == NO_DIRECTORY
+
+
+def test_a_directory_in_place_of_a_file_cannot_be_read(made: Made) -> None:
+    """It is there and gives no text: a failure, not an absence."""
+    made.write({"/proc/meminfo": None})
+    for ask in (made.read, made.read_bytes, made.read_kept):
+        assert failure(ask, "/proc/meminfo") == A_DIRECTORY
+
+
+@pytest.mark.parametrize("kind", ["directory", "recording"])
+def test_what_a_recording_listed_and_never_read_is_absent(kind: str, tmp_path: Path) -> None:
+    """An older recording plays with a newer source: what it lacks was not asked for, not broken."""
+    path = "/sys/block/sda/alignment_offset"
+    listed = root_of(kind, tmp_path)
+    listed.write({path: None})
+    root = Root(listed.path, recorded=True) if kind == "directory" else listed
+    assert failure(root.read, path) == ("AbsentError", "not in the recording")
+    assert failure(root.read_kept, path) == ("AbsentError", "not in the recording")
+
+
+def test_links_are_followed_and_those_that_lead_nowhere_are_absent(made: Made) -> None:
+    """/sys/block/sda is one, and so is its 'device'; '..' is above where a link leads."""
+    made.write({"/sys/devices/ata1/block/sda/size": "8\n", "/sys/devices/ata1/model": "DISK\n"})
+    made.write({"/sys/block": None})
+    made.link("/sys/block/sda", "../devices/ata1/block/sda")
+    made.link("/sys/devices/ata1/block/sda/device", "../..")
+    made.link("/sys/block/gone", "../devices/ata2/block/gone")
+    assert made.names("/sys/block") == ["gone", "sda"]
+    assert made.names("/sys/block/sda") == ["device", "size"]
+    assert made.read("/sys/block/sda/size") == made.read_kept("/sys/block/sda/size") == "8\n"
+    assert made.read("/sys/block/sda/device/model") == "DISK\n"
+    assert made.read("/sys/block/sda/../../model") == "DISK\n"
+    for path in ("/sys/block/gone", "/sys/block/gone/size"):
+        assert failure(made.read, path) == failure(made.names, path) == NOTHING
+
+
+def test_links_in_a_circle_cannot_be_read(made: Made) -> None:
+    """To itself, to each other, and one more than the kernel follows in one look-up."""
+    made.write({"/d": None, "/link0": "the end"})
+    made.link("/d/own", "own")
+    made.link("/d/there", "back")
+    made.link("/d/back", "there")
+    for path in ("/d/own", "/d/there", "/d/back/below"):
+        for ask in (made.read, made.read_kept, made.names):
+            assert failure(ask, path) == LOOP
+    for number in range(41):
+        made.link(f"/link{number + 1}", f"link{number}")
+    assert made.read("/link40") == "the end"
+    assert failure(made.read, "/link41") == LOOP
+
+
+def test_a_name_that_no_file_system_takes_cannot_be_read(made: Made) -> None:
+    """255 bytes, not letters."""
+    made.write({"/" + "x" * 255: "long\n"})
+    assert made.read("/" + "x" * 255) == "long\n"
+    for name in ("x" * 256, "\N{LATIN SMALL LETTER U WITH DIAERESIS}" * 128):
+        assert failure(made.read, "/" + name) == failure(made.names, "/" + name) == TOO_LONG
+
+
+def write_only() -> str:
+    """Return a file of sysfs that nobody may read, root neither (kernel, fs/kernfs/file.c)."""
+    found = next(Path("/sys/bus").glob("*/drivers_probe"), None)
+    if found is None:
+        pytest.skip("'/sys/bus' has no write-only attribute here")
+    return str(found)
+
+
+@pytest.mark.parametrize(
+    ("number", "find"),
+    [(errno.EACCES, write_only), (errno.EIO, lambda: "/proc/self/mem")],
+    ids=["EACCES", "EIO"],
+)
+def test_what_the_kernel_refuses_is_a_failure(number: int, find: Callable[[], str]) -> None:
+    """It is there and cannot be read; page 0 of a process is never mapped, which is EIO."""
+    path, said = find(), ("ReadError", os.strerror(number))
+    memory = Memory({path: "secret\n"})
+    memory.fail(path, number)
+    for root in (Root("/"), memory):
+        assert failure(root.read, path) == failure(root.read_kept, path) == said
+        assert os.path.basename(path) in root.names(os.path.dirname(path))
+        root.close()
+    memory.fail(path, None)
+    assert memory.read(path) == memory.read_kept(path) == "secret\n"
+
+
+def test_a_fault_of_a_directory_is_one_of_all_below_it() -> None:
+    """An enclosure that answers no more; a machine of which nothing can be read."""
+    memory = Memory({"/sys/block/sda/size": "8\n", "/sys/class": None})
+    assert memory.read_kept("/sys/block/sda/size") == "8\n"
+    memory.fail("/sys/block", errno.EIO)
+    said = ("ReadError", os.strerror(errno.EIO))
+    assert failure(memory.read_kept, "/sys/block/sda/size") == said
+    assert failure(memory.names, "/sys/block/sda") == failure(memory.names, "/sys/block") == said
+    assert memory.names("/sys/class") == []
+    memory.fail("/", errno.EACCES)
+    assert failure(memory.names, "/sys/class") == ("ReadError", os.strerror(errno.EACCES))
+
+
+def test_a_kept_descriptor_sees_the_text_of_now(root: AnyRoot) -> None:
+    """Each read starts at the beginning, so the kernel prints the file anew, longer or shorter."""
+    for text in ("old", "newer", "n", "n" * 100_000, "end"):
+        root.write({"/proc/stat": text})
+        assert root.read_kept("/proc/stat") == text
+
+
+def test_a_kept_file_that_is_empty_is_opened_again(made: Made) -> None:
+    """In a replayed machine it may be the rest of one that is gone."""
+    made.write({"/proc/stat": ""})
+    assert made.read_kept("/proc/stat") == ""
+    made.write({"/other": "2"})
+    made.remove("/proc/stat")
+    made.link("/proc/stat", "../other")
+    assert made.read_kept("/proc/stat") == "2"
+
+
+GONE = ("AbsentError", os.strerror(errno.ENODEV))
+
+
+def test_a_kept_file_of_a_device_that_was_removed_is_absent(tmp_path: Path) -> None:
+    """ENODEV for who holds it open, then no such file: so the kernel does it."""
+    root = Root("/")
+    with loops(tmp_path, 1, 1) as [(name, _)]:
+        path = f"/sys/block/{name}/loop/backing_file"
+        assert root.read_kept(path).endswith("image0\n")
+    assert failure(root.read_kept, path) == GONE
+    assert failure(root.read_kept, path) == NOTHING
+    root.close()
+
+
+def test_a_kept_file_that_was_removed_in_memory_is_absent() -> None:
+    """As above for each that holds it, and one that came in its place is another file."""
+    path = "/sys/block/loop0/loop/backing_file"
+    memory = Memory({path: "/image\n"})
+    another = memory.another()
+    assert memory.read_kept(path) == another.read_kept(path) == "/image\n"
+    memory.remove("/sys/block/loop0/loop")
+    assert failure(memory.read_kept, path) == GONE
+    assert failure(memory.read_kept, path) == NOTHING
+    memory.write({path: "/other\n"})
+    assert failure(another.read_kept, path) == GONE
+    assert memory.read_kept(path) == another.read_kept(path) == "/other\n"
+
+
+def test_a_kept_file_of_a_process_that_ended_is_a_failure_and_then_absent() -> None:
+    """ESRCH for who holds it open: procfs tells it otherwise than sysfs."""
+    root = Root("/")
+    with subprocess.Popen(["sleep", "1000"]) as process:
+        path = f"/proc/{process.pid}/stat"
+        assert root.read_kept(path).startswith(f"{process.pid} ")
+        process.kill()
+    assert failure(root.read_kept, path) == ("ReadError", os.strerror(errno.ESRCH))
+    assert failure(root.read_kept, path) == NOTHING
+    root.close()
+
+
+def test_a_file_that_comes_back_is_opened_again(tmp_path: Path) -> None:
+    """A replay below a directory empties a file that is gone: its descriptor is given up."""
+    root = Directory(tmp_path)
+    root.write({"/sys/block/sda/stat": "1"})
     assert root.read_kept("/sys/block/sda/stat") == "1"
     path = root.path + "/sys/block/sda/stat"
     os.truncate(path, 0)
@@ -32,50 +317,62 @@ def test_a_file_that_comes_back_is_opened_again(machine: MachineMaker) -> None:
     assert root.read_kept("/sys/block/sda/stat") == ""
     with pytest.raises(AbsentError):
         root.read_kept("/sys/block/sda/stat")
-    machine({"/sys/block/sda/stat": "2"})
+    root.write({"/sys/block/sda/stat": "2"})
     assert root.read_kept("/sys/block/sda/stat") == "2"
+    root.close()
 
 
-def test_a_file_without_end_is_not_read_to_its_end(machine: MachineMaker) -> None:
+def test_a_text_over_the_limit_is_refused(root: AnyRoot) -> None:
+    """One at the limit is read; the message of one above says what is expected."""
+    root.write({"/proc/at": b"x" * LIMIT_BYTES, "/proc/above": b"x" * (LIMIT_BYTES + 1)})
+    assert len(root.read("/proc/at")) == len(root.read_kept("/proc/at")) == LIMIT_BYTES
+    for ask in (root.read, root.read_kept):
+        with pytest.raises(ReadError, match=r"'/proc/above': expected at most \d+ bytes, got more"):
+            ask("/proc/above")
+
+
+def test_a_file_without_end_is_not_read_to_its_end(tmp_path: Path) -> None:
     """A text over the limit is refused, and the message says what happens next."""
-    root = machine({"/proc/meminfo": None})
-    os.rmdir(root.path + "/proc/meminfo")
-    with open(root.path + "/proc/meminfo", "wb") as file:
+    with open(tmp_path / "meminfo", "wb") as file:
         file.truncate(LIMIT_BYTES * 100)
-    with pytest.raises(ReadError, match=r"'/proc/meminfo': expected at most \d+ bytes, got more"):
-        root.read_kept("/proc/meminfo")
+    with pytest.raises(ReadError, match=r"got more; nothing of it is used, trying again in its"):
+        Root(str(tmp_path)).read_kept("/meminfo")
 
 
-def test_a_directory_in_place_of_a_file_cannot_be_read(machine: MachineMaker) -> None:
-    """It is there and gives no text: a failure, not an absence."""
-    with pytest.raises(ReadError, match="Is a directory"):
-        machine({"/proc/meminfo": None}).read("/proc/meminfo")
-
-
-def test_what_a_recording_listed_and_never_read_is_absent(machine: MachineMaker) -> None:
-    """An older recording plays with a newer source: what it lacks was not asked for, not broken."""
-    path = "/sys/block/sda/alignment_offset"
-    root = Root(machine({path: None}).path, recorded=True)
-    with pytest.raises(AbsentError, match="not in the recording"):
-        root.read(path)
-    with pytest.raises(AbsentError, match="not in the recording"):
-        root.read_kept(path)
-
-
-def test_a_pipe_in_place_of_a_file_does_not_block(machine: MachineMaker) -> None:
+def test_a_pipe_or_a_socket_in_place_of_a_file_does_not_block(tmp_path: Path) -> None:
     """Nobody writes to it: an open that waits would never end."""
-    root = machine({"/proc": None})
-    os.mkfifo(root.path + "/proc/stat")
-    with pytest.raises(ReadError):
-        root.read("/proc/stat")
+    os.mkfifo(tmp_path / "pipe")
+    assert failure(Root(str(tmp_path)).read, "/pipe") == ("ReadError", os.strerror(errno.ESPIPE))
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind(str(tmp_path / "socket"))
+        assert failure(Root(str(tmp_path)).read, "/socket")[0] == "AbsentError"  # ENXIO
 
 
-def test_bytes_that_are_no_utf_8_are_escaped(machine: MachineMaker) -> None:
-    """A text is always a text."""
-    assert machine({"/x": b"a\xff\n"}).read("/x") == "a\\xff\n"
+def test_another_root_is_the_same_machine(root: AnyRoot) -> None:
+    """For another thread: it sees what changes, is told what it reads itself, and closes alone."""
+    root.write({"/proc/stat": "1"})
+    seen: dict[str, bytes] = {}
+    another = root.another(seen.__setitem__)
+    assert (another.page_size_bytes, another.path) == (root.page_size_bytes, root.path)
+    assert root.read_kept("/proc/stat") == another.read_kept("/proc/stat") == "1"
+    another.close()
+    root.write({"/proc/stat": "2", "/proc/new": "3"})
+    assert root.read_kept("/proc/stat") == another.read_kept("/proc/stat") == "2"
+    assert (another.read("/proc/new"), another.names("/proc")) == ("3", ["new", "stat"])
+    assert seen == {"/proc/stat": b"2", "/proc/new": b"3", "/proc/": b"new\nstat"}
+    another.close()
 
 
-def test_statvfs_of_this_machine_plays_again(machine: MachineMaker) -> None:
+def test_what_is_asked_of_a_machine_that_is_not_this_one_is_a_file(root: AnyRoot) -> None:
+    """How full a file system is, and what the probe answers."""
+    root.write({"/.statvfs": "of the root", "/srv/.statvfs": "of srv", "/.probe/run a !b": "{}"})
+    assert (root.statvfs("/"), root.statvfs("/srv")) == ("of the root", "of srv")
+    assert root.ask("run", "a", "/b") == "{}"
+    with pytest.raises(AbsentError, match="No such file"):
+        root.ask("run", "b")
+
+
+def test_statvfs_of_this_machine_plays_again() -> None:
     """What is told to a recorder, below another root, is the answer there."""
     seen: dict[str, bytes] = {}
     root = Root("/", seen=seen.__setitem__)
@@ -83,11 +380,64 @@ def test_statvfs_of_this_machine_plays_again(machine: MachineMaker) -> None:
     assert seen == {"/proc/.statvfs": text.encode()}
     device = os.stat("/proc").st_dev
     assert text.startswith(f"device_number {os.major(device)}:{os.minor(device)}\nblock_bytes ")
-    assert machine(dict(seen)).statvfs("/proc") == text
-    assert machine({"/.statvfs": "of the root"}).statvfs("/") == "of the root"
+    assert Memory(seen).statvfs("/proc") == text
 
 
 def test_statvfs_of_what_is_not_there() -> None:
     """The error names the path."""
     with pytest.raises(AbsentError, match="'/proc/none': No such file"):
         Root("/").statvfs("/proc/none")
+
+
+def test_the_size_of_a_page_is_the_machines_own(tmp_path: Path) -> None:
+    """Of this one unless a recording says otherwise: vmstat counts pages."""
+    assert Root("/").page_size_bytes == os.sysconf("SC_PAGE_SIZE")
+    assert Root(str(tmp_path), 65_536).page_size_bytes == Memory({}, 65_536).page_size_bytes
+
+
+DEEP = "/1/2/3/4"
+"""As many directories as '..' can be asked for: above them is the machine that runs the tests."""
+NAMES = st.sampled_from(["a", "b", "c"])
+PLACES = st.lists(NAMES, min_size=1, max_size=3).map(lambda parts: "/".join((DEEP, *parts)))
+TARGETS = st.lists(st.sampled_from(["a", "b", "c", "."]), min_size=1, max_size=3).map("/".join)
+ASKED = st.lists(st.sampled_from(["a", "b", "c", "..", ".", ""]), max_size=4)
+
+
+@given(
+    tree=st.dictionaries(PLACES, st.none() | st.binary(max_size=2), min_size=1, max_size=5),
+    links=st.dictionaries(PLACES, TARGETS, max_size=4),
+    asked=st.lists(ASKED.map(lambda parts: "/".join((DEEP, *parts))), min_size=1, max_size=12),
+)
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_memory_tells_of_any_tree_what_a_directory_tells(
+    tree: dict[str, bytes | None], links: dict[str, str], asked: list[str], tmp_path: Path
+) -> None:
+    """The same texts, the same names, the same errors, whatever is asked."""
+    place = tmp_path / "machine"
+    shutil.rmtree(place, ignore_errors=True)
+    roots: tuple[Made, Made] = (Directory(place), Memory())
+    files = {p: c for p, c in tree.items() if not any(p.startswith(f"{o}/") for o in tree)}
+    taken = {path[:end] for path in files for end, at in enumerate(path + "/") if at == "/"}
+    free = [
+        path
+        for path in links
+        if path not in taken and os.path.dirname(path) in taken - files.keys()
+    ]
+    for root in roots:
+        root.write(files)
+        for path in free:
+            root.link(path, links[path])
+    for path in asked:
+        for ask in ("read_bytes", "read_kept", "names"):
+            there, here = (outcome(getattr(root, ask), path) for root in roots)
+            assert here == there, (ask, path)
+    for root in roots:
+        root.close()
+
+
+def outcome(ask: Callable[[str], object], path: str) -> object:
+    """Return what a question comes to."""
+    try:
+        return ask(path)
+    except (AbsentError, ReadError) as error:
+        return type(error).__name__, str(error)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.controllers import DEVICES, DRIVERS, asked, printed
-from support.recordings import write_tree
+from support.memory import Memory
 
 from iowarden.collectors import cciss, hp, smart_array
 from iowarden.collectors.adaptec import ADAPTEC
@@ -22,7 +22,6 @@ from iowarden.daemon.probe import allowed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
     from iowarden.collectors.controller import Array, Controller, PhysicalDisk
     from iowarden.collectors.controller_poll import Maker
@@ -556,31 +555,31 @@ ANSWERS = {
 HOSTS = {"/sys/class/scsi_host/host1": None, "/sys/class/scsi_host/host2": None}
 
 
-def test_a_machine_with_one_controller(tmp_path: Path) -> None:
+def test_a_machine_with_one_controller() -> None:
     """Its host is that of its PCI address."""
-    found = asked(tmp_path, HP, {HPSA: None, **HOSTS}, ANSWERS)
+    found = asked(HP, {HPSA: None, **HOSTS}, ANSWERS)
     (one,) = found.controllers
     assert (one.name, one.host, len(one.disks), found.problems) == ("hp slot 0", "host1", 4, ())
 
 
-def test_a_second_controller_that_is_not_listed_is_a_problem(tmp_path: Path) -> None:
+def test_a_second_controller_that_is_not_listed_is_a_problem() -> None:
     """The program is too old for it, or it died: the other one is read."""
     other = f"{DRIVERS}/hpsa/0000:5d:00.0/host2"
-    found = asked(tmp_path, HP, {HPSA: None, other: None, **HOSTS}, ANSWERS)
+    found = asked(HP, {HPSA: None, other: None, **HOSTS}, ANSWERS)
     assert [(each.name, each.host) for each in found.controllers] == [("hp slot 0", "host1")]
     (problem,) = found.problems
     assert problem.controller == "hp unlisted"
     assert "expected 2 controllers (host1, host2), got 1" in problem.reason
 
 
-def test_an_older_program_will_do(tmp_path: Path) -> None:
+def test_an_older_program_will_do() -> None:
     """The newest that is installed is asked."""
     older = {name.replace("ssacli", "hpacucli"): text for name, text in ANSWERS.items()}
-    found = asked(tmp_path, HP, {HPSA: None, **HOSTS}, older)
+    found = asked(HP, {HPSA: None, **HOSTS}, older)
     assert [(c.name, c.program) for c in found.controllers] == [("hp slot 0", "hpacucli")]
 
 
-def test_controllers_without_a_slot_are_counted(tmp_path: Path) -> None:
+def test_controllers_without_a_slot_are_counted() -> None:
     """All are asked, and each takes its own."""
     second = DETAIL.replace("PXYZ1", "PXYZ2").replace("Slot 0 (Embedded)", "Slot unknowable")
     status = STATUS.replace("Slot 0 (Embedded)", "Slot ATTR_VALUE_SLOT_UNKNOWN")
@@ -589,7 +588,7 @@ def test_controllers_without_a_slot_are_counted(tmp_path: Path) -> None:
         "ssacli ctrl all show status": status.format(cache="OK", battery="OK") * 2,
         "ssacli ctrl all show config detail": detail + second,
     }
-    found = asked(tmp_path, HP, {HPSA: None, **HOSTS}, answers)
+    found = asked(HP, {HPSA: None, **HOSTS}, answers)
     assert [(each.name, each.serial) for each in found.controllers] == [
         ("hp slot unknown", "PXYZ1"),
         ("hp slot unknown #2", "PXYZ2"),
@@ -605,11 +604,11 @@ def smartpqi(vendor: str) -> dict[str, str | None]:
     }
 
 
-def test_a_card_of_the_driver_smartpqi_is_hps_if_hp_sells_it(tmp_path: Path) -> None:
+def test_a_card_of_the_driver_smartpqi_is_hps_if_hp_sells_it() -> None:
     """Nobody is told to install ssacli for a card of Adaptec's."""
-    own = asked(tmp_path / "hp", HP, smartpqi("0x1590\n"), ANSWERS)
+    own = asked(HP, smartpqi("0x1590\n"), ANSWERS)
     assert [each.host for each in own.controllers] == ["host1"]
-    other = asked(tmp_path / "adaptec", HP, smartpqi("0x9005\n"), ANSWERS)
+    other = asked(HP, smartpqi("0x9005\n"), ANSWERS)
     assert (other.controllers, other.problems) == ((), ())
 
 
@@ -629,7 +628,7 @@ def drive(raid_level: str, address: str = "1:0:0:0", **other: str) -> dict[str, 
     ],
 )
 def test_a_card_in_hba_mode_is_no_controller_that_nobody_reads(
-    tmp_path: Path, vendor: str, maker: Maker, command: str
+    vendor: str, maker: Maker, command: str
 ) -> None:
     """Its disks are asked themselves; where a volume may be, its program is missed."""
     hidden = drive("N/A\n", "1:0:1:0")
@@ -645,19 +644,19 @@ def test_a_card_in_hba_mode_is_no_controller_that_nobody_reads(
         ("nothing", {}, True),
     ):
         files = smartpqi(vendor) | shown
-        found = asked(tmp_path / name, maker, files, {command: "nothing of use"})
+        found = asked(maker, files, {command: "nothing of use"})
         assert [each.host for each in found.problems] == (["host1"] if told else []), name
 
 
-def test_a_plain_adapter_beside_a_controller_need_not_be_listed(tmp_path: Path) -> None:
+def test_a_plain_adapter_beside_a_controller_need_not_be_listed() -> None:
     """One controller is expected where one host hides disks."""
     other = f"{DRIVERS}/hpsa/0000:5d:00.0/host2"
     files = {HPSA: None, other: None, **HOSTS, **drive("N/A\n", "2:0:0:0")}
-    found = asked(tmp_path, HP, files, ANSWERS)
+    found = asked(HP, files, ANSWERS)
     assert ([each.name for each in found.controllers], found.problems) == (["hp slot 0"], ())
 
 
-def test_without_the_makers_programs_the_free_one_is_asked(tmp_path: Path) -> None:
+def test_without_the_makers_programs_the_free_one_is_asked() -> None:
     """By the controller's own node, not a volume's."""
     files = {
         HPSA: None,
@@ -669,7 +668,7 @@ def test_without_the_makers_programs_the_free_one_is_asked(tmp_path: Path) -> No
     text = VOLUME_STATUS.format(
         state="OK", more="", disk="OK", enclosure="OK", configured="No", disabled=""
     )
-    found = asked(tmp_path, HP, files, {"cciss_vol_status -V /dev/sg0": text})
+    found = asked(HP, files, {"cciss_vol_status -V /dev/sg0": text})
     (card,) = found.controllers
     assert (card.name, card.host, card.program) == ("hp host1", "host1", "cciss_vol_status")
     assert len(card.disks) == 2
@@ -678,18 +677,17 @@ def test_without_the_makers_programs_the_free_one_is_asked(tmp_path: Path) -> No
 class Machine(Root):
     """A live machine with one controller of HP's, and programs that answer in turn."""
 
-    def __init__(self, directory: Path, answers: dict[str, list[str]]) -> None:
+    def __init__(self, answers: dict[str, list[str]]) -> None:
         """Have the last answer of a command stay."""
         super().__init__("/", probe=self.answer)
-        write_tree(directory, {HPSA: None, **HOSTS})
-        self.directory = str(directory)
+        self.there = Memory({HPSA: None, **HOSTS})
         self.answers = answers
         self.signal: int | None = None
         """What ended the programs."""
 
     def names(self, path: str) -> list[str]:
         """Return what the machine has there."""
-        return Root(self.directory).names(path)
+        return self.there.names(path)
 
     def another(self, seen: Callable[[str, bytes], None] | None = None) -> Root:
         """Return itself."""
@@ -709,11 +707,9 @@ BUSY = "Another instance of ssacli is running! Stop it first.\n"
 
 
 @pytest.mark.parametrize(("busy", "controllers"), [(2, 1), (3, 0)])
-def test_another_program_that_runs_is_waited_for(
-    tmp_path: Path, busy: int, controllers: int
-) -> None:
+def test_another_program_that_runs_is_waited_for(busy: int, controllers: int) -> None:
     """For a while; then that is the problem."""
-    machine = Machine(tmp_path, {name: [text] for name, text in ANSWERS.items()})
+    machine = Machine({name: [text] for name, text in ANSWERS.items()})
     machine.answers["ssacli ctrl all show status"][:0] = [BUSY] * busy
     poller = Poller((smart_array.maker((0.0, 0.0)),), lambda: 0.0)
     poller.read(machine)
@@ -724,9 +720,9 @@ def test_another_program_that_runs_is_waited_for(
     assert all("expected to be the only one" in each.reason for each in found.problems)
 
 
-def test_a_program_that_crashed_half_way_shows_no_fewer_disks(tmp_path: Path) -> None:
+def test_a_program_that_crashed_half_way_shows_no_fewer_disks() -> None:
     """Nothing in its text says that it is cut."""
-    machine = Machine(tmp_path, {name: [text] for name, text in ANSWERS.items()})
+    machine = Machine({name: [text] for name, text in ANSWERS.items()})
     cut = DETAIL[: DETAIL.index("      physicaldrive 1I:1:3")]
     machine.answers["ssacli ctrl slot=0 show config detail"] = [cut]
     machine.signal = 11
@@ -738,9 +734,9 @@ def test_a_program_that_crashed_half_way_shows_no_fewer_disks(tmp_path: Path) ->
     assert "half way, by signal 11" in found.problems[0].reason
 
 
-def test_no_program_at_all_is_a_problem(tmp_path: Path) -> None:
+def test_no_program_at_all_is_a_problem() -> None:
     """It says what to install."""
-    machine = Machine(tmp_path, {})
+    machine = Machine({})
     poller = Poller((smart_array.maker(()),), lambda: 0.0)
     poller.read(machine)
     assert poller.settled(20.0)

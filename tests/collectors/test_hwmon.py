@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from typing import TYPE_CHECKING
 
 import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.memory import Memory
 
 from iowarden.collectors.files import Root
 from iowarden.collectors.hwmon import Temperature, emit, read_hwmon, unread
@@ -145,13 +144,14 @@ def test_a_temperature_that_is_no_number_is_named(machine: MachineMaker) -> None
 
 def test_a_disk_that_is_pulled_while_it_is_read_is_left_out(machine: MachineMaker) -> None:
     """Its chip goes with it: no sensor without a number."""
-    path = machine(DRIVE | NVME).path
+    root = machine(DRIVE | NVME)
 
     def pull(seen: str, content: bytes) -> None:
-        if seen == "/sys/class/hwmon/hwmon2/" and os.path.isdir(path + seen):
-            shutil.rmtree(path + seen)
+        if seen == "/sys/class/hwmon/hwmon2/":
+            root.remove("/sys/class/hwmon/hwmon2")
 
-    chips = [temperature.chip for temperature in read_hwmon(Root(path, seen=pull))]
+    root.watch(pull)
+    chips = [temperature.chip for temperature in read_hwmon(root)]
     assert chips == ["nvme", "nvme"]
 
 
@@ -186,14 +186,9 @@ def test_psutil_sees_the_same_sensors_here() -> None:
 
 
 @given(st.integers(-(10**6), 10**6))
-def test_any_temperature_is_told_as_it_is(
-    tmp_path_factory: pytest.TempPathFactory, millicelsius: int
-) -> None:
+def test_any_temperature_is_told_as_it_is(millicelsius: int) -> None:
     """To the thousandth of a degree."""
-    directory = tmp_path_factory.mktemp("machine")
-    place = directory / "sys/class/hwmon/hwmon0"
-    place.mkdir(parents=True)
-    (place / "temp1_input").write_text(f"{millicelsius}\n")
-    [temperature] = read_hwmon(Root(str(directory)))
+    root = Memory({"/sys/class/hwmon/hwmon0/temp1_input": f"{millicelsius}\n"})
+    [temperature] = read_hwmon(root)
     assert temperature.celsius is not None
     assert round(temperature.celsius * 1000) == millicelsius

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
@@ -15,11 +16,12 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.memory import Memory
 
 from iowarden.collectors import kernel_log
 from iowarden.collectors.files import Root
 from iowarden.collectors.kernel_events import KINDS
-from iowarden.collectors.kernel_log import BOOT_ID, Cursor, KernelLog, Reader, emit
+from iowarden.collectors.kernel_log import BOOT_ID, PATH, Cursor, KernelLog, Reader, emit
 from iowarden.collectors.vocabulary import AbsentError, ParseError, ReadError
 from iowarden.daemon.probe import verbs
 
@@ -604,9 +606,9 @@ def test_after_a_journal_that_did_not_answer_a_day_is_asked_for(this: Machine) -
 # --- recordings
 
 
-def played(machine: MachineMaker, text: str, **more: str) -> Root:
+def played(machine: MachineMaker, text: str, **more: str) -> Memory:
     """Return a machine with these lines in its log."""
-    return machine({"/.kmsg": text, BOOT_ID: OTHER_BOOT + "\n", **more})
+    return machine({PATH: text, BOOT_ID: OTHER_BOOT + "\n", **more})
 
 
 def text_of(*records: bytes) -> str:
@@ -614,7 +616,7 @@ def text_of(*records: bytes) -> str:
     return b"".join(records).decode()
 
 
-def test_a_recording_is_read_frame_by_frame(machine: MachineMaker, tmp_path: Path) -> None:
+def test_a_recording_is_read_frame_by_frame(machine: MachineMaker) -> None:
     """Whether a person wrote all lines since boot, or the new ones of each frame."""
     reader = Reader(None, lambda: 10.0)
     root = played(
@@ -626,50 +628,45 @@ def test_a_recording_is_read_frame_by_frame(machine: MachineMaker, tmp_path: Pat
     lines = [
         record(n, BAD.format("sdb", n), 2.0 + n, pairs=" SUBSYSTEM=block\n") for n in (1, 2, 3)
     ]
-    path = tmp_path / "machine/.kmsg"
-    path.write_text(text_of(lines[0], lines[1]))
+    root.write({PATH: text_of(lines[0], lines[1])})
     assert sectors(reader.read(root)) == [1, 2]
     assert reader.read(root).events == ()
-    path.write_text(text_of(*lines))
+    root.write({PATH: text_of(*lines)})
     value = reader.read(root)
     assert sectors(value) == [3]
     assert value.gaps == 0
 
 
-def test_a_recording_with_a_hole_is_a_gap(machine: MachineMaker, tmp_path: Path) -> None:
+def test_a_recording_with_a_hole_is_a_gap(machine: MachineMaker) -> None:
     """As the machine's own log would be."""
     reader = Reader(None, lambda: 10.0)
     root = played(machine, "6,0,0,-;Linux version 6.1\n")
     reader.read(root)
-    (tmp_path / "machine/.kmsg").write_text(text_of(record(9, BAD.format("sdb", 1))))
+    root.write({PATH: text_of(record(9, BAD.format("sdb", 1)))})
     assert told(reader.read(root)) == [("log_gap", ""), ("block_medium_error", "sdb")]
 
 
-def test_a_recorded_machine_that_boots_anew_counts_its_lines_anew(
-    machine: MachineMaker, tmp_path: Path
-) -> None:
+def test_a_recorded_machine_that_boots_anew_counts_its_lines_anew(machine: MachineMaker) -> None:
     """Numbers begin at nought; the end of the former boot is not in the recording."""
     reader = Reader(None, lambda: 10.0)
     root = played(machine, text_of(*(record(n, "quiet", 1.0) for n in range(9))))
     reader.read(root)
-    (tmp_path / "machine/.kmsg").write_text(text_of(record(0, BAD.format("sdb", 1), 1.0)))
-    (tmp_path / ("machine" + BOOT_ID)).write_text("11111111-9a6f-44d1-99ad-824270d0ef01\n")
+    root.write({PATH: text_of(record(0, BAD.format("sdb", 1), 1.0))})
+    root.write({BOOT_ID: "11111111-9a6f-44d1-99ad-824270d0ef01\n"})
     value = reader.read(root)
     assert told(value) == [("log_gap", ""), ("block_medium_error", "sdb")]
     assert value.cursor is not None
     assert value.cursor.boot_id.startswith("11111111")
 
 
-def test_more_devices_than_there_can_be_are_told_together(
-    machine: MachineMaker, tmp_path: Path
-) -> None:
+def test_more_devices_than_there_can_be_are_told_together(machine: MachineMaker) -> None:
     """In one look as well: few events are kept, none is uncounted."""
     reader = Reader(None, lambda: 10.0)
     root = played(machine, "6,0,0,-;Linux version 6.1\n")
     reader.read(root)
     count = kernel_log.MOST_PAIRS + 500
     lines = (record(n, BAD.format(f"dm-{n}", 8)) for n in range(1, count + 1))
-    (tmp_path / "machine/.kmsg").write_text(text_of(*lines))
+    root.write({PATH: text_of(*lines)})
     value = reader.read(root)
     assert len(value.events) <= kernel_log.MOST_PAIRS + 20
     assert len(value.events) + sum(value.left_out.values()) == count
@@ -691,7 +688,7 @@ def test_a_live_log_is_recorded_and_played_again(this: Machine, machine: Machine
     assert seen[BOOT_ID].decode().strip() == this.boot_id
     replay = Reader(None, lambda: UP_SECONDS)
     replay.recall(Cursor("", this.boot_id, 0, 0.0, None))
-    found = replay.read(machine({"/.kmsg": seen["/.kmsg"], BOOT_ID: seen[BOOT_ID]}))
+    found = replay.read(machine({PATH: seen[PATH], BOOT_ID: seen[BOOT_ID]}))
     assert [event.key for event in found.events] == [event.key for event in live.events]
 
 
@@ -699,14 +696,7 @@ def test_a_live_log_is_recorded_and_played_again(this: Machine, machine: Machine
     st.text(max_size=200)
     | st.lists(st.sampled_from(["3,1,5,-;x", "3,2,6,-;", "", " A=b"])).map("\n".join)
 )
-def test_any_text_is_a_log_or_refused(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
+def test_any_text_is_a_log_or_refused(text: str) -> None:
     """No text ends in another error."""
-    directory = tmp_path_factory.mktemp("machine")
-    (directory / ".kmsg").write_bytes(text.encode(errors="surrogatepass"))
-    root = Root(str(directory), page_size_bytes=4096)
-    try:
-        Reader(None, lambda: 10.0).read(root)
-    except ParseError:
-        pass
-    finally:
-        root.close()
+    with contextlib.suppress(ParseError):
+        Reader(None, lambda: 10.0).read(Memory({PATH: text.encode(errors="surrogatepass")}))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.recordings import write_tree
+from support.memory import Memory
 
 from iowarden.collectors import megacli, megacli_reader
 from iowarden.collectors.controller import Health
@@ -19,7 +19,6 @@ from iowarden.collectors.vocabulary import AbsentError, LateError, MissingError,
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
     from iowarden.collectors.controller import Array, Controller, Controllers, PhysicalDisk
 
@@ -555,14 +554,13 @@ MAKER = Maker(
 class Machine(Root):
     """Our machine with a MegaRAID card, and a probe that answers from a table."""
 
-    def __init__(self, directory: Path, cards: dict[str, str]) -> None:
+    def __init__(self, cards: dict[str, str]) -> None:
         """Have cards: their directories in sysfs, with the number of their kind."""
         super().__init__("/", probe=self.answer)
         files: dict[str, str | bytes | None] = {}
         for number, (card, kind) in enumerate(cards.items()):
             files |= {f"{card}/host{number}": None, f"{card}/device": f"{kind}\n"}
-        write_tree(directory, files)
-        self.there = Root(str(directory))
+        self.there = Memory(files)
         self.answers: dict[str, str | Exception] = {}
         self.asked: list[str] = []
 
@@ -609,9 +607,9 @@ LOG = "MegaCli -AdpEventLog -GetLatest 512 -f /dev/stdout -a0"
 
 
 @pytest.fixture
-def machine(tmp_path: Path) -> Machine:
+def machine() -> Machine:
     """Return a machine with a card whose mirror is being rebuilt."""
-    found = Machine(tmp_path, {CARD: "0x0079"})
+    found = Machine({CARD: "0x0079"})
     found.answers = {
         "MegaCli -AdpGetPciInfo -aALL": ADDRESSES,
         "MegaCli -AdpAllInfo -a0": ADAPTERS,
@@ -652,17 +650,17 @@ def test_a_card_is_asked_for_all_it_has(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize("kind", ["0x10e2", "0x10E6", "", "79"])
-def test_a_card_that_megacli_may_crash_is_never_asked_by_it(tmp_path: Path, kind: str) -> None:
+def test_a_card_that_megacli_may_crash_is_never_asked_by_it(kind: str) -> None:
     """Nor one beside it, nor one of which nobody knows."""
-    found = Machine(tmp_path, {CARD: "0x0079", f"{PCI}/0000:3b:00.0": kind})
+    found = Machine({CARD: "0x0079", f"{PCI}/0000:3b:00.0": kind})
     (problem,) = found.look().problems
     assert "MegaCli" in problem.reason
     assert found.asked == []
 
 
-def test_a_card_that_is_not_listed_is_a_problem(tmp_path: Path, machine: Machine) -> None:
+def test_a_card_that_is_not_listed_is_a_problem(machine: Machine) -> None:
     """The driver has two hosts, and MegaCli lists one."""
-    two = Machine(tmp_path, {CARD: "0x0079", f"{PCI}/0000:af:1f.1": "0x005b"})
+    two = Machine({CARD: "0x0079", f"{PCI}/0000:af:1f.1": "0x005b"})
     two.answers = machine.answers
     value = two.look()
     assert [each.name for each in value.controllers] == ["megaraid c0"]

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from support.recordings import write_tree
+from support.memory import Memory
 
 from iowarden.collectors.controller import Health
 from iowarden.collectors.controller_poll import (
@@ -25,7 +25,6 @@ from iowarden.daemon.probe import allowed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
     from iowarden.collectors.controller import Controllers
     from iowarden.collectors.controller_poll import Maker
@@ -136,11 +135,10 @@ def answers(program: str = "storcli64") -> dict[str, str | Exception | Callable[
 class Machine(Root):
     """A live machine with PCI drivers of its own, and programs that answer from a table."""
 
-    def __init__(self, directory: Path, *drivers: str) -> None:
+    def __init__(self, *drivers: str) -> None:
         """Have a host of each driver."""
         super().__init__("/", probe=self.answer)
-        write_tree(directory, dict.fromkeys(drivers))
-        self.directory = str(directory)
+        self.there = Memory(dict.fromkeys(drivers))
         self.answers: dict[str, str | Exception | Callable[[], str]] = {}
         self.asked: list[str] = []
         self.now = 0.0
@@ -148,17 +146,17 @@ class Machine(Root):
 
     def names(self, path: str) -> list[str]:
         """Return what the other machine has there."""
-        return Root(self.directory).names(path)
+        return self.there.names(path)
 
     def read(self, path: str) -> str:
         """Return what the other machine has there."""
-        return Root(self.directory).read(path)
+        return self.there.read(path)
 
     def another(self, seen: Callable[[str, bytes], None] | None = None) -> Root:
         """Return the same machine for another thread."""
         found = Machine.__new__(Machine)
         Root.__init__(found, "/", seen=seen, probe=self.answer)
-        found.directory = self.directory
+        found.there = self.there
         return found
 
     def tell(self, texts: object) -> None:
@@ -201,9 +199,9 @@ class Machine(Root):
 
 
 @pytest.fixture
-def machine(tmp_path: Path) -> Machine:
+def machine() -> Machine:
     """Return a machine with one healthy card and storcli."""
-    found = Machine(tmp_path, FIRST)
+    found = Machine(FIRST)
     found.answers = answers()
     return found
 
@@ -272,9 +270,9 @@ def test_the_questions_to_a_healthy_card_are_few(machine: Machine) -> None:
     assert counted[SHOW_EVENTS] == 4
 
 
-def test_two_cards_are_each_at_their_own_host(tmp_path: Path) -> None:
+def test_two_cards_are_each_at_their_own_host() -> None:
     """The numbers of the program are not those of the kernel: the PCI address tells."""
-    found = Machine(tmp_path, FIRST, SECOND)
+    found = Machine(FIRST, SECOND)
     found.answers = {
         **answers(),
         "storcli64 show J nolog": listed(0, 1),
@@ -292,9 +290,9 @@ def test_two_cards_are_each_at_their_own_host(tmp_path: Path) -> None:
     }
 
 
-def test_a_card_that_the_program_does_not_list_is_a_problem(tmp_path: Path) -> None:
+def test_a_card_that_the_program_does_not_list_is_a_problem() -> None:
     """Of two hosts one is listed: the other is not watched, which is told."""
-    found = Machine(tmp_path, FIRST, SECOND)
+    found = Machine(FIRST, SECOND)
     found.answers = answers()
     value = found.look(found.poller())
     assert [c.name for c in value.controllers] == ["megaraid c0"]
@@ -305,10 +303,10 @@ def test_a_card_that_the_program_does_not_list_is_a_problem(tmp_path: Path) -> N
     )
 
 
-def test_the_older_program_is_asked_where_there_is_no_other(tmp_path: Path) -> None:
+def test_the_older_program_is_asked_where_there_is_no_other() -> None:
     """Not beside storcli, and never where it would crash the card."""
-    found = Machine(tmp_path, FIRST)
-    write_tree(tmp_path, {f"{FIRST.rpartition('/')[0]}/device": "0x005d\n"})
+    found = Machine(FIRST)
+    found.there.write({f"{FIRST.rpartition('/')[0]}/device": "0x005d\n"})
     question = "MegaCli64 -AdpGetPciInfo -aALL -NoLog"
     found.answers = {question: "nothing of use\n"}
     found.look(found.poller())
@@ -317,7 +315,7 @@ def test_the_older_program_is_asked_where_there_is_no_other(tmp_path: Path) -> N
     found.asked.clear()
     found.look(found.poller(), STATE_SECONDS)
     assert question not in found.asked
-    write_tree(tmp_path, {f"{FIRST.rpartition('/')[0]}/device": "0x10e2\n"})
+    found.there.write({f"{FIRST.rpartition('/')[0]}/device": "0x10e2\n"})
     found.answers = {question: "nothing of use\n"}
     found.asked.clear()
     (problem,) = found.look(found.poller(), STATE_SECONDS).problems
@@ -326,17 +324,17 @@ def test_the_older_program_is_asked_where_there_is_no_other(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("program", ["perccli64", "perccli", "storcli64", "storcli"])
-def test_whichever_program_is_installed_is_taken(tmp_path: Path, program: str) -> None:
+def test_whichever_program_is_installed_is_taken(program: str) -> None:
     """Dell's or the other, for 64 bits or not."""
-    found = Machine(tmp_path, FIRST)
+    found = Machine(FIRST)
     found.answers = answers(program)
     (card,) = found.look(found.poller()).controllers
     assert (card.host, card.program) == ("host6", program)
 
 
-def test_a_program_that_sees_no_card_is_not_the_last_word(tmp_path: Path) -> None:
+def test_a_program_that_sees_no_card_is_not_the_last_word() -> None:
     """Dell's sees only Dell's cards."""
-    found = Machine(tmp_path, FIRST)
+    found = Machine(FIRST)
     nothing = answer({}, None, "Failure", "No Controller found")
     found.answers = {**answers(), "perccli64 show J nolog": nothing}
     assert [c.host for c in found.look(found.poller()).controllers] == ["host6"]
@@ -346,10 +344,10 @@ def test_a_program_that_sees_no_card_is_not_the_last_word(tmp_path: Path) -> Non
     assert "got none listed" in problem.reason
 
 
-def test_without_a_program_nobody_knows(tmp_path: Path) -> None:
+def test_without_a_program_nobody_knows() -> None:
     """The card is there, so that is told, and names what to install."""
-    found = Machine(tmp_path, FIRST)
-    write_tree(tmp_path, {f"{FIRST.rpartition('/')[0]}/device": "0x005d\n"})
+    found = Machine(FIRST)
+    found.there.write({f"{FIRST.rpartition('/')[0]}/device": "0x005d\n"})
     value = found.look(found.poller())
     assert value.controllers == ()
     (problem,) = value.problems
@@ -462,9 +460,9 @@ def test_a_question_that_the_program_does_not_know_is_no_part_that_cannot_be_rea
     ]
 
 
-def test_the_second_generation_has_its_own_program(tmp_path: Path) -> None:
+def test_the_second_generation_has_its_own_program() -> None:
     """Another driver; its log may be refused by the small build, and its state is read."""
-    found = Machine(tmp_path, NEWER)
+    found = Machine(NEWER)
     found.answers = {
         "storcli2 show J nolog": listed(0),
         "storcli2 /c0 show all J nolog": card(0, "01", "mpi3mr"),
@@ -487,7 +485,7 @@ SAS = shown("9:0:0:0", "SEAGATE", "ST4000NM", "0x5000c500a1b2c3d4\n")
 VOLUME = shown("9:1:0:0", "ACME", "RAID 9000")
 
 
-def test_a_plain_adapter_without_a_program_is_nothing_to_tell(tmp_path: Path) -> None:
+def test_a_plain_adapter_without_a_program_is_nothing_to_tell() -> None:
     """Its drives are asked themselves; a volume, or nothing at all, is another matter."""
     enclosure = shown("9:0:9:0", "ACME", "EXPANDER", kind="13")
     for name, drives, told in (
@@ -498,17 +496,17 @@ def test_a_plain_adapter_without_a_program_is_nothing_to_tell(tmp_path: Path) ->
         ("dell", shown("9:1:0:0", "DELL", "PERC H965i"), True),
         ("nothing", enclosure, True),
     ):
-        found = Machine(tmp_path / name, NEWER)
-        write_tree(tmp_path / name, drives)
+        found = Machine(NEWER)
+        found.there.write(drives)
         value = found.look(found.poller(MPI3MR))
         assert [each.host for each in value.problems] == (["host9"] if told else []), name
         assert list(value.controllers) == []
 
 
-def test_a_plain_adapter_that_was_read_is_expected_to_be(tmp_path: Path) -> None:
+def test_a_plain_adapter_that_was_read_is_expected_to_be() -> None:
     """Somebody removed the program: that is told, and the card is not gone; for a week."""
-    found = Machine(tmp_path, NEWER)
-    write_tree(tmp_path, SAS)
+    found = Machine(NEWER)
+    found.there.write(SAS)
     found.answers = {
         "storcli2 show J nolog": listed(0),
         "storcli2 /c0 show all J nolog": card(0, "01", "mpi3mr"),
@@ -523,19 +521,19 @@ def test_a_plain_adapter_that_was_read_is_expected_to_be(tmp_path: Path) -> None
         assert len(found.look(again, after).problems) == told
 
 
-def test_volumes_of_a_newer_card_that_is_not_listed_are_told(tmp_path: Path) -> None:
+def test_volumes_of_a_newer_card_that_is_not_listed_are_told() -> None:
     """The program is too old, or died; a plain adapter beside it need not be listed."""
     plain = "/sys/bus/pci/drivers/mpi3mr/0000:02:00.0/host4"
     drives = shown("4:0:0:0", "ATA", "ACME-4000")
-    nothing = Machine(tmp_path / "none", NEWER, plain)
-    write_tree(tmp_path / "none", {**VOLUME, **drives})
+    nothing = Machine(NEWER, plain)
+    nothing.there.write({**VOLUME, **drives})
     nothing.answers = {"storcli2 show J nolog": listed()}
     (problem,) = nothing.look(nothing.poller(MPI3MR)).problems
     assert problem.controller == "mpi3mr unlisted"
     assert "'storcli2 show': expected the controllers of host9" in problem.reason
     for name, bus, unlisted in (("the other", "02", True), ("itself", "01", False)):
-        found = Machine(tmp_path / name, NEWER, plain)
-        write_tree(tmp_path / name, {**VOLUME, **drives})
+        found = Machine(NEWER, plain)
+        found.there.write({**VOLUME, **drives})
         found.answers = {
             "storcli2 show J nolog": listed(0),
             "storcli2 /c0 show all J nolog": card(0, bus, "mpi3mr"),
@@ -607,12 +605,12 @@ def test_a_spare_card_brings_its_own_log(machine: Machine) -> None:
     assert found.cursors["megaraid c0"].serial == "SV9"
 
 
-def test_a_recording_plays_what_was_told(machine: Machine, tmp_path: Path) -> None:
+def test_a_recording_plays_what_was_told(machine: Machine) -> None:
     """What a recorder is told of is enough to find the same again, but for the clock."""
     live = machine.look(machine.poller(), STATE_SECONDS)
     assert probe_path("run", ("storcli64", "show", "J", "nolog")) in machine.told
-    write_tree(tmp_path / "played", {FIRST: None, **machine.told})
-    played = Poller((MEGARAID,), lambda: 0.0).read(Root(str(tmp_path / "played")))
+    there = Memory({FIRST: None, **machine.told})
+    played = Poller((MEGARAID,), lambda: 0.0).read(there)
     (own,) = played.controllers
     assert own == replace(live.controllers[0], clock_offset_seconds=None)
     assert played.problems == ()

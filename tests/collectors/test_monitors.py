@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.recordings import write_tree
 
 from iowarden.collectors.files import Root
 from iowarden.collectors.monitors import (
@@ -156,12 +157,13 @@ def test_where_others_are_hidden_nothing_is_said(machine: MachineMaker) -> None:
         read_monitors(machine(process(4711, "iowarden")))
 
 
-def test_where_others_show_and_may_not_be_read_nothing_is_said(machine: MachineMaker) -> None:
+def test_where_others_show_and_may_not_be_read_nothing_is_said(tmp_path: Path) -> None:
     """hidepid=1; here by a file that the kernel lets nobody read, not even root."""
     unreadable = Path("/sys/bus/platform/drivers_probe")
     if not unreadable.exists():
         pytest.skip("this kernel has no platform bus")
-    root = machine({"/proc/1": None})
+    write_tree(tmp_path, {"/proc/1": None})
+    root = Root(str(tmp_path))
     Path(root.path, "proc/1/comm").symlink_to(unreadable)
     with pytest.raises(AbsentError, match=r"'/proc/1/comm': Permission denied.*hidepid"):
         read_monitors(root)
@@ -177,10 +179,12 @@ def test_another_error_is_no_sign_that_nothing_runs(name: str, machine: MachineM
 
 
 def test_a_process_that_ended_meanwhile_is_left_out(
-    machine: MachineMaker, named: subprocess.Popen[bytes]
+    tmp_path: Path, named: subprocess.Popen[bytes]
 ) -> None:
     """Its directory is empty, or the kernel says 'No such process' of a file that was opened."""
-    root = machine(INIT | process(501, "") | {"/proc/500": None} | process(812, "smartd", SMARTD))
+    others = {"/proc/500": None, **process(501, ""), **process(812, "smartd", SMARTD)}
+    write_tree(tmp_path, INIT | others)
+    root = Root(str(tmp_path))
     with open(f"/proc/{named.pid}/comm", encoding="utf-8") as file:
         Path(root.path, "proc/501/comm").unlink()
         # Opened anew by its number the file is there, although nothing stands behind it.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.recordings import write_tree
+from support.memory import Memory
 
 from iowarden.collectors import controller, ircu, mpt, mpt_status
 from iowarden.collectors.controller import Health
@@ -19,7 +19,6 @@ from iowarden.collectors.vocabulary import AbsentError, LateError, MissingError,
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
     from iowarden.collectors.controller import Controller, Controllers
 
@@ -392,14 +391,13 @@ def shown(address: str, *, block: bool = True, kind: int = 0, wwid: str = "") ->
 class Machine(Root):
     """Our machine with other adapters, and a probe that answers from a table."""
 
-    def __init__(self, directory: Path, hosts: Sequence[str], *devices: dict[str, str]) -> None:
+    def __init__(self, hosts: Sequence[str], *devices: dict[str, str]) -> None:
         """Have adapters, and SCSI devices at them; `answers` are texts or errors."""
         super().__init__("/", probe=self.answer)
         files: dict[str, str | bytes | None] = dict.fromkeys(hosts)
         for each in devices:
             files.update(each)
-        write_tree(directory, files)
-        self.there = Root(str(directory))
+        self.there = Memory(files)
         self.answers: dict[str, str | Exception] = {}
         self.asked: list[str] = []
         self.now = 0.0
@@ -445,18 +443,17 @@ def one(value: Controllers) -> Controller:
     return found
 
 
-def test_a_plain_adapter_is_not_asked_and_is_no_problem(tmp_path: Path) -> None:
+def test_a_plain_adapter_is_not_asked_and_is_no_problem() -> None:
     """24 disks, each with its block device, an enclosure, and no program: nothing to tell."""
     disks = [shown(f"5:0:{number}:0") for number in range(24)]
-    machine = Machine(tmp_path, [HBA], *disks, shown("5:0:24:0", block=False, kind=13))
+    machine = Machine([HBA], *disks, shown("5:0:24:0", block=False, kind=13))
     assert machine.look() == controller.Controllers()
     assert machine.asked == []
 
 
-def test_a_mirror_is_asked_for_by_the_name_a_person_uses(tmp_path: Path) -> None:
+def test_a_mirror_is_asked_for_by_the_name_a_person_uses() -> None:
     """The adapter is found by its PCI address, the volume by its number in the kernel's wwid."""
     machine = Machine(
-        tmp_path,
         [HBA, SECOND],
         shown("5:1:0:0", wwid="naa.600508e000000000efcdab8967452301"),
         shown("5:1:1:0", wwid="naa.600508e0000000001111111111111111"),
@@ -475,9 +472,9 @@ def test_a_mirror_is_asked_for_by_the_name_a_person_uses(tmp_path: Path) -> None
     assert not any("sas2ircu 1" in command for command in machine.asked)
 
 
-def test_an_adapter_that_both_programs_list_is_read_once(tmp_path: Path) -> None:
+def test_an_adapter_that_both_programs_list_is_read_once() -> None:
     """Two of it would be two alerts for one fault, and twice the questions."""
-    machine = Machine(tmp_path, [HBA], shown("5:1:0:0"))
+    machine = Machine([HBA], shown("5:1:0:0"))
     for program in ("sas2ircu", "sas3ircu"):
         machine.answers |= {
             f"{program} LIST": LIST,
@@ -487,39 +484,39 @@ def test_an_adapter_that_both_programs_list_is_read_once(tmp_path: Path) -> None
     assert one(machine.look()).name == "sas3ircu 0"
 
 
-def test_a_volume_that_cannot_be_told_from_another_has_no_address(tmp_path: Path) -> None:
+def test_a_volume_that_cannot_be_told_from_another_has_no_address() -> None:
     """One alone is the one there is; of two, none is guessed."""
-    machine = Machine(tmp_path, [HBA], shown("5:1:0:0"))
+    machine = Machine([HBA], shown("5:1:0:0"))
     machine.answers = {
         "sas2ircu LIST": LIST,
         "sas2ircu 0 DISPLAY": WHOLE,
         "sas2ircu 0 STATUS": QUIET,
     }
     assert one(machine.look()).arrays[0].address == "1:0:0"
-    write_tree(tmp_path, dict(shown("5:1:1:0")))
+    machine.there.write(dict(shown("5:1:1:0")))
     assert one(machine.look()).arrays[0].address == ""
 
 
-def test_a_volume_without_the_program_is_a_problem(tmp_path: Path) -> None:
+def test_a_volume_without_the_program_is_a_problem() -> None:
     """There is a mirror, and nobody knows how it is."""
-    machine = Machine(tmp_path, [HBA], shown("5:1:0:0"))
+    machine = Machine([HBA], shown("5:1:0:0"))
     value = machine.look()
     assert value.controllers == ()
     ((name, reason),) = ((each.controller, each.reason) for each in value.problems)
     assert (name, reason) == ("host5", "'sas3ircu': install it; 'sas2ircu': install it")
 
 
-def test_an_adapter_that_is_not_listed_is_a_problem(tmp_path: Path) -> None:
+def test_an_adapter_that_is_not_listed_is_a_problem() -> None:
     """Its program is of another generation."""
-    machine = Machine(tmp_path, [HBA], shown("5:1:0:0"))
+    machine = Machine([HBA], shown("5:1:0:0"))
     machine.answers = {"sas3ircu LIST": NO_ADAPTER, "sas2ircu LIST": NO_ADAPTER}
     (problem,) = machine.look().problems
     assert "expected the adapter of host5, got none" in problem.reason
 
 
-def test_a_mirror_that_failed_is_seen_by_the_disks_it_leaves(tmp_path: Path) -> None:
+def test_a_mirror_that_failed_is_seen_by_the_disks_it_leaves() -> None:
     """The kernel takes the volume away; its disks stay without block devices."""
-    machine = Machine(tmp_path, [HBA], shown("5:0:0:0", block=False))
+    machine = Machine([HBA], shown("5:0:0:0", block=False))
     assert machine.look() == controller.Controllers()  # no program: no volume is known
     machine.answers = {
         "sas2ircu LIST": LIST,
@@ -530,9 +527,9 @@ def test_a_mirror_that_failed_is_seen_by_the_disks_it_leaves(tmp_path: Path) -> 
     assert [each.state.health for each in (*found.arrays, *found.disks)] == [Health.FAILED] * 2
 
 
-def test_a_status_that_cannot_be_read_leaves_the_state(tmp_path: Path) -> None:
+def test_a_status_that_cannot_be_read_leaves_the_state() -> None:
     """What runs is not known then, and that is told."""
-    machine = Machine(tmp_path, [HBA], shown("5:1:0:0"))
+    machine = Machine([HBA], shown("5:1:0:0"))
     machine.answers = {
         "sas2ircu LIST": LIST,
         "sas2ircu 0 DISPLAY": WHOLE,
@@ -543,9 +540,9 @@ def test_a_status_that_cannot_be_read_leaves_the_state(tmp_path: Path) -> None:
     assert "sas2ircu STATUS" in value.problems[0].reason
 
 
-def test_after_a_program_that_hangs_no_other_is_run(tmp_path: Path) -> None:
+def test_after_a_program_that_hangs_no_other_is_run() -> None:
     """Nor is the next question asked."""
-    machine = Machine(tmp_path, [HBA], shown("5:1:0:0"))
+    machine = Machine([HBA], shown("5:1:0:0"))
     machine.answers = {"sas3ircu LIST": LateError("killed after 60 s")}
     assert [each.reason for each in machine.look().problems] == [
         "mpt controller at host5: killed after 60 s"
@@ -553,19 +550,19 @@ def test_after_a_program_that_hangs_no_other_is_run(tmp_path: Path) -> None:
     assert machine.asked == ["sas3ircu LIST"]
 
 
-def test_without_a_probe_that_is_said_once(tmp_path: Path) -> None:
+def test_without_a_probe_that_is_said_once() -> None:
     """It is no program that is missing."""
-    machine = Machine(tmp_path, [HBA], shown("5:1:0:0"))
+    machine = Machine([HBA], shown("5:1:0:0"))
     machine.answers = {"sas3ircu LIST": AbsentError("no probe")}
     assert [each.reason for each in machine.look().problems] == [
         "mpt controller at host5: no probe"
     ]
 
 
-def test_older_adapters_are_asked_for_each_volume_the_kernel_shows(tmp_path: Path) -> None:
+def test_older_adapters_are_asked_for_each_volume_the_kernel_shows() -> None:
     """'-p' would find the first one alone."""
     ids = {"/sys/class/scsi_host/host2/unique_id": "0\n"}
-    machine = Machine(tmp_path, [OLD], shown("2:1:0:0"), shown("2:1:4:0"), ids)
+    machine = Machine([OLD], shown("2:1:0:0"), shown("2:1:4:0"), ids)
     first = MPT.format(**WELL)
     second = MPT.format(**{**WELL, "state": "DEGRADED"}).replace("vol_id:0", "vol_id:4")
     second = second.replace("phys_id:1", "phys_id:6").replace("phys_id:0", "phys_id:5")
@@ -585,14 +582,13 @@ def test_older_adapters_are_asked_for_each_volume_the_kernel_shows(tmp_path: Pat
     ]
 
 
-def test_parallel_scsi_has_its_volumes_on_channel_0(tmp_path: Path) -> None:
+def test_parallel_scsi_has_its_volumes_on_channel_0() -> None:
     """The disks of a mirror are on channel 1, so its number is looked for."""
     ids = {
         "/sys/class/scsi_host/host2/unique_id": "0\n",
         "/sys/class/scsi_host/host3/unique_id": "1\n",
     }
     machine = Machine(
-        tmp_path,
         [OLD, SPI],
         shown("2:0:0:0"),
         shown("3:0:0:0"),
@@ -608,9 +604,9 @@ def test_parallel_scsi_has_its_volumes_on_channel_0(tmp_path: Path) -> None:
     assert (found.name, found.arrays[0].address) == ("ioc1", "0:0:0")
 
 
-def test_older_adapters_without_the_module_say_so(tmp_path: Path) -> None:
+def test_older_adapters_without_the_module_say_so() -> None:
     """Nothing is loaded by us."""
-    machine = Machine(tmp_path, [OLD], shown("2:1:0:0"))
+    machine = Machine([OLD], shown("2:1:0:0"))
     machine.answers = {"mpt-status -n -i 0": "open /dev/mptctl: No such file or directory\n"}
     (problem,) = machine.look().problems
     assert (problem.controller, "mptctl" in problem.reason) == ("host2", True)

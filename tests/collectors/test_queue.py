@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -142,13 +141,14 @@ def test_a_device_that_vanishes_while_it_is_read_is_left_out(
     moment: str, gone: str, machine: MachineMaker
 ) -> None:
     """Pulled after this was seen of it: no half of a device, and the other disk stays."""
-    path = machine(VOLUME | disk("sdb")).path
+    root = machine(VOLUME | disk("sdb"))
 
     def pull(seen: str, content: bytes) -> None:
         if seen == moment:
-            shutil.rmtree(f"{path}/sys/block/{gone}", ignore_errors=True)
+            root.remove(f"/sys/block/{gone}")
 
-    queues = read_queue(Root(path, seen=pull))
+    root.watch(pull)
+    queues = read_queue(root)
     assert "sdb" in queues
     if gone == "sda/sda1":
         assert queues["sda"].partitions == ()

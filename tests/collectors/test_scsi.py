@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iowarden.collectors.files import Root
 from iowarden.collectors.scsi import MULTI_QUEUE, ScsiHost, emit, parse_counter, read_scsi, unread
 from iowarden.collectors.vocabulary import AbsentError, ParseError
 
@@ -175,14 +172,14 @@ def test_a_state_the_kernel_has_no_name_for_leaves_the_disk_in_doubt(machine: Ma
 @pytest.mark.parametrize("gone", ["scsi_device/2:0:0:0/device", "scsi_host/host2"])
 def test_what_vanishes_while_it_is_read_is_left_out(gone: str, machine: MachineMaker) -> None:
     """Pulled after its directory was listed: no half of a device, and the other stays."""
-    path = machine(STARVING).path
-    listing = f"/sys/class/{gone}/"
+    root = machine(STARVING)
 
     def pull(seen: str, content: bytes) -> None:
-        if seen == listing and os.path.isdir(path + listing):
-            shutil.rmtree(path + listing)
+        if seen == f"/sys/class/{gone}/":
+            root.remove(f"/sys/class/{gone}")
 
-    scsi = read_scsi(Root(path, seen=pull))
+    root.watch(pull)
+    scsi = read_scsi(root)
     assert list(scsi.devices) == (["2:0:1:0"] if "device" in gone else ["2:0:0:0", "2:0:1:0"])
     assert list(scsi.hosts) == (["host2"] if "device" in gone else [])
 

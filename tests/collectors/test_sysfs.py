@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.memory import Memory
 
 from iowarden.collectors.block import read_block
 from iowarden.collectors.diskstats import read_diskstats
 from iowarden.collectors.enclosure import read_enclosure
 from iowarden.collectors.ext4 import read_ext4
-from iowarden.collectors.files import Root
 from iowarden.collectors.hwmon import read_hwmon
 from iowarden.collectors.md import read_md
 from iowarden.collectors.queue import read_queue
@@ -33,8 +32,7 @@ def test_what_the_listing_does_not_show_is_never_opened(machine: MachineMaker) -
     """A file that comes later is not of this reading: one look at a device is one look."""
     root = machine({f"{PLACE}/depth": "5\n"})
     found = Attributes(root, PLACE)
-    Path(f"{root.path}{PLACE}/later").write_text("1\n")
-    Path(f"{root.path}{PLACE}/below").mkdir()
+    root.write({f"{PLACE}/later": "1\n", f"{PLACE}/below": None})
     assert (found.count("depth"), found.text("later"), found.below("below")) == (5, None, None)
 
 
@@ -48,7 +46,7 @@ def test_one_attribute_that_is_withdrawn_is_no_device_that_is_gone(machine: Mach
     """A driver may take an attribute back while its device stays."""
     root = machine({f"{PLACE}/depth": "5\n", f"{PLACE}/mode": "1\n"})
     found = Attributes(root, PLACE)
-    Path(f"{root.path}{PLACE}/mode").unlink()
+    root.remove(f"{PLACE}/mode")
     assert (found.text("mode"), found.vanished(), found.unread) == (None, False, "")
 
 
@@ -102,14 +100,11 @@ def test_a_directory_that_is_not_there(machine: MachineMaker) -> None:
 
 
 @given(st.text(alphabet="-0123456789_ \n") | st.text())
-def test_any_text_is_a_number_or_refused(
-    tmp_path_factory: pytest.TempPathFactory, text: str
-) -> None:
+def test_any_text_is_a_number_or_refused(text: str) -> None:
     """What Python's own int() would take beyond the kernel's digits is refused."""
-    place = tmp_path_factory.mktemp("machine")
-    (place / "depth").write_text(text, encoding="utf-8", errors="surrogatepass")
+    root = Memory({"/depth": text.encode(errors="surrogatepass")})
     for read in (Attributes.count, Attributes.signed):
-        found = Attributes(Root(str(place)), "")
+        found = Attributes(root, "")
         try:
             number = read(found, "depth")
         except ParseError:

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import itertools
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import node_exporter
-from support.recordings import STALL, corpus, stall_from_corpus, write_tree
+from support.memory import Memory
+from support.recordings import STALL, corpus, stall
+from support.tiers import examples
 
 from iowarden.collectors.files import LIMIT_BYTES, Root
-from iowarden.collectors.recording import Player
 from iowarden.collectors.table import SOURCES, Source, collect
 from iowarden.collectors.vocabulary import Outcome, Reading
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from conftest import MachineMaker
 
 MEMINFO = next(source for source in SOURCES if source.name == "meminfo")
@@ -91,10 +91,10 @@ def test_what_the_kernel_does_not_offer_is_absent(source: Source, machine: Machi
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.name)
 def test_what_cannot_be_read_has_failed(source: Source, machine: MachineMaker) -> None:
-    """A directory in place of a file; in place of a directory one whose name is too long."""
+    """A directory in place of a file; a directory that cannot be listed."""
     root = machine({PATHS[source.name]: None})
     if source.name in LISTED:
-        root = Root(root.path + "/" + "x" * 300)
+        root.fail("/", errno.EIO)
     assert run(source, root).outcome is Outcome.FAILED
 
 
@@ -137,15 +137,12 @@ def test_no_two_sources_claim_a_name() -> None:
         assert not first.startswith(second)
 
 
-def test_node_exporters_series_on_the_same_kind_of_machine(tmp_path: Path) -> None:
+def test_node_exporters_series_on_the_same_kind_of_machine() -> None:
     """It ran on the machine of the recorded stall: the names it gave are the names we give."""
     _, reference = node_exporter.parse(corpus("vm/inventory/node_exporter.metrics").read_text())
     theirs = node_exporter.theirs(reference)
-    player = Player(
-        stall_from_corpus(corpus(STALL), tmp_path / "recording"), str(tmp_path / "machine")
-    )
-    player.advance()
-    root = Root(str(tmp_path / "machine"), player.page_size_bytes)
+    root = Memory()
+    root.apply(next(stall(corpus(STALL))))
     compared = set()
     for source in SOURCES:
         reading = run(source, root)
@@ -159,25 +156,19 @@ def test_node_exporters_series_on_the_same_kind_of_machine(tmp_path: Path) -> No
             found for found in _names(theirs) if found[0].startswith(source.node_prefixes)
         }
     assert compared >= {"meminfo", "vmstat", "stat", "pressure", "diskstats"}
-    root.close()
 
 
 def _names(series: node_exporter.Series) -> set[tuple[str, tuple[str, ...]]]:
     return {(name, tuple(key for key, _ in labels)) for name, labels in series}
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.dictionaries(st.sampled_from([PATHS[s.name] for s in TEXTS]), st.binary(max_size=300)))
-def test_no_content_is_a_bug(
-    tmp_path_factory: pytest.TempPathFactory, files: dict[str, bytes]
-) -> None:
+def test_no_content_is_a_bug(files: dict[str, bytes]) -> None:
     """Any bytes in any of the files: never an exception of ours."""
-    directory = tmp_path_factory.mktemp("machine")
-    write_tree(directory, dict(files))
-    root = Root(str(directory))
+    root = Memory(files)
     for source in SOURCES:
         reading = run(source, root)
         assert reading.outcome is not Outcome.BUG, reading.error
         if reading.outcome is Outcome.OK:
             assert isinstance(source.emit(reading.value, None), list)
-    root.close()

@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from support.recordings import write_tree
+from support.memory import Memory
 
 from iowarden.collectors.controller_poll import Poller
-from iowarden.collectors.files import Root, probe_path
+from iowarden.collectors.files import probe_path
 from iowarden.daemon.probe import allowed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from iowarden.collectors.controller import Controllers
     from iowarden.collectors.controller_poll import Maker
@@ -27,9 +26,7 @@ def printed(text: str) -> str:
     return json.dumps({"status": 0, "signal": None, "stdout": text, "stderr": ""})
 
 
-def asked(
-    directory: Path, maker: Maker, files: Mapping[str, str | None], answers: Mapping[str, str]
-) -> Controllers:
+def asked(maker: Maker, files: Mapping[str, str | None], answers: Mapping[str, str]) -> Controllers:
     """Return what one look at a recorded machine comes to.
 
     `answers` are what programs printed, by command line; each is one that root may run.
@@ -37,5 +34,4 @@ def asked(
     for command in answers:
         allowed.match(tuple(command.split(" ")))
     told = {probe_path("run", tuple(c.split(" "))): printed(text) for c, text in answers.items()}
-    write_tree(directory, {**files, **told})
-    return Poller((maker,), lambda: 0.0).read(Root(str(directory)))
+    return Poller((maker,), lambda: 0.0).read(Memory({**files, **told}))

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import lzma
-import os
 import re
 import tarfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from support.memory import as_bytes
 
-from iowarden.collectors.recording import Frame, Step, write_frame, write_header
+from iowarden.collectors.recording import Frame, Recording, Step, write_frame, write_header
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -49,12 +49,22 @@ def write_tree(directory: Path, files: Mapping[str, str | bytes | None]) -> None
             path.mkdir(parents=True, exist_ok=True)
             continue
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(_bytes(content))
+        path.write_bytes(as_bytes(content))
+
+
+def fixture(name: str) -> str:
+    """Return the archive of a recorded machine."""
+    return str(FIXTURES / f"{name}.tar.xz")
+
+
+def recorded(path: str) -> Iterator[Step]:
+    """Return the steps of a recording: a directory or an archive."""
+    return iter(Recording(path).next, None)
 
 
 def open_fixture(name: str, directory: Path) -> str:
     """Unpack 'tests/fixtures/<name>.tar.xz' below a directory and return the recording in it."""
-    with tarfile.open(FIXTURES / f"{name}.tar.xz") as archive:
+    with tarfile.open(fixture(name)) as archive:
         # Pythons before 3.11.4 know no filter and warn of none.
         archive.extraction_filter = getattr(tarfile, "data_filter", lambda member, _: member)
         archive.extractall(directory)
@@ -65,10 +75,16 @@ def open_fixture(name: str, directory: Path) -> str:
 def steps(frames: Iterable[tuple[float, Mapping[str, str | bytes | None]]]) -> Iterator[Step]:
     """Return a recording of (monotonic seconds, files that change)."""
     for number, (monotonic, files) in enumerate(frames):
-        contents = {
-            path: None if content is None else _bytes(content) for path, content in files.items()
-        }
+        contents = {path: as_bytes(content) for path, content in files.items()}
         yield Step(Frame(number, monotonic, BOOTED_SECONDS + monotonic), contents)
+
+
+def write_steps(directory: Path, steps: Iterable[Step], note: str) -> str:
+    """Write a recording as a directory and return its path."""
+    write_header(str(directory), note=note)
+    for step in steps:
+        write_frame(str(directory), step.frame, step.files)
+    return str(directory)
 
 
 def write_recording(
@@ -77,19 +93,21 @@ def write_recording(
     note: str = "written by hand",
 ) -> str:
     """Write a recording of (monotonic seconds, files that change) and return its path."""
-    write_header(str(directory), note=note)
-    for step in steps(frames):
-        write_frame(str(directory), step.frame, step.files)
-    return str(directory)
+    return write_steps(directory, steps(frames), note)
 
 
 def stall_from_corpus(corpus_file: Path, directory: Path) -> str:
-    """Make a recording of the write stall that was recorded as 100 snapshots in one text.
+    """Write the recording of the stall that is in the corpus."""
+    note = "write stall: 1500 MB to a disk that takes 2 MB/s"
+    return write_steps(directory, stall(corpus_file), note)
+
+
+def stall(corpus_file: Path) -> Iterator[Step]:
+    """Return the write stall that was recorded as 100 snapshots in one text.
 
     The snapshots have no '/sys/block' but for counters, and no kernel release: both are added as
     the machine had them (Linux 6.1; 'sda' and 'sdb' SCSI disks, 'vda' the root).
     """
-    write_header(str(directory), note="write stall: 1500 MB to a disk that takes 2 MB/s")
     before: dict[str, bytes] = {}
     for number, (monotonic, realtime, texts) in enumerate(_snapshots(corpus_file)):
         kept = {
@@ -102,9 +120,8 @@ def stall_from_corpus(corpus_file: Path, directory: Path) -> str:
         }
         if number == 0:
             changed |= _STALL_TOPOLOGY
-        write_frame(str(directory), Frame(number, monotonic, realtime), changed)
+        yield Step(Frame(number, monotonic, realtime), changed)
         before = kept
-    return str(directory)
 
 
 def _disk(name: str, number: str, gigabytes: int, timeout: bytes | None) -> dict[str, bytes | None]:
@@ -138,7 +155,3 @@ def _snapshots(corpus_file: Path) -> Iterator[tuple[float, float, dict[str, str]
         sections = _SECTION.split(text)
         texts = dict(zip(sections[1::2], sections[2::2], strict=True))
         yield float(monotonic), float(realtime), texts
-
-
-def _bytes(content: str | bytes) -> bytes:
-    return content if isinstance(content, bytes) else os.fsencode(content)
