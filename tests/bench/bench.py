@@ -528,7 +528,7 @@ def bench_delivery() -> None:
         directory = Path(tempfile.mkdtemp(prefix="iowarden-bench-"))
         (directory / "recorded").mkdir()
         recording = open_fixture(name, directory / "recorded")
-        host = played(recording, directory)
+        host = played(recording)
         due = next(m.uptime for m in host.mails if m.due.incident.severity.name.lower() == severity)
         confirmed = min(u for u, _, level in host.fired if level == severity)
         feed = Feed(recorded(name), directory / "feed")

@@ -14,6 +14,7 @@ sys.path.insert(0, sys.argv[3])
 from support.host import Host, shipped_rules
 from iowarden.collectors import table
 from iowarden.collectors.table import collect
+from iowarden.collectors.files import Root
 from iowarden.collectors.recording import Player
 from iowarden.daemon import mail_command, service
 from iowarden.daemon.message import render
@@ -23,7 +24,7 @@ directory = pathlib.Path(sys.argv[2])
 directory.mkdir()
 mail_command.dry_run("host", "iowarden@host", ("ops@example.com",), 0.0)
 player = Player(sys.argv[1], str(directory))
-host = Host(directory)
+host = Host(Root(str(directory)))
 rules = shipped_rules()
 modules = set(sys.modules)
 opened = []

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.host import shipped_rules
-from support.recordings import CORPUS, corpus, write_tree
+from support.recordings import CORPUS, corpus
 from support.simulation import START, UPTIME, Simulation
 
 from iowarden.collectors import (
@@ -45,7 +45,6 @@ from iowarden.rules.engine import Engine
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from iowarden.collectors.controller_poll import Maker
 
@@ -693,12 +692,12 @@ def says(machine: Simulation, state: str, *usage: str, second: str = "S2") -> No
         for command, text in texts.items()
     }
     files["/sys/bus/pci/drivers/arcmsr/0000:03:00.0/host2"] = None
-    write_tree(machine.directory, files)
+    machine.memory.write(files)
 
 
-def test_an_areca_loses_a_disk_and_a_spare_takes_its_place(tmp_path: Path) -> None:
+def test_an_areca_loses_a_disk_and_a_spare_takes_its_place() -> None:
     """From the tool's text to the mail: degraded, rebuilt, normal; the dead disk is told on."""
-    machine = Simulation(tmp_path)
+    machine = Simulation()
     machine.add_disk("sda", "S-OF-THE-SYSTEM")
     member = "Raid Set # 00"
     says(machine, "Normal", member, member, "HotSpare")
@@ -722,7 +721,7 @@ def test_an_areca_loses_a_disk_and_a_spare_takes_its_place(tmp_path: Path) -> No
     assert "S2" in alert.object
     # The place has a new disk: what was told of it is over, and its mail says so.
     says(machine, "Normal", member, "HotSpare", member, second="S9")
-    machine.run(700)
+    machine.run(700, step=4)
     assert not any(a.label("controller") for a in machine.host.engine.alerts() if a.active)
     told_of = {
         reason: {m.due.incident.key for m in machine.host.mails if m.due.reason.value == reason}

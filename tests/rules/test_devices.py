@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.machine import disk, topology
-from support.recordings import write_tree
 from support.simulation import Simulation
 
 from iowarden.collectors.mounts import Mount
@@ -16,8 +15,6 @@ from iowarden.rules.devices import Change, Devices, Identity, identity
 from iowarden.rules.notice import Reason, Severity
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from iowarden.collectors.block import Device
     from iowarden.collectors.vocabulary import Labels
 
@@ -131,13 +128,12 @@ def test_what_a_raid_controller_says_is_its_matter_or_that_of_a_disk_that_is_kno
 
 
 @pytest.fixture
-def machine(tmp_path: Path) -> Simulation:
+def machine() -> Simulation:
     """A host with two disks; a file system of sda is mounted."""
-    simulation = Simulation(tmp_path)
+    simulation = Simulation()
     simulation.add_disk("sda", "S1")
     simulation.add_disk("sdb", "S2")
-    write_tree(
-        simulation.directory,
+    simulation.memory.write(
         {
             "/sys/block/sda/sda1/partition": "1\n",
             "/proc/1/mountinfo": "25 1 8:1 / /srv rw,noatime - ext4 /dev/sda1 rw\n",
@@ -155,11 +151,11 @@ def test_a_disk_that_vanishes_with_a_file_system_on_it_is_critical(machine: Simu
     assert (mail.due.reason, mail.due.incident.severity) == (Reason.OPENED, Severity.CRITICAL)
     assert mail.due.incident.object == "sda (SIMULATED HDD, serial S1)"
     assert "/srv" in mail.due.incident.members[0].summary
-    machine.run(600)
+    machine.run(600, step=4)
     assert len(machine.host.mails) == 1
     machine.add_disk("sdc", "S1")
     machine.host.announced()
-    machine.run(610)
+    machine.run(610, step=2)
     assert machine.host.reasons() == ["opened", "all clear"]
 
 
@@ -175,9 +171,9 @@ def test_a_backup_disk_may_be_unmounted_and_switched_off_at_once(
 ) -> None:
     """Of a disk that fails, systemd unmounts what '/etc/fstab' mounts at boot: that is told."""
     line = f"/dev/sdb /backup ext4 {fstab} 0 0\n" if fstab else ""
-    write_tree(machine.directory, {"/proc/1/mountinfo": ROOT + BACKUP, "/etc/fstab": line})
+    machine.memory.write({"/proc/1/mountinfo": ROOT + BACKUP, "/etc/fstab": line})
     machine.run(30)
-    write_tree(machine.directory, {"/proc/1/mountinfo": ROOT})
+    machine.memory.write({"/proc/1/mountinfo": ROOT})
     machine.pull_disk("sdb")
     machine.run(60)
     assert ("DeviceGone" in machine.host.names()) is told
@@ -188,9 +184,9 @@ def test_what_systemd_unmounts_is_missed_although_the_disks_are_looked_at_later(
 ) -> None:
     """The mount table is read at once, '/sys/block' takes its time on a sick adapter."""
     line = "/dev/sdb /backup ext4 defaults 0 0\n"
-    write_tree(machine.directory, {"/proc/1/mountinfo": ROOT + BACKUP, "/etc/fstab": line})
+    machine.memory.write({"/proc/1/mountinfo": ROOT + BACKUP, "/etc/fstab": line})
     machine.run(70)
-    write_tree(machine.directory, {"/proc/1/mountinfo": ROOT})
+    machine.memory.write({"/proc/1/mountinfo": ROOT})
     machine.run(20)
     machine.pull_disk("sdb")
     machine.run(2)
@@ -202,15 +198,15 @@ def test_one_of_two_disks_of_one_serial_number_is_missed(machine: Simulation) ->
     machine.add_disk("sdc", "0001")
     machine.add_disk("sdd", "0001")
     mount = "26 1 8:16 / /data rw - ext4 /dev/sdc rw\n"
-    write_tree(machine.directory, {"/proc/1/mountinfo": ROOT + mount})
+    machine.memory.write({"/proc/1/mountinfo": ROOT + mount})
     machine.run(70)
     machine.pull_disk("sdc")
-    machine.run(600)
+    machine.run(600, step=4)
     assert machine.host.reasons() == ["opened"]
-    write_tree(machine.directory, {"/proc/1/mountinfo": ROOT})
+    machine.memory.write({"/proc/1/mountinfo": ROOT})
     machine.add_disk("sde", "0001")
     machine.host.announced()
-    machine.run(620)
+    machine.run(620, step=4)
     assert machine.host.reasons() == ["opened", "all clear"]
 
 
@@ -218,8 +214,8 @@ def test_a_path_that_is_lost_is_no_disk_that_is_lost(machine: Simulation) -> Non
     """sdc and sdd are paths of one LUN under multipath: one goes, dm-0 stands on the other."""
     for name in ("sdc", "sdd"):
         machine.add_disk(name, "LUN7")
-        write_tree(machine.directory, {f"/sys/block/{name}/holders/dm-0": None})
-        write_tree(machine.directory, {f"/sys/block/dm-0/slaves/{name}": None})
+        machine.memory.write({f"/sys/block/{name}/holders/dm-0": None})
+        machine.memory.write({f"/sys/block/dm-0/slaves/{name}": None})
     machine.run(70)
     machine.pull_disk("sdc")
     machine.run(70)
@@ -231,13 +227,13 @@ def test_a_disk_that_was_missed_for_a_week_is_not_well(machine: Simulation, seri
     """Nobody put it back: it is missed no more, and there is no all clear for it."""
     machine.add_disk("sdc", serial)
     mount = "26 1 8:32 / /data rw - ext4 /dev/sdc rw\n"
-    write_tree(machine.directory, {"/proc/1/mountinfo": ROOT + mount})
+    machine.memory.write({"/proc/1/mountinfo": ROOT + mount})
     machine.run(70)
     machine.pull_disk("sdc")
     machine.run(60)
     assert machine.host.reasons() == ["opened"]
     machine.second += 7 * 86_400 - 120
-    machine.run(800)
+    machine.run(800, step=4)
     assert not any("device_gone" in name for name in machine.host.signals())
     assert "all clear" not in machine.host.reasons()
 
@@ -257,7 +253,7 @@ def test_a_disk_that_vanishes_while_it_hangs_is_not_well(machine: Simulation) ->
     assert machine.host.reasons() == ["opened"]
     machine.pull_disk("sda")
     machine.add_disk("sda", "S9")
-    machine.run(700)
+    machine.run(700, step=4)
     assert "all clear" not in machine.host.reasons()
     stalls = [a for a in machine.host.engine.alerts() if a.name == "DeviceStall" and a.active]
     assert {(a.state.value, a.object) for a in stalls} == {
@@ -277,7 +273,7 @@ def test_a_disk_that_comes_back_after_another_took_its_name_is_well(machine: Sim
     engine = machine.host.engine
     assert engine is not None
     assert [a for a in engine.alerts() if a.name == "DeviceStall" and a.active] == []
-    machine.run(640)
+    machine.run(640, step=4)
     assert machine.host.reasons()[-1] == "all clear"
 
 
@@ -288,7 +284,7 @@ def test_a_disk_that_comes_back_under_another_name_is_well(machine: Simulation) 
     machine.run(20)
     machine.add_disk("sdc", "S1")
     machine.host.announced()
-    machine.run(640)
+    machine.run(640, step=4)
     assert machine.host.reasons()[-1] == "all clear"
     assert len({mail.due.incident.identifier for mail in machine.host.mails}) == 1
 
@@ -325,13 +321,13 @@ def test_what_an_alert_is_about_follows_from_its_labels(labels: dict[str, str], 
     assert devices.subject(known, Devices(), tuple(sorted(labels.items()))).key == key
 
 
-def test_a_host_adapter_that_fails_is_one_mail_that_names_its_disks(tmp_path: Path) -> None:
+def test_a_host_adapter_that_fails_is_one_mail_that_names_its_disks() -> None:
     """Six disks hang, five of them on one adapter; the other disk is an incident of its own."""
-    simulation = Simulation(tmp_path)
+    simulation = Simulation()
     for number, name in enumerate(("sda", "sdb", "sdc", "sdd", "sde", "sdf")):
         simulation.add_disk(name, f"S{number}")
         address = f"{int(name == 'sdf')}:0:{number}:0"
-        write_tree(simulation.directory, {f"/sys/block/{name}/device/scsi_device/{address}": None})
+        simulation.memory.write({f"/sys/block/{name}/device/scsi_device/{address}": None})
     simulation.run(20)
     simulation.run(120, in_flight=dict.fromkeys(simulation.disks, 3))
     objects = [mail.due.incident.object for mail in simulation.host.mails]

@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
-from typing import TYPE_CHECKING
-
 import pytest
 from support.simulation import Looks
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 HOUR = 3600.0
 BLOCK = 4096
@@ -27,8 +20,8 @@ UUID = "0b1c2d3e-0000-4000-8000-000000000001"
 class Machine(Looks):
     """A host with '/' on sda1 (ext4), as files; time passes in looks."""
 
-    def __init__(self, tmp_path: Path) -> None:
-        super().__init__(tmp_path)
+    def __init__(self) -> None:
+        super().__init__()
         self.write({"/proc/diskstats": DISKSTATS, "/etc/fstab": "UUID=1 / ext4 defaults 0 1\n"})
         self.mount()
         self.used(0.5)
@@ -84,9 +77,9 @@ class Machine(Looks):
 
 
 @pytest.fixture
-def machine(tmp_path: Path) -> Machine:
+def machine() -> Machine:
     """A healthy machine that was looked at for a minute."""
-    machine = Machine(tmp_path)
+    machine = Machine()
     machine.look(4)
     assert machine.fired == []
     return machine
@@ -110,8 +103,8 @@ def test_an_error_of_ext4_is_critical_until_e2fsck_has_cleared_it(machine: Machi
         machine.summary("FileSystemErrors") == "ext4 on sda1 met 1 new error, last in ext4_lookup"
     )
     assert machine.host.reasons() == ["opened"]
-    shutil.rmtree(machine.directory / "sys/fs/ext4/sda1")
-    (machine.directory / "sys/fs/ext4").mkdir(exist_ok=True)
+    machine.memory.remove("/sys/fs/ext4/sda1")
+    machine.memory.write({"/sys/fs/ext4": None})
     machine.look(8)
     assert machine.states("FileSystemErrors") == {"firing"}
     machine.errors(0)
@@ -121,9 +114,9 @@ def test_an_error_of_ext4_is_critical_until_e2fsck_has_cleared_it(machine: Machi
     assert machine.host.reasons() == ["opened", "all clear"]
 
 
-def test_errors_from_before_are_a_warning(tmp_path: Path) -> None:
+def test_errors_from_before_are_a_warning() -> None:
     """First sight is baseline: what was counted before is told, but as what it is."""
-    machine = Machine(tmp_path)
+    machine = Machine()
     machine.errors(3)
     machine.look(3)
     assert machine.fired == [("FileSystemHadErrors", "warning")]
@@ -191,9 +184,9 @@ def test_a_remount_by_the_administrator_is_a_warning_after_five_minutes(machine:
     assert machine.states("FileSystemMountedReadOnly") == {"resolved"}
 
 
-def test_what_fstab_has_as_read_only_is_left_alone(tmp_path: Path) -> None:
+def test_what_fstab_has_as_read_only_is_left_alone() -> None:
     """An intended read-only root, a bind mount of a container and an image."""
-    machine = Machine(tmp_path)
+    machine = Machine()
     machine.write({"/etc/fstab": "UUID=1 / ext4 ro,noatime 0 1\n"})
     machine.mount(
         "ro",
@@ -205,9 +198,9 @@ def test_what_fstab_has_as_read_only_is_left_alone(tmp_path: Path) -> None:
     assert machine.fired == []
 
 
-def test_a_root_that_was_writable_only_for_an_upgrade_is_left_alone(tmp_path: Path) -> None:
+def test_a_root_that_was_writable_only_for_an_upgrade_is_left_alone() -> None:
     """'/etc/fstab' has it read-only; somebody mounted it writable for an hour and back."""
-    machine = Machine(tmp_path)
+    machine = Machine()
     machine.write({"/etc/fstab": "UUID=1 / ext4 ro,noatime 0 1\n"})
     machine.look(2)
     machine.mount("ro", "ro")
@@ -215,9 +208,9 @@ def test_a_root_that_was_writable_only_for_an_upgrade_is_left_alone(tmp_path: Pa
     assert machine.fired == []
 
 
-def test_a_mount_without_fstab_is_judged_by_what_it_was(tmp_path: Path) -> None:
+def test_a_mount_without_fstab_is_judged_by_what_it_was() -> None:
     """Read-only from the start, as a snapshot: silent. Writable and then not: the kernel did it."""
-    machine = Machine(tmp_path)
+    machine = Machine()
     extra = "30 25 8:2 / /mnt rw,relatime - ext4 /dev/sda2 {}\n"
     machine.used(0.1, where="/mnt")
     machine.mount(more=extra.format("ro"))
@@ -230,11 +223,9 @@ def test_a_mount_without_fstab_is_judged_by_what_it_was(tmp_path: Path) -> None:
     assert machine.fired == [("FileSystemReadOnly", "critical")]
 
 
-def test_a_mount_without_fstab_that_turns_read_only_by_command_is_a_notice(
-    tmp_path: Path,
-) -> None:
+def test_a_mount_without_fstab_that_turns_read_only_by_command_is_a_notice() -> None:
     """Nothing says how it should be: no mail."""
-    machine = Machine(tmp_path)
+    machine = Machine()
     extra = "30 25 8:2 / /mnt {},relatime - ext4 /dev/sda2 {}\n"
     machine.used(0.1, where="/mnt")
     machine.mount(more=extra.format("rw", "rw"))
@@ -406,7 +397,7 @@ def test_errors_end_with_their_file_system(machine: Machine) -> None:
     """Saved, made anew as XFS and restored: e2fsck will never clear that count."""
     machine.errors(2)
     machine.look(4)
-    shutil.rmtree(machine.directory / "sys/fs/ext4/sda1")
+    machine.memory.remove("/sys/fs/ext4/sda1")
     machine.write({"/proc/1/mountinfo": ROOT.format(mount="rw", super="rw").replace("ext4", "xfs")})
     machine.look(50)
     assert machine.host.reasons() == ["opened", "all clear"]

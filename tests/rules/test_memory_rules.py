@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.host import Host, shipped_rules
 from support.machine import disk, topology
-from support.recordings import write_tree
 
 from iowarden.collectors.diskstats import parse_diskstats
 from iowarden.collectors.hung_task import HungTask
@@ -26,7 +25,6 @@ from iowarden.rules.signals.table import Inputs, View, derive
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from iowarden.rules.alerts import Alert
     from iowarden.rules.signals.growth import Growth
@@ -417,14 +415,13 @@ def test_a_restart_changes_nothing_of_what_a_counter_showed(totals: list[int], c
 class Server:
     """A database server with one array and the whole program over it, second by second."""
 
-    def __init__(self, tmp_path: Path) -> None:
-        self.directory = tmp_path / "root"
-        self.host = Host(self.directory)
+    def __init__(self) -> None:
+        self.host = Host()
+        self.memory = self.host.memory
         self.now = Memory()
         self.second = 0.0
         base = "/sys/block/sda"
-        write_tree(
-            self.directory,
+        self.memory.write(
             {
                 "/proc/sys/kernel/osrelease": "6.1.0-28-amd64\n",
                 f"{base}/slaves": None,
@@ -435,8 +432,7 @@ class Server:
         )
         self.set("vm/", **SETTINGS)
         nodes = "/sys/devices/system/node/node"
-        write_tree(
-            self.directory,
+        self.memory.write(
             {
                 f"{nodes}0/meminfo": "Node 0 MemTotal: 134217728 kB\nNode 0 MemFree: 8 kB\n",
                 f"{nodes}1/meminfo": "Node 1 MemTotal: 0 kB\nNode 1 MemFree: 0 kB\n",
@@ -445,9 +441,7 @@ class Server:
 
     def set(self, prefix: str, **settings: int) -> None:
         """Write settings of '/proc/sys'."""
-        write_tree(
-            self.directory, {f"/proc/sys/{prefix}{name}": f"{n}\n" for name, n in settings.items()}
-        )
+        self.memory.write({f"/proc/sys/{prefix}{name}": f"{n}\n" for name, n in settings.items()})
 
     def run(self, seconds: int, *, step: float = 1.0, **ends: float) -> None:
         """Let seconds pass in which these fields go to these values."""
@@ -455,7 +449,7 @@ class Server:
         ticks = round(seconds / step)
         for number in range(1, ticks + 1):
             self.now.towards(begin, ends, number / ticks)
-            write_tree(self.directory, self.now.files())
+            self.memory.write(self.now.files())
             self.host.tick(1000.0 + self.second, START + self.second)
             self.second += step
 
@@ -465,12 +459,12 @@ class Server:
         return next(a for a in self.host.engine.alerts() if a.name == name)
 
 
-def test_cache_that_becomes_free_while_nothing_is_read_is_a_stall(tmp_path: Path) -> None:
+def test_cache_that_becomes_free_while_nothing_is_read_is_a_stall() -> None:
     """GC1: cache 100 to 92 GiB, free 1 to 9 in 30 s, 400 to 5 MB/s, allocstall +2000, 40 wait.
 
     R3: that again and again is critical the third time.
     """
-    server = Server(tmp_path)
+    server = Server()
     server.run(70)
     for number in range(3):
         began = server.second
@@ -490,23 +484,22 @@ def test_cache_that_becomes_free_while_nothing_is_read_is_a_stall(tmp_path: Path
     assert "not proven" in opened.unknown
 
 
-def test_emptying_the_cache_is_information(tmp_path: Path) -> None:
+def test_emptying_the_cache_is_information() -> None:
     """GC1 with drop_pagecache +1: condition C3 and nothing else."""
-    server = Server(tmp_path)
+    server = Server()
     server.run(70)
     server.run(30, **{**server.now.collapse(), "drops": 1})
     server.run(20)
     assert server.host.names() == server.host.names("info") == {"DropCaches"}
 
 
-def test_the_settings_that_likely_cause_a_stall_are_named_with_their_cure(tmp_path: Path) -> None:
+def test_the_settings_that_likely_cause_a_stall_are_named_with_their_cure() -> None:
     """A NUMA machine with zone_reclaim_mode 1 and defrag=always, as RHEL 6 shipped it."""
-    server = Server(tmp_path)
+    server = Server()
     server.set("vm/", zone_reclaim_mode=1)
     node = "/sys/devices/system/node/node"
     huge = "/sys/kernel/mm/redhat_transparent_hugepage"
-    write_tree(
-        server.directory,
+    server.memory.write(
         {
             f"{node}0/meminfo": "Node 0 MemTotal: 67108864 kB\nNode 0 MemFree: 524288 kB\n",
             f"{node}1/meminfo": "Node 1 MemTotal: 67108864 kB\nNode 1 MemFree: 524288 kB\n",
@@ -524,34 +517,30 @@ def test_the_settings_that_likely_cause_a_stall_are_named_with_their_cure(tmp_pa
     assert "likely cause is that tasks compact" in advice
 
 
-def test_allocations_that_wait_for_memory_are_information(tmp_path: Path) -> None:
+def test_allocations_that_wait_for_memory_are_information() -> None:
     """C2: 120 direct reclaims a second; all tasks waited for 12 % of the last minute."""
-    for name, ends in (("count", {"allocstall": 7400}), ("pressure", {"pressure_full": 12.0})):
-        (tmp_path / name).mkdir()
-        server = Server(tmp_path / name)
+    for ends in ({"allocstall": 7400}, {"pressure_full": 12.0}):
+        server = Server()
         server.run(20, **ends)
         assert server.host.names() == server.host.names("info") == {"DirectReclaim"}
 
 
 @pytest.mark.parametrize(("area", "told"), [("sda2", {"Swapping"}), ("zram0", set())])
-def test_swapping_for_ten_minutes_without_a_break_is_a_warning(
-    area: str, told: set[str], tmp_path: Path
-) -> None:
+def test_swapping_for_ten_minutes_without_a_break_is_a_warning(area: str, told: set[str]) -> None:
     """L5: some pages every second, swap used; compressed memory (zram) is no disk."""
-    server = Server(tmp_path)
+    server = Server()
     areas = f"Filename Type Size Used Priority\n/dev/{area} partition 8000000 3000000 -2\n"
-    write_tree(server.directory, {"/proc/swaps": areas})
+    server.memory.write({"/proc/swaps": areas})
     server.run(595, step=5.0, swap_free=5 * GIB_KB, swapped_out=50_000)
     assert server.host.names() == set()
     server.run(15, step=5.0, swap_free=4 * GIB_KB, swapped_out=60_000)
     assert server.host.names() == server.host.names("warning") == told
 
 
-def test_a_machine_without_swap_is_told_so_and_a_small_one_is_not(tmp_path: Path) -> None:
+def test_a_machine_without_swap_is_told_so_and_a_small_one_is_not() -> None:
     """L5: 128 GiB and no swap; 4 GiB and none."""
     for name, kilobytes in (("large", 128 * GIB_KB), ("small", 4 * GIB_KB)):
-        (tmp_path / name).mkdir()
-        server = Server(tmp_path / name)
+        server = Server()
         server.now.swap_total = server.now.swap_free = 0
         server.run(2, total=kilobytes)
         assert server.host.names("info") == ({"NoSwap"} if name == "large" else set())
@@ -568,11 +557,9 @@ def test_a_machine_without_swap_is_told_so_and_a_small_one_is_not(tmp_path: Path
         ({"dirty_ratio": 39}, set()),
     ],
 )
-def test_risky_settings_are_information(
-    tmp_path: Path, settings: dict[str, int], expected: set[str]
-) -> None:
+def test_risky_settings_are_information(settings: dict[str, int], expected: set[str]) -> None:
     """L1, L2, L6, L9 on a machine with memory in one of two nodes, and disks nobody measured."""
-    server = Server(tmp_path)
+    server = Server()
     server.set("vm/", **settings)
     server.run(2)
     assert server.host.names() == server.host.names("info") == expected
@@ -600,11 +587,9 @@ def test_a_large_dirty_ratio_is_a_warning_once_the_disks_are_known_to_be_too_slo
         assert {alert.label("severity") for alert in own} == expected
 
 
-def test_a_task_the_kernel_reports_as_hung_is_critical_until_it_is_seen_to_be_over(
-    tmp_path: Path,
-) -> None:
+def test_a_task_the_kernel_reports_as_hung_is_critical_until_it_is_seen_to_be_over() -> None:
     """B4 on 6.1: the last line of the log is out and tasks wait, so nobody can tell; then none."""
-    server = Server(tmp_path)
+    server = Server()
     server.set("kernel/hung_task_", timeout_secs=120, warnings=1)
     server.run(20, blocked=3)
     assert server.host.names() == set()
@@ -622,16 +607,16 @@ def test_a_task_the_kernel_reports_as_hung_is_critical_until_it_is_seen_to_be_ov
     assert server.alert("HungTask").state.value == "resolved"
 
 
-def test_a_disk_whose_commands_time_out_is_a_warning(tmp_path: Path) -> None:
+def test_a_disk_whose_commands_time_out_is_a_warning() -> None:
     """B5: iotmo_cnt 0x1 to 0x3."""
-    server = Server(tmp_path)
+    server = Server()
     base = "/sys/class/scsi_device/0:0:1:0/device"
     files: dict[str, str | None] = {f"{base}/block/sda": None, f"{base}/state": "running\n"}
     files["/sys/class/scsi_host"] = None
-    write_tree(server.directory, {**files, f"{base}/iotmo_cnt": "0x1\n"})
+    server.memory.write({**files, f"{base}/iotmo_cnt": "0x1\n"})
     server.run(20)
     assert server.host.names() == set()
-    write_tree(server.directory, {f"{base}/iotmo_cnt": "0x3\n"})
+    server.memory.write({f"{base}/iotmo_cnt": "0x3\n"})
     server.run(20)
     assert server.host.names() == server.host.names("warning") == {"ScsiTimeouts"}
     assert server.alert("ScsiTimeouts").annotation("summary") == (

@@ -5,15 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from support.recordings import write_tree
 from support.simulation import Simulation
 
 from iowarden.rules.alerts import State
 from iowarden.rules.devices import Devices, subject
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from iowarden.rules.alerts import Alert
 
 STOP = "systemctl disable --now smartmontools.service"
@@ -22,14 +19,13 @@ STOP = "systemctl disable --now smartmontools.service"
 class Beside:
     """A machine on which another program runs."""
 
-    def __init__(self, tmp_path: Path, command: str, groups: str, *drivers: str) -> None:
-        self.machine = Simulation(tmp_path)
-        self.comm = self.machine.directory / "proc/812/comm"
+    def __init__(self, command: str, groups: str, *drivers: str) -> None:
+        self.machine = Simulation()
         files: dict[str, str | bytes | None] = {
             f"/sys/bus/pci/drivers/{driver}/0000:02:00.0": None for driver in drivers
         }
         files |= {"/proc/1/comm": "systemd\n", "/proc/812/cgroup": groups}
-        write_tree(self.machine.directory, {**files, "/proc/812/comm": command + "\n"})
+        self.machine.memory.write({**files, "/proc/812/comm": command + "\n"})
         self.machine.run(3)
 
     def alerts(self) -> dict[str, Alert]:
@@ -38,11 +34,9 @@ class Beside:
         return {a.name: a for a in self.machine.host.engine.alerts() if a.active}
 
 
-def test_smartd_beside_iowarden_is_information_with_the_command_that_stops_it(
-    tmp_path: Path,
-) -> None:
+def test_smartd_beside_iowarden_is_information_with_the_command_that_stops_it() -> None:
     """No mail; the line that 'iowarden check' shows has the command; over when it ends."""
-    beside = Beside(tmp_path, "smartd", "0::/system.slice/smartmontools.service\n")
+    beside = Beside("smartd", "0::/system.slice/smartmontools.service\n")
     assert beside.machine.host.names() == beside.machine.host.names("info") == {"OtherMonitor"}
     alert = beside.alerts()["OtherMonitor"]
     assert alert.annotation("summary") == (
@@ -53,14 +47,14 @@ def test_smartd_beside_iowarden_is_information_with_the_command_that_stops_it(
     assert "self-tests that smartd.conf plans" in advice
     beside.machine.run(120)
     assert beside.machine.host.mails == []
-    beside.comm.unlink()
+    beside.machine.memory.remove("/proc/812/comm")
     beside.machine.run(80)
     assert beside.alerts() == {}
 
 
-def test_smartd_at_an_areca_is_a_warning(tmp_path: Path) -> None:
+def test_smartd_at_an_areca_is_a_warning() -> None:
     """Mailed after a minute as a setting of the host: it must not hide a stall of today."""
-    beside = Beside(tmp_path, "smartd", "0::/system.slice/smartmontools.service\n", "arcmsr")
+    beside = Beside("smartd", "0::/system.slice/smartmontools.service\n", "arcmsr")
     alert = beside.alerts()["OtherMonitorAreca"]
     assert (alert.state, alert.label("severity")) == (State.FIRING, "warning")
     assert f"  {STOP}\n" in alert.annotation("advice")
@@ -72,18 +66,18 @@ def test_smartd_at_an_areca_is_a_warning(tmp_path: Path) -> None:
     assert beside.machine.host.reasons() == ["opened"]
 
 
-def test_the_vendors_own_program_at_an_areca_has_other_words(tmp_path: Path) -> None:
+def test_the_vendors_own_program_at_an_areca_has_other_words() -> None:
     """Started by hand: there is no unit, so its process is named; iowarden goes on asking."""
-    beside = Beside(tmp_path, "archttp64", "0::/user.slice/session-2.scope\n", "arcmsr")
+    beside = Beside("archttp64", "0::/user.slice/session-2.scope\n", "arcmsr")
     alert = beside.alerts()["OtherMonitorAreca"]
     assert "  kill 812\n" in alert.annotation("advice")
     assert "smartd" not in alert.annotation("advice") + alert.annotation("description")
 
 
 @pytest.mark.parametrize("driver", ["3w-xxxx", "3w-9xxx", "3w-sas"])
-def test_3dm2_takes_the_alarms_of_a_3ware(driver: str, tmp_path: Path) -> None:
+def test_3dm2_takes_the_alarms_of_a_3ware(driver: str) -> None:
     """The list of tw_cli may be empty although disks fail: a warning that says who has them."""
-    beside = Beside(tmp_path, "3dm2", "0::/system.slice/3dm2.service\n", driver)
+    beside = Beside("3dm2", "0::/system.slice/3dm2.service\n", driver)
     alert = beside.alerts()["OtherMonitorThreeware"]
     assert driver in alert.annotation("summary")
     assert "  systemctl disable --now 3dm2.service\n" in alert.annotation("advice")
@@ -93,17 +87,15 @@ def test_3dm2_takes_the_alarms_of_a_3ware(driver: str, tmp_path: Path) -> None:
     ("command", "driver"),
     [("smartd", "3w-9xxx"), ("3dm2", "arcmsr"), ("smartd", "ahci"), ("mrmonitord", "megaraid_sas")],
 )
-def test_at_another_controller_it_only_asks_twice(
-    command: str, driver: str, tmp_path: Path
-) -> None:
+def test_at_another_controller_it_only_asks_twice(command: str, driver: str) -> None:
     """Information, no warning."""
-    assert Beside(tmp_path, command, "0::/\n", driver).alerts().keys() == {"OtherMonitor"}
+    assert Beside(command, "0::/\n", driver).alerts().keys() == {"OtherMonitor"}
 
 
-def test_where_processes_are_hidden_an_alert_is_unknown_and_not_over(tmp_path: Path) -> None:
+def test_where_processes_are_hidden_an_alert_is_unknown_and_not_over() -> None:
     """Somebody mounts /proc with hidepid: that smartd has ended is not known."""
-    beside = Beside(tmp_path, "smartd", "0::/\n", "arcmsr")
-    (beside.machine.directory / "proc/1/comm").unlink()
-    beside.comm.unlink()
+    beside = Beside("smartd", "0::/\n", "arcmsr")
+    beside.machine.memory.remove("/proc/1/comm")
+    beside.machine.memory.remove("/proc/812/comm")
     beside.machine.run(200)
     assert beside.alerts()["OtherMonitorAreca"].state is State.UNKNOWN

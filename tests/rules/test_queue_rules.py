@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from support.host import Host, shipped_rules
+from support.host import Host
 from support.incidents import (
     HOG,
     KIB,
@@ -26,7 +26,7 @@ from iowarden.rules.engine import Engine
 from iowarden.rules.signals.table import Memory
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Collection
 
     from iowarden.rules.notice import Reason
 
@@ -34,29 +34,23 @@ WRITE_MOSTLY = Memory(groups={"phantom_reads": {"SN-n1": ((0.0, 86_400.0),)}})
 """What is kept over a restart of an SSD that was hardly ever read for a day."""
 
 
-def play(recording: str, tmp_path: Path, memory: Memory | None = None) -> Host:
-    """Return the host after a recording; `memory` is what it has learnt before."""
-    root = tmp_path / "root"
-    root.mkdir()
-    host = Host(root)
+QUEUE = ("queue",)
+"""The group of these rules."""
+
+
+def play(story: Story, memory: Memory | None = None, groups: Collection[str] = ()) -> Host:
+    """Return the host after a story; `memory` is what it has learnt before."""
+    host = Host(groups=groups)
     if memory is not None:
-        host.engine = Engine(shipped_rules(), table.SOURCES, 0.0)
+        host.engine = Engine(host.rules, table.SOURCES, 0.0)
         host.engine.recall(memory, Devices())
-    host.play(recording, root)
+    host.play(story.steps())
     return host
 
 
-def told(story: Story, tmp_path: Path, memory: Memory | None = None) -> set[str]:
+def told(story: Story, memory: Memory | None = None) -> set[str]:
     """Return the alerts of these rules that fired, as 'name severity'."""
-    host = play(story.record(tmp_path / "recording"), tmp_path, memory)
-    ours = {
-        rule.alert
-        for group in shipped_rules()
-        if group.name == "queue"
-        for rule in group.rules
-        if hasattr(rule, "alert")
-    }
-    return {f"{name} {severity}" for _, name, severity in host.fired if name in ours}
+    return {f"{name} {severity}" for _, name, severity in play(story, memory, QUEUE).fired}
 
 
 def mailed(host: Host, reason: Reason | str) -> list[str]:
@@ -68,9 +62,9 @@ def mailed(host: Host, reason: Reason | str) -> list[str]:
     ]
 
 
-def test_r1_parallel_readers_are_told_once_with_a_larger_read_ahead(tmp_path: Path) -> None:
+def test_r1_parallel_readers_are_told_once_with_a_larger_read_ahead() -> None:
     """Five readers, 64 kB of read-ahead, load in the hundreds; silent after 8 MB."""
-    host = play(r1(tmp_path / "recording"), tmp_path)
+    host = play(r1())
     assert host.reasons() == ["opened", "all clear"]
     assert host.names("warning") == {"ReadAheadTooSmall"}
     assert host.names("critical") == set()
@@ -84,9 +78,9 @@ def test_r1_parallel_readers_are_told_once_with_a_larger_read_ahead(tmp_path: Pa
     assert not [name for uptime, name, _ in host.fired if uptime > UPTIME + 660]
 
 
-def test_r2_starving_disks_are_told_once_with_a_share_of_the_queue(tmp_path: Path) -> None:
+def test_r2_starving_disks_are_told_once_with_a_share_of_the_queue() -> None:
     """One of four disks takes all 254 commands; silent at 32 each; the other adapter is well."""
-    host = play(r2(tmp_path / "recording"), tmp_path)
+    host = play(r2())
     assert host.reasons() == ["opened", "all clear"]
     assert host.names("warning") == {"QueueDepthShared", "AdapterStarvesDisks"}
     assert host.names("critical") == set()
@@ -98,9 +92,9 @@ def test_r2_starving_disks_are_told_once_with_a_share_of_the_queue(tmp_path: Pat
     assert "sde" not in advice
 
 
-def test_r4_a_database_that_only_writes_is_told_once_why_it_reads(tmp_path: Path) -> None:
+def test_r4_a_database_that_only_writes_is_told_once_why_it_reads() -> None:
     """40 MB/s written, 45 read, memory short: MADV_RANDOM; silent once it is set."""
-    host = play(r4(tmp_path / "recording"), tmp_path, WRITE_MOSTLY)
+    host = play(r4(), WRITE_MOSTLY)
     assert host.reasons() == ["opened", "all clear"]
     assert host.names("warning") == {"PhantomReads"}
     assert host.names("critical") == set()
@@ -123,11 +117,11 @@ WIDE_READERS = PARALLEL_READERS._replace(reads=5, wait_seconds=1.0)
 TOO_SMALL = {"ReadAheadTooSmall warning", "ReadAheadShort info"}
 
 
-def test_gd1_readers_held_down_by_64_kb_are_told(tmp_path: Path) -> None:
+def test_gd1_readers_held_down_by_64_kb_are_told() -> None:
     """Read-ahead 64 kB, mean read 64 kB, busy all the time, five streams."""
     story = array()
     story.run(400, {"sda": PARALLEL_READERS})
-    assert told(story, tmp_path) == TOO_SMALL
+    assert told(story) == TOO_SMALL
 
 
 @pytest.mark.parametrize(
@@ -144,7 +138,7 @@ def test_gd1_readers_held_down_by_64_kb_are_told(tmp_path: Path) -> None:
     ],
 )
 def test_what_only_resembles_held_down_readers_is_no_warning(
-    why: str, settings: dict[str, object], load: Load | None, seconds: int, tmp_path: Path
+    why: str, settings: dict[str, object], load: Load | None, seconds: int
 ) -> None:
     """Each of the conditions is needed; the last one with reads of 64 kB as well."""
     if load is None:
@@ -155,36 +149,36 @@ def test_what_only_resembles_held_down_readers_is_no_warning(
         load = load._replace(wait_seconds=1 / load.reads)
     story = array(**settings)
     story.run(seconds, {"sda": load})
-    assert "ReadAheadTooSmall warning" not in told(story, tmp_path), why
+    assert "ReadAheadTooSmall warning" not in told(story), why
 
 
-def test_an_array_is_measured_by_its_own_best(tmp_path: Path) -> None:
+def test_an_array_is_measured_by_its_own_best() -> None:
     """150 MB/s would do for many; this one has read 600 MB/s before."""
     story = array()
     story.run(120, {"sda": Load(1200, 600 * MB, 0, 0, 1.0, 5, 5 / 1200)})
     load = Load(2288, 150 * MB, 0, 0, 1.0, 5, 5 / 2288)
     story.run(400, {"sda": load})
-    assert "ReadAheadTooSmall warning" in told(story, tmp_path)
+    assert "ReadAheadTooSmall warning" in told(story)
 
 
-def test_without_memory_for_it_no_larger_read_ahead_is_advised(tmp_path: Path) -> None:
+def test_without_memory_for_it_no_larger_read_ahead_is_advised() -> None:
     """Two windows of read-ahead per reader may take 5 % of what is available, no more."""
     story = array()
     story.run(400, {"sda": PARALLEL_READERS}, available=0.0003)
-    host = play(story.record(tmp_path / "recording"), tmp_path)
+    host = play(story)
     assert host.engine is not None
     (alert,) = [a for a in host.engine.alerts() if a.name == "ReadAheadTooSmall"]
     assert "Memory does not allow" in alert.annotation("advice")
     assert "setra" not in alert.annotation("advice")
 
 
-def test_read_ahead_is_never_advised_where_phantoms_are_read(tmp_path: Path) -> None:
+def test_read_ahead_is_never_advised_where_phantoms_are_read() -> None:
     """The cure of one is the cause of the other: only the reads of a writing load are told."""
     story = array()
     load = PARALLEL_READERS._replace(writes=300, written_bytes=30 * MB)
     story.run(500, {"sda": load}, refaults=1000)
     story.run(120, {"sda": PARALLEL_READERS})
-    assert told(story, tmp_path) == {"PhantomReads info"}
+    assert told(story) == {"PhantomReads info"}
 
 
 @pytest.mark.parametrize(
@@ -197,26 +191,24 @@ def test_read_ahead_is_never_advised_where_phantoms_are_read(tmp_path: Path) -> 
     ],
 )
 def test_read_ahead_has_to_span_the_disks_twice(
-    kilobytes: int, optimal: int, alerts: set[str], tmp_path: Path
+    kilobytes: int, optimal: int, alerts: set[str]
 ) -> None:
     """From the settings alone; a volume that tells no stripe should not have the bare default."""
     story = array(read_ahead_kb=kilobytes, optimal_bytes=optimal)
     story.run(80)
-    assert told(story, tmp_path) == alerts
+    assert told(story) == alerts
 
 
 @pytest.mark.parametrize("block", [512, 4096])
-def test_a_largest_transfer_given_as_the_best_makes_no_array_of_a_disk(
-    block: int, tmp_path: Path
-) -> None:
+def test_a_largest_transfer_given_as_the_best_makes_no_array_of_a_disk(block: int) -> None:
     """Disks behind USB report 65,535 blocks as their optimal size."""
     story = Story()
     story.add_disk("sda", optimal_bytes=65_535 * block)
     story.run(80)
-    assert told(story, tmp_path) == set()
+    assert told(story) == set()
 
 
-def test_software_raid_is_told_on_the_device_that_holds_the_file_system(tmp_path: Path) -> None:
+def test_software_raid_is_told_on_the_device_that_holds_the_file_system() -> None:
     """RAID5 of four disks in chunks of 512 kB: 3 MB span it twice; its disks are not told of."""
     story = Story()
     for name in ("sda", "sdb", "sdc", "sdd"):
@@ -227,7 +219,7 @@ def test_software_raid_is_told_on_the_device_that_holds_the_file_system(tmp_path
     settings = {"level": "raid5", "raid_disks": "4", "chunk_size": "524288", "layout": "2"}
     story.change({**members, **{f"/sys/block/md0/md/{k}": v + "\n" for k, v in settings.items()}})
     story.run(80)
-    host = play(story.record(tmp_path / "recording"), tmp_path)
+    host = play(story)
     assert host.engine is not None
     (alert,) = [a for a in host.engine.alerts() if a.name == "ReadAheadShort"]
     assert alert.label("device") == "md0"
@@ -244,51 +236,49 @@ def test_software_raid_is_told_on_the_device_that_holds_the_file_system(tmp_path
     ],
 )
 def test_ge1_a_partition_begins_with_a_block_or_chunk(
-    start: int, chunk: int, alerts: set[str], tmp_path: Path
+    start: int, chunk: int, alerts: set[str]
 ) -> None:
     """Sector 63 lies inside a chunk; on a disk of 512-byte blocks any sector will do."""
     story = array(start_sector=start, chunk_bytes=chunk, read_ahead_kb=1024)
     story.run(20)
-    assert told(story, tmp_path) == alerts
+    assert told(story) == alerts
 
 
-def test_an_extended_partitions_record_is_no_misaligned_partition(tmp_path: Path) -> None:
+def test_an_extended_partitions_record_is_no_misaligned_partition() -> None:
     """Two sectors at an odd place that hold no file system."""
     story = array(start_sector=63, chunk_bytes=64 * KIB, read_ahead_kb=1024)
     story.change({"/sys/block/sda/sda1/size": "2\n"})
     story.run(20)
-    assert told(story, tmp_path) == set()
+    assert told(story) == set()
 
 
-def test_ge1_requests_above_the_chunk_are_told_only_while_readers_are_held_down(
-    tmp_path: Path,
-) -> None:
+def test_ge1_requests_above_the_chunk_are_told_only_while_readers_are_held_down() -> None:
     """Chunk 64 kB, requests up to 512 kB."""
     story = array(chunk_bytes=64 * KIB)
     story.run(200, {"sda": Load(1000, 450 * MB, 0, 0, 1.0, 5, 5 / 1000)})
     story.run(400, {"sda": PARALLEL_READERS})
-    assert told(story, tmp_path) == {*TOO_SMALL, "RequestsAboveChunk info"}
+    assert told(story) == {*TOO_SMALL, "RequestsAboveChunk info"}
 
 
-def test_requests_no_larger_than_the_chunk_are_as_advised(tmp_path: Path) -> None:
+def test_requests_no_larger_than_the_chunk_are_as_advised() -> None:
     """What the advice says is told neither as too large nor, later, as split."""
     story = array(chunk_bytes=64 * KIB, max_sectors_kb=64)
     story.run(400, {"sda": PARALLEL_READERS})
-    assert told(story, tmp_path) == TOO_SMALL
+    assert told(story) == TOO_SMALL
 
 
-def test_a_request_limit_set_by_hand_splits_a_sequential_load(tmp_path: Path) -> None:
+def test_a_request_limit_set_by_hand_splits_a_sequential_load() -> None:
     """64 kB of 1 MB the driver takes, and every request as large as that."""
     story = array(max_sectors_kb=64, read_ahead_kb=8192)
     story.run(400, {"sda": Load(3052, 200 * MB, 0, 0, 1.0, 30, 0.01)})
-    assert told(story, tmp_path) == {"RequestsSplit info"}
+    assert told(story) == {"RequestsSplit info"}
 
 
-def test_small_requests_are_not_split_by_a_limit(tmp_path: Path) -> None:
+def test_small_requests_are_not_split_by_a_limit() -> None:
     """Random reads of 8 kB never meet it."""
     story = array(max_sectors_kb=64, read_ahead_kb=8192)
     story.run(400, {"sda": Load(3000, 3000 * 8192, 0, 0, 1.0, 30, 0.01)})
-    assert told(story, tmp_path) == set()
+    assert told(story) == set()
 
 
 def adapter(depth: int = 254, *, kernel: str = "2.6.32", disks: str = "abcd") -> Story:
@@ -317,32 +307,32 @@ def adapter(depth: int = 254, *, kernel: str = "2.6.32", disks: str = "abcd") ->
     ],
 )
 def test_gf1_a_disk_that_may_fill_its_adapters_queue(
-    depth: int, kernel: str, disks: str, alerts: set[str], tmp_path: Path
+    depth: int, kernel: str, disks: str, alerts: set[str]
 ) -> None:
     """254 of 254 with three disks; harmless where the kernel shares fairly, or there is one."""
     story = adapter(depth, kernel=kernel, disks=disks)
     story.run(60)
-    assert told(story, tmp_path) == alerts
+    assert told(story) == alerts
 
 
-def test_two_disks_of_an_ide_channel_have_no_queue_to_share(tmp_path: Path) -> None:
+def test_two_disks_of_an_ide_channel_have_no_queue_to_share() -> None:
     """One command at a time for both: no setting gives the other one a share."""
     story = Story(kernel="3.10.0-1160.el7.x86_64")
     story.add_host(0, "ata_piix", 1)
     for target, name in enumerate(("sda", "sdb")):
         story.add_disk(name, address=f"0:0:{target}:0", depth=1)
     story.run(100, {"sda": HOG._replace(in_flight=1), "sdb": STARVED})
-    assert told(story, tmp_path) == set()
+    assert told(story) == set()
 
 
-def test_a_kernel_told_not_to_share_fairly_does_not(tmp_path: Path) -> None:
+def test_a_kernel_told_not_to_share_fairly_does_not() -> None:
     """4.19 with scsi_mod.use_blk_mq=N."""
     story = adapter(kernel="4.19.0-27-amd64", disks="abc")
     story.change({"/sys/module/scsi_mod/parameters/use_blk_mq": "Y\n"})
     story.run(40)
     story.change({"/sys/module/scsi_mod/parameters/use_blk_mq": "N\n"})
     story.run(40)
-    assert told(story, tmp_path) == {"QueueDepthShared info", "QueueDepthShared warning"}
+    assert told(story) == {"QueueDepthShared info", "QueueDepthShared warning"}
 
 
 SERVED = Load(30, 240_000, 0, 0, 0.2, 0, 0.005)
@@ -376,19 +366,19 @@ VICTIMS = {"sdb": STARVED, "sdc": STARVED, "sdd": STARVED}
     ],
 )
 def test_f2_a_victim_has_a_neighbour_that_takes_its_turn(
-    why: str, loads: dict[str, Load], seconds: int, *, starved: bool, tmp_path: Path
+    why: str, loads: dict[str, Load], seconds: int, *, starved: bool
 ) -> None:
     """Util 100 %, under 5 requests a second, beside 50 MB/s; a slow disk alone is its own fault."""
     story = adapter()
     story.run(seconds, loads)
-    assert (STARVES in told(story, tmp_path)) == starved, why
+    assert (STARVES in told(story)) == starved, why
 
 
-def test_f2_nobody_starves_where_no_disk_can_fill_the_queue(tmp_path: Path) -> None:
+def test_f2_nobody_starves_where_no_disk_can_fill_the_queue() -> None:
     """32 of 254 each: a disk as slow as this is slow by itself."""
     story = adapter(32)
     story.run(100, {"sda": HOG._replace(in_flight=32), **VICTIMS})
-    assert told(story, tmp_path) == set()
+    assert told(story) == set()
 
 
 WRITES = Load(0, 0, 600, 40 * MB, 0.3, 2, 0.001)
@@ -405,13 +395,13 @@ PHANTOMS = WRITES._replace(reads=450, read_bytes=45 * MB, busy=0.6)
     ],
 )
 def test_gg1_a_written_device_that_reads(
-    why: str, load: Load, memory: Memory | None, alerts: set[str], tmp_path: Path
+    why: str, load: Load, memory: Memory | None, alerts: set[str]
 ) -> None:
     """40 MB/s written and 45 read, 3000 major faults a second, 5 % of memory available."""
     story = Story()
     story.add_disk("nvme0n1", rotational=0)
     story.run(400, {"nvme0n1": load}, faults=3000, available=0.05)
-    assert told(story, tmp_path, memory) == alerts, why
+    assert told(story, memory) == alerts, why
 
 
 @pytest.mark.parametrize(
@@ -425,19 +415,17 @@ def test_gg1_a_written_device_that_reads(
     ],
 )
 def test_g_reading_on_purpose_faults_no_pages_in(
-    scarce: dict[str, float], alerts: set[str], tmp_path: Path
+    scarce: dict[str, float], alerts: set[str]
 ) -> None:
     """With memory to spare and no faults it is somebody who reads."""
     story = Story()
     story.add_disk("nvme0n1", rotational=0)
     story.run(400, {"nvme0n1": PHANTOMS}, **scarce)
-    assert told(story, tmp_path) == alerts
+    assert told(story) == alerts
 
 
 @pytest.mark.parametrize(("action", "alerts"), [("idle", {"PhantomReads info"}), ("check", set())])
-def test_g_a_check_of_the_array_reads_on_purpose(
-    action: str, alerts: set[str], tmp_path: Path
-) -> None:
+def test_g_a_check_of_the_array_reads_on_purpose(action: str, alerts: set[str]) -> None:
     """All disks of an array are read to the end while the database goes on writing."""
     story = Story()
     for name in ("sda", "sdb"):
@@ -457,7 +445,7 @@ def test_g_a_check_of_the_array_reads_on_purpose(
         story.change({f"/sys/block/md0/{key}": value})
     loads = dict.fromkeys(("sda", "sdb", "md0"), PHANTOMS)
     story.run(400, loads, faults=3000)
-    assert told(story, tmp_path) == alerts
+    assert told(story) == alerts
 
 
 @pytest.mark.parametrize(
@@ -470,9 +458,9 @@ def test_g_a_check_of_the_array_reads_on_purpose(
     ],
 )
 def test_l3_a_scheduler_for_one_arm(
-    scheduler: str, rotational: int, vendor: str, alerts: set[str], tmp_path: Path
+    scheduler: str, rotational: int, vendor: str, alerts: set[str]
 ) -> None:
     """CFQ suits one disk, and neither a RAID volume nor an SSD."""
     story = array(scheduler=scheduler, rotational=rotational, vendor=vendor, read_ahead_kb=4096)
     story.run(20)
-    assert told(story, tmp_path) == alerts
+    assert told(story) == alerts

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
-from typing import TYPE_CHECKING
-
 import pytest
 from support.simulation import Looks
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
+from iowarden.collectors import diskstats
 
 DAY = 86_400.0
 DISKS = ("sda", "sdb", "sdc", "sdd")
@@ -20,8 +15,8 @@ SECTORS = 1_953_525_168
 class Machine(Looks):
     """A host with disks and an array 'md0' on their first partitions, as files."""
 
-    def __init__(self, tmp_path: Path, level: str = "raid5", members: int = 3) -> None:
-        super().__init__(tmp_path)
+    def __init__(self, level: str = "raid5", members: int = 3) -> None:
+        super().__init__()
         self.level = level
         self.raid_disks = members
         self.members = [f"{name}1" for name in DISKS[:members]]
@@ -112,9 +107,9 @@ class Machine(Looks):
 
 
 @pytest.fixture
-def machine(tmp_path: Path) -> Machine:
+def machine() -> Machine:
     """A healthy raid5 of three that was looked at for two minutes."""
-    machine = Machine(tmp_path)
+    machine = Machine()
     machine.look(8)
     assert machine.fired == []
     return machine
@@ -128,7 +123,7 @@ def test_an_array_that_loses_a_member_is_rebuilt_and_is_well_again(machine: Mach
     assert ("ArrayDegraded", "critical") in machine.fired
     assert machine.summary("ArrayDegraded") == "array md0 runs with 1 member missing"
     assert machine.host.reasons() == ["opened"]
-    shutil.rmtree(machine.directory / "sys/block/md0/md/dev-sdb1")
+    machine.memory.remove("/sys/block/md0/md/dev-sdb1")
     machine.members[1] = "sdd1"
     machine.member("sdd1", "spare")
     machine.array(state="active", degraded=1, action="recover", done="195 / 1000")
@@ -143,9 +138,9 @@ def test_an_array_that_loses_a_member_is_rebuilt_and_is_well_again(machine: Mach
     assert len({mail.due.incident.identifier for mail in machine.host.mails}) == 1
 
 
-def test_a_new_array_that_is_built_is_no_failure(tmp_path: Path) -> None:
+def test_a_new_array_that_is_built_is_no_failure() -> None:
     """mdadm makes a raid5 one member short and recovers onto it: information."""
-    machine = Machine(tmp_path)
+    machine = Machine()
     machine.member("sdc1", "spare")
     machine.array(state="active", degraded=1, action="recover", done="10 / 1000")
     machine.look(20)
@@ -160,9 +155,9 @@ def test_a_new_array_that_is_built_is_no_failure(tmp_path: Path) -> None:
     assert machine.fired == [("ArrayDegraded", "critical")]
 
 
-def test_a_mirror_that_gets_a_third_disk_is_no_failure(tmp_path: Path) -> None:
+def test_a_mirror_that_gets_a_third_disk_is_no_failure() -> None:
     """'mdadm --grow --raid-devices=3 --add': one short until it is filled, its size as before."""
-    machine = Machine(tmp_path, "raid1", 2)
+    machine = Machine("raid1", 2)
     machine.look(8)
     machine.raid_disks = 3
     machine.members.append("sdc1")
@@ -179,31 +174,31 @@ def test_a_mirror_that_gets_a_third_disk_is_no_failure(tmp_path: Path) -> None:
     assert ("ArrayDegraded", "critical") in machine.fired
 
 
-def test_a_second_member_that_is_lost_is_told_although_the_first_is_known(tmp_path: Path) -> None:
+def test_a_second_member_that_is_lost_is_told_although_the_first_is_known() -> None:
     """raid6, pulled and not failed: nothing is listed as faulty, the count alone says it."""
-    machine = Machine(tmp_path, "raid6", 4)
+    machine = Machine("raid6", 4)
     machine.look(8)
     for number, name in enumerate(("sdb1", "sdc1"), 1):
-        shutil.rmtree(machine.directory / f"sys/block/md0/md/dev-{name}")
+        machine.memory.remove(f"/sys/block/md0/md/dev-{name}")
         machine.array(state="active", degraded=number)
         machine.look(60)
     assert machine.host.reasons() == ["opened", "worse"]
     assert machine.summary("ArrayDegradedFurther") == "array md0 misses 2 of its members"
 
 
-def test_a_member_missing_at_first_sight_is_told(tmp_path: Path) -> None:
+def test_a_member_missing_at_first_sight_is_told() -> None:
     """Nothing rebuilds it: that is no creation."""
-    machine = Machine(tmp_path)
-    shutil.rmtree(machine.directory / "sys/block/md0/md/dev-sdc1")
+    machine = Machine()
+    machine.memory.remove("/sys/block/md0/md/dev-sdc1")
     machine.array(degraded=1)
     machine.look(3)
     assert machine.fired == [("ArrayDegraded", "critical")]
 
 
-def test_a_rebuild_at_first_sight_that_leaves_one_missing_is_told(tmp_path: Path) -> None:
+def test_a_rebuild_at_first_sight_that_leaves_one_missing_is_told() -> None:
     """raid6 of four: one is rebuilt, another one is not there. No array is made so."""
-    machine = Machine(tmp_path, "raid6", 4)
-    shutil.rmtree(machine.directory / "sys/block/md0/md/dev-sdc1")
+    machine = Machine("raid6", 4)
+    machine.memory.remove("/sys/block/md0/md/dev-sdc1")
     machine.member("sdd1", "spare")
     machine.array(state="active", degraded=2, action="recover", done="10 / 1000")
     machine.look(3)
@@ -259,17 +254,17 @@ def test_corrected_read_errors_are_a_warning_for_a_day(machine: Machine) -> None
     assert machine.states("ArrayMemberErrors") <= {"resolved"}
 
 
-def test_errors_from_before_the_first_sight_are_silent(tmp_path: Path) -> None:
+def test_errors_from_before_the_first_sight_are_silent() -> None:
     """The array has run for a year."""
-    machine = Machine(tmp_path)
+    machine = Machine()
     machine.member("sdb1", errors=20)
     machine.look(20)
     assert machine.fired == []
 
 
-def test_a_counter_that_began_anew_with_its_array_counts_in_full(tmp_path: Path) -> None:
+def test_a_counter_that_began_anew_with_its_array_counts_in_full() -> None:
     """20 errors before a reboot, 2 after it: the kernel counts from assembly on."""
-    machine = Machine(tmp_path)
+    machine = Machine()
     machine.member("sdb1", errors=20)
     machine.look(4)
     machine.member("sdb1", errors=2)
@@ -327,10 +322,10 @@ def test_parity_that_does_not_fit_is_critical_once_the_check_is_done(machine: Ma
 @pytest.mark.parametrize("seen", [True, False])
 @pytest.mark.parametrize("told", [True, False])
 def test_what_the_first_resync_of_an_array_counts_is_no_difference(
-    tmp_path: Path, *, seen: bool, told: bool
+    *, seen: bool, told: bool
 ) -> None:
     """A raid6 just made: all of its parity was wrong and was put right, as the kernel says."""
-    machine = Machine(tmp_path, "raid6", 4)
+    machine = Machine("raid6", 4)
     if told:
         machine.write({"/sys/block/md0/md/last_sync_action": "resync\n"})
     if seen:
@@ -342,9 +337,9 @@ def test_what_the_first_resync_of_an_array_counts_is_no_difference(
     assert machine.fired == expected
 
 
-def test_copies_that_differ_are_a_warning_after_the_second_check(tmp_path: Path) -> None:
+def test_copies_that_differ_are_a_warning_after_the_second_check() -> None:
     """raid1 with swap: a few sectors are harmless, many in two checks are not."""
-    machine = Machine(tmp_path, "raid1", 2)
+    machine = Machine("raid1", 2)
     machine.look(2)
     check(machine, 1024)
     check(machine, 1024)
@@ -382,11 +377,9 @@ def test_a_degraded_array_that_is_stopped_is_unknown_and_not_well(machine: Machi
     """mdadm --stop: the kernel no longer lists it."""
     machine.array(degraded=1)
     machine.look(2)
-    shutil.rmtree(machine.directory / "sys/block/md0")
-    path = machine.directory / "proc/diskstats"
-    path.write_text(
-        "".join(x for x in path.read_text().splitlines(keepends=True) if "md0" not in x)
-    )
+    machine.memory.remove("/sys/block/md0")
+    lines = machine.memory.read(diskstats.PATH).splitlines(keepends=True)
+    machine.memory.write({diskstats.PATH: "".join(x for x in lines if "md0" not in x)})
     machine.look(60)
     assert machine.states("ArrayDegraded") == {"unknown"}
     assert machine.host.reasons() == ["opened", "unreadable"]
@@ -425,9 +418,9 @@ def test_a_disk_that_turns_read_only_is_critical(machine: Machine) -> None:
     assert machine.states("DiskReadOnly") == {"firing"}
 
 
-def test_a_write_protected_disk_at_first_sight_is_silent(tmp_path: Path) -> None:
+def test_a_write_protected_disk_at_first_sight_is_silent() -> None:
     """First sight is baseline."""
-    machine = Machine(tmp_path)
+    machine = Machine()
     machine.disk("sdb", read_only=1)
     machine.look(20)
     assert machine.fired == []
@@ -459,27 +452,27 @@ def test_a_disk_without_a_name_of_its_own_is_another_one_once_it_was_away(
     machine: Machine,
 ) -> None:
     """A volume of a virtual machine is detached, a smaller one attached: no disk has shrunk."""
-    (machine.directory / "sys/block/sdb/device/vpd_pg80").unlink()
+    machine.memory.remove("/sys/block/sdb/device/vpd_pg80")
     machine.look(8)
-    shutil.move(machine.directory / "sys/block/sdb", machine.directory / "away")
+    machine.memory.move("/sys/block/sdb", "/away")
     machine.look(8)
-    shutil.move(machine.directory / "away", machine.directory / "sys/block/sdb")
-    (machine.directory / "sys/block/sdb/size").write_text("8192\n")
+    machine.memory.move("/away", "/sys/block/sdb")
+    machine.memory.write({"/sys/block/sdb/size": "8192\n"})
     machine.look(8)
     assert machine.fired == []
-    (machine.directory / "sys/block/sdb/size").write_text("0\n")
+    machine.memory.write({"/sys/block/sdb/size": "0\n"})
     machine.restart()
     machine.look(8)
     assert machine.fired == []
-    (machine.directory / "sys/block/sdc/size").write_text("0\n")
+    machine.memory.write({"/sys/block/sdc/size": "0\n"})
     machine.look(8)
     assert machine.fired == [("DiskSizeChanged", "critical")]
 
 
 def test_a_network_block_device_that_is_disconnected_has_not_shrunk(machine: Machine) -> None:
     """qemu-nbd --disconnect leaves nbd0 with no size."""
-    shutil.copytree(machine.directory / "sys/block/sdd", machine.directory / "sys/block/nbd0")
+    machine.memory.copy("/sys/block/sdd", "/sys/block/nbd0")
     machine.look(8)
-    (machine.directory / "sys/block/nbd0/size").write_text("0\n")
+    machine.memory.write({"/sys/block/nbd0/size": "0\n"})
     machine.look(8)
     assert machine.fired == []

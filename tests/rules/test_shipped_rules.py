@@ -9,11 +9,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from support.host import played, shipped_rules
-from support.recordings import STALL, corpus, open_fixture, stall_from_corpus
+from support.host import Host, played, shipped_rules
+from support.recordings import STALL, corpus, fixture, stall
 from support.simulation import START, UPTIME, Simulation
 
-from iowarden.collectors.recording import idle_frames
 from iowarden.collectors.vocabulary import Outcome, Reading
 from iowarden.rules.rulefile import Rule
 
@@ -21,9 +20,9 @@ RULES = Path(__file__).parents[2] / "rules"
 
 
 @pytest.fixture
-def machine(tmp_path: Path) -> Simulation:
+def machine() -> Simulation:
     """A host with two disks, sda written at 100 MB/s for 20 s, long after boot."""
-    simulation = Simulation(tmp_path)
+    simulation = Simulation(follow=[STALLED])
     simulation.add_disk("sda", "S1")
     simulation.add_disk("sdb", "S2")
     simulation.run(20, writes={"sda": 100_000_000}, in_flight={"sda": 4})
@@ -31,6 +30,10 @@ def machine(tmp_path: Path) -> Simulation:
 
 
 QUEUED = 875_000_000
+FORECAST = "iowarden_writeback_drain_seconds"
+ABOVE = "iowarden_writeback_above_freerun_seconds"
+LULL = "iowarden_write_lull_seconds"
+STALLED = "iowarden_device_stalled_seconds"
 
 
 def test_a_writer_held_at_the_limit_is_information(machine: Simulation) -> None:
@@ -94,18 +97,18 @@ def test_a_threshold_that_came_down_to_the_level_is_no_stall(machine: Simulation
     assert machine.host.names("warning") == set()
 
 
-def test_the_first_two_minutes_after_boot_are_not_judged_by_a_lull(tmp_path: Path) -> None:
+def test_the_first_two_minutes_after_boot_are_not_judged_by_a_lull() -> None:
     """Services start, caches are cold: only two minutes of backlog with waiting tasks count."""
-    simulation = Simulation(tmp_path, uptime=10.0)
+    simulation = Simulation(uptime=10.0)
     simulation.add_disk("sda")
     simulation.run(20, writes={"sda": 10**8}, in_flight={"sda": 4})
     simulation.run(20, queued=QUEUED, blocked=1, writes={"sda": 900_000}, in_flight={"sda": 9})
     assert "WriteStall" not in simulation.host.names()
 
 
-def test_laptop_mode_puts_writing_off_on_purpose(tmp_path: Path) -> None:
+def test_laptop_mode_puts_writing_off_on_purpose() -> None:
     """What is written late by choice is no lull."""
-    simulation = Simulation(tmp_path, laptop_mode=5)
+    simulation = Simulation(laptop_mode=5)
     simulation.add_disk("sda")
     simulation.run(20, writes={"sda": 10**8}, in_flight={"sda": 4})
     simulation.run(20, queued=QUEUED, blocked=1, writes={"sda": 900_000}, in_flight={"sda": 9})
@@ -132,9 +135,9 @@ def test_the_third_stall_in_two_hours_is_critical(machine: Simulation) -> None:
     assert "WriteStallRepeats" in machine.host.names("critical")
 
 
-def test_the_incidents_rows_fire_at_the_tenth(tmp_path: Path) -> None:
+def test_the_incidents_rows_fire_at_the_tenth() -> None:
     """GB1: 22 seconds of the frozen server as completed writes of one disk."""
-    simulation = Simulation(tmp_path)
+    simulation = Simulation(follow=[LULL])
     simulation.add_disk("sda")
     kilobytes_of = {"queued": 3_237_432, "threshold": 3_269_816, "background": 817_454}
     level = {name: value * 1024 for name, value in kilobytes_of.items()}
@@ -146,10 +149,7 @@ def test_the_incidents_rows_fire_at_the_tenth(tmp_path: Path) -> None:
         simulation.run(
             1, blocked=blocked, writes={"sda": kilobytes * 1024}, in_flight={"sda": 4}, **level
         )
-    values = [
-        max(v for name, v in signals.items() if name.startswith("iowarden_write_lull_seconds"))
-        for _, signals in simulation.host.history[began:]
-    ]
+    values = [max(signals.values()) for _, signals in simulation.host.history[began:]]
     assert values[9] == 10.0
     assert max(values) == 21.0
     assert "WriteLull" in simulation.host.names("warning")
@@ -159,10 +159,7 @@ def test_a_frozen_file_system_is_a_hung_device_after_ten_seconds(machine: Simula
     """GB2: 96 requests in flight, none completed, 50 MB of write-back, hardly any pressure."""
     began = machine.second
     machine.run(13, queued=50_000_000, blocked=2, in_flight={"sda": 96})
-    stalled = [
-        signals['iowarden_device_stalled_seconds{device="sda"}']
-        for _, signals in machine.host.history[began:]
-    ]
+    stalled = [signals[STALLED + '{device="sda"}'] for _, signals in machine.host.history[began:]]
     assert stalled[9] == 10.0
     assert machine.host.names("warning") == {"DeviceStall"}
     machine.run(25, queued=50_000_000, blocked=2, in_flight={"sda": 96})
@@ -174,8 +171,8 @@ def test_a_device_that_vanishes_in_a_stall_is_not_well(machine: Simulation) -> N
     """Pulled out while it hung: the incident stays open and says that nobody can read it."""
     machine.run(45, in_flight={"sda": 9})
     del machine.disks["sda"]
-    shutil.rmtree(machine.directory / "sys/block/sda")
-    machine.run(1200)
+    machine.memory.remove("/sys/block/sda")
+    machine.run(1200, step=4)
     assert machine.host.reasons() == ["opened", "unreadable"]
 
 
@@ -196,9 +193,9 @@ def test_nobody_vouches_for_a_disk_that_is_gone_or_a_source_that_is_silent(
     assert not engine.judged((("alertname", "DeviceStall"), ("device", "sdb")), "")
 
 
-def test_a_lull_nobody_can_tell_after_a_restart_is_unknown_and_not_over(tmp_path: Path) -> None:
+def test_a_lull_nobody_can_tell_after_a_restart_is_unknown_and_not_over() -> None:
     """Restarted in a lull without its memory: the alert waits for good data."""
-    simulation = Simulation(tmp_path)
+    simulation = Simulation()
     simulation.add_disk("sda")
     waiting = {"queued": QUEUED, "blocked": 2, "in_flight": {"sda": 4}}
     simulation.run(20, writes={"sda": 10**8}, in_flight={"sda": 4})
@@ -217,17 +214,13 @@ def test_a_lull_nobody_can_tell_after_a_restart_is_unknown_and_not_over(tmp_path
     assert {states[a.labels] for a in lulls} == {"unknown"}
 
 
-def test_the_recorded_stall_forecasts_its_drain_and_is_one_thread(tmp_path: Path) -> None:
+def test_the_recorded_stall_forecasts_its_drain_and_is_one_thread() -> None:
     """The corpus's stall: 300 to 400 s from ten seconds after A1 begins until uptime 96 s."""
-    (tmp_path / "recording").mkdir()
-    recording = stall_from_corpus(corpus(STALL), tmp_path / "recording")
-    idle_frames(recording, 700)
-    host = played(recording, tmp_path)
-    began = next(u for u, s in host.history if s.get("iowarden_writeback_above_freerun_seconds"))
+    host = Host(follow=[ABOVE, FORECAST])
+    host.play(stall(corpus(STALL)), idle=700)
+    began = next(u for u, s in host.history if s.get(ABOVE))
     drains = [
-        signals.get("iowarden_writeback_drain_seconds")
-        for uptime, signals in host.history
-        if began + 10 <= uptime <= 96.5
+        signals.get(FORECAST) for uptime, signals in host.history if began + 10 <= uptime <= 96.5
     ]
     assert len(drains) > 60
     assert all(drain is not None and 300 <= drain <= 400 for drain in drains)
@@ -235,11 +228,9 @@ def test_the_recorded_stall_forecasts_its_drain_and_is_one_thread(tmp_path: Path
     assert host.names("warning") == {"WriteStall"}
 
 
-def test_our_own_recorded_stall_is_one_thread_that_ends(tmp_path: Path) -> None:
+def test_our_own_recorded_stall_is_one_thread_that_ends() -> None:
     """A disk throttled to 2 MB/s in our own machine: seen, forecast, cleared."""
-    recording = open_fixture("write-stall", tmp_path)
-    idle_frames(recording, 700)
-    host = played(recording, tmp_path)
+    host = played(fixture("write-stall"), idle=700)
     assert "WriteStall" in host.names("warning")
     assert len({mail.due.incident.identifier for mail in host.mails}) == 1
     assert host.reasons()[0] == "opened"
@@ -247,22 +238,18 @@ def test_our_own_recorded_stall_is_one_thread_that_ends(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["healthy-copy", "idle"])
-def test_a_healthy_machine_sends_no_mail(name: str, tmp_path: Path) -> None:
+def test_a_healthy_machine_sends_no_mail(name: str) -> None:
     """GA8: two copies of five times the threshold and a reader; and a machine that does nothing."""
-    recording = open_fixture(name, tmp_path)
-    idle_frames(recording, 700)
-    host = played(recording, tmp_path)
+    host = played(fixture(name), idle=700)
     assert host.mails == []
     assert host.names() <= {"WriteThrottle", "DirtyLimitTooLarge", "DirtyRatioLarge"}
     if name == "healthy-copy":
         assert "WriteThrottle" in host.names()
 
 
-def test_our_own_hung_disk_is_its_own_incident(tmp_path: Path) -> None:
+def test_our_own_hung_disk_is_its_own_incident() -> None:
     """Recorded: traffic, then nothing completes for a minute, then it heals."""
-    recording = open_fixture("hung-disk", tmp_path)
-    idle_frames(recording, 700)
-    host = played(recording, tmp_path)
+    host = played(fixture("hung-disk"), idle=700)
     assert "DeviceStall" in host.names("critical")
     assert len({mail.due.incident.identifier for mail in host.mails}) == 1
     assert host.reasons()[-1] == "all clear"

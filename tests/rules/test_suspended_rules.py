@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from support.recordings import write_tree
 from support.simulation import START, Simulation
 
 from iowarden.collectors.dm import MappedDevice
@@ -13,8 +12,6 @@ from iowarden.rules.signals import leaves, suspended
 from iowarden.rules.signals.table import Inputs, View
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from iowarden.collectors.vocabulary import Sample
     from iowarden.rules.signals.held import Held
 
@@ -22,19 +19,18 @@ if TYPE_CHECKING:
 class Volumes(Simulation):
     """A host with a disk and a logical volume on it."""
 
-    def __init__(self, tmp_path: Path) -> None:
-        super().__init__(tmp_path)
+    def __init__(self) -> None:
+        super().__init__()
         self.add_disk("sda", "S1")
         self.add_disk("dm-0")
         self.suspend(0)
-        write_tree(
-            self.directory,
-            {"/sys/block/dm-0/dm/name": "vg-data\n", "/sys/block/dm-0/slaves/sda": None},
+        self.memory.write(
+            {"/sys/block/dm-0/dm/name": "vg-data\n", "/sys/block/dm-0/slaves/sda": None}
         )
 
     def suspend(self, value: int) -> None:
         """Set what the kernel says of the volume."""
-        write_tree(self.directory, {"/sys/block/dm-0/dm/suspended": f"{value}\n"})
+        self.memory.write({"/sys/block/dm-0/dm/suspended": f"{value}\n"})
 
     def severities(self) -> list[str]:
         """Return the severities of what was said of it, in order."""
@@ -42,9 +38,9 @@ class Volumes(Simulation):
 
 
 @pytest.fixture
-def machine(tmp_path: Path) -> Volumes:
+def machine() -> Volumes:
     """The host, half a minute after the program began."""
-    volumes = Volumes(tmp_path)
+    volumes = Volumes()
     volumes.run(30)
     return volumes
 
@@ -62,7 +58,7 @@ def test_a_volume_that_stays_suspended_is_told_by_its_name(machine: Volumes) -> 
     assert "dmsetup resume 'vg-data'" in member.advice
     assert any("device_mapper_suspended_seconds" in p.source + p.text for p in member.evidence)
     machine.suspend(0)
-    machine.run(680)
+    machine.run(680, step=4)
     assert machine.host.reasons() == ["opened", "all clear"]
 
 
@@ -111,8 +107,8 @@ def test_what_can_no_longer_be_read_is_not_over(machine: Volumes) -> None:
     """The kernel stops telling while the alert is on: unknown, and no all clear."""
     machine.suspend(1)
     machine.run(100, blocked=2)
-    (machine.directory / "sys/block/dm-0/dm/suspended").unlink()
-    (machine.directory / "sys/block/dm-0/dm/suspended").mkdir()
+    machine.memory.remove("/sys/block/dm-0/dm/suspended")
+    machine.memory.write({"/sys/block/dm-0/dm/suspended": None})
     machine.run(20)
     assert machine.host.engine is not None
     (alert,) = [a for a in machine.host.engine.alerts() if a.name == "DeviceSuspended"]

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import pytest
 from support.host import shipped_rules
 from support.machine import disk, topology
-from support.recordings import write_tree
 from support.simulation import Simulation
 
 from iowarden.collectors.tasks import Task, Tasks, to_json
@@ -25,8 +24,6 @@ from iowarden.rules.signals.leaves import LeafHistory
 from iowarden.rules.signals.table import Inputs, View
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from iowarden.collectors.vocabulary import Labels, Sample
     from iowarden.rules.alerts import Alert
 
@@ -39,12 +36,10 @@ QUEUED, THRESHOLD = 206_288 * 1024, 4_670_116 * 1024
 class Strict:
     """A machine with one disk, whose writers the kernel holds as a test says."""
 
-    def __init__(self, tmp_path: Path, *, uptime: float = 1000.0, laptop_mode: int = 0) -> None:
-        self.machine = Simulation(tmp_path, uptime=uptime, laptop_mode=laptop_mode)
+    def __init__(self, *, uptime: float = 1000.0, laptop_mode: int = 0) -> None:
+        self.machine = Simulation(uptime=uptime, laptop_mode=laptop_mode)
         self.machine.add_disk("sda", "S1")
-        self.directory = self.machine.directory
-        write_tree(
-            self.directory,
+        self.machine.memory.write(
             {
                 "/sys/class/bdi/8:0/max_ratio": "100\n",
                 "/sys/class/bdi/8:0/max_bytes": "4194304\n",
@@ -58,7 +53,7 @@ class Strict:
     ) -> None:
         """Let seconds pass in which root would see these tasks."""
         told = json.dumps(to_json(Tasks(tasks, len(tasks))))
-        write_tree(self.directory, {"/.probe/tasks": told})
+        self.machine.memory.write({"/.probe/tasks": told})
         self.machine.run(
             seconds,
             queued=queued,
@@ -77,9 +72,9 @@ class Strict:
 
 
 @pytest.fixture
-def strict(tmp_path: Path) -> Strict:
+def strict() -> Strict:
     """Long after boot, nobody waits yet."""
-    machine = Strict(tmp_path)
+    machine = Strict()
     machine.wait(6)
     return machine
 
@@ -101,11 +96,11 @@ def test_a_strict_limit_of_one_device_holds_a_writer(strict: Strict) -> None:
     assert strict.host.mails == []
 
 
-def test_limits_that_this_kernel_has_not_are_not_advised(tmp_path: Path) -> None:
+def test_limits_that_this_kernel_has_not_are_not_advised() -> None:
     """6.1 has no strict_limit; the share of the device is 5 %."""
-    strict = Strict(tmp_path)
-    (strict.directory / "sys/class/bdi/8:0/strict_limit").unlink()
-    write_tree(strict.directory, {"/sys/class/bdi/8:0/max_ratio": "5\n"})
+    strict = Strict()
+    strict.machine.memory.remove("/sys/class/bdi/8:0/strict_limit")
+    strict.machine.memory.write({"/sys/class/bdi/8:0/max_ratio": "5\n"})
     strict.wait(20, WRITER)
     alert = strict.alert()
     assert alert is not None
@@ -146,11 +141,9 @@ def test_while_the_machine_is_at_its_limit_that_is_the_reason(strict: Strict) ->
 
 
 @pytest.mark.parametrize("start", [{"uptime": 10.0}, {"laptop_mode": 5}], ids=["boot", "laptop"])
-def test_after_boot_and_on_a_laptop_nothing_is_concluded(
-    tmp_path: Path, start: dict[str, int]
-) -> None:
+def test_after_boot_and_on_a_laptop_nothing_is_concluded(start: dict[str, int]) -> None:
     """Within two minutes of the boot, or where writing is put off on purpose."""
-    strict = Strict(tmp_path, **start)
+    strict = Strict(**start)
     strict.wait(90, WRITER)
     assert strict.host.signals()["iowarden_bdi_throttle_seconds"] >= 80
     assert strict.host.names() == set()
@@ -159,7 +152,7 @@ def test_after_boot_and_on_a_laptop_nothing_is_concluded(
 def test_without_a_probe_nothing_is_said_and_nothing_is_over(strict: Strict) -> None:
     """It was there and told; then it is not: the alert is unknown, neither firing nor over."""
     strict.wait(20, WRITER)
-    (strict.directory / ".probe/tasks").unlink()
+    strict.machine.memory.remove("/.probe/tasks")
     strict.machine.run(100, queued=QUEUED, threshold=THRESHOLD, background=10**9, blocked=1)
     alert = strict.alert()
     assert alert is not None
@@ -169,9 +162,9 @@ def test_without_a_probe_nothing_is_said_and_nothing_is_over(strict: Strict) -> 
     assert strict.alert() is None
 
 
-def test_a_machine_without_probe_is_silent_about_it(tmp_path: Path) -> None:
+def test_a_machine_without_probe_is_silent_about_it() -> None:
     """Minutes of blocked tasks: no alert on a collector, no series of who waits."""
-    strict = Strict(tmp_path)
+    strict = Strict()
     strict.machine.run(10, queued=QUEUED, threshold=THRESHOLD, background=10**9)
     strict.machine.run(150, queued=QUEUED, threshold=THRESHOLD, background=10**9, blocked=2)
     assert strict.host.names() == set()
@@ -283,12 +276,12 @@ def test_nobody_is_named_where_nobody_is_known_or_hurt(member: Member, tasks: Ta
 
 
 @pytest.mark.parametrize("probe", [True, False])
-def test_what_is_not_known_of_a_stall_depends_on_the_probe(tmp_path: Path, *, probe: bool) -> None:
+def test_what_is_not_known_of_a_stall_depends_on_the_probe(*, probe: bool) -> None:
     """Where the evidence names who waits, the mail does not say that nobody knows."""
-    strict = Strict(tmp_path)
+    strict = Strict()
     strict.machine.run(10, queued=QUEUED, threshold=THRESHOLD, background=THRESHOLD // 2)
     answer = json.dumps(to_json(Tasks((WRITER,) * 3, 3)))
-    write_tree(strict.directory, {"/.probe/tasks": answer} if probe else {})
+    strict.machine.memory.write({"/.probe/tasks": answer} if probe else {})
     strict.machine.run(40, queued=THRESHOLD + 4096, threshold=THRESHOLD, blocked=3)
     assert strict.host.engine is not None
     alert = next(a for a in strict.host.engine.alerts() if a.name == "WriteStall")

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
-from support import drives
+from support import drives, machine
 from support.areca import Card
-from support.machine import write_root
-from support.recordings import write_tree
+from support.memory import Memory
 
 from iowarden.collectors import asking
 from iowarden.collectors.drive import Target
-from iowarden.collectors.files import Root, probe_path
+from iowarden.collectors.files import probe_path
 from iowarden.collectors.table import SOURCES, Source, collect
 from iowarden.collectors.vocabulary import Outcome, Reading
 from iowarden.rules import incidents
 from iowarden.rules.engine import HELD_PERIODS, Engine
 from iowarden.rules.notice import Evidence
 from iowarden.rules.rulefile import parse_rule_file
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 START = 1_800_000_000.0
 SILENT = (Outcome.FAILED, Outcome.UNPARSED, Outcome.STUCK, Outcome.BUG, Outcome.ABSENT)
@@ -63,12 +57,11 @@ MORE = {
 }
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Root:
-    """A machine that offers every source."""
-    write_root(tmp_path, 2, 0)
-    write_tree(tmp_path, MORE)
-    return Root(str(tmp_path))
+@pytest.fixture(scope="module")
+def readings() -> dict[str, Reading]:
+    """What a machine that offers every source says."""
+    root = Memory(machine.files(2) | MORE)
+    return {source.name: collect(source, root, lambda: START) for source in SOURCES}
 
 
 class Watch:
@@ -84,9 +77,9 @@ class Watch:
         self.now = START
         self.reasons: list[str] = []
 
-    def run(self, reading: Reading | None) -> set[str]:
-        """Let a second pass in which the source said this; return the states of the alerts."""
-        self.now += 1.0
+    def run(self, reading: Reading | None, seconds: float = 1.0) -> set[str]:
+        """Let time pass, at whose end the source says this; return the states of the alerts."""
+        self.now += seconds
         self.engine.observe([] if reading is None else [reading], self.now, 1000.0)
         self.engine.evaluate(self.now)
         self.incidents, dues, _ = incidents.step(
@@ -105,24 +98,25 @@ class Watch:
 @pytest.mark.parametrize("outcome", SILENT, ids=lambda outcome: outcome.value)
 @pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.name)
 def test_an_alert_whose_source_falls_silent_is_unknown_and_its_incident_stays_open(
-    source: Source, outcome: Outcome, root: Root
+    source: Source, outcome: Outcome, readings: dict[str, Reading]
 ) -> None:
     """Held for three periods, then stale and unknown; the incident is told unreadable, not over."""
-    good = collect(source, root, lambda: START)
+    good = readings[source.name]
     assert good.outcome is Outcome.OK, good.error
     samples = source.emit(good.value, frozenset({"sda", "sdb"}))
     assert samples, f"'{source.name}' shows nothing"
     watch = Watch(source, samples[0][0])
-    for _ in range(70):
-        assert watch.run(good) == {"firing"}
+    for _ in range(14):
+        assert watch.run(good, 5.0) == {"firing"}
     bad = Reading(source.name, outcome, START, 0.0, None, "no longer")
     held = int(HELD_PERIODS * source.period_seconds)
-    assert all(watch.run(bad) == {"firing"} for _ in range(held))
+    assert watch.run(bad) == {"firing"}
+    assert all(watch.run(bad, (held - 1) / 4) == {"firing"} for _ in range(4))
     assert [watch.run(bad) for _ in range(3)][-1] == {"unknown"}
     shown = {s[0] for c in watch.engine.chunks() for _, found in c.families for s in found}
     assert samples[0][0] not in shown
-    for _ in range(1000):
-        watch.run(None)
+    for _ in range(20):
+        watch.run(None, 50.0)
     open_ones = watch.incidents.by_key.values()
     assert sorted(watch.reasons) == ["opened"] * len(open_ones) + ["unreadable"] * len(open_ones)
     assert all(incident.firing for incident in open_ones)

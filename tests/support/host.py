@@ -7,9 +7,11 @@ import functools
 import importlib.resources
 from typing import TYPE_CHECKING
 
+from support.memory import Memory
+from support.recordings import recorded
+
 from iowarden.collectors import table
-from iowarden.collectors.files import Root
-from iowarden.collectors.recording import Player
+from iowarden.collectors.recording import IDLE, idle_steps
 from iowarden.collectors.table import collect
 from iowarden.daemon.loop import HOTPLUG_SOURCES
 from iowarden.rules import incidents, report
@@ -18,10 +20,16 @@ from iowarden.rules.incidents import Due, Incidents, Policy
 from iowarden.rules.rulefile import RuleGroup, parse_rule_file
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Collection, Iterable
 
+    from iowarden.collectors.files import Root
+    from iowarden.collectors.recording import Frame, Step
     from iowarden.collectors.vocabulary import Reading
     from iowarden.rules.alerts import Alert
+
+
+IDLE_STEP_SECONDS = 4
+"""Where nothing happens; looks further apart than 5 s are a gap to the signals."""
 
 
 @functools.cache
@@ -45,18 +53,32 @@ class Mail:
 
 
 class Host:
-    """A machine below a directory, and everything the program concludes about it."""
+    """A machine, and everything the program concludes about it."""
 
-    def __init__(self, directory: Path) -> None:
-        """Take the files below `directory`; the clocks start with the first tick."""
-        self.root = Root(str(directory))
+    def __init__(
+        self,
+        root: Root | None = None,
+        *,
+        follow: Collection[str] = (),
+        groups: Collection[str] = (),
+    ) -> None:
+        """Take a machine, at first an empty one; the clocks start with the first tick.
+
+        `follow`: metrics whose series `history` has. `groups`: the only groups of rules that run,
+        for tests of what these say and of nothing else: never of silence or of a count of mails.
+        """
+        self.memory = Memory()
+        self.root = self.memory if root is None else root
         self.engine: Engine | None = None
         self.incidents = Incidents()
         self.mails: list[Mail] = []
         self.fired: list[tuple[float, str, str]] = []
         """(uptime, alert, severity) of every alert that began to fire."""
         self.history: list[tuple[float, dict[str, float]]] = []
-        """(uptime, every signal by name and labels) of every tick."""
+        """(uptime, the series that are followed by name and labels) of every tick."""
+        self._follow = frozenset(follow)
+        self.rules = [g for g in shipped_rules() if not groups or g.name in groups]
+        assert {g.name for g in self.rules} >= set(groups), "no such group of rules"
         self._due: dict[str, float] = {}
         self._now = 0.0
         # As the program's readers do: what remembers from run to run is made once.
@@ -69,7 +91,7 @@ class Host:
     def tick(self, uptime: float, now: float) -> None:
         """Do what the program does each second."""
         if self.engine is None:
-            self.engine = Engine(shipped_rules(), table.SOURCES, now)
+            self.engine = Engine(self.rules, table.SOURCES, now)
         readings = []
         for source in table.SOURCES:
             if now >= self._due.get(source.name, now) - 0.05:
@@ -89,7 +111,7 @@ class Host:
             judged=self.engine.judged,
         )
         self.mails += [Mail(uptime, due) for due in dues]
-        self.history.append((uptime, self.signals()))
+        self.history.append((uptime, self.signals(self._follow)))
 
     def announced(self) -> None:
         """Have the devices looked at with the next tick, as after an announcement of the kernel."""
@@ -104,21 +126,33 @@ class Host:
         assert self.engine is not None
         return report.evidence(self.engine.current(alert), 0.0)
 
-    def signals(self) -> dict[str, float]:
-        """Return every sample on '/metrics' by name and labels, as a scrape shows them."""
+    def signals(self, names: Collection[str] | None = None) -> dict[str, float]:
+        """Return the samples of some metrics, or of all on '/metrics', by name and labels."""
         assert self.engine is not None
         return {
             name + ("{" + ",".join(f'{k}="{v}"' for k, v in labels) + "}" if labels else ""): value
             for chunk in self.engine.chunks()
-            for _, samples in chunk.families
+            for family, samples in chunk.families
+            if names is None or family.name in names
             for name, labels, value in samples
         }
 
-    def play(self, recording: str, directory: Path) -> None:
-        """Play a whole recording into `directory`, which is this host's root."""
-        player = Player(recording, str(directory))
-        while (frame := player.advance()) is not None:
-            self.tick(frame.monotonic_seconds, frame.realtime_seconds)
+    def play(self, steps: Iterable[Step], *, idle: int = 0) -> None:
+        """Play a recording to its end, and so many seconds in which the machine does nothing."""
+        last: Frame | None = None
+        for step in steps:
+            last = step.frame
+            self._step(step)
+        assert last is not None
+        quiet = idle_steps(
+            last, self.memory.texts(IDLE), idle // IDLE_STEP_SECONDS, IDLE_STEP_SECONDS
+        )
+        for step in quiet:
+            self._step(step)
+
+    def _step(self, step: Step) -> None:
+        self.memory.apply(step)
+        self.tick(step.frame.monotonic_seconds, step.frame.realtime_seconds)
 
     def reasons(self) -> list[str]:
         """Return why each mail was due."""
@@ -129,10 +163,8 @@ class Host:
         return {name for _, name, level in self.fired if severity in {"", level}}
 
 
-def played(recording: str, tmp_path: Path) -> Host:
-    """Return the host after a whole recording."""
-    directory = tmp_path / "root"
-    directory.mkdir()
-    host = Host(directory)
-    host.play(recording, directory)
+def played(recording: str, *, idle: int = 0, follow: Collection[str] = ()) -> Host:
+    """Return the host after a whole recording: a directory or an archive."""
+    host = Host(follow=follow)
+    host.play(recorded(recording), idle=idle)
     return host

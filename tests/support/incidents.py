@@ -7,17 +7,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from support.recordings import write_recording
+from support.recordings import steps
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
+    from collections.abc import Iterator, Mapping
+
+    from support.memory import Files
+
+    from iowarden.collectors.recording import Step
 
 KIB, MB = 1024, 1_000_000
 FRAME_SECONDS = 4
 """Between two looks further apart than 5 s nobody looked."""
 UPTIME = 10_000.0
-Files = dict[str, str | bytes | None]
 
 
 class Load(NamedTuple):
@@ -203,9 +205,9 @@ class Story:
             self._pending = {}
             self.now += FRAME_SECONDS
 
-    def record(self, directory: Path) -> str:
-        """Write all of it as a recording and return its path."""
-        return write_recording(directory, self.frames)
+    def steps(self) -> Iterator[Step]:
+        """Return all of it as a recording."""
+        return steps(self.frames)
 
 
 R0_ROWS = [(0, 4)] * 19 + [(8, 3), (0, 4), (1928, 5)]
@@ -304,7 +306,7 @@ PARALLEL_READERS = Load(640, 40.96 * MB, 0, 0, 1.0, 5, 5 / 640)
 """R1: five readers in pieces of 64 kB, the disks seeking from one to the next."""
 
 
-def r1(directory: Path) -> str:
+def r1() -> Story:
     """R1 (2010): an Areca 1280ML volume reads ahead 64 kB; load in the hundreds; 8 MB cures it."""
     story = Story(kernel="2.6.32-5-amd64")
     story.add_host(0, "arcmsr", 128)
@@ -327,14 +329,14 @@ def r1(directory: Path) -> str:
         }
     )
     story.run(1000, {"sda": reading(450 * MB, 64 * KIB, 30)}, blocked=1, load_average=5.0)
-    return story.record(directory)
+    return story
 
 
 HOG = Load(0, 0, 400, 50 * MB, 1.0, 254, 0.5)
 STARVED = Load(2, 16 * KIB, 2, 16 * KIB, 1.0, 3, 0.75)
 
 
-def r2(directory: Path) -> str:
+def r2() -> Story:
     """R2 (2006): two 3ware 8506-4; a busy disk takes all 254 commands of one; 32 each cure it."""
     story = Story(kernel="2.6.16-2-686", memory_bytes=2 << 30)
     names = iter("abcdefgh")
@@ -356,10 +358,10 @@ def r2(directory: Path) -> str:
     story.change({f"/sys/class/scsi_device/0:0:{n}:0/device/queue_depth": "32\n" for n in range(4)})
     served = {f"sd{letter}": Load(30, 500_000, 10, 100_000, 0.4, 1, 0.01) for letter in "bcd"}
     story.run(800, {"sda": HOG._replace(in_flight=32, wait_seconds=0.08), **served}, blocked=1)
-    return story.record(directory)
+    return story
 
 
-def r4(directory: Path) -> str:
+def r4() -> Story:
     """R4 (2023): a database that only writes makes its SSD read 45 MB/s; MADV_RANDOM cures it."""
     story = Story(memory_bytes=64 << 30)
     story.add_disk("nvme0n1", rotational=0, model="NVME SSD")
@@ -369,4 +371,4 @@ def r4(directory: Path) -> str:
     story.run(180, {"nvme0n1": writes._replace(reads=20, read_bytes=1 * MB)}, available=0.05)
     story.run(600, {"nvme0n1": phantom}, faults=3000, refaults=5000, available=0.05)
     story.run(1300, {"nvme0n1": writes._replace(reads=10, read_bytes=500_000)}, available=0.05)
-    return story.record(directory)
+    return story

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from support.recordings import write_tree
+
 from iowarden.collectors.block import Device, Md, Topology
 from iowarden.collectors.diskstats import BlockIo
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from support.memory import Files
 
 
 def block(
@@ -67,67 +71,76 @@ def write_root(directory: Path, disks: int, second: int, *, only_counters: bool 
 
     Files are overwritten in place, as the kernel's change under an open descriptor.
     """
+    write_tree(directory, counters(disks, second) if only_counters else files(disks, second))
+
+
+def counters(disks: int, second: int) -> Files:
+    """Return the files of such a machine that change every second."""
     lines = []
     for number in range(disks):
         name = disk_name(number)
         done = second * (number % 7 + 1)
-        counters = (
+        figures = (
             f"{1000 + done} 5 {80_000 + done * 16} 900 {2000 + done * 3} 40"
             f" {160_000 + done * 512} 5000 {number % 3} {700 + second * 10} 5900"
             f" 0 0 0 0 {done} 12"
         )
-        lines.append(f"   8 {number * 16 % 256:7} {name} {counters}")
-        lines.append(f"   8 {number * 16 % 256 + 1:7} {name}1 {counters}")
-    _put(directory, "/proc/diskstats", "\n".join(lines) + "\n")
-    _put(directory, "/proc/meminfo", MEMINFO.format(dirty=500_000 + second % 1000))
-    _put(directory, "/proc/vmstat", VMSTAT.format(dirty=125_000 + second % 250))
-    _put(directory, "/proc/stat", STAT.format(blocked=second % 3, ticks=1000 + second * 100))
-    for resource in ("io", "memory", "cpu"):
-        line = f"avg10=1.50 avg60=0.70 avg300=0.10 total={100_000 + second}\n"
-        _put(directory, f"/proc/pressure/{resource}", f"some {line}full {line}")
-    if only_counters:
-        return
-    for key, value in SYSCTLS.items():
-        _put(directory, f"/proc/sys/{key}", f"{value}\n")
-    _put(directory, "/proc/loadavg", "1.50 1.20 0.90 2/400 12345\n")
-    _put(directory, "/proc/mdstat", "Personalities : [raid1]\nunused devices: <none>\n")
-    _put(directory, "/etc/fstab", "")
+        lines.append(f"   8 {number * 16 % 256:7} {name} {figures}")
+        lines.append(f"   8 {number * 16 % 256 + 1:7} {name}1 {figures}")
+    pressure = f"avg10=1.50 avg60=0.70 avg300=0.10 total={100_000 + second}\n"
+    return {
+        "/proc/diskstats": "\n".join(lines) + "\n",
+        "/proc/meminfo": MEMINFO.format(dirty=500_000 + second % 1000),
+        "/proc/vmstat": VMSTAT.format(dirty=125_000 + second % 250),
+        "/proc/stat": STAT.format(blocked=second % 3, ticks=1000 + second * 100),
+        **{
+            f"/proc/pressure/{resource}": f"some {pressure}full {pressure}"
+            for resource in ("io", "memory", "cpu")
+        },
+    }
+
+
+def files(disks: int, second: int = 0) -> Files:
+    """Return all files of such a machine."""
+    found = counters(disks, second)
+    found |= {f"/proc/sys/{key}": f"{value}\n" for key, value in SYSCTLS.items()}
+    found["/proc/loadavg"] = "1.50 1.20 0.90 2/400 12345\n"
+    found["/proc/mdstat"] = "Personalities : [raid1]\nunused devices: <none>\n"
+    found["/etc/fstab"] = ""
     mounts = []
     for host in range(-(-disks // 8)):
         for key, text in {"can_queue": "256", "cmd_per_lun": "32", "proc_name": "mpt3sas"}.items():
-            _put(directory, f"/sys/class/scsi_host/host{host}/{key}", f"{text}\n")
+            found[f"/sys/class/scsi_host/host{host}/{key}"] = f"{text}\n"
     for number in range(disks):
         name, major_minor = disk_name(number), f"{8 + number // 16}:{number * 16 % 256}"
         base, address = f"/sys/block/{name}", f"{number // 8}:0:{number % 8}:0"
-        for path in ("slaves", "holders", "queue", "device"):
-            (directory / (base + "/" + path).lstrip("/")).mkdir(parents=True)
-        _put(directory, f"{base}/size", "1953525168\n")
-        _put(directory, f"{base}/dev", f"{major_minor}\n")
-        _put(directory, f"{base}/diskseq", f"{number + 1}\n")
-        for key, text in QUEUE.items():
-            _put(directory, f"{base}/queue/{key}", f"{text}\n")
+        found |= dict.fromkeys((f"{base}/slaves", f"{base}/holders"))
+        found[f"{base}/size"] = "1953525168\n"
+        found[f"{base}/dev"] = f"{major_minor}\n"
+        found[f"{base}/diskseq"] = f"{number + 1}\n"
         partition = {
             "partition": "1",
             "start": "2048",
             "size": "1953521664",
             "alignment_offset": "0",
         }
-        for key, text in partition.items():
-            _put(directory, f"{base}/{name}1/{key}", f"{text}\n")
         scsi = f"/sys/class/scsi_device/{address}/device"
-        for key, text in SCSI.items():
-            _put(directory, f"{base}/device/{key}", f"{text}\n")
-            _put(directory, f"{scsi}/{key}", f"{text}\n")
-        (directory / f"{scsi}/block/{name}".lstrip("/")).mkdir(parents=True)
-        for key, text in BDI.items():
-            _put(directory, f"/sys/class/bdi/{major_minor}/{key}", f"{text}\n")
-        for key in ("errors_count", "warning_count", "first_error_time", "last_error_time"):
-            _put(directory, f"/sys/fs/ext4/{name}1/{key}", "0\n")
+        for directory, texts in (
+            (f"{base}/queue", QUEUE),
+            (f"{base}/{name}1", partition),
+            (f"{base}/device", SCSI),
+            (scsi, SCSI),
+            (f"/sys/class/bdi/{major_minor}", BDI),
+            (f"/sys/fs/ext4/{name}1", EXT4),
+        ):
+            found |= {f"{directory}/{key}": f"{text}\n" for key, text in texts.items()}
+        found[f"{scsi}/block/{name}"] = None
         mounts.append(
             f"{100 + number} 1 {major_minor} / /srv/{name} rw,noatime - ext4 /dev/{name}1 rw"
         )
-        _put(directory, f"/srv/{name}/.statvfs", STATVFS.format(device_number=major_minor))
-    _put(directory, "/proc/1/mountinfo", "\n".join(mounts) + "\n")
+        found[f"/srv/{name}/.statvfs"] = STATVFS.format(device_number=major_minor)
+    found["/proc/1/mountinfo"] = "\n".join(mounts) + "\n"
+    return found
 
 
 def disk_name(number: int) -> str:
@@ -138,13 +151,6 @@ def disk_name(number: int) -> str:
         number, letter = divmod(number - 1, 26)
         name = chr(ord("a") + letter) + name
     return f"sd{name}"
-
-
-def _put(directory: Path, path: str, text: str) -> None:
-    place = directory / path.lstrip("/")
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with place.open("w") as file:
-        file.write(text)
 
 
 SYSCTLS = {
@@ -183,6 +189,7 @@ SCSI = {
     "ioerr_cnt": "0x2",
     "iotmo_cnt": "0x0",
 }
+EXT4 = dict.fromkeys(("errors_count", "warning_count", "first_error_time", "last_error_time"), "0")
 BDI = {"read_ahead_kb": "128", "min_ratio": "0", "max_ratio": "100"}
 STATVFS = (
     "device_number {device_number}\nblock_bytes 4096\nfragment_bytes 4096\nblocks 244190208\n"

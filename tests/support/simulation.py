@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from typing import TYPE_CHECKING
 
 from support.host import Host
-from support.recordings import write_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
+    from collections.abc import Collection, Mapping
 
     from iowarden.rules.engine import Engine
 
@@ -23,15 +20,15 @@ UPTIME = 1000.0
 class Simulation:
     """A host with disks whose counters are set second by second."""
 
-    def __init__(self, tmp_path: Path, *, uptime: float = UPTIME, laptop_mode: int = 0) -> None:
-        self.directory = tmp_path / "root"
-        self.host = Host(self.directory)
+    def __init__(
+        self, *, uptime: float = UPTIME, laptop_mode: int = 0, follow: Collection[str] = ()
+    ) -> None:
+        self.host = Host(follow=follow)
+        self.memory = self.host.memory
         self.second = 0
         self.uptime = uptime
         self.disks: dict[str, list[int]] = {}
-        self._written: dict[str, str] = {}
-        write_tree(
-            self.directory,
+        self.memory.write(
             {
                 "/proc/sys/vm/dirty_ratio": "20\n",
                 "/proc/sys/vm/dirty_background_ratio": "10\n",
@@ -56,12 +53,12 @@ class Simulation:
         }
         if serial:
             files[f"{base}/device/vpd_pg80"] = b"\0\x80\0" + bytes([len(serial)]) + serial.encode()
-        write_tree(self.directory, files)
+        self.memory.write(files)
         self.disks[name] = [0, 0, 0]
 
     def pull_disk(self, name: str) -> None:
         """Take a disk away; the kernel announces it, as it announces one that was plugged in."""
-        shutil.rmtree(self.directory / f"sys/block/{name}")
+        self.memory.remove(f"/sys/block/{name}")
         del self.disks[name]
         self.host.announced()
 
@@ -75,12 +72,16 @@ class Simulation:
         blocked: int = 0,
         writes: Mapping[str, int] | None = None,
         in_flight: Mapping[str, int] | None = None,
+        step: int = 1,
     ) -> None:
-        """Let seconds pass: bytes queued, the kernel's limits, tasks blocked, bytes per second."""
-        for _ in range(seconds):
+        """Let seconds pass: bytes queued, the kernel's limits, tasks blocked, bytes per second.
+
+        `step`: seconds from one look to the next, for long times in which nothing changes.
+        """
+        for _ in range(0, seconds, step):
             lines = []
             for number, (name, counters) in enumerate(self.disks.items()):
-                written = (writes or {}).get(name, 0)
+                written = (writes or {}).get(name, 0) * step
                 counters[0] += written
                 counters[1] += -(-written // 1_000_000)
                 counters[2] = (in_flight or {}).get(name, 0)
@@ -89,7 +90,7 @@ class Simulation:
                     f"8 {number * 16} {name} 0 0 0 0 {completed} 0 {sectors} 0 {counters[2]} 0 0"
                     " 0 0 0 0 0 0\n"
                 )
-            self._write(
+            self.memory.write(
                 {
                     "/proc/diskstats": "".join(lines),
                     "/proc/meminfo": (
@@ -109,28 +110,18 @@ class Simulation:
                 },
             )
             self.host.tick(self.uptime + self.second, START + self.second)
-            self.second += 1
-
-    def _write(self, files: Mapping[str, str]) -> None:
-        """Write what differs from the second before."""
-        write_tree(
-            self.directory, {p: text for p, text in files.items() if self._written.get(p) != text}
-        )
-        self._written.update(files)
+            self.second += step
 
 
 class Looks:
     """A host as files that a test writes; time passes in looks of the whole program's pipeline."""
 
-    def __init__(self, tmp_path: Path) -> None:
+    def __init__(self) -> None:
         """Start with no file at all."""
-        self.directory = tmp_path / "root"
-        self.host = Host(self.directory)
+        self.host = Host()
+        self.memory = self.host.memory
+        self.write = self.memory.write
         self.now = START
-
-    def write(self, files: Mapping[str, str | bytes | None]) -> None:
-        """Write files of the kernel."""
-        write_tree(self.directory, files)
 
     def look(self, times: int = 1, every: float = 15.0) -> None:
         """Let time pass."""
