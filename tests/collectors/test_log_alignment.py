@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from support.tiers import examples
 
 from iowarden.collectors.log_alignment import (
     MOST_ENTRIES,
@@ -140,7 +141,7 @@ STREAMS = st.lists(
 )
 
 
-@settings(max_examples=1000)
+@settings(max_examples=examples(200))
 @given(STREAMS, st.integers(1, 9), st.booleans())
 @example([(1, "a", True, 9), (0, "a", False, 9), (0, "a", True, 9)], 3, False)
 def test_nothing_new_is_lost_or_doubled_unless_a_gap_is_said(
@@ -256,7 +257,7 @@ def test_entries_without_a_time_are_told_by_their_numbers() -> None:
 NUMBERED = st.lists(st.tuples(st.integers(0, 4), st.booleans(), st.integers(0, 20)), max_size=60)
 
 
-@settings(max_examples=500)
+@settings(max_examples=examples(100))
 @given(NUMBERED, st.integers(1, 9), st.integers(0, 2**32 - 1))
 @example([(1, True, 9), (0, True, 0), (3, True, 9)], 9, 2**32 - 2)
 def test_no_numbered_entry_is_lost_or_doubled_unless_a_gap_is_said(

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.tiers import examples
 
 from iowarden.collectors.drive import (
     Attribute,
@@ -682,7 +683,7 @@ def some_value() -> st.SearchStrategy[object]:
     )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(60))
 @given(data=st.data(), name=st.sampled_from(sorted(DRIVES)))
 def test_no_mutation_of_a_report_raises_but_parse_error(data: st.DataObject, name: str) -> None:
     """Fields replaced by anything, in JSON with its text; and then letters of all that."""
@@ -708,7 +709,7 @@ def test_no_mutation_of_a_report_raises_but_parse_error(data: st.DataObject, nam
         assert [value for value in numbers if not -100 <= value < 2.0**150] == []
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(60))
 @given(data=st.data(), name=st.sampled_from(sorted(DRIVES)))
 def test_no_text_raises_but_parse_error(data: st.DataObject, name: str) -> None:
     """Lines lost, doubled, torn and mixed with those of another drive."""

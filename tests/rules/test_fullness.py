@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.tiers import examples
 
 from iowarden.collectors.filesystem import Filesystems, Usage
 from iowarden.rules.signals import fullness
@@ -48,7 +49,7 @@ def test_a_file_system_that_fills_in_ten_hours_is_forecast_after_six() -> None:
     assert forecasts[-1] == 1 * HOUR
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30))
 @given(days=st.floats(3.5, 50), began=st.floats(0.0, 0.5))
 def test_steady_growth_is_forecast_to_the_hour(days: float, began: float) -> None:
     """Whatever the rate: after four days the forecast is what arithmetic says."""

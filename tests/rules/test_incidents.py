@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.tiers import examples
 
 from iowarden.daemon import codec
 from iowarden.rules import incidents, silences
@@ -417,7 +418,7 @@ def test_what_is_critical_at_once_opens_critical() -> None:
     assert host.opened == [Severity.CRITICAL]
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(15))
 @given(st.lists(st.tuples(st.integers(1, 900), st.booleans(), st.booleans()), max_size=25))
 def test_every_thread_opens_first_and_ends_in_an_all_clear(
     phases: list[tuple[int, bool, bool]],
@@ -933,7 +934,7 @@ def test_stalls_of_the_host_do_not_end_the_acknowledgement_of_the_disk_that_caus
 SAID = st.sampled_from(["", "", "", "stall", "critical", "all", "expire", "acknowledge"])
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(20))
 @given(
     st.lists(
         st.tuples(

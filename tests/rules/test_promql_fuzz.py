@@ -7,8 +7,8 @@ import random
 import pytest
 from support import promql_fuzz
 from support.promql_fuzz import Difference, Query
+from support.tiers import examples
 
-QUERIES = 400
 SEED = 20
 
 
@@ -18,20 +18,22 @@ def outcome() -> promql_fuzz.Outcome:
     program = promql_fuzz.promtool()
     if program is None:
         pytest.skip("promtool is not installed (package prometheus)")
-    return promql_fuzz.run(QUERIES, SEED, program)
+    return promql_fuzz.run(examples(400), SEED, program)
 
 
+@pytest.mark.fuzz
 def test_random_expressions_give_what_promtool_gives(outcome: promql_fuzz.Outcome) -> None:
     """No expression over disks that come and go has another result, or an error only here."""
     assert not outcome.differences, "\n".join(map(str, outcome.differences))
 
 
+@pytest.mark.fuzz
 def test_the_random_expressions_are_worth_asking(outcome: promql_fuzz.Outcome) -> None:
     """Most expressions have a result, some are errors, and few differ as known."""
-    assert outcome.queries == QUERIES
-    assert outcome.not_empty > QUERIES / 2
+    assert outcome.queries == examples(400)
+    assert outcome.not_empty > outcome.queries / 2
     assert outcome.errors > 0
-    assert outcome.known.total() < QUERIES / 50
+    assert outcome.known.total() < outcome.queries / 50
 
 
 def test_a_wrong_result_is_seen() -> None:

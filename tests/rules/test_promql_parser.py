@@ -14,6 +14,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.recordings import CORPUS, cases_of_corpus
+from support.tiers import examples
 
 from iowarden.rules.promql.ast import (
     Aggregation,
@@ -497,7 +498,7 @@ WORDS = st.sampled_from(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(60))
 @given(st.lists(WORDS, max_size=12).map("".join) | st.text())
 def test_any_text_is_an_expression_or_an_error_with_a_place(text: str) -> None:
     """Nothing that an administrator can type brings anything but a tree or a place in the text."""
@@ -561,13 +562,14 @@ DIFFERENT = re.compile(
 )
 
 
+@pytest.mark.fuzz
 @needs_promtool
 def test_promtool_reads_and_refuses_the_same_texts(tmp_path: Path) -> None:
     """Among thousands of random texts, what one takes the other takes, and errors stand alike."""
     random = Random(5)
     texts = [
         random.choice(["", " "]).join(random.choices(PIECES, k=random.randint(1, 6)))
-        for _ in range(3000)
+        for _ in range(examples(3000))
     ]
     texts = [text.replace("\\", " ") for text in texts if text.strip()]
     said, compared, read = promtool_refusals(texts, tmp_path), 0, 0
@@ -584,8 +586,8 @@ def test_promtool_reads_and_refuses_the_same_texts(tmp_path: Path) -> None:
         if "unary expression" in ours:  # Prometheus checks types when all is read.
             line, column = theirs[:2] if theirs else (0, 0)
         assert (theirs and theirs[:2]) == ((line, column) if ours else None), (text, theirs, ours)
-    assert compared > 2000
-    assert read > 100
+    assert compared > examples(2000)
+    assert read > examples(100)
 
 
 CORPUS_EVAL = re.compile(

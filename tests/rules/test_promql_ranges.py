@@ -9,6 +9,7 @@ from array import array
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.tiers import examples
 
 from iowarden.rules.promql import evaluator
 from iowarden.rules.promql import store as store_module
@@ -675,7 +676,7 @@ FUNCTIONS = st.sampled_from(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(60))
 @given(
     function=FUNCTIONS,
     window=RANGES,

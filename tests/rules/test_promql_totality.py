@@ -7,6 +7,7 @@ import math
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.tiers import examples
 
 from iowarden.rules.promql.evaluator import EvaluationError, Sample, compile_expression
 from iowarden.rules.promql.functions import ELEMENTWISE
@@ -75,7 +76,7 @@ VECTORS = st.recursive(
 )
 
 
-@settings(max_examples=400, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(80), suppress_health_check=[HealthCheck.too_slow])
 @given(
     text=VECTORS | SCALARS,
     values=st.lists(st.sampled_from(HARD) | st.none(), min_size=1, max_size=8),

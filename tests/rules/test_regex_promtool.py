@@ -9,6 +9,7 @@ import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
+from support.tiers import examples
 
 from iowarden.rules.promql.functions import label_replace
 from iowarden.rules.template import compile_template
@@ -81,11 +82,12 @@ def promtool(tmp_path: Path, rules: list[object], tests: dict[str, object]) -> N
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.fuzz
 @pytest.mark.skipif(PROMTOOL is None, reason="no promtool here: make test fetches it")
 def test_label_replace_takes_the_groups_that_promtool_takes(tmp_path: Path) -> None:
-    """Of 12 values by 400 patterns, loops with empty turns among them."""
+    """Of 12 values by all these patterns, loops with empty turns among them."""
     tests = []
-    for each in some_patterns(1, 400):
+    for each in some_patterns(1, examples(40)):
         samples = []
         for value in VALUES:
             [(_, labels, _)] = label_replace(
@@ -100,13 +102,14 @@ def test_label_replace_takes_the_groups_that_promtool_takes(tmp_path: Path) -> N
     promtool(tmp_path, [], {"interval": "1m", "input_series": series, "promql_expr_test": tests})
 
 
+@pytest.mark.fuzz
 @pytest.mark.skipif(PROMTOOL is None, reason="no promtool here: make test fetches it")
 def test_texts_are_replaced_where_promtool_replaces_them(tmp_path: Path) -> None:
-    """Each match of 400 patterns in 12 texts, found by either way of ours."""
+    """Each match of all these patterns in 12 texts, found by either way of ours."""
     rules: list[object] = []
     tests = []
     long = "ab-ba " * 30
-    for number, each in enumerate(some_patterns(2, 400)):
+    for number, each in enumerate(some_patterns(2, examples(40))):
         regex = json.dumps(each)
         template = "|".join(
             f"{{{{ reReplaceAll {regex} {json.dumps(REPLACEMENT)} {text} }}}}"

@@ -17,9 +17,10 @@ from iowarden.rules.unit_tests import AlertTest, parse_unit_tests
 RULES = Path(__file__).parents[2] / "rules"
 UNITS = Path(__file__).parent / "units"
 
-each_file = pytest.mark.parametrize(
-    "rules", sorted(set(RULES.glob("*.yaml")) - {RULES / "events.yaml"}), ids=lambda p: p.stem
-)
+FILES = sorted(set(RULES.glob("*.yaml")) - {RULES / "events.yaml"})
+each_file = pytest.mark.parametrize("rules", FILES, ids=lambda p: p.stem)
+LONG = {"controllers", "filesystem", "memory", "writeback"}
+"""What takes promtool seconds each."""
 
 
 def unit_tests(rules: Path) -> Path:
@@ -40,7 +41,13 @@ def alert_tests(rules: Path) -> list[AlertTest]:
     return [one for case in cases for one in case.alerts]
 
 
-@each_file
+@pytest.mark.parametrize(
+    "rules",
+    [
+        pytest.param(path, marks=[pytest.mark.system] if path.stem in LONG else [], id=path.stem)
+        for path in FILES
+    ],
+)
 def test_prometheus_itself_says_what_an_operator_will_see(rules: Path) -> None:
     """Labels and every word of the annotations are those that promtool gets from the rules."""
     promtool = shutil.which("promtool")
