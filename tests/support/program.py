@@ -31,17 +31,20 @@ from iowarden.collectors.recording import (
     Step,
     idle_steps,
 )
-from iowarden.daemon import cli, service
+from iowarden.daemon import cli, rule_files, service
 from iowarden.daemon.clock import PlayedClock, local_zone
 from iowarden.daemon.config import load
 from iowarden.daemon.journal import Log
 from iowarden.daemon.loop import Loop, Reload, Stop
-from iowarden.daemon.rule_files import load_rules
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from support.smtp import Answers, Received
+
+# A text is parsed in the same way each time, and the shipped ones would be with each start.
+rule_files.parse_rule_file = functools.lru_cache(64)(rule_files.parse_rule_file)
+rule_files.parse_events_file = functools.lru_cache(1)(rule_files.parse_events_file)
 
 COMMAND = Path(sys.executable).with_name("iowarden")
 PAGE_SIZE_BYTES = 4096
@@ -258,7 +261,7 @@ class Played(_Written):
         self._post = events.put
         with self._zone():
             settings = load(str(self.config))
-            groups = load_rules(settings)
+            groups = rule_files.load_rules(settings)
             self._said = _Said(self.journal_socket, settings.log_level)
             self._player = _Player(self.feed)
             machine = service.Machine(
