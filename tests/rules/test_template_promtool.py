@@ -75,8 +75,8 @@ def comparable(template: str, value: str) -> bool:
 def test_every_text_is_that_of_promtool(tmp_path: Path) -> None:
     """25 templates for 34 values, among them the largest, the smallest, NaN and infinities."""
     assert PROMTOOL is not None
-    own = {name: text for name, text in LABELS.items() if text}
-    pairs = ", ".join(f'{name}="{text}"' for name, text in own.items())
+    own = {name: label for name, label in LABELS.items() if label}
+    pairs = ", ".join(f'{name}="{label}"' for name, label in own.items())
     rules = [
         {"alert": f"A{number}", "expr": "x == x or x != x", "annotations": {"text": template}}
         for number, template in enumerate(TEMPLATES)
