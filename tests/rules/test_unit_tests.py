@@ -26,7 +26,9 @@ groups:
     rules:
       - alert: TwiceHigh
         expr: twice > 20
-        annotations: {summary: '{{ with query "x" }}{{ . | first | value }}{{ end }}'}
+        annotations:
+          # Sorted: in promtool the order of a query is that of a map.
+          summary: '{{ with query "x" }}{{ . | sortByLabel "device" | first | value }}{{ end }}'
   - name: early
     rules:
       - record: twice
