@@ -160,7 +160,7 @@ def test_a_machine_on_which_nothing_can_be_read_says_so_once() -> None:
     machine = Machine(device("sda", "S1"), device("sdb", "S2"))
     found = (direct("sda", "S1"), direct("sdb", "S2"))
     machine.disks = at(machine, *found)
-    machine.look(HOUR)
+    machine.look(HOUR, 300.0)
     reason = "smartctl is not installed"
     gone = [failed(d, Cover.NO_SMARTCTL, reason) for d in machine.disks.by_key.values()]
     machine.disks = disks(*gone)
@@ -172,7 +172,7 @@ def test_a_machine_on_which_nothing_can_be_read_says_so_once() -> None:
     assert mail.summary.endswith(f": {reason}")
     assert mail.object == "iowarden itself"
     machine.disks = at(machine, *found)
-    machine.look(HOUR)
+    machine.look(HOUR, 300.0)
     assert machine.firing() == set()
     assert [m.reason.value for m in machine.mails] == ["opened", "all clear"]
 
@@ -181,7 +181,7 @@ def test_a_poller_that_cannot_be_read_reads_nothing() -> None:
     """The source 'smart' itself fails: its collector is told, and that no disk is read."""
     machine = Machine(device("sda", "S1"))
     machine.disks = None
-    machine.look(HOUR)
+    machine.look(HOUR, 300.0)
     assert {"NoDiskRead", "CollectorSilent"} <= {name for name, _ in machine.firing()}
 
 
@@ -189,12 +189,12 @@ def test_one_try_that_fails_is_not_told() -> None:
     """A disk times out once, on a machine with one disk: what it said before still counts."""
     machine = Machine(device("sda", "S1"))
     machine.disks = at(machine, direct("sda", "S1"))
-    machine.look(HOUR / 2)
+    machine.look(HOUR / 2, 300.0)
     (own,) = machine.disks.by_key.values()
     machine.disks = disks(failed(own, Cover.TIMEOUT, "no answer in 60 s", held=True))
-    machine.look(HOUR / 2)
+    machine.look(HOUR / 2, 300.0)
     machine.disks = at(machine, direct("sda", "S1"))
-    machine.look(HOUR / 2)
+    machine.look(HOUR / 2, 300.0)
     assert machine.engine.alerts() == []
 
 
@@ -214,7 +214,7 @@ def test_a_disk_that_is_no_longer_read_is_told_and_so_is_that_it_is_again() -> N
     assert mail.object == f"sdb ({MODEL}, serial S2)"
     assert "smartctl hangs in the kernel" in mail.summary
     machine.disks = at(machine, first, second)
-    machine.look(HOUR)
+    machine.look(HOUR, 300.0)
     assert machine.firing() == set()
     assert [m.reason.value for m in machine.mails] == ["opened", "all clear"]
 
@@ -223,16 +223,16 @@ def test_a_sleeping_disk_is_not_lost() -> None:
     """It sleeps for a week: what it last said holds, and nobody is told."""
     machine = Machine(device("sda", "S1"), device("sdb", "S2"))
     machine.disks = at(machine, direct("sda", "S1"), direct("sdb", "S2"))
-    machine.look(HOUR)
+    machine.look(HOUR, 300.0)
     asleep = [
         failed(d, Cover.ASLEEP, "it sleeps", held=True) for d in machine.disks.by_key.values()
     ]
     machine.disks = disks(*asleep)
-    machine.look(7 * DAY, 1800.0)
+    machine.look(7 * DAY, 3600.0)
     assert machine.firing() == set()
     machine.restart()
     machine.disks = disks(*(failed(d, Cover.ASLEEP, "it sleeps") for d in asleep))
-    machine.look(HOUR)
+    machine.look(HOUR, 300.0)
     assert machine.firing() == set()
 
 
@@ -242,7 +242,7 @@ def test_a_disk_that_slept_from_the_start_is_no_notice() -> None:
     asleep = direct("sdb", "S2", cover=Cover.ASLEEP, drive=None, read_seconds=None)
     for _ in range(4):
         machine.disks = at(machine, direct("sda", "S1"), asleep)
-        machine.look(HOUR / 2)
+        machine.look(HOUR / 2, 300.0)
     assert machine.firing() == set()
     found = machine.engine.coverage().covered
     assert coverage.verdict(found.values()) is Verdict.WARNING
@@ -252,7 +252,7 @@ def test_a_try_that_fails_after_a_long_stop_is_not_told() -> None:
     """The service was stopped for a week: the first failure may pass, three periods of them not."""
     machine = Machine(device("sda", "S1"), device("sdb", "S2"))
     machine.disks = at(machine, direct("sda", "S1"), direct("sdb", "S2"))
-    machine.look(HOUR)
+    machine.look(HOUR, 300.0)
     machine.now += 7 * DAY
     machine.restart()
     lost = direct("sdb", "S2", cover=Cover.TIMEOUT, drive=None, read_seconds=None)
@@ -267,11 +267,11 @@ def test_a_disk_that_gets_a_longer_name_is_the_same_disk() -> None:
     """Another disk of its serial number was plugged in: neither is missed by the short name."""
     machine = Machine(device("sda", "S1"))
     machine.disks = at(machine, direct("sda", "S1"))
-    machine.look(HOUR)
+    machine.look(HOUR, 300.0)
     machine.restart()
     longer = replace(direct("sda", "S1"), key="S1 5000c500a1b2c3d4")
     machine.disks = at(machine, longer)
-    machine.look(HOUR)
+    machine.look(HOUR, 300.0)
     assert machine.firing() == set()
 
 
@@ -282,7 +282,7 @@ def test_a_disk_that_was_never_read_is_a_notice() -> None:
     bridge = replace(bridge, polled=replace(bridge.polled, read_seconds=None))
     for _ in range(4):
         machine.disks = at(machine, direct("sda", "S1"), bridge)
-        machine.look(HOUR / 2)
+        machine.look(HOUR / 2, 300.0)
     assert machine.firing() == {("DiskNeverCovered", "S2")}
     (alert,) = machine.alerts("DiskNeverCovered")
     assert alert.annotation("summary").endswith("an unknown USB bridge")
@@ -298,7 +298,7 @@ def test_what_has_no_smart_is_not_missed(cover: Cover) -> None:
     volume = replace(volume, polled=replace(volume.polled, read_seconds=None))
     for _ in range(6):
         machine.disks = at(machine, direct("sda", "S1"), volume)
-        machine.look(HOUR)
+        machine.look(HOUR, 300.0)
     assert machine.firing() == set()
     machine.disks = disks(volume)
     machine.topology = topology(device("sdb", "S2"))
@@ -310,13 +310,13 @@ def test_a_disk_that_is_not_there_after_a_restart_is_missed_until_it_is_back() -
     """The machine was off and a disk did not come back: a warning; put back, all clear."""
     machine = Machine(device("sda", "S1"), device("sdb", "S2"))
     machine.disks = at(machine, direct("sda", "S1"), direct("sdb", "S2"))
-    machine.look(HOUR)
+    machine.look(HOUR, 300.0)
     machine.topology = topology(device("sda", "S1"))
     machine.restart()
     machine.disks = at(machine, direct("sda", "S1"))
     machine.look(4 * 60.0)
     assert machine.firing() == set()
-    machine.look(HOUR)
+    machine.look(HOUR, 300.0)
     assert machine.firing() == {("DiskMissing", "S2")}
     (mail,) = machine.mails
     assert (mail.severity.name, mail.object) == ("WARNING", f"sdb ({MODEL}, serial S2)")
@@ -324,7 +324,7 @@ def test_a_disk_that_is_not_there_after_a_restart_is_missed_until_it_is_back() -
     assert any("iowarden disk forget 'S2'" in text for text in mail.advice)
     machine.topology = topology(device("sda", "S1"), device("sdc", "S2"))
     machine.disks = at(machine, direct("sda", "S1"), direct("sdc", "S2"))
-    machine.look(HOUR)
+    machine.look(HOUR, 300.0)
     assert machine.firing() == set()
     assert [m.reason.value for m in machine.mails] == ["opened", "all clear"]
 
@@ -333,7 +333,7 @@ def test_a_missing_disk_is_forgotten_after_a_week() -> None:
     """Nobody said that it was taken out; it is missed for seven days, over restarts."""
     machine = Machine(device("sda", "S1"), device("sdb", "S2"))
     machine.disks = at(machine, direct("sda", "S1"), direct("sdb", "S2"))
-    machine.look(HOUR)
+    machine.look(HOUR, 300.0)
     machine.topology = topology(device("sda", "S1"))
     for _ in range(2):
         machine.restart()
@@ -352,15 +352,15 @@ def test_a_disk_that_vanishes_while_we_watch_is_told_by_the_kernels_side_alone()
     """What it carried is told as DeviceGone; an unplugged backup disk carried nothing: silence."""
     machine = Machine(device("sda", "S1"), device("sdb", "S2"))
     machine.disks = at(machine, direct("sda", "S1"), direct("sdb", "S2"))
-    machine.look(HOUR)
+    machine.look(HOUR, 300.0)
     machine.topology = topology(device("sda", "S1"))
     machine.look(60.0)  # the poller still has it
     machine.disks = at(machine, direct("sda", "S1"))
-    machine.look(HOUR)
+    machine.look(HOUR, 300.0)
     assert set(answers.covered(machine.engine)) == {"S1"}
     machine.restart()
     machine.disks = at(machine, direct("sda", "S1"))
-    machine.look(HOUR)
+    machine.look(HOUR, 300.0)
     assert machine.firing() == set()
 
 
@@ -368,16 +368,16 @@ def test_a_disk_behind_a_controller_that_its_controller_lost_is_missed() -> None
     """No block device vanished with it, so nobody else tells; unless the look for disks failed."""
     machine = Machine()
     machine.disks = at(machine, hidden(1, "H1"), hidden(2, "H2"))
-    machine.look(HOUR)
+    machine.look(HOUR, 300.0)
     machine.disks = replace(at(machine, hidden(1, "H1")), problems=("smartctl --scan failed",))
-    machine.look(HOUR)
+    machine.look(HOUR, 300.0)
     assert machine.firing() == set()
     machine.disks = at(machine, hidden(1, "H1"))
     machine.look(10 * 60.0)
     assert machine.firing() == {("DiskMissing", "H2")}
     assert machine.mails[0].object == f"{MODEL}, serial H2, areca,2 at /dev/sg3 (slot 2)"
     machine.disks = at(machine, hidden(1, "H1"), hidden(2, "H2"))
-    machine.look(HOUR)
+    machine.look(HOUR, 300.0)
     assert [mail.reason.value for mail in machine.mails] == ["opened", "all clear"]
 
 
@@ -401,12 +401,12 @@ def test_disks_that_one_controller_hides_are_lost_together() -> None:
     machine = Machine(device("sda", "S1"))
     members = [hidden(number, f"H{number}") for number in range(1, 5)]
     machine.disks = at(machine, direct("sda", "S1"), *members)
-    machine.look(HOUR)
+    machine.look(HOUR, 300.0)
     read = machine.disks.by_key
     refused = [failed(read[each.key], Cover.NO_PASS_THROUGH, "refused") for each in members]
     for _ in range(5):
         machine.disks = at(machine, direct("sda", "S1"), *refused)
-        machine.look(HOUR)
+        machine.look(HOUR, 300.0)
     assert machine.firing() == {("DiskNotCovered", f"H{number}") for number in range(1, 5)}
     (mail,) = machine.mails
     assert mail.object == "host2 (SCSI host adapter)"
@@ -419,10 +419,10 @@ def test_a_mail_about_a_disk_names_what_stands_on_it() -> None:
     md0 = block_device("md0", leaf=False, slaves=("sdb",))
     machine = Machine(device("sda", "S1"), sdb, md0)
     machine.disks = at(machine, direct("sda", "S1"), direct("sdb", "S2"))
-    machine.look(HOUR)
+    machine.look(HOUR, 300.0)
     lost = failed(machine.disks.by_key["S2"], Cover.FAILED, "no answer")
     machine.disks = at(machine, direct("sda", "S1"), lost)
-    machine.look(HOUR)
+    machine.look(HOUR, 300.0)
     (mail,) = machine.mails
     assert mail.affected == ("md0 is built on sdb",)
 
@@ -431,14 +431,14 @@ def test_a_disk_that_gets_another_name_keeps_its_alert() -> None:
     """Sdb is sdc after a cable was moved: the same alert goes on, about the same disk."""
     machine = Machine(device("sda", "S1"), device("sdb", "S2"))
     machine.disks = at(machine, direct("sda", "S1"), direct("sdb", "S2"))
-    machine.look(HOUR)
+    machine.look(HOUR, 300.0)
     lost = failed(machine.disks.by_key["S2"], Cover.STUCK, "it hangs")
     machine.disks = at(machine, direct("sda", "S1"), lost)
-    machine.look(HOUR)
+    machine.look(HOUR, 300.0)
     machine.topology = topology(device("sda", "S1"), device("sdc", "S2"))
     moved = replace(lost, device="sdc")
     machine.disks = at(machine, direct("sda", "S1"), moved)
-    machine.look(HOUR)
+    machine.look(HOUR, 300.0)
     assert [a.state.value for a in machine.alerts("DiskNotCovered")] == ["firing"]
     assert [m.reason.value for m in machine.mails] == ["opened"]
 
@@ -447,17 +447,17 @@ def test_a_disk_that_was_taken_out_is_missed_no_more_once_that_is_said() -> None
     """'iowarden disk forget' ends the alert, over a restart too; no all clear is claimed."""
     machine = Machine(device("sda", "S1"), device("sdb", "S2"))
     machine.disks = at(machine, direct("sda", "S1"), direct("sdb", "S2"))
-    machine.look(HOUR)
+    machine.look(HOUR, 300.0)
     machine.topology = topology(device("sda", "S1"))
     machine.restart()
     machine.disks = at(machine, direct("sda", "S1"))
-    machine.look(HOUR)
+    machine.look(HOUR, 300.0)
     assert machine.firing() == {("DiskMissing", "S2")}
     machine.engine.forget_disk("S2")
-    machine.look(HOUR)
+    machine.look(HOUR, 300.0)
     machine.restart()
     machine.disks = at(machine, direct("sda", "S1"))
-    machine.look(HOUR)
+    machine.look(HOUR, 300.0)
     assert machine.firing() == set()
     assert [m.reason.value for m in machine.mails] == ["opened"]
 
@@ -466,16 +466,16 @@ def test_a_vanished_disk_is_missed_no_more_once_somebody_has_it() -> None:
     """It vanished with an array on it, which is told; then somebody says that it was he."""
     machine = Machine(device("sda", "S1"), device("sdb", "S2", holders=("md0",)))
     machine.disks = at(machine, direct("sda", "S1"), direct("sdb", "S2"))
-    machine.look(HOUR)
+    machine.look(HOUR, 300.0)
     machine.topology = topology(device("sda", "S1"))
     machine.disks = at(machine, direct("sda", "S1"))
-    machine.look(HOUR / 2)
+    machine.look(HOUR / 2, 300.0)
     assert machine.firing() == {("DeviceGone", "")}
     found = answers.covered(machine.engine)
     assert coverage.find(found, "S2").reason == "it vanished; on it: md0"
     assert coverage.summary(found.values()) == "2 disks: 1 read, 1 missing"
     machine.engine.forget_disk("S2")
-    machine.look(HOUR / 2)
+    machine.look(HOUR / 2, 300.0)
     assert machine.firing() == set()
 
 
@@ -485,15 +485,15 @@ def test_a_failing_disk_that_was_replaced_and_forgotten_is_no_open_alert(name: s
     machine = Machine(device("sda", "S1"), device("sdb", "S2", holders=("md0",)))
     failing = direct("sdb", "S2", drive=drive("S2", passed=False))
     machine.disks = at(machine, direct("sda", "S1"), failing)
-    machine.look(HOUR / 2)
+    machine.look(HOUR / 2, 300.0)
     assert machine.firing() == {("DiskFailing", "S2")}
     machine.topology = topology(device("sda", "S1"), device(name, "S3"))
     machine.disks = at(machine, direct("sda", "S1"), direct(name, "S3"))
-    machine.look(HOUR / 2)
+    machine.look(HOUR / 2, 300.0)
     unknown = {a.name for a in machine.engine.alerts() if a.state.value == "unknown"}
     assert "DiskFailing" in unknown
     machine.engine.forget_disk("S2")
-    machine.look(HOUR / 2)
+    machine.look(HOUR / 2, 300.0)
     assert [a.name for a in machine.engine.alerts() if a.active] == []
 
 
@@ -579,12 +579,12 @@ def test_when_was_it_last_read_outlives_a_restart() -> None:
     """A disk that cannot be read since a restart was read before it: lost, not never read."""
     machine = Machine(device("sda", "S1"), device("sdb", "S2"))
     machine.disks = at(machine, direct("sda", "S1"), direct("sdb", "S2"))
-    machine.look(HOUR)
+    machine.look(HOUR, 300.0)
     machine.restart()
     lost = failed(direct("sdb", "S2"), Cover.PERMISSION, "not permitted")
     lost = replace(lost, polled=replace(lost.polled, read_seconds=None))
     for _ in range(4):
         machine.disks = at(machine, direct("sda", "S1"), lost)
-        machine.look(HOUR / 2)
+        machine.look(HOUR / 2, 300.0)
     assert machine.firing() == {("DiskNotCovered", "S2")}
     assert machine.samples("iowarden_disk_read_age_seconds")["S2"] == machine.now - START

@@ -301,7 +301,9 @@ GROUPS_OF_A_YEAR = (
 )
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.system) for seed in range(1, 10))]
+)
 def test_a_year_with_downtimes_begins_every_test_the_right_number_of_times(seed: int) -> None:
     """Twelve long and 52 short ones a disk; what two dates of a downtime asked for is one test."""
     start, end = moment("2026-01-01T00:00"), moment("2027-01-01T00:00")
