@@ -11,7 +11,7 @@ from iowarden.collectors.files import translated
 from iowarden.collectors.recording import Frame, PlayedRoot, Step
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Container, Iterable, Mapping
 
 Content = str | bytes | None
 Files = dict[str, Content]
@@ -103,7 +103,8 @@ class Memory(PlayedRoot):
     def read_bytes(self, path: str) -> bytes:
         """Return the content of a file. Errors: AbsentError, ReadError."""
         # What is a key is a file, and no link is on the way to it.
-        place = path if path in self._contents and not self._faults else self._file(path, path)
+        quick = path in self._contents and not self._faults
+        place = path if quick else self._place(path, path, self._listed, errno.EISDIR)
         return self._tell(path, self._contents[place])
 
     def read_kept(self, path: str) -> str:
@@ -114,7 +115,8 @@ class Memory(PlayedRoot):
         held = self._held.pop(path, None)
         if held is not None and self._vanished[held[0]] != held[1]:
             raise translated(path, OSError(errno.ENODEV, ""))
-        place = self._file(path, path if held is None else held[0])
+        found = path if held is None else held[0]
+        place = self._place(path, found, self._listed, errno.EISDIR)
         content = self._tell(path, self._contents[place])
         if content:
             self._held[path] = place, self._vanished[place]
@@ -122,12 +124,7 @@ class Memory(PlayedRoot):
 
     def names(self, path: str) -> list[str]:
         """Return the sorted names in a directory. Errors: AbsentError, ReadError."""
-        try:
-            place = self._found(path)
-            if place in self._contents:
-                raise OSError(errno.ENOTDIR, "")
-        except OSError as error:
-            raise translated(path, error) from error
+        place = self._place(path, path, self._contents, errno.ENOTDIR)
         return self._tell_names(path, self._listed[place])
 
     def another(self, seen: Callable[[str, bytes], None] | None = None) -> Self:
@@ -145,12 +142,12 @@ class Memory(PlayedRoot):
         self._links.pop(path, None)
         super()._remove(path)
 
-    def _file(self, path: str, place: str) -> str:
-        """Return where the file is that is asked for as `path`."""
+    def _place(self, path: str, found: str, wrong: Container[str], number: int) -> str:
+        """Return where `found` leads, which is asked for as `path` and may be none of `wrong`."""
         try:
-            place = self._found(place)
-            if place in self._listed:
-                raise OSError(errno.EISDIR, "")
+            place = self._found(found)
+            if place in wrong:
+                raise OSError(number, "")
         except OSError as error:
             raise translated(path, error) from error
         return place
