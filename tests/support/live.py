@@ -203,10 +203,11 @@ class Watched:
         """Return the mails that came, once nothing is left to be judged or sent."""
         self.program.caught_up()
         for _ in range(MOST_LOOKS):
+            # What threads have read, and the outbox, come to the loop with the next look.
+            self.live.leap(1.0, 1.0)
+            self.program.caught_up()
             if self.program.sent():
                 break
-            self.live.leap(1.0, 1.0)  # the outbox goes on with the next look
-            self.program.caught_up()
         else:
             pytest.fail(f"mails wait for ever:\n{self.program.text()}")
         found = []

@@ -338,7 +338,8 @@ class Played(_Written):
         return answers.next()
 
     def hang_up(self) -> None:
-        """Have it read its configuration anew, as SIGHUP does."""
+        """Have it read its configuration anew, as SIGHUP does, after the frames that were given."""
+        self.caught_up()
         self._post(Reload())
 
     def asked(self, *words: str) -> Asked:
