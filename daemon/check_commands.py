@@ -11,7 +11,7 @@ from iowarden.collectors.recording import RecordingError
 from iowarden.daemon import check as checking
 from iowarden.daemon import command
 from iowarden.daemon import config as configuration
-from iowarden.daemon.rule_files import load_rules
+from iowarden.daemon.rule_files import load_rules, notes
 from iowarden.rules.nodes import RuleFileError
 
 if TYPE_CHECKING:
@@ -43,6 +43,8 @@ def _config_check(arguments: argparse.Namespace) -> int:
     groups = load_rules(settings)
     rules = sum(len(group.rules) for group in groups)
     print(f"'{path}' is good; {rules} rules in {len(groups)} groups")
+    for note in notes(groups, settings):
+        print(note)
     if said := checking.mail_path(settings):
         print(said)
     return 0

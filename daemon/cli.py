@@ -17,6 +17,8 @@ from iowarden.collectors.vocabulary import GivenError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from iowarden.rules.renames import Renames
+
 MODULES = {
     "service": ("run",),
     "check_commands": ("check", "config"),
@@ -31,14 +33,20 @@ MODULES = {
     "unparsed_commands": ("unparsed",),
 }
 """The subcommands of each module: what its `add_commands` adds."""
+EXIT_USAGE = 2
+"""As argparse has it."""
 EXIT_CONFIG = 78
 """sysexits.h EX_CONFIG: the unit does not restart on it."""
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None, names: Renames | None = None) -> int:
     """Run the command; return its exit status."""
     words = sys.argv[1:] if arguments is None else arguments
-    parsed = _parser(words[0] if words else "").parse_args(words)
+    wanted = words[0] if words else ""
+    if wanted and not _is_known(wanted) and (said := _replaced(wanted, names)):
+        sys.stderr.write(f"iowarden: {said}\n")
+        return EXIT_USAGE
+    parsed = _parser(wanted).parse_args(words)
     command: Callable[[argparse.Namespace], int] = parsed.command
     try:
         return command(parsed)
@@ -61,12 +69,25 @@ def _parser(wanted: str) -> argparse.ArgumentParser:
         command.set_defaults(command=run)
         return command
 
-    known = any(wanted in names for names in MODULES.values()) or wanted == "version"
+    known = _is_known(wanted)
     for module, names in MODULES.items():
         if wanted in names or not known:
             importlib.import_module(f"iowarden.daemon.{module}").add_commands(add)
     add("version", _version, "print the version")
     return parser
+
+
+def _is_known(wanted: str) -> bool:
+    return any(wanted in names for names in MODULES.values()) or wanted == "version"
+
+
+def _replaced(wanted: str, names: Renames | None) -> str:
+    """Return what to say of a command that is called otherwise now, '' of any other."""
+    # Only here: who uses the words of today does not wait for it.
+    from iowarden.rules.renames import NAMES, Kind, note  # noqa: PLC0415
+
+    now = (names or NAMES).current(Kind.COMMAND, wanted)
+    return "" if now == wanted else note(Kind.COMMAND, wanted, now)
 
 
 def _version(_: argparse.Namespace) -> int:

@@ -733,6 +733,7 @@ def _read_overrides(node: yaml.Node, reading: _Reading) -> None:
         override = Override(
             rule=rule,
             place=f"'{reading.file}':{name_node.start_mark.line + 1}",
+            column=name_node.start_mark.column + 1,
             enabled=values.get("enabled", True),
             severity=values.get("severity"),
             for_seconds=values.get("for"),

@@ -28,6 +28,7 @@ from iowarden.rules import coverage, figures, silences
 from iowarden.rules.promql.evaluator import Budget, EvaluationError
 from iowarden.rules.promql.lexer import PromqlError
 from iowarden.rules.quantity import duration
+from iowarden.rules.renames import NAMES, Renames
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -54,7 +55,7 @@ Asking must not keep the loop from watching: all together cost a fifth of what o
 class Desk:
     """Answers commands; `said` is what people said that holds."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all but five are named where it is called
         self,
         engine: Engine,
         telling: Telling,
@@ -65,6 +66,7 @@ class Desk:
         keep_learnt: Callable[[], object],
         history_path: str,
         table: Table | None = None,
+        names: Renames = NAMES,
     ) -> None:
         """`known` is all that is known at a moment, `keep` has what was said written down.
 
@@ -73,6 +75,7 @@ class Desk:
         self.said = silences.Silences()
         self.silence_of = silences.finder(self.said)
         """By which silence an alert is silenced at a moment."""
+        self._names = names
         self._engine = engine
         self._telling = telling
         self._known = known
@@ -146,9 +149,11 @@ class Desk:
             case "status":
                 return answers.answer(self._known(now))
             case "silence add":
-                added = self._silence(command, command.read(status.AddSilence), now)
+                asked: status.AddSilence = command.read(status.AddSilence)
+                added = self._silence(command, asked, now)
                 line = answers.silence(added, realtime)
-                return replace(line, note=self._note(added, now))
+                said = (*self._replaced(asked.matchers), self._note(added, now))
+                return replace(line, note="; ".join(said))
             case "silence list":
                 return status.Silences(answers.in_force(self.said, now, realtime))
             case "silence expire":
@@ -262,7 +267,8 @@ class Desk:
         return self._engine.look(text, now, self._budget)
 
     def _silence(self, command: Command, wanted: status.AddSilence, now: float) -> silences.Silence:
-        matchers = tuple(silences.parse_matcher(text) for text in wanted.matchers)
+        said = tuple(silences.parse_matcher(text) for text in wanted.matchers)
+        matchers = self._names.matchers(said)
         after, added = silences.add(
             self.said,
             silences.pinned(matchers, self._topology()),
@@ -281,6 +287,13 @@ class Desk:
             f" {duration(added.lasts_seconds)}: {shown}: {added.reason}",
         )
         return added
+
+    def _replaced(self, matchers: Sequence[str]) -> list[str]:
+        """Return what to say of matchers with words that were replaced; the new ones are taken."""
+        said = [silences.parse_matcher(text) for text in matchers]
+        named = next((m.text for m in said if (m.label, m.operator) == ("alertname", "=")), "")
+        of = self._names.alert(named)
+        return [text for m in said for text in self._names.used(m.label, m.operator, m.text, of)]
 
     def _note(self, added: silences.Silence, now: float) -> str:
         find = silences.finder(silences.Silences((added,)))

@@ -28,6 +28,7 @@ from iowarden.rules.alerts import State
 from iowarden.rules.incidents import Change
 from iowarden.rules.nodes import NotYamlError, root_node
 from iowarden.rules.notice import Severity
+from iowarden.rules.renames import NAMES, Kind, Renames, note
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -91,9 +92,11 @@ class Expectation:
 
     least: Severity
     sections: Mapping[str, tuple[Expected, ...]]
+    notes: tuple[str, ...] = ()
+    """Words that were replaced, with their place and the new ones: those are expected."""
 
 
-def parse(text: str, file: str) -> Expectation:
+def parse(text: str, file: str, names: Renames = NAMES) -> Expectation:
     """Return an expectation. Errors: ExpectationError."""
     try:
         root = root_node(text)
@@ -101,7 +104,7 @@ def parse(text: str, file: str) -> Expectation:
         raise ExpectationError(f"'{file}':{error.line}:{error.column}: {error}") from error
     if root is None:
         raise ExpectationError(f"'{file}': expected {' or '.join(SECTIONS)}, got nothing")
-    reader = _Reader(file)
+    reader = _Reader(file, names)
     least = Severity.INFO
     sections: dict[str, tuple[Expected, ...]] = {}
     for key, node in reader.pairs(root, ("least", *SECTIONS)):
@@ -111,14 +114,16 @@ def parse(text: str, file: str) -> Expectation:
             sections[key] = tuple(reader.expected(key, entry) for entry in node.value)
         else:
             raise reader.wrong(node, "a list")
-    return Expectation(least, sections)
+    return Expectation(least, sections, tuple(reader.notes))
 
 
 class _Reader:
     """Reads nodes. Errors: ExpectationError."""
 
-    def __init__(self, file: str) -> None:
+    def __init__(self, file: str, names: Renames) -> None:
+        self.notes: list[str] = []
         self._file = file
+        self._names = names
 
     def wrong(self, node: yaml.Node, expected: str) -> ExpectationError:
         mark = node.start_mark
@@ -169,10 +174,18 @@ class _Reader:
             elif key == "state" and word not in _STATES[section]:
                 raise self.wrong(value, f"one of {', '.join(sorted(_STATES[section]))}")
             else:
-                fields[key] = word
+                fields[key] = self._today(value) if key == "alert" else word
         if not shown:  # anything would fit
             raise self.wrong(node, f"at least one of {', '.join(SECTIONS[section])}")
         return Expected(begin, end, fields, tuple(patterns), ", ".join(shown))
+
+    def _today(self, node: yaml.Node) -> str:
+        """Return the name of an alert as it is now."""
+        old, mark = self.word(node), node.start_mark
+        if (new := self._names.alert(old)) != old:
+            place = f"'{self._file}':{mark.line + 1}:{mark.column + 1}"
+            self.notes.append(f"{place}: note: {note(Kind.ALERT, old, new)}")
+        return new
 
     def _pattern(self, node: yaml.Node) -> re.Pattern[str]:
         try:

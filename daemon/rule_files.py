@@ -15,7 +15,8 @@ from iowarden.collectors import table
 from iowarden.daemon import loop
 from iowarden.rules import devices, engine
 from iowarden.rules.events import parse_events_file
-from iowarden.rules.overrides import apply, severity
+from iowarden.rules.overrides import apply, replaced, severity
+from iowarden.rules.renames import NAMES, Renames
 from iowarden.rules.rulefile import (
     MAXIMUM_RULES,
     Rule,
@@ -25,7 +26,7 @@ from iowarden.rules.rulefile import (
     parse_rule_file,
 )
 from iowarden.rules.signals import table as signals
-from iowarden.rules.unmatched import Known, unmatched
+from iowarden.rules.unmatched import Known, renamed, unmatched
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -49,7 +50,7 @@ def load_events() -> Table:
     return parse_events_file(entry.read_text(encoding="utf-8"), SHIPPED + EVENTS)
 
 
-def load_rules(settings: Config) -> list[RuleGroup]:
+def load_rules(settings: Config, names: Renames = NAMES) -> list[RuleGroup]:
     """Return the shipped and the user's rule groups.
 
     Errors: RuleFileError with all that is wrong, naming file, line and column; the directory may be
@@ -63,7 +64,7 @@ def load_rules(settings: Config) -> list[RuleGroup]:
             if entry.name.endswith(RULE_SUFFIXES) and entry.name != EVENTS:
                 groups += parse_rule_file(entry.read_text(encoding="utf-8"), SHIPPED + entry.name)
     try:
-        groups = apply(groups, settings.overrides)
+        groups = apply(groups, settings.overrides, names)
     except RuleFileError as error:
         problems += error.errors
     try:
@@ -102,15 +103,23 @@ def _alerting(groups: Iterable[RuleGroup]) -> list[Rule]:
     return [rule for group in groups for rule in group.rules if isinstance(rule, Rule)]
 
 
-def notes(groups: Iterable[RuleGroup], settings: Config) -> list[str]:
-    """Return what is odd about the user's rules, though they load: what can never find a series.
+def notes(groups: Iterable[RuleGroup], settings: Config, names: Renames = NAMES) -> list[str]:
+    """Return what is odd about the user's rules and overrides, though they load.
 
+    That is what can never find a series, and words that were replaced, with the new ones.
     Limits: of many, `MOST_NOTES` have their place, and a line says how many more there are.
     """
     own = [group for group in groups if not group.file.startswith(SHIPPED)]
-    found = unmatched(own, known(settings)) if own else []
+    old = renamed(own, names)
+    told = {(id(each.rule), each.position) for each in old}
+    found = old + [
+        each
+        for each in (unmatched(own, known(settings)) if own else ())
+        if (id(each.rule), each.position) not in told
+    ]
     texts: dict[str, str] = {}
-    lines = []
+    lines = [f"{place}: note: overrides: {text}" for place, text in
+             replaced(settings.overrides, names)]  # fmt: skip
     for each in found[:MOST_NOTES]:
         rule, place = each.rule, (each.rule.line, 1)
         with contextlib.suppress(RuleFileError):  # it was good when it was loaded

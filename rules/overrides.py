@@ -17,6 +17,7 @@ from iowarden.rules.promql.evaluator import Expression, PromqlError, compile_exp
 from iowarden.rules.promql.lexer import Lexer
 from iowarden.rules.promql.parser import parse
 from iowarden.rules.promql.signatures import COMPARISONS
+from iowarden.rules.renames import NAMES, Kind, Renames, note
 from iowarden.rules.rulefile import RecordingRule, Rule, RuleGroup
 from iowarden.rules.template import compile_template
 
@@ -44,6 +45,8 @@ class Override:
     expression: str | None = None
     thresholds: tuple[tuple[str, float], ...] = ()
     """By metric; '' is the comparison that gives the alert its value."""
+    column: int = 1
+    """Of the rule's name in its line."""
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -63,11 +66,50 @@ class _OverrideError(Exception):
     """An override that cannot be applied."""
 
 
-def apply(groups: Sequence[RuleGroup], overrides: Sequence[Override]) -> list[RuleGroup]:
+def replaced(overrides: Iterable[Override], names: Renames = NAMES) -> list[tuple[str, str]]:
+    """Return the place of each override that says a word which was replaced, and the new one."""
+    found = []
+    for each in overrides:
+        now, place = _renamed(each, names), f"{each.place}:{each.column}"
+        pairs = [(Kind.ALERT, each.rule, now.rule)]
+        pairs += [
+            (Kind.METRIC, old, new)
+            for (old, _), (new, _) in zip(each.thresholds, now.thresholds, strict=True)
+        ]
+        found += [(place, note(kind, old, new)) for kind, old, new in pairs if old != new]
+        if names and each.expression is not None:
+            found += [
+                (place, f"expr: {note(Kind.METRIC, name, new)}")
+                for name in dict.fromkeys(_metrics(parse(each.expression)))
+                if (new := names.current(Kind.METRIC, name)) != name
+            ]
+    return found
+
+
+def _renamed(override: Override, names: Renames) -> Override:
+    """Return an override in the words of today: what it said before it says still."""
+    name, slash, severity_ = override.rule.partition("/")
+    of_alert = names.alert(name)
+    return replace(
+        override,
+        # A recording rule is named as the metric that it makes.
+        rule=(names.current(Kind.METRIC, name) if of_alert == name else of_alert)
+        + slash
+        + severity_,
+        thresholds=tuple(
+            (names.current(Kind.METRIC, metric), value) for metric, value in override.thresholds
+        ),
+    )
+
+
+def apply(
+    groups: Sequence[RuleGroup], overrides: Sequence[Override], renames: Renames = NAMES
+) -> list[RuleGroup]:
     """Return the groups with their rules changed; one that is not enabled is left out.
 
     Errors: RuleFileError with all that is wrong.
     """
+    overrides = [_renamed(each, renames) for each in overrides]
     rules: list[AnyRule | None] = [rule for group in groups for rule in group.rules]
     names = [(_name(rule), _full_name(rule)) for group in groups for rule in group.rules]
     problems: list[tuple[int, str]] = []

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from iowarden.rules.promql.ast import Selector, children
 from iowarden.rules.promql.parser import parse
 from iowarden.rules.promql.regex import compile_anchored
+from iowarden.rules.renames import NAMES, Kind, Renames, note
 from iowarden.rules.rulefile import RecordingRule, Rule, RuleGroup
 from iowarden.rules.scraped import UP, exporter
 
@@ -41,6 +42,31 @@ class Unmatched:
     rule: Rule | RecordingRule
     position: int
     reason: str
+
+
+def renamed(groups: Iterable[RuleGroup], names: Renames = NAMES) -> list[Unmatched]:
+    """Return the selectors that use a word which was replaced, and the new word."""
+    if not names:
+        return []
+    return [
+        Unmatched(rule, selector.position, reason)
+        for group in groups
+        for rule in group.rules
+        for selector in _selectors(parse(rule.expression.text))
+        for reason in _replaced(selector, names)
+    ]
+
+
+def _replaced(selector: Selector, names: Renames) -> Iterator[str]:
+    name = names.current(Kind.METRIC, selector.name)
+    if name != selector.name:
+        yield note(Kind.METRIC, selector.name, name)
+    of = name
+    if name in _OF_ALERTS:
+        exact = (m.value for m in selector.matchers if (m.label, m.operator) == ("alertname", "="))
+        of = names.alert(next(exact, ""))
+    for each in selector.matchers:
+        yield from names.used(each.label, each.operator, each.value, of)
 
 
 def unmatched(groups: Iterable[RuleGroup], known: Known) -> list[Unmatched]:

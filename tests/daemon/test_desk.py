@@ -24,7 +24,8 @@ from iowarden.rules.engine import Engine
 from iowarden.rules.events import Row, Table
 from iowarden.rules.incidents import Due, Incident, Member
 from iowarden.rules.notice import Evidence, Notice, Reason, Severity
-from iowarden.rules.silences import Acknowledgement, Silences
+from iowarden.rules.renames import NAMES, Kind, Rename, Renames
+from iowarden.rules.silences import Acknowledgement, Matcher, Silences
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -112,7 +113,7 @@ CLOSED = Incident(
 class Office:
     """A desk with two incidents, and what it replies."""
 
-    def __init__(self, history_path: str = "") -> None:
+    def __init__(self, history_path: str = "", names: Renames = NAMES) -> None:
         """Open it at second 500."""
         self.now = 500.0
         self.engine = Engine([], (), 0.0)
@@ -130,6 +131,7 @@ class Office:
             keep_learnt=lambda: None,
             history_path=history_path,
             table=Table({ERRORS.name: Row(ERRORS.name, Severity.WARNING, "errors")}),
+            names=names,
         )
 
     def known(self, now: float) -> answers.Known:
@@ -196,6 +198,23 @@ def test_an_acknowledgement_ends_in_one_transaction_with_the_mail_about_it() -> 
     office.desk.lift("abc")
     assert office.desk.said.by_incident() == {}
     assert office.kept == []
+
+
+def test_a_silence_in_old_words_is_one_in_new_words_and_says_so() -> None:
+    """Somebody's script, written years ago, still keeps mails back; whoever reads it learns."""
+    names = Renames((Rename(Kind.EVENT, "block_error", ERRORS.name),))
+    office = Office(names=names)
+    found = office.answer(
+        "silence add", matchers=["block_error", "device=sda"], for_seconds=60.0, reason="x"
+    )
+    assert office.desk.said.silences[0].matchers == (
+        Matcher("alertname", "=", ERRORS.name),
+        Matcher("device", "=", "sda"),
+    )
+    assert found.note == (
+        f"the alert 'block_error' is called '{ERRORS.name}' now; write that;"
+        " no alerts that fire now match"
+    )
 
 
 # --- events

@@ -1,0 +1,167 @@
+"""One table of old words and new ones: what it may hold, and what is read by it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from iowarden.rules.digest import entry_key
+from iowarden.rules.overrides import Override, apply, replaced
+from iowarden.rules.renames import NAMES, RENAMES, Kind, Rename, RenameError, Renames
+from iowarden.rules.rulefile import Rule, parse_rule_file
+from iowarden.rules.silences import Matcher, Silence, matches
+
+if TYPE_CHECKING:
+    from iowarden.rules.rulefile import RuleGroup
+
+A, M, L, V, E, C = Kind.ALERT, Kind.METRIC, Kind.LABEL, Kind.VALUE, Kind.EVENT, Kind.CONDITION
+
+
+def test_the_table_contradicts_nothing() -> None:
+    """Made at import of a table that somebody wrote; each word of it leads to one of today."""
+    for each in RENAMES:
+        new = NAMES.current(each.kind, each.old, each.of)
+        assert NAMES.current(each.kind, new, each.of) == new
+
+
+def test_a_name_that_was_replaced_twice_is_the_last_one() -> None:
+    """Who skips a version finds it all the same, in both directions."""
+    names = Renames((Rename(M, "a", "b"), Rename(M, "b", "c"), Rename(A, "a", "x")))
+    assert [names.current(M, each) for each in "abcd"] == ["c", "c", "c", "d"]
+    assert names.current(A, "a") == "x"
+    assert set(names.before(M, "c")) == {"a", "b"}
+    assert names.before(M, "b") == ()
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        (Rename(M, "a", "a"),),
+        (Rename(M, "a", "b"), Rename(M, "b", "a")),
+        (Rename(M, "a", "b"), Rename(M, "b", "c"), Rename(M, "c", "a")),
+        (Rename(M, "a", "b"), Rename(M, "c", "a")),
+        (Rename(M, "a", "b"), Rename(M, "a", "c")),
+        (Rename(M, "a", "b"), Rename(M, "c", "b")),
+        (Rename(M, "", "b"),),
+        (Rename(V, "a", "b"),),
+        (Rename(L, "a", "b", of="m"), Rename(M, "m", "n")),
+    ],
+)
+def test_a_table_that_contradicts_itself_is_refused(table: tuple[Rename, ...]) -> None:
+    """A circle, a name that meant something else, two that became one, a value of no label."""
+    with pytest.raises(RenameError, match="expected"):
+        Renames(table)
+
+
+NEW = Renames(
+    (
+        Rename(A, "Old", "New"),
+        Rename(E, "old_error", "new_error"),
+        Rename(C, "B1", "device_stall"),
+        Rename(L, "device", "disk", of="New"),
+        Rename(L, "way", "path"),
+        Rename(V, "ata", "sat", of="path"),
+        Rename(M, "iowarden_old", "iowarden_new"),
+    )
+)
+
+
+def test_labels_follow_their_alert() -> None:
+    """Name, condition, a label of this alert only, and a value of a label that was renamed."""
+    labels = (("alertname", "Old"), ("condition", "B1"), ("device", "sda"), ("way", "ata"))
+    expected = (("alertname", "New"), ("condition", "device_stall"), ("disk", "sda"))
+    assert NEW.labels(labels, NEW.alert("Old")) == (*expected, ("path", "sat"))
+    assert NEW.labels((*labels[1:], ("alertname", "old_error")), "new_error") == (
+        ("alertname", "new_error"), ("condition", "device_stall"), ("device", "sda"),
+        ("path", "sat"),
+    )  # fmt: skip
+    assert NEW.labels(labels, "ALERTS") == (*expected, ("path", "sat"))
+
+
+def test_what_the_digest_told_is_told_under_its_new_name() -> None:
+    """Its keys are text: a subject, then labels, whose values may have blanks."""
+    key = "setting Old alertname=Old device=sda 1 mountpoint=/a b way=ata"
+    expected = "setting New alertname=New disk=sda 1 mountpoint=/a b path=sat"
+    assert NEW.entry(key) == expected
+    assert NEW.entry(" alertname=Other way=ata") == " alertname=Other path=sat"
+    assert NEW.entry("of no label") == "of no label"
+    assert NEW.subject("setting Older") == "setting Older"
+    assert entry_key.__doc__
+
+
+@pytest.mark.parametrize(
+    ("label", "operator", "text"),
+    [
+        ("alertname", "=", "Old"),
+        ("alertname", "=~", "Old|Other"),
+        ("alertname", "=~", "(?i)ol.*"),
+        ("alertname", "!~", "Ol.*"),
+        ("alertname", "!=", "Old"),
+        ("alertname", "=~", "old_.*"),
+        ("condition", "=", "B1"),
+        ("condition", "!~", "B.*"),
+        ("way", "=~", "a.a"),
+        ("way", "!=", "ata"),
+    ],
+)
+def test_a_silence_matches_what_it_matched(label: str, operator: str, text: str) -> None:
+    """Each alert of before, and what became of it."""
+    before = Silence("s", (Matcher(label, operator, text),), 0.0, 1, "x", "root")
+    after = NEW.silence(before)
+    for name in ("Old", "old_error", "Other"):
+        for condition in ("B1", "B2"):
+            for way in ("ata", "nvme"):
+                labels = (("alertname", name), ("condition", condition), ("way", way))
+                now = NEW.labels(labels, NEW.alert(name))
+                assert matches(after, now) is matches(before, labels), (after, now)
+
+
+def test_a_silence_of_one_alert_follows_its_label() -> None:
+    """'device' of that alert is 'disk' now; of all others it stays."""
+    mine = (Matcher("alertname", "=", "Old"), Matcher("device", "=", "sda"))
+    assert NEW.matchers(mine) == (Matcher("alertname", "=", "New"), Matcher("disk", "=", "sda"))
+    assert NEW.matchers(mine[1:]) == mine[1:]
+
+
+RULES = """\
+groups:
+  - name: shipped
+    rules:
+      - alert: New
+        expr: iowarden_new > 5
+        labels: {severity: warning}
+      - alert: New
+        expr: iowarden_new > 9
+        labels: {severity: critical}
+"""
+
+
+def shipped() -> list[RuleGroup]:
+    """Return rules in the words of today."""
+    return parse_rule_file(RULES, "shipped x.yaml")
+
+
+def test_overrides_in_old_words_hold_and_the_new_ones_are_named() -> None:
+    """An upgrade must not refuse the configuration, and with it the start."""
+    overrides = (
+        Override("Old/warning", "'c.yaml':3", thresholds=(("iowarden_old", 7.0),), column=5),
+        Override("Old/critical", "'c.yaml':4", expression="iowarden_old > 8", column=5),
+        Override("New", "'c.yaml':5", for_seconds=60.0),
+    )
+    (group,) = apply(shipped(), overrides, NEW)
+    texts = [rule.expression.text for rule in group.rules]
+    assert texts == ["iowarden_new > 7", "iowarden_old > 8"]
+    assert all(isinstance(rule, Rule) and rule.for_seconds == 60.0 for rule in group.rules)
+    assert replaced(overrides, NEW) == [
+        ("'c.yaml':3:5", "the alert 'Old/warning' is called 'New/warning' now; write that"),
+        ("'c.yaml':3:5", "the metric 'iowarden_old' is called 'iowarden_new' now; write that"),
+        (
+            "'c.yaml':4:5",
+            "the alert 'Old/critical' is called 'New/critical' now; write that",
+        ),
+        (
+            "'c.yaml':4:5",
+            "expr: the metric 'iowarden_old' is called 'iowarden_new' now; write that",
+        ),
+    ]
