@@ -1,4 +1,7 @@
-"""Frozen dataclasses to JSON and back: what must survive a restart."""
+"""Frozen dataclasses to JSON and back: what the service and its commands say to each other.
+
+What must survive a restart is declared in daemon/stored.py, and read by that.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from typing import Any
 
 
 class CodecError(ValueError):
-    """A kept document is not what this version writes."""
+    """A document is not what this version writes."""
 
 
 def encode(value: object) -> str:
@@ -24,7 +27,7 @@ def decode(cls: Any, text: str) -> Any:  # noqa: ANN401 - any type that `encode`
     """Return the value of type `cls` that a text holds.
 
     Errors: CodecError naming the place; a field that is missing takes its default, an unknown one
-    is ignored, so that a newer and an older version read each other's state.
+    is ignored, so that a command and a service of two versions understand each other.
     """
     try:
         return _typed(cls, json.loads(text), "$")

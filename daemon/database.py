@@ -22,6 +22,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 FAULTS = (sqlite3.Error, OSError)
+MOST_COPIES = 2
+"""As it was before the last versions."""
+MOST_TEXTS = 20
+_COPY, _TEXT = ".before-v", ".json"
+_TEXT_NAME = re.compile(r".+\.([a-z_]+)(?:\.v[0-9]+)?-([0-9]+T[0-9]+Z)\.json")
 _LOCK_SECONDS = 0.5
 """How long another process may hold the file before we say so."""
 
@@ -46,7 +51,7 @@ class Database:
 
     def __init__(self, path: str, kind: Kind) -> None:
         """Open it; it is made, empty, where there is none."""
-        self._path = path
+        self.path = path
         self._kind = kind
         if not os.path.isdir(directory := os.path.dirname(path) or "."):
             os.mkdir(directory, 0o750)
@@ -54,12 +59,16 @@ class Database:
         if not os.path.exists(path):
             os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600))
         self._connection = sqlite3.connect(path, timeout=_LOCK_SECONDS, isolation_level=None)
+        if kind.checked:  # one text that is none must not keep all others from being read
+            self._connection.text_factory = lambda data: data.decode("utf-8", "surrogateescape")
         status = os.stat(path)
         self.identity = (status.st_dev, status.st_ino)
         self.version = kind.version
         """Of the tables in it."""
         self.empty = False
         """Whether nothing was in it."""
+        self.instead_of = ""
+        """The path of a file that could not be used, whose place it took."""
 
     def check(self) -> int:
         """Return the version of a sound file, 0 for an empty one."""
@@ -98,10 +107,54 @@ class Database:
             if _code(problem) != sqlite3.SQLITE_READONLY:  # what can still be read is read
                 raise
 
+    def fits(self) -> bool:
+        """Say whether a file of a later version can be used: whether all columns are there.
+
+        Later versions only add columns that may be left out, and tables. So statements name theirs.
+        """
+        with contextlib.closing(sqlite3.connect(":memory:")) as wanted:
+            wanted.executescript(self._kind.tables)
+            return all(
+                columns.keys() <= (there := _columns(self._connection, table)).keys()
+                and not any(there[name] for name in there.keys() - columns.keys())
+                for (table,) in wanted.execute("SELECT name FROM sqlite_master WHERE type='table'")
+                for columns in [_columns(wanted, table)]
+            )
+
+    def copy(self, version: int, most_copies: int = MOST_COPIES) -> str:
+        """Copy it, as it was before a version; return the copy's path. The oldest copies go.
+
+        By SQLite: to close a descriptor of our own would give up the lock on the file.
+        Source: fcntl(2), 'Record locking'; sqlite.org, 'How To Corrupt', 2.2. Errors: FAULTS.
+        """
+        path = f"{self.path}{_COPY}{version}"
+        draft = f"{path}.draft"
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(draft)
+        os.close(os.open(draft, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+        try:
+            with contextlib.closing(sqlite3.connect(draft)) as copied:
+                self._connection.backup(copied)
+            os.rename(draft, path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.remove(draft)
+            raise
+        directory, name = os.path.split(path.removesuffix(str(version)))
+        there = {
+            each: int(number)
+            for each in os.listdir(directory or ".")
+            if each.startswith(name) and (number := each.removeprefix(name)).isdecimal()
+        }
+        for old in sorted(there, key=lambda each: there[each])[:-most_copies]:
+            os.remove(os.path.join(directory, old))
+        _durable(directory)
+        return path
+
     def in_place(self) -> bool:
         """Say whether the path still leads to this file. Errors: OSError other than its absence."""
         try:
-            status = os.stat(self._path)
+            status = os.stat(self.path)
         except FileNotFoundError:
             return False
         return (status.st_dev, status.st_ino) == self.identity
@@ -134,25 +187,31 @@ class Database:
 def opened(path: str, kind: Kind) -> tuple[Database, str]:
     """Return the file at `path`, and '' or what was done with one that could not be used.
 
-    A corrupt file, or one of a later version, is renamed, and an empty one takes its place.
-    Errors: FAULTS.
+    A corrupt file is renamed, and an empty one takes its place; so is one of a later version, if
+    its tables are no longer those that are known here. Errors: FAULTS.
     """
     file = Database(path, kind)
+    aside = "corrupt"
     try:
         version = file.check()
-        if version <= kind.version:
+        if version <= kind.version or file.fits():
             file.prepare(version)
             return file, ""
-        reason = f"schema version {version}, this iowarden knows {kind.version}"
+        aside = f"v{version}"
+        reason = (
+            f"tables of version {version}, this iowarden knows {kind.version}: the newer one reads"
+            f" them when the file is '{os.path.basename(path)}' again"
+        )
     except BaseException as problem:
         file.close()
         if not corrupt(problem):
             raise
         reason = str(problem)
     file.close()
-    text = set_aside(path, kind, reason)
+    text, place = set_aside(path, kind, reason, aside)
     file = Database(path, kind)
     file.prepare(file.check())
+    file.instead_of = place
     return file, text
 
 
@@ -163,9 +222,12 @@ def reading(path: str) -> sqlite3.Connection:
     return sqlite3.connect(address, uri=True, timeout=_LOCK_SECONDS, isolation_level=None)
 
 
-def set_aside(path: str, kind: Kind, reason: str) -> str:
-    """Rename a file that cannot be used; return the sentence that says so. Errors: OSError."""
-    aside = f"{path}.corrupt-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}"
+def set_aside(path: str, kind: Kind, reason: str, what: str = "corrupt") -> tuple[str, str]:
+    """Rename a file that cannot be used; return a sentence that says so, and its new path.
+
+    Errors: OSError.
+    """
+    aside = f"{path}.{what}-{_stamp()}"
     # The rollback journal goes along: beside the new file it would be applied to it.
     for suffix in ("", "-journal"):
         if os.path.exists(path + suffix):
@@ -173,7 +235,64 @@ def set_aside(path: str, kind: Kind, reason: str) -> str:
     return (
         f"{kind.name}: '{path}': expected the {kind.name} of iowarden, got '{reason}'; set aside as"
         f" '{aside}', starting afresh"
-    )
+    ), aside
+
+
+def write_text(path: str, name: str, text: str, most_files: int = MOST_TEXTS) -> str:
+    """Keep a text beside a file: what of it could not be read; return its path.
+
+    Of such texts the oldest go. Errors: OSError.
+    """
+    found = f"{path}.{name}-{_stamp()}{_TEXT}"
+    draft = f"{found}.draft"
+    descriptor = os.open(draft, os.O_CREAT | os.O_TRUNC | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+    with open(descriptor, "wb") as file:
+        file.write(encodable(text).encode())
+        file.flush()
+        os.fsync(descriptor)
+    os.rename(draft, found)
+    others = [each for each in texts(path) if each != found]  # whatever the clock says
+    for old in others[: max(0, len(others) - most_files + 1)]:
+        os.remove(old)
+    _durable(os.path.dirname(path))
+    return found
+
+
+def texts(path: str) -> list[str]:
+    """Return the texts beside a file, the oldest first. Errors: OSError."""
+    directory, name = os.path.split(path)
+    there = [
+        (match[2], each)
+        for each in os.listdir(directory or ".")
+        if each.startswith(f"{name}.") and (match := _TEXT_NAME.fullmatch(each))
+    ]
+    return [os.path.join(directory, each) for _, each in sorted(there)]
+
+
+def beside(path: str) -> str:
+    """Return of what a text is: 'incidents' of 'state.db.incidents-20261122T080000Z.json'."""
+    match = _TEXT_NAME.fullmatch(os.path.basename(path))
+    return "" if match is None else match[1]
+
+
+def _stamp() -> str:
+    return time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+
+
+def _durable(directory: str) -> None:
+    """Have the names in a directory outlast a loss of power."""
+    descriptor = os.open(directory or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _columns(connection: sqlite3.Connection, table: str) -> dict[str, bool]:
+    """Return a table's columns, and whether a row must bring a value of its own."""
+    found = connection.execute('SELECT name, "notnull", dflt_value FROM pragma_table_info(?)',
+                               (table,))  # fmt: skip
+    return {name: bool(needed) and default is None for name, needed, default in found}
 
 
 def encodable(text: str) -> str:

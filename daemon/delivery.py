@@ -110,11 +110,20 @@ class Delivery:
         """Whether all that was asked for is written, as far as state.db has answered."""
         return self._written and not self.awaits_state()
 
-    def commit(self, put: Mapping[str, str], rows: Iterable[OutboxRow], now: float) -> None:
-        """Take mails, and ask for them to be written with what changed beside them."""
+    def commit(
+        self,
+        put: Mapping[str, str],
+        rows: Iterable[OutboxRow],
+        now: float,
+        *,
+        delete: tuple[str, ...] = (),
+        aside: Mapping[str, str] | None = None,
+    ) -> None:
+        """Take mails, and ask for them to be written with what changed beside them; as Batch."""
         self._commits += 1
-        added = [out for row in rows for out in self._outbox.add(row, now, self._commits)]
-        self._state.commit(Batch(self._commits, put=put, add=tuple(added)))
+        added = tuple(out for row in rows for out in self._outbox.add(row, now, self._commits))
+        batch = Batch(self._commits, put=put, delete=delete, add=added, aside=aside or {})
+        self._state.commit(batch)
 
     def committed(self, event: Committed) -> None:
         """Take note of what state.db answered."""

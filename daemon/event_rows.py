@@ -10,13 +10,14 @@ from __future__ import annotations
 import math
 import time
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice, starmap
 from typing import TYPE_CHECKING, Protocol
 
 from iowarden.daemon import database
 from iowarden.daemon.clock import PLAUSIBLE_SECONDS
 from iowarden.rules.notice import Severity
+from iowarden.rules.renames import NAMES, Kind, Renames
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -142,7 +143,11 @@ def lesser(severity: str) -> tuple[str, ...]:
     return tuple(each.name.lower() for each in Severity if each < Severity[severity.upper()])
 
 
-_INSERT = "INSERT OR REPLACE INTO event VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_INSERT = """
+    INSERT OR REPLACE INTO event
+        (key, realtime_seconds, source, kind, severity, device, disk, object, incident, text, count)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
 _SELECT = """
     SELECT key, realtime_seconds, source, kind, severity, device, disk, object, incident, text,
         count
@@ -207,7 +212,7 @@ class Table:
         return deleted.rowcount
 
 
-def read(path: str, wanted: Wanted) -> list[EventRow]:
+def read(path: str, wanted: Wanted, names: Renames = NAMES) -> list[EventRow]:
     """Return the events that are kept and wanted, the newest last. Errors: database.FAULTS."""
     since, until = wanted.since_seconds, wanted.until_seconds
     values: list[object] = [
@@ -222,7 +227,8 @@ def read(path: str, wanted: Wanted) -> list[EventRow]:
             return []
         rows = connection.execute(_OF_INCIDENT if wanted.incident else _OF_ANY, values)
         found = (row for row in starmap(EventRow, rows) if wanted.tells(row, row.realtime_seconds))
-        return list(islice(found, wanted.last))[::-1]
+        told = list(islice(found, wanted.last))[::-1]
+    return [replace(row, kind=names.current(Kind.EVENT, row.kind)) for row in told]
 
 
 def _values(row: EventRow) -> tuple[object, ...]:

@@ -25,6 +25,7 @@ from iowarden.daemon import chunks, database, event_rows
 from iowarden.daemon.clock import PLAUSIBLE_SECONDS
 from iowarden.daemon.event_rows import EventRow
 from iowarden.rules.promql.store import LONG_SECONDS, MOST_SAMPLES, WHOLE_SECONDS, Row, thin
+from iowarden.rules.renames import NAMES, Kind, Renames
 from iowarden.rules.watched import Watched
 
 if TYPE_CHECKING:
@@ -49,6 +50,8 @@ MOST_WAITING_EVENTS = 10_000
 _DAY_SECONDS = 86_400
 _CLEARED_RATIO = 0.9
 """Of the bytes allowed, what is left when what is oldest goes."""
+_ROOM_RATIO = 4
+"""So many times its size must be free for a copy of it: others want room, too."""
 _ROOM_BYTES = 16_000_000
 """Kept free of them: for what one write brings, and SQLite's journal of it."""
 
@@ -89,7 +92,7 @@ CREATE TABLE changed (
 # A run is a start of the program; its times are of its clock, which the wall's was ahead of. A day
 # comes first in 'daily': what is written over and over, and what goes first, lies together.
 _SCHEMA_VERSION = 2
-"""Raise it with the tables, and convert the version before."""
+"""Raise it with the tables, and convert the version before; as state.SCHEMA_VERSION."""
 _KIND = database.Kind(
     "history",
     _SCHEMA_VERSION,
@@ -101,6 +104,12 @@ _KIND = database.Kind(
 _FROM_VERSION_1 = (*event_rows.TABLES, f"PRAGMA user_version = {_SCHEMA_VERSION}")
 """Version 1 kept no storage events."""
 
+_PUT_DAILY = (
+    "INSERT OR REPLACE INTO daily (day, drive, attribute, at_seconds, value) VALUES (?, ?, ?, ?, ?)"
+)
+_PUT_CHANGED = (
+    "INSERT OR REPLACE INTO changed (drive, attribute, at_seconds, value) VALUES (?, ?, ?, ?)"
+)
 _NUMBER = {
     "drive": (
         "INSERT OR IGNORE INTO drive (identity) VALUES (?)",
@@ -186,6 +195,7 @@ class History:
         *,
         retry_seconds: float = RETRY_SECONDS,
         most_bytes: int = MOST_BYTES,
+        names: Renames = NAMES,
     ) -> None:
         """Start the thread; it touches nothing before it is asked. `post` takes its answers."""
         self.working_since: float | None = None
@@ -194,6 +204,7 @@ class History:
         self._post = post
         self._retry_seconds = retry_seconds
         self._most_bytes = most_bytes
+        self._names = names
         self._changed = threading.Condition()
         self._asked = _Work()
         self._closing = False
@@ -314,17 +325,19 @@ class History:
             self._post(TailLoaded())
             return said
         try:
-            self._use(self._file, asked)
+            copied = self._use(self._file, asked)
         except database.FAULTS as problem:
             if not database.corrupt(problem):
                 raise
             self._close()
-            said = database.set_aside(self._path, _KIND, str(problem))
+            said, _ = database.set_aside(self._path, _KIND, str(problem))
             self._open(create=True)
-            self._use(self._file, asked)
-        return said
+            copied = self._use(self._file, asked)
+        return said or copied
 
-    def _use(self, file: _File, asked: _Work) -> None:
+    def _use(self, file: _File, asked: _Work) -> str:
+        """Read and write; return what is to be said of a copy."""
+        copied = ""
         retention = self._retention or (asked.tail and asked.tail.retention_seconds)
         if not self._loaded and retention:
             loaded, damaged = file.read_tail(retention)
@@ -333,8 +346,10 @@ class History:
             if damaged:
                 self._post(Written(said=f"history: '{self._path}': {damaged}"))
         if asked.writes:
+            copied = file.copy()
             file.write(self._number, asked)
             file.clear(self._most_bytes)
+        return copied
 
     def _open(self, *, create: bool) -> str:
         """Open the file (again, if somebody took it away); return what is to be said of it."""
@@ -344,7 +359,7 @@ class History:
         if not create and not os.path.exists(self._path):
             return ""
         file, said = database.opened(self._path, _KIND)
-        self._file = _File(file)
+        self._file = _File(file, self._names)
         self._anew = self._anew or (file.empty and self._known)
         self._known = True
         return said
@@ -370,8 +385,9 @@ class History:
 class _File:
     """history.db while it is open. Errors: database.FAULTS."""
 
-    def __init__(self, file: database.Database) -> None:
+    def __init__(self, file: database.Database, names: Renames) -> None:
         self.database = file
+        self._names = names
         self._run = file.run
         self._drives: dict[str, int] = {}
         self._attributes: dict[str, int] = {}
@@ -389,19 +405,22 @@ class _File:
         """
         runs = {
             run: (until + ahead, ahead, text)
-            for run, until, ahead, text in self._run("SELECT * FROM run")
+            for run, until, ahead, text in self._run(
+                "SELECT run, until_seconds, ahead_seconds, watched FROM run"
+            )
             if until + ahead >= PLAUSIBLE_SECONDS
         }
         if not runs:
             return TailLoaded(), ""
         latest, ahead, text = max(runs.values())
-        watched: Watched | None = _watched(text, ahead)
+        watched: Watched | None = _watched(text, ahead, self._names)
         found: list[tuple[str, bytes, float, bool]] = []
         count = 0
         query = (
             "SELECT run, name, last_seconds, thinned, samples, data FROM chunk ORDER BY rowid DESC"
         )
-        for run, name, last, thinned, samples, data in self._run(query):
+        for run, stored, last, thinned, samples, data in self._run(query):
+            name = self._names.current(Kind.METRIC, stored)
             kept = retention.get(name, retention.get("", 0.0))
             if run not in runs or kept <= 0 or last + runs[run][1] < latest - kept:
                 continue
@@ -411,8 +430,26 @@ class _File:
             old = kept > LONG_SECONDS and last + runs[run][1] < latest - WHOLE_SECONDS
             found.append((name, data, runs[run][1], old and not thinned))
         damaged: list[str] = []
-        rows = chunks.joined(_unpacked(reversed(found), damaged))
+        rows = chunks.joined(_unpacked(reversed(found), damaged, self._names))
         return TailLoaded(rows, None if damaged else watched), "; ".join(damaged[:1])
+
+    def copy(self) -> str:
+        """Copy a file of an earlier version; return what is to be said of that.
+
+        Where there is little room it is converted without: what a version before cannot read is
+        what was added, and no alert needs it.
+        """
+        if self.database.version >= _SCHEMA_VERSION:
+            return ""
+        path, directory = self.database.path, os.path.dirname(self.database.path) or "."
+        try:
+            room = os.statvfs(directory)
+            if room.f_bavail * room.f_frsize < _ROOM_RATIO * os.path.getsize(path):
+                return f"history: '{path}' is converted without a copy: its file system is too full"
+            copied = self.database.copy(_SCHEMA_VERSION)
+        except database.FAULTS as problem:
+            return f"history: '{path}' is converted without a copy: '{problem}'"
+        return f"history: '{path}' is converted; as it was, it is '{copied}'"
 
     def write(self, run: int, asked: _Work) -> None:
         """Write all of it or nothing."""
@@ -431,12 +468,13 @@ class _File:
                 known.clear()  # the file has nothing of it
             self._events.forget()
             raise
-        self.database.version = _SCHEMA_VERSION
+        self.database.version = max(self.database.version, _SCHEMA_VERSION)
 
     def _write_tail(self, run: int, tail: Tail) -> None:
         until, ahead = tail.until_seconds, tail.ahead_seconds
         self._run(
-            "INSERT OR REPLACE INTO run VALUES (?, ?, ?, ?)",
+            "INSERT OR REPLACE INTO run (run, until_seconds, ahead_seconds, watched)"
+            " VALUES (?, ?, ?, ?)",
             (run, until, ahead, _watched_text(tail.watched)),
         )
         by_name: dict[str, list[Row]] = {}
@@ -446,7 +484,8 @@ class _File:
             last = max(timestamps[-1] for _, _, timestamps, _ in rows)
             samples = sum(len(timestamps) for _, _, timestamps, _ in rows)
             self._run(
-                "INSERT INTO chunk VALUES (?, ?, ?, 0, ?, ?)",
+                "INSERT INTO chunk (run, name, last_seconds, thinned, samples, data)"
+                " VALUES (?, ?, ?, 0, ?, ?)",
                 (run, name, last, samples, chunks.pack(rows)),
             )
         self._forget(until + ahead, tail.retention_seconds)
@@ -458,7 +497,7 @@ class _File:
         """Thin what is old and delete what is older than it is kept, as the engine does."""
         query = "SELECT DISTINCT name, run, ahead_seconds FROM chunk JOIN run USING (run)"
         for name, run, ahead in self._run(query).fetchall():
-            kept = retention.get(name, retention.get("", 0.0))
+            kept = retention.get(self._names.current(Kind.METRIC, name), retention.get("", 0.0))
             key = (name, run)
             self._run(
                 "DELETE FROM chunk WHERE name = ? AND run = ? AND last_seconds < ?",
@@ -509,8 +548,8 @@ class _File:
             elif self._before(drive, attribute) != value:
                 self._last[drive, attribute] = value
                 changed.append((drive, attribute, at, value))
-        self.database.run_many("INSERT OR REPLACE INTO daily VALUES (?, ?, ?, ?, ?)", daily)
-        self.database.run_many("INSERT OR REPLACE INTO changed VALUES (?, ?, ?, ?)", changed)
+        self.database.run_many(_PUT_DAILY, daily)
+        self.database.run_many(_PUT_CHANGED, changed)
 
     def _before(self, drive: int, attribute: int) -> float | None:
         """Return the newest value that is kept, or None."""
@@ -582,7 +621,7 @@ class _File:
 
 
 def _unpacked(
-    found: Iterable[tuple[str, bytes, float, bool]], damaged: list[str]
+    found: Iterable[tuple[str, bytes, float, bool]], damaged: list[str], names: Renames
 ) -> Iterator[list[Row]]:
     """Yield the rows of chunks, one after the other: all at once would be twice the memory."""
     for name, data, ahead, long_ago in found:
@@ -591,6 +630,8 @@ def _unpacked(
         except chunks.ChunkError as problem:
             damaged.append(f"samples of '{name}' are damaged ({problem}) and left out")
             continue
+        if names:
+            rows = [(name, names.labels(own, name), at, values) for _, own, at, values in rows]
         if long_ago:
             _thin(rows)
         yield rows
@@ -608,7 +649,7 @@ def identities(path: str) -> list[str]:
     return [identity for (identity,) in rows]
 
 
-def read(path: str, identity: str, name: str) -> list[tuple[float, float]]:
+def read(path: str, identity: str, name: str, names: Renames = NAMES) -> list[tuple[float, float]]:
     """Return what is kept of a drive's attribute: Unix time and value, by time.
 
     Errors: database.FAULTS.
@@ -616,7 +657,8 @@ def read(path: str, identity: str, name: str) -> list[tuple[float, float]]:
     query = """
         WITH RECURSIVE
             wanted AS (
-                SELECT drive, attribute FROM drive, attribute WHERE identity = ? AND name = ?
+                SELECT drive, attribute FROM drive, attribute
+                WHERE identity = ? AND name IN (SELECT value FROM json_each(?))
             ),
             past (day) AS (
                 SELECT MIN(day) FROM daily
@@ -630,7 +672,8 @@ def read(path: str, identity: str, name: str) -> list[tuple[float, float]]:
         ORDER BY at_seconds
     """
     with closing(database.reading(path)) as connection:
-        rows = connection.execute(query, (database.encodable(identity), name)).fetchall()
+        known = json.dumps([name, *names.before(Kind.FIGURE, name)])
+        rows = connection.execute(query, (database.encodable(identity), known)).fetchall()
     return [(float(at), float(value)) for at, value in rows]
 
 
@@ -638,12 +681,15 @@ def _watched_text(watched: Watched) -> str:
     return json.dumps([dict(watched.since), watched.until_seconds, watched.breaks])
 
 
-def _watched(text: str, ahead: float) -> Watched | None:
+def _watched(text: str, ahead: float, names: Renames) -> Watched | None:
     """Return what was watched, by the wall clock; None where that is damaged."""
     try:
         since, until, breaks = json.loads(text)
         return Watched(
-            {str(name): float(at) + ahead for name, at in since.items()},
+            {
+                names.current(Kind.METRIC, str(name)): float(at) + ahead
+                for name, at in since.items()
+            },
             until + ahead,
             tuple((float(start) + ahead, float(end) + ahead) for start, end in breaks),
         )

@@ -1,29 +1,39 @@
-"""What survives a restart: alerts, incidents, and what signals remember. Pure."""
+"""What survives a restart: alerts, incidents, and what signals remember. Pure.
+
+How it lies in state.db is declared in daemon/stored.py.
+"""
 
 from __future__ import annotations
 
-import dataclasses
+import json
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from iowarden.daemon import codec
-from iowarden.daemon.clock import PLAUSIBLE_SECONDS
-from iowarden.daemon.files_hit import Hit
+from iowarden.daemon import stored
+from iowarden.daemon.codec import CodecError
 from iowarden.daemon.happenings import Cursors
-from iowarden.daemon.probe.protocol import Stuck
+from iowarden.daemon.state import version_of, versioned
+from iowarden.daemon.stored import SCHEMA, Reader
+from iowarden.rules import digest, silences
 from iowarden.rules.alerts import Alert
 from iowarden.rules.devices import Devices
 from iowarden.rules.digest import Digest
 from iowarden.rules.happened import Happened
-from iowarden.rules.incidents import Incident, Incidents, first_mail, unwatched
-from iowarden.rules.self_tests import Runs
+from iowarden.rules.incidents import Incident, Incidents, Member, first_mail, unwatched
+from iowarden.rules.renames import Kind
 from iowarden.rules.signals.table import Memory
 from iowarden.rules.silences import Silences
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Mapping
+    from collections.abc import Container, Iterable, Mapping
 
-    from iowarden.rules.signals.table import Pairs
+    from iowarden.collectors.event import Event
+    from iowarden.daemon.files_hit import Hit
+    from iowarden.daemon.probe.protocol import Stuck
+    from iowarden.daemon.stored import Schema
+    from iowarden.rules.events import Burst
+    from iowarden.rules.renames import Renames
+    from iowarden.rules.self_tests import Runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,51 +60,223 @@ class Kept:
     wall_ahead_seconds: float = 0.0
 
 
-_TYPES: Mapping[str, Any] = {
-    "install": str,
-    "alerts": tuple[Alert, ...],
-    "incidents": dict[str, Incident],
-    "sequences": dict[str, int],
-    "signals": Memory,
-    "devices": Devices,
-    "digest": Digest,
-    "silences": Silences,
-    "self_tests": Runs,
-    "stuck": tuple[Stuck, ...],
-    "happened": Happened,
-    "cursors": Cursors,
-    "hits": tuple[Hit, ...],
-    "wall_ahead_seconds": float,
-}
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A row of which something is not used: why, and what is to be kept of it as text.
 
-
-_OTHER_CLOCKS = ("realtime", "monotonic", "clock", "period")
-"""Fields beginning with these are no times of the program's clock."""
-
-
-def documents(kept: Kept, *, without: Container[str] = ()) -> dict[str, str]:
-    """Return each field as JSON text by its name, but those named in `without`."""
-    return {name: codec.encode(getattr(kept, name)) for name in _TYPES if name not in without}
-
-
-def read(texts: Mapping[str, str], now: float) -> tuple[Kept, dict[str, str]]:
-    """Return what documents hold, and by name why one of them could not be read.
-
-    Times are moved to what the wall clock said last, which this start's program's clock follows. A
-    time after `now` is now: the clock was set back since, and what lies in the future would not end
-    before it has come. So is one of a clock that nobody had set: how long it is ago is not known.
+    `aside` is '' for one of a newer version, which stays in the file as it is.
     """
-    values: dict[str, Any] = {}
-    problems: dict[str, str] = {}
-    for name, cls in _TYPES.items():
-        if name in texts:
+
+    text: str
+    aside: str = ""
+
+
+_HINT = (
+    "iowarden goes on without this. If a silence or an acknowledgement is in it, give it again;"
+    " report it, with this file; then remove the file: the alert StateUnread ends with it"
+)
+
+
+def documents(
+    kept: Kept, *, without: Container[str] = (), schema: Schema = SCHEMA
+) -> dict[str, str]:
+    """Return each field as JSON text by the name of its row, but those named in `without`."""
+    return {
+        versioned(name, each.version): stored.encode(getattr(kept, name))
+        for name, each in schema.documents.items()
+        if name not in without
+    }
+
+
+def outdated(rows: Iterable[str], schema: Schema = SCHEMA) -> tuple[str, ...]:
+    """Return the rows of documents of earlier versions than are written now."""
+    versions = schema.versions()
+    found = ((row, *version_of(row)) for row in rows)
+    return tuple(row for row, name, version in found if version < versions.get(name, 0))
+
+
+def read(
+    texts: Mapping[str, str], now: float, schema: Schema = SCHEMA
+) -> tuple[Kept, dict[str, Unread]]:
+    """Return what documents hold, and by row of what nothing, or not all, could be read.
+
+    Times are moved to what the wall clock said last, which this start's program's clock follows;
+    old words are replaced by new ones. A document that is there in several versions was written
+    last in the oldest of these: after an upgrade and back. Where they can be joined, they are.
+    """
+    rows = _Rows(texts, schema)
+    reader = Reader(0.0, now, schema.renames)
+    ahead = rows.values(reader, "wall_ahead_seconds")
+    reader = Reader(ahead[0] if ahead else 0.0, now, schema.renames)
+    found = {name: rows.values(reader, name) for name in schema.documents}
+    last = Kept(**{name: values[0] for name, values in found.items() if values})
+    earlier = {name: values[1] for name, values in found.items() if len(values) > 1}
+    if earlier:
+        last = _joined(last, Kept(**earlier), now)
+    lost = {version_of(row)[0] for row in rows.unread}
+    if "sequences" in lost or ("digest" in lost and not found["digest"]):
+        # Mails are numbered from 1 again, and none may have the identifier of an earlier one.
+        last = replace(last, install="")
+    if "digest" in lost and not found["digest"]:
+        # This machine was met before, whatever else is lost: there is no second arrival mail.
+        last = replace(last, digest=replace(last.digest, arrived=True))
+    return _renamed(last, schema.renames), rows.unread
+
+
+class _Rows:
+    """The rows of state.db, and what of them is not used."""
+
+    def __init__(self, texts: Mapping[str, str], schema: Schema) -> None:
+        self.unread: dict[str, Unread] = {}
+        self._texts = texts
+        self._schema = schema
+        self._versions: dict[str, dict[int, str]] = {}
+        for row in texts:
+            name, version = version_of(row)
+            known = schema.documents.get(name)
+            if known is None or version > known.version:
+                here = f"knows version {known.version}" if known else "knows none of this name"
+                self.unread[row] = Unread(
+                    f"state: document '{name}': expected one that this iowarden wrote, got version"
+                    f" {version} of a newer one (this one {here}); it stays in the file for that"
+                    " one, and is not used: install the newer iowarden again, or go on without it"
+                )
+            else:
+                self._versions.setdefault(name, {})[version] = row
+
+    def values(self, reader: Reader, name: str) -> list[Any]:
+        """Return what the rows of a document hold, what was written last first: at most two."""
+        found: list[Any] = []
+        for version, row in sorted(self._versions.get(name, {}).items()):
+            text = self._texts[row]
             try:
-                values[name] = codec.decode(cls, texts[name])
-            except codec.CodecError as error:
-                problems[name] = f"state: document '{name}': {error}; starting without it"
-    ahead = values.get("wall_ahead_seconds", 0.0)
-    values = {name: _moved(value, ahead, now) for name, value in values.items()}
-    return Kept(**values), problems
+                value = reader.read(self._schema.documents[name], text, version)
+            except CodecError as error:
+                self._leave(row, [str(error)], _json(text))
+                continue
+            if reader.bad:
+                items = {each.place: each.item for each in reader.bad}
+                self._leave(row, [each.reason for each in reader.bad], items)
+            if len(found) == (2 if name in _JOINED else 1):
+                self._leave(row, ["an older iowarden wrote another one since"], _json(text))
+            else:
+                found.append(value)
+        return found
+
+    def _leave(self, row: str, reasons: list[str], content: object) -> None:
+        name, version = version_of(row)
+        what = {
+            "document": name,
+            "version": version,
+            "reasons": reasons,
+            "next step": _HINT,
+            "content": content,
+        }
+        more = f" (and {len(reasons) - 1} more)" if reasons[1:] else ""
+        self.unread[row] = Unread(
+            f"state: document '{name}': {reasons[0]}{more}; going on without that, which is kept as"
+            " text beside state.db",
+            json.dumps(what, indent=1, ensure_ascii=False),
+        )
+
+
+def _json(text: str) -> object:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+_JOINED = frozenset({"alerts", "incidents", "sequences", "digest", "silences", "self_tests"})
+"""Documents of which an older one adds to what was written last; others are as they were last."""
+
+
+def _joined(last: Kept, before: Kept, now: float) -> Kept:
+    known = {alert.key for alert in last.alerts}
+    incidents = merged(Incidents(last.incidents, last.sequences), before, now)
+    week = digest.merged(last.digest, before.digest)
+    return replace(
+        last,
+        alerts=(*last.alerts, *(each for each in before.alerts if each.key not in known)),
+        incidents=dict(incidents.by_key),
+        sequences=dict(incidents.sequences),
+        digest=replace(week, number=max(last.digest.number, before.digest.number)),
+        silences=silences.merged(last.silences, before.silences),
+        self_tests={**before.self_tests, **last.self_tests},
+    )
+
+
+# --- old words
+
+_Labelled = TypeVar("_Labelled", Alert, Member)
+
+
+def _renamed(kept: Kept, names: Renames) -> Kept:
+    """Return what is kept in the words of today."""
+    if not names:
+        return kept
+    incidents = [_incident(each, names) for each in kept.incidents.values()]
+    happened = kept.happened
+    return replace(
+        kept,
+        alerts=tuple(_labelled(each, names) for each in kept.alerts),
+        incidents={each.key: each for each in incidents},
+        sequences={names.subject(key): number for key, number in kept.sequences.items()},
+        digest=replace(
+            kept.digest,
+            entries={
+                names.entry(key): replace(each, name=names.alert(each.name))
+                for key, each in kept.digest.entries.items()
+            },
+            told=tuple(map(names.entry, kept.digest.told)),
+        ),
+        silences=replace(
+            kept.silences,
+            silences=tuple(map(names.silence, kept.silences.silences)),
+            acknowledgements=tuple(
+                replace(each, subjects=tuple(map(names.subject, each.subjects)))
+                for each in kept.silences.acknowledgements
+            ),
+        ),
+        happened=replace(
+            happened,
+            happenings=tuple(
+                replace(each, burst=_burst(each.burst, names)) for each in happened.happenings
+            ),
+            recent=tuple(_event(each, names) for each in happened.recent),
+        ),
+    )
+
+
+def _labelled(each: _Labelled, names: Renames) -> _Labelled:
+    name = names.alert(each.name)
+    labels, subject = names.labels(each.labels, name), names.subject(each.subject)
+    return replace(each, name=name, labels=labels, subject=subject)
+
+
+def _incident(incident: Incident, names: Renames) -> Incident:
+    return replace(
+        incident,
+        key=names.subject(incident.key),
+        members=tuple(_labelled(each, names) for each in incident.members),
+        advised=tuple(map(names.alert, incident.advised)),
+    )
+
+
+def _burst(burst: Burst, names: Renames) -> Burst:
+    return replace(
+        burst,
+        kind=names.current(Kind.EVENT, burst.kind),
+        first=_event(burst.first, names),
+        last=_event(burst.last, names),
+    )
+
+
+def _event(event: Event, names: Renames) -> Event:
+    return replace(event, kind=names.current(Kind.EVENT, event.kind))
+
+
+# --- a file that comes late
 
 
 def merged(ours: Incidents, kept: Kept, now: float) -> Incidents:
@@ -120,40 +302,3 @@ def _in_both_threads(own: Incident, before: Incident) -> Incident:
         references=(*first_mail(own), *first_mail(before)),
         advised=tuple(dict.fromkeys((*own.advised, *before.advised))),
     )
-
-
-def _moved(value: Any, ahead: float, now: float, name: str = "") -> Any:  # noqa: ANN401 - any kept value
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return replace(
-            value,
-            **{
-                f.name: _moved(getattr(value, f.name), ahead, now, f.name)
-                for f in dataclasses.fields(value)
-            },
-        )
-    if name == "groups" and isinstance(value, tuple):
-        return _moved_pairs(value, ahead, now)
-    if isinstance(value, tuple):
-        return tuple(_moved(item, ahead, now, name) for item in value)
-    if isinstance(value, dict):
-        return {key: _moved(item, ahead, now, name) for key, item in value.items()}
-    if name.startswith(_OTHER_CLOCKS):
-        return value
-    if isinstance(value, float) and (name.endswith("_seconds") or name == "recent_firings"):
-        return _moment(value, ahead, now)
-    return value
-
-
-def _moment(at: float, ahead: float, now: float) -> float:
-    moved = at + ahead
-    return now if moved > now or moved < PLAUSIBLE_SECONDS <= now else moved
-
-
-def _moved_pairs(pairs: Pairs, ahead: float, now: float) -> Pairs:
-    """Return what a signal kept: the first of a pair is a time when it is as large as one.
-
-    All are moved alike: what lies between them is what was learnt.
-    """
-    latest = max((at for at, _ in pairs if at > PLAUSIBLE_SECONDS), default=now) + ahead
-    by = ahead - max(latest - now, 0.0)
-    return tuple((at + by if at > PLAUSIBLE_SECONDS else at, value) for at, value in pairs)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import queue
 import secrets
 import time
+from collections import Counter
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -31,6 +32,7 @@ from iowarden.daemon import (
 from iowarden.daemon import self_tests as self_test_runs
 from iowarden.daemon.clock import PLAUSIBLE_SECONDS, local_zone
 from iowarden.daemon.control import Command
+from iowarden.daemon.database import beside
 from iowarden.daemon.desk import Desk
 from iowarden.daemon.exposition import Snapshot
 from iowarden.daemon.files_hit import FilesHit, Hit
@@ -39,7 +41,15 @@ from iowarden.daemon.history import TailLoaded, Written
 from iowarden.daemon.message import message_id, render
 from iowarden.daemon.outbox import SendResult
 from iowarden.daemon.probe import client
-from iowarden.daemon.state import Committed, OutboxRow, SetAside, StateLoaded
+from iowarden.daemon.state import (
+    Committed,
+    Noted,
+    OutboxRow,
+    StateLoaded,
+    Texts,
+    version_of,
+)
+from iowarden.daemon.stored import SCHEMA, Schema
 from iowarden.daemon.tails import Tails
 from iowarden.daemon.telling import PRIORITY, Log, Telling
 from iowarden.rules import digest, figures, happened, incidents, report, self_tests, silences
@@ -58,6 +68,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.kernel_log import Reader
     from iowarden.collectors.recording import Frame
     from iowarden.collectors.smart import Poller
+    from iowarden.collectors.vocabulary import Labels
     from iowarden.daemon.clock import PlayedClock, SystemClock
     from iowarden.daemon.config import Config
     from iowarden.daemon.control import Control
@@ -111,6 +122,12 @@ _RELOADED_AT = Family(
     "gauge",
     "Unix time at which the configuration in force was read.",
 )
+_STATE_UNREAD = Family(
+    "iowarden_state_unread",
+    "gauge",
+    "What of a document of state.db is not used: texts with what could not be read (unreadable), or"
+    " 1 where a newer version wrote it (newer).",
+)
 _UEVENTS = Family("iowarden_uevents_total", "counter", "Announcements of block devices.")
 _UEVENTS_LOST = Family(
     "iowarden_uevents_lost_total",
@@ -123,6 +140,7 @@ FAMILIES = (
     _LOG_LOST,
     _RELOADED,
     _RELOADED_AT,
+    _STATE_UNREAD,
     _UEVENTS,
     _UEVENTS_LOST,
     *silences.FAMILIES,
@@ -212,6 +230,8 @@ class Parts:
     history: tails.Store | None = None
     """Keeps what rules look back on."""
     version: str = ""
+    schema: Schema = SCHEMA
+    """How what is kept is stored."""
 
 
 class Loop:
@@ -242,6 +262,10 @@ class Loop:
         self._next_http = float("-inf")
         self._status = ""
         self._kept: dict[str, str] = {}
+        self._texts: tuple[str, ...] = ()
+        """Beside state.db, with what could not be read."""
+        self._newer: frozenset[str] = frozenset()
+        """Documents of state.db that only a newer version can read."""
         self._loaded: StateLoaded | None = None
         self._restored = False
         self._state_asked = 0.0
@@ -266,6 +290,7 @@ class Loop:
             keep_learnt=lambda: self._commit([], learnt=True),
             history_path=str(Path(parts.config.state_directory) / "history.db"),
             table=parts.table,
+            names=parts.schema.renames,
         )
         self._self_tests = self_test_runs.SelfTests(
             self._engine,
@@ -415,8 +440,8 @@ class Loop:
                 if self._stopping is None:
                     self._mails.step(self._clock.now())  # a critical mail waits for no tick
                 self._trouble("state", event.error, journal.STATE_TROUBLE)
-            case SetAside():
-                self._log.send(journal.STATE_TROUBLE, 4, event.text)
+            case Noted():
+                self._log.send(journal.STATE_TROUBLE, 5 if event.is_good else 4, event.text)
             case StateLoaded():
                 self._loaded = event
                 self._state_known = True
@@ -442,6 +467,8 @@ class Loop:
     def _handle_other(self, event: object) -> None:
         if isinstance(event, Hit):
             self._learn(event)
+        elif isinstance(event, Texts):
+            self._texts = event.paths
         elif not self._self_tests.take(event, self._clock.now()):
             self._trouble("event", f"loop: bug: unknown event {event!r:.200}")
 
@@ -824,10 +851,18 @@ class Loop:
 
     # --- what survives a restart
 
-    def _commit(self, rows: list[OutboxRow], *, learnt: bool = False) -> None:
+    def _commit(
+        self,
+        rows: list[OutboxRow],
+        *,
+        learnt: bool = False,
+        delete: tuple[str, ...] = (),
+        aside: Mapping[str, str] | None = None,
+    ) -> None:
         """Ask for everything that changed to be written, with the mails that go with it.
 
-        `learnt`: also what the signals remember; it is large and changes slowly.
+        `learnt`: also what the signals remember; it is large and changes slowly. `delete` are rows
+        of documents that are written under another name now, `aside` what of some was not read.
         """
         changed: dict[str, str] = {}
         if self._restored:  # else it would take the place of what the file may yet tell
@@ -849,10 +884,11 @@ class Loop:
                     wall_ahead_seconds=self._wall_ahead,
                 ),
                 without=() if learnt else ("signals",),
+                schema=self._parts.schema,
             )
             changed = {name: text for name, text in texts.items() if self._kept.get(name) != text}
             self._kept |= texts
-        self._mails.commit(changed, rows, self._clock.now())
+        self._mails.commit(changed, rows, self._clock.now(), delete=delete, aside=aside)
 
     def _await_state(self) -> None:
         waited = 0.0
@@ -874,9 +910,10 @@ class Loop:
         if self._restored:
             return
         self._restored = True
-        before, problems = kept.read(loaded.documents, now)
-        for name, text in problems.items():
-            self._trouble(f"state {name}", text, journal.STATE_TROUBLE)
+        before, unread = kept.read(loaded.documents, now, self._parts.schema)
+        for each in unread.values():
+            self._log.send(journal.STATE_TROUBLE, 4, each.text)
+        self._newer = frozenset(version_of(r)[0] for r, each in unread.items() if not each.aside)
         self._install = before.install or self._install or secrets.token_hex(6)
         gone = self._engine.restore(before.alerts)
         self._incidents = kept.merged(self._incidents, before, now)
@@ -893,7 +930,12 @@ class Loop:
             self._parts.probe.remember(before.stuck)
         self._part_with(gone, now)
         # What was learnt before the file could be read belongs into it.
-        self._commit([], learnt=True)
+        self._commit(
+            [],
+            learnt=True,
+            delete=kept.outdated(loaded.documents, self._parts.schema),
+            aside={row: each.aside for row, each in unread.items() if each.aside},
+        )
 
     # --- what people ask
 
@@ -1081,12 +1123,23 @@ class Loop:
             *self._happenings.samples(),
             *(self._parts.probe.samples(self._clock.realtime(now)) if self._parts.probe else ()),
             *self._tails.samples(),
+            *self._unread_samples(),
             (_INCIDENTS_OPEN.name, (), float(len(open_now))),
             (_LOG_LOST.name, (), float(self._parts.log.lost_total)),
             (_RELOADED.name, (), float(self._reload_good)),
             (_RELOADED_AT.name, (), (self._reloaded_at or now) + self._wall_ahead),
             (_UEVENTS.name, (), float(self._uevents_total)),
             (_UEVENTS_LOST.name, (), float(self._uevent_losses_total)),
+        ]
+
+    def _unread_samples(self) -> list[Sample]:
+        texts = Counter(beside(path) for path in self._texts)
+        return [
+            *((_STATE_UNREAD.name, _unread(name, "newer"), 1.0) for name in sorted(self._newer)),
+            *(
+                (_STATE_UNREAD.name, _unread(name, "unreadable"), float(count))
+                for name, count in sorted(texts.items())
+            ),
         ]
 
     def _topology(self) -> Topology | None:
@@ -1125,6 +1178,10 @@ class Loop:
         self._tails.close(CLOSE_SECONDS)
         self._parts.readers.close()
         self._parts.log.close()
+
+
+def _unread(document: str, reason: str) -> Labels:
+    return ("document", document), ("reason", reason)
 
 
 def recipients(config: Config) -> tuple[str, ...]:

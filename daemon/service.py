@@ -38,6 +38,7 @@ from iowarden.daemon.process import ProcessMetrics
 from iowarden.daemon.readers import Readers
 from iowarden.daemon.rule_files import load_events, load_rules, notes
 from iowarden.daemon.state import State
+from iowarden.daemon.stored import SCHEMA
 from iowarden.rules.engine import Engine
 
 if TYPE_CHECKING:
@@ -193,7 +194,11 @@ def assembled(
             readers=readers,
             events=events,
             log=log,
-            state=State(str(Path(settings.state_directory) / "state.db"), events.put),
+            state=State(
+                str(Path(settings.state_directory) / "state.db"),
+                events.put,
+                versions=SCHEMA.versions(),
+            ),
             sender=sender(settings),
             recipients=recipients(settings),
             exposition=exposition,

@@ -6,10 +6,13 @@ moment leaves the state before or after a batch.
 
 from __future__ import annotations
 
+import base64
+import contextlib
 import json
+import re
 import threading
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from iowarden.collectors.vocabulary import trace
@@ -20,8 +23,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 SCHEMA_VERSION = 2
-"""Raise it with the tables, and convert the version before."""
+"""Raise it with the tables, and convert the version before.
+
+A version before reads and writes the tables by their columns: add columns that have a default, and
+tables; what means something else gets another name.
+"""
 RETRY_SECONDS = 60.0
+_ROWS_HINT = (
+    "these mails are not sent, because iowarden cannot read what is kept of them: read what they"
+    " say, report it, then remove this file: the alert StateUnread ends with it"
+)
 
 _SCHEMA = """
 CREATE TABLE document (name TEXT PRIMARY KEY, text TEXT NOT NULL) WITHOUT ROWID;
@@ -50,12 +61,14 @@ _FROM_VERSION_1 = (
     f"PRAGMA user_version = {SCHEMA_VERSION}",
 )
 """Version 1 did not know whether a mail may have been taken: so it may."""
-_ROWS_VERSION_1 = (
-    "SELECT message_id, incident, number, severity, created_realtime_seconds, recipients_pending,"
-    " data, attempts, last_error, recipients_refused, 1, '[]'"
-    " FROM outbox ORDER BY created_realtime_seconds, number"
+_COLUMNS = (
+    "message_id, incident, number, severity, created_realtime_seconds, recipients_pending,"
+    " data, attempts, last_error, recipients_refused, maybe_taken, parts"
 )
-_ROWS = _ROWS_VERSION_1.replace("1, '[]'", "maybe_taken, parts")
+_ROWS = f"SELECT {_COLUMNS} FROM outbox ORDER BY created_realtime_seconds, number"  # noqa: S608 - ours
+_ROWS_VERSION_1 = _ROWS.replace("maybe_taken, parts", "1, '[]'")
+_PUT_ROW = f"INSERT OR REPLACE INTO outbox ({_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?)"  # noqa: S608 - ours
+_VERSIONED = re.compile(r"(.+)\.v([1-9][0-9]{0,8})", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +101,23 @@ class OutboxRow:
         return not self.recipients_pending
 
 
+def versioned(name: str, version: int) -> str:
+    """Return the row under which a version of a document lies."""
+    return name if version == 1 else f"{name}.v{version}"
+
+
+def version_of(row: str) -> tuple[str, int]:
+    """Return the document of a row, and its version."""
+    found = _VERSIONED.fullmatch(row)
+    return (row, 1) if found is None else (found[1], int(found[2]))
+
+
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What changes together. `put`: name to JSON text; `add` also replaces a row of that id."""
+    """What changes together. `put`: name to JSON text; `add` also replaces a row of that id.
+
+    `aside`: texts by name that are kept as files beside state.db, before anything else is done.
+    """
 
     sequence: int
     put: Mapping[str, str] = field(default_factory=dict)
@@ -98,6 +125,7 @@ class Batch:
     add: tuple[OutboxRow, ...] = ()
     remove: tuple[str, ...] = ()
     """Message ids."""
+    aside: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,10 +151,18 @@ class Committed:
 
 
 @dataclass(frozen=True, slots=True)
-class SetAside:
-    """A file that went bad in use was renamed, which `text` says; the next one holds all of it."""
+class Noted:
+    """Something about the file that is worth a line: it was renamed, copied, not wholly read."""
 
     text: str
+    is_good: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """Which texts with what could not be read lie beside the file now."""
+
+    paths: tuple[str, ...]
 
 
 class State:
@@ -139,9 +175,17 @@ class State:
     """
 
     def __init__(
-        self, path: str, post: Callable[[object], object], retry_seconds: float = RETRY_SECONDS
+        self,
+        path: str,
+        post: Callable[[object], object],
+        retry_seconds: float = RETRY_SECONDS,
+        versions: Mapping[str, int] | None = None,
     ) -> None:
-        """Start the thread; it touches nothing before it is asked. `post` takes its answers."""
+        """Start the thread; it touches nothing before it is asked. `post` takes its answers.
+
+        `versions` of documents are those that are written now: before the first change of a file
+        with earlier ones, or with earlier tables, it is copied.
+        """
         self.working_since: float | None = None
         self.unwritten_since: float | None = None
         self._path = path
@@ -153,6 +197,8 @@ class State:
         self._memory = _Memory()
         self._told_trouble = False
         self._loaded = False
+        self._versions = versions or {}
+        self._texts: tuple[str, ...] = ()
         self._file: _File | None = None
         self._thread = threading.Thread(target=self._run, name="state", daemon=True)
         self._thread.start()
@@ -217,7 +263,12 @@ class State:
             file = self._opened()
             with self._changed:
                 changes = self._memory.changes()
+                asides = dict(self._memory.asides)
+            self._keep_texts(asides)
+            if changes and file.is_older:
+                self._copy(file)
             file.write(changes)
+            self._look_for_texts()
         except Exception as problem:  # noqa: BLE001 - a thread that ends would keep nothing more
             with self._changed:
                 self._memory.keep(changes)
@@ -229,6 +280,46 @@ class State:
         self._told_trouble = bool(error)
         return error
 
+    def _keep_texts(self, asides: Mapping[str, str]) -> None:
+        """Keep what could not be read, before it is overwritten."""
+        for name, text in asides.items():
+            found = database.write_text(self._path, name, text)
+            with self._changed:
+                if self._memory.asides.get(name) == text:
+                    del self._memory.asides[name]
+            self._post(Noted(f"state: what could not be read of '{name}' is kept as '{found}'"))
+
+    def _look_for_texts(self) -> None:
+        """Post which texts there are, if somebody removed one or another came."""
+        with contextlib.suppress(OSError):  # a file that was written is none the worse for it
+            texts = tuple(database.texts(self._path))
+            if texts != self._texts:
+                self._texts = texts
+                self._post(Texts(texts))
+
+    def _copy(self, file: _File) -> None:
+        """Copy a file of an earlier version; that this fails keeps nothing from being written."""
+        version = SCHEMA_VERSION + sum(each - 1 for each in self._versions.values())
+        file.is_older = False
+        try:
+            found = file.copy(version)
+        except database.FAULTS as problem:
+            self._post(
+                Noted(
+                    f"state: '{self._path}': expected a copy of it before it is converted to"
+                    f" version {version}, got '{problem}'; converting it without: the iowarden of"
+                    " before would not find in it what it knew"
+                )
+            )
+        else:
+            self._post(
+                Noted(
+                    f"state: '{self._path}' is converted to version {version}; as it was, for the"
+                    f" iowarden of before, it is '{found}'",
+                    is_good=True,
+                )
+            )
+
     def _opened(self) -> _File:
         """Return the file, opened (again, if somebody took it away), its content taken over."""
         if self._file is not None and self._file.in_place():
@@ -238,19 +329,38 @@ class State:
             self._file = None
         file, set_aside = open_file(self._path)
         try:
-            documents, rows = file.read()
+            documents, rows, bad = file.read()
         except BaseException:
             file.close()
             raise
         self._file = file
+        if file.version > SCHEMA_VERSION:
+            self._post(
+                Noted(
+                    f"state: '{self._path}' has tables of version {file.version}, of a newer"
+                    f" iowarden; this one knows {SCHEMA_VERSION}, and uses what it knows of them"
+                )
+            )
+        known = ((*version_of(name),) for name in documents)
+        file.is_older = file.version < SCHEMA_VERSION or any(
+            version < self._versions.get(name, 0) for name, version in known
+        )
         with self._changed:
             self._memory.learn(documents, rows)
+            self._memory.leave(bad)
         if not self._loaded:
             self._loaded = True
-            lost = "; mails in it that were not delivered are not sent"
-            self._post(StateLoaded(documents, rows, set_aside and set_aside + lost))
+            if file.instead_of:
+                documents, rows = salvaged(file.instead_of)
+                set_aside += (
+                    f"; what could be read of it is used: documents: {len(documents)}, mails that"
+                    f" were not delivered: {len(rows)}"
+                )
+                with self._changed:
+                    self._memory.salvage(documents, rows)
+            self._post(StateLoaded(documents, rows, set_aside))
         elif set_aside:
-            self._post(SetAside(f"{set_aside} with all that is known"))
+            self._post(Noted(f"{set_aside} with all that is known"))
         return file
 
     def _trouble(self, problem: Exception) -> str:
@@ -288,6 +398,8 @@ class _Memory:
         self.sequence = 0
         self.untold = False
         self.dirty: set[tuple[bool, str]] = set()
+        self.asides: dict[str, str] = {}
+        """Texts that are to be kept beside the file."""
         self._values: dict[tuple[bool, str], str | OutboxRow] = {}
 
     def take(self, batch: Batch) -> None:
@@ -301,6 +413,25 @@ class _Memory:
             self._set((False, name), None)
         for message_id in batch.remove:
             self._set((True, message_id), None)
+        self.asides.update(batch.aside)
+
+    def salvage(self, documents: Mapping[str, str], rows: tuple[OutboxRow, ...]) -> None:
+        """Take over what a file held that is none any more; it is to be written."""
+        held: dict[tuple[bool, str], str | OutboxRow] = {
+            **{(False, name): text for name, text in documents.items()},
+            **{(True, row.message_id): row for row in rows},
+        }
+        for key, value in held.items():
+            if key not in self.dirty:
+                self._set(key, value)
+
+    def leave(self, bad: Mapping[Any, dict[str, object]]) -> None:
+        """Have rows of the outbox that cannot be read kept as text, and removed."""
+        if bad:
+            what = {"document": "outbox", "next step": _ROWS_HINT, "content": [*bad.values()]}
+            self.asides["outbox"] = json.dumps(what, indent=1)
+            # One without a name cannot be named: it stays, and is kept as text again.
+            self.dirty.update((True, each) for each in bad if isinstance(each, str))
 
     def _set(self, key: tuple[bool, str], value: str | OutboxRow | None) -> None:
         self.dirty.add(key)
@@ -336,14 +467,32 @@ class _File:
 
     def __init__(self, file: database.Database) -> None:
         self._file = file
+        self.instead_of = file.instead_of
         self.in_place = file.in_place
+        self.copy = file.copy
         self.close = file.close
+        self.is_older = False
+        """Whether something in it is of an earlier version, and it was not copied yet."""
 
-    def read(self) -> tuple[dict[str, str], tuple[OutboxRow, ...]]:
-        """Return all documents and rows, the rows by age."""
+    @property
+    def version(self) -> int:
+        """Return the version of its tables."""
+        return self._file.version
+
+    def read(
+        self,
+    ) -> tuple[dict[str, str], tuple[OutboxRow, ...], dict[Any, dict[str, object]]]:
+        """Return all documents, and all rows by age; by message id those that cannot be read."""
         documents = dict(self._file.run("SELECT name, text FROM document"))
-        rows = self._file.run(_ROWS_VERSION_1 if self._file.version == 1 else _ROWS)
-        return documents, tuple(_row(values) for values in rows)
+        rows: list[OutboxRow] = []
+        bad: dict[Any, dict[str, object]] = {}
+        for values in self._file.run(_ROWS_VERSION_1 if self._file.version == 1 else _ROWS):
+            try:
+                rows.append(_row(values))
+            except (ValueError, TypeError) as problem:
+                named = dict(zip(_COLUMNS.split(", "), map(_shown, values), strict=True))
+                bad[values[0]] = {"reason": str(problem), **named}
+        return documents, tuple(rows), bad
 
     def write(self, changes: list[_Change]) -> None:
         """Write all of it or nothing."""
@@ -358,18 +507,17 @@ class _File:
                 match change.value:
                     case str() as text:
                         values = (database.encodable(change.name), database.encodable(text))
-                        run("INSERT OR REPLACE INTO document VALUES (?, ?)", values)
+                        run("INSERT OR REPLACE INTO document (name, text) VALUES (?, ?)", values)
                     case OutboxRow() as row:
-                        run(
-                            "INSERT OR REPLACE INTO outbox VALUES (?,?,?,?,?,?,?,?,?,?,?,?)",
-                            _values(row),
-                        )
+                        run(_PUT_ROW, _values(row))
                     case None if change.is_row:
-                        run("DELETE FROM outbox WHERE message_id = ?", (change.name,))
+                        # Of a row that cannot be read, the name need not be UTF-8.
+                        own = (change.name.encode("utf-8", "surrogateescape"),)
+                        run("DELETE FROM outbox WHERE message_id = CAST(? AS TEXT)", own)
                     case None:
                         name = database.encodable(change.name)
                         run("DELETE FROM document WHERE name = ?", (name,))
-        self._file.version = SCHEMA_VERSION
+        self._file.version = max(self._file.version, SCHEMA_VERSION)
 
 
 def open_file(path: str) -> tuple[_File, str]:
@@ -381,17 +529,75 @@ def open_file(path: str) -> tuple[_File, str]:
     return _File(file), set_aside
 
 
+def salvaged(path: str) -> tuple[dict[str, str], tuple[OutboxRow, ...]]:
+    """Return the documents and rows of a file that cannot be used, as far as they can be read.
+
+    A document that is not as it was written is found when it is read; a mail goes twice at worst.
+    Where the outbox is of a newer version, so may be what documents mean: they are left.
+    """
+    documents: dict[str, str] = {}
+    rows: list[OutboxRow] = []
+    with contextlib.suppress(*database.FAULTS), contextlib.closing(database.reading(path)) as file:
+        version = file.execute("PRAGMA user_version").fetchone()[0]
+        with contextlib.suppress(*database.FAULTS):
+            for values in file.execute(_ROWS_VERSION_1 if version == 1 else _ROWS):
+                with contextlib.suppress(ValueError, TypeError):
+                    rows.append(_row(values))
+        with contextlib.suppress(*database.FAULTS):
+            if version <= SCHEMA_VERSION:
+                documents.update(file.execute("SELECT name, text FROM document"))
+    return documents, tuple(rows)
+
+
 def _row(values: tuple[Any, ...]) -> OutboxRow:
-    """Return a row from its columns, in the order of the fields."""
-    row = OutboxRow(*values)
-    return replace(
-        row,
-        severity=Severity(row.severity),
-        recipients_pending=tuple(json.loads(values[5])),
-        recipients_refused=tuple(json.loads(values[9])),
-        maybe_taken=bool(row.maybe_taken),
-        parts=tuple(json.loads(values[11])),
+    """Return a row from its columns, in the order of the fields. Errors: ValueError, TypeError."""
+    (message_id, incident, number, severity, created, pending, data, attempts, last_error, refused,
+     maybe_taken, parts) = values  # fmt: skip
+    for name, value, cls in (
+        ("message_id", message_id, str),
+        ("incident", incident, str),
+        ("number", number, int),
+        ("created_realtime_seconds", created, int | float),
+        ("data", data, bytes),
+        ("attempts", attempts, int),
+        ("last_error", last_error, str),
+    ):
+        if not isinstance(value, cls):
+            raise TypeError(f"{name}: expected {cls}, got {value!r:.60}")
+        if isinstance(value, str):
+            value.encode()
+    return OutboxRow(
+        message_id,
+        incident,
+        number,
+        Severity(severity),
+        created,
+        _list("recipients_pending", pending),
+        data,
+        attempts,
+        last_error,
+        _list("recipients_refused", refused),
+        bool(maybe_taken),
+        _list("parts", parts),
     )
+
+
+def _list(name: str, text: str) -> tuple[str, ...]:
+    """Return texts from JSON. Errors: ValueError, TypeError."""
+    found = json.loads(text)
+    if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
+        raise ValueError(f"{name}: expected a list of texts, got {text!r:.60}")
+    return tuple(found)
+
+
+def _shown(value: object) -> object:
+    """Return a column's value as JSON can hold it: a mail is text that people read, if it is."""
+    if not isinstance(value, bytes):
+        return value
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(value).decode()}
 
 
 def _values(row: OutboxRow) -> tuple[object, ...]:
@@ -402,10 +608,10 @@ def _values(row: OutboxRow) -> tuple[object, ...]:
         int(row.severity),
         row.created_realtime_seconds,
         json.dumps(row.recipients_pending),
-        json.dumps(row.recipients_refused),
         row.data,
         row.attempts,
         database.encodable(row.last_error),
+        json.dumps(row.recipients_refused),
         row.maybe_taken,
         json.dumps(row.parts),
     )

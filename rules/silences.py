@@ -65,7 +65,7 @@ class Silence:
     matchers: tuple[Matcher, ...]
     created_seconds: float
     lasts_seconds: int
-    """A whole number, because it is no moment: one that lies ahead would be moved to a restart."""
+    """A whole number, rounded up."""
     reason: str
     who: str
     expired_seconds: float | None = None

@@ -91,8 +91,10 @@ class Group:
 
     `step` returns the state after this second and the samples, or None where nobody can tell. A
     group all of whose sources are slow is stepped only when one of them was read. `remember` and
-    `recall` carry what takes long to learn over a restart, by object. `unread`: objects of which
-    nothing can be concluded now, as labels and a reason: alerts with these labels are unknown.
+    `recall` carry what takes long to learn over a restart, by object: of its pairs each begins with
+    a time of the program's clock, or 0 for none, but for the `untimed` first ones. `unread`:
+    objects of which nothing can be concluded now, as labels and a reason: alerts with these labels
+    are unknown.
     """
 
     name: str
@@ -103,6 +105,7 @@ class Group:
     remember: Callable[[Any], Mapping[str, Pairs]] | None = None
     recall: Callable[[Any, Mapping[str, Pairs]], Any] | None = None
     unread: Callable[[Any], Iterable[tuple[Labels, str]]] | None = None
+    untimed: int = 0
 
 
 GROUPS: tuple[Group, ...] = (
@@ -140,6 +143,7 @@ GROUPS: tuple[Group, ...] = (
         growth.EMPTY,
         growth.remember,
         growth.recall,
+        untimed=1,
     ),
     Group(
         "timeouts",
@@ -149,6 +153,7 @@ GROUPS: tuple[Group, ...] = (
         growth.EMPTY,
         growth.remember,
         growth.recall,
+        untimed=1,
     ),
     Group("numa", ("numa",), defaults.FAMILIES, defaults.step),
     Group(

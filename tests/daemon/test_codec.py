@@ -1,4 +1,4 @@
-"""What survives a restart comes back as it was, or says why it cannot."""
+"""What the service says comes back as it was, or says why it cannot."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_an_infinite_drain_time_comes_back() -> None:
     assert codec.decode(float, codec.encode(math.inf)) == math.inf
 
 
-def test_a_state_of_another_version_is_read_as_far_as_it_goes() -> None:
+def test_what_another_version_says_is_read_as_far_as_it_goes() -> None:
     """A field that is new takes its default; one that is no more is ignored."""
     old = '{"identifier":"a","key":"host","object":"host","opened_seconds":1,"severity":2,"gone":1}'
     incident = codec.decode(Incident, old)

@@ -17,7 +17,9 @@ from support.live import Live, text, watched
 
 from iowarden.collectors import asking
 from iowarden.collectors.drive import Target
+from iowarden.daemon import kept
 from iowarden.daemon.past import Past
+from iowarden.rules.self_tests import Outcome, Run
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -154,11 +156,10 @@ def test_a_refused_self_test_is_told_with_its_disk(tmp_path: Path) -> None:
         host.wait(30)
         assert "refused" not in asked(host, "disk", "show", "sda")[1]
         host.program.end()
-        refused = {"S-sda": {"long": {"seen_seconds": 1.0, "outcome": "refused", "text": "no"}}}
+        refused = {"S-sda": {"long": Run(1.0, Outcome.REFUSED, text="no")}}
+        document = kept.documents(kept.Kept(self_tests=refused))["self_tests"]
         with contextlib.closing(sqlite3.connect(f"{host.program.state}/state.db")) as file, file:
-            file.execute(
-                "INSERT OR REPLACE INTO document VALUES ('self_tests', ?)", (json.dumps(refused),)
-            )
+            file.execute("INSERT OR REPLACE INTO document VALUES ('self_tests', ?)", (document,))
         host.start_again()
         host.wait(30)
         shown = asked(host, "disk", "show", "sda")[1]

@@ -22,7 +22,8 @@ from hypothesis import strategies as st
 from support.disks import small_disk
 from support.spoilt import SPOILT
 
-from iowarden.daemon import chunks, database
+from iowarden.daemon import chunks, database, event_rows
+from iowarden.daemon.event_rows import EventRow
 from iowarden.daemon.history import (
     MOST_WAITING,
     History,
@@ -323,6 +324,82 @@ def test_a_file_that_cannot_be_used_is_set_aside_and_named(
         assert aside.read_bytes() == content
         assert asked.save(tail(row(START, 3), until=START + 2)).error == ""
     assert kept(path).rows == [row(START, 3)]
+
+
+def run(path: Path, *statements: str) -> None:
+    """Change the file by hand."""
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        for statement in statements:
+            connection.execute(statement)
+
+
+def test_tables_of_a_newer_version_are_used_as_far_as_they_are_known(path: Path) -> None:
+    """After a downgrade: samples, values of drives and events go on, what is new stays."""
+    with opened(path) as asked:
+        asked.save(tail(row(START, 10), until=START + 9))
+    tables = ("run", "chunk", "drive", "attribute", "daily", "changed", "event")
+    run(path, *(f"ALTER TABLE {name} ADD COLUMN colour TEXT DEFAULT 'red'" for name in tables),
+        "PRAGMA user_version = 99")  # fmt: skip
+    event = EventRow("k", START, "kernel", "x", "info", "sda", "S", "sda", "", "text")
+    with opened(path) as asked:
+        assert asked.load().rows == [row(START, 10)]
+        asked.history.note(START, [("S", "raw", 1.0, True), ("S", "hours", 2.0, False)])
+        asked.history.tell([event])
+        assert asked.save(tail(row(START + 10, 5), until=START + 14)).error == ""
+    assert kept(path).rows == [row(START, 15)]
+    assert read(str(path), "S", "raw") == [(START, 1.0)]
+    assert read(str(path), "S", "hours") == [(START, 2.0)]
+    assert event_rows.read(str(path), event_rows.Wanted(9)) == [event]
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA user_version").fetchone() == (99,)
+
+
+def test_tables_that_mean_something_else_are_left_alone(path: Path) -> None:
+    """A newer version's: the file is kept to the byte for that one, and another one is begun."""
+    with opened(path) as asked:
+        asked.save(tail(row(START, 10), until=START + 9))
+    run(path, "ALTER TABLE run RENAME COLUMN watched TO seen", "PRAGMA user_version = 99")
+    content = path.read_bytes()
+    with opened(path) as asked:
+        assert asked.load() == TailLoaded()
+        (aside,) = path.parent.glob("history.db.v99-*")
+        assert f"set aside as '{aside}'" in asked.written().said
+        assert aside.read_bytes() == content
+        assert asked.save(tail(row(START, 3), until=START + 2)).error == ""
+    assert kept(path).rows == [row(START, 3)]
+
+
+def of_version_1(path: Path) -> None:
+    """Have it be as it was before events were kept."""
+    with opened(path) as asked:
+        asked.save(tail(row(START, 10), until=START + 9))
+    run(path, "DROP TABLE event", "PRAGMA user_version = 1")
+
+
+def test_before_it_is_converted_it_is_copied(path: Path) -> None:
+    """Once, with the first change, which says so."""
+    of_version_1(path)
+    with opened(path) as asked:
+        said = asked.save(tail(row(START + 10, 5), until=START + 14)).said
+        copy = path.with_name("history.db.before-v2")
+        assert said == f"history: '{path}' is converted; as it was, it is '{copy}'"
+        assert asked.save(tail(row(START + 15, 5), until=START + 19)).said == ""
+    with contextlib.closing(sqlite3.connect(copy)) as connection:
+        assert connection.execute("PRAGMA user_version").fetchone() == (1,)
+    assert kept(copy).rows == [row(START, 10)]
+
+
+def test_where_there_is_little_room_it_is_converted_without_a_copy(tmp_path: Path) -> None:
+    """A quarter of a gigabyte must not fill the disk on which others keep their data."""
+    with small_disk(tmp_path) as mount:
+        path = mount / "history.db"
+        of_version_1(path)
+        with opened(path) as asked:
+            answer = asked.save(tail(row(START + 10, 5), until=START + 14))
+            assert answer.error == ""
+            assert "without a copy: its file system is too full" in answer.said
+        assert [*mount.glob("history.db.before-*")] == []
+        assert kept(path).rows == [row(START, 15)]
 
 
 def test_a_file_that_rots_in_use_is_replaced_and_what_it_held_is_asked_for(path: Path) -> None:

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import json
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iowarden.daemon import kept
+from iowarden.daemon import kept, stored
 from iowarden.rules.alerts import Alert, State
+from iowarden.rules.devices import Devices, Gone
 from iowarden.rules.digest import Digest
-from iowarden.rules.incidents import Incident, Incidents
-from iowarden.rules.notice import Severity
+from iowarden.rules.incidents import Incident, Incidents, Member
+from iowarden.rules.notice import Evidence, Severity
+from iowarden.rules.renames import Renames
 from iowarden.rules.signals.table import Memory
+from iowarden.rules.silences import Matcher, Silence, Silences
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+START = 1_800_000_000.0
 
 
 def incident(identifier: str, **changes: object) -> Incident:
@@ -128,3 +138,301 @@ def test_nobody_watched_while_the_program_was_down() -> None:
     before = kept.Kept(incidents={"host": incident("old", mails=1, active_seconds=10.0)})
     after = kept.merged(Incidents(), before, 5000.0)
     assert after.by_key["host"].active_seconds == 5000.0
+
+
+# --- what cannot be read
+
+
+def texts_of(before: kept.Kept) -> dict[str, Any]:
+    """Return documents as JSON."""
+    return {name: json.loads(text) for name, text in kept.documents(before).items()}
+
+
+def after(changed: dict[str, Any], now: float = 1000.0) -> tuple[kept.Kept, dict[str, Any]]:
+    """Return what is read of JSON, and by row what is kept of it as text."""
+    texts = {name: json.dumps(value) for name, value in changed.items()}
+    before, unread = kept.read(texts, now)
+    return before, {row: each.aside and json.loads(each.aside) for row, each in unread.items()}
+
+
+def two() -> kept.Kept:
+    """Return a state with two of much."""
+    silence = Silence("s1", (Matcher("alertname", "=", "A"),), 900.0, 3600, "x", "root")
+    return kept.Kept(
+        install="abc",
+        alerts=(ALERT, replace(ALERT, name="B", labels=(("alertname", "B"),))),
+        incidents={"host": incident("one", mails=3), "disk x": incident("two", key="disk x")},
+        sequences={"host": 1, "disk x": 1},
+        silences=Silences((silence, replace(silence, identifier="s2"))),
+        digest=Digest(begun_seconds=1.0, arrived=True, number=7),
+    )
+
+
+def test_a_field_that_is_missing_takes_no_default() -> None:
+    """'mails' was renamed by hand: that incident is not one without a mail, whose thread starts."""
+    changed = texts_of(two())
+    changed["incidents"]["host"]["letters"] = changed["incidents"]["host"].pop("mails")
+    before, asides = after(changed)
+    assert list(before.incidents) == ["disk x"]
+    (reason,) = asides["incidents"]["reasons"]
+    assert "missing: mails, unknown: 'letters'" in reason
+    assert asides["incidents"]["content"] == {'$["host"]': changed["incidents"]["host"]}
+    assert asides["incidents"]["version"] == 1
+    assert list(asides) == ["incidents"]
+    assert replace(before, incidents={}) == replace(two(), incidents={})
+
+
+def test_a_field_that_nobody_knows_is_not_ignored() -> None:
+    """Of a version without a number: what it meant would be lost with the next write."""
+    changed = texts_of(two())
+    changed["digest"]["colour"] = "red"
+    before, asides = after(changed)
+    assert not before.digest.number
+    assert asides["digest"]["content"] == changed["digest"]
+    assert "unknown: 'colour'" in asides["digest"]["reasons"][0]
+
+
+def spoilt_alert(changed: dict[str, Any]) -> None:
+    """Have it be in a state that nobody knows."""
+    changed["alerts"][0]["state"] = "flapping"
+
+
+def spoilt_silence(changed: dict[str, Any]) -> None:
+    """Lack what a matcher matches."""
+    changed["silences"]["silences"][0]["matchers"].append({"label": "a", "operator": "~"})
+
+
+def unusable_silence(changed: dict[str, Any]) -> None:
+    """Match by what is no regular expression."""
+    changed["silences"]["silences"][0]["matchers"][0] |= {"operator": "=~", "text": "("}
+
+
+def spoilt_group(changed: dict[str, Any]) -> None:
+    """Have a signal that nobody knows, beside a good one."""
+    changed["signals"]["groups"] = {"nobody knows it": {}, "hung_task": {"": [[1.0, 2.0]]}}
+
+
+@pytest.mark.parametrize(
+    ("spoil", "name", "left"),
+    [
+        (spoilt_alert, "alerts", "B"),
+        (spoilt_silence, "silences", "s2"),
+        (unusable_silence, "silences", "s2"),
+        (spoilt_group, "signals", "hung_task"),
+    ],
+)
+def test_one_bad_item_costs_no_other(
+    spoil: Callable[[dict[str, Any]], None], name: str, left: str
+) -> None:
+    """It is left out and kept as text; of a silence, never one of its matchers alone."""
+    changed = texts_of(two())
+    spoil(changed)
+    before, asides = after(changed)
+    assert list(asides) == [name]
+    assert len(asides[name]["content"]) == 1
+    found = {
+        "alerts": [alert.name for alert in before.alerts],
+        "silences": [each.identifier for each in before.silences.silences],
+        "signals": [*before.signals.groups],
+    }
+    assert found[name] == [left]
+
+
+@pytest.mark.parametrize("lost", ["sequences", "digest"])
+def test_mails_that_are_numbered_anew_have_other_names(lost: str) -> None:
+    """The second 'mail 1 of incident 1 of the host' would be dropped by who has the first."""
+    before, asides = after({**texts_of(two()), lost: [1]})
+    assert before.install == ""
+    assert before.digest.arrived, "and it is no machine that was never met"
+    assert asides[lost]["content"] == [1]
+
+
+def test_no_document_costs_another_whatever_is_in_it() -> None:
+    """Each in turn is no JSON, too deep, or of another type."""
+    texts = kept.documents(two())
+    for name in texts:
+        for text in (
+            "{",
+            "[" * 100_000,
+            '"\\ud800"',
+            "null",
+            "[[]]",
+            '{"a": {}}',
+            "1e999",
+            "9" * 400,
+        ):
+            before, unread = kept.read({**texts, name: text}, 1000.0)
+            assert set(unread) <= {name}
+            lost = {name, "install", "wall_ahead_seconds"}
+            for field in texts.keys() - lost - {"digest"}:
+                assert (
+                    getattr(before, field) == getattr(two(), field) or name == "wall_ahead_seconds"
+                )
+
+
+# --- versions
+
+
+def numbered(
+    migrations: tuple[Callable[[Any], Any], ...], document: str = "sequences"
+) -> stored.Schema:
+    """Return a schema in which a document had versions before."""
+    own = stored.DOCUMENTS[document]
+    digests = (*(f"{n}" for n, _ in enumerate(migrations)), *own.digests)
+    new = replace(own, digests=digests, migrations=migrations)
+    return stored.Schema({**stored.DOCUMENTS, document: new}, Renames(()))
+
+
+def test_a_document_goes_through_all_versions_that_it_missed() -> None:
+    """Version 1 counted from 0, version 2 had words for numbers."""
+    schema = numbered(
+        (
+            lambda found: {key: "x" * (number + 1) for key, number in found.items()},
+            lambda found: {key: len(text) for key, text in found.items()},
+        )
+    )
+    for row, text in {
+        "sequences": '{"host": 1}',
+        "sequences.v2": '{"host": "xx"}',
+        "sequences.v3": '{"host": 2}',
+    }.items():
+        assert kept.read({row: text}, 0.0, schema)[0].sequences == {"host": 2}
+    assert kept.documents(kept.Kept(), schema=schema).keys() >= {"sequences.v3", "alerts"}
+    assert kept.outdated(["sequences", "sequences.v2", "sequences.v3", "alerts"], schema) == (
+        "sequences",
+        "sequences.v2",
+    )
+
+
+def test_a_migration_that_fails_costs_its_document_only() -> None:
+    """A mistake of ours: the text is kept, and the start goes on."""
+    schema = numbered((lambda found: found["nobody"],))
+    texts = kept.documents(two())
+    before, unread = kept.read(texts, 1000.0, schema)
+    assert list(unread) == ["sequences"]
+    assert "KeyError: 'nobody'" in unread["sequences"].text
+    assert before.incidents == two().incidents
+
+
+def test_a_document_of_a_newer_version_is_left_alone_and_said() -> None:
+    """After a downgrade: nothing of it is read, written or removed; the rest is."""
+    texts = {**kept.documents(two()), "incidents.v7": "{}", "weather": "{}"}
+    del texts["incidents"]
+    before, unread = kept.read(texts, 1000.0)
+    assert before.incidents == {}
+    assert before.silences == two().silences
+    assert {row: each.aside for row, each in unread.items()} == {"incidents.v7": "", "weather": ""}
+    assert "got version 7 of a newer one (this one knows version 1)" in unread["incidents.v7"].text
+    assert kept.outdated(texts) == ()
+
+
+def test_after_an_upgrade_a_downgrade_and_an_upgrade_both_are_known() -> None:
+    """What the older version wrote is the latest; what only the newer one knew is not lost."""
+    documents = ("alerts", "incidents", "sequences", "silences", "digest", "devices")
+    schemas = [numbered((lambda found: found,), name) for name in documents]
+    schema = stored.Schema(
+        {name: each.documents[name] for name, each in zip(documents, schemas, strict=True)},
+        Renames(()),
+    )
+    newer = kept.documents(two(), schema=schema)
+    late = Silence("s3", (Matcher("alertname", "=", "C"),), 990.0, 60, "y", "ops")
+    gone = Gone("sdz", "sdz", 980.0)
+    meanwhile = kept.Kept(
+        incidents={"host": incident("other", mails=1)},
+        sequences={"host": 1, "disk y": 1},
+        silences=Silences((late,)),
+        digest=Digest(begun_seconds=950.0, arrived=True),
+        devices=Devices({"disk z": gone}),
+    )
+    older = {name: kept.documents(meanwhile)[name] for name in documents}
+    after, unread = kept.read({**newer, **older}, 1000.0, schema)
+    assert after.incidents["host"].references == ("other.1", "one.1")
+    assert set(after.incidents) == {"host", "disk x"}
+    assert after.sequences == {"host": 1, "disk x": 1, "disk y": 1}
+    assert {each.identifier for each in after.silences.silences} == {"s1", "s2", "s3"}
+    assert (after.digest.arrived, after.digest.number) == (True, 7)
+    assert after.devices.gone == {"disk z": gone}
+    assert {row for row, each in unread.items() if each.aside} == {"devices.v2"}
+    assert set(kept.outdated({**newer, **older}, schema)) == set(documents)
+
+
+def test_a_declaration_does_not_change_without_a_new_version() -> None:
+    """A name, type or kind in daemon/stored.py changed: put a digest behind the last one there.
+
+    And a migration from the version before. A version that was never released may still change:
+    then its digest is replaced.
+    """
+    expected = {name: stored.digest(each.type) for name, each in stored.DOCUMENTS.items()}
+    assert {name: each.digests[-1] for name, each in stored.DOCUMENTS.items()} == expected
+    for name, each in stored.DOCUMENTS.items():
+        assert len(each.migrations) == each.version - 1, name
+    assert list(stored.DOCUMENTS) == [field.name for field in fields(kept.Kept)]
+
+
+def test_a_declaration_is_told_in_stored_words_only() -> None:
+    """Name, type, kind, the words of an enumeration: a class that moves changes no digest."""
+    text = stored.described(dict[str, Incident])
+    for part in (
+        "mails: integer,",
+        "mailed_seconds: number (program time) or null",
+        "realtime_seconds: number (wall time)",
+        'state: one of ["firing", "inactive", "pending", "resolved", "unknown"]',
+    ):
+        assert part in text
+    assert "Incident" not in text
+    assert "Severity" not in text
+
+
+def test_a_field_without_a_declaration_is_an_error() -> None:
+    """Somebody adds a field, and forgets to say how it is stored."""
+    with pytest.raises(TypeError, match=r"Matcher: .* but not text"):
+        stored._record(Matcher, "label operator")
+    with pytest.raises(TypeError, match=r"Matcher: .* but not colour"):
+        stored._record(Matcher, "label operator text colour")
+    _, declared = stored._record(Matcher, "label operator pattern", attributes={"pattern": "text"})
+    assert [(each.stored, each.attribute) for each in declared][-1] == ("pattern", "text")
+
+
+# --- kinds
+
+
+def test_only_times_of_the_programs_clock_are_moved() -> None:
+    """An hour asleep: how long a silence lasts, when a line was logged, a count stay."""
+    silence = Silence("s", (Matcher("alertname", "=", "A"),), START, 3600, "x", "root")
+    member = Member(
+        labels=(), name="A", severity=Severity.WARNING, state=State.FIRING, since_seconds=START,
+        summary="", advice="", unknown="", evidence=(Evidence(START, "kernel", "x"),), value=START,
+    )  # fmt: skip
+    before = kept.Kept(
+        silences=Silences((silence,)),
+        incidents={"host": incident("i", members=(member,))},
+        alerts=(replace(ALERT, recent_firings=(START, START + 1.0)),),
+        signals=Memory(
+            groups={
+                "hung_task": {"": ((2 * START, START), (START, START))},
+                "read_ahead": {"sda": ((0.0, START), (START, 0.0))},
+            }
+        ),
+        wall_ahead_seconds=3600.0,
+    )
+    after, unread = kept.read(kept.documents(before), START + 8000.0)
+    assert not unread
+    later = START + 3600.0
+    assert after.silences.silences[0] == replace(silence, created_seconds=later)
+    (found,) = after.incidents["host"].members
+    assert (found.since_seconds, found.value, found.evidence) == (later, START, member.evidence)
+    assert after.alerts[0].recent_firings == (later, later + 1.0)
+    assert after.signals.groups == {
+        "hung_task": {"": ((2 * START, START), (later, START))},
+        "read_ahead": {"sda": ((0.0, START), (later, 0.0))},
+    }
+
+
+def test_what_signals_learnt_before_the_clock_was_set_is_moved_as_well() -> None:
+    """Booted in 1970, set an hour later: what was seen in the first hour is not 50 years old."""
+    before = kept.Kept(
+        signals=Memory(groups={"md_state": {"md0": ((60.0, 1.0), (90.0, 0.0))}}),
+        wall_ahead_seconds=START - 60.0,
+    )
+    after, _ = kept.read(kept.documents(before), START + 3600.0)
+    assert after.signals.groups["md_state"]["md0"] == ((START, 1.0), (START + 30.0, 0.0))

@@ -1,5 +1,6 @@
 """state.db on good disks and bad: nothing half written, nothing forgotten, nobody waiting."""
 
+import json
 import os
 import queue
 import random
@@ -21,8 +22,8 @@ from hypothesis import strategies as st
 from support.disks import small_disk
 from support.spoilt import SPOILT
 
-from iowarden.daemon import state
-from iowarden.daemon.state import Batch, Committed, OutboxRow, SetAside, State, StateLoaded
+from iowarden.daemon import database, state
+from iowarden.daemon.state import Batch, Committed, Noted, OutboxRow, State, StateLoaded, Texts
 from iowarden.rules.notice import Severity
 
 DEADLINE_SECONDS = 20.0
@@ -445,8 +446,259 @@ def test_a_file_that_rots_under_a_running_daemon_is_replaced_by_what_is_known(pa
         os.replace(rotten, path)
         asked.state.commit(Batch(2, put={"alerts": "[]"}))
         told = asked.next()
-        assert isinstance(told, SetAside)
+        assert isinstance(told, Noted)
         assert "set aside as" in told.text
         assert "with all that is known" in told.text
         assert asked.committed(2) == ""
     assert kept(path) == StateLoaded({"alerts": "[]", "install": '"x"'}, (ROW,))
+
+
+# --- versions, and what cannot be read
+
+
+def beside(path: Path, pattern: str) -> list[Path]:
+    """Return the files beside the state whose names end so."""
+    return sorted(path.parent.glob(f"{path.name}.{pattern}"))
+
+
+def run(path: Path, *statements: str) -> None:
+    """Change the file by hand."""
+    with closing(sqlite3.connect(path)) as connection, connection:
+        for statement in statements:
+            connection.execute(statement)
+
+
+def test_a_bad_row_of_the_outbox_costs_no_other_mail(path: Path) -> None:
+    """It is kept as text, with the mail that people can read, and is gone from the file."""
+    fill(path)
+    others = [f"<{name}>" for name in ("severity", "list", "utf8", "type")]
+    with opened(path) as asked:
+        asked.load()
+        rows = (replace(ROW, message_id=other, data=b"Subject: y") for other in others)
+        assert asked.commit(Batch(2, add=tuple(rows))) == ""
+    run(
+        path,
+        "UPDATE outbox SET severity = 99 WHERE message_id = '<severity>'",
+        "UPDATE outbox SET recipients_pending = '[1]' WHERE message_id = '<list>'",
+        "UPDATE outbox SET incident = CAST(x'ff' AS TEXT) WHERE message_id = '<utf8>'",
+        "UPDATE outbox SET data = 'text' WHERE message_id = '<type>'",
+    )
+    with opened(path) as asked:
+        asked.state.load()
+        answers = [asked.next() for _ in range(3)]
+        assert StateLoaded({"install": '"x"'}, (ROW,)) in answers
+        (text,) = beside(path, "outbox-*.json")
+        assert Texts((str(text),)) in answers
+        assert any(isinstance(each, Noted) and str(text) in each.text for each in answers)
+    found = json.loads(text.read_text())
+    content = {each["message_id"]: each for each in found["content"]}
+    assert set(content) == set(others)
+    assert content["<severity>"]["data"] == "Subject: y"
+    assert "99 is not a valid Severity" in content["<severity>"]["reason"]
+    assert text.stat().st_mode & 0o777 == 0o600
+    assert kept(path) == StateLoaded({"install": '"x"'}, (ROW,))
+
+
+def test_what_is_not_read_is_a_text_before_it_is_overwritten(path: Path) -> None:
+    """A loss of power in between: what was there is in one of the two, if not in both."""
+    fill(path)
+    with opened(path) as asked:
+        asked.load()
+        batch = Batch(2, put={"alerts": "[]"}, aside={"alerts": '{"a": "\udcff"}'})
+        asked.state.commit(batch)
+        assert isinstance(asked.next(), Noted)
+        (text,) = beside(path, "alerts-*.json")
+        assert asked.next() == Texts((str(text),))
+        assert asked.committed(2) == ""
+        assert text.read_text() == '{"a": "\\udcff"}'
+        text.unlink()
+        asked.state.commit(Batch(3))
+        assert asked.next() == Texts(())
+        assert asked.committed(3) == ""
+    assert beside(path, "alerts-*") == []
+
+
+def test_on_a_full_disk_what_is_not_read_stays_where_it_is(tmp_path: Path) -> None:
+    """No room for the text: the document is not overwritten either, until there is."""
+    with small_disk(tmp_path) as mount:
+        path = mount / "state.db"
+        fill(path)
+        with opened(path) as asked:
+            asked.load()
+            (mount / "other").write_bytes(b"x" * (170 * 1024))
+            batch = Batch(2, put={"install": '"y"'}, aside={"install": "z" * 90_000})
+            assert "No space left" in asked.commit(batch)
+            with closing(sqlite3.connect(f"file:{path}?mode=ro&nolock=1", uri=True)) as reader:
+                assert reader.execute("SELECT text FROM document").fetchall() == [('"x"',)]
+            (mount / "other").unlink()
+            assert asked.commit(Batch(3)) == ""
+        (text,) = beside(path, "install-*.json")
+        assert text.stat().st_size == 90_000
+        assert kept(path).documents == {"install": '"y"'}
+
+
+def test_texts_do_not_fill_the_disk(tmp_path: Path) -> None:
+    """The oldest go, but never the last one, whatever the clock says; other files stay."""
+    path = str(tmp_path / "state.db")
+    for day in range(10, 40):
+        (tmp_path / f"state.db.alerts-999911{day}T000000Z.json").write_text("")
+    (tmp_path / "state.db.notes.json").write_text("")
+    found = database.write_text(path, "incidents", "{}")
+    left = database.texts(path)
+    assert left[0] == found
+    assert len(left) == database.MOST_TEXTS
+    assert "99991139T" in left[-1]
+    assert database.beside(left[1]) == "alerts"
+    assert database.beside(found) == "incidents"
+    assert database.beside(database.write_text(path, "incidents.v2", "{}")) == "incidents"
+    assert (tmp_path / "state.db.notes.json").exists()
+
+
+def converted(path: Path, versions: dict[str, int], number: int) -> list[object]:
+    """Start a program that writes these versions, change something, return what it said."""
+    events: queue.Queue[object] = queue.Queue()
+    own = State(str(path), events.put, versions=versions)
+    own.load()
+    assert isinstance(events.get(timeout=DEADLINE_SECONDS), StateLoaded)
+    put = {state.versioned(name, version): f'"{number}"' for name, version in versions.items()}
+    own.commit(Batch(1, put=put, delete=tuple(versions) if max(versions.values()) > 1 else ()))
+    assert own.close(DEADLINE_SECONDS)
+    said = []
+    while not events.empty():
+        said.append(events.get())
+    return said
+
+
+def test_before_it_is_converted_it_is_copied_and_the_last_two_copies_stay(path: Path) -> None:
+    """Once: with the first change; the copy is the whole file, mails as well, and nobody's else."""
+    fill(path)
+    assert [type(each) for each in converted(path, {"alerts": 1, "install": 1}, 0)] == [Committed]
+    assert beside(path, "before-*") == []
+    for version in (2, 3, 4):
+        noted, committed = converted(path, {"install": version}, version)
+        assert isinstance(noted, Noted)
+        assert noted.is_good
+        assert committed == Committed(1)
+        run(path, f"UPDATE document SET name = 'install' WHERE name = 'install.v{version}'")
+    assert [each.name for each in beside(path, "before-*")] == [
+        "state.db.before-v4",
+        "state.db.before-v5",
+    ]
+    copy = path.with_name("state.db.before-v4")
+    assert copy.stat().st_mode & 0o777 == 0o600
+    copied = kept(copy)
+    assert copied.outbox == (ROW,)
+    assert copied.documents == {"alerts": '"0"', "install": '"2"'}
+
+
+def test_a_copy_that_cannot_be_made_keeps_nothing_from_being_written(path: Path) -> None:
+    """Something else has its name: said, and mails and alerts are durable all the same."""
+    fill(path)
+    (path.parent / "state.db.before-v3.draft").mkdir()
+    noted, committed = converted(path, {"install": 2}, 2)
+    assert isinstance(noted, Noted)
+    assert "converting it without" in noted.text
+    assert committed == Committed(1)
+    assert kept(path).documents == {"install.v2": '"2"'}
+
+
+def test_the_copy_gives_up_no_lock(path: Path) -> None:
+    """To close another descriptor of the file would: a second daemon could send the mails, too."""
+    fill(path)
+    events: queue.Queue[object] = queue.Queue()
+    own = State(str(path), events.put, versions={"install": 2})
+    own.commit(Batch(1, put={"install.v2": '"y"'}))
+    while events.get(timeout=DEADLINE_SECONDS) != Committed(1):
+        pass
+    assert beside(path, "before-*")
+    script = "import sys; from iowarden.daemon import state; state.open_file(sys.argv[1])"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    other = subprocess.run(
+        [sys.executable, "-c", script, str(path)], env=environment, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    assert "database is locked" in other.stderr
+    assert own.close(DEADLINE_SECONDS)
+
+
+NEWER = (
+    "ALTER TABLE outbox ADD COLUMN colour TEXT NOT NULL DEFAULT 'red'",
+    "CREATE TABLE further (name TEXT)",
+    "PRAGMA user_version = 99",
+)
+
+
+def test_tables_of_a_newer_version_are_used_as_far_as_they_are_known(path: Path) -> None:
+    """After a downgrade: the mails go out, what is new stays, and it is said."""
+    fill(path)
+    run(path, *NEWER)
+    with opened(path) as asked:
+        asked.state.load()
+        noted = asked.next()
+        assert isinstance(noted, Noted)
+        assert "version 99, of a newer iowarden" in noted.text
+        assert asked.next() == StateLoaded({"install": '"x"'}, (ROW,))
+        second = replace(ROW, message_id="<b>", number=2)
+        assert asked.commit(Batch(2, put={"alerts": "[]"}, add=(second,))) == ""
+    assert user_version(path) == 99
+    with closing(sqlite3.connect(path)) as connection:
+        colours = connection.execute("SELECT message_id, colour FROM outbox").fetchall()
+    assert colours == [(ROW.message_id, "red"), ("<b>", "red")]
+
+
+OTHER = "CREATE TABLE document (name TEXT PRIMARY KEY, text TEXT NOT NULL, at REAL NOT NULL)"
+"""A column needs a value that is not known here."""
+
+
+@pytest.mark.parametrize(
+    ("statements", "rows"),
+    [
+        (("ALTER TABLE outbox RENAME COLUMN parts TO pieces",), ()),
+        (("ALTER TABLE document RENAME TO documents",), (ROW,)),
+        (("DROP TABLE document", OTHER), (ROW,)),
+    ],
+)
+def test_tables_that_mean_something_else_are_left_alone(
+    path: Path, statements: tuple[str, ...], rows: tuple[OutboxRow, ...]
+) -> None:
+    """A newer version's: the file is kept to the byte for that one, and another one is begun.
+
+    Mails that can be read go out all the same.
+    """
+    fill(path)
+    run(path, *statements, NEWER[-1])
+    content = path.read_bytes()
+    with opened(path) as asked:
+        loaded = asked.load()
+        assert (loaded.documents, loaded.outbox) == ({}, rows)
+        (aside,) = beside(path, "v99-*")
+        assert f"set aside as '{aside}'" in loaded.error
+        assert "the newer one reads them when the file is 'state.db' again" in loaded.error
+        assert aside.read_bytes() == content
+        assert asked.commit(Batch(2, put={"install": '"y"'})) == ""
+    assert kept(path) == StateLoaded({"install": '"y"'}, rows)
+
+
+@pytest.mark.parametrize(
+    ("table", "found"),
+    [("document", StateLoaded({}, (ROW,))), ("outbox", StateLoaded({"install": '"x"'}, ()))],
+)
+def test_a_bad_sector_in_one_table_costs_not_the_other(
+    path: Path, table: str, found: StateLoaded
+) -> None:
+    """The file is set aside; mails are sent, or silences hold, from what is left of it."""
+    fill(path)
+    with closing(sqlite3.connect(path)) as connection:
+        (page,) = connection.execute(
+            "SELECT rootpage FROM sqlite_master WHERE type = 'table' AND name = ?", (table,)
+        ).fetchone()
+    with path.open("r+b") as file:
+        file.seek(4096 * (page - 1))
+        file.write(b"\xa5" * 4096)
+    with opened(path) as asked:
+        loaded = asked.load()
+        assert replace(loaded, error="") == found
+        assert f"documents: {len(found.documents)}, mails that were not" in loaded.error
+        assert asked.commit(Batch(1)) == ""
+    assert beside(path, "corrupt-*")
+    assert kept(path) == found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from itertools import pairwise
 
@@ -10,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.tiers import examples
 
-from iowarden.daemon import codec
+from iowarden.daemon.kept import Kept, documents, read
 from iowarden.rules import incidents, silences
 from iowarden.rules.alerts import Alert, State
 from iowarden.rules.incidents import Incidents, Policy
@@ -1032,19 +1031,17 @@ def test_what_nobody_can_read_does_not_double() -> None:
     assert "worse" not in machine.run(HOUR, growing(5))
 
 
-def test_what_was_known_survives_a_restart_and_older_documents_are_read() -> None:
-    """The value is kept with the member; a document from before it had one has none."""
+def test_what_was_known_survives_a_restart_and_what_was_not_is_no_news() -> None:
+    """The value is kept with the member; of one without, nobody knows what it was."""
     machine = Machine()
     machine.run(HOUR, growing(5))
-    text = codec.encode(machine.state.by_key)
-    kept = codec.decode(dict[str, incidents.Incident], text)
+    texts = documents(Kept(incidents=dict(machine.state.by_key)))
+    kept = read(texts, machine.now)[0].incidents
     machine.state = replace(machine.state, by_key=kept)
     assert machine.run(HOUR, growing(10)) == ["worse"]
-    document = json.loads(text)
-    for member in document["disk sda"]["members"]:
-        del member["value"], member["known_value"]
-    before = codec.decode(dict[str, incidents.Incident], json.dumps(document))
-    assert before["disk sda"].members[0].known_value is None
+    own = kept["disk sda"]
+    members = tuple(replace(each, value=0.0, known_value=None) for each in own.members)
+    before = {"disk sda": replace(own, members=members)}
     machine.state = replace(machine.state, by_key=before)
     assert machine.run(HOUR, growing(10)) == []
 

@@ -29,9 +29,10 @@ from iowarden.collectors.event import Event
 from iowarden.collectors.kernel_events import Classifier, classify, finish
 from iowarden.collectors.kernel_line import parse_text
 from iowarden.collectors.mounts import Mount
-from iowarden.daemon import codec
+from iowarden.daemon import kept
 from iowarden.rules import coverage, devices, places
 from iowarden.rules.devices import Devices
+from iowarden.rules.happened import Happened
 from iowarden.rules.places import Map, Slotted, place, remember
 
 if TYPE_CHECKING:
@@ -446,7 +447,8 @@ def test_a_disk_that_failed_and_is_listed_no_more_is_still_known() -> None:
     slots = remember(slots, (areca(failed, channel(3, "W3")),))
     slots = remember(slots, (areca(channel(3, "W3")),))
     assert slots["areca 1 channel 2"] == Slotted("W2", MODEL, "raid set 1")
-    slots = codec.decode(dict[str, Slotted], codec.encode(slots))
+    texts = kept.documents(kept.Kept(happened=Happened(slots=dict(slots))))
+    slots = kept.read(texts, 0.0)[0].happened.slots
     known = Map(topology(), controllers=(areca(channel(3, "W3")),), slots=slots)
     found = place(told("areca 1", "channel 2"), known)
     assert found.identity.key == f"disk {MODEL} W2"

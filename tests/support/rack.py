@@ -12,10 +12,9 @@ from iowarden.collectors import smart
 from iowarden.collectors.drive import Attribute, Cover, Disk, Disks, Drive, Polled, Protocol, Target
 from iowarden.collectors.table import Source
 from iowarden.collectors.vocabulary import Outcome, Reading
-from iowarden.daemon import codec
+from iowarden.daemon.kept import Kept, documents, read
 from iowarden.rules import incidents, silences
 from iowarden.rules.engine import Engine
-from iowarden.rules.signals.table import Memory
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -94,9 +93,8 @@ class Rack:
         """Start the program anew, with what it keeps over a restart."""
         before = self.engine
         self._start()
-        self.engine.recall(
-            codec.decode(Memory, codec.encode(before.remember())), before.known_devices()
-        )
+        texts = documents(Kept(signals=before.remember()))
+        self.engine.recall(read(texts, self.now)[0].signals, before.known_devices())
         self.engine.restore(before.alerts())
 
     def poll(

@@ -1,10 +1,8 @@
-"""What becomes of a database file on a bad disk, and one of a later version."""
+"""What becomes of a database file on a bad disk."""
 
 from __future__ import annotations
 
-import contextlib
 import os
-import sqlite3
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -29,11 +27,5 @@ def flipped(path: Path) -> None:
         file.write(b"\xa5" * 4096 * pages)
 
 
-def newer(path: Path) -> None:
-    """Be of a later version."""
-    with contextlib.closing(sqlite3.connect(path)) as connection:
-        connection.execute("PRAGMA user_version = 99")
-
-
-SPOILT = (garbage, torn, flipped, newer)
+SPOILT = (garbage, torn, flipped)
 """Ways in which a file cannot be used."""

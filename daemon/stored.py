@@ -1,0 +1,496 @@
+"""What state.db holds: of each document the version, of each field the name, type and kind.
+
+A document is JSON text. Names in it are declared here and nowhere else: an attribute that is called
+otherwise one day keeps its stored name (`attributes`), and a field without a declaration is an
+error at import. What a program of another version stored is read by its declaration or refused:
+nothing takes a default, and nothing is ignored. Where the declaration changes, so does the digest
+below, which a test holds against it: then the document gets a new version, and a migration from the
+one before.
+Version 1 of a document lies under its name, a later one under 'name.v2': a program that does not
+know that version leaves it alone and writes its own beside it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import functools
+import hashlib
+import json
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from iowarden.collectors import controller, kernel_log, log_alignment
+from iowarden.collectors.event import Event
+from iowarden.daemon.clock import PLAUSIBLE_SECONDS
+from iowarden.daemon.codec import CodecError
+from iowarden.daemon.files_hit import Hit
+from iowarden.daemon.happenings import Cursors
+from iowarden.daemon.locate import Located
+from iowarden.daemon.probe.protocol import Stuck
+from iowarden.rules.alerts import Alert
+from iowarden.rules.atlas import Slotted
+from iowarden.rules.devices import Devices, Gone, Identity
+from iowarden.rules.digest import Digest, Entry
+from iowarden.rules.events import Burst
+from iowarden.rules.happened import Clock, Happened, Happening
+from iowarden.rules.incidents import Incident, Member
+from iowarden.rules.located import Answer
+from iowarden.rules.notice import Evidence
+from iowarden.rules.renames import Kind as Word
+from iowarden.rules.renames import Renames
+from iowarden.rules.self_tests import Run, Runs
+from iowarden.rules.signals.table import GROUPS, Memory
+from iowarden.rules.silences import Acknowledgement, Matcher, Silence, Silences, finder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+class Kind(enum.StrEnum):
+    """What a number is."""
+
+    PLAIN = "plain"
+    PROGRAM = "program time"
+    """Seconds of the program's clock: moved at a start to what the wall clock said meanwhile."""
+    WALL = "wall time"
+    """Unix seconds."""
+    MONOTONIC = "monotonic time"
+    """Seconds since a boot."""
+    SOURCE = "source's time"
+    """Seconds of the clock of a source: a controller's own, read as if it were UTC."""
+    DURATION = "duration"
+    LEARNT = "learnt"
+    """Pairs by group and object; the first of a pair is program time or 0 (Group.untimed)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field of a record: how it is called in the file, and in this program."""
+
+    stored: str
+    attribute: str
+    kind: Kind
+
+
+def _record(
+    cls: type,
+    plain: str = "",
+    *,
+    attributes: Mapping[str, str] | None = None,
+    **kinds: str,
+) -> tuple[type, tuple[Field, ...]]:
+    """Declare a record: stored names by kind; `attributes` has those that are called otherwise.
+
+    Errors: TypeError for a class with other fields.
+    """
+    renamed = attributes or {}
+    found = {
+        renamed.get(stored, stored): Field(stored, renamed.get(stored, stored), Kind[kind.upper()])
+        for kind, names in {"plain": plain, **kinds}.items()
+        for stored in names.split()
+    }
+    own = [each.name for each in dataclasses.fields(cls)]
+    if found.keys() != set(own):
+        odd = ", ".join(sorted(found.keys() ^ set(own)))
+        message = f"{cls.__name__}: expected each field declared in daemon/stored.py, but not {odd}"
+        raise TypeError(message)
+    return cls, tuple(found[name] for name in own)
+
+
+RECORDS: Mapping[type, tuple[Field, ...]] = dict(
+    (
+        _record(
+            Alert,
+            "name labels state value annotations unknown_reason subject object adapter count",
+            program="active_seconds fired_seconds missed_seconds unknown_seconds resolved_seconds"
+            " recent_firings last_seconds",
+        ),
+        _record(
+            Incident,
+            "identifier key object severity members mails references mailed_severity mailed_object"
+            " last_reason firing unreadable recurrences advised learnt",
+            program="opened_seconds mailed_seconds active_seconds started_seconds changed_seconds"
+            " closed_seconds",
+        ),
+        _record(
+            Member,
+            "labels name severity state summary advice unknown evidence subject silenced value"
+            " known_value count",
+            program="since_seconds missed_seconds cleared_seconds told_seconds heard_seconds"
+            " last_seconds joined_seconds",
+        ),
+        _record(Evidence, "source text", wall="realtime_seconds"),
+        # The numbers in 'best_rates' are minutes of the program's clock: after a step of it they
+        # lie aside, and are forgotten like old ones.
+        _record(Memory, "bandwidths best_rates", learnt="groups"),
+        _record(Devices, "gone names totals"),
+        _record(Gone, "name object carried left adapter", program="at_seconds"),
+        _record(Identity, "key object adapter"),
+        _record(
+            Digest,
+            "arrived number entries events events_total told",
+            program="begun_seconds arrived_seconds",
+        ),
+        _record(Entry, "name severity object summary advice times firing", program="first_seconds"),
+        _record(Silences, "silences acknowledgements"),
+        _record(
+            Silence,
+            "identifier matchers reason who",
+            program="created_seconds expired_seconds",
+            duration="lasts_seconds",
+        ),
+        _record(Matcher, "label operator text"),
+        _record(
+            Acknowledgement, "incident severity reason who subjects", program="created_seconds"
+        ),
+        _record(
+            Run,
+            "outcome text who lba minutes tries log",
+            program="seen_seconds begun_seconds ended_seconds passed_seconds",
+        ),
+        _record(Stuck, "pid start_ticks arguments controllers devices", program="since_seconds"),
+        _record(Happened, "happenings recent clocks slots media", wall="errors"),
+        _record(
+            Happening,
+            "source burst subject object adapter disk device controller slot volumes baseline note"
+            " smart repeats",
+            program="began_seconds last_seconds heard_seconds",
+        ),
+        _record(Burst, "kind object severity count first last", source="until times"),
+        _record(
+            Event,
+            "source kind text device controller place sector sectors block blocks read_ahead"
+            " sense_key asc ascq code word priority boot_id sequence",
+            monotonic="monotonic_seconds",
+            source="clock_seconds",
+            wall="realtime_seconds",
+        ),
+        _record(
+            Clock,
+            "serial way matches told reason",
+            source="errors power_on",
+            duration="offset drift",
+        ),
+        _record(Slotted, "serial model array"),
+        _record(Cursors, "kernel controllers listed"),
+        _record(
+            kernel_log.Cursor,
+            "journal boot_id sequence",
+            monotonic="monotonic_seconds",
+            wall="realtime_seconds",
+        ),
+        _record(log_alignment.Cursor, "serial", source="listing"),
+        _record(controller.Listed, "arrays disks serial vendor", program="at_seconds"),
+        _record(
+            Hit,
+            "subject device start count found problem read_ahead",
+            program="at_seconds asked_seconds",
+        ),
+        _record(Located, "device start count answers disk sector_bytes"),
+        _record(
+            Answer,
+            "start count kind text chain device file_system block block_bytes inode path"
+            " other_paths mounted offset_bytes bytes size_bytes in_place array degraded copies",
+        ),
+    )
+)
+"""Every record of every document."""
+
+_UNTIMED = {group.name: group.untimed for group in GROUPS if group.remember is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A document of state.db.
+
+    Fields: `digests` are those of each version's declaration, the last of this program's;
+    `migrations` lead from each version to the next: each takes and returns JSON as Python has it.
+    """
+
+    type: Any
+    digests: tuple[str, ...]
+    migrations: tuple[Callable[[Any], Any], ...] = ()
+
+    @property
+    def version(self) -> int:
+        """Return the version that this program writes."""
+        return len(self.digests)
+
+
+DOCUMENTS: Mapping[str, Document] = {
+    "install": Document(str, ("982d9e3eb996f559",)),
+    "alerts": Document(tuple[Alert, ...], ("3f33d6bf6e1f1bed",)),
+    "incidents": Document(dict[str, Incident], ("704da6a830288bb4",)),
+    "sequences": Document(dict[str, int], ("9124cd72e572a446",)),
+    "signals": Document(Memory, ("d277ff12b69160be",)),
+    "devices": Document(Devices, ("66daf5c9f21f4b79",)),
+    "digest": Document(Digest, ("1db201d093494814",)),
+    "silences": Document(Silences, ("dfb8f090becbd06b",)),
+    "self_tests": Document(Runs, ("d7fbbcd729447f4e",)),
+    "stuck": Document(tuple[Stuck, ...], ("5f36e306e81c77a8",)),
+    "happened": Document(Happened, ("34304c00c797d5ca",)),
+    "cursors": Document(Cursors, ("5b7b1163f2b646f1",)),
+    "hits": Document(tuple[Hit, ...], ("965d8f3852d7c7d4",)),
+    "wall_ahead_seconds": Document(float, ("12886f9d00055adf",)),
+}
+"""By name. A digest of a version that was released never changes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """What is stored, and what was called otherwise in it."""
+
+    documents: Mapping[str, Document] = field(default_factory=lambda: DOCUMENTS)
+    renames: Renames = field(default_factory=Renames)
+
+    def versions(self) -> dict[str, int]:
+        """Return the version of each document."""
+        return {name: document.version for name, document in self.documents.items()}
+
+
+SCHEMA = Schema()
+
+
+# --- writing
+
+
+def encode(value: object) -> str:
+    """Return the JSON text of a document."""
+    return json.dumps(_plain(value), separators=(",", ":"), ensure_ascii=False)
+
+
+def _plain(value: object) -> object:
+    fields = RECORDS.get(type(value))
+    if fields is not None:
+        return {each.stored: _plain(getattr(value, each.attribute)) for each in fields}
+    if isinstance(value, enum.Enum):
+        return value.value
+    if isinstance(value, str | int | float | None):
+        return value
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, tuple | list | frozenset):
+        return [_plain(item) for item in value]
+    message = f"{type(value).__name__}: expected a record that daemon/stored.py declares"
+    raise TypeError(message)
+
+
+# --- reading
+
+
+@dataclass(frozen=True, slots=True)
+class Bad:
+    """An item of a collection that cannot be read: where it stood, why, and its JSON."""
+
+    place: str
+    reason: str
+    item: Any
+
+
+class Reader:
+    """Reads documents: times of the program's clock are moved by `ahead`, none beyond `now`.
+
+    A time after `now` is now: the clock was set back since, and what lies in the future would not
+    end before it has come. So is one of a clock that nobody had set: how long it is ago is not
+    known. Units: seconds.
+    """
+
+    def __init__(self, ahead: float, now: float, renames: Renames) -> None:
+        """Begin; `ahead` is by how much the wall clock was ahead of the program's."""
+        self._renames = renames
+        self.bad: list[Bad] = []
+        """What was left out of the document that was read last."""
+        self._ahead = ahead
+        self._now = now
+
+    def read(self, document: Document, text: str, version: int) -> Any:  # noqa: ANN401 - as `type`
+        """Return the value of a document's text.
+
+        A collection, or one in a field of the outermost record, is read item by item: `bad` has
+        those that cannot be read. Errors: CodecError naming the place.
+        """
+        self.bad = []
+        try:
+            value = json.loads(text)
+            for migrate in document.migrations[version - 1 :]:
+                value = migrate(value)
+            fields = RECORDS.get(document.type)
+            if fields is None:
+                return self._items(document.type, value, "$", Kind.PLAIN)
+            return self._record(document.type, fields, value, "$", self._items)
+        except Exception as error:  # a mistake in a migration costs its document, and no other
+            is_told = isinstance(error, TypeError | ValueError)
+            reason = str(error) if is_told else f"{type(error).__name__}: {error}"
+            raise CodecError(f"got {text[:80]!r}: {reason}") from error
+
+    def _items(self, hint: Any, value: Any, place: str, kind: Kind) -> Any:  # noqa: ANN401
+        """Return a value; of a collection all items that can be read."""
+        origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+        if kind is Kind.LEARNT:
+            _expect(value, dict, place)
+            groups = {self._renames.current(Word.GROUP, name): item for name, item in value.items()}
+            return dict(self._good(groups.items(), place, self._learnt))
+        if origin is tuple and arguments[-1] is Ellipsis:
+            _expect(value, list, place)
+            found = self._good(
+                enumerate(value), place, lambda _, v, at: self._typed(arguments[0], v, at, kind)
+            )
+            return tuple(item for _, item in found)
+        if origin is dict:
+            _expect(value, dict, place)
+            found = self._good(
+                value.items(), place, lambda _, v, at: self._typed(arguments[1], v, at, kind)
+            )
+            return dict(found)
+        return self._typed(hint, value, place, kind)
+
+    def _good(
+        self,
+        items: typing.Iterable[tuple[Any, Any]],
+        place: str,
+        read: Callable[[Any, Any, str], Any],
+    ) -> Iterator[tuple[Any, Any]]:
+        for key, item in items:
+            at = f"{place}[{json.dumps(key)}]"
+            try:
+                yield key, read(key, item, at)
+            except (TypeError, ValueError, ArithmeticError, RecursionError) as error:
+                self.bad.append(Bad(at, str(error), item))
+
+    def _learnt(self, group: str, value: Any, place: str) -> Any:  # noqa: ANN401 - JSON
+        if group not in _UNTIMED:
+            message = f"'{place}': expected one of {', '.join(_UNTIMED)}"
+            raise ValueError(message)
+        read = self._typed(dict[str, tuple[tuple[float, float], ...]], value, place, Kind.PLAIN)
+        return {name: self._moved(pairs, _UNTIMED[group]) for name, pairs in read.items()}
+
+    def _moved(
+        self, pairs: tuple[tuple[float, float], ...], untimed: int
+    ) -> tuple[tuple[float, float], ...]:
+        """Move what a signal kept; all alike: what lies between its times is what was learnt."""
+        latest = max((at for at, _ in pairs[untimed:]), default=0.0)
+        by = self._moment(latest) - latest
+        return (
+            *pairs[:untimed],
+            *((at + by if at else at, value) for at, value in pairs[untimed:]),
+        )
+
+    def _moment(self, at: float) -> float:
+        moved = at + self._ahead
+        return self._now if moved > self._now or moved < PLAUSIBLE_SECONDS <= self._now else moved
+
+    def _record(
+        self,
+        cls: Any,  # noqa: ANN401 - any of RECORDS
+        fields: tuple[Field, ...],
+        value: Any,  # noqa: ANN401 - JSON
+        place: str,
+        read: Callable[[Any, Any, str, Kind], Any],
+    ) -> Any:  # noqa: ANN401 - of `cls`
+        _expect(value, dict, place)
+        names = {each.stored for each in fields}
+        if names != value.keys():
+            missing = ", ".join(sorted(names - value.keys())) or "none"
+            unknown = ", ".join(sorted(map(repr, value.keys() - names))) or "none"
+            message = f"'{place}': expected other fields; missing: {missing}, unknown: {unknown}"
+            raise ValueError(message)
+        hints = _hints(cls)
+        found = cls(
+            **{
+                each.attribute: read(
+                    hints[each.attribute], value[each.stored], f"{place}.{each.stored}", each.kind
+                )
+                for each in fields
+            }
+        )
+        if cls is Silence:
+            finder(Silences((found,)))  # or it could not be used
+        return found
+
+    def _typed(self, hint: Any, value: Any, place: str, kind: Kind) -> Any:  # noqa: ANN401
+        fields = RECORDS.get(hint)
+        if fields is not None:
+            return self._record(hint, fields, value, place, self._typed)
+        if hint is float:
+            _expect(value, int | float, place)
+            return self._moment(float(value)) if kind is Kind.PROGRAM else float(value)
+        origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+        if origin in (types.UnionType, typing.Union):
+            if value is None:
+                return None
+            return self._typed(_some(arguments), value, place, kind)
+        if origin is tuple:
+            _expect(value, list, place)
+            if arguments[-1] is Ellipsis:
+                arguments = arguments[:1] * len(value)
+            elif len(value) != len(arguments):
+                message = f"'{place}': expected {len(arguments)} items, got {len(value)}"
+                raise ValueError(message)
+            pairs = zip(arguments, value, strict=True)
+            return tuple(self._typed(a, v, f"{place}[{i}]", kind) for i, (a, v) in enumerate(pairs))
+        if origin is dict:
+            _expect(value, dict, place)
+            return {
+                key: self._typed(arguments[1], item, f"{place}[{json.dumps(key)}]", kind)
+                for key, item in value.items()
+            }
+        if issubclass(hint, enum.Enum):
+            known = {each.value: each for each in hint}
+            if isinstance(value, bool) or not isinstance(value, str | int) or value not in known:
+                message = f"'{place}': expected one of {[*known]}, got {value!r:.60}"
+                raise ValueError(message)
+            return known[value]
+        _expect(value, hint, place)
+        return value
+
+
+@functools.cache
+def _hints(cls: type) -> dict[str, Any]:
+    return typing.get_type_hints(cls)
+
+
+def _some(arguments: tuple[Any, ...]) -> Any:  # noqa: ANN401 - a type
+    return next(each for each in arguments if each is not types.NoneType)
+
+
+def _expect(value: object, cls: Any, place: str) -> None:  # noqa: ANN401 - as isinstance takes it
+    if not isinstance(value, cls) or (isinstance(value, bool) and cls is not bool):
+        message = f"'{place}': expected {getattr(cls, '__name__', cls)}, got {value!r:.60}"
+        raise TypeError(message)
+
+
+# --- what is declared
+
+
+def digest(hint: Any) -> str:  # noqa: ANN401 - the type of a document
+    """Return what changes when the declaration of a document does, and with nothing else."""
+    return hashlib.sha256(described(hint).encode()).hexdigest()[:16]
+
+
+def described(hint: Any, kind: Kind = Kind.PLAIN) -> str:  # noqa: ANN401 - any type
+    """Return names, types and kinds of what is stored, in words that no name in Python is in."""
+    fields = RECORDS.get(hint)
+    if fields is not None:
+        hints = _hints(hint)
+        own = sorted(f"{f.stored}: {described(hints[f.attribute], f.kind)}" for f in fields)
+        return "{" + ", ".join(own) + "}"
+    if kind is Kind.LEARNT:  # a further group takes nothing from the others
+        return f"{kind} {json.dumps({name: n for name, n in _UNTIMED.items() if n})}"
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (types.UnionType, typing.Union):
+        return f"{described(_some(arguments), kind)} or null"
+    if origin is tuple and arguments[-1] is Ellipsis:
+        return f"[{described(arguments[0], kind)} ...]"
+    if origin is tuple:
+        return f"[{', '.join(described(each, kind) for each in arguments)}]"
+    if origin is dict:
+        return f"{{* : {described(arguments[1], kind)}}}"
+    if issubclass(hint, enum.Enum):
+        return f"one of {json.dumps(sorted(each.value for each in hint))}"
+    names = {str: "text", bool: "truth", int: "integer", float: "number"}
+    timed = hint in (int, float) and kind is not Kind.PLAIN
+    return f"{names[hint]} ({kind})" if timed else names[hint]
