@@ -21,6 +21,7 @@ from iowarden.daemon.outbox import SendResult
 from iowarden.daemon.readers import Readers
 from iowarden.daemon.rule_files import load_events, load_rules
 from iowarden.daemon.state import Batch, Committed, State
+from iowarden.daemon.stored import SCHEMA
 from iowarden.rules.engine import Engine
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from iowarden.daemon import journal
     from iowarden.daemon.config import Config
     from iowarden.daemon.mail import OutboundMail
+    from iowarden.daemon.stored import Schema
     from iowarden.rules.events import Table
     from iowarden.rules.rulefile import RuleGroup
 
@@ -55,8 +57,17 @@ class Killed(BaseException):
 class Life:
     """One run of the program, from a start to the end of a recording or to a kill."""
 
-    def __init__(self, config: Config, taken: list[bytes], kill_at: int = 0) -> None:
+    def __init__(
+        self,
+        config: Config,
+        taken: list[bytes],
+        kill_at: int = 0,
+        schema: Schema = SCHEMA,
+    ) -> None:
         """`taken` is what the mail server took; 0: nobody kills it."""
+        self.log: list[str] = []
+        self.exposition = Exposition(lambda _: None)
+        self._schema = schema
         self.steps = 0
         self._config = config
         self._taken = taken
@@ -77,7 +88,9 @@ class Life:
             clock.now(),
             config.rule_interval_seconds,
         )
-        self._state = State(f"{config.state_directory}/state.db", self._answered)
+        self._state = State(
+            f"{config.state_directory}/state.db", self._answered, versions=self._schema.versions()
+        )
         loop = Loop(
             Parts(
                 config=config,
@@ -85,17 +98,18 @@ class Life:
                 engine=engine,
                 readers=readers,
                 events=self._events,
-                log=_Log(),
+                log=_Log(self.log),
                 state=self,
                 sender=_Server(self),
                 recipients=("ops@example.com",),
-                exposition=Exposition(lambda _: None),
+                exposition=self.exposition,
                 notify=lambda _: None,
                 player=_Frames(steps, root, readers, self._events.put),
                 drives=asked.drives,
                 controllers=asked.controllers,
                 kernel_log=asked.kernel_log,
                 table=_events(),
+                schema=self._schema,
             )
         )
         try:
@@ -195,14 +209,18 @@ class _Frames:
 
 
 class _Log:
-    """Nobody listens."""
+    """Keeps what is said."""
 
     lost_total = 0
+
+    def __init__(self, said: list[str]) -> None:
+        self._said = said
 
     def send(
         self, kind: journal.Kind, priority: int, message: str, **fields: str | int | None
     ) -> None:
-        """Say nothing."""
+        """Keep a line."""
+        self._said.append(message)
 
     def set_level(self, level: str) -> None:
         """Nothing is said."""

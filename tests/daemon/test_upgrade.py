@@ -1,0 +1,313 @@
+"""What a version before left on the disk: nothing of it is lost, and nothing is told again."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import queue
+import sqlite3
+from array import array
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from support.kmsg import medium_error
+from support.live import parsed
+from support.live import text as words
+from support.lives import Life
+from support.upgraded import (
+    ACKNOWLEDGED,
+    ENDED,
+    MEMBER_MISSING,
+    STARTED,
+    UNSENT,
+    machine,
+    put_state,
+)
+
+from iowarden.daemon import event_rows, history, kept, stored
+from iowarden.daemon.config import parse
+from iowarden.daemon.history import History, Tail, TailLoaded
+from iowarden.daemon.stored import DOCUMENTS, SCHEMA, Schema
+from iowarden.rules.renames import Kind, Rename, Renames
+from iowarden.rules.watched import Watched
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from email.message import EmailMessage
+    from pathlib import Path
+
+DAY = 86_400.0
+DEADLINE_SECONDS = 20.0
+HISTORY = ("iowarden_filesystem_used_ratio", "iowarden_smart_attribute_raw")
+
+
+def documents(directory: Path) -> dict[str, str]:
+    """Return the documents of state.db as they lie in it."""
+    with closing(sqlite3.connect(directory / "state.db")) as connection:
+        return dict(connection.execute("SELECT name, text FROM document"))
+
+
+def aged(directory: Path, words: Mapping[str, str]) -> None:
+    """Have an even older version have written the documents, by other words."""
+    with closing(sqlite3.connect(directory / "state.db")) as connection, connection:
+        for new, old in words.items():
+            connection.execute("UPDATE document SET text = replace(text, ?, ?)", (new, old))
+
+
+def upgraded(
+    tmp_path: Path, schema: Schema = SCHEMA, state: Path | None = None
+) -> tuple[list[EmailMessage], Life]:
+    """Start on what is in 'state'; disks that were told of fail again, then the array recovers.
+
+    With another `state` nothing happens for a moment.
+    """
+    tmp_path.mkdir(exist_ok=True)
+    directory = tmp_path / "state" if state is None else state
+    config = parse(f"host: db1.example.com\nstate_directory: {directory}\n", "iowarden.yaml")
+    live, kernel = machine(tmp_path)
+    live.wait(20)
+    if state is None:
+        live.wait(100)
+        kernel.says(medium_error(4096, "sdb"), medium_error(123464, "sdd"))
+        live.wait(120)
+        live.degrade(0)
+        live.wait(640)
+    taken: list[bytes] = []
+    life = Life(config, taken, schema=schema)
+    assert not life.play(live.steps)
+    return [parsed(data) for data in taken], life
+
+
+def judge(mails: list[EmailMessage]) -> None:
+    """Check that nothing of the past was told, and what is new in its thread."""
+    unsent, over = mails
+    assert unsent["Message-ID"] == UNSENT
+    assert over["References"] == MEMBER_MISSING
+    assert over["Subject"].startswith("[CRITICAL] db1.example.com: md0: ALL CLEAR")
+
+
+def test_an_upgrade_tells_nothing_of_the_past_and_keeps_threads_and_silences(
+    tmp_path: Path,
+) -> None:
+    """sdb is silenced, sdd acknowledged, a mail about sdc waits, md0 lacks a member, sdz is gone.
+
+    Two minutes later both disks fail again, then the array is whole: all a quarter of an hour.
+    """
+    put_state(tmp_path / "state")
+    mails, life = upgraded(tmp_path)
+    judge(mails)
+    assert any("medium error, dev sdb, sector 4096" in line for line in life.log), "it was seen"
+    assert not [line for line in life.log if line.startswith("state:")], "all was read"
+    assert not (tmp_path / "state/state.db.before-v2").exists(), "nothing was converted"
+    before, unread = kept.read(documents(tmp_path / "state"), STARTED + DAY)
+    assert not unread
+    assert [each.incident for each in before.silences.acknowledgements] == [ACKNOWLEDGED]
+
+
+OLD = {
+    '"ArrayDegraded"': '"RaidDegraded"',
+    "block_medium_error": "block_bad_sector",
+    '["condition",': '["kind_of_fault",',
+    '"M5"': '"Z5"',
+    '"fullness":': '"how_full":',
+    "alertname=md_array_degraded condition=M5": "alertname=md_degraded kind_of_fault=Z5",
+    "block_.*": "block_bad.*",
+}
+NAMES = Renames(
+    (
+        Rename(Kind.ALERT, "RaidDegraded", "ArrayLacksMember"),
+        Rename(Kind.ALERT, "ArrayLacksMember", "ArrayDegraded"),
+        Rename(Kind.EVENT, "block_bad_sector", "block_medium_error"),
+        Rename(Kind.EVENT, "md_degraded", "md_array_degraded"),
+        Rename(Kind.LABEL, "kind_of_fault", "condition"),
+        Rename(Kind.CONDITION, "Z5", "M5"),
+        Rename(Kind.GROUP, "how_full", "fullness"),
+        Rename(Kind.METRIC, "iowarden_used", HISTORY[0]),
+        Rename(Kind.LABEL, "mountpoint", "mounted_at", of=HISTORY[0]),
+        Rename(Kind.VALUE, "ext4", "ext5", of="fstype"),
+        Rename(Kind.FIGURE, "temperature_celsius", "drive_celsius"),
+    )
+)
+
+
+def letters(document: dict[str, Any]) -> dict[str, Any]:
+    """Return incidents of version 1 as this test has them as those of version 2."""
+    return {
+        key: {("mails" if name == "letters" else name): value for name, value in each.items()}
+        for key, each in document.items()
+    }
+
+
+RENAMED = Schema(
+    {
+        **DOCUMENTS,
+        "incidents": dataclasses.replace(
+            DOCUMENTS["incidents"],
+            digests=("of version 1", *DOCUMENTS["incidents"].digests),
+            migrations=(letters,),
+        ),
+    },
+    NAMES,
+)
+
+
+def test_an_upgrade_that_renamed_all_keeps_the_same(tmp_path: Path) -> None:
+    """Alert, event class, label, condition, group and a field are called otherwise now.
+
+    The file of before is beside the one of now, with nothing changed in it.
+    """
+    directory = tmp_path / "state"
+    put_state(directory)
+    aged(directory, {**OLD, '"mails":': '"letters":'})
+    before = documents(directory)
+    mails, life = upgraded(tmp_path, RENAMED)
+    judge(mails)
+    after = documents(directory)
+    assert "incidents" not in after
+    assert "incidents.v2" in after
+    (directory / "state.db").unlink()
+    (directory / "state.db.before-v3").rename(directory / "state.db")
+    assert documents(directory) == before
+    assert [line for line in life.log if "is converted to version 3" in line]
+    words = " ".join(after.values())
+    patterns = [old for old in OLD.values() if "*" in old]
+    assert [old for old in OLD.values() if old in words] == patterns
+
+
+def shown(life: Life) -> dict[str, float]:
+    """Return what '/metrics' says of documents that are not wholly used."""
+    name, labels = "iowarden_state_unread", "document reason".split()
+    found = {}
+    for line in life.exposition.render().decode().splitlines():
+        if line.startswith(name + "{"):
+            values = [line.partition(f'{label}="')[2].partition('"')[0] for label in labels]
+            found[" ".join(values)] = float(line.rpartition(" ")[2])
+    return found
+
+
+def test_what_cannot_be_read_is_a_text_and_an_alert_and_costs_nothing_else(
+    tmp_path: Path,
+) -> None:
+    """An alert's state and a row of the outbox are spoilt; the silences are of a newer version.
+
+    Mails go on; the second start has the text still, and the newer document is there untouched.
+    """
+    directory = tmp_path / "state"
+    put_state(directory)
+    before = documents(directory)
+    aged(directory, {'"state":"firing","value"': '"state":"flapping","value"'})
+    with closing(sqlite3.connect(directory / "state.db")) as connection, connection:
+        connection.execute("UPDATE document SET name = 'silences.v2' WHERE name = 'silences'")
+        connection.execute("UPDATE outbox SET parts = '{}'")
+    mails, life = upgraded(tmp_path)
+    assert shown(life) == {
+        "alerts unreadable": 1.0, "outbox unreadable": 1.0, "silences newer": 1.0
+    }  # fmt: skip
+    (mail,) = (each for each in mails if "not all of 'alerts' could be read" in words(each))
+    assert mail["Subject"].startswith("[WARNING] db1.example.com: iowarden itself")
+    (text,) = directory.glob("state.db.alerts-*.json")
+    items = [*json.loads(text.read_text())["content"].values()]
+    assert items == [{**each, "state": "flapping"} for each in json.loads(before["alerts"])]
+    after = documents(directory)
+    assert after["silences.v2"] == before["silences"]
+    assert [each["References"] for each in mails].count(MEMBER_MISSING) == 1
+    assert any("document 'silences': expected one that this iowarden wrote, got version 2" in line
+               for line in life.log)  # fmt: skip
+    text.unlink()
+    _, life = upgraded(tmp_path / "again", state=directory)
+    assert shown(life) == {"outbox unreadable": 1.0, "silences newer": 1.0}
+
+
+def test_everything_that_is_kept_is_read_and_written_as_it_was(tmp_path: Path) -> None:
+    """No byte of any document differs, and none of them is empty."""
+    put_state(tmp_path)
+    texts = documents(tmp_path)
+    before, unread = kept.read(texts, ENDED)
+    assert not unread
+    assert kept.documents(before) == texts
+    empty = kept.Kept(wall_ahead_seconds=-1.0)
+    assert not [
+        field.name
+        for field in dataclasses.fields(kept.Kept)
+        if getattr(before, field.name) == getattr(empty, field.name)
+    ]
+
+
+def records(value: object) -> set[type]:
+    """Return the records that are in a value."""
+    if isinstance(value, dict):
+        return {each for item in value.values() for each in records(item)}
+    if isinstance(value, tuple):
+        return {each for item in value for each in records(item)}
+    if type(value) in stored.RECORDS:
+        fields = stored.RECORDS[type(value)]
+        inner = (records(getattr(value, field.attribute)) for field in fields)
+        return {type(value)}.union(*inner)
+    return set()
+
+
+def test_every_record_is_in_the_state_that_was_kept(tmp_path: Path) -> None:
+    """What this version reads of it is all that it can read."""
+    put_state(tmp_path)
+    before, _ = kept.read(documents(tmp_path), ENDED)
+    found = {each for f in dataclasses.fields(before) for each in records(getattr(before, f.name))}
+    assert found == stored.RECORDS.keys()
+
+
+def loaded(directory: Path, names: Renames) -> TailLoaded:
+    """Return what history.db gives rules, and write a sample that is new."""
+    answers: queue.Queue[object] = queue.Queue()
+    thread = History(str(directory / "history.db"), answers.put, names=names)
+    retention = {**dict.fromkeys(HISTORY, 8 * DAY), "": 0.0}
+    new = (HISTORY[0], (("device", "/dev/md1"),), array("d", [STARTED]), array("d", [0.5]))
+    try:
+        thread.load(retention)
+        answer = answers.get(timeout=DEADLINE_SECONDS)
+        since = Watched(dict.fromkeys(HISTORY, STARTED), STARTED)
+        thread.save(Tail([new], since, STARTED, 0.0, retention))
+    finally:
+        assert thread.close(DEADLINE_SECONDS)
+    assert isinstance(answer, TailLoaded)
+    return answer
+
+
+def test_seven_days_of_history_are_there(tmp_path: Path) -> None:
+    """What rules look back on, what drives said each day, and what happened."""
+    put_state(tmp_path)
+    path = str(tmp_path / "history.db")
+    found = loaded(tmp_path, Renames(()))
+    assert found.watched is not None
+    for name, labels, times, _ in found.rows:
+        assert name in HISTORY
+        assert (times[0], found.watched.since[name]) == (ENDED - 7 * DAY, ENDED - 7 * DAY), labels
+        assert times[-1] == pytest.approx(ENDED, abs=900.0)
+    assert len(found.rows) == 2
+    days = [ENDED - day * DAY for day in range(7, -1, -1)]
+    assert [at for at, _ in history.read(path, "S-sda", "temperature_celsius")] == days
+    assert [value for _, value in history.read(path, "S-sda", "197 raw")] == [0.0, 8.0]
+    told = event_rows.read(path, event_rows.Wanted(100, source="kernel", about="S-sda"))
+    assert [(row.kind, row.count) for row in told] == [
+        ("block_medium_error", count) for count in range(8, 1, -1)
+    ]
+
+
+def test_seven_days_of_history_are_there_under_new_names(tmp_path: Path) -> None:
+    """A metric, its label and a value, an attribute and an event class are called otherwise now."""
+    put_state(tmp_path)
+    path = str(tmp_path / "history.db")
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE chunk SET name = 'iowarden_used' WHERE name = ?", HISTORY[:1])
+        connection.execute("UPDATE run SET watched = replace(watched, ?, 'iowarden_used')",
+                           HISTORY[:1])  # fmt: skip
+        connection.execute("UPDATE event SET kind = 'block_bad_sector'")
+    found = loaded(tmp_path, NAMES)
+    assert found.watched is not None
+    assert set(found.watched.since) == set(HISTORY)
+    ((labels, times),) = ((own, at) for name, own, at, _ in found.rows if name == HISTORY[0])
+    assert labels == (("device", "/dev/md0"), ("fstype", "ext5"), ("mounted_at", "/srv"))
+    assert times[0] == ENDED - 7 * DAY
+    assert len(loaded(tmp_path, NAMES).rows) == 3, "it is not thrown away with the next write"
+    assert len(history.read(path, "S-sda", "drive_celsius", NAMES)) == 8
+    wanted = event_rows.Wanted(100)
+    assert {row.kind for row in event_rows.read(path, wanted, NAMES)} == {"block_medium_error"}
