@@ -499,7 +499,7 @@ def test_what_was_recorded_plays_to_the_same(bench: Bench, tmp_path: Path) -> No
     bench.does("1-0", ASLEEP)
     bench.does("2-0", "exec sleep 999")
     bench.does("3-0", "echo nonsense; exit")
-    poller = bench.start(smart.Options(deadline_seconds=0.2))
+    poller = bench.start(smart.Options(deadline_seconds=2.0))
     seen: dict[str, bytes] = {}
     bench.look(poller)
     bench.root.watch(seen.__setitem__)
