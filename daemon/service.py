@@ -202,7 +202,7 @@ def assembled(
             sender=sender(settings),
             recipients=recipients(settings),
             exposition=exposition,
-            notify=notify,
+            notify=_notify,
             player=machine.player,
             own_metrics=ProcessMetrics(),
             load=load,
@@ -224,6 +224,18 @@ def assembled(
     app = App(VERSION, exposition.render, loop.healthy, loop.ready, loop.landing)
     server = Server(settings.listen, app, settings.http, lambda t: events.put(Trouble("http", t)))
     return loop, server
+
+
+def _notify(text: str) -> bool:
+    """Send a datagram to systemd, if it started us; anew where a signal came between.
+
+    Source: sd_notify(3), which returns -EINTR then; Python's own calls go on (PEP 475).
+    """
+    while True:
+        try:
+            return bool(notify(text))
+        except InterruptedError:
+            continue
 
 
 def _noted(groups: Sequence[RuleGroup], settings: Config) -> str:

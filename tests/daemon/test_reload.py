@@ -8,9 +8,11 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import queue
 import shutil
 import signal
 import socket
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +23,7 @@ from support.smtp import smtp_server
 
 from iowarden.collectors import asking
 from iowarden.collectors.files import probe_path
+from iowarden.daemon import service
 from iowarden.daemon.cli import EXIT_CONFIG
 
 if TYPE_CHECKING:
@@ -334,33 +337,53 @@ def held(path: Path) -> Iterator[None]:
         signal.signal(signal.SIGIO, before)
 
 
+class Manager:
+    """The socket on which systemd hears of a service: read at once, as systemd does."""
+
+    def __init__(self, path: Path) -> None:
+        """Listen at `path`."""
+        self._receiver = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._receiver.bind(str(path))
+        self._path = path
+        self._datagrams: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+
+    def _read(self) -> None:
+        while text := self._receiver.recv(4096).decode():
+            self._datagrams.put(text)
+
+    def said(self) -> list[str]:
+        """Return the lines that came by now, without the watchdog's."""
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
+            sender.sendto(b"by now", str(self._path))
+        texts = iter(lambda: self._datagrams.get(timeout=20.0), "by now")
+        return [line for text in texts for line in text.split("\n") if line != "WATCHDOG=1"]
+
+    def close(self) -> None:
+        """End the thread."""
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
+            sender.sendto(b"", str(self._path))
+        self._reader.join()
+        self._receiver.close()
+
+
 @pytest.fixture
-def manager(tmp_path: Path) -> Iterator[socket.socket]:
-    """The socket on which systemd hears of a service."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as receiver:
-        receiver.bind(str(tmp_path / "notify"))
-        receiver.settimeout(20.0)
-        yield receiver
+def manager(tmp_path: Path) -> Iterator[Manager]:
+    """Return what systemd hears at 'notify'."""
+    manager = Manager(tmp_path / "notify")
+    yield manager
+    manager.close()
 
 
-def said(manager: socket.socket) -> list[str]:
-    """Return what the manager was told by now, without the watchdog's datagrams."""
-    lines: list[str] = []
-    manager.setblocking(False)
-    with contextlib.suppress(BlockingIOError):
-        while True:
-            lines += manager.recv(4096).decode().split("\n")
-    return [line for line in lines if line != "WATCHDOG=1"]
-
-
-def test_the_manager_hears_of_a_reload(tmp_path: Path, manager: socket.socket) -> None:
+def test_the_manager_hears_of_a_reload(tmp_path: Path, manager: Manager) -> None:
     """RELOADING with the time, then READY; of a refused one the status says why."""
     environment = {"NOTIFY_SOCKET": str(tmp_path / "notify")}
     with watched(tmp_path, Live(tmp_path), environment=environment, own_process=True) as host:
         host.wait(8)
-        assert "READY=1" in said(manager)
+        assert "READY=1" in manager.said()
         reload(host)
-        lines = said(manager)
+        lines = manager.said()
         assert lines[0] == "RELOADING=1"
         assert lines[1].startswith("MONOTONIC_USEC=")
         assert int(lines[1].partition("=")[2]) > 0
@@ -368,9 +391,41 @@ def test_the_manager_hears_of_a_reload(tmp_path: Path, manager: socket.socket) -
         _unknown_key(host)
         reload(host, KEPT)
         host.wait(8)
-        lines = said(manager)
+        lines = manager.said()
         assert lines[0] == "RELOADING=1"
         assert lines[2] == "READY=1"
         assert any(
             "STATUS=" in x and "configuration refused: '" in x and "maill" in x for x in lines
         )
+
+
+def test_a_signal_while_systemd_is_told_something_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """systemd reads late, a signal comes meanwhile: the datagram is sent all the same."""
+    told: list[bytes] = []
+    with (
+        socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as receiver,
+        socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as filling,
+    ):
+        receiver.bind(str(tmp_path / "notify"))
+        receiver.setblocking(False)
+        filling.setblocking(False)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                filling.sendto(b"another service", str(tmp_path / "notify"))
+
+        def drain(*_: object) -> None:
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    told.append(receiver.recv(4096))
+
+        before = signal.signal(signal.SIGALRM, drain)
+        try:
+            monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+            signal.setitimer(signal.ITIMER_REAL, 0.05)
+            assert service._notify("RELOADING=1")
+            drain()
+        finally:
+            signal.signal(signal.SIGALRM, before)
+    assert told[-1] == b"RELOADING=1"
