@@ -136,10 +136,22 @@ def test_no_stranger_reaches_a_socket() -> None:
 
 def test_what_is_stopped_is_not_started_by_a_question() -> None:
     """Whoever stops the watchdog stops its sockets and its probe; none is started by itself."""
-    for name in ("iowarden-probe.socket", "iowarden-probe.service", "iowarden-control.socket"):
+    service, control = settings("iowarden.service"), settings("iowarden-control.socket")
+    probe, asked = settings("iowarden-probe.service"), settings("iowarden-probe.socket")
+    assert control["StopPropagatedFrom"] == ["iowarden.service"]
+    assert (asked["StopWhenUnneeded"], service["Wants"]) == (["yes"], ["iowarden-probe.socket"])
+    assert probe["PartOf"] == ["iowarden-probe.socket"]
+    for unit in (control, probe, asked):
+        assert "WantedBy" not in unit
+
+
+def test_a_restart_of_the_watchdog_leaves_its_probe_alone() -> None:
+    """To systemd from 256 on a restart is a stop, too, to whatever stops with the watchdog."""
+    for name in ("iowarden-probe.socket", "iowarden-probe.service"):
         unit = settings(name)
-        assert unit["StopPropagatedFrom"] == ["iowarden.service"], name
-        assert "WantedBy" not in unit, name
+        assert "StopPropagatedFrom" not in unit, name
+        assert "iowarden.service" not in unit.get("PartOf", []), name
+    assert "Requires" not in settings("iowarden-probe.service")
 
 
 def test_every_unit_is_installed_and_removed() -> None:

@@ -78,8 +78,10 @@ class Block:
 def vm(boot: Boot) -> Iterator[VM]:
     """Boot a guest with all the disks; make on them what is to be followed."""
     with boot(DISKS, memory_mebibytes=1024) as vm:
-        # The service's own probe, so that its sandbox has to let all of it happen.
-        vm.run("systemctl start iowarden-probe.socket")
+        # The service's own probe, so that its sandbox has to let all of it happen. Its socket stops
+        # when nobody needs it: somebody does.
+        need = "--property=Requires=iowarden-probe.socket --property=After=iowarden-probe.socket"
+        vm.run(f"systemd-run --quiet {need} sleep infinity")
         device = {disk.name: f"/dev/{vm.device(disk.name)}" for disk in DISKS}
         create = "mdadm --create --quiet --run --assume-clean --metadata=1.2"
         vm.run(f"python3 - {device['plain']}", _PARTITION.encode())

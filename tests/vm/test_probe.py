@@ -311,8 +311,15 @@ def test_a_watchdog_that_is_restarted_knows_again_what_is_stuck(stuck: Stuck) ->
 def test_stopping_does_not_wait_for_what_is_stuck(stuck: Stuck) -> None:
     """All four units are stopped, and asking starts none; after a start it is known again."""
     stuck.vm.run("systemctl stop iowarden iowarden-probe", timeout_seconds=60)
-    states = stuck.vm.run(f"systemctl is-active {' '.join(UNITS)} || :").split()
-    assert set(states) <= {"inactive", "failed"}  # failed: systemd could not end what is stuck
+    # failed: systemd could not end what is stuck. The probe's socket stops when it sees no need.
+    wait_for(
+        lambda: (
+            {*stuck.vm.run(f"systemctl is-active {' '.join(UNITS)} || :").split()}
+            <= {"inactive", "failed"}
+        ),
+        "the end of all units",
+        60,
+    )
     assert ask_as("iowarden", stuck.vm).status != 0
     assert stuck.vm.start("iowarden status").wait(60).status == 1
     assert "active" not in stuck.vm.run(f"systemctl is-active {' '.join(UNITS)} || :").split()
