@@ -27,7 +27,7 @@ help:
 	@echo "make test-system  the long ones: kill sweeps, random tests at ten times the examples"
 	@echo "make lint         ruff, mypy --strict, the layers"
 	@echo "make test-bare    'make run', 'make install', a tenth of the tests in a bare root; SUITE=bookworm"
-	@echo "make test-vm      the tests in a virtual machine with failing disks (QEMU)"
+	@echo "make test-vm      the tests in a virtual machine with failing disks (QEMU); SUITE=bookworm"
 	@echo "make bench        the budgets: processor time, memory, scrape, alert"
 	@echo "make wheels       all that is installed, as wheels in build/wheels"
 	@echo "make install      from these, as root, without a network; uninstall removes it (PURGE=1)"
@@ -81,9 +81,10 @@ test-bare:
 	@packaging/install-system-packages bare
 	@packaging/test-bare $(SUITE)
 
+# Two guests at a time: most of what one does is to wait.
 test-vm: env
 	@packaging/install-system-packages vm
-	$(BIN)/python -m pytest tests/vm
+	SUITE=$(SUITE) $(BIN)/python -m pytest --numprocesses 2 --dist loadfile tests/vm
 
 # Only the programs: their packages would leave servers running on this machine.
 build/tools/promtool:

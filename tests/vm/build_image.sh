@@ -1,83 +1,140 @@
 #!/bin/sh
-# Builds the guest of the VM tests:  build_image.sh DIRECTORY  ->  DIRECTORY/{root.ext4,vmlinux,initrd}
+# Builds the machine of the VM tests:  build_image.sh SUITE DIRECTORY
+#   ->  DIRECTORY/{root.tar,vmlinux,initrd,wheels}
 #
-# Debian bookworm with its own kernel, initramfs and systemd, from the mirrors that apt on this
-# machine already uses; guest/ is laid over it. Needs mmdebstrap, e2fsprogs, xz-utils; 'apt-get
-# update' must have run. Neither a loop device nor a mount, so it also works without root where
-# user name spaces are allowed.
+# Debian SUITE (bookworm, trixie) with its own kernel, initramfs and systemd, from the mirrors that
+# apt on this machine already uses; guest/ is laid over it. What iowarden imports becomes wheels for
+# its Python there, iowarden itself is installed by install_image.sh. Needs mmdebstrap, xz-utils, zstd
+# and PYTHON with pip; 'apt-get update' must have run. Neither a loop device nor a mount, so it also works
+# without root where user name spaces are allowed.
 set -eu
 
-out=$(readlink -f "$1")
+suite=$1
+out=$(readlink -f "$2")
 here=$(dirname "$(readlink -f "$0")")
-suite=bookworm
+packaging=$here/../../packaging
 
-# mke2fs lives in /sbin, which is not on everybody's path.
+case $suite in
+bookworm) python=3.11 ;;
+trixie) python=3.13 ;;
+*)
+    echo "SUITE: expected bookworm or trixie, got '$suite'" >&2
+    exit 1
+    ;;
+esac
+
+# chroot lives in /sbin, which is not on everybody's path.
 PATH=$PATH:/usr/sbin:/sbin
 
+# The mirrors have all suites: of this machine's, only the name differs.
 # shellcheck disable=SC2016 # apt expands its own variables
-sources=$(apt-get indextargets --format '$(ORIGIN) $(CODENAME) $(REPO_URI) $(RELEASE) $(COMPONENT)' \
+sources=$(apt-get indextargets --format '$(ORIGIN) $(CODENAME) $(REPO_URI) $(COMPONENT)' \
     'Created-By: Packages' |
-    awk -v suite="$suite" '$1 == "Debian" && index($2, suite) == 1 && $5 == "main" {
-        print "deb", $3, $4, $5 }' | sort -u)
+    awk -v suite="$suite" '$1 == "Debian" && $4 == "main" && $2 ~ /^[a-z]+(-security|-updates)?$/ {
+        sub(/^[a-z]+/, suite, $2); print "deb", $3, $2, $4 }' | sort -u)
 if [ -z "$sources" ]; then
-    echo "apt: expected a mirror of Debian $suite with its lists, got none;" \
-        "run 'apt-get update', or build on Debian 12" >&2
-    exit 1
+    echo "apt: expected a mirror of Debian with its lists, got none; run 'apt-get update', on Debian" >&2
+    exit 69 # EX_UNAVAILABLE: the tests are skipped
 fi
 
 packages=dbus,iproute2,kmod,procps,systemd,systemd-sysv,udev
-packages=$packages,initramfs-tools,linux-image-amd64
+packages=$packages,busybox-static,initramfs-tools,linux-image-amd64
 packages=$packages,curl,e2fsprogs,lvm2,make,mdadm,python3,smartmontools,xfsprogs
 
 # What the recorded day upgrades: each is installed already, so nothing changes but the disk.
-upgraded='coreutils e2fsprogs libpython3.11-stdlib perl-base'
+upgraded="coreutils e2fsprogs libpython$python-stdlib perl-base"
 
 # Of the kernel's 4,000 modules the guest needs a hundred; without the rest udev has less to load
 # under emulation. net_failover is what virtio_net needs, t10-pi (block) what sd_mod needs.
 modules='/lib/modules/*/kernel'
-set -- --dpkgopt="path-exclude=$modules/*"
+set -- --dpkgopt="path-exclude=$modules/*" --dpkgopt="path-exclude=/usr$modules/*"
 for kept in arch/x86/crypto block crypto drivers/ata drivers/block drivers/char/hw_random \
     drivers/char/virtio_console.ko drivers/md drivers/net/net_failover.ko \
     drivers/net/virtio_net.ko drivers/nvme drivers/scsi drivers/virtio fs/ext4 fs/fuse fs/jbd2 \
     fs/mbcache.ko fs/xfs lib net/core; do
-    set -- "$@" --dpkgopt="path-include=$modules/$kept*"
+    set -- "$@" --dpkgopt="path-include=$modules/$kept*" --dpkgopt="path-include=/usr$modules/$kept*"
 done
 
-# Packs the directory $0 without what mmdebstrap has mounted below it until its hooks are done.
+# 'make wheels' for another release than this machine's: the index is asked here, where it is known
+# how, and the one that is only source is compiled there, with what is gone afterwards.
+"${PYTHON:-python3}" -m pip --quiet --disable-pip-version-check download --dest "$out/downloads" \
+    --require-hashes --no-deps --only-binary :all: --no-binary systemd-python \
+    --implementation cp --python-version "$python" --abi "cp$(echo "$python" | tr -d .)" \
+    --abi abi3 --abi none --platform manylinux_2_28_x86_64 --platform manylinux2014_x86_64 \
+    --platform manylinux2010_x86_64 \
+    -r "$packaging/requirements-build.txt" -r "$packaging/requirements.txt"
+compiler='gcc libsystemd-dev pkg-config python3-dev python3-venv'
 # shellcheck disable=SC2016 # expanded by the hook's shell
-pack='awk -v below="$0/" "index(\$2, below) == 1 { print \$2 }" /proc/self/mounts | sort -r |
-        xargs -r umount --lazy &&
-    mke2fs -q -F -t ext4 -L root -d "$0" "$OUT/root.ext4" 3G'
+wheels='set -e; export APT_CONFIG=$MMDEBSTRAP_APT_CONFIG
+    apt-get -qq -o DPkg::Chroot-Directory="$0" install $COMPILER
+    mv "$OUT/downloads" "$0/tmp/wheels"
+    chroot "$0" sh -ec "cd /tmp/wheels; python3 -m venv /tmp/venv
+        pip=\"/tmp/venv/bin/python -m pip --quiet --disable-pip-version-check\"
+        \$pip install --no-index setuptools-*.whl
+        \$pip wheel --no-index --no-build-isolation --no-deps systemd-python-*.tar.gz
+        rm -r /tmp/venv systemd-python-*.tar.gz setuptools-*.whl"
+    mv "$0/tmp/wheels" "$OUT/wheels"
+    apt-get -qq -o DPkg::Chroot-Directory="$0" -o APT::AutoRemove::SuggestsImportant=false \
+        purge --autoremove $COMPILER'
+
+# Trixie packs each module, which the guest would unpack at each boot. The initramfs is what finds the
+# root disk and no more: Debian's tries arrays and takes a third of the boot.
+# shellcheck disable=SC2016 # expanded by the hook's shell
+kernel='set -e
+    cp "$0"/boot/vmlinuz-* "$OUT/vmlinuz"
+    version=$(ls "$0/usr/lib/modules")
+    find "$0/usr/lib/modules" -name "*.ko.xz" -exec xz --decompress {} +
+    chroot "$0" depmod "$version"
+    cd "$0/tmp"
+    mkdir -p initrd/bin initrd/dev initrd/root
+    cp "$0/usr/bin/busybox" initrd/bin/
+    cp "$INIT" initrd/init
+    for module in virtio_pci virtio_blk ext4; do
+        chroot "$0" modprobe --set-version "$version" --show-depends "$module"
+    done | awk "\$1 == \"insmod\" && !seen[\$2]++ { print \$2 }" | cat -n |
+        while read -r number file; do cp "$0$file" "initrd/$(printf %02d "$number").ko"; done
+    cd initrd
+    find . | chroot "$0" sh -c "cd /tmp/initrd && cpio --quiet -o -H newc" >"$OUT/initrd"
+    rm -r "$0/tmp/initrd"'
 
 # shellcheck disable=SC2016 # "$1" is the guest's directory, expanded by the hook's own shell
-printf '%s\n' "$sources" | OUT=$out GUEST=$here/guest PACK=$pack UPGRADED=$upgraded mmdebstrap \
+printf '%s\n' "$sources" | OUT=$out GUEST=$here/guest INIT=$here/guest_init COMPILER=$compiler \
+    WHEELS=$wheels KERNEL=$kernel UPGRADED=$upgraded mmdebstrap \
     --variant=minbase --include="$packages" \
     --aptopt='Acquire::Languages "none"' --aptopt='APT::Install-Recommends "false"' \
-    --dpkgopt=force-unsafe-io --dpkgopt='path-exclude=/usr/share/doc/*' \
+    --dpkgopt=force-unsafe-io --dpkgopt=force-confold --dpkgopt='path-exclude=/usr/share/doc/*' \
     --dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/locale/*' \
     "$@" \
     --essential-hook='cp -r --preserve=mode "$GUEST/." "$1"' \
     --customize-hook='chroot "$1" systemctl --quiet enable agent systemd-networkd' \
     --customize-hook='chroot "$1" systemctl --quiet mask apt-daily.timer \
-        apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub_all.timer e2scrub_reap.service fstrim.timer \
-        smartmontools.service serial-getty@ttyS0.service getty@tty1.service' \
+        apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub_all.timer e2scrub_reap.service \
+        fstrim.timer xfs_scrub_all.timer \
+        smartmontools.service serial-getty@ttyS0.service getty@tty1.service systemd-logind.service \
+        systemd-user-sessions.service systemd-random-seed.service blk-availability.service \
+        lvm2-monitor.service modprobe@configfs.service modprobe@drm.service \
+        modprobe@efi_pstore.service' \
+    --customize-hook='sh -c "$WHEELS" "$1"' \
     --customize-hook='mkdir "$1/var/cache/packages" && cd "$1/var/cache/packages" &&
-        APT_CONFIG=$MMDEBSTRAP_APT_CONFIG apt-get -q download $UPGRADED' \
+        APT_CONFIG=$MMDEBSTRAP_APT_CONFIG apt-get -qq download $UPGRADED' \
     --customize-hook='echo guest > "$1/etc/hostname"; : > "$1/etc/machine-id"' \
-    --customize-hook='cp "$1"/boot/vmlinuz-* "$OUT/vmlinuz"; cp "$1"/boot/initrd.img-* "$OUT/initrd"' \
+    --customize-hook='sh -c "$KERNEL" "$1"' \
     --customize-hook='rm -rf "$1"/boot/* "$1"/var/cache/apt/* "$1"/var/lib/apt/lists/*' \
-    --customize-hook='unshare --mount sh -c "$PACK" "$1"' \
-    --format=null "$suite" - -
+    "$suite" "$out/root.tar" -
 
 # QEMU boots the kernel's ELF image directly (PVH), which spares the emulated unpacking of 3 s and
-# more. It is an xz stream inside vmlinuz; the magic number may occur before it by chance.
-LC_ALL=C grep -aboP '\xFD7zXZ\x00' "$out/vmlinuz" | cut -d: -f1 | while read -r offset; do
-    tail -c "+$((offset + 1))" "$out/vmlinuz" |
-        xz --decompress --stdout --single-stream >"$out/vmlinux" 2>/dev/null || continue
-    break
-done
-if [ "$(head -c 4 "$out/vmlinux" | tail -c 3)" != ELF ]; then
-    echo "'$out/vmlinuz': expected an ELF kernel in an xz stream, got none" >&2
+# more. It is a stream inside vmlinuz, of xz or zstd; their magic numbers may occur by chance, too.
+unpack() {
+    LC_ALL=C grep -aboP "$1" "$out/vmlinuz" | cut -d: -f1 | while read -r offset; do
+        # What follows the stream is not theirs: both end with an error after having written all.
+        tail -c "+$((offset + 1))" "$out/vmlinuz" | "$2" --decompress --stdout \
+            >"$out/vmlinux" 2>/dev/null || :
+        [ "$(head -c 4 "$out/vmlinux" | tail -c 3)" != ELF ] || break
+    done
+    [ "$(head -c 4 "$out/vmlinux" 2>/dev/null | tail -c 3)" = ELF ]
+}
+if ! unpack '\x28\xB5\x2F\xFD' zstd && ! unpack '\xFD7zXZ\x00' xz; then
+    echo "'$out/vmlinuz': expected an ELF kernel in a stream of xz or zstd, got none" >&2
     exit 1
 fi
 rm "$out/vmlinuz"

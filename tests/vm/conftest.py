@@ -2,47 +2,28 @@
 
 from __future__ import annotations
 
-import subprocess
-import tempfile
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from vm.harness import MEBIBYTE, REPOSITORY, VM, Disk, UnavailableError, image, turn
+from vm.harness import MEBIBYTE, VM, Disk, UnavailableError, image, turn
 from vm.watched import watching
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from vm.watched import Watched
 
 Boot = Callable[..., VM]
-PARTS = ("Makefile", "LICENSE", "README.md", "packaging", "systemd", "build/wheels")
-"""What 'make install' needs, and the documents it installs."""
 
 
 @pytest.fixture(scope="session")
 def boot() -> Iterator[Boot]:
-    """Return what boots a guest with disks and iowarden, installed once and without a network."""
+    """Return what boots a guest with disks; iowarden is installed there."""
     try:
-        plain = image()
+        image()
     except UnavailableError as error:
         pytest.skip(str(error))
-    subprocess.run(["make", "wheels"], cwd=REPOSITORY, check=True, capture_output=True)
-
-    def boot(disks: Iterable[Disk], memory_mebibytes: int = 1024) -> VM:
-        return VM(disks, memory_mebibytes, root)
-
-    with turn(), tempfile.TemporaryDirectory(prefix="iowarden-vm-") as directory:
-        root = Path(directory) / "root.ext4"
-        subprocess.run(["cp", "--sparse=always", plain / "root.ext4", root], check=True)
-        with VM(root=root, lasting=True) as vm:
-            present = [part for part in PARTS if (REPOSITORY / part).exists()]
-            vm.push("/usr/src/iowarden", [(REPOSITORY / part, part) for part in present])
-            vm.run("make -C /usr/src/iowarden install", timeout_seconds=900)
-            vm.shut_down()
-        yield boot
+    with turn():
+        yield VM
 
 
 @pytest.fixture(scope="session")

@@ -1,9 +1,9 @@
 """A real Debian in QEMU under plain emulation: boot it, run commands in it, make its disks sick.
 
-The guest is built once by build_image.sh and never changed: its root disk is a snapshot that ends
-with the VM, but for a copy that it shall write to. Commands go through the guest's agent over a
-serial port; disks are slowed, hung and healed through QMP. The guest reaches the host's loopback at
-`HOST_ADDRESS` and nothing else.
+The guest is built once, by build_image.sh and install_image.sh, with iowarden installed, and never
+changed: its root disk is a snapshot that ends with the VM. Commands go through the guest's agent
+over a serial port; disks are slowed, hung and healed through QMP. The guest reaches the host's
+loopback at `HOST_ADDRESS` and nothing else. SUITE in the environment chooses the release of Debian.
 Limits: emulated disks and no vendor firmware; a boot takes 10-30 s. Only SCSI disks may hang: on
 emulated AHCI and NVMe that freezes QEMU itself when the guest's driver resets the controller.
 """
@@ -15,6 +15,7 @@ import contextlib
 import enum
 import errno
 import fcntl
+import functools
 import hashlib
 import io
 import json
@@ -25,6 +26,7 @@ import shutil
 import socket
 import struct
 import subprocess
+import sys
 import tarfile
 import tempfile
 import threading
@@ -39,7 +41,14 @@ if TYPE_CHECKING:
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parents[1]
 IMAGES = Path(os.environ.get("IOWARDEN_VM_IMAGES", REPOSITORY / "build" / "vm"))
-PROGRAMS = ("mke2fs", "mmdebstrap", "qemu-system-x86_64", "setpriv", "xz")
+SUITE = os.environ.get("SUITE") or "trixie"
+BASE = ("packaging/requirements-build.txt", "packaging/requirements.txt")
+BASE += ("tests/vm/build_image.sh", "tests/vm/guest", "tests/vm/guest_init")
+"""What the machine is made of, below the repository."""
+INSTALLED = ("LICENSE", "Makefile", "README.md", "collectors", "daemon", "packaging", "rules")
+INSTALLED += ("pyproject.toml", "setup.cfg", "systemd", "tests/vm/install_image.sh")
+"""And what is installed in it."""
+PROGRAMS = ("mke2fs", "mmdebstrap", "qemu-system-x86_64", "setpriv", "xz", "zstd")
 HOST_ADDRESS = "10.0.2.2"
 """The host's loopback as the guest sees it. Source: QEMU, 'Using the user mode network stack'."""
 
@@ -100,7 +109,7 @@ class Result:
 
 
 def image() -> Path:
-    """Return the directory of the guest's image, built anew when its sources have changed.
+    """Return the guest's root disk, its kernel beside it; built anew when its sources have changed.
 
     Errors: UnavailableError.
     """
@@ -111,49 +120,83 @@ def image() -> Path:
             f"VM: expected the programs {', '.join(PROGRAMS)}, got no {', '.join(missing)};"
             " install the section 'vm' of 'packaging/system-packages.txt'"
         )
-    digest = _digest([HERE / "build_image.sh", *sorted((HERE / "guest").rglob("*"))])
-    directory = IMAGES / f"image-{digest}"
+    return _image()
+
+
+@functools.cache
+def _image() -> Path:
+    """Return the root disk of what the sources are now; they may be edited while the tests run."""
     IMAGES.mkdir(parents=True, exist_ok=True)
     with (IMAGES / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not directory.exists():
-            for stale in IMAGES.glob("image-*"):
+        base = IMAGES / f"{SUITE}-{_digest(BASE)}"
+        if not base.exists():
+            for stale in IMAGES.glob(f"{SUITE}-*"):
                 shutil.rmtree(stale)
-            _build(directory)
-    return directory
+            with _building() as building:
+                _make("build_image.sh", SUITE, building)
+                Path(building).rename(base)
+        root = base / f"root-{_digest(INSTALLED)}.ext4"
+        if not root.exists():
+            for stale in base.glob("root-*"):
+                stale.unlink()
+            with _building() as building:
+                _make("install_image.sh", base, f"{building}/root.ext4")
+                Path(building, "root.ext4").rename(root)
+    return root
 
 
-def _build(directory: Path) -> None:
-    with tempfile.TemporaryDirectory(dir=IMAGES, prefix="building-") as building:
-        os.chmod(building, 0o755)  # the builder may map itself to another user
-        build = subprocess.run(
-            [HERE / "build_image.sh", building], check=False, capture_output=True, text=True
-        )
-        if build.returncode != 0:
-            raise UnavailableError(f"VM: no image could be built:\n{build.stderr[-3000:]}")
-        complete = Path(building) / "complete"
-        complete.mkdir()
-        for name in ("root.ext4", "vmlinux", "initrd"):
-            (Path(building) / name).rename(complete / name)
-        complete.rename(directory)
+@contextlib.contextmanager
+def _building() -> Iterator[str]:
+    """Give a directory that is not there any more when building has failed."""
+    building = tempfile.mkdtemp(dir=IMAGES, prefix="building-")
+    os.chmod(building, 0o755)  # the builder may map itself to another user
+    try:
+        yield building
+    finally:
+        shutil.rmtree(building, ignore_errors=True)
+
+
+def _make(script: str, *arguments: str | Path) -> None:
+    build = subprocess.run(
+        [HERE / script, *arguments],
+        check=False,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHON": sys.executable},
+    )
+    if build.returncode == os.EX_UNAVAILABLE:
+        raise UnavailableError(f"VM: {build.stderr}")
+    if build.returncode != 0:
+        raise RuntimeError(f"VM: no image could be built:\n{build.stderr[-3000:]}")
 
 
 @contextlib.contextmanager
 def turn() -> Iterator[None]:
-    """Wait for who else runs a VM here: of two on few processors neither would end in its time."""
+    """Wait for who else runs VMs here: of many on few processors none would end in its time.
+
+    Each worker of a test run has a turn of its own.
+    """
     IMAGES.mkdir(parents=True, exist_ok=True)
-    with (IMAGES / "running").open("w") as lock:
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "gw0")
+    with (IMAGES / f"running-{worker}").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
 def wait_for(condition: Callable[[], object], what: str, timeout_seconds: float) -> None:
-    """Return once `condition` is true, asked twice a second; TimeoutError when it never is."""
-    deadline = time.monotonic() + timeout_seconds
+    """Return once `condition` is true, asked twice a second; TimeoutError when it never is.
+
+    An answer that takes long is asked for less often: to ask is work for the guest, too.
+    """
+    asked = time.monotonic()
+    deadline = asked + timeout_seconds
     while not condition():
-        if time.monotonic() > deadline:
+        answered = time.monotonic()
+        if answered > deadline:
             raise TimeoutError(f"expected {what} within {timeout_seconds:.0f} s, got nothing")
-        time.sleep(0.5)
+        time.sleep(max(0.5, answered - asked))
+        asked = time.monotonic()
 
 
 class Command:
@@ -190,17 +233,9 @@ class VM:
         self,
         disks: Iterable[Disk] = (),
         memory_mebibytes: int = 1024,
-        root: Path | None = None,
-        *,
-        lasting: bool = False,
     ) -> None:
-        """Start nothing yet. `root` is a copy of the root disk, written to if it is `lasting`.
-
-        Errors: UnavailableError.
-        """
-        self._image = image()
-        self._root = root or self._image / "root.ext4"
-        self._lasting = lasting
+        """Start nothing yet. Errors: UnavailableError."""
+        self._root = image()
         self._disks = tuple(disks)
         self._memory_mebibytes = memory_mebibytes
         self._commands: dict[int, Command] = {}
@@ -208,7 +243,7 @@ class VM:
         self._sending = threading.Lock()
 
     def __enter__(self) -> Self:
-        """Boot, and return when systemd has finished starting."""
+        """Boot, and return when systemd has finished starting and all disks have a device."""
         with contextlib.ExitStack() as stack:
             self._directory = Path(
                 stack.enter_context(tempfile.TemporaryDirectory(prefix="iowarden-vm-"))
@@ -234,6 +269,8 @@ class VM:
             listener.start()
             stack.callback(_end, self._process, listener)
             self._boot(greeting)
+            names = [disk.name for disk in self._disks]
+            wait_for(lambda: self.has(*names), f"the disks {names}", BOOT_SECONDS)
             self._resources = stack.pop_all()
         return self
 
@@ -385,11 +422,6 @@ class VM:
         self._wait_until_booted(greeting)
         self.control("set-action", reboot="shutdown")
 
-    def shut_down(self) -> None:
-        """Switch the guest off as a person does; return when its disks have all that it wrote."""
-        self.start("systemctl poweroff")
-        self._process.wait(BOOT_SECONDS)
-
     def control(self, command: str, **arguments: object) -> Any:  # noqa: ANN401 - any JSON
         """Return QEMU's answer to a QMP command."""
         request = json.dumps({"execute": command, "arguments": arguments})
@@ -410,8 +442,8 @@ class VM:
         line = ["setpriv", "--pdeathsig=KILL", "--", "qemu-system-x86_64"]
         line += ["-accel", "tcg,thread=multi", "-machine", "q35", "-cpu", "max", "-smp", "2"]
         line += ["-m", str(self._memory_mebibytes), "-nodefaults", "-no-user-config", "-no-reboot"]
-        line += ["-display", "none", "-kernel", f"{self._image}/vmlinux"]
-        line += ["-initrd", f"{self._image}/initrd", "-append", KERNEL_OPTIONS]
+        line += ["-display", "none", "-kernel", f"{self._root.parent}/vmlinux"]
+        line += ["-initrd", f"{self._root.parent}/initrd", "-append", KERNEL_OPTIONS]
         line += ["-chardev", f"file,id=console,path={self._directory}/console.log"]
         line += ["-serial", "chardev:console", "-chardev", f"socket,id=control,fd={control}"]
         line += ["-mon", "chardev=control,mode=control", "-device", "virtio-rng-pci"]
@@ -419,7 +451,7 @@ class VM:
         line += ["-device", "virtserialport,chardev=agent,name=agent"]
         line += ["-netdev", "user,id=network", "-device", "virtio-net-pci,netdev=network,romfile="]
         drive = f"if=none,id=root-image,format=raw,file={self._root},cache=unsafe"
-        line += ["-drive", f"{drive},snapshot={'off' if self._lasting else 'on'}"]
+        line += ["-drive", f"{drive},snapshot=on"]
         line += ["-device", "virtio-blk-pci,drive=root-image,id=root"]
         line += ["-device", "virtio-scsi-pci,id=adapter"]
         buses = {disk.bus for disk in self._disks}
@@ -474,12 +506,14 @@ class VM:
 
     def _wait_until_booted(self, greeting: Command) -> None:
         try:
-            greeting.answer.get(timeout=BOOT_SECONDS)
+            booted = "status" not in greeting.answer.get(timeout=BOOT_SECONDS)
         except queue.Empty:
+            booted = False
+        if not booted:
             raise TimeoutError(
                 f"VM: expected the guest's agent within {BOOT_SECONDS:.0f} s, got on its console:"
                 f" {self.console()}"
-            ) from None
+            )
         state = self.start("systemctl is-system-running --wait").wait(BOOT_SECONDS).stdout.strip()
         if state != "running":
             failed = self.run("systemctl --failed --no-legend --plain")
@@ -514,13 +548,15 @@ def _end(process: subprocess.Popen[bytes], listener: threading.Thread) -> None:
     listener.join()
 
 
-def _digest(paths: Iterable[Path]) -> str:
-    """Return a short hash of the names, modes and texts of files."""
+def _digest(names: Iterable[str]) -> str:
+    """Return a short hash of the names, modes and texts of files and directories."""
     digest = hashlib.sha256()
-    for path in paths:
-        if path.is_file():
-            digest.update(f"{path.relative_to(HERE)} {path.stat().st_mode:o}\0".encode())
-            digest.update(path.read_bytes())
+    for name in names:
+        top = REPOSITORY / name
+        for path in sorted(top.rglob("*")) if top.is_dir() else [top]:
+            if path.is_file() and path.parent.name != "__pycache__":
+                digest.update(f"{path.relative_to(REPOSITORY)} {path.stat().st_mode:o}\0".encode())
+                digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
 
 

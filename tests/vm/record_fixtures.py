@@ -228,7 +228,7 @@ def describe() -> str:
         f"Debian 12 with {MEMORY_MEBIBYTES} MiB in an emulated PC (QEMU), which slows",
         "down or hangs its emulated SCSI disks. This makes them, and this text, anew:",
         "",
-        "    .venv/bin/python tests/vm/record_fixtures.py [NAME ...]",
+        "    SUITE=bookworm .venv/bin/python tests/vm/record_fixtures.py [NAME ...]",
         "",
         "Disks are named by their serial number; times are seconds since boot, which is the",
         "recording's monotonic clock. 'events' in each archive holds the same lines.",

@@ -80,7 +80,6 @@ class Hurt:
 def vm(boot: Boot) -> Iterator[VM]:
     """Boot a guest of its own: the errors in its log are no other test's. Its journal is kept."""
     with boot(Disk(name, SIZE_BYTES) for name in DISKS) as vm:
-        wait_for(lambda: vm.has(*DISKS), "all disks", 120)
         vm.run(
             "printf '[Journal]\\nStorage=persistent\\n' > /etc/systemd/journald.conf.d/later.conf;"
             " systemctl restart systemd-journald; journalctl --flush"

@@ -67,11 +67,9 @@ def test_a_mount_that_does_not_answer_is_told_and_holds_nothing_up(watched: Watc
     """Its server is gone: statvfs never returns. The other file systems are read all the same."""
     vm = watched.vm
     # A FUSE file system whose server never reads a request, the first one included.
-    options = "fd=3,rootmode=40000,user_id=0,group_id=0,allow_other"
+    options = "fd=3,rootmode=40000,user_id=0,group_id=0,allow_other,subtype=sshfs"
     vm.run("modprobe fuse; mkdir -p /mnt/stuck")
-    server = (
-        f"exec 3<>/dev/fuse; mount -i -t fuse.sshfs gone:/ /mnt/stuck -o {options} && sleep 600"
-    )
+    server = f"exec 3<>/dev/fuse; mount -i -t fuse gone:/ /mnt/stuck -o {options} && sleep 600"
     vm.start(server)
     stuck = {"device": "gone:/", "fstype": "fuse.sshfs", "mountpoint": "/mnt/stuck"}
     root = {"device": "/dev/vda", "fstype": "ext4", "mountpoint": "/"}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,6 +20,18 @@ def test_a_machine_without_qemu_is_told_what_to_install(
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(harness.UnavailableError, match=r"no .*qemu-system-x86_64.*install"):
         harness.image()
+
+
+def test_a_release_that_is_no_guest_is_refused(tmp_path: Path) -> None:
+    """A misspelt SUITE is an error that names those there are, and no reason to skip the tests."""
+    build = subprocess.run(
+        [harness.HERE / "build_image.sh", "bulseye", tmp_path],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert build.returncode not in {0, os.EX_UNAVAILABLE}
+    assert build.stderr == "SUITE: expected bookworm or trixie, got 'bulseye'\n"
 
 
 def test_a_hung_disk_completes_nothing_and_others_go_on(guest: harness.VM) -> None:

@@ -46,7 +46,6 @@ MEDIA_READ_ONLY, SPARE_LOW = 8, 1
 def vm(boot: Boot) -> Iterator[VM]:
     """Boot a guest with a disk of each kind: the other tests' guest has only SCSI disks."""
     with boot(DISKS) as vm:
-        wait_for(lambda: vm.has(*(disk.name for disk in DISKS)), "all disks", 120)
         yield vm
 
 

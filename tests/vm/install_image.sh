@@ -1,0 +1,47 @@
+#!/bin/sh
+# Installs iowarden in the machine that build_image.sh made:  install_image.sh BASE ROOT
+#   BASE/{root.tar,wheels}  ->  ROOT, an image of the root disk
+#
+# 'make install' runs in the machine's own tree and by its own Python, without a network. It is not
+# running, so systemd is told nothing: the guest boots with the units there. Needs mmdebstrap,
+# e2fsprogs and PYTHON with pip and setuptools.
+set -eu
+
+base=$(readlink -f "$1")
+root=$(readlink -m "$2")
+top=$(readlink -f "$(dirname "$0")/../..")
+
+# mke2fs and chroot live in /sbin, which is not on everybody's path.
+PATH=$PATH:/usr/sbin:/sbin
+
+# shellcheck disable=SC2016 # expanded by the hook's shell
+install='set -e
+    source=$0/usr/src/iowarden
+    mkdir -p "$source/build"
+    cp -r "$BASE/wheels" "$source/build/wheels"
+    cd "$TOP"
+    cp -r Makefile LICENSE README.md packaging systemd "$source"
+    rm -rf build/lib build/bdist.*
+    "$BUILDER" -m pip --quiet --disable-pip-version-check wheel --no-index --no-deps \
+        --no-build-isolation --wheel-dir "$source/build/wheels" .
+    cd "$source/build/wheels"
+    sha256sum *.whl >SHA256SUMS
+    chroot "$0" env -u PYTHON make -C /usr/src/iowarden install
+    # What a first boot does once would be done at each: no boot is remembered.
+    chroot "$0" systemd-machine-id-setup
+    touch "$0/etc/.updated" "$0/var/.updated"'
+
+# Packs the directory $0 without what mmdebstrap has mounted below it until its hooks are done.
+# shellcheck disable=SC2016 # expanded by the hook's shell
+pack='awk -v below="$0/" "index(\$2, below) == 1 { print \$2 }" /proc/self/mounts | sort -r |
+        xargs -r umount --lazy &&
+    mke2fs -q -F -t ext4 -L root -d "$0" "$ROOT" 3G'
+
+# shellcheck disable=SC2016 # "$1" is the guest's directory, expanded by the hook's own shell
+BASE=$base ROOT=$root TOP=$top INSTALL=$install PACK=$pack BUILDER=${PYTHON:-python3} mmdebstrap \
+    --variant=custom --skip=setup,update,cleanup \
+    --setup-hook='tar -C "$1" --xattrs --xattrs-include="*" --exclude="./dev/*" -xf "$BASE/root.tar" &&
+        mkdir "$1/dev/pts" "$1/dev/shm"' \
+    --customize-hook='sh -c "$INSTALL" "$1"' \
+    --customize-hook='unshare --mount sh -c "$PACK" "$1"' \
+    --format=null '' - </dev/null
