@@ -257,6 +257,10 @@ class Reader:
         self._state = Classifier()
         self._waiting: Line | None = None
         self._looked: float | None = None
+        self._emptied: float | None = None
+        """When no record was left: what is read next came later."""
+        self._cut = False
+        """Whether the last look ended before the records did."""
         self._played_text: str | None = None
         self._told = b""
         # What a look began, and the next one ends where an error came between:
@@ -305,6 +309,8 @@ class Reader:
         baseline, self._first_sight = self._first_sight, False
         self._value = self._result(booted, looked, baseline=baseline)
         self._looked = looked
+        if not self._cut:
+            self._emptied = looked
         if not root.path:
             root.tell([(PATH, self._told), *self._texts.items()])
         return self._value
@@ -364,12 +370,14 @@ class Reader:
         """Yield the records that are there. Errors: ReadError."""
         first, last, size_bytes = [], deque[bytes](maxlen=_LAST_TOLD), 0
         end = self._clock() + LOOK_SECONDS if self._arrived else math.inf
+        self._cut = True
         for _ in range(MOST_RECORDS):
             if self._clock() > end:
                 break
             try:
                 record = os.read(self._descriptor, RECORD_BYTES)
             except BlockingIOError:
+                self._cut = False
                 break
             except BrokenPipeError:
                 continue  # overwritten ahead of us: the next record's number tells how many
@@ -573,12 +581,13 @@ class Reader:
     def _dated(self, event: Event, booted: float | None, looked: float | None) -> Event:
         """Return an event with its Unix time, where the journal has not told it.
 
-        The kernel's stamps drift away from the clock: a line came between the last look and this.
+        The kernel's stamps drift away from the clock: a line came between the last look that left
+        none, and this.
         """
         at = event.monotonic_seconds
         if event.realtime_seconds is not None or at is None or booted is None or looked is None:
             return event
-        earliest = booted + at if self._looked is None else self._looked
+        earliest = booted + at if self._emptied is None else self._emptied
         return replace(event, realtime_seconds=min(max(booted + at, earliest), looked))
 
 

@@ -324,6 +324,28 @@ def test_a_storm_is_told_while_it_lasts(this: Machine) -> None:
     assert looks[-1].gaps == 0
 
 
+def test_a_line_that_a_storm_held_up_has_its_own_time(this: Machine) -> None:
+    """It was printed before looks that ended ahead of it: the last of these is not its earliest."""
+    begun, printed = this.up_seconds, this.now
+
+    def slow() -> float:
+        this.up_seconds += kernel_log.LOOK_SECONDS / 10
+        return this.up_seconds
+
+    def realtime() -> float:
+        return printed + this.up_seconds - begun
+
+    hurried = Reader(this.kernel.open, slow, realtime)
+    this.readers.append(hurried)
+    this.look(hurried)
+    said = this.up_seconds
+    this.kernel.say(*(record(n, BAD.format("sdb", n), said) for n in range(1, 31)))
+    looks = [hurried.read(this.root) for _ in range(5)]
+    assert len([look for look in looks if look.events]) > 2
+    times = [event.realtime_seconds for look in looks for event in look.events]
+    assert times == [pytest.approx(printed + said - begun, abs=0.5)] * 30
+
+
 def test_devices_without_end_are_counted_together(this: Machine) -> None:
     """Names that never come again must not fill the memory, and no line goes uncounted."""
     reader = this.running()
