@@ -189,7 +189,12 @@ class Happenings:
     def _step(self, batch: Batch) -> None:
         if not (batch.events or batch.baseline or batch.left_out):
             return
-        known = replace(self._engine.places(), boot_id=self._boot_id, before=self._before)
+        known = replace(
+            self._engine.places(),
+            boot_id=self._boot_id,
+            before=self._before,
+            ahead_seconds=batch.realtime_seconds - batch.now_seconds,
+        )
         self.state, news = happened.step(self.state, batch, known, self._table)
         self.changed = True
         self._news += news

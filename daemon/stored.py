@@ -128,7 +128,7 @@ RECORDS: Mapping[type, tuple[Field, ...]] = dict(
         # lie aside, and are forgotten like old ones.
         _record(Memory, "bandwidths best_rates", learnt="groups"),
         _record(Devices, "gone names totals"),
-        _record(Gone, "name object carried left adapter", program="at_seconds"),
+        _record(Gone, "name object carried left adapter", program="at_seconds taken_seconds"),
         _record(Identity, "key object adapter"),
         _record(
             Digest,
@@ -221,13 +221,19 @@ class Document:
         return len(self.digests)
 
 
+def _not_taken(document: Any) -> Any:  # noqa: ANN401 - JSON
+    """Add when each vanished disk's name was taken by another: not known from before."""
+    gone = {key: {**each, "taken_seconds": None} for key, each in document["gone"].items()}
+    return {**document, "gone": gone}
+
+
 DOCUMENTS: Mapping[str, Document] = {
     "install": Document(str, ("982d9e3eb996f559",)),
     "alerts": Document(tuple[Alert, ...], ("3f33d6bf6e1f1bed",)),
     "incidents": Document(dict[str, Incident], ("704da6a830288bb4",)),
     "sequences": Document(dict[str, int], ("9124cd72e572a446",)),
     "signals": Document(Memory, ("d277ff12b69160be",)),
-    "devices": Document(Devices, ("66daf5c9f21f4b79",)),
+    "devices": Document(Devices, ("66daf5c9f21f4b79", "994a9c901ba2c30f"), (_not_taken,)),
     "digest": Document(Digest, ("1db201d093494814",)),
     "silences": Document(Silences, ("dfb8f090becbd06b",)),
     "self_tests": Document(Runs, ("d7fbbcd729447f4e",)),

@@ -37,7 +37,8 @@ class Map:
 
     Fields: `covered` is by the label 'disk'; `slots` by controller and slot, 'areca 1 channel 2',
     and by ATA port, 'ata3.00'; `arrays` are those of software RAID by name. `boot_id` is this
-    boot's, '' unknown; `before` is who had each name when iowarden ran last.
+    boot's, '' unknown; `before` is who had each name when iowarden ran last; `ahead_seconds` is by
+    how much Unix time is ahead of the program's clock.
     """
 
     topology: Topology | None = None
@@ -48,6 +49,7 @@ class Map:
     arrays: Mapping[str, md.Array] = field(default_factory=dict)
     boot_id: str = ""
     before: Mapping[str, Identity] = field(default_factory=dict)
+    ahead_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

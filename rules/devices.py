@@ -96,6 +96,8 @@ class Gone:
     left: int = 0
     """How many others of its identity were there: some makers give all disks one serial number."""
     adapter: str = ""
+    taken_seconds: float | None = None
+    """When another device was first listed under its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,6 +267,12 @@ def step(state: Devices, events: Iterable[Event], after: Topology, now: float) -
                 present[key],
                 event.identity.adapter,
             )
+    gone = {
+        key: replace(missed, taken_seconds=now)
+        if missed.taken_seconds is None and missed.name in after.leaves
+        else missed
+        for key, missed in gone.items()
+    }
     missed = {entry.name for entry in gone.values()}
     kept = {name: own for name, own in names.items() if name in after.leaves or name in missed}
     return replace(state, gone=gone, names=kept, totals=totals)

@@ -285,7 +285,7 @@ class _Work:
         self.media = Counter(state.media)
         self.news: list[News] = []
         self.concluded: list[Event] = []
-        self.places: dict[tuple[str, ...], Place] = {}
+        self.places: dict[tuple[str | int, ...], Place] = {}
         self.hosts = {each.name: each.host for each in known.controllers if each.host}
 
         self.latest: dict[str, float] = {}
@@ -507,10 +507,16 @@ class _Work:
     def _place(self, event: Event) -> Place:
         """Return where an event happened; of a storm each place is looked up once."""
         own = event.controller, event.place
-        at = (event.source, event.kind, event.boot_id, event.device, *own)
+        at = (event.source, event.kind, event.boot_id, event.device, *own, self._era(event))
         if at not in self.places:
             self.places[at] = place(event, self.known)
         return self.places[at]
+
+    def _era(self, event: Event) -> int:
+        """Return how many names had been taken over by another disk before an event."""
+        at, ahead = event.realtime_seconds, self.known.ahead_seconds
+        taken = (each.taken_seconds for each in self.known.devices.gone.values())
+        return sum(at is None or each + ahead <= at for each in taken if each is not None)
 
     def _amid(self, at: float) -> Place | None:
         """Return the one disk of whose errors a line is that names none."""

@@ -85,7 +85,8 @@ def place(event: Event, known: Map) -> Place:
     if event.device:
         name = event.device.removeprefix("/dev/").replace("!", "/")
         earlier = event.boot_id and known.boot_id and event.boot_id != known.boot_id
-        found = (_before(atlas, name) if earlier else None) or _at_name(atlas, name)
+        was = _before(atlas, name) if earlier else _predecessor(atlas, name, event)
+        found = was or _at_name(atlas, name)
         array = event.place if event.place in known.arrays else ""
         return replace(found, around=joined(found.around, [array])) if array else found
     if event.source not in {"kernel", "md"}:
@@ -145,6 +146,22 @@ def _before(atlas: Atlas, name: str) -> Place | None:
     own = atlas.known.before[max(names, key=len)]
     now = next((d.name for d in atlas.devices if atlas.subject(d.name).key == own.key), None)
     return _at_device(atlas, now) if now is not None else Place(own, atlas.label(own, ""))
+
+
+def _predecessor(atlas: Atlas, name: str, event: Event) -> Place | None:
+    """Return the disk that had a name when a line was logged, where another took it over since.
+
+    Only one that carried something can still fail after it vanished: file systems and arrays write
+    to it until they are unmounted or stopped.
+    """
+    if event.realtime_seconds is None:
+        return None
+    at = event.realtime_seconds - atlas.known.ahead_seconds
+    for key, gone in atlas.known.devices.gone.items():
+        if gone.carried and _is_of(name, gone.name) and at < (gone.taken_seconds or 0.0):
+            own = Identity(key, gone.object, gone.adapter)
+            return Place(own, atlas.label(own, ""), around=gone.carried)
+    return None
 
 
 def _is_of(name: str, whole: str) -> bool:

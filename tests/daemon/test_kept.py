@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iowarden.daemon import kept, stored
+from iowarden.daemon.state import versioned
 from iowarden.rules.alerts import Alert, State
 from iowarden.rules.devices import Devices, Gone
 from iowarden.rules.digest import Digest
@@ -145,14 +146,19 @@ def test_nobody_watched_while_the_program_was_down() -> None:
 
 def texts_of(before: kept.Kept) -> dict[str, Any]:
     """Return documents as JSON."""
-    return {name: json.loads(text) for name, text in kept.documents(before).items()}
+    return {row.partition(".")[0]: json.loads(text) for row, text in kept.documents(before).items()}
 
 
 def after(changed: dict[str, Any], now: float = 1000.0) -> tuple[kept.Kept, dict[str, Any]]:
-    """Return what is read of JSON, and by row what is kept of it as text."""
-    texts = {name: json.dumps(value) for name, value in changed.items()}
+    """Return what is read of JSON of today's versions, and what is kept of it as text."""
+    texts = {
+        versioned(name, stored.DOCUMENTS[name].version): json.dumps(value)
+        for name, value in changed.items()
+    }
     before, unread = kept.read(texts, now)
-    return before, {row: each.aside and json.loads(each.aside) for row, each in unread.items()}
+    return before, {
+        row.partition(".")[0]: each.aside and json.loads(each.aside) for row, each in unread.items()
+    }
 
 
 def two() -> kept.Kept:
@@ -177,7 +183,7 @@ def test_a_field_that_is_missing_takes_no_default() -> None:
     (reason,) = asides["incidents"]["reasons"]
     assert "missing: mails, unknown: 'letters'" in reason
     assert asides["incidents"]["content"] == {'$["host"]': changed["incidents"]["host"]}
-    assert asides["incidents"]["version"] == 1
+    assert asides["incidents"]["version"] == stored.DOCUMENTS["incidents"].version
     assert list(asides) == ["incidents"]
     assert replace(before, incidents={}) == replace(two(), incidents={})
 
@@ -263,8 +269,8 @@ def test_no_document_costs_another_whatever_is_in_it() -> None:
         ):
             before, unread = kept.read({**texts, name: text}, 1000.0)
             assert set(unread) <= {name}
-            lost = {name, "install", "wall_ahead_seconds"}
-            for field in texts.keys() - lost - {"digest"}:
+            lost = {name.partition(".")[0], "install", "digest"}
+            for field in stored.DOCUMENTS.keys() - lost - {"wall_ahead_seconds"}:
                 assert (
                     getattr(before, field) == getattr(two(), field) or name == "wall_ahead_seconds"
                 )
@@ -276,10 +282,10 @@ def test_no_document_costs_another_whatever_is_in_it() -> None:
 def numbered(
     migrations: tuple[Callable[[Any], Any], ...], document: str = "sequences"
 ) -> stored.Schema:
-    """Return a schema in which a document had versions before."""
+    """Return a schema in which a document has more versions, the last declared as today's."""
     own = stored.DOCUMENTS[document]
-    digests = (*(f"{n}" for n, _ in enumerate(migrations)), *own.digests)
-    new = replace(own, digests=digests, migrations=migrations)
+    digests = (*own.digests, *(f"{n}" for n, _ in enumerate(migrations)))
+    new = replace(own, digests=digests, migrations=(*own.migrations, *migrations))
     return stored.Schema({**stored.DOCUMENTS, document: new}, Renames(()))
 
 
@@ -317,12 +323,16 @@ def test_a_migration_that_fails_costs_its_document_only() -> None:
 def test_a_document_of_a_newer_version_is_left_alone_and_said() -> None:
     """After a downgrade: nothing of it is read, written or removed; the rest is."""
     texts = {**kept.documents(two()), "incidents.v7": "{}", "weather": "{}"}
-    del texts["incidents"]
+    version = stored.DOCUMENTS["incidents"].version
+    del texts[versioned("incidents", version)]
     before, unread = kept.read(texts, 1000.0)
     assert before.incidents == {}
     assert before.silences == two().silences
     assert {row: each.aside for row, each in unread.items()} == {"incidents.v7": "", "weather": ""}
-    assert "got version 7 of a newer one (this one knows version 1)" in unread["incidents.v7"].text
+    assert (
+        f"got version 7 of a newer one (this one knows version {version})"
+        in unread["incidents.v7"].text
+    )
     assert kept.outdated(texts) == ()
 
 
@@ -344,7 +354,8 @@ def test_after_an_upgrade_a_downgrade_and_an_upgrade_both_are_known() -> None:
         digest=Digest(begun_seconds=950.0, arrived=True),
         devices=Devices({"disk z": gone}),
     )
-    older = {name: kept.documents(meanwhile)[name] for name in documents}
+    rows = kept.documents(meanwhile)
+    older = {row: text for row, text in rows.items() if row.partition(".")[0] in documents}
     after, unread = kept.read({**newer, **older}, 1000.0, schema)
     assert after.incidents["host"].references == ("other.1", "one.1")
     assert set(after.incidents) == {"host", "disk x"}
@@ -352,8 +363,10 @@ def test_after_an_upgrade_a_downgrade_and_an_upgrade_both_are_known() -> None:
     assert {each.identifier for each in after.silences.silences} == {"s1", "s2", "s3"}
     assert (after.digest.arrived, after.digest.number) == (True, 7)
     assert after.devices.gone == {"disk z": gone}
-    assert {row for row, each in unread.items() if each.aside} == {"devices.v2"}
-    assert set(kept.outdated({**newer, **older}, schema)) == set(documents)
+    assert {row for row, each in unread.items() if each.aside} == newer.keys() & {
+        f"devices.v{schema.documents['devices'].version}"
+    }
+    assert set(kept.outdated({**newer, **older}, schema)) == set(older)
 
 
 def test_a_declaration_does_not_change_without_a_new_version() -> None:

@@ -692,3 +692,21 @@ def test_an_error_of_an_earlier_boot_is_of_the_disk_that_had_the_name_then(devic
     assert earlier.device in ("sdf", "")
     gone = dataclasses.replace(known, topology=topology(other))
     assert place(kernel(device, boot_id="that"), gone).identity.key == earlier.identity.key
+
+
+@pytest.mark.parametrize(("at", "name"), [(29.0, "sdc"), (29.0, "sdc1"), (31.0, "sdc")])
+def test_what_a_file_system_says_after_its_disk_vanished_is_not_about_the_next_disk(
+    at: float, name: str
+) -> None:
+    """sdc was pulled out and another one plugged in: what was mounted of the first one fails on."""
+    pulled = topology(sd("sdc", "0:0:2:0", "COLD", partitions=("sdc1",)))
+    other = topology(sd("sdc", "0:0:2:0", "FRESH", partitions=("sdc1",)))
+    mount = Mount("8:33", "/dev/sdc1", "/", "/mnt/cold", "ext4", ("rw",), ("rw",))
+    state = devices.step(Devices(), (), pulled, 0.0)
+    for now, before, after in ((20.0, pulled, topology()), (30.0, topology(), other)):
+        state = devices.step(state, devices.changes(before, after, (mount,)), after, now)
+    known = Map(topology=other, devices=state, ahead_seconds=1e9)
+    found = place(kernel(name, realtime_seconds=1e9 + at), known)
+    assert ("COLD" in found.identity.key) == (at < 30.0)
+    assert found.around == (("/mnt/cold",) if at < 30.0 else ())
+    assert found.device == ("" if at < 30.0 else "sdc")
