@@ -30,6 +30,7 @@ what is written to them counts at their disks again (by the drivers' naming; not
 _NVME_PATH = re.compile(r"nvme(\d+)c\d+n(\d+)")
 _ADDRESS = re.compile(r"(\d{1,9}):(\d{1,9}):(\d{1,9}):(\d{1,20})", re.ASCII)
 _PORT = re.compile(r"ata\d{1,9}", re.ASCII)
+_LV = re.compile(r"((?:[^-]|--)+)-((?:[^-]|--)+)")
 _SERIAL_OFFSET = 4
 """Length of a VPD page's header. Source: SPC-4, 7.8.1."""
 
@@ -83,6 +84,10 @@ class Device:
     """SCSI host:channel:target:lun, '2:0:1:0'."""
     port: str | None = None
     """The ATA port of its host as the kernel's log calls it ('ata3'); one may have many disks."""
+    dm_uuid: str | None = None
+    """Of device-mapper; who made it begins it: 'LVM-…', 'CRYPT-…', 'mpath-…', 'part1-mpath-…'."""
+    backing_file: str | None = None
+    """Of a loop device: the file it is made of."""
 
     @property
     def port_number(self) -> int | None:
@@ -97,10 +102,31 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """All block devices by name."""
+    """All block devices by name.
+
+    `names` are the kernel's names ('dm-0', 'sda1') of devices and partitions by whatever else they
+    are called, without '/dev/': device numbers ('253:0'), 'mapper/vg-data', 'vg/data'.
+    """
 
     devices: Mapping[str, Device]
     leaves: tuple[str, ...] = field(default=())
+    names: Mapping[str, str] = field(default_factory=dict)
+
+    def kernel_name(self, name: str) -> str:
+        """Return the kernel's name of a device or partition; `name` itself where it has no other.
+
+        Of a device node with or without '/dev/', a device number, or a name of sysfs.
+        """
+        plain = name.removeprefix("/dev/").replace("!", "/")
+        return self.names.get(plain, plain)
+
+    def whole(self, name: str) -> Device | None:
+        """Return a device by any of its names, of a partition its disk."""
+        kernel = self.kernel_name(name)
+        own = self.devices.get(kernel)
+        if own is not None:
+            return own
+        return next((d for d in self.devices.values() if kernel in d.partitions), None)
 
 
 FAMILIES = (
@@ -189,6 +215,30 @@ def parse_wwn(text: str) -> str | None:
     return "0x" + words[4:] if words.startswith("naa.") else words
 
 
+def lv_names(dm_name: str) -> tuple[str, str] | None:
+    """Return volume group and logical volume of a device-mapper name: 'my--vg-data' of 'my-vg'.
+
+    None: LVM makes no such name. Source: libdevmapper, dm_build_dm_name: the parts are joined by
+    '-', a '-' within a part is doubled.
+    """
+    found = _LV.fullmatch(dm_name)
+    return (found[1].replace("--", "-"), found[2].replace("--", "-")) if found else None
+
+
+def topology(devices: Mapping[str, Device], numbers: Mapping[str, str] | None = None) -> Topology:
+    """Return the devices with all their names; `numbers` are the partitions' by number."""
+    names = dict(numbers or {})
+    for name, device in devices.items():
+        if device.device_number:
+            names[device.device_number] = name
+        if device.dm_name:
+            names[f"mapper/{device.dm_name}"] = name
+            if lv := lv_names(device.dm_name):
+                names["/".join(lv)] = name
+    leaves = tuple(name for name, device in devices.items() if device.leaf)
+    return Topology(devices, leaves, names)
+
+
 def read_block(root: Root) -> Topology:
     """Read '/sys/block'.
 
@@ -215,6 +265,11 @@ def read_block(root: Root) -> Topology:
         path = f"{DIRECTORY}/{name}" if part == name else f"{DIRECTORY}/{name}/{part}"
         for holder in _names(root, path + "/holders") or ():
             holders[name].add(whole.get(holder, holder))
+    numbers = {
+        number: device_name(part)
+        for part, name in whole.items()
+        if part != name and (number := _text(root, f"{DIRECTORY}/{name}/{part}/dev"))
+    }
     for name, entries in listed.items():
         if "slaves" in entries:
             for slave in _names(root, f"{DIRECTORY}/{name}/slaves") or ():
@@ -236,7 +291,7 @@ def read_block(root: Root) -> Topology:
         for name, device in devices.items():
             if device.host in ports:
                 devices[name] = replace(device, port=ports[device.host])
-    return Topology(devices, tuple(name for name, device in devices.items() if device.leaf))
+    return topology(devices, numbers)
 
 
 def _device(
@@ -285,6 +340,8 @@ def _device(
         # The link to it is one that a recorded machine lacks.
         host="host" + address.partition(":")[0] if address else None,
         dm_name=text("dm/name"),
+        dm_uuid=text("dm/uuid"),
+        backing_file=text("loop/backing_file"),
         md=_md(
             text("md/level"), number("md/raid_disks"), number("md/layout"), number("md/chunk_size")
         )

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.drive import Cover, Protocol
 from iowarden.daemon import answers, status
 from iowarden.rules import coverage, self_tests
-from iowarden.rules.devices import carried_by
 from iowarden.rules.quantity import size
+from iowarden.rules.stack import Stack
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -55,11 +55,9 @@ def detail(known: Known, found: Covered) -> status.DiskDetail:
     block = known.engine.status("block")
     topology: Topology | None = None if block is None else block.value
     carries: dict[str, None] = {}
-    for name in found.leaves:
-        device = None if topology is None else topology.devices.get(name)
-        if topology is None or device is None:
-            continue
-        carries |= dict.fromkeys(s for s, _ in carried_by(topology, device, known.engine.mounts()))
+    if topology is not None:
+        stack = Stack(topology, known.engine.mounts())
+        carries = dict.fromkeys(each for name in found.leaves for each in stack.shown_on(name))
     facts = [] if polled is None else list(_asked(found))
     if own is not None and own.duplicate:
         facts.append(("identity", own.duplicate))

@@ -735,8 +735,8 @@ class Loop:
             now,
             (*self._happenings.evidence(incident, now), *self._measured(alerts, now)),
             self._topology(),
+            self._engine.standing(),
             self._busy(),
-            self._engine.mounts(),
             self._engine.waiting(now),
         )
         if self._files is not None:

@@ -356,16 +356,14 @@ def _page(notice: Notice, host: str, zone: tzinfo) -> _Page:
         ]
     )
 
-    def add(title: str, lines: Iterable[_Line], otherwise: str = "") -> None:
-        found = list(lines) or ([_Line(otherwise)] if otherwise else [])
-        if found:
+    def add(title: str, lines: Iterable[_Line]) -> None:
+        if found := list(lines):
             page.sections.append((title, found))
 
     add("What happened", _prose(notice.happened))
     add("Evidence", [_evidence(line, opened, zone) for line in notice.evidence])
     if notice.reason not in (Reason.ALL_CLEAR, Reason.ARRIVAL, Reason.DIGEST):
-        nothing = "Not known: no array, volume or mount above it is known."
-        add("What it hits", _prose(notice.affected), nothing)
+        add("What it hits", _prose(notice.affected))
     add("What to do", _advice(notice.advice))
     add("What is not known", _prose(notice.unknown))
     page.foot = [

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from iowarden.collectors import controller
 from iowarden.rules import devices
 from iowarden.rules.devices import Devices, Identity
+from iowarden.rules.stack import Stack
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -88,6 +89,7 @@ class Atlas:
             if each.leaf and each.serial:
                 self._serials.setdefault(each.serial, []).append(each)
         self._leaves = {leaf: each for each in known.covered.values() for leaf in each.leaves}
+        self._stack = None if known.topology is None else Stack(known.topology)
         self._hosts: dict[str, str] = {}
         self._slots: dict[str, dict[str, frozenset[str]]] = {}
         self._made: dict[str, dict[str, Device]] = {}
@@ -95,8 +97,9 @@ class Atlas:
     # Block devices
 
     def whole(self, name: str) -> Device | None:
-        """Return a device, of a partition its disk."""
-        return self._whole.get(name)
+        """Return a device by any of its names, of a partition its disk."""
+        topology = self.known.topology
+        return None if topology is None else self._whole.get(topology.kernel_name(name))
 
     def addressed(self, address: str) -> Device | None:
         """Return the device at a SCSI address."""
@@ -113,9 +116,7 @@ class Atlas:
 
     def above(self, device: Device) -> tuple[str, ...]:
         """Return the arrays and volumes that stand on a device."""
-        topology = self.known.topology
-        found = [] if topology is None else devices.carried_by(topology, device, ())
-        return tuple(text for text, _ in found)
+        return () if self._stack is None else self._stack.shown_on(device.name)
 
     def keys(self, made: Iterable[Device]) -> tuple[str, ...]:
         """Return the keys of devices' incidents."""

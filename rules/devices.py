@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.vocabulary import Family, Sample
+from iowarden.rules.stack import Stack
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -114,11 +115,9 @@ class Devices:
 def identity(topology: Topology | None, name: str) -> Identity:
     """Return what a device's incidents go by: its serial number, else its WWN, else its name.
 
-    A partition is its disk.
+    A partition is its disk; '/dev/mapper/NAME', a device number and the kernel's name are one.
     """
-    device = None if topology is None else topology.devices.get(name)
-    if device is None and topology is not None:
-        device = next((d for d in topology.devices.values() if name in d.partitions), None)
+    device = None if topology is None else topology.whole(name)
     if device is None:
         return Identity(f"device {name}", name)
     model = " ".join(word for word in (device.vendor, device.model) if word)
@@ -208,7 +207,7 @@ def adapter_text(name: str) -> str:
 
 def changes(before: Topology, after: Topology, mounts: Iterable[Mount] = ()) -> list[Event]:
     """Return what became of the disks between two looks at '/sys/block'."""
-    mounted = tuple(mounts)
+    stack = Stack(before, mounts)
     old = {name: identity(before, name) for name in before.leaves}
     new = {name: identity(after, name) for name in after.leaves}
     fresh = {
@@ -224,11 +223,11 @@ def changes(before: Topology, after: Topology, mounts: Iterable[Mount] = ()) -> 
             moved.add(there[0])
             events.append(Event(Change.RENAMED, there[0], new[there[0]], was=name))
             continue
-        carried = _carried(before, name, mounted)
+        carried = stack.shown_on(name)
         # What others carry is looked up for those of this identity only: an adapter may have
         # taken many disks with it.
         path = any(
-            set(carried) <= set(_carried(before, other, mounted))
+            set(carried) <= set(stack.shown_on(other))
             for other in old
             if other in new and other not in fresh and new[other].key == own.key
         )
@@ -316,30 +315,13 @@ def _other(before: Device, after: Device) -> bool:
     return bool(before.wwn and after.wwn and before.wwn != after.wwn)
 
 
-def _carried(topology: Topology, name: str, mounts: Iterable[Mount]) -> tuple[str, ...]:
-    device = topology.devices.get(name)
-    return () if device is None else tuple(s for s, _ in carried_by(topology, device, mounts))
-
-
-def carried_by(
-    topology: Topology, device: Device, mounts: Iterable[Mount]
-) -> list[tuple[str, Device | Mount | None]]:
-    """Return what stands on a device: arrays and volumes, then where it or they are mounted."""
-    found: list[tuple[str, Device | Mount | None]] = []
-    sources = {"/dev/" + name for name in (device.name, *device.partitions)}
-    seen: set[str] = set()
-    todo = list(device.holders)
-    while todo:
-        name = todo.pop(0)
-        if name in seen:
-            continue
-        seen.add(name)
-        holder = topology.devices.get(name)
-        shown = holder.dm_name if holder is not None and holder.dm_name else name
-        found.append((shown, holder))
-        sources |= {f"/dev/{name}", f"/dev/mapper/{shown}"}
-        if holder is not None:
-            sources |= {"/dev/" + part for part in holder.partitions}
-            todo += holder.holders
-    points = {mount.mount_point: mount for mount in mounts if mount.source in sources}
-    return [*found, *points.items()]
+def with_sources(topology: Topology, mounts: Iterable[Mount]) -> Topology:
+    """Return the devices with the names by which they were mounted: '/dev/root', '/dev/disk/…'."""
+    found = {
+        each.source.removeprefix("/dev/"): topology.names[each.device_number]
+        for each in mounts
+        if each.source.startswith("/dev/") and each.device_number in topology.names
+    }
+    known = {*topology.devices, *topology.names, *topology.names.values()}
+    new = {name: device for name, device in found.items() if name not in known}
+    return replace(topology, names={**topology.names, **new}) if new else topology

@@ -35,6 +35,7 @@ from iowarden.rules.rulefile import RecordingRule, Rule, RuleGroup
 from iowarden.rules.signals import disk_cover
 from iowarden.rules.signals import table as signals
 from iowarden.rules.signals.writeback import GAP_SECONDS
+from iowarden.rules.topology import NOTHING, Standing, remember
 from iowarden.rules.watched import Watched, resumed
 
 if TYPE_CHECKING:
@@ -206,6 +207,7 @@ class Engine:
         self._observed_seconds: float | None = None
         self._devices = devices.Devices()
         self._device_events: list[devices.Event] = []
+        self._standing = NOTHING
         self._unmounted: tuple[Mount, ...] = ()
         self._orphans: dict[tuple[Labels, str], life.Alert] = {}
         self._taken_out: set[str] = set()
@@ -425,6 +427,7 @@ class Engine:
 
     def _look_at_devices(self, topology: Topology, now: float) -> None:
         """Take a new look at '/sys/block': which disks came and went since the last one."""
+        topology = devices.with_sources(topology, self.mounts())
         before = self._derived.topology if self._derived is not None else None
         if before is not None:
             events = devices.changes(before, topology, (*self.mounts(), *self._unmounted))
@@ -433,6 +436,7 @@ class Engine:
         else:
             self._devices = devices.step(self._devices, (), topology, now)
         self._unmounted = ()
+        self._standing = remember(self._standing, topology, self.mounts(), now)
         self._derived = signals.derive(topology)
 
     def _remember_unmounted(self, after: Mounts) -> None:
@@ -453,6 +457,10 @@ class Engine:
         """Return what was last seen mounted."""
         status = self._sources.get("mounts")
         return () if status is None or status.value is None else tuple(status.value.mounts)
+
+    def standing(self) -> Standing:
+        """Return what stands on what, and stood there until lately."""
+        return self._standing
 
     def waiting(self, now: float) -> Tasks | None:
         """Return which tasks wait, or None when nobody knows by now."""

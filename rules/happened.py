@@ -888,9 +888,7 @@ def _above(topology: Topology | None, device: str) -> list[str]:
     if topology is None:
         return []
     own = identity(topology, device).key
-    whole = next(
-        (d for d in topology.devices.values() if d.name == device or device in d.partitions), None
-    )
+    whole = topology.whole(device)
     found: dict[str, None] = {}
     todo = list(whole.holders) if whole is not None else []
     while todo:
@@ -907,9 +905,7 @@ def _other_names(topology: Topology | None, device: str) -> list[str]:
     """Return what the kernel's log calls a disk beside its name: 'ata3.00', 'nvme0'."""
     if topology is None:
         return []
-    whole = next(
-        (d for d in topology.devices.values() if d.name == device or device in d.partitions), None
-    )
+    whole = topology.whole(device)
     if whole is None:
         return []
     names = [whole.name]

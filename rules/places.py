@@ -20,6 +20,7 @@ from iowarden.collectors.drive import Target
 from iowarden.rules import devices, slots, trust
 from iowarden.rules.atlas import Atlas, Map, Place, Slotted, joined, placed
 from iowarden.rules.devices import Identity
+from iowarden.rules.stack import Stack
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -95,9 +96,9 @@ def place(event: Event, known: Map) -> Place:
         return _at_adapter(atlas, event)
     if event.place:
         number = _NUMBER.fullmatch(event.place)
-        numbered = (d.name for d in atlas.devices if number and d.device_number == number[1])
-        name = next(numbered, "" if number else event.place)
-        return _at_name(atlas, name) if name else Place(Identity("", ""))
+        if number is not None and atlas.whole(number[1]) is None:
+            return Place(Identity("", ""))
+        return _at_name(atlas, number[1] if number else event.place)
     return Place(Identity("", ""))
 
 
@@ -111,10 +112,10 @@ def carried(where: Place, known: Map, mounts: Iterable[Mount]) -> tuple[str, ...
     topology = known.topology
     if topology is None:
         return where.around
-    mounted = tuple(mounts)
+    stack = Stack(topology, mounts)
     above = (
-        [text for text, _ in devices.carried_by(topology, device, mounted)]
-        for name, device in topology.devices.items()
+        stack.shown_on(name)
+        for name in topology.devices
         if name == where.device or devices.identity(topology, name).key in where.volumes
     )
     return joined(where.around, *above)
@@ -182,8 +183,6 @@ def _at_name(atlas: Atlas, name: str) -> Place:
             own = Identity(f"device {name}", f"{name} (SCSI device)", f"host{address[1]}")
             return Place(own)
         name = device.name
-    if name.startswith("mapper/"):
-        name = next((d.name for d in atlas.devices if d.dm_name == name[7:]), name)
     return _at_device(atlas, name)
 
 

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from iowarden.collectors.mounts import Mount
 from iowarden.collectors.tasks import writeback_channel
 from iowarden.rules.alerts import State
-from iowarden.rules.devices import ADAPTER, ITSELF, carried_by, identity
+from iowarden.rules.devices import ADAPTER, ARRAY, ITSELF, identity
 from iowarden.rules.incidents import HANGING
 from iowarden.rules.notice import Evidence, Notice, Reason
 from iowarden.rules.quantity import quantity
+from iowarden.rules.topology import NOTHING, carried
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from iowarden.collectors.block import Device, Topology
+    from iowarden.collectors.block import Topology
     from iowarden.collectors.tasks import Task, Tasks
     from iowarden.collectors.vocabulary import Sample
     from iowarden.rules.incidents import Due, Incident, Member
     from iowarden.rules.notice import Severity
+    from iowarden.rules.topology import Above, Standing
 
 _T = TypeVar("_T")
 
@@ -47,14 +48,14 @@ def notice(
     now: float,
     current: Sequence[Evidence],
     topology: Topology | None,
+    standing: Standing = NOTHING,
     busy: Sequence[str] = (),
-    mounts: Sequence[Mount] = (),
     tasks: Tasks | None = None,
 ) -> Notice:
     """Return the mail that is due.
 
-    `realtime` turns the program's clock into Unix time; `busy` are the disks with requests in
-    flight, `mounts` what is mounted, `tasks` who waits (None: nobody knows by now).
+    `realtime` turns the program's clock into Unix time; `standing` is what stands on what, `busy`
+    are the disks with requests in flight, `tasks` who waits (None: nobody knows by now).
     """
     incident = due.incident
     members = sorted(
@@ -92,11 +93,11 @@ def notice(
         evidence=_in_order(
             (
                 *begun[: MOST_EVIDENCE // 2],
-                *(_waiting(tasks, realtime(now)) if tasks and _stalls(members) else ()),
+                *(_waits_for(tasks, busy, topology, realtime(now)) if _stalls(members) else ()),
                 *current,
             )
         ),
-        affected=_affected(incident.key, members, topology, busy, mounts),
+        affected=_affected(incident, members, topology, standing, now),
         advice=_distinct(m.advice.strip() for m in fresh),
         unknown=_distinct(
             m.unknown.strip() for m in members if m.unknown and m.cleared_seconds is None
@@ -179,6 +180,19 @@ def _stalls(members: Sequence[Member]) -> bool:
     )
 
 
+def _waits_for(
+    tasks: Tasks | None, busy: Sequence[str], topology: Topology | None, realtime_seconds: float
+) -> Iterator[Evidence]:
+    """Yield lines about which disks have work, and who waits."""
+    if busy:
+        names = [identity(topology, name).object for name in busy[:MOST_DISKS]]
+        more = ", ..." if busy[MOST_DISKS:] else ""
+        text = f"requests in flight: {', '.join(names)}{more}"
+        yield Evidence(realtime_seconds, "diskstats", text)
+    if tasks is not None:
+        yield from _waiting(tasks, realtime_seconds)
+
+
 def _waiting(tasks: Tasks, realtime_seconds: float) -> Iterator[Evidence]:
     """Yield lines about who waits: programs first, and of them who wrote most."""
     ranked = sorted(tasks.tasks, key=lambda task: (task.kernel, -(task.write_bytes or 0)))
@@ -201,54 +215,58 @@ def _waits(task: Task) -> str:
 
 
 def _affected(
-    key: str,
+    incident: Incident,
     members: Sequence[Member],
     topology: Topology | None,
-    busy: Sequence[str],
-    mounts: Sequence[Mount],
+    standing: Standing,
+    now: float,
 ) -> tuple[str, ...]:
+    """Return what stands on what an incident is about, or did until lately.
+
+    Of what concerns the host as a whole, a setting of it or a file system, that is nothing.
+    """
+    key = incident.key
     if all(m.cleared_seconds is not None for m in members):
         return ()
     if key == ITSELF:
         return ("what iowarden tells of this machine; not the machine",)
-    if topology is None:
+    if not key.startswith((ADAPTER, ARRAY, "device ", "disk ")):
         return ()
-    if not any(dict(m.labels).get("condition", "").startswith(STALLS) for m in members):
-        busy = ()  # work that goes on is no harm done
-    named = _distinct(name for m in members for name in _block_devices(m, topology))
-    lines = [f"{identity(topology, name).object} has requests in flight" for name in busy]
-    for name in named or busy:
-        device = _whole(topology, name)
-        if device is None:
-            continue
-        for shown, there in carried_by(topology, device, mounts):
-            if isinstance(there, Mount):
-                lines.append(f"{shown} ({there.kind}) is on {device.name}")
-            else:
-                level = f" ({there.md.level})" if there is not None and there.md else ""
-                lines.append(f"{shown}{level} is built on {device.name}")
-    return _distinct(lines)
+    own = _distinct(_key(m, topology) for m in members if m.cleared_seconds is None)
+    if key.startswith(ADAPTER):  # only what its disks in trouble carry, where it says which
+        own = tuple(each for each in own if each != key) or (key,)
+    else:
+        own = _distinct((key, *own))
+    lines = _distinct(
+        f"{above.shown} {_is(standing, each, above)} {above.on}"
+        for each in own
+        for above in carried(standing, each, now)
+    )
+    if lines or key.startswith(ADAPTER):
+        return lines
+    if topology is None:
+        return ("Not known: '/sys/block' has not been read yet.",)
+    if any(identity(topology, name).key in own for name in topology.devices):
+        return ("No array, volume or mount is known to stand on it.",)
+    return ("Not known: it is not in '/sys/block', and was not in the last 5 minutes.",)
+
+
+def _is(standing: Standing, key: str, above: Above) -> str:
+    be = "is" if above in standing.now.get(key, ()) else "was"
+    if key.startswith(ADAPTER) and above.on == key.removeprefix(ADAPTER):
+        return f"{be} attached to"
+    return f"{be} on" if above.mount else f"{be} built on"
+
+
+def _key(member: Member, topology: Topology | None) -> str:
+    """Return the key of what a member is about."""
+    device = dict(member.labels).get("device", "")
+    return member.subject or (identity(topology, device).key if device else "")
 
 
 def _disk(member: Member) -> str:
     own = dict(member.labels)
     return own.get("device") or own.get("disk", "")
-
-
-def _block_devices(member: Member, topology: Topology) -> Sequence[str]:
-    """Return the block devices that a member is about: by name, or as the very disk."""
-    own = dict(member.labels)
-    if "disk" in own and member.subject.startswith("disk "):
-        found = [n for n in topology.leaves if identity(topology, n).key == member.subject]
-        if found or "device" not in own:  # an old kernel does not know its serial number
-            return found
-    return (own.get("device", ""),)
-
-
-def _whole(topology: Topology, name: str) -> Device | None:
-    """Return a device, also of one of its partitions."""
-    own = topology.devices.get(name)
-    return own or next((d for d in topology.devices.values() if name in d.partitions), None)
 
 
 def _labelled(labels: Iterable[tuple[str, str]]) -> str:

@@ -272,3 +272,16 @@ def test_any_text_is_a_number_or_none(text: str) -> None:
 def test_any_page_is_a_serial_number_or_none(page: bytes) -> None:
     """A page that is short, padded or no page gives no serial number, never an empty one."""
     assert parse_serial_page(page) != ""
+
+
+def test_devices_and_partitions_have_all_their_names(machine: MachineMaker) -> None:
+    """A mount names '/dev/mapper/vg-data', a line of the kernel's log 253:0, sysfs 'dm-0'."""
+    files = disk("sda", dev="8:0\n") | disk("loop0", dev="7:0\n", loop__backing_file="/srv/a\n")
+    files |= disk("dm-0", dev="253:0\n", dm__name="vg-data\n", dm__uuid="LVM-abc\n")
+    files |= {"/sys/block/sda/sda1/partition": "1\n", "/sys/block/sda/sda1/dev": "8:1\n"}
+    found = read_block(machine(files))
+    for name in ("/dev/dm-0", "/dev/mapper/vg-data", "/dev/vg/data", "253:0"):
+        assert found.kernel_name(name) == "dm-0"
+    assert found.whole("8:1") is found.devices["sda"]
+    assert found.devices["dm-0"].dm_uuid == "LVM-abc"
+    assert found.devices["loop0"].backing_file == "/srv/a"

@@ -125,9 +125,9 @@ def test_the_whole_text_reads_well() -> None:
     ]
 
 
-def test_a_mail_without_known_consequences_says_so() -> None:
-    """Nothing known of what lies above a disk is not the same as nothing lying above it."""
-    assert "Not known" in body(replace(NOTICE, affected=()))
+def test_a_mail_about_the_whole_host_says_nothing_of_what_it_hits() -> None:
+    """'Not known' would send somebody to look for what does not exist."""
+    assert "WHAT IT HITS" not in body(replace(NOTICE, affected=()))
 
 
 def test_a_line_of_10000_characters_is_cut_and_says_so() -> None:

@@ -14,6 +14,7 @@ from iowarden.rules.devices import identity
 from iowarden.rules.incidents import Due, Incident, Member
 from iowarden.rules.notice import Reason, Severity
 from iowarden.rules.quantity import quantity
+from iowarden.rules.topology import NOTHING, remember
 
 
 def member(name: str, severity: Severity = Severity.WARNING, **changes: object) -> Member:
@@ -51,6 +52,7 @@ MACHINE = topology(
     disk("md0", slaves=("sda",), holders=("dm-0",), leaf=False, md=Md("raid1", 2, None, 2, None)),
     disk("dm-0", slaves=("md0",), leaf=False),
 )
+STANDING = remember(NOTHING, MACHINE, (), 0.0)
 
 
 def test_the_worst_alert_speaks_first() -> None:
@@ -82,27 +84,51 @@ def test_what_is_silenced_is_listed_and_is_not_the_subject(reason: Reason) -> No
 
 def test_what_is_built_on_the_disk_is_named() -> None:
     """The mirror and the volume on it are what the administrator knows."""
-    notice = report.notice(Due(Reason.OPENED, incident(member("Hung"))), float, 0.0, (), MACHINE)
+    hung = Due(Reason.OPENED, incident(member("Hung")))
+    notice = report.notice(hung, float, 0.0, (), MACHINE, STANDING)
     assert notice.affected == ("md0 (raid1) is built on sda", "dm-0 is built on sda")
 
 
+def test_a_disk_that_vanished_hits_what_stood_on_it_a_minute_ago() -> None:
+    """sysfs has forgotten sda and who held it; the administrator wants to know what was on it."""
+    left = topology(disk("sdb", serial="S2"))
+    later = remember(STANDING, left, (), 10.0)
+    gone = member("DeviceGone", subject=identity(MACHINE, "sda").key)
+    due = Due(Reason.OPENED, incident(gone, key=gone.subject))
+    notice = report.notice(due, float, 70.0, (), left, later)
+    assert notice.affected == ("md0 (raid1) was built on sda", "dm-0 was built on sda")
+    (forgotten,) = report.notice(due, float, 311.0, (), left, later).affected
+    assert forgotten.startswith("Not known: ")
+
+
+def test_a_disk_without_anything_on_it_is_said_to_carry_nothing_known() -> None:
+    """It is there and was looked at: that is no ignorance."""
+    own = identity(MACHINE, "sda").key
+    bare = topology(disk("sda", serial="S1", model="HDD", vendor="ACME"))
+    due = Due(Reason.OPENED, incident(member("Hung", subject=own), key=own))
+    notice = report.notice(due, float, 0.0, (), bare, remember(NOTHING, bare, (), 0.0))
+    assert notice.affected == ("No array, volume or mount is known to stand on it.",)
+
+
 @pytest.mark.parametrize(
-    ("condition", "key", "affected"),
+    ("condition", "key", "affected", "busy"),
     [
-        ("B2", "host", ("sda (ACME HDD, serial S1) has requests in flight",)),
-        ("C1", "host", ("sda (ACME HDD, serial S1) has requests in flight",)),
-        ("L5", "host", ()),
-        ("S2", "iowarden", ("what iowarden tells of this machine; not the machine",)),
+        ("B2", "host", (), True),
+        ("C1", "host", (), True),
+        ("L5", "host", (), False),
+        ("S2", "iowarden", ("what iowarden tells of this machine; not the machine",), False),
     ],
 )
-def test_a_busy_disk_is_named_where_somebody_waits(
-    condition: str, key: str, affected: tuple[str, ...]
+def test_a_disk_with_requests_in_flight_is_evidence_of_a_stall_and_not_hit(
+    condition: str, key: str, affected: tuple[str, ...], *, busy: bool
 ) -> None:
-    """A disk always has work; that a full disk stops state.db or that swap is missing hits none."""
+    """A disk always has work: who waits may wait for it, but nothing says that it is harmed."""
     alert = member("Alert", labels=(("condition", condition),))
     due = Due(Reason.OPENED, incident(alert, key=key))
-    notice = report.notice(due, float, 0.0, (), MACHINE, busy=("sda",))
-    assert notice.affected[:1] == affected
+    notice = report.notice(due, float, 0.0, (), MACHINE, STANDING, busy=("sda",))
+    assert notice.affected == affected
+    text = "requests in flight: sda (ACME HDD, serial S1)"
+    assert [line.text for line in notice.evidence] == [text] * busy
 
 
 def test_advice_is_given_once_in_a_thread() -> None:

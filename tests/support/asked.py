@@ -114,7 +114,10 @@ class Machine:
                 judged=self.engine.judged,
             )
             self.mails += [
-                report.notice(due, lambda at: at, self.now, (), self.topology) for due in dues
+                report.notice(
+                    due, lambda at: at, self.now, (), self.topology, self.engine.standing()
+                )
+                for due in dues
             ]
 
     def alerts(self, name: str) -> list[Alert]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from support.recordings import write_tree
 
 from iowarden.collectors.block import Device, Md, Topology
+from iowarden.collectors.block import topology as block_topology
 from iowarden.collectors.diskstats import BlockIo
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def disk(
     """Return a device of '/sys/block'."""
     return Device(
         name=name,
-        device_number="8:0",
+        device_number=None,
         slaves=slaves,
         holders=holders,
         partitions=(),
@@ -63,7 +64,7 @@ def disk(
 
 def topology(*devices: Device) -> Topology:
     """Return a machine with these devices."""
-    return Topology({d.name: d for d in devices}, tuple(d.name for d in devices if d.leaf))
+    return block_topology({d.name: d for d in devices})
 
 
 def write_root(directory: Path, disks: int, second: int, *, only_counters: bool = False) -> None:

@@ -1,0 +1,70 @@
+"""What stands on what now: arrays, volumes, loop devices, and where they are mounted. Pure.
+
+A mount is on the device of its number, whatever name it was given: '/dev/mapper/vg-data', 'dm-0',
+'/dev/root' and '/dev/disk/by-uuid/...' are one. File systems with a number of their own (btrfs,
+zfs) are on the device that they name: *limits:* the mount table names one of several.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from iowarden.collectors.block import Device, Topology
+    from iowarden.collectors.mounts import Mount
+
+
+class Stack:
+    """All block devices with what is mounted; neither changes meanwhile."""
+
+    def __init__(self, topology: Topology, mounts: Iterable[Mount] = ()) -> None:
+        """Sort the mounts by their devices, and loop devices by the mount that has their file."""
+        self._topology = topology
+        self._mounts: dict[str, list[Mount]] = {}
+        self._loops: dict[str, list[str]] = {}
+        points = set()
+        for mount in mounts:
+            known = mount.device_number in topology.names
+            name = topology.kernel_name(mount.device_number if known else mount.source)
+            self._mounts.setdefault(name, []).append(mount)
+            points.add(mount.mount_point)
+        for device in topology.devices.values():
+            if device.backing_file:
+                point = next((each for each in _parents(device.backing_file) if each in points), "")
+                self._loops.setdefault(point, []).append(device.name)
+
+    def on(self, device: Device) -> list[tuple[str, Device | Mount | None]]:
+        """Return what stands on a device: arrays and volumes, then where it or they are mounted.
+
+        Each with its name for people; None: a device that sysfs names and does not list.
+        """
+        found: dict[str, tuple[str, Device | None]] = {}
+        points: dict[str, Mount] = {}
+        todo = [device.name]
+        while todo:
+            name = todo.pop(0)
+            if name in found:
+                continue
+            own = self._topology.devices.get(name)
+            found[name] = (own.dm_name or name if own is not None else name), own
+            for part in (name, *(own.partitions if own is not None else ())):
+                for mount in self._mounts.get(part, ()):
+                    points.setdefault(mount.mount_point, mount)
+                    todo += self._loops.get(mount.mount_point, ())
+            todo += own.holders if own is not None else ()
+        del found[device.name]
+        return [*found.values(), *points.items()]
+
+    def shown_on(self, name: str) -> tuple[str, ...]:
+        """Return the same, of a device by its name, in words."""
+        device = self._topology.devices.get(name)
+        return () if device is None else tuple(shown for shown, _ in self.on(device))
+
+
+def _parents(path: str) -> Iterator[str]:
+    """Yield the directories of a path, the nearest first."""
+    while path := path.rpartition("/")[0]:
+        yield path
+    yield "/"

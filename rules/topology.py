@@ -1,0 +1,95 @@
+"""What stands on what, and stood there until lately: sysfs forgets it with the device. Pure.
+
+What a device, an array or an adapter carries goes by the keys of incidents (rules/devices.py).
+Units: seconds of the program's clock.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.mounts import Mount
+from iowarden.rules.devices import adapter_identity, identity
+from iowarden.rules.stack import Stack
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from iowarden.collectors.block import Device, Topology
+
+REMEMBERED_SECONDS = 300.0
+"""So long what has ended counts as a cause of what it carried."""
+
+
+@dataclass(frozen=True, slots=True)
+class Above:
+    """What stands on something.
+
+    Fields: `key` is that of its incidents; `shown` is for people: 'md0 (raid1)'; `on` is the name
+    of what carries it; `mount`: it is a mount point.
+    """
+
+    key: str
+    shown: str
+    on: str
+    mount: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What stands on what now, and what did `until` lately; both by the key of what carries it."""
+
+    now: Mapping[str, tuple[Above, ...]] = field(default_factory=dict)
+    until: Mapping[str, Mapping[Above, float]] = field(default_factory=dict)
+
+
+NOTHING = Standing()
+
+
+def remember(state: Standing, topology: Topology, mounts: Iterable[Mount], now: float) -> Standing:
+    """Return what stands on what after a look, with what has ended since."""
+    stack = Stack(topology, mounts)
+    found: dict[str, dict[Above, None]] = {}
+    for device in topology.devices.values():
+        own = identity(topology, device.name)
+        above = dict.fromkeys(_above(topology, device.name, *each) for each in stack.on(device))
+        found.setdefault(own.key, {}).update(above)
+        if own.adapter:
+            itself = Above(own.key, own.object, own.adapter)
+            found.setdefault(adapter_identity(own.adapter).key, {}).update({itself: None, **above})
+    until: dict[str, dict[Above, float]] = {}
+    for key in dict.fromkeys((*state.until, *state.now)):
+        ended = {**state.until.get(key, {}), **dict.fromkeys(state.now.get(key, ()), now)}
+        there = found.get(key, {})
+        lately = {a: at for a, at in ended.items() if a not in there and _is_late(at, now)}
+        if lately:
+            until[key] = lately
+    return Standing({key: tuple(above) for key, above in found.items() if above}, until)
+
+
+def carried(state: Standing, key: str, now: float) -> tuple[Above, ...]:
+    """Return what stands on an object, and what did in the last 300 s."""
+    ended = state.until.get(key, {}).items()
+    return (*state.now.get(key, ()), *(above for above, at in ended if _is_late(at, now)))
+
+
+def carries(state: Standing, lower: str, upper: str, now: float) -> bool:
+    """Whether one object carries another, or did in the last 300 s; by their keys."""
+    return lower != upper and any(each.key == upper for each in carried(state, lower, now))
+
+
+def _is_late(at: float, now: float) -> bool:
+    return now - at <= REMEMBERED_SECONDS
+
+
+def _above(topology: Topology, on: str, shown: str, what: Device | Mount | None) -> Above:
+    if isinstance(what, Mount):
+        number = what.device_number
+        source = number if number in topology.names else what.source
+        key = identity(topology, topology.kernel_name(source)).key
+        return Above(key, f"{shown} ({what.kind})", on, mount=True)
+    if what is None:
+        return Above(identity(topology, shown).key, shown, on)
+    level = f" ({what.md.level})" if what.md else ""
+    return Above(identity(topology, what.name).key, f"{shown}{level}", on)
