@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping  # noqa: TC003 - to be evaluated
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
 from iowarden.collectors.sysfs import Attributes, attributes, device_name, shown
-from iowarden.collectors.vocabulary import AbsentError, Family, Metric, ParseError, describe
+from iowarden.collectors.vocabulary import (
+    AbsentError,
+    Family,
+    Metric,
+    ParseError,
+    ReadError,
+    describe,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,6 +26,26 @@ if TYPE_CHECKING:
 HOSTS = "/sys/class/scsi_host"
 DEVICES = "/sys/class/scsi_device"
 MULTI_QUEUE = "/sys/module/scsi_mod/parameters/use_blk_mq"
+PCI_DRIVERS = "/sys/bus/pci/drivers"
+_ADDRESS = re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.ASCII)
+_NUMBERED = {
+    "mpt3sas": ("mpt3sas_cm{}", "mpt3sas{}"),
+    "mpt2sas": ("mpt2sas_cm{}", "mpt2sas{}"),
+    "mpi3mr": ("mpi3mr{}",),
+    **dict.fromkeys(("mptsas", "mptspi", "mptfc"), ("ioc{}",)),
+    "aacraid": ("AAC{}",),
+}
+"""How drivers number their adapters in their lines, by proc_name: the number is unique_id.
+
+Source: Linux 6.1 and 6.12, mpt3sas_scsih.c (ioc->name, shost->unique_id; without '_cm' before 4.4,
+not checked), mpi3mr_os.c (mrioc->name), fusion/mptbase.c (ioc->name) with mptsas.c, mptspi.c and
+mptfc.c (sh->unique_id), aacraid/linit.c (aac->id).
+"""
+_PCI_NAMES = (
+    *("3w-9xxx", "3w-sas", "3w-xxxx", "aic94xx", "bfa", "csiostor", "efct", "fnic", "mpt3sas"),
+    *("mvsas", "qedf", "qla2xxx", "snic"),
+)
+"""PCI drivers of hosts that have no proc_name, or another one (mpt2sas). Source: Linux 6.1."""
 _COUNTER = re.compile(r"0x[0-9a-f]{1,16}", re.ASCII)
 _SIGN_BITS = 0xFFFFFFFF_80000000
 
@@ -43,6 +70,8 @@ class ScsiHost:
     """Commands under way; kernels from 4.4 on count them only when asked."""
     unread: str = ""
     """The first attribute that is there and could not be read, and why."""
+    names: tuple[str, ...] = ()
+    """What the kernel's log calls it as well: 'mpt3sas_cm0', '0000:03:00.0'; see `host_names`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +176,19 @@ def unread(value: Scsi) -> Iterator[tuple[Labels, str]]:
             yield (("device", device.device),), device.unread
 
 
+def host_names(hosts: Mapping[str, ScsiHost]) -> dict[str, str]:
+    """Return the host adapters ('host6') by whatever else the kernel's log calls them.
+
+    That is by the driver's own number, by the PCI address, which most drivers print (dev_printk),
+    and by the driver's name alone: 'megaraid_sas'. '' is a name of several: no host is meant.
+    """
+    found: dict[str, set[str]] = {}
+    for name, host in hosts.items():
+        for other in (*host.names, *([host.driver] if host.driver else ())):
+            found.setdefault(other, set()).add(name)
+    return {other: "".join(names) if len(names) == 1 else "" for other, names in found.items()}
+
+
 def read_scsi(root: Root) -> Scsi:
     """Read all host adapters and devices; what vanishes meanwhile is left out.
 
@@ -161,6 +203,8 @@ def read_scsi(root: Root) -> Scsi:
             if not found.vanished():
                 hosts[host.name] = host
                 multi_queue.append(says)
+    for name, address in _addresses(root, hosts).items():
+        hosts[name] = replace(hosts[name], names=(*hosts[name].names, address))
     devices = {}
     for address in root.names(DEVICES):
         found = attributes(root, f"{DEVICES}/{address}/device")
@@ -172,16 +216,39 @@ def read_scsi(root: Root) -> Scsi:
 
 
 def _host(name: str, found: Attributes) -> ScsiHost:
-    driver = found.text("proc_name")
+    # So the kernel prints that a driver gives itself no name.
+    driver = None if (text := found.text("proc_name")) in {"(null)", "<NULL>"} else text
+    own = found.signed("unique_id")
     return ScsiHost(
         name=shown(name),
-        # So the kernel prints that a driver gives itself no name.
-        driver=None if driver in {"(null)", "<NULL>"} else driver,
+        driver=driver,
         can_queue=_not_negative(found.signed("can_queue")),
         commands_per_lun=_not_negative(found.signed("cmd_per_lun")),
         busy=_not_negative(found.signed("host_busy")),
         unread=found.unread,
+        names=tuple(
+            form.format(own) for form in _NUMBERED.get(driver or "", ()) if own is not None
+        ),
     )
+
+
+def _addresses(root: Root, hosts: Mapping[str, ScsiHost]) -> dict[str, str]:
+    """Return the PCI address of each host that is a PCI function of its own."""
+    names = [*_PCI_NAMES, *(host.driver for host in hosts.values() if host.driver)]
+    found: dict[str, str] = {}
+    for driver in dict.fromkeys(names):
+        for address in _names(root, f"{PCI_DRIVERS}/{driver}"):
+            if _ADDRESS.fullmatch(address):
+                own = _names(root, f"{PCI_DRIVERS}/{driver}/{address}")
+                found |= {name: address for name in own if name in hosts}
+    return found
+
+
+def _names(root: Root, path: str) -> list[str]:
+    try:
+        return root.names(path)
+    except (AbsentError, ReadError):
+        return []
 
 
 def _device(address: str, found: Attributes) -> ScsiDevice:

@@ -39,7 +39,8 @@ class Map:
     Fields: `covered` is by the label 'disk'; `slots` by controller and slot, 'areca 1 channel 2',
     and by ATA port, 'ata3.00'; `arrays` are those of software RAID by name. `boot_id` is this
     boot's, '' unknown; `before` is who had each name when iowarden ran last; `ahead_seconds` is by
-    how much Unix time is ahead of the program's clock.
+    how much Unix time is ahead of the program's clock; `hosts` are the SCSI hosts by what drivers
+    call them: 'mpt3sas_cm0', '0000:03:00.0'.
     """
 
     topology: Topology | None = None
@@ -51,6 +52,7 @@ class Map:
     boot_id: str = ""
     before: Mapping[str, Identity] = field(default_factory=dict)
     ahead_seconds: float = 0.0
+    hosts: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from iowarden.collectors import node
+from iowarden.collectors import node, scsi
 from iowarden.collectors.vocabulary import Chunk, Family, Labels, Outcome, Reading, Sample
 from iowarden.rules import alerts as life
 from iowarden.rules import coverage, devices, places, scraped
@@ -208,6 +208,8 @@ class Engine:
         self._devices = devices.Devices()
         self._device_events: list[devices.Event] = []
         self._standing = NOTHING
+        self._hosts: dict[str, str] = {}
+        """SCSI hosts by what drivers call them; one that is gone may be called so once more."""
         self._unmounted: tuple[Mount, ...] = ()
         self._orphans: dict[tuple[Labels, str], life.Alert] = {}
         self._taken_out: set[str] = set()
@@ -371,6 +373,8 @@ class Engine:
             if reading.outcome is Outcome.OK:
                 if reading.source == "mounts":
                     self._remember_unmounted(reading.value)
+                if reading.source == "scsi":
+                    self._hosts |= scsi.host_names(reading.value.hosts)
                 status.value = reading.value
                 status.good_seconds = status.since_seconds = now
         block = self._sources.get("block")
@@ -510,6 +514,7 @@ class Engine:
             controllers=controllers.value.controllers if controllers and controllers.value else (),
             slots=self.slots,
             arrays=md.value if md and md.value else {},
+            hosts=self._hosts,
         )
 
     def _behind(self, labels: Labels) -> devices.Identity | None:

@@ -51,6 +51,7 @@ _NUMBER = re.compile(r"(?:block )?([0-9]{1,9}:[0-9]{1,9})", re.ASCII)
 _TARGET = re.compile(r"id ([0-9]{1,9}) lun ([0-9]{1,9})", re.ASCII)
 _HIDES = {"areca": "arcmsr", "3ware": "3w-"}
 """Makers whose cards show no disk as it is, though they may call one passed through: drivers."""
+_PCI = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.ASCII)
 _HOST = re.compile(r"(?:scsi )?(?:host|scsi)([0-9]{1,9})", re.ASCII)
 
 
@@ -239,8 +240,7 @@ def _at_nvme(atlas: Atlas, number: str) -> Place:
 
 def _at_adapter(atlas: Atlas, event: Event) -> Place:
     """Return what an adapter's driver tells of: 'host6', and there 'port 3' or 'id 0 lun 1'."""
-    number = _HOST.fullmatch(event.controller)
-    host = f"host{number[1]}" if number else ""
+    host = _host(atlas, event.controller)
     known = atlas.known.controllers
     cards = [card.name for card in known if host and atlas.host(card) == host]
     if event.controller == "arcmsr":  # an old driver does not say which
@@ -254,4 +254,16 @@ def _at_adapter(atlas: Atlas, event: Event) -> Place:
         return slots.at_controller(atlas, name or host or event.controller, event.place, event.kind)
     if name:
         return slots.itself(atlas, name)
-    return Place(devices.adapter_identity(host or event.controller))
+    own = devices.adapter_identity(host or event.controller)
+    return Place(
+        own if _HOST.fullmatch(event.controller) else placed(own, host and event.controller)
+    )
+
+
+def _host(atlas: Atlas, name: str) -> str:
+    """Return the SCSI host that a driver's line is about, as the driver names it; '' unknown."""
+    if number := _HOST.fullmatch(name):
+        return f"host{number[1]}"
+    address = _PCI.search(name)
+    hosts = atlas.known.hosts
+    return hosts.get(name) or (hosts.get(address[0], "") if address else "")

@@ -8,13 +8,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iowarden.collectors.scsi import MULTI_QUEUE, ScsiHost, emit, parse_counter, read_scsi, unread
+from iowarden.collectors.scsi import (
+    MULTI_QUEUE,
+    PCI_DRIVERS,
+    ScsiHost,
+    emit,
+    host_names,
+    parse_counter,
+    read_scsi,
+    unread,
+)
 from iowarden.collectors.vocabulary import AbsentError, ParseError
 
 if TYPE_CHECKING:
     from conftest import MachineMaker
 
 Files = dict[str, str | bytes | None]
+HOST = "/sys/class/scsi_host/host{}"
 NONE: Files = {"/sys/class/scsi_host": None, "/sys/class/scsi_device": None}
 
 
@@ -204,3 +214,44 @@ def test_any_text_is_a_counter_or_refused(text: str) -> None:
         assert parse_counter(text) < 2**64
     except ValueError:
         return
+
+
+def test_a_host_has_the_names_by_which_its_driver_calls_it_in_the_log(
+    machine: MachineMaker,
+) -> None:
+    """Two LSI adapters, an Adaptec, an Emulex port and four ports of one AHCI function."""
+    files = host("host0", proc_name="mpt3sas\n", unique_id="0\n")
+    files |= host("host7", proc_name="mpt3sas\n", unique_id="1\n")
+    files |= host("host8", proc_name="aacraid\n", unique_id="0\n")
+    files |= host("host9", proc_name="(null)\n", unique_id="0\n")
+    files |= host("host10", proc_name="mptsas\n", unique_id="3\n")
+    files |= {f"{path}/proc_name": "ahci\n" for path in map(HOST.format, range(1, 5))}
+    functions = {
+        "mpt3sas/0000:03:00.0": "host0",
+        "mpt3sas/0000:04:00.0": "host7",
+        "qla2xxx/10000:05:00.1": "host9",
+        "ahci/0000:00:1f.2": "ata1",
+        "mpt3sas/module": "host8",
+    }
+    files |= {f"{PCI_DRIVERS}/{function}/{name}": None for function, name in functions.items()}
+    assert host_names(read_scsi(machine(NONE | files)).hosts) == {
+        "mpt3sas_cm0": "host0",
+        "mpt3sas0": "host0",
+        "0000:03:00.0": "host0",
+        "mpt3sas_cm1": "host7",
+        "mpt3sas1": "host7",
+        "0000:04:00.0": "host7",
+        "mpt3sas": "",
+        "AAC0": "host8",
+        "aacraid": "host8",
+        "10000:05:00.1": "host9",
+        "ioc3": "host10",
+        "mptsas": "host10",
+        "ahci": "",
+    }
+
+
+def test_a_host_without_a_number_of_its_driver_has_no_such_name(machine: MachineMaker) -> None:
+    """An adapter on its way out answers no unique_id: 'mpt3sas_cm0' may be another one."""
+    found = read_scsi(machine(NONE | host("host0", proc_name="mpt3sas\n")))
+    assert host_names(found.hosts) == {"mpt3sas": "host0"}

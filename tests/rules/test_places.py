@@ -710,3 +710,36 @@ def test_what_a_file_system_says_after_its_disk_vanished_is_not_about_the_next_d
     assert ("COLD" in found.identity.key) == (at < 30.0)
     assert found.around == (("/mnt/cold",) if at < 30.0 else ())
     assert found.device == ("" if at < 30.0 else "sdc")
+
+
+def test_an_adapter_is_its_host_by_whatever_name_its_driver_gives_it() -> None:
+    """Eight disks of host6 hang and 'mpt3sas_cm0' tells why: one object, not two incidents."""
+    names = {
+        "mpt3sas_cm0": "host6",
+        "0000:03:00.0": "host6",
+        "0000:04:00.0": "host7",
+        "megaraid_sas": "host7",
+        "ahci": "",
+    }
+    known = Map(topology(sd("sdb", "6:0:1:0", "S2")), hosts=names)
+
+    def at(controller: str) -> tuple[str, str]:
+        own = place(kernel(controller=controller), known).identity
+        return own.key, own.object
+
+    six = "host6 (SCSI host adapter, mpt3sas_cm0)"
+    assert at("mpt3sas_cm0") == ("adapter host6", six)
+    assert at("host6") == ("adapter host6", "host6 (SCSI host adapter)")
+    assert at("0000:04:00.0")[0] == at("megaraid_sas")[0] == "adapter host7"
+    assert at("qla2xxx [0000:03:00.0]-8006:6")[0] == "adapter host6"
+    assert at("ahci") == ("adapter ahci", "ahci (controller)")
+    assert at("mpt3sas_cm1") == ("adapter mpt3sas_cm1", "mpt3sas_cm1 (controller)")
+
+
+def test_a_line_of_the_kernels_log_joins_the_host_that_its_driver_means() -> None:
+    """From the text of a line to the key of what eight hanging disks have in common."""
+    (line,) = parse_text("mpt3sas_cm0: SAS host is non-operational !!!!")
+    _, events = classify(Classifier(), line)
+    (event,) = events
+    known = Map(topology(), hosts={"mpt3sas_cm0": "host6"})
+    assert place(event, known).identity.key == "adapter host6"
