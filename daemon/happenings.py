@@ -238,8 +238,7 @@ class Happenings:
 
     def joins(self, now: float) -> dict[str, Identity]:
         """Return whose errors explain what happens to others."""
-        topology = self._engine.places().topology
-        return happened.joins(self.state, topology, self._table, now)
+        return happened.joins(self.state, self._engine.standing(), self._table, now)
 
     def evidence(self, incident: Incident, now: float) -> tuple[Evidence, ...]:
         """Return the lines of the logs about an incident."""

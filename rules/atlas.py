@@ -13,6 +13,7 @@ from iowarden.collectors import controller
 from iowarden.rules import devices
 from iowarden.rules.devices import Devices, Identity
 from iowarden.rules.stack import Stack
+from iowarden.rules.topology import NOTHING, Standing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -40,7 +41,7 @@ class Map:
     and by ATA port, 'ata3.00'; `arrays` are those of software RAID by name. `boot_id` is this
     boot's, '' unknown; `before` is who had each name when iowarden ran last; `ahead_seconds` is by
     how much Unix time is ahead of the program's clock; `hosts` are the SCSI hosts by what drivers
-    call them: 'mpt3sas_cm0', '0000:03:00.0'.
+    call them: 'mpt3sas_cm0', '0000:03:00.0'; `standing` is what stands on what, or did until lately.
     """
 
     topology: Topology | None = None
@@ -53,6 +54,7 @@ class Map:
     before: Mapping[str, Identity] = field(default_factory=dict)
     ahead_seconds: float = 0.0
     hosts: Mapping[str, str] = field(default_factory=dict)
+    standing: Standing = NOTHING
 
 
 @dataclass(frozen=True, slots=True)

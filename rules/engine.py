@@ -515,6 +515,7 @@ class Engine:
             slots=self.slots,
             arrays=md.value if md and md.value else {},
             hosts=self._hosts,
+            standing=self._standing,
         )
 
     def _behind(self, labels: Labels) -> devices.Identity | None:

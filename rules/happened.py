@@ -10,6 +10,7 @@ Units: seconds of the program's clock; those of events are their sources' own, o
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -19,11 +20,12 @@ from iowarden.collectors.vocabulary import Family
 from iowarden.rules import controller_clock, events
 from iowarden.rules.alerts import Alert, State, Transition
 from iowarden.rules.controller_clock import Offset, Way
-from iowarden.rules.devices import ADAPTER, Identity, identity
+from iowarden.rules.devices import ADAPTER, Identity
 from iowarden.rules.events import BLAME_SECONDS, WINDOW_SECONDS, Burst
 from iowarden.rules.incidents import FIRST_SIGHT
 from iowarden.rules.notice import Evidence, Severity
 from iowarden.rules.places import Map, Place, Slotted, place, remember, smart_way
+from iowarden.rules.topology import carried
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.kernel_log import KernelLog
     from iowarden.collectors.vocabulary import Sample
     from iowarden.rules.events import Row, Table
+    from iowarden.rules.topology import Standing
 
 DAY_SECONDS = 86_400.0
 ZONE_SECONDS = 14 * 3600.0
@@ -71,6 +74,8 @@ MEDIUM = frozenset(
 NAMELESS = frozenset({"md_super_error"})
 """Lines that name no device. Source: Linux 6.1, drivers/md/md.c, super_written."""
 AMID_SECONDS = 5.0
+_BACKED = re.compile(r"(?:loop|nbd|zram)[0-9]", re.ASCII)
+"""Devices made of a file, a network or memory: only what stands on them can be lost."""
 OWN = ("kernel", "md")
 """Sources that tell Unix time."""
 GAPS = "controller"
@@ -437,6 +442,8 @@ class _Work:
             return
         at = self._at(event)
         where = self._place(event)
+        if _BACKED.match(where.device) and self._unused(where.identity.key):
+            return
         if not where.identity.key and row.kind in NAMELESS:
             where = self._amid(at) or where
         own = where.identity
@@ -517,6 +524,11 @@ class _Work:
         at, ahead = event.realtime_seconds, self.known.ahead_seconds
         taken = (each.taken_seconds for each in self.known.devices.gone.values())
         return sum(at is None or each + ahead <= at for each in taken if each is not None)
+
+    def _unused(self, key: str) -> bool:
+        """Whether nothing stands on a device, so that no data are lost with it."""
+        known, now = self.known, self.batch.now_seconds
+        return known.topology is not None and not carried(known.standing, key, now)
 
     def _amid(self, at: float) -> Place | None:
         """Return the one disk of whose errors a line is that names none."""
@@ -629,9 +641,7 @@ def lesser(state: Happened, news: Iterable[News]) -> list[Transition]:
     return found
 
 
-def joins(
-    state: Happened, topology: Topology | None, table: Table, now: float
-) -> dict[str, Identity]:
+def joins(state: Happened, standing: Standing, table: Table, now: float) -> dict[str, Identity]:
     """Return whose incident explains what happens to others now: subject to identity.
 
     A disk behind a controller explains its volume, if no other disk of it is in trouble; a disk
@@ -655,8 +665,9 @@ def joins(
                 found.setdefault(volume, set()).add(h.subject)
     for h in fresh:
         if h.source in OWN and h.device:
-            for above in _above(topology, h.device):
-                found.setdefault(above, set()).add(h.subject)
+            for above in carried(standing, h.subject, now):
+                if above.key != h.subject:
+                    found.setdefault(above.key, set()).add(h.subject)
         if h.adapter:
             found.setdefault(f"{ADAPTER}{h.adapter}", set()).add(h.subject)
     single = {}
@@ -881,24 +892,6 @@ def _line(
         told = "" if not first else f" ({controller_clock.told(offset)})"
         text += told if offset.verified else " (time unverified)"
     return Evidence(realtime if at is None else at, source, text)
-
-
-def _above(topology: Topology | None, device: str) -> list[str]:
-    """Return the keys of what is built on a device."""
-    if topology is None:
-        return []
-    own = identity(topology, device).key
-    whole = topology.whole(device)
-    found: dict[str, None] = {}
-    todo = list(whole.holders) if whole is not None else []
-    while todo:
-        name = todo.pop()
-        if name in found:
-            continue
-        found[name] = None
-        holder = topology.devices.get(name)
-        todo += holder.holders if holder is not None else ()
-    return [key for name in found if (key := identity(topology, name).key) != own]
 
 
 def _other_names(topology: Topology | None, device: str) -> list[str]:

@@ -43,6 +43,13 @@ class Standing:
     now: Mapping[str, tuple[Above, ...]] = field(default_factory=dict)
     until: Mapping[str, Mapping[Above, float]] = field(default_factory=dict)
 
+    def above(self, now: float) -> dict[str, frozenset[str]]:
+        """Return by key of each object the keys of what stands on it, or did until lately."""
+        keys = dict.fromkeys((*self.now, *self.until))
+        return {
+            key: frozenset(each.key for each in carried(self, key, now)) - {key} for key in keys
+        }
+
 
 NOTHING = Standing()
 

@@ -391,9 +391,6 @@ def test_the_parts_of_a_line(text: str, fields: dict[str, object]) -> None:
     [
         "end_request: I/O error, dev fd0, sector 0",
         "I/O error, dev sr0, sector 8 op 0x0:(READ) flags 0x80700 phys_seg 1 prio class 2",
-        "Buffer I/O error on dev loop0, logical block 0, async page read",
-        "blk_update_request: I/O error, dev nbd0, sector 0",
-        "I/O error, dev zram0, sector 8 op 0x1:(WRITE) flags 0x0 phys_seg 1 prio class 2",
         "sr 2:0:0:0: [sr0] tag#1 FAILED Result: hostbyte=DID_OK driverbyte=DRIVER_SENSE",
         "sr 2:0:0:0: [sr0] Sense Key : Medium Error [current]",
         (

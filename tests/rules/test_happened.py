@@ -14,6 +14,9 @@ from iowarden.collectors.block import Device, Md
 from iowarden.collectors.controller import Array, Controller, Health, PhysicalDisk
 from iowarden.collectors.controller import State as Told
 from iowarden.collectors.event import Event
+from iowarden.collectors.kernel_events import Classifier, classify
+from iowarden.collectors.kernel_line import Line
+from iowarden.collectors.mounts import Mount, parse_mountinfo
 from iowarden.rules import happened, incidents
 from iowarden.rules.alerts import Alert, State
 from iowarden.rules.devices import identity
@@ -23,6 +26,7 @@ from iowarden.rules.incidents import Change, Incident, Incidents
 from iowarden.rules.notice import Reason, Severity
 from iowarden.rules.places import Map
 from iowarden.rules.silences import Acknowledgement
+from iowarden.rules.topology import NOTHING, Standing, remember
 
 FILE = Path(__file__).parents[2] / "rules" / "events.yaml"
 TABLE = parse_events_file(FILE.read_text(), FILE.name)
@@ -61,12 +65,19 @@ class Machine:
     alerts: list[Alert] = field(default_factory=list)
     acknowledged: dict[str, Acknowledgement] = field(default_factory=dict)
     lifted: list[str] = field(default_factory=list)
+    mounts: tuple[Mount, ...] = ()
+
+    @property
+    def standing(self) -> Standing:
+        """What stands on what."""
+        return remember(NOTHING, self.known.topology or topology(), self.mounts, self.now)
 
     def tell(self, *events: Event, baseline: bool = False, booted: float | None = None) -> None:
         """Let sources tell events, and look what comes of it."""
         batch = Batch(self.now, self.now, () if baseline else events, booted_seconds=booted)
         batch = replace(batch, baseline=events if baseline else ())
-        self.state, self.news = happened.step(self.state, batch, self.known, TABLE)
+        known = replace(self.known, standing=self.standing)
+        self.state, self.news = happened.step(self.state, batch, known, TABLE)
         self.look()
 
     def look(self) -> None:
@@ -79,7 +90,7 @@ class Machine:
             policy=incidents.Policy(),
             observe=lambda _: (),
             judged=lambda *_: True,
-            joins=happened.joins(self.state, self.known.topology, TABLE, self.now),
+            joins=happened.joins(self.state, self.standing, TABLE, self.now),
             acknowledged=self.acknowledged,
         )
         lifted = [c.incident.identifier for c in changes if c.change is Change.LIFTED]
@@ -586,3 +597,65 @@ def test_a_superblock_that_could_not_be_written_is_the_failing_members() -> None
     machine = Machine()
     machine.tell(machine.medium_error("sda"), machine.medium_error("sdb", 9), superblock(machine))
     assert len(machine.open) == 3
+
+
+IMAGE = replace(
+    block_device("loop0", leaf=False), device_number="7:0", backing_file="/srv/images/vm.img"
+)
+BACKED = topology(
+    replace(sd("sda", "S-A", address="2:0:0:0"), device_number="8:0"),
+    IMAGE,
+    replace(block_device("nbd0", leaf=False), device_number="43:0"),
+    replace(block_device("zram0", leaf=False), device_number="253:0"),
+)
+SRV = "20 1 8:0 / /srv rw - ext4 /dev/sda rw\n"
+
+
+def lines(machine: Machine, *texts: str) -> tuple[Event, ...]:
+    """Return what lines of the kernel's log tell now."""
+    state, found = Classifier(), []
+    for number, text in enumerate(texts):
+        line = Line(text, 3, boot_id="boot", monotonic_seconds=float(number))
+        state, events = classify(state, line)
+        found += [replace(each, realtime_seconds=machine.now) for each in events]
+    return tuple(found)
+
+
+@pytest.mark.parametrize(
+    ("device", "number"), [("loop0", "7:0"), ("nbd0", "43:0"), ("zram0", "253:0")]
+)
+def test_an_error_of_what_is_made_of_a_file_or_a_network_is_told_if_it_is_in_use(
+    device: str, number: str
+) -> None:
+    """The file system on it loses data; an image that nobody mounted loses nothing."""
+    told = (
+        f"I/O error, dev {device}, sector 8 op 0x1:(WRITE) flags 0x800 phys_seg 1 prio class 2",
+        f"Buffer I/O error on dev {device}, logical block 1, lost async page write",
+    )
+    idle = Machine(known=Map(topology=BACKED), mounts=parse_mountinfo(SRV))
+    idle.tell(*lines(idle, *told))
+    idle.wait(120.0)
+    assert (idle.news, idle.open) == ((), [])
+    used = SRV + f"30 1 {number} / /mnt rw - ext4 /dev/{device} rw\n"
+    busy = Machine(known=Map(topology=BACKED), mounts=parse_mountinfo(used))
+    busy.tell(*lines(busy, *told))
+    busy.wait(120.0)
+    assert [each.object for each in busy.open] == [device]
+    assert len(busy.mails) == 1
+
+
+def test_an_error_of_an_image_is_a_consequence_of_the_disk_that_has_its_file() -> None:
+    """/srv/images/vm.img lies on sda, which cannot read: one incident, that of sda."""
+    used = SRV + "30 1 7:0 / /mnt rw - ext4 /dev/loop0 rw\n"
+    machine = Machine(known=Map(topology=BACKED), mounts=parse_mountinfo(used))
+    machine.tell(
+        *lines(
+            machine,
+            "critical medium error, dev sda, sector 4096 op 0x0:(READ) flags 0x0 phys_seg 1",
+            "I/O error, dev loop0, sector 8 op 0x0:(READ) flags 0x0 phys_seg 1 prio class 2",
+        )
+    )
+    machine.wait(120.0)
+    (incident,) = machine.open
+    assert incident.key == identity(BACKED, "sda").key
+    assert {m.name for m in incident.members} >= {"block_medium_error", "block_io_error"}
