@@ -20,7 +20,7 @@ from iowarden.rules.nodes import Nodes, RuleFileError, compose, line_and_column,
 from iowarden.rules.notice import Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 
 __all__ = [
@@ -426,41 +426,6 @@ def _paired(
                 used[zone].add(other)
     best = max(zones, key=lambda zone: (len(zones[zone]), -abs(zone)), default=None)
     return {} if best is None else zones[best]
-
-
-_PART = re.compile(r"p?[0-9]+|n[0-9]+(?:p[0-9]+)?")
-
-
-def is_part(name: str, device: str) -> bool:
-    """Return whether `name` is `device`, or a partition or namespace of it."""
-    rest = name.removeprefix(device)
-    return bool(device) and name.startswith(device) and (not rest or bool(_PART.fullmatch(rest)))
-
-
-def failed_by_hand(
-    failure: Event, before: Iterable[Event], known: Table, names: Iterable[str] = ()
-) -> str:
-    """Return a sentence when nothing was wrong with a member that an array gave up, else ''.
-
-    A person's `mdadm --fail` looks the same in the kernel's log and in '/proc/mdstat'; what it has
-    not is errors before. `before` are the kernel's events, `names` other names of the disk
-    ('ata3.00', 'nvme0'). Limits: where the disk's other names are not given, what only its link
-    told is not seen.
-    """
-    at = moment(failure)
-    own = (failure.device, *names)
-    for event in before:
-        then, row = moment(event), known.find(event)
-        late = at is not None and then is not None and not 0 <= at - then <= BLAME_SECONDS
-        if late or row.severity is None or event.kind.startswith("md_") or not event.device:
-            continue
-        if any(is_part(name, event.device) or is_part(event.device, name) for name in own):
-            return ""
-    return (
-        f"Nothing in the kernel's log tells of an error of {failure.device or 'that member'} in the"
-        f" {BLAME_SECONDS / 60:.0f} minutes before: somebody may have failed it by command"
-        " (mdadm --fail)."
-    )
 
 
 def overridden(known: Table, kind: str, change: Callable[[Row], Row]) -> Table:

@@ -15,6 +15,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from iowarden.collectors import md_events
 from iowarden.collectors.event import Event
 from iowarden.collectors.vocabulary import Family
 from iowarden.rules import controller_clock, events
@@ -30,7 +31,6 @@ from iowarden.rules.topology import carried
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from iowarden.collectors.block import Topology
     from iowarden.collectors.controller import Controllers
     from iowarden.collectors.kernel_log import KernelLog
     from iowarden.collectors.vocabulary import Sample
@@ -74,6 +74,21 @@ MEDIUM = frozenset(
 NAMELESS = frozenset({"md_super_error"})
 """Lines that name no device. Source: Linux 6.1, drivers/md/md.c, super_written."""
 AMID_SECONDS = 5.0
+_NO_ERROR = frozenset(md_events.KINDS) | {
+    "md_disk_failure",
+    "md_members",
+    "md_degraded",
+    "md_failed",
+    "md_kicked",
+    "md_sync_started",
+    "md_sync_done",
+    "md_sync_interrupted",
+}
+"""What happens to an array when a person fails its members one after the other, and rebuilds it."""
+_UNPLACED = re.compile(
+    rf"device (?:ata|nvme)[0-9.]+$|device [0-9]+:|{ADAPTER}(?!host[0-9])", re.ASCII
+)
+"""Keys of ports and adapters of which nobody knows whether the member hangs on them."""
 _BACKED = re.compile(r"(?:loop|nbd|zram)[0-9]", re.ASCII)
 """Devices made of a file, a network or memory: only what stands on them can be lost."""
 OWN = ("kernel", "md")
@@ -485,7 +500,7 @@ class _Work:
                 last_seconds=at,
                 heard_seconds=now,
                 baseline=baseline,
-                note=note or self._doubt(event, where.device),
+                note=note,
                 smart=smart_way(where, self.known),
             )
         else:
@@ -544,13 +559,6 @@ class _Work:
             return None
         (h,) = near.values()
         return Place(Identity(h.subject, h.object, h.adapter), h.disk, h.device)
-
-    def _doubt(self, event: Event, device: str) -> str:
-        """Return what is not known of a member that an array gave up: it may have been told to."""
-        if event.kind not in {"md_member_failed", "md_disk_failure"}:
-            return ""
-        names = [device, *_other_names(self.known.topology, device)]
-        return events.failed_by_hand(event, self.recent, self.table, names)
 
     def _old(self, event: Event, *, baseline: bool) -> bool:
         """Whether an event at first sight is older than a day."""
@@ -803,7 +811,8 @@ def _alert(state: Happened, h: Happening, row: Row, now: float) -> Alert:
         "slot": h.slot,
         "source": h.source,
     }
-    unknown = "; ".join(filter(None, (h.note, _unseen(state, h), _unlogged(state, h, now))))
+    doubts = h.note, _failed_by_hand(state, h), _unseen(state, h), _unlogged(state, h, now)
+    unknown = "; ".join(filter(None, doubts))
     advice = row.advice_for(h.burst.last)
     if h.smart and h.burst.last.device:
         advice = advice.replace(f"smartctl -x /dev/{h.burst.last.device}", h.smart)
@@ -827,6 +836,30 @@ def _alert(state: Happened, h: Happening, row: Row, now: float) -> Alert:
         adapter=h.adapter,
         count=h.count,
         last_seconds=h.last_seconds,
+    )
+
+
+def _failed_by_hand(state: Happened, h: Happening) -> str:
+    """Return a sentence when nothing was wrong with a member that an array gave up, else ''.
+
+    A person's 'mdadm --fail' looks the same in the kernel's log; what it has not is an error before
+    it: of the member, its adapter or its array, or one that names nothing. That lines were lost, or
+    are of a port or an adapter that is not known by now, is no proof.
+    """
+    if h.burst.kind != "md_disk_failure":
+        return ""
+    own = {"", h.subject, f"device {h.burst.last.place}", f"{ADAPTER}{h.adapter}"}
+    first, last = h.began_seconds - BLAME_SECONDS, h.last_seconds + AMID_SECONDS
+    for each in state.happenings:
+        about = each.subject in own or _UNPLACED.match(each.subject)
+        near = first <= each.last_seconds and each.began_seconds <= last
+        if about and near and each.burst.kind not in _NO_ERROR:
+            return ""
+    member = h.burst.last.device or "that member"
+    return (
+        f"Nothing in the kernel's log tells of an error of {member} in the"
+        f" {BLAME_SECONDS / 60:.0f} minutes before: somebody may have failed it by command"
+        " (mdadm --fail)."
     )
 
 
@@ -892,21 +925,6 @@ def _line(
         told = "" if not first else f" ({controller_clock.told(offset)})"
         text += told if offset.verified else " (time unverified)"
     return Evidence(realtime if at is None else at, source, text)
-
-
-def _other_names(topology: Topology | None, device: str) -> list[str]:
-    """Return what the kernel's log calls a disk beside its name: 'ata3.00', 'nvme0'."""
-    if topology is None:
-        return []
-    whole = topology.whole(device)
-    if whole is None:
-        return []
-    names = [whole.name]
-    if whole.port:
-        names += [whole.port, f"{whole.port}.00"]
-    if whole.name.startswith("nvme"):
-        names.append(whole.name.rpartition("n")[0])
-    return names
 
 
 def _key(source: str, kind: str, subject: str) -> tuple[str, str, str]:

@@ -28,7 +28,6 @@ from iowarden.rules.events import (
     RuleFileError,
     Storm,
     Table,
-    failed_by_hand,
     grown,
     object_of,
     overridden,
@@ -261,32 +260,6 @@ def test_a_line_of_kmsg_and_of_the_journal_is_one_event(table: Table) -> None:
     """Same boot, time and text."""
     once, other = driver(100), driver(101)
     assert twins([once, other, once], table) == ((once, once), (other,))
-
-
-def test_a_member_that_failed_after_errors_failed_by_itself(table: Table) -> None:
-    """The disk of the partition could not be read a minute before."""
-    failure = Event(
-        "kernel", "md_disk_failure", "Disk failure on sdb1", device="sdb1", realtime_seconds=1000
-    )
-    assert failed_by_hand(failure, [medium_error(940)], table) == ""
-    assert failed_by_hand(
-        failure, [dataclasses.replace(medium_error(940), device="ata3.00")], table
-    )
-    ata = dataclasses.replace(medium_error(940), device="ata3.00")
-    assert failed_by_hand(failure, [ata], table, ["ata3.00"]) == ""
-
-
-@pytest.mark.parametrize(("at", "device"), [(600, "sdb"), (1001, "sdb"), (940, "sdc"), (940, "sd")])
-def test_a_member_that_failed_without_errors_may_be_failed_by_a_person(
-    table: Table, at: float, device: str
-) -> None:
-    """Errors long before, afterwards, or of another disk are no reason."""
-    failure = Event(
-        "kernel", "md_disk_failure", "Disk failure on sdb1", device="sdb1", realtime_seconds=1000
-    )
-    said = failed_by_hand(failure, [failure, medium_error(at, device)], table)
-    assert said.startswith("Nothing in the kernel's log tells of an error of sdb1 in the 5 minutes")
-    assert "mdadm --fail" in said
 
 
 def test_a_row_can_be_overridden(table: Table) -> None:
