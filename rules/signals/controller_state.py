@@ -43,7 +43,8 @@ FAMILIES = (
     Family(
         "iowarden_controller_array_write_cache_turned_off",
         "gauge",
-        "1 while an array does not cache writes that is set to, or did within 7 days.",
+        "1 while an array does not cache writes that is set to, or did within 7 days, at a controller"
+        " that has, or had, what keeps its cache.",
     ),
     Family(
         "iowarden_controller_battery_lost",
@@ -63,8 +64,9 @@ def step(state: Mapping[str, Pairs], view: View) -> tuple[Kept, list[Sample] | N
     samples = [*_missing(kept, value, now), *_disks_missing(kept, value, now)]
     for each in value.controllers:
         samples += _battery_lost(kept, each, now)
+        protected = _was_protected(kept, each)
         for array in each.arrays:
-            samples += _turned_off(kept, each.name, array, now)
+            samples += _turned_off(kept, each.name, array, now, protected=protected)
         for disk in each.disks:
             samples += _errors(kept, each.name, disk, now)
     return baseline.bounded(kept), samples
@@ -125,10 +127,26 @@ def _disks_missing(kept: Kept, value: Controllers, now: float) -> Iterator[Sampl
             yield "iowarden_controller_disk_missing", labels, float(not there)
 
 
-def _turned_off(kept: Kept, name: str, array: Array, now: float) -> Iterator[Sample]:
+def _was_protected(kept: Kept, found: Controller) -> bool:
+    """Whether a controller has, or had, a battery or cache module.
+
+    Without one it writes through as it was bought, whatever its arrays are set to.
+    """
+    if f"{found.name}\t{found.serial}\tbattery" in kept:
+        return True
+    # cciss_vol_status reports the module and no battery.
+    states = [each.state for each in found.sensors if each.name == "cache"]
+    module = any(each is not None and each.health is not Health.ABSENT for each in states)
+    return module and not found.batteries
+
+
+def _turned_off(
+    kept: Kept, name: str, array: Array, now: float, *, protected: bool
+) -> Iterator[Sample]:
     """Yield whether an array stopped caching writes.
 
     One that tells what it is set to needs no memory; of others nobody knows who switched it off.
+    `protected`: there is, or was, what keeps the cache when the power fails.
     """
     policy = array.policy
     if policy is None or policy.write_back is None:
@@ -144,7 +162,7 @@ def _turned_off(kept: Kept, name: str, array: Array, now: float) -> Iterator[Sam
         kept.pop(key, None)
         off = False
     labels = (("array", array.name), ("controller", name))
-    yield "iowarden_controller_array_write_cache_turned_off", labels, float(off)
+    yield "iowarden_controller_array_write_cache_turned_off", labels, float(off and protected)
 
 
 def _battery_lost(kept: Kept, found: Controller, now: float) -> Iterator[Sample]:

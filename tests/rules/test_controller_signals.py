@@ -13,6 +13,7 @@ from iowarden.collectors.controller import (
     PhysicalDisk,
     Policy,
     Problem,
+    Sensor,
     State,
 )
 from iowarden.rules.signals import controller_state
@@ -118,28 +119,67 @@ def test_another_disk_in_the_place_of_one_has_its_own_past() -> None:
     assert watch.look(card(disks=(disk("S2", media=70),)))[name] == 0.0
 
 
+BATTERY = (Battery("bbu", OK, ready=True),)
+NO_BATTERY = (Battery("battery", State(Health.ABSENT, "Not Installed")),)
+
+
 def test_a_write_cache_that_goes_off_is_told_for_a_week() -> None:
     """Nobody knows who did it; one that was never on is none."""
     name = "array_write_cache_turned_off u0 c0"
     watch = Watch()
-    assert watch.look(card(arrays=(unit(write_back=False),)))[name] == 0.0
-    assert watch.look(card(arrays=(unit(write_back=True),)))[name] == 0.0
-    assert watch.look(card(arrays=(unit(write_back=False),)))[name] == 1.0
-    assert watch.look(card(arrays=(unit(write_back=False),)), after=6 * DAY)[name] == 1.0
-    assert watch.look(card(arrays=(unit(write_back=False),)), after=1.1 * DAY)[name] == 0.0
-    assert watch.look(card(arrays=(unit(write_back=False),)))[name] == 0.0
+    on = card(arrays=(unit(write_back=True),), batteries=BATTERY)
+    off = card(arrays=(unit(write_back=False),), batteries=BATTERY)
+    assert watch.look(off)[name] == 0.0
+    assert watch.look(on)[name] == 0.0
+    assert watch.look(off)[name] == 1.0
+    assert watch.look(off, after=6 * DAY)[name] == 1.0
+    assert watch.look(off, after=1.1 * DAY)[name] == 0.0
+    assert watch.look(off)[name] == 0.0
 
 
 def test_an_array_that_tells_what_it_is_set_to_needs_no_memory() -> None:
     """Set to cache writes and not doing so, at first sight: the controller left that by itself."""
     name = "array_write_cache_turned_off u0 c0"
     left = unit(write_back=False, default_write_back=True)
-    assert Watch().look(card(arrays=(left,)))[name] == 1.0
-    assert Watch().look(card(arrays=(left,)), after=30 * DAY)[name] == 1.0
+    assert Watch().look(card(arrays=(left,), batteries=BATTERY))[name] == 1.0
+    assert Watch().look(card(arrays=(left,), batteries=BATTERY), after=30 * DAY)[name] == 1.0
     watch = Watch()
-    watch.look(card(arrays=(unit(write_back=True, default_write_back=True),)))
+    on = unit(write_back=True, default_write_back=True)
+    watch.look(card(arrays=(on,), batteries=BATTERY))
     wanted = unit(write_back=False, default_write_back=False)
-    assert watch.look(card(arrays=(wanted,)))[name] == 0.0
+    assert watch.look(card(arrays=(wanted,), batteries=BATTERY))[name] == 0.0
+
+
+def test_a_controller_bought_without_a_battery_did_not_turn_its_write_cache_off() -> None:
+    """A MegaRAID or Smart Array as it left the shop: set to write back, writing through for ever.
+
+    Also where somebody follows the advice to cache only while a battery keeps it.
+    """
+    name = "array_write_cache_turned_off u0 c0"
+    left = unit(write_back=False, default_write_back=True)
+    assert Watch().look(card(arrays=(left,), batteries=NO_BATTERY))[name] == 0.0
+    assert Watch().look(card(arrays=(left,)))[name] == 0.0
+    watch = Watch()
+    forced = unit(write_back=True, default_write_back=True, forced=True)
+    watch.look(card(arrays=(forced,), batteries=NO_BATTERY))
+    assert watch.look(card(arrays=(left,), batteries=NO_BATTERY))[name] == 0.0
+
+
+def test_a_battery_that_is_gone_or_a_module_that_is_out_of_order_turned_the_cache_off() -> None:
+    """The battery was there once; cciss_vol_status reports the cache module and no battery."""
+    name = "array_write_cache_turned_off u0 c0"
+    left = unit(write_back=False, default_write_back=True)
+    watch = Watch()
+    watch.look(card(batteries=BATTERY))
+    assert watch.look(card(arrays=(left,), batteries=NO_BATTERY), after=30 * DAY)[name] == 1.0
+    failed = (Battery("battery", State(Health.FAILED, "Failed"), ready=False),)
+    assert Watch().look(card(arrays=(left,), batteries=failed))[name] == 1.0
+
+    def module(health: Health) -> Controller:
+        return card(arrays=(left,), sensors=(Sensor("cache", State(health, "its word")),))
+
+    assert Watch().look(module(Health.DEGRADED))[name] == 1.0
+    assert Watch().look(module(Health.ABSENT))[name] == 0.0
 
 
 def test_an_array_that_does_not_tell_how_it_caches_is_left_out() -> None:
