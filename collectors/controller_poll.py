@@ -383,13 +383,13 @@ def _new(card: _Card, log: Log, maker: Maker) -> tuple[list[Event], list[Event],
     return told_apart[len(events) - aligned.new :], [], gap
 
 
-def run_program(root: Root, deadline_seconds: float, *command: str, whole: bool = False) -> str:
-    """Return what a program printed; `whole` as of `parse_output`.
+def run_program(root: Root, deadline_seconds: float, *command: str) -> str:
+    """Return what a program printed that ended by itself.
 
     Errors: AbsentError, ReadError, ParseError.
     """
     answer = root.ask("run", *command, deadline_seconds=deadline_seconds)
-    return members.parse_output(answer, whole=whole)
+    return members.parse_output(answer)
 
 
 def _hosts(root: Root, maker: Maker) -> list[str]:

@@ -35,16 +35,15 @@ class Member:
     path: str = ""
 
 
-def parse_output(answer: str, *, whole: bool = False) -> str:
+def parse_output(answer: str) -> str:
     """Return what a program that the probe ran has printed.
 
-    `whole`: nothing in the text would say that it is cut, so that of a program that crashed is
-    refused. Errors: ParseError.
+    That of a program that a signal ended is refused: it may be cut anywhere. Errors: ParseError.
     """
     try:
         found = json.loads(answer)
         optional(int, found, "status")
-        if whole and (signal := optional(int, found, "signal")) is not None:
+        if (signal := optional(int, found, "signal")) is not None:
             raise ValueError(f"it ended half way, by signal {signal}")
         return field(str, found, "stdout") + field(str, found, "stderr")
     except (ValueError, TypeError, KeyError, RecursionError) as error:

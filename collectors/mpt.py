@@ -193,7 +193,7 @@ def _status_state(
     disks: dict[str, PhysicalDisk] = {}
     for target in targets:
         command = (_STATUS_PROGRAM, "-n", *which, "-i", target)
-        told = mpt_status.parse_status(run_program(root, _SECONDS, *command, whole=True))
+        told = mpt_status.parse_status(run_program(root, _SECONDS, *command))
         channel = _RAID_CHANNEL if len(handle) > 2 else "0"
         arrays += [replace(each, address=f"{channel}:{target}:0") for each in told.arrays]
         disks.update({disk.slot: disk for disk in told.disks if disk.slot not in disks})

@@ -69,7 +69,7 @@ def maker(pauses_seconds: Sequence[float] = _PAUSES_SECONDS) -> Maker:
         if not which:
             raise ReadError(handle[1])  # why
         if which.startswith("/dev/"):
-            text = run_program(root, _SECONDS, _FREE_PROGRAM, "-V", which, whole=True)
+            text = run_program(root, _SECONDS, _FREE_PROGRAM, "-V", which)
             found = cciss.parse_volume_status(text)[0]
             return replace(found, name=name, host=handle[1], program=_FREE_PROGRAM)
         listed = ask(root, "ctrl", which, "show", "config", "detail")
@@ -97,7 +97,7 @@ def _ask(root: Root, *command: str) -> tuple[hp.Found, ...]:
     missing: list[AbsentError] = []
     for program in _PROGRAMS:
         try:
-            text = run_program(root, _SECONDS, program, *command, whole=True)
+            text = run_program(root, _SECONDS, program, *command)
         except AbsentError as error:
             if not isinstance(error, MissingError) and not root.path:
                 raise

@@ -102,10 +102,13 @@ def test_the_end_of_a_smart_array() -> None:
     assert members.parse_cciss(text) == "end"
 
 
-def test_a_program_ended_by_a_signal() -> None:
-    """It has no status; what it printed is judged all the same."""
+def test_what_a_program_printed_that_a_signal_ended_is_no_answer() -> None:
+    """It crashed or was killed: half a table lists fewer disks, not broken ones."""
     answer = {"status": None, "signal": 15, "stdout": "half", "stderr": " a table"}
-    assert members.parse_output(json.dumps(answer)) == "half a table"
+    with pytest.raises(ParseError, match="half way, by signal 15"):
+        members.parse_output(json.dumps(answer))
+    answer = {"status": 46, "signal": None, "stdout": "a whole", "stderr": " table"}
+    assert members.parse_output(json.dumps(answer)) == "a whole table"
 
 
 PARSERS = (
