@@ -30,21 +30,24 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 _CONTROLLER_WORDS = {
+    **controller.DEAD,
     "optimal": Health.OK,
     "okay": Health.OK,
     "ok": Health.OK,
     "degraded": Health.DEGRADED,
-    "failed": Health.FAILED,
     "down/offline": Health.FAILED,
     "controller lockup error": Health.FAILED,
 }
 """'Inaccessible' is refused: what is listed below it, mostly nothing, is not so."""
 _ARRAY_WORDS = {
+    **controller.DEAD,
+    **controller.WORKING,
     "optimal": Health.OK,
     "okay": Health.OK,
     "ok": Health.OK,
-    "building": Health.BUSY,
-    "expanding": Health.BUSY,
+    "pending": Health.BUSY,
+    "rapid parity initialization in progress": Health.BUSY,
+    "rapid parity initialization pending": Health.BUSY,
     "queued for expansion": Health.BUSY,
     "transforming": Health.BUSY,
     "has initializing logical device": Health.BUSY,
@@ -64,40 +67,32 @@ _ARRAY_WORDS = {
     "ready for recovery": Health.DEGRADED,
     "ready for rebuild": Health.DEGRADED,
     "has failed physical device": Health.DEGRADED,
-    "failed": Health.FAILED,
-    "offline": Health.FAILED,
-    "dead": Health.FAILED,
     "has failed logical device": Health.FAILED,
 }
-"""Of logical devices and of arrays. 'Impacted' is one that is checked, or was never built: the task
-behind it tells them apart, without one it needs attention. Of these only 'Optimal', 'Okay', 'Ok'
-and 'Degraded' were seen in captures.
+"""Of logical devices and of arrays. 'Impacted' is one that is checked, or is built in the
+background: with a task behind it that is not known it needs attention. 'Pending': the build is
+queued. Of these only 'Optimal', 'Okay', 'Ok' and 'Degraded' were seen in captures.
 """
 _ARRAY_GROUP_WORDS = _ARRAY_WORDS | {"failed": Health.ATTENTION}
 """Of an array that holds logical devices: by the guide 'Failed' is one that lost a disk or a
 logical device, which tell more of it themselves.
 """
 _TASK_WORDS = {
+    **controller.WORKING,
     "rebuild": Health.REBUILDING,
+    "rebuilding": Health.REBUILDING,
     "build": Health.BUSY,
     "build/verify": Health.BUSY,
     "build/clear": Health.BUSY,
     "clear": Health.BUSY,
-    "initialize": Health.BUSY,
     "zero": Health.BUSY,
-    "verify": Health.BUSY,
     "verify/fix": Health.BUSY,
     "verify with fix": Health.BUSY,
     "verify_fix": Health.BUSY,
-    "consistency check": Health.BUSY,
-    "background consistency check": Health.BUSY,
-    "reconfigure": Health.BUSY,
-    "reconfiguration": Health.BUSY,
-    "migrate": Health.BUSY,
-    "expand": Health.BUSY,
     "copyback": Health.BUSY,
 }
 _DISK_WORDS = {
+    **controller.DEAD,
     "online": Health.OK,
     "online (jbod)": Health.OK,
     "ready": Health.OK,
@@ -109,16 +104,20 @@ _DISK_WORDS = {
     "global hot-spare": Health.OK,
     "dedicated hot-spare": Health.OK,
     "pooled hot-spare": Health.OK,
+    "standby hot-spare": Health.OK,
+    "standby hot spare": Health.OK,
     "initializing": Health.BUSY,
     "zeroing": Health.BUSY,
     "erasing": Health.BUSY,
     "rebuilding": Health.REBUILDING,
     "predictive failure": Health.FAILING,
-    "failed": Health.FAILED,
-    "missing": Health.FAILED,
     "removed": Health.FAILED,
+    "defunct hot-spare": Health.FAILED,
+    "defunct hot spare": Health.FAILED,
 }
+"""The spares and 'Defunct' also of IBM's ServeRAID guide: SHS, DHS."""
 _BATTERY_WORDS = {
+    **controller.LEARNING,
     "optimal": Health.OK,
     "okay": Health.OK,
     "ok": Health.OK,
@@ -139,11 +138,10 @@ _CACHE_WORDS = {
     "permanently disabled": Health.FAILED,
 }
 _SENSOR_WORDS = {
+    **controller.UNREPORTED,
     "normal": Health.OK,
     "optimal": Health.OK,
     "ok": Health.OK,
-    "not installed": Health.ABSENT,
-    "not available": Health.ABSENT,
     "failed": Health.FAILED,
 }
 _NO_WORD = frozenset({"unknown", "not supported"})

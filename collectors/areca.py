@@ -36,23 +36,18 @@ _PROMPT = re.compile(r"^(?:CLI> ?)+", re.MULTILINE)
 _RULE = re.compile(r"\s*(?:={10,}|-{10,})\s*")
 
 _ARRAY_WORDS = {
+    **controller.DEAD,
+    **controller.WORKING,
     "normal": Health.OK,
-    "checking": Health.BUSY,
-    "initializing": Health.BUSY,
-    "foreground init": Health.BUSY,
-    "migrating": Health.BUSY,
-    "migrate": Health.BUSY,
     "rebuilding": Health.REBUILDING,
     "rebuild": Health.REBUILDING,
     "rebuild...": Health.REBUILDING,
     "degraded": Health.DEGRADED,
     "degrade": Health.DEGRADED,
-    "incomplete": Health.FAILED,
-    "failed": Health.FAILED,
-    "offline": Health.FAILED,
 }
 """Of raid sets and volumes. 'Need Init' is not among them: somebody has to see to it."""
 _USAGE_WORDS = {
+    **controller.DEAD,
     "hotspare": Health.OK,
     "hot spare": Health.OK,
     "pass through": Health.OK,
@@ -60,12 +55,12 @@ _USAGE_WORDS = {
     "jbod": Health.OK,
     "free": Health.OK,
     "rebuilding": Health.REBUILDING,
-    "failed": Health.FAILED,
 }
 _MEMBER = re.compile(r"Raid ?Set Member ?\(?(\d{1,3})\)?|Raid Set # ?\d{1,3}", re.IGNORECASE)
 """How a member is called where the name of its raid set is not: old firmware, a name by default."""
-_DISK_WORDS = {"normal": Health.OK, "failed": Health.FAILED, "rebuilding": Health.REBUILDING}
+_DISK_WORDS = {**controller.DEAD, "normal": Health.OK, "rebuilding": Health.REBUILDING}
 _BATTERY_WORDS = {
+    **controller.LEARNING,
     "": Health.OK,
     "charged": Health.OK,
     "full": Health.OK,
@@ -75,7 +70,7 @@ _BATTERY_WORDS = {
     "low": Health.DEGRADED,
 }
 """'': only a percentage. All but 'Not Installed' are unchecked: no capture has a battery."""
-_SUPPLY_WORDS = {"ok": Health.OK, "failed": Health.FAILED}
+_SUPPLY_WORDS = {**controller.UNREPORTED, "ok": Health.OK, "failed": Health.FAILED}
 _CHANNELS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 """In 'DiskChannels' a character is a channel: 'A' is 10, 'G' is 16."""
 

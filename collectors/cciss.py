@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _VOLUME_WORDS = {
+    **controller.DEAD,
     "ok": Health.OK,
     "currently expanding": Health.BUSY,
     "currently expannding": Health.BUSY,  # so it is spelt there
@@ -32,7 +33,6 @@ _VOLUME_WORDS = {
     "currently recovering": Health.REBUILDING,
     "using interim recovery mode": Health.DEGRADED,
     "ready for recovery operation": Health.DEGRADED,
-    "failed": Health.FAILED,
     "not yet available": Health.FAILED,
     "wrong physical drive was replaced": Health.FAILED,
     "a physical drive is not properly connected": Health.FAILED,
@@ -43,7 +43,7 @@ _FINE_SPARES = frozenset(
     {"at least one spare drive designated", "at least one spare drive remains available"}
 )
 """What else is told of spares: one failed, or one took the place of a disk that did."""
-_DISK_WORDS = {"ok": Health.OK, "failed": Health.FAILED, "predictive failure": Health.FAILING}
+_DISK_WORDS = {**controller.DEAD, "ok": Health.OK, "predictive failure": Health.FAILING}
 """Only 'OK' was seen."""
 _ENCLOSURE_WORDS = {
     "ok": Health.OK,

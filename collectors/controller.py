@@ -221,6 +221,60 @@ class Controllers:
     listed: Mapping[str, Listed] = field(default_factory=dict)
 
 
+def _all(health: Health, *words: str) -> dict[str, Health]:
+    return dict.fromkeys(words, health)
+
+
+DEAD = _all(
+    Health.FAILED,
+    *("failed", "failure", "dead", "defunct", "offline", "missing"),
+    *("incomplete", "foreign incomplete", "inoperable"),
+)
+"""Of an array or a disk, whoever made the controller: they are what they say.
+
+Source: 'Defunct' (DDD) and 'Offline' are of IBM's ServeRAID guide (states of physical and logical
+drives), 'Dead' of Adaptec's storage manager (2002), 'Offline' and 'Failed' of mfireg.h
+(MFI_LD_STATE_OFFLINE, MFI_PD_STATE_OFFLINE and _FAILED), 'Incomplete' of Areca's 'rsf info' (disks
+of a raid set are missing), 'INOPERABLE' of tw_cli(8). 'Foreign incomplete' is unchecked.
+"""
+WORKING = _all(
+    Health.BUSY,
+    *("impacted", "verify", "verifying", "verification", "checking", "scrubbing", "media scan"),
+    *("consistency check", "check consistency", "background consistency check", "patrol read"),
+    *("background init", "background initialization", "background initializing", "bgi"),
+    *("foreground init", "foreground initialization", "foreground initializing"),
+    *("parity initialization", "background parity initialization", "initialize"),
+    *("initializing", "initialization", "building", "synchronize", "synchronizing"),
+    *("synchronization", "compact", "compacting", "compaction", "expand", "expanding"),
+    *("expansion", "migrate", "migrating", "migration", "logical-drive migration"),
+    *("reconstruct", "reconstruction", "reconfigure", "reconfiguring", "reconfiguration"),
+)
+"""Of an array, or what runs at it, whoever made the controller: all of it is there meanwhile.
+
+Source: Adaptec's storage manager (2002; 'Impacted': a verification is performed), IBM's notes of
+'arcconf GETSTATUS' (synchronization, migration, compaction and expansion), IBM's ServeRAID guide
+(a logical drive that migrates is okay), mfireg.h (MFI_LD_PROGRESS_CC, _BGI, _FGI, _RECON, where
+reconstruction is a change of level), tw_cli(8). 'rebuild' is not among them.
+"""
+LEARNING = _all(
+    Health.BUSY,
+    *("learning", "relearning", "relearn", "learn cycle active", "learn cycle in progress"),
+    *("calibrating", "calibration", "testing"),
+)
+"""Of a battery whose capacity is measured, each month or so: it is discharged and charged again."""
+UNREPORTED = _all(
+    Health.ABSENT,
+    *("not installed", "not present", "not available", "not reported", "not reportable"),
+    *("not supported", "unsupported", "not applicable", "no device", "none", "absent"),
+    *("n/a", "n.a.", "na", "-"),
+)
+"""Of a fan, sensor or supply of which the enclosure tells nothing.
+
+Source: SES-3, table of element status codes ('unsupported', 'not installed', 'not available');
+check_raid, which takes tw_cli's 'NOT-REPORTABLE', 'NOT-INSTALLED' and 'NO-DEVICE' for that.
+"""
+
+
 def judged(word: str, meanings: Mapping[str, Health]) -> State:
     """Return what a word means, whatever its case and blanks; a percentage is taken out.
 

@@ -35,8 +35,9 @@ _GROUP_WORDS = {"ok": Health.OK}
 its logical drives and disks tell more.
 """
 _VOLUME_WORDS = {
+    **controller.DEAD,
+    **controller.WORKING,
     "ok": Health.OK,
-    "expanding": Health.BUSY,
     "transforming": Health.BUSY,
     "queued for expansion": Health.BUSY,
     "queued for transformation": Health.BUSY,
@@ -50,7 +51,6 @@ _VOLUME_WORDS = {
     "ready for rebuild": Health.DEGRADED,
     "ready for recovery": Health.DEGRADED,
     "multi-path access degraded": Health.DEGRADED,
-    "failed": Health.FAILED,
     "not available": Health.FAILED,
     "wrong drive": Health.FAILED,
     "wrong physical drive replaced": Health.FAILED,
@@ -58,12 +58,12 @@ _VOLUME_WORDS = {
 }
 """Of these 'OK', 'Interim Recovery Mode', 'Ready for Rebuild' and 'Recovering' were seen."""
 _DISK_WORDS = {
+    **controller.DEAD,
     "ok": Health.OK,
     "erase in progress": Health.BUSY,
     "erasing": Health.BUSY,
     "rebuilding": Health.REBUILDING,
     "predictive failure": Health.FAILING,
-    "failed": Health.FAILED,
 }
 _CACHE_WORDS = {
     "ok": Health.OK,
@@ -73,6 +73,7 @@ _CACHE_WORDS = {
     "permanently disabled": Health.FAILED,
 }
 _BATTERY_WORDS = {
+    **controller.LEARNING,
     "ok": Health.OK,
     "recharging": Health.BUSY,
     "charging": Health.BUSY,
@@ -80,7 +81,13 @@ _BATTERY_WORDS = {
     "not present": Health.ABSENT,
     "not installed": Health.ABSENT,
 }
-_PART_WORDS = {"ok": Health.OK, "redundant": Health.OK, "failed": Health.FAILED}
+_PART_WORDS = {
+    **controller.UNREPORTED,
+    "ok": Health.OK,
+    "redundant": Health.OK,
+    "degraded": Health.DEGRADED,
+    "failed": Health.FAILED,
+}
 _SWITCH = {"enabled": True, "disabled": False}
 """Also of the disks' own write caches, which may be 'Default' as well."""
 _NO_WARNING = frozenset({"none", "no", "false", "not supported", "not applicable", "n/a", ""})
@@ -318,13 +325,15 @@ def _with_volume(volume: Array, key: str, value: str) -> Array:
         case "caching":
             on = _SWITCH.get(value.casefold())
             return replace(volume, policy=Policy(on, None, f"caching {_shown(value)}", on))
+        case "parity initialization status" if "failed" in value.casefold():
+            return _worse(volume, f"parity initialization {_shown(value)}")
         case "unrecoverable media errors" if value.casefold() not in _NO_WARNING:
             return _worse(volume, f"unrecoverable media errors {_shown(value)}")
     return volume
 
 
 def _worse(volume: Array, why: str) -> Array:
-    """Return a logical drive of which data cannot be read, whatever its state says."""
+    """Return a logical drive of which something is wrong, whatever its state says."""
     if volume.state.health not in {Health.OK, Health.BUSY}:
         return volume
     state = replace(volume.state, health=Health.ATTENTION, word=f"{volume.state.word}, {why}")

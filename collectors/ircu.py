@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 
 _MB = 1 << 20
 _VOLUME_WORDS = {
+    **controller.DEAD,
+    **controller.WORKING,
     "okay": Health.OK,
     "online": Health.OK,
-    "initializing": Health.BUSY,
     "degraded": Health.DEGRADED,
-    "failed": Health.FAILED,
-    "missing": Health.FAILED,
 }
 """'Inactive' is not among them: it needs attention."""
 _DISK_WORDS = {
+    **controller.DEAD,
     "optimal": Health.OK,
     "online": Health.OK,
     "hot spare": Health.OK,
@@ -41,8 +41,6 @@ _DISK_WORDS = {
     "rebuilding": Health.REBUILDING,
     "out of sync": Health.DEGRADED,
     "degraded": Health.DEGRADED,
-    "failed": Health.FAILED,
-    "missing": Health.FAILED,
 }
 """'Available' is not among them: the disk 'might not be ready', and no volume can use it. 'Standby'
 is what is no disk.

@@ -35,14 +35,14 @@ if TYPE_CHECKING:
     Pair = tuple[str, str]
 
 _ARRAY_WORDS = {
+    **controller.DEAD,
     "optimal": Health.OK,
     "degraded": Health.DEGRADED,
     "partially degraded": Health.DEGRADED,
-    "offline": Health.FAILED,
-    "failed": Health.FAILED,
 }
 """All but 'Optimal' are from the maker's list of states, no capture has them."""
 _DISK_WORDS = {
+    **controller.DEAD,
     "online": Health.OK,
     "hotspare": Health.OK,
     "jbod": Health.OK,
@@ -50,9 +50,6 @@ _DISK_WORDS = {
     "copyback": Health.BUSY,
     "rebuild": Health.REBUILDING,
     "unconfigured(bad)": Health.FAILED,
-    "failed": Health.FAILED,
-    "offline": Health.FAILED,
-    "missing": Health.FAILED,
 }
 """'Copyback', 'Failed', 'Offline' and 'Missing' are from guides. An offline disk is of an array,
 and what is on it is old.
@@ -67,9 +64,9 @@ _USAGES = {
 _MOTOR_WORDS = frozenset({"", "spun up", "spun down"})
 """What may follow the state."""
 _BATTERY_WORDS = {
+    **controller.LEARNING,
     "optimal": Health.OK,
     "operational": Health.OK,
-    "learning": Health.BUSY,
     "degraded": Health.DEGRADED,
     "degraded(charging)": Health.DEGRADED,
     "non operational": Health.FAILED,
@@ -78,6 +75,12 @@ _BATTERY_WORDS = {
     "faulty": Health.FAILED,
 }
 """The first two were seen in captures; 'Learning', 'Missing' and 'Failed' are from memory."""
+_LEARNS = {"degraded", "degraded(charging)", "non operational", "remaining capacity low: yes"}
+"""What is told of a battery while its learn cycle discharges and charges it: it ends by itself.
+
+Source: check_raid, which takes any state of a battery that is charged or discharged in a learn
+cycle for that.
+"""
 _BATTERY_FLAGS = {
     "battery pack missing": Health.FAILED,
     "battery replacement required": Health.FAILED,
@@ -400,7 +403,11 @@ def _disk_state(block: Mapping[str, str], predicted: int) -> State:
     if motor.strip().casefold() not in _MOTOR_WORDS:
         said.append((Health.ATTENTION, ""))
     if block.get("foreign state", "None") != "None":
-        said.append((Health.ATTENTION, f"Foreign State: {block['foreign state']}"))
+        foreign = block["foreign state"]
+        lost = "incomplete" in foreign.casefold()
+        said.append(
+            (Health.FAILED if lost else Health.ATTENTION, f"Foreign State: {foreign}"),
+        )
     if (alert := block.get("drive has flagged a s.m.a.r.t alert", "No")) != "No":
         said.append((Health.FAILING, f"S.M.A.R.T alert: {alert}"))
     if predicted:
@@ -471,6 +478,10 @@ def parse_battery(text: str) -> Battery:
         state = controller.judged(controller.printable(word), _BATTERY_WORDS)
         said.append((state.health, state.word))
     said += _battery_flags(_flags(lines[flags + 1 :]))
+    if all_of_it.get("learn cycle active", "").casefold() == "yes":
+        said = [
+            (Health.BUSY if each.casefold() in _LEARNS else health, each) for health, each in said
+        ]
     if (good := all_of_it.get("issohgood", "Yes")) != "Yes":
         said.append((Health.ATTENTION, f"isSOHGood: {good}"))
     if not said and flags == len(lines) and "issohgood" not in all_of_it:
@@ -489,7 +500,7 @@ def parse_battery(text: str) -> Battery:
 def _flags(lines: Sequence[str]) -> Iterator[Pair]:
     """Yield what the battery's firmware answers: up to the gauge, whose answers are of no alarm."""
     for line in lines:
-        if re.match(r"\s*(?:GasGu?a?u?ge|BBU )", line):
+        if re.match(r"\s*(?:GasGu?a?u?ge|BBU |Exit Code:)", line):
             return
         yield from _pairs([line])
 

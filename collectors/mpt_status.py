@@ -18,18 +18,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 _GB = 1 << 30
-_VOLUME_WORDS = {
-    "optimal": Health.OK,
-    "degraded": Health.DEGRADED,
-    "failed": Health.FAILED,
-    "missing": Health.FAILED,
-}
+_VOLUME_WORDS = {**controller.DEAD, "optimal": Health.OK, "degraded": Health.DEGRADED}
 _DISK_WORDS = {
+    **controller.DEAD,
     "online": Health.OK,
     "initializing": Health.BUSY,
-    "missing": Health.FAILED,
     "not_compatible": Health.FAILED,
-    "failed": Health.FAILED,
     "offline_requested": Health.FAILED,
     "failed_requested": Health.FAILED,
     "other_offline": Health.FAILED,

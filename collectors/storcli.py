@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 VENDOR = "megaraid"
 
 _ARRAY_WORDS = {
+    **controller.DEAD,
     "optl": Health.OK,
     "optimal": Health.OK,
     "pdgd": Health.DEGRADED,
@@ -45,12 +46,15 @@ _ARRAY_WORDS = {
     "dgrd": Health.DEGRADED,
     "degraded": Health.DEGRADED,
     "ofln": Health.FAILED,
-    "offline": Health.FAILED,
+    "msng": Health.FAILED,
 }
 """'Optl', 'Dgrd' and 'OfLn' were seen. 'Rec' (recovery) is not among them."""
+_FOREIGN_WORDS = {**_ARRAY_WORDS, **dict.fromkeys(("optl", "optimal"), Health.ATTENTION)}
+"""Of another controller's drive groups: one that could be imported waits for somebody to do it."""
 _ACCESS = frozenset({"rw", "ro", "hd", "-", ""})
 """Read and write, read only, hidden: as somebody chose. 'B' (blocked) is not among them."""
 _DISK_WORDS = {
+    **controller.DEAD,
     "onln": Health.OK,
     "ghs": Health.OK,
     "dhs": Health.OK,
@@ -60,8 +64,8 @@ _DISK_WORDS = {
     "sntze": Health.BUSY,
     "rbld": Health.REBUILDING,
     "offln": Health.FAILED,
-    "failed": Health.FAILED,
     "ubad": Health.FAILED,
+    "ubunsp": Health.FAILED,
     "msng": Health.FAILED,
 }
 """'Onln', 'UGood', 'JBOD' and 'Offln' were seen. Not among them: 'UGUnsp' (unsupported), 'CFShld'
@@ -70,15 +74,13 @@ and its like (shielded: under test after errors).
 _CONFIGURED = frozenset({"conf", "uconf", "ghs", "dhs", "jbod"})
 """What storcli2 calls State, and is no health. 'ConfShld', 'UConfSntz', 'ConfDgrd' are not so."""
 _STATUS_WORDS = {
+    **controller.DEAD,
     "online": Health.OK,
     "good": Health.OK,
     "copyback": Health.BUSY,
     "rebuild": Health.REBUILDING,
     "replace": Health.FAILING,
-    "offline": Health.FAILED,
-    "failed": Health.FAILED,
     "bad": Health.FAILED,
-    "missing": Health.FAILED,
     "unusable": Health.FAILED,
 }
 """What storcli2 calls Status. 'Online' and 'Good' were seen, others are of its guide."""
@@ -96,9 +98,9 @@ _USAGES = {
     "jbod": "JBOD",
 }
 _BATTERY_WORDS = {
+    **controller.LEARNING,
     "optimal": Health.OK,
     "charging": Health.BUSY,
-    "learning": Health.BUSY,
     "dgd": Health.DEGRADED,
     "degraded": Health.DEGRADED,
     "failed": Health.FAILED,
@@ -117,6 +119,7 @@ _CONTROLLER_WORDS = {
 }
 _PATROL_WORDS = {
     "stopped": Health.OK,
+    "aborted": Health.OK,
     "ready": Health.OK,
     "disabled": Health.OK,
     "active": Health.BUSY,
@@ -124,7 +127,7 @@ _PATROL_WORDS = {
     "suspended": Health.BUSY,
 }
 """'Stopped' and 'Active' were seen."""
-_ENCLOSURE_WORDS = {"ok": Health.OK}
+_ENCLOSURE_WORDS = {**controller.UNREPORTED, "ok": Health.OK}
 _HARMLESS = frozenset(
     {"command invalid", "un-supported command", "unsupported command", "none", "-", ""}
 )
@@ -408,7 +411,7 @@ def _batteries(data: Tree, flat: Mapping[str, str]) -> tuple[Battery, ...]:
                     controller.printable(name) or "battery",
                     state,
                     # It keeps the cache while its capacity is measured, or the card writes through.
-                    None if word.casefold() == "learning" else state.health is Health.OK,
+                    None if word.casefold() in controller.LEARNING else state.health is Health.OK,
                     temperature_celsius=_celsius(
                         _text(row, "temp") or _text(row, "temperature(c)")
                     ),
@@ -823,8 +826,8 @@ def with_progress(told: Controller, progress: Iterable[Progress]) -> Controller:
 def parse_foreign(text: str) -> tuple[Array, ...]:
     """Return the drive groups of another controller's configuration ('/fall show'), if any.
 
-    Each needs attention: till somebody imports or clears it, its disks cannot be used.
-    Errors: ParseError.
+    Each needs attention: till somebody imports or clears it, its disks cannot be used. One of
+    which disks are missing has failed. Errors: ParseError.
     """
     answers = parse_answers(text)
     rows = [
@@ -840,7 +843,7 @@ def parse_foreign(text: str) -> tuple[Array, ...]:
     return tuple(
         Array(
             controller.printable(f"foreign drive group {_text(row, 'dg')}"),
-            State(Health.ATTENTION, controller.printable(_text(row, "state"))),
+            controller.judged(controller.printable(_text(row, "state")), _FOREIGN_WORDS),
             level=controller.printable(_text(row, "type")),
             size_bytes=_size(row) or None,
         )

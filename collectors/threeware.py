@@ -27,20 +27,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _UNIT_WORDS = {
+    **controller.DEAD,
+    **controller.WORKING,
     "ok": Health.OK,
-    "verifying": Health.BUSY,
     "verify-paused": Health.BUSY,
-    "initializing": Health.BUSY,
     "init-paused": Health.BUSY,
-    "migrating": Health.BUSY,
     "migrate-paused": Health.BUSY,
     "rebuilding": Health.REBUILDING,
     "rebuild-paused": Health.REBUILDING,
     "degraded": Health.DEGRADED,
-    "inoperable": Health.FAILED,
 }
 """'RECOVERY' and 'UNKNOWN' are not among them: they need attention."""
 _PORT_WORDS = {
+    **controller.DEAD,
     "ok": Health.OK,
     "verifying": Health.BUSY,
     "initializing": Health.BUSY,
@@ -55,9 +54,9 @@ _PORT_WORDS = {
 }
 """Only the first two, 'DEGRADED' and 'NOT-PRESENT' were seen in captures."""
 _BATTERY_WORDS = {
+    **controller.LEARNING,
     "ok": Health.OK,
     "charging": Health.BUSY,
-    "testing": Health.BUSY,
     "not-present": Health.ABSENT,
     "fault": Health.FAILED,
     "failed": Health.FAILED,
@@ -65,7 +64,12 @@ _BATTERY_WORDS = {
     "weakbat": Health.DEGRADED,
 }
 """Only 'OK' was seen in captures."""
-_PART_WORDS = {"ok": Health.OK, "not-installed": Health.ABSENT, "no-device": Health.ABSENT}
+_PART_WORDS = {
+    **{word.replace(" ", "-"): health for word, health in controller.UNREPORTED.items()},
+    "ok": Health.OK,
+    "failed": Health.FAILED,
+    "failure": Health.FAILED,
+}
 """Of an enclosure: itself, fans, sensors, supplies, slots."""
 _ABSENT_PORT = "NOT-PRESENT"
 _NOTHING = frozenset({"-", ""})

@@ -43,8 +43,8 @@ FAMILIES = (
     Family(
         "iowarden_controller_array_write_cache_turned_off",
         "gauge",
-        "1 while an array does not cache writes that is set to, or did within 7 days, at a controller"
-        " that has, or had, what keeps its cache.",
+        "1 while an array does not cache writes that is set to, or did within 7 days; 0 where its"
+        " controller never had a battery or cache module.",
     ),
     Family(
         "iowarden_controller_battery_lost",

@@ -190,7 +190,7 @@ def test_smartctl_asks_for_a_disk_by_host_unit_and_target() -> None:
         ("Degraded, Rebuilding ( Rebuild : 38 % )", Health.REBUILDING, 0.38),
         ("Suboptimal, Rebuilding (Rebuild : 1 %)", Health.REBUILDING, 0.01),
         ("Impacted (Build/Verify : 7 %)", Health.BUSY, 0.07),
-        ("Impacted", Health.ATTENTION, None),
+        ("Impacted", Health.BUSY, None),
         ("Impacted (Exorcism : 7 %)", Health.ATTENTION, 0.07),
         ("Offline", Health.FAILED, None),
         ("Optimal-ish", Health.ATTENTION, None),
@@ -198,7 +198,7 @@ def test_smartctl_asks_for_a_disk_by_host_unit_and_target() -> None:
     ],
 )
 def test_words_for_an_array(status: str, health: Health, done_ratio: float | None) -> None:
-    """What an array that is impacted does, says its task; a word nobody knows is no 'Optimal'."""
+    """An array that is impacted is verified; a task or a word nobody knows is no 'Optimal'."""
     found = array(status).state
     assert (found.health, found.done_ratio) == (health, done_ratio)
 
