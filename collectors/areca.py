@@ -75,13 +75,14 @@ _CHANNELS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 """In 'DiskChannels' a character is a channel: 'A' is 10, 'G' is 16."""
 
 
-def parse_raid_sets(text: str) -> tuple[Array, ...]:
-    """Return the raid sets of 'rsf info'. Errors: ParseError.
+def parse_raid_sets(text: str, unread: list[str] | None = None) -> tuple[Array, ...]:
+    """Return the raid sets of 'rsf info'. Errors and `unread`: as of `controller.readable`.
 
     Limits: 'Normal' says nothing of a disk that died and whose place a hot spare took.
     """
     header, rows = _table("rsf info", text, r"#\s+Name\s+Disks\b")
-    return tuple(_raid_set(row, "DiskChannels" in header) for row in rows)
+    channels = "DiskChannels" in header
+    return tuple(controller.readable(rows, lambda row: _raid_set(row, channels), unread))
 
 
 def _raid_set(row: str, channels: bool) -> Array:  # noqa: FBT001 - what the header says
@@ -101,14 +102,16 @@ def _raid_set(row: str, channels: bool) -> Array:  # noqa: FBT001 - what the hea
     )
 
 
-def parse_volumes(text: str, raid_sets: Sequence[Array] = ()) -> tuple[Array, ...]:
-    """Return the volumes of 'vsf info'. Errors: ParseError.
+def parse_volumes(
+    text: str, raid_sets: Sequence[Array] = (), unread: list[str] | None = None
+) -> tuple[Array, ...]:
+    """Return the volumes of 'vsf info'. Errors and `unread`: as of `controller.readable`.
 
     `address` is where the driver shows them: channel, target, logical unit.
     """
     header, rows = _table("vsf info", text, r"#\s+Name\s+Raid Name\b")
     parents = {each.label: each.name for each in raid_sets}
-    return tuple(_volume(row, header, parents) for row in rows)
+    return tuple(controller.readable(rows, lambda row: _volume(row, header, parents), unread))
 
 
 def _volume(row: str, header: str, parents: Mapping[str, str]) -> Array:
@@ -147,9 +150,12 @@ class Bay:
     disk: PhysicalDisk | None
 
 
-def parse_bays(text: str, raid_sets: Sequence[Array] = ()) -> tuple[Bay, ...]:
-    """Return the bays of 'disk info', in its three layouts. Errors: ParseError.
+def parse_bays(
+    text: str, raid_sets: Sequence[Array] = (), unread: list[str] | None = None
+) -> tuple[Bay, ...]:
+    """Return the bays of 'disk info', in its three layouts.
 
+    Errors and `unread`: as of `controller.readable`.
     The last column is the name of a raid set, whatever that is, else a word for its use: names
     count first. Where a member is of no raid set in `raid_sets` it needs attention.
     """
@@ -157,12 +163,20 @@ def parse_bays(text: str, raid_sets: Sequence[Array] = ()) -> tuple[Bay, ...]:
     at = header.index("ModelName")
     columns = header[:at].split()
     places: Counter[int] = Counter()
-    bays = []
-    for row in rows:
+
+    def placed(row: str) -> tuple[list[str], str]:
         cells = row[:at].split()
         named = dict(zip(columns, cells, strict=False))
         place = named.get("Enc#", named.get("Ch#", named.get("Ch", "")))
-        if not (re.fullmatch(r"\d{1,3}", place) and re.fullmatch(r"\d{1,3}", cells[0])):
+        known = all(re.fullmatch(r"\d{1,3}", each, re.ASCII) for each in (place, *cells[:1]))
+        return cells, place if known else ""
+
+    if "Enc#" in columns and not all(placed(row)[1] for row in rows):
+        unread = None  # slots are counted: those that follow it would be called by another's name
+
+    def bay(row: str) -> Bay:
+        cells, place = placed(row)
+        if not place:
             raise controller.refused("cli64 disk info", f"'{' '.join(columns)} ...'", row)
         number = int(place)
         places[number] += 1
@@ -176,8 +190,9 @@ def parse_bays(text: str, raid_sets: Sequence[Array] = ()) -> tuple[Bay, ...]:
         else:
             slot, kind, label = f"channel {number}", f"areca,{number}", f"Channel #{number:02}"
         disk = _disk(row, header, at, raid_sets)
-        bays.append(Bay(int(cells[0]), label, disk and replace(disk, slot=slot, kind=kind)))
-    return tuple(bays)
+        return Bay(int(cells[0]), label, disk and replace(disk, slot=slot, kind=kind))
+
+    return tuple(controller.readable(rows, bay, unread))
 
 
 def _disk(row: str, header: str, at: int, raid_sets: Sequence[Array]) -> PhysicalDisk | None:

@@ -8,16 +8,19 @@ from __future__ import annotations
 import enum
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from iowarden.collectors.vocabulary import Family, ParseError, Sample
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 
     from iowarden.collectors.event import Event
     from iowarden.collectors.log_alignment import Cursor
     from iowarden.collectors.vocabulary import Labels
+
+_Row = TypeVar("_Row")
+_Read = TypeVar("_Read")
 
 _CONTROL = re.compile(r"\x1b(?:\[[0-9;?]*[A-Za-z]|[()][0-9A-Za-z])|[\x00-\x08\x0b-\x1f\x7f]")
 _SIZE = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,6})?) ?([KMGTP]?)B", re.IGNORECASE)
@@ -305,6 +308,42 @@ def unknown_caches(arrays: Iterable[Array]) -> tuple[str, ...]:
     )
 
 
+def readable(
+    rows: Iterable[_Row], read: Callable[[_Row], _Read], unread: list[str] | None
+) -> list[_Read]:
+    """Return what those rows of a table say that can be read; why others cannot, is added to it.
+
+    One bad row takes away no good one. Errors: ParseError, where nobody takes (`unread` None) what
+    is not read, and where there are rows and none can be read.
+    """
+    found: list[_Read] = []
+    errors: list[ParseError] = []
+    for row in rows:
+        try:
+            found.append(read(row))
+        except ParseError as error:
+            errors.append(error)
+    if errors and (unread is None or not found):
+        raise errors[0]
+    if unread is not None:
+        unread += few([str(error) for error in errors])
+    return found
+
+
+def few(reasons: Sequence[str]) -> list[str]:
+    """Return the first of reasons why parts are not read, and how many there are more."""
+    more = len(reasons) - _MOST_REASONS
+    return [*reasons[:_MOST_REASONS], *([f"{more} more rows cannot be read"] if more > 0 else [])]
+
+
+def unlisted(command: str, what: str, counted: str, listed: int) -> list[str]:
+    """Return that a controller counts more of something than it lists: an answer may be cut."""
+    digits = re.match(r"([0-9]{1,5})(?: of [0-9]{1,5})?\s*$", counted)
+    if digits is None or int(digits[1]) <= listed:
+        return []
+    return [f"'{command}': expected {int(digits[1])} {what}, got {listed}: others are not known"]
+
+
 def scsi_address(host: str, address: str) -> str:
     """Return an array's address as sysfs has it, '2:0:0:1', of 'host2' and '0:0:1'; '' unknown."""
     return f"{host.removeprefix('host')}:{address}" if host and address else ""
@@ -339,6 +378,7 @@ def refused(command: str, expected: str, text: str) -> ParseError:
     return ParseError(f"'{command}': expected {expected}, got {' '.join(text.split())[-200:]!r}")
 
 
+_MOST_REASONS = 5
 LOG_PROBLEM = "its log: "
 """Begins the reason why a controller's log was not read."""
 _MOST_REASON_CHARACTERS = 200

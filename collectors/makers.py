@@ -80,9 +80,11 @@ def _areca_state(
     system = part(("sys", "info"), areca.parse_system, controller.Controller(name, "areca"))
     no_arrays: tuple[Array, ...] = ()
     no_bays: tuple[Bay, ...] = ()
-    raid_sets = part(("rsf", "info"), areca.parse_raid_sets, no_arrays)
-    volumes = part(("vsf", "info"), lambda text: areca.parse_volumes(text, raid_sets), no_arrays)
-    bays = part(("disk", "info"), lambda text: areca.parse_bays(text, raid_sets), no_bays)
+    raid_sets = part(("rsf", "info"), lambda text: areca.parse_raid_sets(text, unread), no_arrays)
+    volumes = part(
+        ("vsf", "info"), lambda text: areca.parse_volumes(text, raid_sets, unread), no_arrays
+    )
+    bays = part(("disk", "info"), lambda text: areca.parse_bays(text, raid_sets, unread), no_bays)
     hardware = part(("hw", "info"), areca.parse_hardware, areca.Hardware())
     if not bays and not raid_sets:
         raise ReadError("; ".join(unread) or f"'{name}': expected disks or raid sets, got none")
@@ -164,34 +166,59 @@ def _threeware(root: Root, *command: str) -> str:
     return run_program(root, _THREEWARE_SECONDS, "tw_cli", *command)
 
 
-def _threeware_find(root: Root, _: Sequence[str]) -> dict[str, tuple[str, ...]]:
+def _threeware_find(root: Root, hosts: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Name the controllers, each with its counts of disks and units, and its enclosures.
+
+    Of hosts that are not listed nobody knows which they are: they are one more, 'unlisted'.
+    """
     listed = threeware.parse_controllers(_threeware(root, "show"))
-    return {each.name: tuple(map(str, each.enclosures)) for each in listed}
+    found = {
+        each.name: (
+            each.disks,
+            each.units,
+            "" if each.units_not_optimal is None else str(each.units_not_optimal),
+            *map(str, each.enclosures),
+        )
+        for each in listed
+    }
+    if found and len(found) < len(hosts):
+        expected = f"expected {len(hosts)} controllers ({', '.join(hosts)}), got {len(found)}"
+        found["3ware unlisted"] = (f"'tw_cli show': {expected}",)
+    return found
 
 
 def _threeware_state(
-    root: Root, name: str, enclosures: tuple[str, ...], former: Controller | None
+    root: Root, name: str, handle: tuple[str, ...], former: Controller | None
 ) -> Controller:
     """Ask for all at once; where that has no units and ports, as with old versions, one by one."""
+    if len(handle) == 1:
+        raise ReadError(handle[0])  # why
+    *counts, enclosures = *handle[:3], handle[3:]
     found = threeware.parse_controller(_threeware(root, f"/{name}", "show", "all"), name)
     if not found.arrays and not found.disks:
         units, ports = (
             threeware.parse_controller(_threeware(root, "info", name, what), name)
             for what in ("unitstatus", "drivestatus")
         )
-        found = replace(found, arrays=units.arrays, disks=ports.disks)
+        found = replace(
+            found,
+            arrays=units.arrays,
+            disks=ports.disks,
+            unread=(*found.unread, *units.unread, *ports.unread),
+        )
     serials = {each.name: each.serial for each in former.arrays} if former else {}
     for each in found.arrays:
         if each.name not in serials:
             serials[each.name] = _unit_serial(root, name, each.name)
     arrays = tuple(replace(each, serial=serials[each.name]) for each in found.arrays)
     found = replace(found, arrays=arrays)
-    unread: list[str] = []
+    unread = list(found.unread) or list(threeware.uncounted("tw_cli show", found, *counts))
     for number in enclosures:
         try:
             text = _threeware(root, f"/{name}/e{number}", "show", "all")
-            sensors = threeware.parse_controller(text, name).sensors
-            found = replace(found, sensors=(*found.sensors, *sensors))
+            part = threeware.parse_controller(text, name)
+            found = replace(found, sensors=(*found.sensors, *part.sensors))
+            unread += part.unread
         except (LateError, StuckError):
             raise
         except (ReadError, ParseError) as error:
@@ -209,7 +236,9 @@ def _unit_serial(root: Root, name: str, unit: str) -> str:
         return ""  # a spare; the unit's number tells where it is shown all the same
 
 
-def _threeware_log(root: Root, name: str, _: tuple[str, ...]) -> Log:
+def _threeware_log(root: Root, name: str, handle: tuple[str, ...]) -> Log:
+    if len(handle) == 1:
+        raise ReadError(handle[0])  # why
     return threeware_events.parse_alarms(_threeware(root, f"/{name}", "show", "alarms"), name)
 
 

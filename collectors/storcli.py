@@ -30,7 +30,8 @@ from iowarden.collectors.controller import (
     State,
 )
 from iowarden.collectors.json_text import is_deep
-from iowarden.collectors.storcli_text import parse_text
+from iowarden.collectors.storcli_text import UNREAD, parse_text
+from iowarden.collectors.vocabulary import ParseError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -171,7 +172,8 @@ Tree = dict[str, Any]
 class Answer:
     """What one controller answered, or the program itself: then `number` is None.
 
-    Fields: `errors` are its own, harmless ones left out; keys in `data` are in small letters.
+    Fields: `errors` are its own, harmless ones left out; `unread` are the reasons why rows of its
+    tables are not read; keys in `data` are in small letters.
     """
 
     number: int | None
@@ -179,6 +181,7 @@ class Answer:
     data: Tree
     description: str = ""
     errors: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +228,15 @@ def parse_answers(text: str) -> tuple[Answer, ...]:
     return tuple(_answer(entry) for entry in entries)
 
 
+def _whole(text: str) -> tuple[Answer, ...]:
+    """Return answers of which each row is read. Errors: ParseError."""
+    answers = parse_answers(text)
+    for answer in answers:
+        for reason in answer.unread:
+            raise ParseError(reason)
+    return answers
+
+
 def _json(text: str) -> list[Any]:
     try:
         if is_deep(text):
@@ -249,12 +261,14 @@ def _answer(entry: object) -> Answer:
     rows = status.get("detailed status")
     told = [_error(row) for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
     description = controller.printable(_text(status, "description"))
+    unread = data.pop(UNREAD, []) if isinstance(data, dict) else []
     return Answer(
         int(number) if re.fullmatch(r"\d{1,3}", number, re.ASCII) else None,
         _text(status, "status").casefold() == "success",
         data if isinstance(data, dict) else {"rows": data} if isinstance(data, list) else {},
         description,
         tuple(dict.fromkeys(each for each in told if each)),
+        tuple(controller.few(unread)) if isinstance(unread, list) else (),
     )
 
 
@@ -281,7 +295,7 @@ def parse_list(text: str) -> tuple[Listed, ...]:
     A program that finds none says 'Failure', or lists 0. Errors: ParseError.
     """
     found: dict[int, Listed] = {}
-    answers = parse_answers(text)
+    answers = _whole(text)
     for answer in answers:
         for name in ("system overview", "system overview table"):
             for row in _rows(answer.data.get(name)):
@@ -330,14 +344,14 @@ def _told(answer: Answer, name: str) -> Told:
     driver = told("driver name")
     adapter = driver in _ADAPTERS
     groups, missing = _drive_groups(data, adapter=adapter)
-    disks = _disks(data, adapter=adapter)
+    unread = [*answer.unread, *(error for error in answer.errors if "/s" in error)]
+    disks = _disks(data, unread, adapter=adapter)
     slots = _members(data, disks)
     arrays = (
         *(replace(each, slots=slots.get(each.name, ())) for each in groups),
-        *_volumes(data, slots, driver),
+        *_volumes(data, slots, driver, unread),
     )
     foreign = [disk for disk in disks if disk.usage == "foreign"]
-    unread = [error for error in answer.errors if "/s" in error]
     volumes = sum(each.name.startswith("virtual drive") for each in arrays)
     for what, expected, listed in (
         ("disks", told("physical drives"), len({disk.slot for disk in disks})),
@@ -471,7 +485,9 @@ def _drive_groups(data: Tree, *, adapter: bool) -> tuple[list[Array], list[Physi
     return groups, missing
 
 
-def _volumes(data: Tree, slots: Mapping[str, tuple[str, ...]], driver: str) -> Iterator[Array]:
+def _volumes(
+    data: Tree, slots: Mapping[str, tuple[str, ...]], driver: str, unread: list[str]
+) -> Iterator[Array]:
     seen: set[str] = set()
     disk_caches = {
         f"drive group {_text(row, 'dg')}": _SWITCH.get(_text(row, "pdc").casefold())
@@ -483,7 +499,9 @@ def _volumes(data: Tree, slots: Mapping[str, tuple[str, ...]], driver: str) -> I
         if "dg/vd" not in row:
             continue
         if place is None:
-            raise controller.refused("storcli", "'<group>/<number>' of a virtual drive", str(row))
+            wanted = "'<group>/<number>' of a virtual drive"
+            unread.append(str(controller.refused("storcli", wanted, str(row))))
+            continue
         number = int(place[2])
         name = f"virtual drive {number}"
         if name in seen:
@@ -553,8 +571,8 @@ def parse_disks(text: str) -> tuple[tuple[PhysicalDisk, ...], tuple[str, ...]]:
     Errors: ParseError.
     """
     answers = parse_answers(text)
-    disks = [disk for answer in answers for disk in _disks(answer.data, adapter=False)]
-    unread = [error for answer in answers for error in answer.errors]
+    unread = [error for answer in answers for error in (*answer.unread, *answer.errors)]
+    disks = [disk for answer in answers for disk in _disks(answer.data, unread, adapter=False)]
     if not disks:
         failed = "; ".join([*(each.description for each in answers), *unread])
         raise controller.refused("storcli /cN/eall/sall show all", "disks", failed)
@@ -598,7 +616,7 @@ def _worse(one: State, other: State) -> State:
     return min(one, other, key=lambda state: _RANK.index(state.health))
 
 
-def _disks(data: Tree, *, adapter: bool) -> tuple[PhysicalDisk, ...]:
+def _disks(data: Tree, unread: list[str], *, adapter: bool) -> tuple[PhysicalDisk, ...]:
     details = _details(data)
     found: dict[str, PhysicalDisk] = {}
     for row in _walk(data):
@@ -606,8 +624,9 @@ def _disks(data: Tree, *, adapter: bool) -> tuple[PhysicalDisk, ...]:
             continue
         slot = _slot(_text(row, "eid:slt"))
         if not slot:
-            raise controller.refused("storcli", "'<enclosure>:<slot>' of a disk", str(row))
-        if slot not in found:
+            wanted = "'<enclosure>:<slot>' of a disk"
+            unread.append(str(controller.refused("storcli", wanted, str(row))))
+        elif slot not in found:
             found[slot] = _disk(row, slot, details.get(slot, {}), adapter=adapter)
     return tuple(found.values())
 
@@ -702,10 +721,10 @@ def parse_volumes(text: str) -> dict[str, Array]:
     `serial` is the one that storcli2 tells, else the 'SCSI NAA Id'. Errors: ParseError.
     """
     found: dict[str, Array] = {}
-    answers = parse_answers(text)
+    answers = _whole(text)
     for answer in answers:
         properties = _volume_properties(answer.data)
-        for each in _volumes(answer.data, {}, ""):
+        for each in _volumes(answer.data, {}, "", []):
             told = properties.get(each.name, {})
             policy, default = each.policy, told.get("write cache(initial setting)", "")
             if policy and default:
@@ -773,7 +792,7 @@ def parse_progress(text: str) -> tuple[Progress, ...]:
     What does not run is left out. An answer without rows is refused. Errors: ParseError.
     """
     found: list[Progress] = []
-    answers = parse_answers(text)
+    answers = _whole(text)
     rows = [row for answer in answers for row in _walk(answer.data) if "progress%" in row]
     for row in rows:
         status = _text(row, "status").casefold()
@@ -829,7 +848,7 @@ def parse_foreign(text: str) -> tuple[Array, ...]:
     Each needs attention: till somebody imports or clears it, its disks cannot be used. One of
     which disks are missing has failed. Errors: ParseError.
     """
-    answers = parse_answers(text)
+    answers = _whole(text)
     rows = [
         row
         for answer in answers
@@ -853,7 +872,7 @@ def parse_foreign(text: str) -> tuple[Array, ...]:
 
 def parse_patrol_read(text: str) -> Sensor:
     """Return the state of 'show patrolread'. Errors: ParseError."""
-    answers = parse_answers(text)
+    answers = _whole(text)
     for answer in answers:
         for row in _walk(answer.data):
             if _text(row, "ctrl_prop").casefold() == "pr current state":

@@ -3,7 +3,8 @@
 An answer is 'Status = ...' and 'Description = ...', behind 'Controller = N' where it is about one;
 then sections ('Name :' and a line of '=' below it) of 'key = value' pairs and of tables between
 lines of '-'. Source: what storcli 1.x and 7.x and perccli2 printed on machines of others.
-Limits: a table whose header is not known is left out; a row that does not fit its own is an error.
+Limits: a table whose header is not known is left out; a row that does not fit its own, and a table
+that is cut off, are in `UNREAD` of the answer, and the other rows are read.
 """
 
 from __future__ import annotations
@@ -12,12 +13,15 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from iowarden.collectors import controller
+from iowarden.collectors.vocabulary import ParseError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 Tree = dict[str, Any]
 
+UNREAD = "unread"
+"""The key of what could not be read."""
 MOST_CHARACTERS = 600
 """Of a line of a table: a longer one is none."""
 MOST_COLUMNS = 24
@@ -60,6 +64,8 @@ _KNOWN = frozenset(
     "EID:Slt DG/VD DG EID Model Type VD VD-ID Drive-ID Drive Ctrl Ctl Ctrl_Prop Type".split()
 )
 """What the headers of the tables that are read begin with."""
+_PLACES = frozenset({"EID:Slt", "EID:Slot", "DG/VD"})
+"""Columns of tables that are read wherever the column stands."""
 _PROPERTY, _VALUE = "Ctrl_Prop", "Value"
 
 
@@ -97,8 +103,10 @@ def _body(lines: Sequence[str]) -> Tree:
         elif _RULE.fullmatch(line) and at + 1 < len(lines) and _RULE.fullmatch(lines[at + 1]):
             end = next((n for n in range(at + 2, len(lines)) if _RULE.fullmatch(lines[n])), None)
             if end is None:
-                raise controller.refused("storcli", "a line of '-' below a table", lines[-1])
-            rows = _rows(below, lines[at + 2 : end])
+                cut = controller.refused("storcli", "a line of '-' below a table", lines[-1])
+                data.setdefault(UNREAD, []).append(str(cut))
+                end = len(lines)
+            rows = _rows(below, lines[at + 2 : end], data.setdefault(UNREAD, []))
             data[f"{heading} table" if data.get(heading) else heading] = rows
             section, at = data, end + 1
         elif not _PREAMBLE.fullmatch(line) and (found := _PAIR.fullmatch(line)):
@@ -106,22 +114,27 @@ def _body(lines: Sequence[str]) -> Tree:
     return data
 
 
-def _rows(header: str, rows: Sequence[str]) -> list[Tree]:
-    first = re.match(r"\s*(\S*)", header)
-    if first is None or first[1] not in _KNOWN:
+def _rows(header: str, rows: Sequence[str], unread: list[str]) -> list[Tree]:
+    names = header.split()
+    if not names or not (names[0] in _KNOWN or _PLACES & set(names)):
         return []
-    if first[1] == _PROPERTY and _VALUE in header:
+    if names[0] == _PROPERTY and _VALUE in header:
         at = header.index(_VALUE)
         return [{_PROPERTY: row[:at].strip(), _VALUE: row[at:].strip()} for row in rows]
     columns, pattern = _pattern(header)
-    found: list[Tree] = []
-    for row in rows:
+
+    def read(row: str) -> Tree:
         # With a blank behind it, ahead of a last cell that is empty.
         cells = pattern.fullmatch(f"{row} ") if len(row) <= MOST_CHARACTERS else None
         if cells is None:
             raise controller.refused("storcli", f"a row of '{' '.join(columns)}'", row)
-        found.append(dict(zip(columns, cells.groups(), strict=True)))
-    return found
+        return dict(zip(columns, cells.groups(), strict=True))
+
+    try:
+        return controller.readable(filter(str.strip, rows), read, unread)
+    except ParseError as error:
+        unread.append(str(error))  # none of them; other tables are
+        return []
 
 
 def _pattern(header: str) -> tuple[tuple[str, ...], re.Pattern[str]]:

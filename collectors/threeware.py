@@ -21,11 +21,13 @@ from iowarden.collectors.controller import (
     Sensor,
     State,
 )
-from iowarden.collectors.vocabulary import SECTOR_BYTES
+from iowarden.collectors.vocabulary import SECTOR_BYTES, ParseError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+_OPTIMAL = frozenset({"OK", "VERIFYING", "VERIFY-PAUSED"})
+"""What units are that 'NotOpt' does not count. Source: tw_cli(8), 'info'."""
 _UNIT_WORDS = {
     **controller.DEAD,
     **controller.WORKING,
@@ -99,10 +101,15 @@ _SUB_UNIT = re.compile(r"u\d{1,3}-\S+", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A controller of 'tw_cli info'. None: it does not tell; `enclosures` are their numbers."""
+    """A controller of 'tw_cli info'. None: it does not tell; `enclosures` are their numbers.
+
+    Fields: `disks` and `units` are how many it counts, '' where it does not tell.
+    """
 
     name: str
     model: str
+    disks: str = ""
+    units: str = ""
     units_not_optimal: int | None = None
     battery: str = ""
     enclosures: tuple[int, ...] = ()
@@ -119,12 +126,17 @@ def parse_controllers(text: str) -> tuple[Listed, ...]:
     for line in lines[header + 1 :]:
         if row := _LISTED.fullmatch(line):
             cells = (row[3] or "").split()
-            optimal = cells[3] if len(cells) > 3 else ""
+            disks, units, optimal = (
+                cell if re.fullmatch(r"\d{1,4}", cell, re.ASCII) else ""
+                for cell in [*cells[1:4], "", "", ""][:3]
+            )
             found.append(
                 Listed(
                     row[1],
                     controller.printable(row[2]),
-                    int(optimal) if re.fullmatch(r"\d{1,4}", optimal, re.ASCII) else None,
+                    disks,
+                    units,
+                    int(optimal) if optimal else None,
                     controller.printable(cells[6]) if len(cells) > 6 and cells[6] != "-" else "",
                     tuple(int(match[2]) for match in enclosures if match[1] == row[1]),
                 )
@@ -142,6 +154,8 @@ class _Found:
     batteries: dict[str, Battery] = field(default_factory=dict)
     sensors: dict[str, Sensor] = field(default_factory=dict)
     tables: set[str] = field(default_factory=set)
+    unread: list[str] = field(default_factory=list)
+    """Why rows are not read."""
     enclosure: str = ""
     """Whose table it is: their fans have the same names."""
 
@@ -151,7 +165,9 @@ def parse_controller(text: str, name: str) -> Controller:
 
     Also of one part: 'unitstatus', 'drivestatus', 'bbustatus', an enclosure's 'show all'. Empty
     ports are left out. Columns are told by their header; those of tables not known are ignored.
-    Errors: ParseError, for an output without such a table, and for a row that does not fit its own.
+    Nothing says that it is complete, but what it counts: a row that does not fit its table, and
+    fewer of them than are counted, are `unread`.
+    Errors: ParseError, for an output without such a table.
     """
     found = _Found()
     table: tuple[str, list[str]] | None = None
@@ -167,19 +183,25 @@ def parse_controller(text: str, name: str) -> Controller:
         elif table is not None and words and not re.fullmatch(r"-{10,}", words[0]):
             kind, header = table
             if re.fullmatch(_FIRST[kind], words[0], re.ASCII):
-                _ROWS[kind](found, header, words)
+                try:
+                    _ROWS[kind](found, header, words)
+                except ParseError as error:
+                    found.unread.append(str(error))
             elif after_blank:
                 table = None
             else:
-                raise controller.refused("tw_cli show", f"a row of '{' '.join(header)}'", line)
+                row = f"a row of '{' '.join(header)}'"
+                found.unread.append(str(controller.refused("tw_cli show", row, line)))
         after_blank = not words
     if not found.tables and not found.pairs:
         raise controller.refused(f"tw_cli /{name} show", "units, ports or a battery", text)
+    if not (found.units or found.ports or found.batteries or found.sensors) and found.unread:
+        raise controller.refused(f"tw_cli /{name} show", "a row that can be read", text)
     members: dict[str, tuple[str, ...]] = {}
     for disk in found.ports.values():
         members[disk.array] = (*members.get(disk.array, ()), disk.slot)
     memory = found.pairs.get("available memory", "")
-    return Controller(
+    told = Controller(
         name=name,
         vendor="3ware",
         model=controller.printable(found.pairs.get("model", "")),
@@ -192,6 +214,30 @@ def parse_controller(text: str, name: str) -> Controller:
         disks=tuple(found.ports.values()),
         batteries=tuple(found.batteries.values()),
         sensors=tuple(found.sensors.values()),
+        unread=tuple(controller.few(found.unread)),
+    )
+    if not found.tables & {"unit", "port", "vport"}:
+        return told  # old versions print them for other commands
+    pairs = found.pairs
+    missed = uncounted(
+        f"tw_cli /{name} show all",
+        told,
+        pairs.get("number of drives", pairs.get("drives", "")),
+        pairs.get("number of units", pairs.get("units", "")),
+        pairs.get("not optimal units", ""),
+    )
+    return replace(told, unread=(*told.unread, *missed))
+
+
+def uncounted(
+    command: str, found: Controller, disks: str, units: str, not_optimal: str
+) -> tuple[str, ...]:
+    """Return what a command counts and a controller does not list, '' where it does not count."""
+    ill = sum(each.state.word not in _OPTIMAL for each in found.arrays)
+    return (
+        *controller.unlisted(command, "disks", disks, len(found.disks)),
+        *controller.unlisted(command, "units", units, len(found.arrays)),
+        *controller.unlisted(command, "units that are not optimal", not_optimal, ill),
     )
 
 

@@ -681,17 +681,21 @@ def test_what_is_no_answer_is_no_healthy_card(text: str) -> None:
         (" :1       9 Rbld   0 3.637 TB SAS  HDD", " :1       9 Rbld"),
     ],
 )
-def test_a_row_that_does_not_fit_its_table_is_refused(before: str, after: str) -> None:
-    """Half a row, a stray letter: not a disk less."""
+def test_a_row_that_does_not_fit_its_table_takes_no_other_away(before: str, after: str) -> None:
+    """Half a row, a stray letter: it is said, and the drive group is degraded all the same."""
     assert before in TEXT
-    with pytest.raises(ParseError, match="storcli"):
-        storcli.parse_controllers(TEXT.replace(before, after))
+    found = storcli.parse_controllers(TEXT.replace(before, after))[0].controller
+    assert any("expected a row of" in reason for reason in found.unread)
+    assert found.arrays[0].state.health is Health.DEGRADED
 
 
-def test_a_table_that_is_cut_off_is_refused() -> None:
-    """The program was killed amid the list of disks."""
-    with pytest.raises(ParseError, match="below a table"):
-        storcli.parse_controllers(TEXT[: TEXT.index(" :1       9 Rbld")])
+def test_a_table_that_is_cut_off_is_said() -> None:
+    """The program died amid the list of disks: those ahead are known, and that more were."""
+    cut = TEXT[: TEXT.index(" :1       9 Rbld")]
+    found = storcli.parse_controllers(cut)[0].controller
+    assert any("below a table" in reason for reason in found.unread)
+    assert "expected 2 disks, got 1: the others are not known" in found.unread
+    assert found.arrays[0].state.health is Health.DEGRADED
 
 
 def test_what_a_controller_prints_reaches_nobody_unescaped() -> None:

@@ -73,8 +73,8 @@ EXPECTED = {
     f"{MTIK}single-controller-degraded.txt": WHOLE,
     f"{MTIK}single-controller-hba.txt": "controllers disks",
     f"{MTIK}single-controller-missing-drive-count.txt": WHOLE,
-    f"{MTIK}single-controller-offline-pd-not-parsed.txt": "",  # rows that were spoilt
-    f"{MTIK}single-controller-offline-vd-not-parsed.txt": "",
+    f"{MTIK}single-controller-offline-pd-not-parsed.txt": "controllers disks",  # spoilt rows
+    f"{MTIK}single-controller-offline-vd-not-parsed.txt": "controllers disks",
     f"{MTIK}single-controller-offline.txt": WHOLE,
     f"{MTIK}single-controller-ok/00-show-all.txt": WHOLE,
     f"{MTIK}single-controller-ssd.txt": WHOLE,
@@ -246,17 +246,29 @@ def test_what_is_wrong_is_seen_and_nothing_else(
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        (f"{MTIK}single-controller-offline-pd-not-parsed.txt", "x24:10"),
-        (f"{MTIK}single-controller-offline-vd-not-parsed.txt", "x1/1"),
         ("ibm-cloud-docs+bare-metal/eall-sall-show-all-grep.txt", "Status = "),
         ("check_lsi_raid-41/perccli2-c0-show-tables.txt", "Status = "),
     ],
 )
 def test_a_refusal_says_what_does_not_fit(name: str, reason: str) -> None:
-    """The row, or what an answer begins with."""
+    """What an answer begins with."""
     with pytest.raises(ParseError) as caught:
         storcli.parse_controllers(text_of(name))
     assert reason in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("what", "row", "health"), [("pd", "x24:10", Health.FAILED), ("vd", "x1/1", Health.OK)]
+)
+def test_a_row_that_was_spoilt_is_said_and_hides_no_other(
+    what: str, row: str, health: Health
+) -> None:
+    """Disks that cannot be read beside an offline array; an offline array that cannot be read."""
+    (told,) = storcli.parse_controllers(
+        text_of(f"{MTIK}single-controller-offline-{what}-not-parsed.txt")
+    ).values()
+    assert any(row in reason for reason in told.controller.unread)
+    assert told.controller.arrays[-1].state.health is health
 
 
 def test_a_controller_as_a_whole() -> None:
