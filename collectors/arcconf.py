@@ -290,7 +290,8 @@ def parse_config(text: str, name: str) -> Config:
         raise controller.refused(
             "arcconf GETCONFIG", f"at most {_MOST_HEADINGS} headings", f"{len(blocks)} of them"
         )
-    disks, slots, serials, caches = _disks(blocks)
+    unread: list[str] = []
+    disks, slots, serials, caches = _disks(blocks, unread)
     arrays, members = _arrays(blocks, slots, serials)
     arrays = [replace(each, disk_cache=_disk_cache(each, caches, blocks)) for each in arrays]
     parents = {each.slot: members.get(each.slot, each.array) for each in disks}
@@ -309,7 +310,7 @@ def parse_config(text: str, name: str) -> Config:
         disks=tuple(replace(each, array=parents[each.slot]) for each in disks),
         batteries=tuple(_batteries(blocks)),
         sensors=(*_controller_sensors(about, blocks), *_enclosure_sensors(blocks)),
-        unread=_unlisted(about, blocks, arrays),
+        unread=(*controller.few(unread), *_unlisted(about, blocks, arrays)),
     )
     address = _PCI.fullmatch(about.get(*(key for key, _ in about.pairs if "pci address" in key)))
     return Config(
@@ -764,10 +765,11 @@ _Disks = tuple[
 ]
 
 
-def _disks(blocks: list[_Block]) -> _Disks:
+def _disks(blocks: list[_Block], unread: list[str]) -> _Disks:
     """Return the disks, their slots by channel and device and by serial number, their caches.
 
-    Cards with two channels list what is on both twice.
+    Why others cannot be read is added to `unread`. Cards with two channels list what is on both
+    twice.
     """
     listed: dict[tuple[str, str, str], _Block] = {}
     for record in _devices(blocks):
@@ -784,9 +786,10 @@ def _disks(blocks: list[_Block]) -> _Disks:
     for key, record in listed.items():
         slot, at = key[2], _CHANNEL.match(key[0])
         if at is None and not slot:
-            raise controller.refused(
-                "arcconf GETCONFIG", "'Reported Channel,Device'", f"{record.title} {record.pairs}"
-            )
+            place = f"{record.title} {record.pairs}"
+            odd = controller.refused("arcconf GETCONFIG", "'Reported Channel,Device'", place)
+            unread.append(str(odd))
+            continue
         if at is not None:
             channel = int(at[1]), int(at[2])
             if not slot or often[slot] > 1:  # two connectors may have enclosures of one number

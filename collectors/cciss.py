@@ -99,6 +99,9 @@ class _Card:
     sensors: dict[str, Sensor] = field(default_factory=dict)
     cache: dict[str, str] | None = None
     volume: str = ""
+    counted: int = 0
+    """How many disks are listed below 'Physical drives: <n>', by its word."""
+    unread: list[str] = field(default_factory=list)
     listed: str | None = None
     """The word for the disks that follow, where they have none. None: they have their own."""
 
@@ -106,8 +109,9 @@ class _Card:
 def parse_volume_status(text: str) -> tuple[Controller, ...]:
     """Return the controllers; two device files of one controller are one. Errors: ParseError."""
     cards: list[_Card] = []
-    unread: list[str] = []
-    for line in controller.plain(text).splitlines():
+    plain = controller.plain(text)
+    unread = controller.torn("cciss_vol_status", plain)
+    for line in plain.splitlines():
         if found := _CARD.fullmatch(line):
             cards.append(_Card(_shown(found[1])))
         elif found := _REFUSED.fullmatch(line):
@@ -176,15 +180,16 @@ def _line(card: _Card, line: str) -> None:
         card.listed = _LISTS[told]
     elif told.startswith("physical drives:"):
         card.listed = None
+        number = told.rpartition(" ")[2]
+        card.counted = int(number) if re.fullmatch(r"\d{1,4}", number, re.ASCII) else 0
     elif (found := _FAILED.fullmatch(line)) and card.volume:
         why = f"{int(found[1])} failed disks"
         card.volumes[card.volume] = _worse(card.volumes[card.volume], why)
     elif found := _DISK.fullmatch(line):
         _disk(card, found)
     elif " connector " in line:
-        raise controller.refused(
-            "cciss_vol_status", "'connector <port> box <n> bay <n> <model> <serial> ...'", line
-        )
+        wanted = "'connector <port> box <n> bay <n> <model> <serial> ...'"
+        card.unread.append(str(controller.refused("cciss_vol_status", wanted, line)))
     elif found := _CACHE.fullmatch(line):
         card.cache = {}
     elif card.cache is not None and told.endswith("disabled"):
@@ -223,7 +228,11 @@ def _controller(card: _Card, unread: list[str]) -> Controller:
         arrays=tuple(replace(each, policy=policy) for each in card.volumes.values()),
         disks=tuple(card.disks.values()),
         sensors=(*sensors, *card.sensors.values()),
-        unread=tuple(unread),
+        unread=(
+            *unread,
+            *controller.few(card.unread),
+            *controller.unlisted("cciss_vol_status", "disks", str(card.counted), len(card.disks)),
+        ),
     )
 
 

@@ -336,6 +336,13 @@ def few(reasons: Sequence[str]) -> list[str]:
     return [*reasons[:_MOST_REASONS], *([f"{more} more rows cannot be read"] if more > 0 else [])]
 
 
+def torn(command: str, text: str) -> list[str]:
+    """Return that an output ends within a line, of a program whose last word is not known."""
+    if plain(text).endswith("\n"):
+        return []
+    return [f"'{command}': expected it to end with a line, got its end within one: it is cut"]
+
+
 def unlisted(command: str, what: str, counted: str, listed: int) -> list[str]:
     """Return that a controller counts more of something than it lists: an answer may be cut."""
     digits = re.match(r"([0-9]{1,5})(?: of [0-9]{1,5})?\s*$", counted)

@@ -141,6 +141,8 @@ class _Card:
     volume: str = ""
     group: str = ""
     part: tuple[str, str] = ("controller", "")
+    unread: list[str] = field(default_factory=list)
+    """Why lines are not read."""
     internal: bool = False
     """Whether the cage is the server's own: those have no power supplies."""
 
@@ -158,13 +160,14 @@ def parse_controllers(text: str) -> tuple[Found, ...]:
 
     Also of 'ld all show', 'pd all show' and 'pd all show detail', which tell a part. What is told
     twice counts once; the longer block of a disk is the one that counts.
-    Errors: BusyError; ParseError, where the tool says so and where no controller is named.
+    What the tool could not tell, a line of a disk that is none, and an end within a line are
+    `unread`.
+    Errors: BusyError; ParseError, where no controller is named.
     """
     plain = controller.plain(text)
     if busy := _BUSY.search(plain):
         raise BusyError(f"ssacli: expected to be the only one, got {busy[0]!r}")
-    if error := _ERROR.search(plain):
-        raise controller.refused("ssacli", "no error", error[1])
+    errors = [str(controller.refused("ssacli", "no error", each)) for each in _ERROR.findall(plain)]
     cards: list[_Card] = []
     for line in plain.splitlines():
         if card := _card(line, cards):
@@ -177,8 +180,13 @@ def parse_controllers(text: str) -> tuple[Found, ...]:
                 f"at most {_MOST_CONTROLLERS} controllers, {_MOST_PARTS} disks of one",
                 line,
             )
+    if not cards and errors:
+        raise ParseError(errors[0])
     if not cards:
         raise controller.refused("ssacli", "'<controller> in Slot <n>'", text)
+    for card in cards:
+        card.unread += errors
+    cards[-1].unread += controller.torn("ssacli", plain)
     return tuple(Found(_controller(card), _pci_address(card)) for card in cards)
 
 
@@ -219,7 +227,9 @@ def _line(card: _Card, line: str) -> None:
     elif found := _DISK.fullmatch(told):
         _begin_disk(card, found[1], found[2], found[3])
     elif told.startswith(("physicaldrive ", "logicaldrive ")):
-        raise controller.refused("ssacli", "'physicaldrive <port>:<box>:<bay> (...)'", told)
+        wanted = "'physicaldrive <port>:<box>:<bay> (...)'"
+        card.unread.append(str(controller.refused("ssacli", wanted, told)))
+        card.part = ("", "")  # what follows is about that disk, and not of the one ahead
     elif found := _CAGE.fullmatch(told):
         place = f"port {found['port']} box {int(found['box'])}"
         card.sensors[place] = Sensor(place, controller.judged(_shown(found["state"]), _PART_WORDS))
@@ -401,6 +411,7 @@ def _controller(card: _Card) -> Controller:
         disks=tuple(card.disks.values()),
         batteries=batteries,
         sensors=(*sensors, *card.sensors.values()),
+        unread=tuple(controller.few(card.unread)),
     )
 
 

@@ -9,7 +9,7 @@ broken ones. Those of before about 2009 print no such line and are refused.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -110,6 +110,10 @@ COUNTS = {
 _SWITCH = {"enabled": True, "disabled": False}
 """Of the disks' own write caches. 'Disk's Default' is neither."""
 _FORCED = {"write cache ok if bad bbu": True, "no write cache if bad bbu": False}
+_PRESENT = (
+    *("virtual drives", "degraded", "offline", "disks"),
+    *("critical disks", "failed disks"),
+)
 _TARGETS = 128
 """Volumes are on SCSI channels 2 and 3 of 128 targets each. Source: megaraid_sas.h."""
 
@@ -153,6 +157,8 @@ class Adapter:
     pci_device: str = ""
     battery: bool | None = None
     clock_seconds: float | None = None
+    counts: Mapping[str, int] = field(default_factory=dict)
+    """What it counts below 'Device Present', by its word."""
 
 
 def parse_adapters(text: str) -> dict[int, Adapter]:
@@ -200,6 +206,42 @@ def _adapter(pairs: Mapping[str, str]) -> Adapter:
         pairs.get("device id", "").casefold(),
         {"present": True, "absent": False}.get(battery.casefold()),
         clock_seconds(pairs.get("current time", "")),
+        {
+            key: int(pairs[key])
+            for key in _PRESENT
+            if re.fullmatch("[0-9]{1,5}", pairs.get(key, ""))
+        },
+    )
+
+
+def uncounted(
+    adapter: Adapter, arrays: Sequence[Array], disks: Sequence[PhysicalDisk]
+) -> tuple[str, ...]:
+    """Return what an adapter counts and does not list, or lists as if nothing were wrong with it.
+
+    Source: 'Device Present' of '-AdpAllInfo'. That 'Critical Disks' are those that predict their
+    failure is unchecked.
+    """
+    well = {Health.OK, Health.BUSY}
+
+    def count(*words: str) -> str:
+        return str(sum(adapter.counts.get(word, 0) for word in words))
+
+    ill_arrays = sum(each.state.health not in well for each in arrays)
+    ill_disks = sum(each.state.health not in well for each in disks)
+    return tuple(
+        reason
+        for what, counted, listed in (
+            ("virtual drives", count("virtual drives"), len(arrays)),
+            ("virtual drives without redundancy", count("degraded", "offline"), ill_arrays),
+            ("disks", count("disks"), len(disks)),
+            (
+                "disks that failed or are failing",
+                count("critical disks", "failed disks"),
+                ill_disks,
+            ),
+        )
+        for reason in controller.unlisted("MegaCli -AdpAllInfo", what, counted, listed)
     )
 
 

@@ -135,6 +135,7 @@ def state(root: Root, name: str, handle: tuple[str, ...], _: Controller | None) 
     disks = part(("-PDList",), megacli.parse_disks, no_disks)
     if not arrays and not disks and unread:
         raise ReadError("; ".join(unread))
+    unread += megacli.uncounted(adapter, arrays, disks)
     # Without one, a cache that is forced on keeps nothing.
     battery: Battery | None = Battery("battery", State(Health.ABSENT, "Absent"))
     if adapter.battery is not False:

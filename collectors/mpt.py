@@ -191,14 +191,21 @@ def _status_state(
         targets = [str(number) for number in found]
     arrays: list[Array] = []
     disks: dict[str, PhysicalDisk] = {}
+    unread: list[str] = []
     for target in targets:
         command = (_STATUS_PROGRAM, "-n", *which, "-i", target)
         told = mpt_status.parse_status(run_program(root, _SECONDS, *command))
         channel = _RAID_CHANNEL if len(handle) > 2 else "0"
         arrays += [replace(each, address=f"{channel}:{target}:0") for each in told.arrays]
         disks.update({disk.slot: disk for disk in told.disks if disk.slot not in disks})
+        unread += told.unread
     return Controller(
-        name=name, vendor="mpt", host=host, arrays=tuple(arrays), disks=tuple(disks.values())
+        name=name,
+        vendor="mpt",
+        host=host,
+        arrays=tuple(arrays),
+        disks=tuple(disks.values()),
+        unread=tuple(unread),
     )
 
 

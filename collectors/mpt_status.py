@@ -66,10 +66,11 @@ _SYNC = re.compile(r"scsi_id:(?P<id>[0-9]{1,3}) (?P<done>[0-9]{1,3})%")
 
 @dataclass(frozen=True, slots=True)
 class Mirrors:
-    """What is told of volumes and their disks."""
+    """What is told of volumes and their disks. `unread`: which lines are not read, and why."""
 
     arrays: tuple[Array, ...]
     disks: tuple[PhysicalDisk, ...]
+    unread: tuple[str, ...] = ()
 
 
 def parse_ids(text: str) -> tuple[int, ...]:
@@ -84,8 +85,8 @@ def parse_ids(text: str) -> tuple[int, ...]:
 def parse_status(text: str) -> Mirrors:
     """Return the volumes that mpt-status prints, in its old style, its new one ('-n'), or short.
 
-    Errors: ParseError, for a line that is none of its own: among others that there is no
-    '/dev/mptctl'.
+    A line that is none of its own, fewer disks than a volume has, and an end within a line are
+    `unread`. Errors: ParseError, where there is no volume, or no '/dev/mptctl'.
     """
     plain = controller.plain(text)
     if "/dev/mptctl" in plain:
@@ -93,6 +94,7 @@ def parse_status(text: str) -> Mirrors:
     volumes: list[Mapping[str, str]] = []
     disks: list[Mapping[str, str]] = []
     done: dict[str, float] = {}
+    odd: list[str] = []
     for line in plain.splitlines():
         told = line.strip()
         if sync := _SYNC.fullmatch(told):
@@ -105,9 +107,17 @@ def parse_status(text: str) -> Mirrors:
             whole = found["what"] in {"log_id", "vol_id"}
             (volumes if whole else disks).append(found.groupdict())
         elif told:
-            raise controller.refused("mpt-status", "'ioc<n> vol_id <n> ... state <word>'", told)
+            wanted = "'ioc<n> vol_id <n> ... state <word>'"
+            odd.append(str(controller.refused("mpt-status", wanted, told)))
     if not volumes:
         raise controller.refused("mpt-status", "a volume", text)
+    expected = sum(int(each.get("disks", 0)) for each in volumes)
+    listed = sum(not _spare(each) for each in disks)
+    unread = (
+        *controller.few(odd),
+        *controller.unlisted("mpt-status", "disks", str(expected), listed),
+        *controller.torn("mpt-status", plain),
+    )
     # Only while it runs: at other times the rate is 100 %, or what was left over.
     rates = [done[disk["scsi"]] for disk in disks if disk.get("scsi") in done]
     running = any(_RESYNC in each.get("flags", "") for each in volumes)
@@ -115,7 +125,7 @@ def parse_status(text: str) -> Mirrors:
         _volume(each, disks, min(rates) if running and rates else None) for each in volumes
     )
     parent = arrays[0].name if len(arrays) == 1 else ""
-    return Mirrors(arrays, tuple(_disk(each, parent, running=running) for each in disks))
+    return Mirrors(arrays, tuple(_disk(each, parent, running=running) for each in disks), unread)
 
 
 def _volume(

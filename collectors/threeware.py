@@ -214,7 +214,7 @@ def parse_controller(text: str, name: str) -> Controller:
         disks=tuple(found.ports.values()),
         batteries=tuple(found.batteries.values()),
         sensors=tuple(found.sensors.values()),
-        unread=tuple(controller.few(found.unread)),
+        unread=(*controller.few(found.unread), *controller.torn(f"tw_cli /{name} show", text)),
     )
     if not found.tables & {"unit", "port", "vport"}:
         return told  # old versions print them for other commands

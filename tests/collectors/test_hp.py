@@ -386,13 +386,31 @@ def test_banners_prompts_and_controllers_of_one_name() -> None:
         'Error: Invalid target syntax. "slot" is not a valid target.\n',
         "Another instance of hpacucli is running! Stop it first.\n",
         "HP Array Configuration Utility CLI 9.40.12.0\n",
-        "Smart Array P9 in Slot 1\n   physicaldrive 1I:1 :1 (broken)\n",
     ],
 )
 def test_no_controller_is_not_a_controller_without_disks(text: str) -> None:
-    """An error, another program that runs, half a line."""
+    """An error, another program that runs, a banner alone."""
     with pytest.raises(ParseError, match="ssacli"):
         hp.parse_controllers(text)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "reason"),
+    [
+        ("\n      physicaldrive 1I:1:3\n", "\n      physicaldrive 1I:1 :3\n", "1I:1 :3"),
+        ("\n   Unassigned\n", "\nError: the drive did not answer.\n\n   Unassigned\n", "did not"),
+        ("      Model: SRC\n", "      Mod", "its end within one"),
+    ],
+)
+def test_what_cannot_be_read_is_said_beside_the_rest(before: str, after: str, reason: str) -> None:
+    """A spoilt line of a disk, an error amid the answer, half a line at its end."""
+    assert before in DETAIL
+    found = one(DETAIL.replace(before, after))
+    (said,) = found.unread
+    assert reason in said
+    assert [disk.state.health for disk in found.disks[:2]] == [Health.OK, Health.OK]
+    assert Health.FAILING in {disk.state.health for disk in found.disks}
+    assert one(DETAIL).unread == ()
 
 
 def test_more_disks_than_a_controller_can_have_are_refused() -> None:
@@ -527,9 +545,14 @@ def test_disks_that_a_volume_lists_as_failed() -> None:
 
 
 def test_a_line_of_a_disk_that_cannot_be_read_is_not_left_out() -> None:
-    """Its columns are counted."""
-    with pytest.raises(ParseError, match="connector"):
-        cciss.parse_volume_status(VOLUME_STATUS.replace("HPD9", "") + " connector 1I box 1")
+    """It is said, and so is one that is missing: disks are counted."""
+    good = {"state": "OK", "more": "", "disk": "OK", "enclosure": "OK", "configured": "Yes"}
+    text = VOLUME_STATUS.format(**good, disabled="")
+    (found,) = cciss.parse_volume_status(text.replace("bay 2 ", "bay two "))
+    assert len(found.disks) == 1
+    assert "got 'connector 1I box 1 bay two" in found.unread[0]
+    assert "expected 2 disks, got 1" in found.unread[-1]
+    assert cciss.parse_volume_status(text)[0].unread == ()
 
 
 @given(st.text(max_size=300))

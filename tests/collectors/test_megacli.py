@@ -669,6 +669,41 @@ def test_a_card_that_is_not_listed_is_a_problem(machine: Machine) -> None:
     ]
 
 
+PRESENT = """\
+                Device Present
+                ================
+Virtual Drives    : {drives}
+  Degraded        : {degraded}
+  Offline         : 0
+Physical Devices  : 4
+  Disks           : {disks}
+  Critical Disks  : 0
+  Failed Disks    : {failed}
+"""
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [
+        ({}, []),
+        ({"drives": 2}, ["expected 2 virtual drives, got 1"]),
+        ({"degraded": 2}, ["expected 2 virtual drives without redundancy, got 1"]),
+        ({"disks": 5}, ["expected 5 disks, got 3"]),
+        ({"failed": 2}, ["expected 2 disks that failed or are failing, got 1"]),
+    ],
+)
+def test_what_an_adapter_counts_and_does_not_list_is_not_known(
+    machine: Machine, counts: dict[str, int], expected: list[str]
+) -> None:
+    """Each answer ends well, and one of them leaves out what the other counts."""
+    told = {"drives": 1, "degraded": 1, "disks": 3, "failed": 1, **counts}
+    whole = machine.answers["MegaCli -AdpAllInfo -a0"]
+    assert isinstance(whole, str)
+    machine.answers["MegaCli -AdpAllInfo -a0"] = whole.replace(DONE, PRESENT.format(**told) + DONE)
+    (found,) = machine.look().controllers
+    assert [reason.partition(": ")[2].partition(":")[0] for reason in found.unread] == expected
+
+
 def test_a_part_that_cannot_be_read_leaves_the_others(machine: Machine) -> None:
     """What is not known is said."""
     machine.answers["MegaCli -LdPdInfo -a0"] = "Segmentation fault\n"
