@@ -190,6 +190,27 @@ def parse_controllers(text: str) -> tuple[Found, ...]:
     return tuple(Found(_controller(card), _pci_address(card)) for card in cards)
 
 
+def completed(found: Controller, listed: Controller) -> Controller:
+    """Return a controller with what 'show config' lists and 'show config detail' does not.
+
+    Neither ends with a word that it is complete: a detailed one that ends early has fewer disks.
+    """
+    slots = {each.slot for each in found.disks}
+    names = {each.name for each in found.arrays}
+    disks = [each for each in listed.disks if each.slot not in slots]
+    arrays = [each for each in listed.arrays if each.name not in names]
+    missed = [
+        f"'ssacli ctrl show config detail': expected {each}, as 'show config' lists, got none"
+        for each in (*(disk.slot for disk in disks), *(array.name for array in arrays))
+    ]
+    return replace(
+        found,
+        disks=(*found.disks, *disks),
+        arrays=(*found.arrays, *arrays),
+        unread=(*found.unread, *controller.few(missed)),
+    )
+
+
 def _parts(card: _Card) -> int:
     return len(card.disks) + len(card.volumes) + len(card.groups) + len(card.sensors)
 

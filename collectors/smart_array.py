@@ -9,14 +9,22 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from iowarden.collectors import adaptec, attached, cciss, hp
 from iowarden.collectors.controller_poll import Maker, run_program
-from iowarden.collectors.vocabulary import AbsentError, MissingError, ParseError, ReadError
+from iowarden.collectors.vocabulary import (
+    AbsentError,
+    LateError,
+    MissingError,
+    ParseError,
+    ReadError,
+    StuckError,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from iowarden.collectors.controller import Controller
     from iowarden.collectors.files import Root
@@ -82,10 +90,26 @@ def maker(pauses_seconds: Sequence[float] = _PAUSES_SECONDS) -> Maker:
         one = listed[index]
         addresses = adaptec.hosts_of(root, _DRIVERS, _all_hosts(root))
         at = [host for host, address in addresses.items() if address == one.pci_address]
-        return replace(one.controller, name=name, host=at[0] if len(at) == 1 else "")
+        whole = replace(one.controller, name=name, host=at[0] if len(at) == 1 else "")
+        return _completed(root, whole, index, partial(ask, root, "ctrl", which, "show", "config"))
 
     programs = (*_PROGRAMS, _FREE_PROGRAM)
     return Maker("hp", _DRIVERS, programs, find, state, adapters=True, hiding=_hiding)
+
+
+def _completed(
+    root: Root, found: Controller, index: int, listed: Callable[[], tuple[hp.Found, ...]]
+) -> Controller:
+    """Return a controller with what its short list has more. Errors: LateError, StuckError."""
+    try:
+        short = listed()
+    except (LateError, StuckError):
+        raise
+    except (AbsentError, ReadError, ParseError) as error:
+        if isinstance(error, AbsentError) and root.path:
+            return found  # an older recording has none
+        return replace(found, unread=(*found.unread, str(error)))
+    return hp.completed(found, short[index].controller) if index < len(short) else found
 
 
 def _hiding(root: Root, hosts: Sequence[str]) -> list[str]:

@@ -182,6 +182,8 @@ class Answer:
     description: str = ""
     errors: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
+    text: bool = False
+    """Whether it is no JSON: nothing says where it ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,10 +224,11 @@ class Progress:
 def parse_answers(text: str) -> tuple[Answer, ...]:
     """Return the answers in an output, of JSON or text. Errors: ParseError."""
     plain = controller.plain(text)
-    entries: list[Any] = _json(plain) if '"Controllers"' in plain else list(parse_text(plain))
+    as_json = '"Controllers"' in plain
+    entries: list[Any] = _json(plain) if as_json else list(parse_text(plain))
     if not entries:
         raise controller.refused("storcli", "'Controllers' in JSON, or 'Status = ...'", plain)
-    return tuple(_answer(entry) for entry in entries)
+    return tuple(replace(_answer(entry), text=not as_json) for entry in entries)
 
 
 def _whole(text: str) -> tuple[Answer, ...]:
@@ -359,6 +362,8 @@ def _told(answer: Answer, name: str) -> Told:
     ):
         if re.fullmatch(r"\d{1,4}", expected, re.ASCII) and int(expected) != listed:
             unread.append(f"expected {expected} {what}, got {listed}: the others are not known")
+    if answer.text and arrays and not disks and not told("physical drives"):
+        unread.append("expected 'Physical Drives = <n>', got none: its disks are not known")
     memory = told("on board memory size")
     megabytes = told("ddr memory size(mib)")
     own = Controller(

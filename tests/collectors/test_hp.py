@@ -585,6 +585,47 @@ def test_a_machine_with_one_controller() -> None:
     assert (one.name, one.host, len(one.disks), found.problems) == ("hp slot 0", "host1", 4, ())
 
 
+SHORT = """\
+
+Smart Array P999i in Slot 0 (Embedded)    (sn: PXYZ1)
+
+   Internal Drive Cage at Port 1I, Box 1, OK
+
+   Array A (SAS, Unused Space: 0 MB)
+
+      logicaldrive 1 (558.9 GB, RAID 1, OK)
+
+      physicaldrive 1I:1:1 (port 1I:box 1:bay 1, SAS HDD, 600 GB, OK)
+      physicaldrive 1I:1:2 (port 1I:box 1:bay 2, SAS HDD, 600 GB, OK)
+      physicaldrive 1I:1:3 (port 1I:box 1:bay 3, SAS HDD, 600 GB, Failed, spare)
+
+   Unassigned
+
+      physicaldrive 1I:1:4 (port 1I:box 1:bay 4, SAS HDD, 600 GB, Predictive Failure)
+
+"""
+
+
+@pytest.mark.parametrize("line", range(len(DETAIL.splitlines())))
+def test_an_answer_that_ends_early_hides_no_disk(line: int) -> None:
+    """Behind each of its lines: the short list has the spare that failed, and the disk that will.
+
+    Ahead of the controller's name it is refused; what it lacks is said.
+    """
+    cut = "".join(each + "\n" for each in DETAIL.splitlines()[:line])
+    answers = {**ANSWERS, "ssacli ctrl slot=0 show config": SHORT}
+    answers["ssacli ctrl slot=0 show config detail"] = cut
+    found = asked(HP, {HPSA: None, **HOSTS}, answers)
+    if line < 2:
+        assert "expected '<controller> in Slot <n>'" in found.problems[0].reason
+        return
+    (one,) = found.controllers
+    health = {disk.slot: disk.state.health for disk in one.disks}
+    assert health["port 1I box 1 bay 3"] in {Health.FAILED, Health.ATTENTION}
+    assert health["port 1I box 1 bay 4"] in {Health.FAILING, Health.ATTENTION}
+    assert bool(found.problems) == ("physicaldrive 1I:1:4" not in cut)
+
+
 def test_a_second_controller_that_is_not_listed_is_a_problem() -> None:
     """The program is too old for it, or it died: the other one is read."""
     other = f"{DRIVERS}/hpsa/0000:5d:00.0/host2"
@@ -732,7 +773,8 @@ BUSY = "Another instance of ssacli is running! Stop it first.\n"
 @pytest.mark.parametrize(("busy", "controllers"), [(2, 1), (3, 0)])
 def test_another_program_that_runs_is_waited_for(busy: int, controllers: int) -> None:
     """For a while; then that is the problem."""
-    machine = Machine({name: [text] for name, text in ANSWERS.items()})
+    answers = {**ANSWERS, "ssacli ctrl slot=0 show config": SHORT}
+    machine = Machine({name: [text] for name, text in answers.items()})
     machine.answers["ssacli ctrl all show status"][:0] = [BUSY] * busy
     poller = Poller((smart_array.maker((0.0, 0.0)),), lambda: 0.0)
     poller.read(machine)
