@@ -46,8 +46,8 @@ _UNKNOWN = re.compile(r"syntax error|not supported|un-?supported", re.IGNORECASE
 """What a card or a program says that lacks what it is asked for: perccli2 8.4 knows of no 'show
 initialization', and says 'syntax error, unexpected TOKEN_UNKNOWN'.
 """
-_HANDLE = 2
-"""Program and number; MegaCli's has three parts."""
+_HANDLE = 5
+"""Program, number and counts; MegaCli's has three parts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,13 @@ def _find(family: _Family, root: Root, hosts: Sequence[str]) -> dict[str, tuple[
             continue
         asked = asked or program
         if len(listed) > len(best):
-            best = {f"{family.prefix}{each.number}": (program, str(each.number)) for each in listed}
+            best = {
+                f"{family.prefix}{each.number}": (
+                    *(program, str(each.number)),
+                    *(each.disks, each.volumes, each.not_optimal),
+                )
+                for each in listed
+            }
         if len(best) >= len(hosts):
             break
     if not asked:
@@ -155,7 +161,7 @@ def _unlisted(
         program = next(iter(listed.values()))[0]
         reason = f"expected {len(hosts)} controllers, as '{family.driver}' has, got {len(listed)}"
     name = f"{family.prefix[:-2]} {_UNLISTED}"
-    return {name: ("", f"'{program} show': {reason}")} if reason else {}
+    return {name: ("", f"'{program} show': {reason}", "", "", "")} if reason else {}
 
 
 def _with_volumes(
@@ -168,7 +174,7 @@ def _with_volumes(
     shown = {each: attached.shown(root, each, family.driver) for each in hosts}
     rest = [each for each in hosts if shown[each] is attached.Shown.VOLUMES]
     unknown = 0
-    for program, number in listed.values() if rest else ():
+    for program, number, *_ in listed.values() if rest else ():
         question = (f"/c{number}", "show", "all")
         try:
             told = _ask(root, program, storcli.parse_controllers, *question).get(int(number))
@@ -188,7 +194,7 @@ def _state(
     """Read a controller. Errors: AbsentError, ReadError, ParseError."""
     if len(handle) != _HANDLE:
         return megacli_reader.state(root, name, handle, former)
-    program, number = handle
+    program, number, *counts = handle
     if not program:
         raise ReadError(number)
     unread: list[str] = []
@@ -241,7 +247,8 @@ def _state(
         found = storcli.with_progress(found, progress)
     patrol = part(_patrol, no_patrol, "", "show", "patrolread", known=False)
     found = replace(found, sensors=(*found.sensors, *patrol))
-    return replace(found, unread=tuple(dict.fromkeys((*found.unread, *unread))))
+    unread += found.unread or storcli.uncounted(program, found, *counts)
+    return replace(found, unread=tuple(dict.fromkeys(unread)))
 
 
 def _patrol(text: str) -> tuple[Sensor, ...]:
@@ -273,7 +280,7 @@ def _log(root: Root, name: str, handle: tuple[str, ...]) -> Log:
     """Read the newest entries. Errors: AbsentError, ReadError, ParseError."""
     if len(handle) != _HANDLE:
         return megacli_reader.log(root, name, handle)
-    program, number = handle
+    program, number, *_ = handle
     if not program:
         raise ReadError(number)
     text = _run(root, program, f"/c{number}", "show", "events", f"type=latest={EVENTS}")
