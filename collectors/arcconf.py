@@ -290,7 +290,7 @@ def parse_config(text: str, name: str) -> Config:
         raise controller.refused(
             "arcconf GETCONFIG", f"at most {_MOST_HEADINGS} headings", f"{len(blocks)} of them"
         )
-    unread: list[str] = []
+    unread = _merged(blocks)
     disks, slots, serials, caches = _disks(blocks, unread)
     arrays, members = _arrays(blocks, slots, serials)
     arrays = [replace(each, disk_cache=_disk_cache(each, caches, blocks)) for each in arrays]
@@ -804,6 +804,30 @@ def _disks(blocks: list[_Block], unread: list[str]) -> _Disks:
 
 def _reported(record: _Block) -> str:
     return record.get("reported channel,device(t:l)", "reported channel,device")
+
+
+_STATUS = frozenset({"status of logical device", "status of logical drive", "status of maxcache"})
+_PLACE = frozenset({"reported channel,device(t:l)", "reported channel,device"})
+
+
+def _merged(blocks: list[_Block]) -> list[str]:
+    """Return that a device or a logical device begins with a line that is not read."""
+    entities: list[list[str]] = [[]]
+    for block in blocks:
+        if block.section in {"logical", "maxcache"}:
+            if _ENTITY.fullmatch(block.title):
+                entities.append([])
+            entities[-1] += [key for key, _ in block.pairs]
+    devices = [[key for key, _ in record.pairs] for record in _devices(blocks)]
+    return [
+        reason
+        for heading, groups, once in (
+            ("'Logical device number <n>'", entities, _STATUS),
+            ("'Device #<n>'", devices, _PLACE),
+        )
+        for keys in groups
+        for reason in controller.merged("arcconf GETCONFIG", heading, keys, once)
+    ]
 
 
 def _devices(blocks: list[_Block]) -> list[_Block]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import enum
 import re
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
@@ -334,6 +335,16 @@ def few(reasons: Sequence[str]) -> list[str]:
     """Return the first of reasons why parts are not read, and how many there are more."""
     more = len(reasons) - _MOST_REASONS
     return [*reasons[:_MOST_REASONS], *([f"{more} more rows cannot be read"] if more > 0 else [])]
+
+
+def merged(command: str, heading: str, keys: Iterable[str], once: Container[str]) -> list[str]:
+    """Return that a block tells something twice that it tells once: a heading in it is not read."""
+    seen = Counter(key for key in keys if key in once)
+    return [
+        f"'{command}': expected {heading} ahead of each '{key}', got {count} below one"
+        for key, count in seen.items()
+        if count > 1
+    ][:1]
 
 
 def torn(command: str, text: str) -> list[str]:

@@ -69,6 +69,7 @@ _DEVICE = re.compile(r"\s*Device is an? (\S.*?)\s*", re.IGNORECASE)
 _PLACE = re.compile(r"([0-9]{1,5}):([0-9]{1,5})")
 _STATE = re.compile(r"(\S.*?) ?\([A-Z]{2,6}\)")
 _PERCENT = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,3})?)\s?%")
+_ONCE = (("status of volume", "'IR volume <n>'"), ("state", "'Device is a <kind>'"))
 _SECTIONS = ("Controller information", "IR Volume information", "Physical device information")
 
 
@@ -122,6 +123,11 @@ def parse_display(text: str, name: str) -> Controller:
     if missing := [title for title in _SECTIONS if title not in sections]:
         raise _refused("DISPLAY", f"'{missing[0]}'", text)
     own = dict(_pairs(sections[_SECTIONS[0]]))
+    unread = [
+        reason
+        for title, head, once in zip(_SECTIONS[1:], (_VOLUME, _DEVICE), _ONCE, strict=True)
+        for reason in _unheaded(sections[title], head, once)
+    ]
     volumes = [_volume(block) for _, block in _blocks(sections[_SECTIONS[1]], _VOLUME)]
     parents = {slot: each.name for each in volumes for slot in each.slots}
     places: Counter[str] = Counter()
@@ -140,7 +146,23 @@ def parse_display(text: str, name: str) -> Controller:
         firmware=controller.printable(own.get("firmware version", "")),
         arrays=tuple(volumes),
         disks=tuple(disks),
+        unread=tuple(controller.few(unread)),
     )
+
+
+def _unheaded(lines: Sequence[str], head: re.Pattern[str], once: Sequence[str]) -> Iterator[str]:
+    """Yield that what is told of volumes or devices stands below no heading, or several below one.
+
+    `once` is what each of them tells, and how a heading begins.
+    """
+    key, heading = once
+    first = next((at for at, line in enumerate(lines) if head.fullmatch(line)), len(lines))
+    blocks = [lines[:first], *(block for _, block in _blocks(lines, head))]
+    for number, block in enumerate(blocks):
+        keys = [name for name, _ in _pairs(block)]
+        if number == 0 and key in keys:
+            yield str(_refused("DISPLAY", f"{heading} ahead of '{key}'", "none"))
+        yield from controller.merged("sas2ircu DISPLAY", heading, keys, {key})
 
 
 def _volume(lines: Sequence[str]) -> Array:
@@ -169,7 +191,7 @@ def volume_name(number: str) -> str:
 
 
 def _disk(kind: str, lines: Sequence[str]) -> PhysicalDisk | None:
-    own = dict(_pairs(lines))
+    own = dict(reversed(list(_pairs(lines))))
     state = _state(own.get("state", ""), _DISK_WORDS)
     if kind.casefold() != "hard disk" and state.word.casefold().startswith("standby"):
         return None

@@ -280,6 +280,19 @@ def parse_addresses(text: str) -> dict[int, str]:
     return found
 
 
+def merged(text: str) -> list[str]:
+    """Return that a disk or a virtual drive begins with a line that is not read."""
+    found: list[str] = []
+    keys: list[str] = []
+    for key, value in [*_pairs(controller.plain(text).splitlines()), (_ENCLOSURE, "")]:
+        if key == _ENCLOSURE or _VOLUME.fullmatch(f"{key}: {value}"):
+            wanted = "'Enclosure Device ID' or 'Virtual Drive'"
+            found += controller.merged("MegaCli", wanted, keys, {"slot number", "state"})
+            keys = []
+        keys.append(key)
+    return controller.few(found)
+
+
 def parse_volumes(text: str) -> tuple[Array, ...]:
     """Return the virtual drives of '-LdPdInfo', '-LDInfo' or '-CfgDsply' of one adapter.
 

@@ -117,6 +117,15 @@ def state(root: Root, name: str, handle: tuple[str, ...], _: Controller | None) 
             unread.append(str(error))
             return default
 
+    def listed(parse: Callable[[str], _T]) -> Callable[[str], _T]:
+        """Return what reads a list, and says where two of it stand below one heading."""
+
+        def read(text: str) -> _T:
+            unread.extend(megacli.merged(text))
+            return parse(text)
+
+        return read
+
     def own(text: str) -> megacli.Adapter:
         found = megacli.parse_adapters(text)
         if int(number) not in found:
@@ -131,8 +140,8 @@ def state(root: Root, name: str, handle: tuple[str, ...], _: Controller | None) 
         offset = adapter.clock_seconds - asked_seconds
     no_arrays: tuple[Array, ...] = ()
     no_disks: tuple[PhysicalDisk, ...] = ()
-    arrays = part(("-LdPdInfo",), megacli.parse_volumes, no_arrays)
-    disks = part(("-PDList",), megacli.parse_disks, no_disks)
+    arrays = part(("-LdPdInfo",), listed(megacli.parse_volumes), no_arrays)
+    disks = part(("-PDList",), listed(megacli.parse_disks), no_disks)
     if not arrays and not disks and unread:
         raise ReadError("; ".join(unread))
     unread += megacli.uncounted(adapter, arrays, disks)

@@ -123,7 +123,7 @@ def _ircu_state(root: Root, name: str, handle: tuple[str, ...], _: Controller | 
     if not program:
         raise ReadError(index)  # why
     found = ircu.parse_display(run_program(root, _SECONDS, program, index, "DISPLAY"), name)
-    unread: tuple[str, ...] = ()
+    unread = found.unread
     tasks: dict[str, ircu.Task] = {}
     if found.arrays:
         try:
@@ -131,7 +131,7 @@ def _ircu_state(root: Root, name: str, handle: tuple[str, ...], _: Controller | 
         except (LateError, StuckError):
             raise
         except (AbsentError, ReadError, ParseError) as error:
-            unread = (str(error),)
+            unread = (*unread, str(error))
     volumes = _seen(root, [host]).get(host, _Seen(())).volumes
     arrays = (ircu.with_task(each, tasks.get(each.name)) for each in found.arrays)
     return replace(

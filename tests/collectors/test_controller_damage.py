@@ -528,6 +528,29 @@ def test_a_line_that_is_lost_or_spoilt_hides_no_fault(name: str) -> None:
         assert said(case, spoilt), line
 
 
+HEADINGS = {
+    "MegaCli disks": ("Enclosure Device ID: 252\nSlot Number: 1", "Enclosure Dev\nSlot Number: 1"),
+    "MegaCli volumes": ("Virtual Drive: 0", "Virtual Dr"),
+    "arcconf": ("Device #1", "Device 1"),
+    "arcconf logical": ("Logical device number 0", "Logical device numb"),
+    "sas2ircu": (DISPLAY_DISK.format(slot=1, state="")[:21], "Device is"),
+    "sas2ircu volumes": ("IR volume 1", "IR vol"),
+    "ssacli": ("physicaldrive 1I:1:2\n", "physicaldr\n"),
+    "tw_cli": ("Port   Status", "Port   St"),
+}
+
+
+@pytest.mark.parametrize("name", HEADINGS)
+def test_what_stands_below_a_heading_that_is_spoilt_is_nobody_elses(name: str) -> None:
+    """A second disk below the heading of the first: one of two states would not be seen."""
+    program = name.removesuffix(" logical").removesuffix(" volumes")
+    case = CASES.get(name) or CASES[program]
+    text = _replaced(case.text, case.faults)
+    heading, spoilt = HEADINGS[name]
+    at = text.rindex(heading)
+    assert "expected" in said(case, text[:at] + spoilt + text[at + len(heading) :])
+
+
 @pytest.mark.parametrize("name", MAKERS)
 def test_words_of_another_language_are_never_well(name: str) -> None:
     """A localised program, and one that is newer than all that is known."""
