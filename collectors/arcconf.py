@@ -773,6 +773,10 @@ def _disks(blocks: list[_Block], unread: list[str]) -> _Disks:
     """
     listed: dict[tuple[str, str, str], _Block] = {}
     for record in _devices(blocks):
+        if not record.get("state") and "device is a" not in record.title:
+            found = f"device {record.title}".strip()
+            odd = controller.refused("arcconf GETCONFIG", "'State' or 'Device is a <kind>'", found)
+            unread.append(str(odd))
         if record.get("state") or "device is a hard drive" in record.title:
             place = _location(record.get("reported location"))
             key = _reported(record), record.get("serial number"), place

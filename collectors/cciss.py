@@ -1,7 +1,8 @@
 """What 'cciss_vol_status' says of HP's Smart Array controllers, with '-V' and without. Pure.
 
 Source: the program's own source, version 1.12, and what it printed on machines of others.
-Limits: it asks for no program of the maker, and tells no sizes. Nothing says that it is complete.
+Limits: it asks for no program of the maker, and tells no sizes. That it is complete only its count
+of disks says, with '-V'.
 """
 
 from __future__ import annotations
@@ -99,8 +100,10 @@ class _Card:
     sensors: dict[str, Sensor] = field(default_factory=dict)
     cache: dict[str, str] | None = None
     volume: str = ""
-    counted: int = 0
-    """How many disks are listed below 'Physical drives: <n>', by its word."""
+    verbose: bool = False
+    """Whether '-V' is asked for, which lists disks."""
+    counted: str = ""
+    """How many disks it lists, by its word."""
     unread: list[str] = field(default_factory=list)
     listed: str | None = None
     """The word for the disks that follow, where they have none. None: they have their own."""
@@ -113,7 +116,7 @@ def parse_volume_status(text: str) -> tuple[Controller, ...]:
     unread = controller.torn("cciss_vol_status", plain)
     for line in plain.splitlines():
         if found := _CARD.fullmatch(line):
-            cards.append(_Card(_shown(found[1])))
+            cards.append(_Card(_shown(found[1]), verbose=True))
         elif found := _REFUSED.fullmatch(line):
             unread.append(controller.printable(found[1]))
         elif found := _VOLUME.fullmatch(line) or _ENCLOSURE.fullmatch(line):
@@ -180,8 +183,7 @@ def _line(card: _Card, line: str) -> None:
         card.listed = _LISTS[told]
     elif told.startswith("physical drives:"):
         card.listed = None
-        number = told.rpartition(" ")[2]
-        card.counted = int(number) if re.fullmatch(r"\d{1,4}", number, re.ASCII) else 0
+        card.counted = told.rpartition(" ")[2]
     elif (found := _FAILED.fullmatch(line)) and card.volume:
         why = f"{int(found[1])} failed disks"
         card.volumes[card.volume] = _worse(card.volumes[card.volume], why)
@@ -220,6 +222,9 @@ def _disk(card: _Card, found: re.Match[str]) -> None:
 
 def _controller(card: _Card, unread: list[str]) -> Controller:
     policy, sensors = _cache(card.cache)
+    if card.verbose and not card.counted:
+        none = controller.refused("cciss_vol_status", "'Physical drives: <n>'", "none of them")
+        card.unread.append(str(none))
     return Controller(
         name=_name(card.file),
         vendor="hp",
@@ -231,7 +236,7 @@ def _controller(card: _Card, unread: list[str]) -> Controller:
         unread=(
             *unread,
             *controller.few(card.unread),
-            *controller.unlisted("cciss_vol_status", "disks", str(card.counted), len(card.disks)),
+            *controller.unlisted("cciss_vol_status", "disks", card.counted, len(card.disks)),
         ),
     )
 
