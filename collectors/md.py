@@ -60,6 +60,8 @@ class MdstatArray:
     access: str
     """'read-only', 'auto-read-only' or ''."""
     level: str | None
+    metadata: str
+    """As sysfs has it: '1.2', '0.90', 'none', 'external:imsm', 'external:/md127/0'."""
     members: tuple[Member, ...]
     size_blocks: int | None
     disks_wanted: int | None
@@ -82,7 +84,8 @@ class Array:
     name: str
     level: str | None
     state: str | None
-    """array_state: 'clean', 'active', 'active-idle', 'write-pending', 'readonly' ..."""
+    """array_state: 'clean', 'active', 'active-idle', 'write-pending', 'readonly' ...; 'broken' also
+    where only '/proc/mdstat' has it."""
     raid_disks: int | None
     degraded: int | None
     """Members that are missing."""
@@ -101,6 +104,19 @@ class Array:
     in_sysfs: bool = False
     last_sync_action: str | None = None
     """What mismatches_bytes is of: 'none', 'check', 'repair', 'resync' ..."""
+    metadata: str | None = None
+    """metadata_version: '1.2', '0.90', 'none', 'external:imsm' of a container, 'external:/md127/0'
+    of an array in one ('external:-md127/0' while mdmon must not touch it)."""
+
+    @property
+    def is_container(self) -> bool:
+        """Whether it only holds the disks of arrays in it (IMSM, DDF): it never runs.
+
+        Source: mdadm 4.6, mdadm.h, is_subarray; sysfs.c, sysfs_set_array: a container has no level.
+        """
+        kind = (self.metadata or "").removeprefix("external:")
+        named = kind != self.metadata and bool(kind) and kind[0] not in "/-"
+        return named and self.level in {None, "container"}
 
 
 _STATED = "1; in a label what the kernel says of "
@@ -126,15 +142,23 @@ FAMILIES = (
     ),
 )
 
-_HEADING = re.compile(r"Personalities :|read_ahead |Event:|unused devices:")
-_ARRAY = re.compile(r"(\S+) : ([a-z]+)((?: \([\w-]+\))?)(.*)")
-_MEMBER = re.compile(r"(\S+)\[\d+\]((?:\([A-Z]\))*)")
+_BEGIN = "Personalities :"
+_END = "unused devices:"
+_HEADING = re.compile(rf"{_BEGIN}|read_ahead |Event:|{_END}")
+_ARRAY = re.compile(r"(\S+) : (active|inactive|broken)(?: \((read-only|auto-read-only)\))?( .*)?")
+_MEMBER = re.compile(r"(\S+)\[(\d{1,9})\]((?:\([FJRSW]\))*)")
 _BLOCKS = re.compile(r"\s+(\d{1,20}) blocks\b")
-_WORKING = re.compile(r"\[(\d{1,9})/(\d{1,9})\] \[[U_]+\]")
+_SUPER = re.compile(r"\bsuper (external:\S+|non-persistent|\d{1,9}\.\d{1,9})(?!\S)")
+_LEVEL = re.compile(r"\blevel (\d),")
+_WORKING = re.compile(r"\[(\d{1,9})/(\d{1,9})\] \[([^\]\s]+)\]")
 _SYNC = re.compile(
-    r"\b(resync|recovery|reshape|check)\s*="
-    r"\s*(?:[A-Z]+|[\d.]+%\s*\((\d{1,20})/(\d{1,20})\)(?:.*\bspeed=(\d{1,12})K/sec)?)"
+    r"\b(resync|recover|recovery|reshape|check)\s*="
+    r"\s*(?:DELAYED|PENDING|REMOTE"
+    r"|[\d.]+%\s*\((\d{1,20})/(\d{1,20})\)(?:.*\bspeed=(\d{1,12})K/sec)?)"
 )
+_SYNC_WORD = re.compile(r"\b(?:resync|recover|recovery|reshape|check)\b")
+_UNCOUNTED = frozenset({"faulty", "linear", "raid0"})
+"""Levels of which the kernel prints no counts: without redundancy none is missing."""
 _ACTIONS = {"recovery": "recover"}
 _FLAGS = {
     "F": "faulty",
@@ -147,44 +171,68 @@ _ACCESS = {"read-only": "readonly", "auto-read-only": "read-auto", "": "active"}
 _COMPLETED = re.compile(r"(\d{1,20}) / (\d{1,20})")
 
 
-def parse_mdstat(text: str) -> dict[str, MdstatArray]:
+def parse_mdstat(text: str, *, whole: bool = True) -> dict[str, MdstatArray]:
     """Return the arrays of '/proc/mdstat' by name.
 
-    Lines of an array that are not known (bitmap, consistency policy) are ignored.
+    `whole`: the text is all of the file, from 'Personalities :' to 'unused devices:'; False: a part
+    that somebody copied. Lines of an array that are not known (bitmap, consistency policy) are
+    ignored. Errors: ParseError, also where an array's counts, mask and members contradict each
+    other: then none of them can be believed.
     """
+    if "\0" in text:
+        raise ParseError(f"'{PATH}': expected text, got a NUL: the file is damaged")
     # An array's own line begins at the margin, what belongs to it is indented.
-    sections: list[tuple[re.Match[str], list[str]]] = []
-    for number, line in enumerate(text.split("\n"), 1):
-        if not line.strip() or _HEADING.match(line):
+    sections: dict[str, tuple[re.Match[str], list[str]]] = {}
+    below: list[str] | None = None
+    headings: list[str] = []
+    for number, line in enumerate(text.replace("\r\n", "\n").split("\n"), 1):
+        if not line.strip():
             continue
-        if line[0] in " \t":
-            if sections:
-                sections[-1][1].append(line)
-            continue
-        found = _ARRAY.fullmatch(line)
-        if found is None:
-            raise ParseError(
-                f"'{PATH}' line {number}: expected '<array> : <state> ...', got {line[:120]!r}"
-            )
-        sections.append((found, []))
-    if not sections and not _HEADING.search(text):
-        raise ParseError(f"'{PATH}': expected 'Personalities :', got {text[:80]!r}")
-    return {found[1]: _mdstat_array(found, lines) for found, lines in sections}
+        if heading := _HEADING.match(line):
+            headings.append(heading[0])
+        elif line[0] in " \t":
+            if below is not None:
+                below.append(line)
+        else:
+            found = _ARRAY.fullmatch(line.rstrip())
+            if found is None or found[1] in sections:
+                known = "" if found is None else ", once"
+                raise ParseError(
+                    f"'{PATH}' line {number}: expected '<array> : <state> ...'{known}, got"
+                    f" {line[:120]!r}"
+                )
+            below = []
+            sections[found[1]] = found, below
+    if not sections and not headings:
+        raise ParseError(f"'{PATH}': expected '{_BEGIN}', got {text[:80]!r}")
+    ends = ((_BEGIN, headings[:1]), (_END, headings[-1:])) if whole or not sections else ()
+    for expected, end in ends:
+        if end != [expected]:
+            raise ParseError(f"'{PATH}': expected '{expected}', got a text without it: it is cut")
+    return {name: _mdstat_array(*section) for name, section in sections.items()}
 
 
 def _mdstat_array(found: re.Match[str], lines: list[str]) -> MdstatArray:
-    words = found[4].split()
-    members = [m for m in map(_MEMBER.fullmatch, words) if m is not None]
-    below = "\n".join(lines)
-    blocks, working, sync = _BLOCKS.match(below), _WORKING.search(below), _SYNC.search(below)
+    # Of an array without disks, what else would begin the next line follows on its own.
+    words, super_word, rest = (found[4] or "").partition(" super ")
+    below = "\n".join((super_word + rest, *lines))
+    level, *names = [None, *words.split()] if found[2] == "inactive" else words.split() or [None]
+    members = [(word, _MEMBER.fullmatch(word)) for word in names if word is not None]
+    blocks, working, sync = _BLOCKS.search(below), _WORKING.search(below), _SYNC.search(below)
+    wrong = _contradiction(level, members, below, found[2])
+    if wrong:
+        raise ParseError(f"'{PATH}': {found[1]}: {wrong}")
     done, total, speed = sync.groups()[1:] if sync is not None else (None, None, None)
+    metadata = _SUPER.search(below)
+    kind = "0.90" if metadata is None else metadata[1]
     return MdstatArray(
         name=found[1],
         activity=found[2],
-        access=found[3].strip(" ()"),
-        level=words[0] if words and _MEMBER.fullmatch(words[0]) is None else None,
+        access=found[3] or "",
+        level=level,
+        metadata="none" if kind == "non-persistent" else kind,
         members=tuple(
-            Member(m[1], None, tuple(_FLAGS.get(f, f) for f in m[2][1::3])) for m in members
+            Member(m[1], None, tuple(_FLAGS[f] for f in m[3][1::3])) for _, m in members if m
         ),
         size_blocks=int(blocks[1]) if blocks else None,
         disks_wanted=int(working[1]) if working else None,
@@ -194,6 +242,76 @@ def _mdstat_array(found: re.Match[str], lines: list[str]) -> MdstatArray:
         sync_total_blocks=int(total) if total else None,
         sync_speed_bytes_per_second=float(int(speed) * KIB) if speed else None,
     )
+
+
+def _contradiction(
+    level: str | None,
+    members: list[tuple[str, re.Match[str] | None]],
+    below: str,
+    activity: str,
+) -> str:
+    """Return what of an array's text cannot be so, or ''.
+
+    Source: kernel 6.1 and 6.12, md_seq_show, status_resync and each level's status.
+    """
+    for word, member in members:
+        if member is None:
+            return f"expected '<member>[<number>]', got {word[:80]!r}"
+    for what in (1, 2):
+        each = [member[what] for _, member in members if member]
+        if len(set(each)) < len(each):
+            return f"expected each member once, got {', '.join(each)[:120]}"
+    shown = " ".join(below.split())[:120]
+    if members and not _BLOCKS.search(below):
+        return f"expected '<number> blocks' below it, got {shown!r}"
+    if wrong := _missynced(below, shown):
+        return wrong
+    working = _WORKING.search(below)
+    if activity == "inactive":
+        return (
+            "" if working is None else f"expected no counts of an inactive array, got {working[0]}"
+        )
+    if level is None or _MEMBER.fullmatch(level):
+        return f"expected the level of an active array, got {level!r}"
+    if (said := _LEVEL.search(below)) and level != f"raid{said[1]}":
+        return f"expected '{level}' and its level to agree, got '{said[0]}'"
+    if working is None:
+        if level in _UNCOUNTED:
+            return ""
+        return f"expected '[<disks>/<working>] [<mask>]' below it, got {shown!r}"
+    sync = _SYNC.search(below)
+    reshaping = sync is not None and (sync[1] == "reshape" or sync[2] is None)
+    return _miscounted(working, [m[3] for _, m in members if m], reshaping=reshaping)
+
+
+def _missynced(below: str, shown: str) -> str:
+    """Return what of the line of a synchronisation cannot be so, or ''."""
+    sync = _SYNC.search(below)
+    if sync is None and _SYNC_WORD.search(below.partition("bitmap:")[0]):
+        return f"expected '<action> = <done>% (<done>/<total>)', got {shown!r}"
+    if sync is not None and sync[2] and int(sync[2]) > int(sync[3]):
+        return f"expected at most {sync[3]} blocks done, got {sync[2]}"
+    return ""
+
+
+def _miscounted(working: re.Match[str], flags: list[str], *, reshaping: bool) -> str:
+    """Return how '[<disks>/<working>] [<mask>]' and the members' flags contradict, or ''.
+
+    A replacement that has taken over counts as working while its place is still shown as '_'
+    (raid1.c, raid1_spare_active). While an array is reshaped, or waits for it, disks are counted by
+    the layout before and after (raid5.c, raid5_calc_degraded), and more may take part than at last.
+    """
+    disks, up = int(working[1]), int(working[2])
+    mask, in_place = working[3], sum(not set("FJRS") & set(each) for each in flags)
+    if not set(mask) <= set("U_") or len(mask) != disks:
+        return f"expected {disks} of 'U' and '_' behind '[{working[1]}/{working[2]}]', got '{mask}'"
+    shown = mask.count("U")
+    replaced = sum("R" in each and "F" not in each for each in flags)
+    if up > disks or not (shown <= up <= shown + replaced or reshaping):
+        return f"expected counts and mask to agree, got '{working[0]}'"
+    if in_place < shown or (in_place > disks and not reshaping):
+        return f"expected members for '{working[0]}', got {in_place} that are no spare and work"
+    return ""
 
 
 def from_mdstat(stat: MdstatArray) -> Array:
@@ -220,6 +338,7 @@ def from_mdstat(stat: MdstatArray) -> Array:
         size_bytes=None if stat.size_blocks is None else stat.size_blocks * KIB,
         members=stat.members,
         mdstat=stat,
+        metadata=stat.metadata,
     )
 
 
@@ -241,6 +360,11 @@ def read_md(root: Root) -> dict[str, Array]:
         stats = parse_mdstat(root.read(PATH))
     except AbsentError:
         if not names:
+            raise
+        stats = {}
+    except ParseError:
+        # It is printed without a lock on the counts. Where sysfs has every array it is not needed.
+        if not names or not all(_text(root, f"{DIRECTORY}/{n}/md/array_state") for n in names):
             raise
         stats = {}
     arrays = {name: from_mdstat(stat) for name, stat in stats.items()}
@@ -272,7 +396,8 @@ def _from_sysfs(root: Root, name: str, entries: list[str], known: Array | None) 
     return Array(
         name=name,
         level=text("level") or known.level,
-        state=text("array_state") or known.state,
+        # array_state shows a broken array that is not clean as 'active' (md.c, array_state_show).
+        state=known.state if known.state == "broken" else text("array_state") or known.state,
         raid_disks=_first(number("raid_disks"), known.raid_disks),
         degraded=_first(number("degraded"), known.degraded),
         sync_action=action or known.sync_action,
@@ -285,6 +410,7 @@ def _from_sysfs(root: Root, name: str, entries: list[str], known: Array | None) 
         mdstat=known.mdstat,
         in_sysfs=True,
         last_sync_action=text("last_sync_action"),
+        metadata=text("metadata_version") or known.metadata,
     )
 
 
@@ -292,12 +418,14 @@ def _member(root: Root, path: str, known: tuple[Member, ...]) -> Member:
     device = device_name(path.rpartition("/dev-")[2])
     before = next((m for m in known if m.device == device), None)
     state, errors = _text(root, path + "/state"), _text(root, path + "/errors")
+    words = [word for word in (state or "").split(",") if word]
+    # Also said of a member that works, while its new bad blocks wait to be recorded (state_show).
+    if "faulty" in words and {"in_sync", "spare"} & set(words):
+        words.remove("faulty")
     return Member(
         device=device,
         slot=parse_number(_text(root, path + "/slot") or ""),
-        states=tuple(word for word in state.split(",") if word)
-        if state is not None
-        else (before.states if before else ()),
+        states=tuple(words) if state is not None else before.states if before else (),
         errors_total=None if errors is None else parse_number(errors),
         bad_blocks=_lines(_text(root, path + "/bad_blocks")),
         unacknowledged_bad_blocks=_lines(_text(root, path + "/unacknowledged_bad_blocks")),

@@ -8,20 +8,30 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.vocabulary import Family, Labels, Sample
+from iowarden.rules.devices import carried_by
 from iowarden.rules.signals import baseline
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
+    from iowarden.collectors.block import Topology
     from iowarden.collectors.md import Array
+    from iowarden.collectors.mounts import Mounts
     from iowarden.rules.signals.baseline import Kept
     from iowarden.rules.signals.table import Pairs, View
 
 _PARITY = frozenset({"raid4", "raid5", "raid6"})
 _COPIES = frozenset({"raid1", "raid10"})
+_MADE_SHORT = frozenset({"raid4", "raid5"})
+"""What mdadm makes one member short, but in containers. Source: mdadm 4.6, Create.c."""
+_BEARS = {"raid4": 1, "raid5": 1, "raid6": 2}
+"""Members that may be missing: beyond them the kernel fails what is read and written (raid5.c,
+has_failed), and shows it as broken only from 5.18 on, where the array was clean."""
 _BUILDING = frozenset({"recover", "reshape", "resync"})
 _SYNCHRONISING = _BUILDING | {"check", "repair"}
 _WRITABLE = frozenset({"active", "active-idle", "clean", "write-pending"})
+ASSEMBLY_SECONDS = 60.0
+"""While an array is put together it is inactive."""
 WHOLE_CHECK_RATIO = 0.9
 """A check that was last seen earlier than that may have been interrupted: it clears nothing."""
 
@@ -34,7 +44,7 @@ FAMILIES = (
     Family(
         "iowarden_md_stopped",
         "gauge",
-        "1 while an array that should run does not: it is inactive or broken.",
+        "1 when an array that should run does not: broken, or inactive for a minute.",
     ),
     Family(
         "iowarden_md_turned_read_only",
@@ -81,10 +91,7 @@ def step(state: Mapping[str, Pairs], view: View) -> tuple[Kept, list[Sample] | N
         if array.state == "clear":  # being made or taken apart
             continue
         labels = (("device", array.name),)
-        stopped = array.state == "broken" or (
-            array.state == "inactive" and not _is_container(array, arrays.values())
-        )
-        samples.append(("iowarden_md_stopped", labels, float(stopped)))
+        samples += _stopped(kept, array, labels, now)
         if array.state == "inactive":
             continue
         samples += _access(kept, array, labels, now)
@@ -93,22 +100,24 @@ def step(state: Mapping[str, Pairs], view: View) -> tuple[Kept, list[Sample] | N
             pair = ("action", array.sync_action or "")
             ratio = array.sync_done_ratio or 0.0
             samples.append(("iowarden_md_synchronising_ratio", (pair, *labels), ratio))
+        samples += _missing(kept, array, labels, view)
         if array.level in _PARITY | _COPIES:
-            samples += _missing(kept, array, labels, now)
             samples += _checked(kept, array, labels, now)
     return baseline.bounded(kept), samples
 
 
-def _is_container(array: Array, arrays: Iterable[Array]) -> bool:
-    """Whether an inactive array only holds the disks of one that runs (IMSM, DDF): it always is so.
-
-    Limits: one that holds nothing but spares is taken for an array that does not run.
-    """
-    own = {member.device for member in array.members}
-    return any(
-        other.state != "inactive" and not own.isdisjoint(m.device for m in other.members)
-        for other in arrays
-    )
+def _stopped(kept: Kept, array: Array, labels: Labels, now: float) -> list[Sample]:
+    """Return whether an array does not run; of a container, which is always inactive, nothing."""
+    key = f"{array.name} inactive"
+    if array.state != "inactive":
+        kept.pop(key, None)
+        bears = _BEARS.get(array.level or "")
+        failed = bears is not None and (array.degraded or 0) > bears
+        return [("iowarden_md_stopped", labels, float(failed or array.state == "broken"))]
+    if array.is_container:
+        return []
+    since = min(kept.setdefault(key, ((now, 1.0),))[0][0], now)
+    return [("iowarden_md_stopped", labels, float(now - since >= ASSEMBLY_SECONDS))]
 
 
 def _access(kept: Kept, array: Array, labels: Labels, now: float) -> list[Sample]:
@@ -119,32 +128,63 @@ def _access(kept: Kept, array: Array, labels: Labels, now: float) -> list[Sample
     return [("iowarden_md_turned_read_only", labels, float(turned))]
 
 
-def _missing(kept: Kept, array: Array, labels: Labels, now: float) -> list[Sample]:
-    """Return what is missing; an array that was never whole and has all its disks is being made.
+def _missing(kept: Kept, array: Array, labels: Labels, view: View) -> list[Sample]:
+    """Return what is missing, but for what a new or growing array is being filled with.
 
-    mdadm makes a raid5 one member short and recovers onto it.
+    Of a level without redundancy the kernel tells no such count.
     """
     if array.degraded is None:
         return []
-    # Another size is another array of this name, or a grown one, and so is another number of disks
-    # (a mirror's size stays): neither was seen whole.
-    whole = {
-        f"{array.name} whole": float(array.size_bytes or 0),
-        f"{array.name} disks": float(array.raid_disks or 0),
-    }
-    was_whole = all(key in kept and kept[key][0][1] == value for key, value in whole.items())
+    now, name = view.inputs.now_seconds, array.name
+    size, disks, made = f"{name} whole", f"{name} disks", f"{name} made"
+    # Another size is another array of this name, or a grown one: it was not seen whole.
+    own = size in kept and kept[size][0][1] == float(array.size_bytes or 0)
+    before = kept[disks][0][1] if own and disks in kept else None
+    grown = None if before is None else (array.raid_disks or 0) - before
+    being_made = being_grown = False
     if array.degraded == 0:
-        for key, value in whole.items():
-            baseline.seen(kept, key, value, now)
-    present = sum("faulty" not in member.states for member in array.members)
-    made = (
-        array.sync_action in _BUILDING
-        and not was_whole
-        and array.raid_disks is not None
-        and present >= array.raid_disks
-    )
-    missing = 0.0 if made else float(array.degraded)
+        baseline.seen(kept, size, float(array.size_bytes or 0), now)
+        baseline.seen(kept, disks, float(array.raid_disks or 0), now)
+        kept.pop(made, None)
+    elif before is None or grown:
+        being_made = before is None and _is_made(kept, made, array, view)
+        being_grown = (
+            grown == array.degraded
+            and array.sync_action in _BUILDING
+            and sum("faulty" not in each.states for each in array.members)
+            >= (array.raid_disks or 0)
+        )
+        if grown and array.degraded > grown:  # what is filled from now on may be in a lost place
+            kept[disks] = ((now, 0.0),)
+    missing = 0.0 if being_made or being_grown else float(array.degraded)
     return [("iowarden_md_missing_members", labels, missing)]
+
+
+def _is_made(kept: Kept, key: str, array: Array, view: View) -> bool:
+    """Whether an array that is one short, and was never seen whole, is being made.
+
+    mdadm makes a raid5 with its last disk as a spare, so that it is recovered onto. A disk that
+    was replaced in the last place looks the same: what was in use when it was first seen is that.
+    """
+    last = (array.raid_disks or 0) - 1
+    slots = {member.slot: member.states for member in array.members if member.slot is not None}
+    short = (
+        array.level in _MADE_SHORT
+        and array.degraded == 1
+        and array.sync_action == "recover"
+        and not (array.metadata or "").startswith("external:")
+        and all("in_sync" in slots.get(slot, ()) for slot in range(last))
+        and "spare" in slots.get(last, ())
+    )
+    topology: Topology | None = view.inputs.values.get("block")
+    mounts: Mounts | None = view.inputs.values.get("mounts")
+    device = topology.devices.get(array.name) if topology is not None else None
+    if not short or topology is None or device is None or mounts is None or key in kept:
+        return short
+    if carried_by(topology, device, mounts.mounts):
+        return False
+    kept[key] = ((view.inputs.now_seconds, 1.0),)
+    return True
 
 
 def _members(kept: Kept, array: Array, now: float) -> list[Sample]:

@@ -96,6 +96,7 @@ def test_a_mirror_that_lost_a_disk_rebuilds_on_its_spare() -> None:
         ("        resync=DELAYED", "resync", None),
         ("        resync=PENDING", "resync", None),
         ("        resync=REMOTE", "resync", None),
+        ("\trecover=REMOTE", "recover", None),
         ("      bitmap: 0/1 pages [0KB], 65536KB chunk", None, None),
     ],
 )
@@ -112,7 +113,8 @@ def test_flags_of_members_and_access_of_arrays() -> None:
     """A journal, a write-mostly disk that failed, a replacement; assembled and not written yet."""
     stat = parse_mdstat(
         HEAD
-        + "md2 : active (auto-read-only) raid5 cciss/c0d0p1[4](R) nvme0n1p3[3](J) sdb[1](W)(F)\n"
+        + "md2 : active (auto-read-only) raid5 cciss/c0d0p1[4](R) nvme0n1p3[3](J) sdb[1](W)(F)"
+        + " sda[0] sdc[2]\n"
         + "      2048 blocks super 1.2 level 5, 64k chunk, algorithm 2 [3/2] [U_U]\n\n"
         + TAIL
     )["md2"]
@@ -121,6 +123,8 @@ def test_flags_of_members_and_access_of_arrays() -> None:
         ("cciss/c0d0p1", ("replacement",)),
         ("nvme0n1p3", ("journal",)),
         ("sdb", ("write_mostly", "faulty")),
+        ("sda", ()),
+        ("sdc", ()),
     ]
 
 
@@ -276,6 +280,234 @@ def test_how_far_a_synchronisation_is(text: str, ratio: float | None) -> None:
     assert parse_completed(text) == ratio
 
 
+_COUNTED = ("raid1", "raid4", "raid5", "raid6", "raid10", "multipath")
+_STATUS = {
+    "linear": " 64k rounding",
+    "raid0": " 512k chunks",
+    "faulty": " nfaults=0",
+    "raid10": " 512K chunks 2 near-copies",
+    **{f"raid{n}": f" level {n}, 512k chunk, algorithm 2" for n in (4, 5, 6)},
+}
+_PROGRESS = (
+    "      [==>..................]  {} = 12.6% (126/1000) finish=127.5min speed=33440K/sec\n      "
+)
+
+
+@st.composite
+def printed(draw: st.DrawFn) -> tuple[str, int | None, int, str | None]:
+    """Return an array as md_seq_show prints it: text, missing, faulty members, action."""
+    level = draw(st.sampled_from(("linear", "raid0", "faulty", *_COUNTED)))
+    disks = draw(st.integers(2, 9))
+    counted = level in _COUNTED
+    places = draw(st.lists(st.sampled_from("UUU_fr"), min_size=disks, max_size=disks))
+    places = ["U", *places[1:]] if counted else ["U"] * disks
+    words, number = [], 0
+    for place, kind in enumerate(places):
+        # '_': nothing is there; f: what failed still is; r: it is being filled.
+        if kind != "_":
+            flags = {"f": "(F)", "r": ""}.get(kind, draw(st.sampled_from(["", "(W)"])))
+            words.append(f"sd{chr(97 + place)}1[{place}]{flags}")
+        number = place + 1
+    for flags in draw(st.lists(st.sampled_from(["(S)", "(J)", "(F)", "(W)(S)"]), max_size=2)):
+        words.append(f"nvme{number}n1p2[{number}]{flags}")
+        number += 1
+    mask = "".join("U" if kind == "U" else "_" for kind in places)
+    counts = f" [{disks}/{mask.count('U')}] [{mask}]" if counted else ""
+    actions = ["recovery", "resync", "check", "resync=DELAYED", "resync=PENDING"]
+    action = draw(st.sampled_from([None, *actions])) if counted and words else None
+    progress = "" if action is None else f"\t{action}\n      "
+    if action is not None and "=" not in action:
+        progress = _PROGRESS.format(action)
+    super_ = draw(st.sampled_from(["", " super 1.2", " super external:/md127/0"]))
+    access = draw(st.sampled_from(["", " (read-only)", " (auto-read-only)"]))
+    state = draw(st.sampled_from(["active", "broken"]))
+    blocks = "\n      1000 blocks" if words else ""
+    text = (
+        f"md5 : {state}{access} {' '.join((level, *words))}{blocks}{super_}{_STATUS.get(level, '')}"
+        f"{counts}\n      {progress}bitmap: 0/1 pages [0KB], 65536KB chunk\n\n"
+    )
+    missing = disks - mask.count("U") if counted else None
+    done = {None: None, "recovery": "recover", "check": "check"}.get(action, "resync")
+    return text, missing, text.count("(F)"), done
+
+
+@given(printed())
+def test_whatever_the_kernel_prints_of_an_array_is_read(
+    array: tuple[str, int | None, int, str | None],
+) -> None:
+    """Every level, mask, flag and action; with the line ends of a file that went through Windows.
+
+    Source: kernel 6.1 and 6.12, drivers/md: md_seq_show, status_resync, each level's status.
+    """
+    text, missing, faulty, action = array
+    found = parse_mdstat((HEAD + MIRROR + text + TAIL).replace("\n", "\r\n"))["md5"]
+    read = None if found.disks_wanted is None else found.disks_wanted - (found.disks_working or 0)
+    assert (read, found.sync_action) == (missing, action)
+    assert sum("faulty" in each.states for each in found.members) == faulty
+
+
+_HEALTHY = (
+    "md0 : active raid5 sdc1[3] sdb1[1] sda1[0]\n      2095104 blocks super 1.2 level 5, 512k"
+)
+_HEALTHY += " chunk, algorithm 2 [3/3] [UUU]\n      \n"
+
+
+@pytest.mark.parametrize(
+    ("was", "now"),
+    [
+        ("[3/3] [UUU]", "[3/3] [UU_]"),
+        ("[3/3] [UUU]", "[3/2] [UUU]"),
+        ("[3/3] [UUU]", "[3/4] [UUU]"),
+        ("[3/3] [UUU]", "[3/3] [UU]"),
+        ("[3/3] [UUU]", "[2/2] [UU]"),
+        ("[3/3] [UUU]", "[3/3] [UUE]"),
+        ("[3/3] [UUU]", "[3/3] []"),
+        ("[3/3] [UUU]", "[3/3]"),
+        ("[3/3] [UUU]", "[4/4] [UUUU]"),
+        ("sdb1[1]", "sdb1[1](F)"),
+        ("sdb1[1]", "sdb1[1](S)"),
+        ("sdb1[1] ", ""),
+        ("sdb1[1]", "sda1[1]"),
+        ("sdb1[1]", "sdb1[0]"),
+        ("sdb1[1]", "sdb1[1](Q)"),
+        ("sdb1[1]", "sdb1[one]"),
+        ("sdb1[1]", "sdb1"),
+        ("raid5 ", ""),
+        ("raid5 ", "raid6 "),
+        ("active", "inactive"),
+        ("active", "sleepy"),
+        ("active", "active (frozen)"),
+        ("2095104 blocks", "blocks"),
+        ("[UUU]\n", "[UUU]\n      [>..]  recovery = 9.8%\n"),
+        ("[UUU]\n", "[UUU]\n      [>..]  check = 9.8% (9/8) finish=1.0min speed=1K/sec\n"),
+        ("[UUU]", "[UUU]\0"),
+        ("\n      \n", "\n      \n" + _HEALTHY.split("\n", maxsplit=1)[0] + "\n"),
+    ],
+)
+def test_a_text_that_contradicts_itself_is_refused(was: str, now: str) -> None:
+    """Counts, mask, members, level and state do not fit: neither of them is believed."""
+    assert parse_mdstat(HEAD + _HEALTHY + TAIL)
+    spoilt = _HEALTHY.replace(was, now)
+    assert spoilt != _HEALTHY
+    for head, tail in ((HEAD, TAIL), ("", "")):
+        with pytest.raises(ParseError, match=r"'/proc/mdstat'.*: expected .*, got "):
+            parse_mdstat(head + spoilt + tail, whole=bool(tail))
+
+
+@pytest.mark.parametrize(
+    ("members", "counts", "progress"),
+    [
+        # A replacement is done, and the member that it stands for is not taken out yet.
+        ("sdc1[2](R) sdb1[1](F) sda1[0]", "[2/2] [U_]", ""),
+        # From four disks to three: more take part than there will be.
+        ("sdd1[3] sdc1[2] sdb1[1] sda1[0]", "[3/3] [UUU]", "reshape = 1.0% (1/100)"),
+        ("sdd1[3] sdb1[1] sda1[0]", "[3/2] [UU_]", "reshape = 1.0% (1/100)"),
+        ("sdd1[3] sdc1[2] sdb1[1] sda1[0]", "[3/3] [UUU]", "resync=DELAYED"),
+        # A disk of the old layout alone is missing.
+        ("sdc1[2] sdb1[1] sda1[0]", "[3/2] [UUU]", "reshape = 1.0% (1/100)"),
+        # A spare has taken the place, what failed was not taken out.
+        ("sdc1[2] sdb1[1](F) sda1[0]", "[2/2] [UU]", ""),
+    ],
+)
+def test_what_looks_contradictory_and_is_not(members: str, counts: str, progress: str) -> None:
+    """While a disk is replaced or an array reshaped, counts and mask are of two layouts."""
+    text = f"md0 : active raid1 {members}\n      100 blocks super 1.2 {counts}\n      {progress}\n"
+    assert len(parse_mdstat(HEAD + text + TAIL)["md0"].members) == members.count("[")
+
+
+def test_a_text_that_is_cut_is_refused() -> None:
+    """Wherever it ends: what is missing may be the array that failed.
+
+    Of a part that somebody copied, what is there is read, or it is refused: never well.
+    """
+    text = HEAD + REBUILDING + MIRROR + TAIL
+    first_line_ends = text.index("\n", text.index("md6"))
+    for end in range(text.index("unused devices:") + len("unused devices:") - 1):
+        with pytest.raises(ParseError):
+            parse_mdstat(text[:end])
+        try:
+            found = parse_mdstat(text[:end], whole=False)
+        except ParseError:
+            continue
+        assert end > first_line_ends
+        assert (found["md6"].disks_wanted, found["md6"].disks_working) == (2, 1)
+    for begin in range(1, len(HEAD)):
+        with pytest.raises(ParseError):
+            parse_mdstat(text[begin:])
+
+
+def test_a_text_that_contradicts_itself_is_not_needed_where_sysfs_tells(
+    machine: MachineMaker,
+) -> None:
+    """The kernel prints it without a lock on the counts; without sysfs of all it is refused."""
+    text = HEAD + _HEALTHY.replace("[UUU]", "[UU_]") + MIRROR.replace("md0", "md1") + TAIL
+    files: Files = {"/proc/mdstat": text}
+    files |= sysfs("md0", level="raid5\n", array_state="clean\n", degraded="1\n")
+    assert read_md(machine(files))["md0"].degraded == 1
+    files |= {"/sys/block/md1/size": "8\n"}
+    with pytest.raises(ParseError, match="md0: expected counts and mask to agree"):
+        read_md(machine(files))
+
+
+@pytest.mark.parametrize(
+    ("shown", "level", "container"),
+    [
+        ("external:imsm", "\n", True),
+        ("external:ddf", "\n", True),
+        ("external:imsm", "container\n", True),
+        ("external:/md127/0", "raid1\n", False),
+        ("external:-md127/0", "raid1\n", False),
+        ("external:/md127/0", "\n", False),
+        ("external:", "\n", False),
+        ("1.2", "\n", False),
+        ("none", "\n", False),
+    ],
+)
+def test_a_container_is_known_by_its_metadata(
+    machine: MachineMaker, *, shown: str, level: str, container: bool
+) -> None:
+    """By sysfs, and by the text alone; an array in it, or one that is stopped, is none."""
+    files: Files = {"/proc/mdstat": "Personalities : [raid1]\n" + TAIL}
+    files |= sysfs("md9", array_state="inactive\n", level=level, metadata_version=shown + "\n")
+    assert read_md(machine(files))["md9"].is_container is container
+    text = HEAD + INACTIVE.replace("external:imsm", shown.replace("none", "non-persistent")) + TAIL
+    if level == "\n":
+        assert read_md(machine({"/proc/mdstat": text}))["md9"].is_container is container
+
+
+def test_an_inactive_array_without_disks(machine: MachineMaker) -> None:
+    """Its metadata is on its own line then, and is no level."""
+    text = HEAD + "md9 : inactive super external:ddf\n       \n" + TAIL
+    array = read_md(machine({"/proc/mdstat": text}))["md9"]
+    assert (array.level, array.members, array.is_container) == (None, (), True)
+
+
+def test_a_broken_array_is_broken_although_sysfs_says_active(machine: MachineMaker) -> None:
+    """array_state has the word only of an array that is clean."""
+    broken = _HEALTHY.replace("active", "broken").replace("[3/3] [UUU]", "[3/1] [U__]")
+    files: Files = {"/proc/mdstat": HEAD + broken + TAIL}
+    files |= sysfs("md0", array_state="active\n")
+    assert read_md(machine(files))["md0"].state == "broken"
+
+
+@pytest.mark.parametrize(
+    ("state", "states"),
+    [
+        ("faulty,in_sync,blocked", ("in_sync", "blocked")),
+        ("faulty,write_mostly,blocked,spare", ("write_mostly", "blocked", "spare")),
+        ("faulty,blocked", ("faulty", "blocked")),
+        ("faulty,write_error", ("faulty", "write_error")),
+    ],
+)
+def test_a_member_that_only_waits_to_record_bad_blocks_works(
+    machine: MachineMaker, state: str, states: tuple[str, ...]
+) -> None:
+    """The kernel says 'faulty' of it, too, for as long as they are not in the superblock."""
+    files: Files = {"/proc/mdstat": HEAD + MIRROR + TAIL} | sysfs("md0", level="raid1\n")
+    files |= member("md0", "sda1", state=state + "\n")
+    assert read_md(machine(files))["md0"].members[0].states == states
+
+
 @given(st.text(alphabet="md0 :activeraid1[]()US_/%=\n \t0123456789recovery", max_size=200))
 def test_any_text_is_arrays_or_a_refusal(text: str) -> None:
     """No text ends in another error."""
@@ -283,8 +515,11 @@ def test_any_text_is_arrays_or_a_refusal(text: str) -> None:
         parse_mdstat(text)
 
 
-# No text of a kernel's: indentation lost, a prompt in front, words mistyped on purpose.
-EDITED = ("mdstat.15", "pr28_0", "mdstat-4.txt", "mdstat-5.txt", "mdStatFileInvalid.txt")
+# No text of a kernel's: indentation lost, a prompt in front, words and numbers made up.
+EDITED = (
+    *("mdstat.15", "pr28_0", "mdstat-1.txt", "mdstat-2.txt", "mdstat-3.txt", "mdstat-4.txt"),
+    *("mdstat-5.txt", "mdstat_test_1.txt", "mdStatFileInvalid.txt"),
+)
 
 
 def test_captures_of_other_machines() -> None:
@@ -300,9 +535,9 @@ def test_captures_of_other_machines() -> None:
         text = path.read_text()
         if path.name in EDITED:
             with pytest.raises(ParseError):
-                parse_mdstat(text)
+                parse_mdstat(text, whole=False)
         else:
-            arrays = parse_mdstat(text)
+            arrays = parse_mdstat(text, whole=False)
             assert len(arrays) == sum(
                 " : active" in x or " : inactive" in x for x in text.splitlines()
             )

@@ -10,6 +10,8 @@ from iowarden.collectors import diskstats
 DAY = 86_400.0
 DISKS = ("sda", "sdb", "sdc", "sdd")
 SECTORS = 1_953_525_168
+MOUNTED_ELSEWHERE = {"/proc/1/mountinfo": "25 1 8:1 / / rw,noatime - ext4 /dev/sdz1 rw\n"}
+MOUNTED = {"/proc/1/mountinfo": "30 1 9:0 / /srv rw,noatime - ext4 /dev/md0 rw\n"}
 
 
 class Machine(Looks):
@@ -60,11 +62,13 @@ class Machine(Looks):
         done: str = "none",
         mismatches: int = 0,
         name: str = "md0",
+        metadata: str = "1.2",
     ) -> None:
         """Set what the kernel says of an array."""
         path = f"/sys/block/{name}/md"
         self.write(
             {
+                f"{path}/metadata_version": f"{metadata}\n",
                 "/proc/mdstat": "Personalities : [raid1] [raid6] [raid5]\nunused devices: <none>\n",
                 f"/sys/block/{name}/size": "3906525184\n",
                 f"/sys/block/{name}/slaves": None,
@@ -80,11 +84,19 @@ class Machine(Looks):
         )
 
     def member(
-        self, name: str, state: str = "in_sync", *, errors: int = 0, bad: str = "", fresh: str = ""
+        self,
+        name: str,
+        state: str = "in_sync",
+        *,
+        errors: int = 0,
+        bad: str = "",
+        fresh: str = "",
+        filled: bool = False,
     ) -> None:
-        """Set what the kernel says of a member of md0."""
+        """Set what the kernel says of a member of md0; `filled`: it is recovered onto."""
         path = f"/sys/block/md0/md/dev-{name}"
-        slot = f"{self.members.index(name)}\n" if state == "in_sync" else "none\n"
+        in_place = filled or state == "in_sync"
+        slot = f"{self.members.index(name)}\n" if in_place else "none\n"
         self.write(
             {
                 f"{path}/state": f"{state}\n",
@@ -138,33 +150,91 @@ def test_an_array_that_loses_a_member_is_rebuilt_and_is_well_again(machine: Mach
     assert len({mail.due.incident.identifier for mail in machine.host.mails}) == 1
 
 
-def test_a_new_array_that_is_built_is_no_failure() -> None:
-    """mdadm makes a raid5 one member short and recovers onto it: information."""
-    machine = Machine()
-    machine.member("sdc1", "spare")
+@pytest.mark.parametrize("level", ["raid4", "raid5"])
+def test_a_new_array_that_is_built_is_no_failure(level: str) -> None:
+    """mdadm makes it one member short and recovers onto its last: information.
+
+    Also when a file system is made and mounted meanwhile, and over a restart. Later it is a loss.
+    """
+    machine = Machine(level)
+    machine.write(MOUNTED_ELSEWHERE)
+    machine.member("sdc1", "spare", filled=True)
     machine.array(state="active", degraded=1, action="recover", done="10 / 1000")
-    machine.look(20)
+    machine.look(4)
+    machine.write(MOUNTED)
+    machine.look(4)
+    machine.restart()
+    machine.look(4)
     assert machine.fired == []
     assert "ArraySynchronises" in machine.host.names("info")
     machine.member("sdc1")
     machine.array()
     machine.look(4)
-    machine.member("sdc1", "spare")
+    machine.member("sdc1", "spare", filled=True)
     machine.array(state="active", degraded=1, action="recover", done="10 / 1000")
     machine.look(2)
     assert machine.fired == [("ArrayDegraded", "critical")]
 
 
-def test_a_mirror_that_gets_a_third_disk_is_no_failure() -> None:
+@pytest.mark.parametrize(
+    ("level", "members", "spare"),
+    [
+        ("raid1", 2, "sdb1"),
+        ("raid5", 3, "sda1"),
+        ("raid5", 3, "sdb1"),
+        ("raid6", 4, "sdd1"),
+        ("raid10", 4, "sdd1"),
+        ("multipath", 2, "sdb1"),
+        ("raidx", 2, "sdb1"),
+    ],
+)
+def test_a_rebuild_at_first_sight_is_told(level: str, members: int, spare: str) -> None:
+    """All disks are there and one is being filled: no array of these is made so.
+
+    Whatever the level is: where the kernel counts what is missing, there is redundancy to miss.
+    """
+    machine = Machine(level, members)
+    machine.member(spare, "spare", filled=True)
+    machine.array(state="active", degraded=1, action="recover", done="10 / 1000")
+    machine.look(2)
+    assert machine.fired == [("ArrayDegraded", "critical")]
+
+
+def test_a_rebuild_of_an_array_in_use_at_first_sight_is_told() -> None:
+    """A raid5 whose last disk was replaced looks like a new one, but that it is mounted."""
+    machine = Machine()
+    machine.write(MOUNTED)
+    machine.member("sdc1", "spare", filled=True)
+    machine.array(state="active", degraded=1, action="recover", done="10 / 1000")
+    machine.look(2)
+    assert machine.fired == [("ArrayDegraded", "critical")]
+
+
+def test_an_array_in_a_container_is_not_made_one_short() -> None:
+    """IMSM's raid5 is made whole and resynchronised: one that is short lost a disk."""
+    machine = Machine()
+    machine.member("sdc1", "spare", filled=True)
+    rebuilt = {"state": "active", "action": "recover", "done": "10 / 1000"}
+    machine.array(degraded=1, metadata="external:/md127/0", **rebuilt)
+    machine.look(2)
+    assert machine.fired == [("ArrayDegraded", "critical")]
+
+
+def grow(machine: Machine) -> None:
     """'mdadm --grow --raid-devices=3 --add': one short until it is filled, its size as before."""
-    machine = Machine("raid1", 2)
     machine.look(8)
     machine.raid_disks = 3
     machine.members.append("sdc1")
-    machine.member("sdc1", "spare")
+    machine.member("sdc1", "spare", filled=True)
     machine.array(state="active", degraded=1, action="recover", done="10 / 1000")
     machine.look(8)
     assert machine.fired == []
+
+
+def test_a_mirror_that_gets_a_third_disk_is_no_failure() -> None:
+    """It grew by exactly what is missing; once that is filled, a loss is one."""
+    machine = Machine("raid1", 2)
+    grow(machine)
     machine.member("sdc1")
     machine.array()
     machine.look(2)
@@ -172,6 +242,39 @@ def test_a_mirror_that_gets_a_third_disk_is_no_failure() -> None:
     machine.array(state="active", degraded=1)
     machine.look(2)
     assert ("ArrayDegraded", "critical") in machine.fired
+
+
+def test_a_mirror_that_loses_a_disk_while_it_grows_is_told() -> None:
+    """Also when the third has been filled and the first is replaced: one is missing again."""
+    machine = Machine("raid1", 2)
+    grow(machine)
+    machine.member("sdb1", "faulty")
+    machine.array(state="active", degraded=2, action="recover", done="20 / 1000")
+    machine.look(2)
+    assert ("ArrayDegraded", "critical") in machine.fired
+    machine.member("sdc1")
+    machine.memory.remove("/sys/block/md0/md/dev-sdb1")
+    machine.members[1] = "sdd1"
+    machine.member("sdd1", "spare", filled=True)
+    machine.array(state="active", degraded=1, action="recover", done="10 / 1000")
+    machine.look(2)
+    assert machine.states("ArrayDegraded") == {"firing"}
+
+
+@pytest.mark.parametrize(("level", "lost"), [("raid4", 2), ("raid5", 2), ("raid6", 3)])
+@pytest.mark.parametrize("state", ["active", "clean"])
+def test_an_array_that_lost_more_than_it_bears_does_not_run(
+    level: str, lost: int, state: str
+) -> None:
+    """Its state is as before: of kernels before 5.18, and of later ones while it is not clean."""
+    machine = Machine(level, 4)
+    machine.look(8)
+    machine.array(state=state, degraded=lost - 1)
+    machine.look(2)
+    assert ("ArrayStopped", "critical") not in machine.fired
+    machine.array(state=state, degraded=lost)
+    machine.look(1)
+    assert ("ArrayStopped", "critical") in machine.fired
 
 
 def test_a_second_member_that_is_lost_is_told_although_the_first_is_known() -> None:
@@ -223,16 +326,53 @@ def test_an_array_that_could_not_be_started_is_critical_after_a_minute(machine: 
     assert machine.summary("ArrayStopped") == "array md0 does not run (inactive)"
 
 
-def test_the_container_of_a_firmware_raid_is_always_inactive(machine: Machine) -> None:
-    """IMSM: md1 only holds the disks that md0 is made of."""
-    machine.array(state="inactive", name="md1")
-    for member in machine.members:
-        machine.write({f"/sys/block/md1/md/dev-{member}/state": "spare\n"})
+@pytest.mark.parametrize("kind", ["imsm", "ddf"])
+def test_the_container_of_a_firmware_raid_is_always_inactive(kind: str) -> None:
+    """Also one that holds nothing but spares; what is in it is no container, and is to run."""
+    machine = Machine()
+    machine.array(state="inactive", name="md1", metadata=f"external:{kind}")
+    machine.write({"/sys/block/md1/md/level": "\n", "/sys/block/md1/md/raid_disks": "0\n"})
+    machine.write({"/sys/block/md1/md/dev-sdd1/state": "spare\n"})
     machine.look(30)
     assert machine.fired == []
-    machine.array(state="inactive")
+
+
+@pytest.mark.parametrize(
+    "metadata", ["external:/md127/1", "external:-md127/1", "1.2", "0.90", "none"]
+)
+def test_a_stopped_array_is_no_container(metadata: str) -> None:
+    """Two arrays on the same disks (IMSM, 'matrix'), and the second does not start."""
+    machine = Machine()
+    machine.array(metadata="external:/md127/0")
+    machine.array(state="inactive", name="md1", metadata=metadata)
+    for member in machine.members:
+        machine.write({f"/sys/block/md1/md/dev-{member}/state": "spare\n"})
     machine.look(8)
+    assert machine.fired == [("ArrayStopped", "critical")]
+    assert machine.summary("ArrayStopped") == "array md1 does not run (inactive)"
+
+
+def test_a_broken_array_is_critical_at_once(machine: Machine) -> None:
+    """A raid5 that lost two: only '/proc/mdstat' has the word while the array is not clean."""
+    machine.array(state="active", degraded=1)
+    machine.look(2)
+    machine.write(
+        {
+            "/proc/mdstat": "Personalities : [raid5]\nmd0 : broken raid5 sdc1[2] sdb1[1](F) sda1[0]"
+            "(F)\n      1953262592 blocks super 1.2 level 5, 512k chunk, algorithm 2 [3/1] [__U]\n"
+            "      \nunused devices: <none>\n"
+        }
+    )
+    machine.look(1)
     assert ("ArrayStopped", "critical") in machine.fired
+    assert machine.summary("ArrayStopped") == "array md0 does not run (broken)"
+
+
+def test_a_member_that_waits_to_record_a_bad_block_has_not_failed(machine: Machine) -> None:
+    """Then the kernel lists it as faulty beside 'in_sync', for as long as the superblock takes."""
+    machine.member("sdb1", "faulty,in_sync,blocked,write_error,want_replacement")
+    machine.look(2)
+    assert machine.fired == [("ArrayMemberFailing", "warning")]
 
 
 def test_an_array_that_turns_read_only_is_a_warning(machine: Machine) -> None:

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 from support.host import Host
 
+from iowarden.collectors import table
+from iowarden.rules.engine import Engine
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
-
-    from iowarden.rules.engine import Engine
 
 PAGE = 4096
 START = 1_800_000_000.0
@@ -132,13 +133,12 @@ class Looks:
     def restart(self) -> None:
         """Start the program anew, with what it keeps."""
         before = self._engine()
-        memory, devices, alerts = before.remember(), before.known_devices(), before.alerts()
-        self.host.engine = None
+        after = Engine(self.host.rules, table.SOURCES, self.now)
+        after.recall(before.remember(), before.known_devices())
+        after.restore(before.alerts())
+        self.host.engine = after
         self.host._due.clear()
         self.look()
-        after = self._engine()
-        after.recall(memory, devices)
-        after.restore(alerts)
 
     def summary(self, name: str) -> str:
         """Return what the first active alert of this name says."""
