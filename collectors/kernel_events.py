@@ -8,7 +8,7 @@ their own, and KINDS says so.
 
 Not told, because they say nothing of a disk that is in use: floppy, CD and ram devices (of loop,
 nbd and zram devices rules/happened.py takes those that carry something); no medium in a card
-reader; sense of ATA pass-through commands (smartctl); the flush that fails on a device that was
+reader; the sense of commands that only ask (smartctl); the flush that fails on a device that was
 taken away, and DID_NO_CONNECT after it; 'SATA link down' of a port where nothing was wrong;
 whatever a program wrote to '/dev/kmsg'.
 *Limits:* the kernel limits the rate of most of these lines, so that numbers are lower bounds; the
@@ -184,8 +184,10 @@ class Classifier(NamedTuple):
     """Ports under error handling."""
     removed: frozenset[str] = frozenset()
     """Devices that the kernel is told to let go."""
-    held: Event | None = None
-    """A sense that its next line may turn out to be none of our business."""
+    held: tuple[Event, ...] = ()
+    """The sense of a command, until its last line tells which command it was."""
+    held_of: tuple[str, str] = ("", "")
+    """Device and tag of that command."""
     moment: float | None = None
     seen: tuple[tuple[str, int], ...] = ()
     """Events of this moment, so that equal ones are told apart."""
@@ -207,7 +209,7 @@ def classify(state: Classifier, line: Line) -> tuple[Classifier, tuple[Event, ..
 
 def finish(state: Classifier) -> tuple[Event, ...]:
     """Return what waits for a next line that does not come: at the end of a text."""
-    return () if state.held is None else (state.held,)
+    return state.held
 
 
 def _classify(state: Classifier, line: Line, text: str) -> tuple[Classifier, tuple[Event, ...]]:
@@ -222,11 +224,14 @@ def _classify(state: Classifier, line: Line, text: str) -> tuple[Classifier, tup
         return after, ()
     after, event = _event(after, line, text, kind, fields)
     held = after.held
-    if kind in _WAITING:
-        return after._replace(held=event), (() if held is None else (held,))
-    if held is None:
-        return after, (event,)
-    return after._replace(held=None), (held, event)
+    if kind not in _WAITING:
+        return (after._replace(held=()) if held else after), (*held, event)
+    own = after.scsi.device, after.scsi.tag
+    # A second sense, or result, is that of the next command.
+    begins = kind not in _EXPLAINING and any(each.kind != "scsi_result" for each in held)
+    if own == after.held_of and not begins:
+        return after._replace(held=(*held, event)), ()
+    return after._replace(held=(event,), held_of=own), held
 
 
 def _taker(text: str) -> Callable[[Classifier, Line, str], tuple[Classifier, Found | None]] | None:
@@ -401,7 +406,11 @@ _ADDITIONAL_KINDS = {
     0x4B: "scsi_link_error",
     0x5D: "scsi_failure_predicted",
 }
-_WAITING = frozenset({"scsi_recovered_error", "scsi_not_ready", "scsi_sense"})
+_EXPLAINING = frozenset({"scsi_additional_sense", *_ADDITIONAL_KINDS.values()})
+"""What the line after a sense makes of it."""
+_OF_ANY_COMMAND = frozenset({"scsi_failure_predicted", "scsi_warning"})
+"""What a device says of itself, whatever it was asked."""
+_WAITING = frozenset({"scsi_result", *_SENSE_KINDS.values()}) | _EXPLAINING
 _PASSED_THROUGH = (0x00, 0x1D)
 _NO_MEDIUM = 0x3A
 _FLUSHES = ("Synchronize Cache", "Start/Stop Unit", "Stop Unit")
@@ -523,7 +532,7 @@ def _additional(state: Classifier, words: str) -> tuple[Classifier, Found | None
     scsi = state.scsi._replace(asc=asc, ascq=ascq, dump=None)
     state = state._replace(scsi=scsi)
     if codes == _PASSED_THROUGH or asc == _NO_MEDIUM:
-        return state._replace(held=None), None
+        return _dropped(state), None
     kind = None if asc is None else _ADDITIONAL_KINDS.get(asc)
     fields: Fields = {
         "device": scsi.device,
@@ -538,8 +547,8 @@ def _additional(state: Classifier, words: str) -> tuple[Classifier, Found | None
 
 
 def _cdb(state: Classifier, command: bytes) -> tuple[Classifier, Found | None]:
-    if command[0] in sense.PASS_THROUGH:
-        return state, None
+    if sense.only_asks(command):
+        return _dropped(state), None
     scsi = state.scsi
     asked = sense.command_range(command)
     block, blocks = (None, None) if asked is None else asked
@@ -554,6 +563,13 @@ def _cdb(state: Classifier, command: bytes) -> tuple[Classifier, Found | None]:
         "code": f"0x{command[0]:02x}",
     }
     return state._replace(scsi=scsi._replace(command=asked, dump=None)), ("scsi_cdb", fields)
+
+
+def _dropped(state: Classifier) -> Classifier:
+    """Return the state without the sense of the command that the last line was of."""
+    if state.held_of != (state.scsi.device, state.scsi.tag):
+        return state
+    return state._replace(held=tuple(e for e in state.held if e.kind in _OF_ANY_COMMAND))
 
 
 def _result(state: Classifier, text: str, host: str) -> tuple[Classifier, Found | None]:

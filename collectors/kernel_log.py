@@ -328,15 +328,16 @@ class Reader:
                 self._state, events = classify(self._state, line)
                 for event in events:
                     self._fold.add(event)
-            if self._state.held is None:
-                self._at = line
-            else:
+            if self._state.held:
                 self._waiting = line
+            else:
+                self._at = line
         if not self._arrived:
             self._arrive(None, now)
-        if self._state.held is not None and (fresh or last is None):  # its next does not come
-            self._fold.add(self._state.held)
-            self._state, self._at = self._state._replace(held=None), self._waiting
+        if self._state.held and (fresh or last is None):  # its next does not come
+            for event in finish(self._state):
+                self._fold.add(event)
+            self._state, self._at = self._state._replace(held=()), self._waiting
 
     def settled(self, timeout_seconds: float) -> bool:
         """Wait until the journal was asked; return whether it came to that."""

@@ -137,8 +137,37 @@ _DESCRIPTOR_AT = 8
 _INFORMATION_BYTES = 12
 _INFORMATION = 0x00
 _VALID = 0x80
-PASS_THROUGH = frozenset({0x85, 0xA1})
-"""Commands of smartctl and its like to ATA drives. Source: SAT-3, ATA PASS-THROUGH (16), (12)."""
+_PASS_THROUGH = {0x85: 14, 0xA1: 9}
+"""Where the ATA command stands. Source: SAT-3, ATA PASS-THROUGH (16), (12)."""
+_ASKING = frozenset(
+    {
+        *(0x03, 0x12, 0x1A, 0x5A, 0x4D),  # REQUEST SENSE, INQUIRY, MODE SENSE, LOG SENSE
+        *(0x1C, 0x1D, 0x37, 0xB7),  # RECEIVE and SEND DIAGNOSTIC, READ DEFECT DATA
+        *(0xA0, 0xA2, 0xA3),  # REPORT LUNS, SECURITY PROTOCOL IN, MAINTENANCE IN
+    }
+)
+"""What smartctl and its like send. Source: SPC-4, clause 6; smartmontools 7.3, scsicmds.cpp."""
+_ATA_DATA = frozenset(
+    {
+        *(0x20, 0x21, 0x24, 0x25, 0x26, 0x29, 0x2A, 0x2B, 0x40, 0x42, 0x60, 0xC4, 0xC8),  # read
+        *(0x30, 0x31, 0x34, 0x35, 0x39, 0x3A, 0x3D, 0x45, 0x61, 0xC5, 0xCA, 0xCE),  # write
+    }
+)
+"""ATA commands for sectors. Source: ACS-3, clause 7."""
+
+
+def only_asks(command: bytes) -> bool:
+    """Whether a command block asks a device for its state, not for data, as smartctl does.
+
+    What is answered to that is no error of the device: mostly it does not know the question. An ATA
+    command that is not known, because the block is cut off, counts as a question.
+    """
+    if not command:
+        return False
+    at = _PASS_THROUGH.get(command[0])
+    if at is None:
+        return command[0] in _ASKING
+    return len(command) <= at or command[at] not in _ATA_DATA
 
 
 def command_range(command: bytes) -> tuple[int, int] | None:

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.recordings import CORPUS, cases_of_corpus, needs_corpus
 
+from iowarden.collectors import sense
 from iowarden.collectors.kernel_events import KINDS, Classifier, classify, finish
 from iowarden.collectors.kernel_line import Line, parse_record, parse_text
 
@@ -432,6 +433,96 @@ def test_the_parts_of_a_line(text: str, fields: dict[str, object]) -> None:
 def test_noise_is_no_event(text: str) -> None:
     """What says nothing of a disk in use must not wake anybody."""
     assert told(text) == []
+
+
+ASKED = (  # smartctl's commands, and the kernel's names for them
+    "ATA command pass through(16) 85 06 2c 00 00 00 00 00 00 00 00 00 00 00 e5 00",  # power mode
+    "ATA command pass through(16) 85 06 2c 00 da 00 00 00 00 00 4f 00 c2 00 b0 00",  # SMART status
+    "ATA command pass through(16) 85 08 0e 00 00 00 01 00 00 00 00 00 00 00 ec 00",  # IDENTIFY
+    "ATA command pass through(16) 85 08 0e 00 d0 00 01 00 00 00 4f 00 c2 00 b0 00",  # SMART values
+    "ATA command pass through(16) 85 09 0e 00 00 00 01 00 04 00 00 00 00 00 2f 00",  # READ LOG EXT
+    "ATA command pass through(16) 85 06 2c",
+    "ATA command pass through(12)/Blank a1 08 0e 00 01 00 00 00 00 ec 00 00",
+    "Inquiry 12 01 80 00 60 00",
+    "Log Sense 4d 00 4d 00 00 00 00 00 04 00",
+    "Mode Sense(6) 1a 00 1c 00 40 00",
+    "Mode Sense(10) 5a 00 1c 00 00 00 00 00 40 00",
+    "Request Sense 03 00 00 00 12 00",
+    "Read Defect Data(10) 37 00 0d 00 00 00 00 00 08 00",
+    "Receive diagnostic 1c 01 00 02 00 00",
+)
+MEANT = (
+    "Read(10) 28 00 00 00 08 00 00 00 08 00",
+    "Write(16) 8a 00 00 00 00 00 00 00 08 00 00 00 00 08 00 00",
+    "ATA command pass through(16) 85 08 0e 00 00 00 01 00 00 00 00 00 00 40 24 00",  # READ SECTOR
+)
+STORY = (
+    "sd 3:0:0:0: [sdc] tag#{tag} FAILED Result: hostbyte=DID_OK driverbyte=DRIVER_OK cmd_age=0s",
+    "sd 3:0:0:0: [sdc] tag#{tag} Sense Key : {key} [current] ",
+    "sd 3:0:0:0: [sdc] tag#{tag} Add. Sense: {words}",
+    "sd 3:0:0:0: [sdc] tag#{tag} CDB: {command}",
+)
+WORDS = "Internal target failure"
+
+
+def story(command: str, *, key: str = "Hardware Error", words: str = WORDS, tag: int = 2) -> str:
+    """Return what the kernel prints of a command that failed (drivers/scsi/scsi_lib.c)."""
+    lines = "\n".join(STORY)
+    return lines.format(tag=tag, key=key.title(), words=words, command=command)
+
+
+@pytest.mark.parametrize("key", sense.KEYS)
+@pytest.mark.parametrize("command", ASKED)
+def test_a_question_that_fails_is_no_error_of_the_disk(command: str, key: str) -> None:
+    """Whatever the sense key: a SAT layer that lacks a command, a disk that sleeps, a bridge."""
+    assert told(story(command, key=key)) == []
+    # What the disk was asked at the same time is another matter, on either side of it.
+    for parts in ((MEANT[0], command), (command, MEANT[0])):
+        text = "\n".join(story(each, key=key, tag=tag) for tag, each in enumerate(parts))
+        kinds = [event.kind for event in told(text)]
+        assert len(kinds) == len(STORY)
+        assert kinds[-1] == "scsi_cdb"
+
+
+@pytest.mark.parametrize("key", sense.KEYS)
+@pytest.mark.parametrize("command", MEANT)
+def test_a_command_for_data_that_fails_is_told(command: str, key: str) -> None:
+    """Also one that a program passes through; the sense is told once its command is known."""
+    kinds = [event.kind for event in told(story(command, key=key))]
+    assert kinds[0] == "scsi_result"
+    assert kinds[-1] == "scsi_cdb"
+    assert len(kinds) == len(STORY)
+
+
+@pytest.mark.parametrize("command", ASKED)
+@pytest.mark.parametrize(
+    ("words", "kind"),
+    [
+        ("Failure prediction threshold exceeded", "scsi_failure_predicted"),
+        ("Warning - specified temperature exceeded", "scsi_warning"),
+    ],
+)
+def test_what_a_disk_says_of_itself_is_told_whatever_it_was_asked(
+    command: str, words: str, kind: str
+) -> None:
+    """It only took the next answer to say it."""
+    assert [event.kind for event in told(story(command, words=words))] == [kind]
+
+
+def test_a_sense_without_its_command_is_told() -> None:
+    """Cut off, or of a kernel that prints none; another disk's line in between changes nothing."""
+    lines = story(ASKED[0]).split("\n")
+    for end in range(1, len(lines)):
+        kinds = [event.kind for event in told("\n".join(lines[:end]))]
+        assert len(kinds) == end
+    other = "sd 4:0:0:0: [sdd] tag#2 CDB: " + ASKED[0]
+    assert len(told("\n".join([*lines[:-1], other]))) == len(lines) - 1
+    old = "sdc: Current: sense key: Medium Error\n    Additional sense: Unrecovered read error\n"
+    assert [e.kind for e in told(old + "end_request: I/O error, dev sdc, sector 8")] == [
+        "scsi_medium_error",
+        "scsi_additional_sense",
+        "block_io_error",
+    ]
 
 
 def test_what_is_left_over_in_registers_is_no_address() -> None:
