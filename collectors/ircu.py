@@ -248,6 +248,21 @@ def parse_status(text: str) -> dict[str, Task]:
     return found
 
 
+def parse_states(text: str) -> tuple[Array, ...]:
+    """Return the volumes of 'N STATUS' with their states alone, for who has no 'N DISPLAY'.
+
+    Errors: ParseError.
+    """
+    words = _VOLUME_WORDS | {"optimal": Health.OK}
+    return tuple(
+        with_task(Array(name, _state(own.get("volume state", ""), words)), tasks.get(name))
+        for tasks in (parse_status(text),)
+        for _, block in _blocks(controller.plain(text).splitlines(), _VOLUME)
+        for own in (dict(_pairs(block)),)
+        for name in (volume_name(own.get("volume id", "")),)
+    )
+
+
 def with_task(array: Array, task: Task | None) -> Array:
     """Return a volume with what runs at it: that makes it whole, or leaves it as it is."""
     if task is None:

@@ -207,6 +207,11 @@ def classify(state: Classifier, line: Line) -> tuple[Classifier, tuple[Event, ..
     return state, events
 
 
+def of_storage(text: str) -> bool:
+    """Return whether a line begins as those do that are about storage, whatever it says."""
+    return _taker(text) is not None
+
+
 def finish(state: Classifier) -> tuple[Event, ...]:
     """Return what waits for a next line that does not come: at the end of a text."""
     return state.held

@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.md import Array, Member
 from iowarden.collectors.members import parse_output
 from iowarden.collectors.vocabulary import ParseError
 
@@ -120,6 +121,50 @@ def parse_detail(text: str) -> Details:
         what = complaints[0] if complaints else text
         raise ParseError(f"'mdadm --detail': expected '/dev/<array>:', got {what[:120]!r}")
     return Details(tuple(_detail(*each) for each in arrays), tuple(complaints))
+
+
+def as_array(detail: Detail) -> Array:
+    """Return an array of which only mdadm tells, as '/proc/mdstat' and sysfs would.
+
+    Source: mdadm's Detail.c, for the words of 'State :'.
+    """
+    words = {each.casefold() for each in detail.states}
+    state = next((each for each in _RUNNING if each in words), "inactive")
+    if words & {"failed", "broken", "not started"}:
+        state = "broken" if "broken" in words or state != "inactive" else state
+    missing = len(detail.missing)
+    if detail.raid_devices is not None and detail.active_devices is not None and state in _RUNNING:
+        missing = max(missing, detail.raid_devices - detail.active_devices)
+    redundant = detail.level not in {"raid0", "linear", "container", ""}
+    return Array(
+        name=detail.name,
+        level=detail.level or None,
+        state=state,
+        raid_disks=detail.raid_devices,
+        degraded=missing if redundant and state != "inactive" else None,
+        sync_action=_ACTIONS.get(detail.action, "idle") if redundant else None,
+        sync_done_ratio=detail.done_ratio,
+        sync_speed_bytes_per_second=None,
+        mismatches_bytes=None,
+        chunk_bytes=None,
+        size_bytes=None,
+        members=tuple(
+            Member(each.device, each.slot, _member_states(each))
+            for each in detail.slots
+            if each.device
+        ),
+    )
+
+
+_RUNNING = ("clean", "active", "active-idle", "read-only", "readonly", "broken")
+_ACTIONS = {"Rebuild": "recover", "Resync": "resync", "Reshape": "reshape", "Check": "check"}
+
+
+def _member_states(slot: Slot) -> tuple[str, ...]:
+    """Return mdadm's words for a member in the kernel's: 'active sync' is 'in_sync'."""
+    if slot.states[:2] == ("active", "sync"):
+        return ("in_sync", *slot.states[2:])
+    return slot.states
 
 
 def read_detail(root: Root, name: str) -> Detail:

@@ -405,7 +405,7 @@ def examine(
     else:
         play(engine, readers, events, clock, player)  # type: ignore[arg-type]  # comes with it
     readers.close()
-    own = [a for a in engine.alerts() if a.state in _TOLD and not _about_iowarden(a)]
+    own = [a for a in engine.alerts() if a.state in _TOLD and not about_iowarden(a)]
     findings = [
         *_mail(settings),
         *_alerts(own, groups),
@@ -428,14 +428,14 @@ def examine(
 _TOLD = (State.FIRING, State.PENDING, State.UNKNOWN)
 
 
-def _about_iowarden(alert: Alert) -> bool:
+def about_iowarden(alert: Alert) -> bool:
     """Whether it judges the running service, which is not what looks here."""
     return alert.label("condition").startswith("S")
 
 
 def _alerts(alerts: Sequence[Alert], groups: Sequence[RuleGroup]) -> Iterator[Finding]:
     """Return the alerts, worst first; of many of one name most are only named."""
-    waits = {r.alert: r.for_seconds for g in groups for r in g.rules if isinstance(r, Rule)}
+    waits = holds(groups)
     told: set[tuple[tuple[str, str], ...]] = set()
     by_name: dict[tuple[Level, str], list[Finding]] = defaultdict(list)
     ranked = sorted(alerts, key=lambda a: (not a.active, -a.severity, a.name, a.labels))
@@ -447,13 +447,10 @@ def _alerts(alerts: Sequence[Alert], groups: Sequence[RuleGroup]) -> Iterator[Fi
         level, text = _LEVEL[alert.severity], alert.annotation("summary")
         if alert.state is State.PENDING:
             level = Level.WARNING if level is Level.CRITICAL else Level.INFO
-            text += (
-                f" - seen just now; {alert.severity.name.lower()} once it has held for"
-                f" {duration(waits.get(alert.name, 0.0))}"
-            )
+            text += pending(alert, waits)
         elif alert.state is State.UNKNOWN:
             level, text = Level.UNKNOWN, f"{text} - can no longer be told: {alert.unknown_reason}"
-        finding = Finding(level, alert.name, _place(alert), text, alert.annotation("advice"))
+        finding = Finding(level, alert.name, place(alert), text, alert.annotation("advice"))
         by_name[level, alert.name].append(finding)
     for (level, name), found in by_name.items():
         yield from found[:MOST_OBJECTS]
@@ -461,7 +458,19 @@ def _alerts(alerts: Sequence[Alert], groups: Sequence[RuleGroup]) -> Iterator[Fi
             yield Finding(level, name, f"and {len(rest)} more", shorten(", ".join(rest), 300))
 
 
-def _place(alert: Alert) -> str:
+def holds(groups: Sequence[RuleGroup]) -> dict[str, float]:
+    """Return how long what an alert is about must hold before it fires, in seconds."""
+    return {r.alert: r.for_seconds for g in groups for r in g.rules if isinstance(r, Rule)}
+
+
+def pending(alert: Alert, waits: Mapping[str, float]) -> str:
+    """Return what follows the summary of an alert that does not fire yet; `waits` as of `holds`."""
+    wait = duration(waits.get(alert.name, 0.0))
+    return f" - seen just now; {alert.severity.name.lower()} once it has held for {wait}"
+
+
+def place(alert: Alert) -> str:
+    """Return what an alert is about, as people call it."""
     shown = alert.label("mountpoint") or alert.object
     device = alert.label("device")
     return shown or device or "host"

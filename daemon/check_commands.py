@@ -11,7 +11,7 @@ from iowarden.collectors.recording import RecordingError
 from iowarden.daemon import check as checking
 from iowarden.daemon import command
 from iowarden.daemon import config as configuration
-from iowarden.daemon.rule_files import load_rules, notes
+from iowarden.daemon.rule_files import load_rules, load_shipped, notes
 from iowarden.rules.nodes import RuleFileError
 
 if TYPE_CHECKING:
@@ -93,10 +93,7 @@ def _whatever_is_good(
         return settings, load_rules(settings), problems
     except RuleFileError as error:
         problems += [_unusable("rules", text) for text in error.errors]
-        shipped = dataclasses.replace(
-            settings, shipped_rules=True, rules_directory="/nonexistent", overrides=()
-        )
-        return settings, load_rules(shipped), problems
+        return settings, load_shipped(settings), problems
 
 
 def _unusable(topic: str, text: str) -> checking.Finding:

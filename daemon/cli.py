@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 MODULES = {
     "service": ("run",),
     "check_commands": ("check", "config"),
+    "explain_commands": ("explain",),
     "console": ("status", "silence", "ack", "query"),
     "event_console": ("events", "incident"),
     "disk_console": ("coverage", "disk"),

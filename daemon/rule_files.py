@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.resources
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -76,6 +77,12 @@ def load_rules(settings: Config, names: Renames = NAMES) -> list[RuleGroup]:
     if problems:
         raise RuleFileError(problems)
     return groups
+
+
+def load_shipped(settings: Config) -> list[RuleGroup]:
+    """Return the shipped rules as they come, whatever the user has beside them."""
+    alone = replace(settings, shipped_rules=True, rules_directory="/nonexistent", overrides=())
+    return load_rules(alone)
 
 
 def _taken(shipped: Iterable[RuleGroup], own: Iterable[RuleGroup]) -> list[str]:

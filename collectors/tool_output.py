@@ -1,0 +1,727 @@
+"""What a tool or the kernel printed, parsed without the machine that it came from.
+
+One text may hold several outputs of one tool, prompts between them. Each is tried with every parser
+of its kind; what no parser takes, and what a parser says is missing, is `unread`: a text is never
+well only because little of it could be read.
+Limits: `MOST_BYTES`. A text that lacks the line with which its tool says that it is done is parsed
+as far as it goes, and said to be cut.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from iowarden.collectors import (
+    arcconf,
+    areca,
+    areca_events,
+    cciss,
+    controller,
+    hp,
+    ircu,
+    kernel_events,
+    kernel_line,
+    md,
+    md_detail,
+    megacli,
+    mpt_status,
+    smartctl,
+    storcli,
+    storcli_events,
+    threeware,
+    threeware_events,
+)
+from iowarden.collectors.controller import Controller, Health, State
+from iowarden.collectors.drive import Cover, Drive
+from iowarden.collectors.vocabulary import ParseError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from typing import TypeVar
+
+    from iowarden.collectors.controller import Array, Battery, Log, PhysicalDisk, Sensor
+    from iowarden.collectors.event import Event
+
+    _T = TypeVar("_T")
+
+MOST_BYTES = 32 * 1024 * 1024
+"""Of one text; a ring of the kernel's log has 1 MiB, a journal of a week 10."""
+MOST_UNREAD = 1000
+"""Lines that no parser took: so many are listed."""
+
+
+class Kind(enum.StrEnum):
+    """Who printed a text."""
+
+    STORCLI = "storcli"
+    """Also perccli, storcli2, perccli2."""
+    MEGACLI = "megacli"
+    ARCCONF = "arcconf"
+    SSACLI = "ssacli"
+    """Also hpssacli, hpacucli."""
+    CCISS = "cciss"
+    """cciss_vol_status."""
+    CLI64 = "cli64"
+    """Also cli32, areca-cli."""
+    TW_CLI = "tw_cli"
+    SAS2IRCU = "sas2ircu"
+    """Also sas3ircu."""
+    MPT_STATUS = "mpt-status"
+    SMARTCTL = "smartctl"
+    MDSTAT = "mdstat"
+    """/proc/mdstat."""
+    MDADM = "mdadm"
+    """mdadm --detail."""
+    KERNEL = "kernel"
+    """dmesg, the journal, syslog, '/dev/kmsg'."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """What of a text was not understood. `line` counts from 1; None: it is about all of it."""
+
+    reason: str
+    text: str = ""
+    line: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An event and the line it is from, None where that is not known."""
+
+    event: Event
+    line: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """What a text says.
+
+    Fields: `outputs` are the commands whose output was recognised; `refusals` are drives of which
+    smartctl could tell nothing; `lines` is how many the kernel's log has, `others` how many of them
+    are no storage event.
+    """
+
+    kind: Kind
+    controllers: tuple[Controller, ...] = ()
+    arrays: Mapping[str, md.Array] = field(default_factory=dict)
+    drives: tuple[Drive, ...] = ()
+    refusals: tuple[smartctl.Refused, ...] = ()
+    events: tuple[Found, ...] = ()
+    outputs: tuple[str, ...] = ()
+    unread: tuple[Unread, ...] = ()
+    lines: int = 0
+    others: int = 0
+
+
+# --- from bytes
+
+
+_BOMS = ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"), (b"\xef\xbb\xbf", "utf-8"))
+_CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f\ufffd]")
+_MOST_CONTROLS = 0.05
+"""Of all characters; serial numbers of sick disks have some."""
+
+
+def decoded(content: bytes) -> str:
+    """Return a text as its tool printed it: in UTF-8, or UTF-16 as other systems save it.
+
+    What is no text has its bytes spelled out. Errors: ParseError: it is binary, or too long.
+    """
+    if len(content) > MOST_BYTES:
+        raise ParseError(
+            f"expected at most {MOST_BYTES} bytes, got more; pass the part in question"
+        )
+    for mark, encoding in _BOMS:
+        if content.startswith(mark):
+            text = content.removeprefix(mark).decode(encoding, errors="replace")
+            break
+    else:
+        text = content.decode(errors="backslashreplace")
+        damaged = len(content) - len(content.decode(errors="ignore").encode())
+        if damaged > _MOST_CONTROLS * len(content):
+            raise ParseError(f"expected text, got binary data, beginning {content[:16]!r}")
+    if len(_CONTROLS.findall(text)) > _MOST_CONTROLS * len(text):
+        raise ParseError(f"expected text, got binary data, beginning {content[:16]!r}")
+    if not text.strip():
+        raise ParseError("expected what a tool or the kernel printed, got nothing")
+    return re.sub(r"\r+\n", "\n", text)
+
+
+# --- who printed it
+
+_SIGNS: Mapping[Kind, re.Pattern[str]] = {
+    kind: re.compile(pattern, re.MULTILINE | re.ASCII)
+    for kind, pattern in {
+        Kind.STORCLI: r'"Controllers"\s*:|^\s*(?:CLI Version|Controller) = |^\s*seqNum\s*: 0x',
+        Kind.MEGACLI: r"^\s*(?:Adapter #\d|Adapter \d{1,3} -- |Enclosure Device ID: |Exit Code: 0x"
+        r"|BBU status for Adapter: |PCI information for Controller )",
+        Kind.ARCCONF: r"^Controllers [Ff]ound: \d"
+        r"|^(?:Logical [Dd]evice|Physical Device) information",
+        Kind.SSACLI: r"^\S.* in (?:Slot \w|Chassis Slot)|^ {2,}(?:logicaldrive|physicaldrive) ",
+        Kind.CCISS: r"^/dev/\S+: \(.*\) (?:RAID|Volume|Enclosure)|^Controller: (?:Smart|HP|P)",
+        Kind.CLI64: r"GuiErrMsg<0x|^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d  \S",
+        Kind.TW_CLI: r"^[ \t]*(?:Unit\s+UnitType\s+Status|V?Port\s+Status\s+Unit|Ctl\s+Model\s"
+        r"|Ctl\s+Date\s|Name\s+OnlineState\s+BBUReady|Encl\s+Status|/c\d{1,3} \w.* = )",
+        Kind.SAS2IRCU: r"SAS[23] IR Configuration Utility|^SAS[23]IRCU: ",
+        Kind.MPT_STATUS: r"^ioc\d{1,3} (?:vol_id|phy|phys_id) |^(?:vol|log|phys)_id[: ]\d"
+        r"|^Found SCSI id=\d",
+        Kind.SMARTCTL: r'^smartctl (?:version )?\d{1,2}\.\d|"smartctl"\s*:\s*\{',
+        Kind.MDSTAT: r"^Personalities :|^md\S{1,30} : (?:in)?active ",
+        Kind.MDADM: r"^/dev/md\S{1,60}:\s*$",
+        Kind.KERNEL: r"^(?:<\d{1,3}>)?\[ {0,5}[+\d]\d{0,10}\.\d{6}\]|^\S.{0,40} kernel: "
+        r"|^\[[^\]\n]{0,40}\d:\d\d[^\]\n]{0,20}\] |^\d{1,5},\d{1,20},\d{1,20},[^;\n]{0,60};",
+    }.items()
+}
+
+
+def guessed(text: str) -> Kind:
+    """Return who printed a text, where that is certain. Errors: ParseError that names the kinds."""
+    found = [kind for kind, sign in _SIGNS.items() if sign.search(text)]
+    if not found and _kernel(text, Parsed(Kind.KERNEL)).events:
+        found = [Kind.KERNEL]  # a line or two of a log, as forums have them
+    if len(found) == 1:
+        return found[0]
+    got = f"what may be of {', '.join(found)}" if found else f"{text.strip()[:60]!r}"
+    raise ParseError(f"who printed it is not certain: got {got}; say '--as' {', '.join(Kind)}")
+
+
+def parse(text: str, kind: Kind, *, log: bool = False) -> Parsed:
+    """Return what a text says; `log`: it is the log of a controller, and nothing else.
+
+    Errors: ParseError: this tool shows no log.
+    """
+    if log and kind not in _LOGS:
+        raise ParseError(f"'--log': expected one of {', '.join(_LOGS)}, got {kind}")
+    found = Parsed(kind)
+    if kind in _OTHERS:
+        found = _OTHERS[kind](text, found)
+    else:
+        for piece in _pieces(text, kind):
+            found = _piece(piece, found, log=log)
+    more = [
+        Unread(reason)
+        for each in found.controllers
+        for reason in (*each.unread, *controller.unknown_caches(each.arrays))
+    ]
+    if kind in _STATES and found.outputs and not found.events and not _tells(found.controllers):
+        outputs = ", ".join(found.outputs)
+        if not log:
+            more.append(Unread(f"'{outputs}' tells the state of no array, disk or battery"))
+    return replace(found, unread=(*found.unread, *more))
+
+
+def _tells(controllers: Iterable[Controller]) -> bool:
+    return any(each.arrays or each.disks or each.batteries or each.sensors for each in controllers)
+
+
+# --- controllers
+
+_IRCU_ENDS = ("Command DISPLAY", "Command STATUS", "Utility")
+_ENDS: Mapping[Kind, tuple[re.Pattern[str], str]] = {
+    Kind.MEGACLI: (re.compile(r"^\s*Exit Code: 0x.*$", re.MULTILINE), "Exit Code: 0x00"),
+    Kind.ARCCONF: (
+        re.compile(r"^\s*Command (?:completed|aborted|failed).*$", re.MULTILINE),
+        "Command completed successfully.",
+    ),
+    Kind.CLI64: (re.compile(r"^.*GuiErrMsg<0x.*$", re.MULTILINE), "GuiErrMsg<0x00>: Success."),
+    Kind.SAS2IRCU: (
+        re.compile(r"^SAS[23]IRCU: Utility Completed.*$", re.MULTILINE),
+        "\n".join(f"SAS2IRCU: {what} Completed Successfully." for what in _IRCU_ENDS),
+    ),
+}
+"""How a tool says that it is done, and the line that is put there where it does not."""
+_RULE = re.compile(r"^-{10,}\s*$", re.MULTILINE)
+_RULES = 3
+"""A table of storcli has one above its header, one below it, and one at its end."""
+_NEXT_JSON = re.compile(r"(?<=\n\})\s*\n(?:[^\n{}]*\n)*(?=\{)")
+
+
+def _pieces(text: str, kind: Kind) -> Iterator[tuple[str, bool]]:
+    """Yield each output in a text, and whether it says that it is whole."""
+    text += "" if text.endswith("\n") else "\n"
+    if kind is Kind.STORCLI:
+        if '"Controllers"' in text:
+            yield from ((piece, True) for piece in _NEXT_JSON.split(text))
+        else:
+            yield _tables(text)
+        return
+    if kind not in _ENDS:
+        yield text, True
+        return
+    end, mark = _ENDS[kind]
+    begin = 0
+    for found in end.finditer(text):
+        yield text[begin : found.end()] + "\n", True
+        begin = found.end()
+    if len(text[begin:].split()) > (0 if not begin else 12):  # a prompt may be left over
+        yield f"{text[begin:]}{mark}\n", False
+
+
+def _tables(text: str) -> tuple[str, bool]:
+    """Return storcli's tables, the last one ended where it was cut, and whether it was not."""
+    rules = [*_RULE.finditer(text)]
+    left_over = len(rules) % _RULES
+    if left_over == 1:  # at most its header is there
+        text = text[: rules[-1].start()]
+    elif left_over:
+        text += rules[-1][0].strip() + "\n"
+    return text, not left_over
+
+
+class _Tries:
+    """One output, and what became of each parser that was tried with it."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.outputs: list[str] = []
+        self.refusals: list[str] = []
+
+    def take(self, command: str, parse: Callable[[str], _T]) -> _T | None:
+        """Return what a parser makes of the output, None where it is none of its."""
+        try:
+            value = parse(self.text)
+        except ParseError as error:
+            self.refusals.append(str(error))
+            return None
+        self.outputs.append(command)
+        return value
+
+
+def _piece(piece: tuple[str, bool], found: Parsed, *, log: bool) -> Parsed:
+    """Return what is known with one more output of a controller's tool."""
+    text, whole = piece
+    tries, kind = _Tries(text), found.kind
+    controllers: Sequence[Controller] = ()
+    events: Sequence[Event] = ()
+    unread: list[Unread] = []
+    if not log:
+        controllers = _STATES[kind](tries, found.controllers)
+    if kind in _LOGS and not tries.outputs:
+        command, parse_log, name = _LOGS[kind]
+        told = tries.take(command, lambda own: parse_log(own, name))
+        if told is not None:
+            events = told.events
+            if told.cut:
+                unread.append(Unread(f"'{command}': it ends within an entry, which is cut"))
+    if not tries.outputs:
+        unread += [Unread(reason) for reason in dict.fromkeys(tries.refusals)]
+    elif not whole:
+        expected = f"'{_ENDS[kind][1].splitlines()[-1]}'" if kind in _ENDS else "a rule of dashes"
+        unread.append(Unread(f"expected {expected} at its end, got none: it may be cut"))
+    known = {each.name for each in controllers} if kind in _ENRICH else set()
+    before = [each for each in found.controllers if each.name not in known]
+    return replace(
+        found,
+        controllers=_merged((*before, *controllers)),
+        events=(*found.events, *map(Found, events)),
+        outputs=tuple(dict.fromkeys((*found.outputs, *tries.outputs))),
+        unread=(*found.unread, *unread),
+    )
+
+
+def _merged(told: Iterable[Controller]) -> tuple[Controller, ...]:
+    """Return controllers, those of one name as one: what an earlier output told comes first."""
+    found: dict[str, Controller] = {}
+    for each in told:
+        before = found.get(each.name)
+        if before is None:
+            found[each.name] = each
+            continue
+        found[each.name] = replace(
+            before,
+            model=before.model or each.model,
+            serial=before.serial or each.serial,
+            firmware=before.firmware or each.firmware,
+            state=before.state or each.state,
+            memory_bytes=before.memory_bytes or each.memory_bytes,
+            arrays=_once((*before.arrays, *each.arrays), lambda own: own.name),
+            disks=_once((*before.disks, *each.disks), lambda own: own.slot),
+            batteries=_once((*before.batteries, *each.batteries), lambda own: own.name),
+            sensors=_once((*before.sensors, *each.sensors), lambda own: own.name),
+            unread=tuple(dict.fromkeys((*before.unread, *each.unread))),
+        )
+    return tuple(found.values())
+
+
+def _once(told: Iterable[_T], name: Callable[[_T], str]) -> tuple[_T, ...]:
+    found: dict[str, _T] = {}
+    for each in told:
+        found.setdefault(name(each), each)
+    return tuple(found.values())
+
+
+def _storcli(tries: _Tries, before: Sequence[Controller]) -> list[Controller]:
+    answers = tries.take("storcli", storcli.parse_answers)
+    if answers is None:
+        return []
+    tries.outputs.clear()  # that is only its form
+    failed = [
+        f"'storcli': controller {each.number}: {'; '.join((each.description, *each.errors))}"
+        for each in answers
+        if not each.ok and (each.errors or each.description not in {"", "None"})
+    ]
+    numbers = [each.number for each in answers if each.number is not None] or [0]
+    name = f"megaraid c{numbers[0]}"
+    told = tries.take("storcli /cN show all", storcli.parse_controllers) or {}
+    found = [*_merged((*before, *(each.controller for each in told.values())))] if told else []
+    if not found:
+        own = [each for each in before if each.name == name]
+        found = own or [Controller(name, storcli.VENDOR)]
+        disks, errors = tries.take("storcli /cN/sall show all", storcli.parse_disks) or ((), ())
+        volumes = tries.take("storcli /cN/vall show all", storcli.parse_volumes)
+        foreign = tries.take("storcli /cN/fall show", storcli.parse_foreign)
+        progress = tries.take("storcli show rebuild", storcli.parse_progress)
+        patrol = tries.take("storcli /cN show patrolread", storcli.parse_patrol_read)
+        one = replace(found[0], disks=found[0].disks or tuple(disks))
+        one = storcli.with_details(one, disks)
+        arrays = (*one.arrays, *(() if volumes is None else volumes.values()), *(foreign or ()))
+        one = replace(one, arrays=_once(arrays, lambda each: each.name))
+        one = storcli.with_volumes(one, volumes or {})
+        one = storcli.with_progress(one, progress or ())
+        sensors = (*one.sensors, *(() if patrol is None else (patrol,)))
+        found = [replace(one, sensors=sensors, unread=(*one.unread, *errors))]
+        if not tries.outputs:
+            listed = tries.take("storcli show", storcli.parse_list)
+            found = [_listed(each, answers) for each in listed or ()]
+            found = [each for each in found if each.name not in {own.name for own in before}]
+    if tries.outputs and failed:
+        found[:1] = [replace(each, unread=(*each.unread, *failed)) for each in found[:1]]
+    return found
+
+
+def _listed(told: storcli.Listed, answers: Iterable[storcli.Answer]) -> Controller:
+    """Return a controller of the overview, in order where its column 'Hlth' says so."""
+    name = f"megaraid c{told.number}"
+    found = Controller(name, storcli.VENDOR, told.model, told.serial)
+    for row in (r for a in answers for r in a.data.get("system overview", ()) if "hlth" in r):
+        word = str(row["hlth"])
+        if str(row.get("ctl")) == str(told.number) and word.casefold() not in {"opt", "optimal"}:
+            found = replace(found, state=State(Health.ATTENTION, controller.printable(word)))
+    return found
+
+
+def _megacli(tries: _Tries, _: Sequence[Controller]) -> list[Controller]:
+    number = re.search(r"^\s*Adapter\s?[:#]? ?(\d{1,3})", tries.text, re.MULTILINE)
+    name = f"megaraid c{number[1] if number else 0}"
+    found: list[Controller] = []
+    adapters = tries.take("MegaCli -AdpAllInfo", megacli.parse_adapters) or {}
+    for at, each in adapters.items():
+        found.append(replace(each.controller, name=f"megaraid c{at}"))
+    arrays = tries.take("MegaCli -LdPdInfo", megacli.parse_volumes)
+    disks = tries.take("MegaCli -PDList", megacli.parse_disks)
+    battery = tries.take("MegaCli -AdpBbuCmd -GetBbuStatus", megacli.parse_battery)
+    if arrays is not None or disks is not None or battery is not None:
+        found.append(_part(name, "megaraid", arrays, disks, (battery,) if battery else None))
+    tries.take("MegaCli -AdpGetPciInfo", megacli.parse_addresses)
+    tries.take("MegaCli -PDRbld -ShowProg", megacli.parse_rebuilds)
+    return found
+
+
+def _part(
+    name: str,
+    vendor: str,
+    arrays: Sequence[Array] | None,
+    disks: Sequence[PhysicalDisk] | None = None,
+    batteries: Sequence[Battery] | None = None,
+    sensors: Sequence[Sensor] | None = None,
+) -> Controller:
+    """Return what one output tells of a controller."""
+    return Controller(
+        name,
+        vendor,
+        arrays=tuple(arrays or ()),
+        disks=tuple(disks or ()),
+        batteries=tuple(batteries or ()),
+        sensors=tuple(sensors or ()),
+    )
+
+
+def _arcconf(tries: _Tries, before: Sequence[Controller]) -> list[Controller]:
+    name = before[0].name if before else "adaptec 1"
+    config = tries.take("arcconf GETCONFIG", lambda text: arcconf.parse_config(text, name))
+    if config is not None:
+        return [*_merged((*before, config.controller))]
+    tasks = tries.take("arcconf GETSTATUS", arcconf.parse_tasks) or {}
+    tries.take("arcconf GETLOGS", arcconf.parse_device_log)
+    if not tries.outputs:
+        tries.take("arcconf GETVERSION", arcconf.parse_count)
+    return [arcconf.with_tasks(each, tasks) for each in before]
+
+
+def _ssacli(tries: _Tries, _: Sequence[Controller]) -> list[Controller]:
+    found = tries.take("ssacli ctrl all show config detail", hp.parse_controllers)
+    return [each.controller for each in found or ()]
+
+
+def _cciss(tries: _Tries, _: Sequence[Controller]) -> list[Controller]:
+    return [*(tries.take("cciss_vol_status -V", cciss.parse_volume_status) or ())]
+
+
+def _areca(tries: _Tries, before: Sequence[Controller]) -> list[Controller]:
+    name = "areca 1"
+    known = [each for own in before for each in own.arrays if each.name.startswith("raid set")]
+    system = tries.take("cli64 sys info", areca.parse_system)
+    arrays = tries.take("cli64 rsf info", areca.parse_raid_sets)
+    if arrays is None:
+        arrays = tries.take("cli64 vsf info", lambda text: areca.parse_volumes(text, known))
+    bays = tries.take("cli64 disk info", lambda text: areca.parse_bays(text, known))
+    hardware = None
+    if not tries.outputs:
+        hardware = tries.take("cli64 hw info", areca.parse_hardware) or None
+    found = [] if system is None else [replace(system, name=name)]
+    disks = [bay.disk for bay in bays or () if bay.disk is not None]
+    if not tries.outputs:
+        detail = tries.take("cli64 disk info drv=N", areca.parse_disk_detail)
+        disks += [] if detail is None else [detail]
+    batteries, sensors = ((), ()) if hardware is None else (hardware.batteries, hardware.sensors)
+    if tries.outputs:
+        found.append(_part(name, "areca", arrays, disks, batteries, sensors))
+    return found
+
+
+def _threeware(tries: _Tries, before: Sequence[Controller]) -> list[Controller]:
+    number = re.search(r"(?:^|[\s/])/?(c\d{1,3})\b", tries.text, re.MULTILINE | re.ASCII)
+    name = number[1] if number else before[0].name if before else "c0"
+    found = []
+    listed = tries.take("tw_cli show", threeware.parse_controllers) or ()
+    for each in listed:
+        bad = each.units_not_optimal or 0
+        found.append(Controller(each.name, "3ware", each.model))
+        if bad:
+            found[-1] = replace(
+                found[-1],
+                state=State(Health.ATTENTION, f"{bad} units not optimal"),
+                unread=(f"which units are not optimal: 'tw_cli /{each.name} show all' tells",),
+            )
+    told = tries.take("tw_cli /cN show all", lambda text: threeware.parse_controller(text, name))
+    return [*found, *([] if told is None else [told])]
+
+
+def _ircu(tries: _Tries, before: Sequence[Controller]) -> list[Controller]:
+    name = before[0].name if before else "sas2ircu 0"
+    told = tries.take("sas2ircu N DISPLAY", lambda text: ircu.parse_display(text, name))
+    if told is not None:
+        return [*_merged((*before, told))]
+    tasks = tries.take("sas2ircu N STATUS", ircu.parse_status) or {}
+    found = [
+        replace(
+            own, arrays=tuple(ircu.with_task(each, tasks.get(each.name)) for each in own.arrays)
+        )
+        for own in before
+    ]
+    if tries.outputs and not found:
+        found = [_part(name, "mpt", ircu.parse_states(tries.text))]
+    if tries.outputs:
+        return found
+    listed = tries.take("sas2ircu LIST", ircu.parse_list) or ()
+    return [Controller(f"sas2ircu {each.index}", "mpt", each.model) for each in listed]
+
+
+def _mpt_status(tries: _Tries, _: Sequence[Controller]) -> list[Controller]:
+    told = tries.take("mpt-status", mpt_status.parse_status)
+    if told is not None:
+        return [_part("ioc0", "mpt", told.arrays, told.disks)]
+    tries.take("mpt-status -p", mpt_status.parse_ids)
+    return []
+
+
+_STATES: Mapping[Kind, Callable[[_Tries, Sequence[Controller]], list[Controller]]] = {
+    Kind.STORCLI: _storcli,
+    Kind.MEGACLI: _megacli,
+    Kind.ARCCONF: _arcconf,
+    Kind.SSACLI: _ssacli,
+    Kind.CCISS: _cciss,
+    Kind.CLI64: _areca,
+    Kind.TW_CLI: _threeware,
+    Kind.SAS2IRCU: _ircu,
+    Kind.MPT_STATUS: _mpt_status,
+}
+_ENRICH = frozenset({Kind.STORCLI, Kind.ARCCONF, Kind.SAS2IRCU})
+"""Of these what a later output brings is put into what is known already."""
+_LOGS: Mapping[Kind, tuple[str, Callable[[str, str], Log], str]] = {
+    Kind.STORCLI: ("storcli /cN show events", storcli_events.parse_events, "megaraid c0"),
+    Kind.MEGACLI: ("MegaCli -AdpEventLog", megacli.parse_log, "megaraid c0"),
+    Kind.CLI64: ("cli64 event info", areca_events.parse_events, "areca 1"),
+    Kind.TW_CLI: ("tw_cli /cN show alarms", threeware_events.parse_alarms, "c0"),
+}
+"""Tools that show a log: the command, its parser, the controller it is taken to be of."""
+
+
+# --- the others
+
+
+def _smartctl(text: str, found: Parsed) -> Parsed:
+    drives, refusals = [], []
+    unread: list[Unread] = []
+    for piece in _reports(text):
+        try:
+            told = smartctl.parse(piece)
+        except ParseError as error:
+            unread.append(Unread(str(error)))
+            continue
+        if isinstance(told, Drive):
+            drives.append(told)
+            unread += [Unread(each) for each in told.messages if _NOT_READ.match(each)]
+            if told.passed is None:
+                unread.append(Unread("smartctl: the drive's own verdict ('-H') is not in it"))
+        else:
+            refusals.append(told)
+            if told.cover not in _NOTHING_TO_READ:
+                unread.append(Unread(f"smartctl: {told.reason}"))
+    return replace(
+        found,
+        drives=tuple(drives),
+        refusals=tuple(refusals),
+        outputs=("smartctl",) if drives or refusals else (),
+        unread=tuple(unread),
+    )
+
+
+_NOTHING_TO_READ = frozenset({Cover.ASLEEP, Cover.NO_SMART, Cover.LUN})
+_NOT_READ = re.compile(r"smartctl: '|(?!pySMART).*\bfail", re.IGNORECASE)
+"""Of smartctl's messages those that say that something could not be read."""
+_BANNER = re.compile(r"^(?=smartctl (?:version )?\d{1,2}\.\d)", re.MULTILINE | re.ASCII)
+
+
+def _reports(text: str) -> list[str]:
+    """Return the outputs of smartctl in a text, one for each drive."""
+    if '"smartctl"' in text:
+        return _NEXT_JSON.split(text)
+    return [piece for piece in _BANNER.split(text) if _BANNER.match(piece)] or [text]
+
+
+def _mdstat(text: str, found: Parsed) -> Parsed:
+    """Parse '/proc/mdstat'; an array whose first line is none is left out, and said to be."""
+    lines = text.split("\n")
+    unread: list[Unread] = []
+    while True:
+        try:
+            stats = md.parse_mdstat("\n".join(lines))
+        except ParseError as error:
+            bad = re.match(r"'/proc/mdstat' line (\d{1,9}): ", str(error))
+            if bad is None or len(unread) >= MOST_UNREAD:
+                return replace(found, unread=(*unread, Unread(str(error))))
+            at = int(bad[1])
+            if at > 1 and _BELOW.match(lines[at - 1]):  # pasted without the blanks ahead of it
+                lines[at - 1] = " " + lines[at - 1]
+                continue
+            if not _PROMPT.match(lines[at - 1]):
+                unread.append(Unread(str(error), lines[at - 1], at))
+            lines[at - 1] = ""
+            while at < len(lines) and lines[at][:1] in {" ", "\t"}:  # what was below it
+                lines[at] = ""
+                at += 1
+            continue
+        arrays = {name: md.from_mdstat(stat) for name, stat in stats.items()}
+        if not _MDSTAT_END.search(text):
+            expected = "expected a line 'unused devices:' at its end, got none: it may be cut"
+            unread.append(Unread(f"'/proc/mdstat': {expected}"))
+        outputs = ("/proc/mdstat",)
+        return replace(found, arrays=arrays, outputs=outputs, unread=tuple(unread))
+
+
+_MDSTAT_END = re.compile(r"^unused devices:", re.MULTILINE)
+"""Source: kernel, drivers/md/md.c, md_seq_show: the last line of all."""
+_BELOW = re.compile(
+    r"[0-9]{1,20} blocks\b|\[[=>.]{5,40}\]|bitmap: |(?:resync|recovery|reshape|check) {0,9}="
+)
+_PROMPT = re.compile(r"\S{0,80}[#$>%] ")
+
+
+def _mdadm(text: str, found: Parsed) -> Parsed:
+    try:
+        details = md_detail.parse_detail(text)
+    except ParseError as error:
+        return replace(found, unread=(Unread(str(error)),))
+    return replace(
+        found,
+        arrays={each.name: md_detail.as_array(each) for each in details.arrays},
+        outputs=("mdadm --detail",),
+        unread=(
+            *(Unread(complaint) for complaint in details.complaints),
+            *(Unread(cut) for each in details.arrays if (cut := _cut(each))),
+        ),
+    )
+
+
+def _cut(detail: md_detail.Detail) -> str:
+    """Return what is missing at the end of an array's table, '' where nothing is."""
+    rows = sum(each.slot is not None for each in detail.slots)
+    if detail.raid_devices is None or rows >= detail.raid_devices:
+        return ""
+    expected = f"expected {detail.raid_devices} members in the table, got {rows}: it may be cut"
+    return f"'mdadm --detail': '{detail.name}': {expected}"
+
+
+_TROUBLE = re.compile(
+    r"\b(?:errors?|fail\w*|time[d-]? ?out|abort\w*|offlin\w*|dead|fault\w*|corrupt\w*|lost|hung"
+    r"|cannot|can't|unable|unrecover\w*|degraded|rejecting)\b",
+    re.IGNORECASE,
+)
+_RAW = re.compile(r"[0-9]{1,5},[0-9]{1,20},[0-9]{1,20},[^;\n]{0,60};", re.ASCII)
+
+
+def _kernel(text: str, found: Parsed) -> Parsed:
+    state = kernel_events.Classifier()
+    events: list[Found] = []
+    unread: list[Unread] = []
+    held_at = others = count = 0
+    for line in _lines(text):
+        count += 1
+        before = state.held
+        state, told = kernel_events.classify(state, line)
+        if not told and state.held is before:
+            others += 1
+            trouble = line.priority is None or line.priority <= _WARNING
+            if (
+                trouble
+                and len(unread) < MOST_UNREAD
+                and not line.facility
+                and kernel_events.of_storage(line.text)
+                and _TROUBLE.search(line.text)
+            ):
+                unread.append(Unread("no class of event has these words", line.text, line.sequence))
+        events += [Found(each, held_at if each is before else line.sequence) for each in told]
+        if state.held is not before:
+            held_at = line.sequence
+    events += [Found(event, held_at) for event in kernel_events.finish(state)]
+    known = events or unread or _SIGNS[Kind.KERNEL].search(text)
+    if not known:
+        unread.append(Unread("no line of it is known as one of the kernel's log"))
+    return replace(
+        found,
+        events=tuple(events),
+        outputs=("kernel log",) if known else (),
+        unread=tuple(unread),
+        lines=count,
+        others=others,
+    )
+
+
+_WARNING = 4
+"""KERN_WARNING."""
+
+
+def _lines(text: str) -> Iterator[kernel_line.Line]:
+    """Yield the lines of a log, each with its number in the text."""
+    if not _RAW.match(text):
+        yield from kernel_line.parse_text(text)
+        return
+    for number, line in enumerate(text.split("\n"), 1):
+        if _RAW.match(line):
+            try:
+                yield replace(kernel_line.parse_record(line.encode()), sequence=number)
+            except ParseError:
+                yield kernel_line.Line(line.partition(";")[2], sequence=number)
+
+
+_OTHERS: Mapping[Kind, Callable[[str, Parsed], Parsed]] = {
+    Kind.SMARTCTL: _smartctl,
+    Kind.MDSTAT: _mdstat,
+    Kind.MDADM: _mdadm,
+    Kind.KERNEL: _kernel,
+}

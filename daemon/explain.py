@@ -1,0 +1,542 @@
+"""What iowarden makes of a text that a tool or the kernel printed: `iowarden explain`.
+
+The text is a machine of its own: its objects are what the sources of that machine read, its events
+what its logs told, and the shipped rules are evaluated on it by the daemon's own engine. Nothing
+else of any machine is read.
+
+Shape of `--json`, which only gains fields:
+
+    {"kind": "mdstat", "outputs": ["/proc/mdstat"], "status": 1, "summary": "explain: ...",
+     "objects": [{"type": "array", "name": "md0", "of": "", "state": "degraded", "word": "active",
+                  "details": {"level": "raid1", "disks": 2, "missing": 1}, "counts": {}}],
+     "events": [{"line": 3, "class": "block_medium_error", "meaning": "...", "severity": "warning",
+                 "device": "sdb", "controller": "", "place": "", "sector": 8, "sectors": null,
+                 "block": null, "blocks": null, "seconds": 12.5, "text": "..."}],
+     "events_left_out": 0,
+     "alerts": [{"severity": "critical", "state": "firing", "alert": "ArrayDegraded",
+                 "object": "md0", "text": "...", "advice": "..."}],
+     "unread": [{"line": 7, "text": "...", "reason": "..."}]}
+
+`state` is one of ok, busy, rebuilding, degraded, failing, failed, absent, attention, unknown;
+`word` is the tool's own. `severity` of an event is critical, warning, notice, info or noise. What a
+text does not say is '' or null; of `details` and `counts` what it does not say is left out.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.controller import Controllers, Health
+from iowarden.collectors.drive import Cover, Disk, Disks, Polled, Target
+from iowarden.collectors.table import SOURCES
+from iowarden.collectors.vocabulary import Outcome, Reading
+from iowarden.daemon import check, console
+from iowarden.daemon.words import one_line
+from iowarden.rules import happened
+from iowarden.rules.alerts import State
+from iowarden.rules.engine import Engine
+from iowarden.rules.notice import Severity
+from iowarden.rules.quantity import size
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from iowarden.collectors.controller import Controller
+    from iowarden.collectors.drive import Drive
+    from iowarden.collectors.md import Array
+    from iowarden.collectors.tool_output import Found, Parsed, Unread
+    from iowarden.rules.alerts import Alert
+    from iowarden.rules.events import Table
+    from iowarden.rules.rulefile import RuleGroup
+
+NOTHING_WRONG, WRONG, NOT_UNDERSTOOD = 0, 1, 2
+"""Exit status."""
+MOST_EVENTS = 10_000
+"""Of a text: listed; the others are counted. All of them are evaluated."""
+SHOWN_EVENTS = 10
+"""So many of a class on one object have a line of their own for people."""
+SHOWN_UNREAD = 20
+LOOKS = 3
+"""How often the machine is looked at, a second apart; nothing of it changes meanwhile."""
+_NOW = 1_000_000.0
+"""Of a clock that stands for the program's: a text says nothing of when it is read."""
+_NOISE = "noise"
+_WELL = frozenset({Health.OK.value, Health.BUSY.value, Health.ABSENT.value})
+_UNKNOWN = "unknown"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Object:
+    """Something a text tells of. `of` is the controller or array it belongs to."""
+
+    type: str
+    name: str
+    of: str
+    state: str
+    word: str = ""
+    details: Mapping[str, str | float] = dataclasses.field(default_factory=dict)
+    counts: Mapping[str, float] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class EventLine:
+    """An event with what it means. Units as collectors.event.Event has them."""
+
+    line: int | None
+    kind: str
+    meaning: str
+    severity: str
+    device: str
+    controller: str
+    place: str
+    sector: int | None
+    sectors: int | None
+    block: int | None
+    blocks: int | None
+    seconds: float | None
+    text: str
+
+    @property
+    def object(self) -> str:
+        """What it is about."""
+        return self.device or " ".join(filter(None, (self.controller, self.place))) or "-"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class AlertLine:
+    """An alert that fires at first sight, or would once its cause has held for long enough."""
+
+    severity: str
+    state: str
+    alert: str
+    object: str
+    text: str
+    advice: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Explanation:
+    """What iowarden makes of a text."""
+
+    kind: str
+    outputs: tuple[str, ...]
+    objects: tuple[Object, ...]
+    events: tuple[EventLine, ...]
+    events_left_out: int
+    alerts: tuple[AlertLine, ...]
+    unread: tuple[Unread, ...]
+    worst: Severity | None
+    """Of all events and alerts; None: there is nothing."""
+    lines_read: int = 0
+    lines_other: int = 0
+
+    @property
+    def status(self) -> int:
+        """Return the exit status: what is wrong comes first, then what was not understood."""
+        bad = any(each.state not in {*_WELL, _UNKNOWN} for each in self.objects)
+        if bad or (self.worst is not None and self.worst >= Severity.WARNING):
+            return WRONG
+        if self.unread or not self.outputs:
+            return NOT_UNDERSTOOD
+        return NOTHING_WRONG
+
+    def summary(self) -> str:
+        """Return the last line."""
+        alerts = Counter(each.severity for each in self.alerts)
+        words = [f"{_count(n, f'{severity} alert')}" for severity, n in alerts.items()]
+        shown = len(self.events) + self.events_left_out
+        words += [_count(shown, "event")] if shown else []
+        words += [f"{len(self.unread)} not understood"] if self.unread else []
+        verdict = {
+            WRONG: "something is wrong",
+            NOT_UNDERSTOOD: "not all of it was understood",
+            NOTHING_WRONG: "nothing wrong",
+        }[self.status]
+        return f"explain: {verdict}{': ' if words else ''}{', '.join(words)}"
+
+    def json(self) -> str:
+        """Return it as data, in the shape that this module's text has."""
+        events = [dataclasses.asdict(each) for each in self.events]
+        for each in events:
+            each["class"] = each.pop("kind")
+        return json.dumps(
+            {
+                "kind": self.kind,
+                "outputs": list(self.outputs),
+                "status": self.status,
+                "summary": self.summary(),
+                "objects": [dataclasses.asdict(each) for each in self.objects],
+                "events": events,
+                "events_left_out": self.events_left_out,
+                "alerts": [dataclasses.asdict(each) for each in self.alerts],
+                "unread": [
+                    {"line": each.line, "text": each.text, "reason": each.reason}
+                    for each in self.unread
+                ],
+            },
+            indent=1,
+        )
+
+    def sections(self) -> Iterator[str | console.Table]:
+        """Return it for people."""
+        yield f"{self.kind}: {', '.join(self.outputs) or 'not understood'}"
+        if self.objects:
+            yield console.table_of(
+                "objects",
+                ("type", "name", "of", "state", "word", "details"),
+                [
+                    (o.type, o.name, o.of or "-", o.state, o.word or "-", _details(o))
+                    for o in self.objects
+                ],
+            )
+        if self.events:
+            columns: tuple[str, ...] = ("line", "severity", "class", "object", "sector", "text")
+            rows = [*_event_rows(self.events)]
+            begin = all(each.line is None for each in self.events)
+            yield console.table_of("events", columns[begin:], [row[begin:] for row in rows])
+            yield from dict.fromkeys(f"  {each.kind}: {each.meaning}" for each in self.events)
+        if self.lines_read:
+            yield (
+                f"{_count(self.lines_read, 'line')} of a log, {self.lines_other} of them no event"
+                " of storage"
+            )
+        if self.alerts:
+            yield console.table_of(
+                "alerts at first sight",
+                ("severity", "state", "alert", "object", "summary"),
+                [(a.severity, a.state, a.alert, a.object, a.text) for a in self.alerts],
+            )
+        if self.unread:
+            rows = [
+                ("-" if each.line is None else str(each.line), each.text or "-", each.reason)
+                for each in self.unread[:SHOWN_UNREAD]
+            ]
+            yield console.table_of("not understood", ("line", "text", "why"), rows)
+            if (more := len(self.unread) - SHOWN_UNREAD) > 0:
+                yield f"  and {more} more: --json has them all"
+        yield self.summary()
+
+
+def explain(parsed: Parsed, groups: Sequence[RuleGroup], table: Table) -> Explanation:
+    """Return what the rules and the table of events make of a text. Errors: none."""
+    engine = Engine(
+        [dataclasses.replace(group, interval_seconds=1.0) for group in groups], SOURCES, _NOW
+    )
+    readings = _readings(parsed)
+    for at in (_NOW + tick for tick in range(LOOKS)):
+        engine.observe([dataclasses.replace(r, monotonic_seconds=at) for r in readings], at, at)
+        engine.evaluate(at)
+    now = _NOW + LOOKS - 1
+    batch = happened.Batch(now, now, tuple(each.event for each in parsed.events))
+    state, _ = happened.step(happened.Happened(), batch, engine.places(), table)
+    alerts = [*engine.alerts(), *happened.alerts(state, table, now)]
+    waits = check.holds(groups)
+    told = [_alert(each, waits) for each in _ranked(alerts)]
+    events = tuple(_event(each, table) for each in parsed.events[:MOST_EVENTS])
+    levels = [
+        severity
+        for each in parsed.events
+        if (severity := table.find(each.event).severity_of(each.event)) is not None
+    ]
+    levels += [Severity[each.severity.upper()] for each in told]
+    return Explanation(
+        kind=parsed.kind.value,
+        outputs=parsed.outputs,
+        objects=tuple(_objects(parsed)),
+        events=events,
+        events_left_out=len(parsed.events) - len(events),
+        alerts=tuple(told),
+        unread=parsed.unread,
+        worst=max(levels, default=None),
+        lines_read=parsed.lines,
+        lines_other=parsed.others,
+    )
+
+
+def _readings(parsed: Parsed) -> list[Reading]:
+    """Return what the sources of a machine would read that consists of the text."""
+    values: dict[str, object] = {}
+    if parsed.controllers:
+        values["controllers"] = Controllers(parsed.controllers)
+    if parsed.arrays:
+        values["md"] = dict(parsed.arrays)
+    if parsed.drives:
+        values["smart"] = Disks({each.key: each for each in _disks(parsed)})
+    return [Reading(name, Outcome.OK, _NOW, 0.0, value) for name, value in values.items()]
+
+
+def _disks(parsed: Parsed) -> Iterator[Disk]:
+    for number, drive in enumerate(parsed.drives, 1):
+        target = Target("")
+        polled = Polled(target, Cover.READ, tried_seconds=_NOW, drive=drive, read_seconds=_NOW)
+        yield Disk(_drive_name(drive, number), polled)
+
+
+def _drive_name(drive: Drive, number: int) -> str:
+    return drive.serial or drive.wwn or f"drive {number}"
+
+
+# --- alerts
+
+
+def _ranked(alerts: Iterable[Alert]) -> list[Alert]:
+    """Return what a person is told of, the worst first; of an alert and object the worst alone.
+
+    That a machine has no more than a text tells is no fault of it: what is about iowarden, and
+    about disks that are not monitored, is left out.
+    """
+    own = [a for a in alerts if a.state in {State.FIRING, State.PENDING} and not _about_cover(a)]
+    own.sort(key=lambda a: (-a.severity, not a.active, a.name, a.labels))
+    found: dict[tuple[str, tuple[tuple[str, str], ...]], Alert] = {}
+    for each in own:
+        same = each.name, tuple(pair for pair in each.labels if pair[0] != "severity")
+        found.setdefault(same, each)
+    return [*found.values()]
+
+
+def _about_cover(alert: Alert) -> bool:
+    return check.about_iowarden(alert) or alert.name in _OF_COVER
+
+
+_OF_COVER = frozenset({"NoDiskRead", "DiskNotCovered", "DiskNeverCovered", "NoSwap"})
+
+
+def _alert(alert: Alert, waits: Mapping[str, float]) -> AlertLine:
+    text = alert.annotation("summary")
+    if alert.state is State.PENDING:
+        text += check.pending(alert, waits)
+    return AlertLine(
+        alert.severity.name.lower(),
+        alert.state.value,
+        alert.name,
+        check.place(alert),
+        text,
+        alert.annotation("advice"),
+    )
+
+
+# --- events
+
+
+def _event(found: Found, table: Table) -> EventLine:
+    event = found.event
+    row = table.find(event)
+    severity = row.severity_of(event)
+    at = event.monotonic_seconds
+    return EventLine(
+        line=found.line,
+        kind=event.kind,
+        meaning=row.meaning,
+        severity=_NOISE if severity is None else severity.name.lower(),
+        device=event.device,
+        controller=event.controller,
+        place=event.place,
+        sector=event.sector,
+        sectors=event.sectors,
+        block=event.block,
+        blocks=event.blocks,
+        seconds=event.clock_seconds if at is None else at,
+        text=event.text,
+    )
+
+
+def _event_rows(events: Sequence[EventLine]) -> Iterator[tuple[str, ...]]:
+    """Return a row for each event, of a storm for the first ones and how many more there are."""
+    totals = Counter((each.kind, each.object) for each in events)
+    shown: Counter[tuple[str, str]] = Counter()
+    for each in events:
+        own = each.kind, each.object
+        shown[own] += 1
+        line = "-" if each.line is None else str(each.line)
+        if shown[own] <= SHOWN_EVENTS:
+            yield line, each.severity, each.kind, each.object, _range(each), each.text
+        elif shown[own] == totals[own]:
+            more = f"... {totals[own] - SHOWN_EVENTS} more of these, this is the last: {each.text}"
+            yield line, each.severity, each.kind, each.object, _range(each), more
+
+
+def _range(event: EventLine) -> str:
+    if event.sector is not None:
+        return f"{event.sector}" + (f"+{event.sectors}" if event.sectors else "")
+    if event.block is not None:
+        return f"block {event.block}" + (f"+{event.blocks}" if event.blocks else "")
+    return "-"
+
+
+# --- objects
+
+
+def _objects(parsed: Parsed) -> Iterator[Object]:
+    for each in parsed.controllers:
+        yield from _controller(each)
+    for array in parsed.arrays.values():
+        yield from _md(array)
+    for number, drive in enumerate(parsed.drives, 1):
+        yield _drive(drive, number)
+    for refused in parsed.refusals:
+        known = refused.drive
+        asleep = refused.cover is Cover.ASLEEP
+        nothing = refused.cover in {Cover.NO_SMART, Cover.LUN}
+        yield Object(
+            "disk",
+            (known and (known.serial or known.model)) or "-",
+            "",
+            Health.OK.value if asleep or nothing else _UNKNOWN,
+            refused.cover.value,
+            _said({"model": known.model if known else "", "reason": refused.reason}),
+        )
+
+
+def _said(details: Mapping[str, str | float | None]) -> dict[str, str | float]:
+    """Return what is told."""
+    return {name: value for name, value in details.items() if value not in (None, "")}
+
+
+def _controller(told: Controller) -> Iterator[Object]:
+    state = Health.OK.value if told.state is None else told.state.health.value
+    about = {"model": told.model, "serial": told.serial, "firmware": told.firmware}
+    yield Object(
+        "controller",
+        told.name,
+        "",
+        state,
+        "" if told.state is None else told.state.word,
+        _said(about),
+    )
+    for array in told.arrays:
+        about_array = {
+            "level": array.level,
+            "label": array.label,
+            "bytes": array.size_bytes,
+            "disks": len(array.slots) or None,
+            "done_ratio": array.state.done_ratio,
+        }
+        yield Object(
+            "array",
+            array.name,
+            told.name,
+            array.state.health.value,
+            array.state.word,
+            _said(about_array),
+        )
+    for disk in told.disks:
+        about_disk = {
+            "model": disk.model,
+            "serial": disk.serial,
+            "array": disk.array,
+            "usage": disk.usage,
+            "bytes": disk.size_bytes,
+            "celsius": disk.temperature_celsius,
+        }
+        yield Object(
+            "disk",
+            disk.slot,
+            told.name,
+            disk.state.health.value,
+            disk.state.word,
+            _said(about_disk),
+            dict(disk.errors_total),
+        )
+    for battery in told.batteries:
+        about_battery = {
+            "charge_ratio": battery.charge_ratio,
+            "celsius": battery.temperature_celsius,
+        }
+        state, word = battery.state.health.value, battery.state.word
+        yield Object("battery", battery.name, told.name, state, word, _said(about_battery))
+    for sensor in told.sensors:
+        if sensor.state is None:
+            continue
+        about_sensor = {
+            "celsius": sensor.temperature_celsius,
+            "rpm": sensor.fan_rpm,
+            "volts": sensor.voltage_volts,
+        }
+        state, word = sensor.state.health.value, sensor.state.word
+        yield Object("sensor", sensor.name, told.name, state, word, _said(about_sensor))
+
+
+def _md(array: Array) -> Iterator[Object]:
+    faulty = sum("faulty" in member.states for member in array.members)
+    health = Health.OK
+    if array.state in {None, "inactive", "broken"}:
+        health = Health.FAILED
+    elif array.degraded:
+        rebuilds = array.sync_action == "recover"
+        health = Health.REBUILDING if rebuilds else Health.DEGRADED
+    elif faulty:
+        health = Health.ATTENTION
+    elif array.sync_action not in {None, "idle"}:
+        health = Health.BUSY
+    about = {
+        "level": array.level,
+        "disks": array.raid_disks,
+        "missing": array.degraded,
+        "bytes": array.size_bytes,
+        "runs": array.sync_action if array.sync_action != "idle" else "",
+        "done_ratio": array.sync_done_ratio,
+    }
+    yield Object("array", array.name, "", health.value, array.state or "", _said(about))
+    for member in array.members:
+        bad = Health.FAILED if "faulty" in member.states else Health.OK
+        counts = {"errors": member.errors_total, "bad_blocks": member.bad_blocks}
+        yield Object(
+            "member",
+            member.device,
+            array.name,
+            bad.value,
+            ", ".join(member.states),
+            _said({"slot": member.slot}),
+            {name: value for name, value in counts.items() if value is not None},
+        )
+
+
+_COUNTED = {5: "reallocated", 187: "reported_uncorrectable", 197: "pending", 198: "uncorrectable",
+            199: "interface_crc"}  # fmt: skip
+
+
+def _drive(drive: Drive, number: int) -> Object:
+    health = {True: Health.OK, False: Health.FAILED, None: None}[drive.passed]
+    counts: dict[str, float | None] = {
+        name: None if (found := drive.attribute(at)) is None else found.counted()
+        for at, name in _COUNTED.items()
+    }
+    counts["errors_logged"] = drive.errors_logged_total
+    counts["pending_sectors"] = drive.pending_sectors
+    if drive.nvme is not None:
+        counts["media_errors"] = drive.nvme.media_errors_total
+    if drive.scsi is not None:
+        counts["grown_defects"] = drive.scsi.grown_defects
+    about = {
+        "model": drive.model,
+        "firmware": drive.firmware,
+        "bytes": drive.capacity_bytes,
+        "hours": drive.power_on_hours,
+        "celsius": drive.temperature_celsius,
+        "note": "; ".join(drive.messages[:3]),
+    }
+    return Object(
+        "disk",
+        _drive_name(drive, number),
+        "",
+        _UNKNOWN if health is None else health.value,
+        {True: "PASSED", False: "FAILED", None: ""}[drive.passed],
+        _said(about),
+        {name: value for name, value in counts.items() if value is not None},
+    )
+
+
+def _details(told: Object) -> str:
+    words = [
+        f"{name} {size(value) if name == 'bytes' and not isinstance(value, str) else value}"
+        for name, value in told.details.items()
+    ]
+    words += [f"{name}: {value:g}" for name, value in told.counts.items()]
+    return one_line(", ".join(words)) or "-"
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}"

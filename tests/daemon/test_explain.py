@@ -1,0 +1,512 @@
+"""`iowarden explain`: a text from a tool or the kernel, without the machine that it came from."""
+
+from __future__ import annotations
+
+import functools
+import io
+import json
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from iowarden.collectors import tool_output
+from iowarden.collectors.tool_output import Kind
+from iowarden.collectors.vocabulary import ParseError
+from iowarden.daemon import config, console
+from iowarden.daemon.cli import main
+from iowarden.daemon.explain import Explanation, explain
+from iowarden.daemon.rule_files import load_events, load_shipped
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from iowarden.rules.events import Table
+    from iowarden.rules.rulefile import RuleGroup
+
+    Run = Callable[..., tuple[int, str]]
+
+WHOLE = """\
+Personalities : [raid1] [raid6] [raid5] [raid4]
+md0 : active raid1 sdb1[1] sda1[0]
+      1047552 blocks super 1.2 [2/2] [UU]
+
+md1 : active raid5 sdc2[3] sdb2[1] sda2[0]
+      2095104 blocks super 1.2 level 5, 512k chunk, algorithm 2 [3/3] [UUU]
+
+unused devices: <none>
+"""
+DEGRADED = WHOLE.replace("sdb1[1] sda1[0]", "sdb1[1](F) sda1[0]").replace(
+    "[2/2] [UU]", "[2/1] [U_]"
+)
+MEDIUM = (
+    "[ 4242.500000] critical medium error, dev sdb, sector 123456 op 0x0:(READ) flags 0x0"
+    " phys_seg 1 prio class 2"
+)
+DETAIL = """\
+/dev/md5:
+           Version : 1.2
+        Raid Level : raid5
+      Raid Devices : 3
+     Total Devices : 3
+             State : {state}
+    Active Devices : {active}
+   Working Devices : 3
+    Failed Devices : 0
+     Spare Devices : 0
+
+    Number   Major   Minor   RaidDevice State
+       0       8        1        0      active sync   /dev/sda1
+       1       8       17        1      {second}
+       3       8       33        2      active sync   /dev/sdc1
+"""
+STORCLI = """\
+CLI Version = 007.0606.0000.0000 Mar 20, 2018
+Operating system = Linux 4.18.0
+Controller = 0
+Status = Success
+Description = None
+
+
+Basics :
+======
+Controller = 0
+Model = ACME 9000
+Serial Number = SV1
+
+
+Status :
+======
+Controller Status = Optimal
+
+
+VD LIST :
+=======
+
+---------------------------------------------------------------
+DG/VD TYPE  State Access Consist Cache Cac sCC       Size Name
+---------------------------------------------------------------
+0/0   RAID1 {volume}  RW     Yes     RWBD  -   ON  931.00 GB data
+---------------------------------------------------------------
+
+
+PD LIST :
+=======
+
+--------------------------------------------------------------------------
+EID:Slt DID State DG      Size Intf Med SED PI SeSz Model              Sp
+--------------------------------------------------------------------------
+252:0     4 Onln   0 931.00 GB SATA HDD N   N  512B WDC WD1003FBYX     U
+252:1     5 {disk}  0 931.00 GB SATA HDD N   N  512B WDC WD1003FBYX     U
+--------------------------------------------------------------------------
+"""
+MEGACLI = """\
+
+Adapter 0 -- Virtual Drive Information:
+Virtual Drive: 0 (Target Id: 0)
+Name                :data
+RAID Level          : Primary-1, Secondary-0, RAID Level Qualifier-0
+Size                : 931.0 GB
+State               : {state}
+Number Of Drives    : 2
+Span Depth          : 1
+Default Cache Policy: WriteThrough, ReadAheadNone, Direct, No Write Cache if Bad BBU
+Current Cache Policy: WriteThrough, ReadAheadNone, Direct, No Write Cache if Bad BBU
+
+
+Exit Code: 0x00
+"""
+ARCCONF = """\
+Controllers found: 1
+----------------------------------------------------------------------
+Logical device information
+----------------------------------------------------------------------
+Logical device number 0
+   Logical device name                      : data
+   RAID level                               : 1
+   Status of logical device                 : {state}
+   Size                                     : 953344 MB
+   Failed stripes                           : No
+
+
+Command completed successfully.
+"""
+SSACLI = """\
+
+Smart Array P999i in Slot 0 (Embedded)
+
+   Array A
+
+      logicaldrive 1 (558.9 GB, RAID 1, {state})
+
+      physicaldrive 1I:1:1 (port 1I:box 1:bay 1, SAS, 600 GB, OK)
+      physicaldrive 1I:1:2 (port 1I:box 1:bay 2, SAS, 600 GB, OK)
+
+"""
+CCISS = "/dev/cciss/c0d0: (Smart Array P400i) RAID 1 Volume 0 status: {state}.\n"
+ARECA = """\
+ # Name             Raid Name       Level   Capacity Ch/Id/Lun  State
+===============================================================================
+ 1 ARC-1210-VOL#00  Raid Set # 00   Raid1   1000.0GB 00/00/00   {state}
+===============================================================================
+GuiErrMsg<0x00>: Success.
+"""
+THREEWARE = """\
+
+Unit  UnitType  Status         %RCmpl  %V/I/M  Stripe  Size(GB)  Cache  AVrfy
+------------------------------------------------------------------------------
+u0    RAID-1    {state}        -       -       -       931.312   OFF    ON
+
+"""
+IRCU = """\
+LSI Corporation SAS2 IR Configuration Utility.
+Background command progress status for controller 0...
+IR Volume 1
+  Volume ID                               : 286
+  Current operation                       : None
+  Volume status                           : Enabled
+  Volume state                            : {state}
+  Physical disk I/Os                      : Not quiesced
+SAS2IRCU: Command STATUS Completed Successfully.
+SAS2IRCU: Utility Completed Successfully.
+"""
+MPT = "ioc0 vol_id 0 type IM, 2 phy, 136 GB, state {state}, flags ENABLED\n"
+SMART = """\
+smartctl 7.3 2022-02-28 r5338 [x86_64-linux-6.1.0-28-amd64] (local build)
+
+=== START OF INFORMATION SECTION ===
+Device Model:     ACME SLOW-HDD
+Serial Number:    SLOW1
+User Capacity:    1,000,204,886,016 bytes [1.00 TB]
+SMART support is: Available - device has SMART capability.
+SMART support is: Enabled
+
+=== START OF READ SMART DATA SECTION ===
+SMART overall-health self-assessment test result: {state}
+"""
+AREVENTS = """\
+Date-Time            Device           Event Type            Elapsed Time Errors
+===============================================================================
+2026-06-01 08:00:00  IDE Channel #02  Device Failed
+===============================================================================
+GuiErrMsg<0x00>: Success.
+"""
+
+KINDS = {
+    "mdstat": (WHOLE, DEGRADED, "ArrayDegraded"),
+    "mdadm": (
+        DETAIL.format(state="clean", active=3, second="active sync   /dev/sdb1"),
+        DETAIL.format(state="clean, degraded", active=2, second="removed"),
+        "ArrayDegraded",
+    ),
+    "storcli": (
+        STORCLI.format(volume="Optl", disk="Onln"),
+        STORCLI.format(volume="Dgrd", disk="Offln"),
+        "ControllerArrayDegraded",
+    ),
+    "megacli": (
+        MEGACLI.format(state="Optimal"),
+        MEGACLI.format(state="Degraded"),
+        "ControllerArrayDegraded",
+    ),
+    "arcconf": (
+        ARCCONF.format(state="Optimal"),
+        ARCCONF.format(state="Degraded"),
+        "ControllerArrayDegraded",
+    ),
+    "ssacli": (
+        SSACLI.format(state="OK"),
+        SSACLI.format(state="Interim Recovery Mode"),
+        "ControllerArrayDegraded",
+    ),
+    "cciss": (CCISS.format(state="OK"), CCISS.format(state="FAILED"), "ControllerArrayFailed"),
+    "cli64": (
+        ARECA.format(state="Normal"),
+        ARECA.format(state="Degraded"),
+        "ControllerArrayDegraded",
+    ),
+    "tw_cli": (
+        THREEWARE.format(state="OK"),
+        THREEWARE.format(state="DEGRADED"),
+        "ControllerArrayDegraded",
+    ),
+    "sas2ircu": (
+        IRCU.format(state="Optimal"),
+        IRCU.format(state="Degraded"),
+        "ControllerArrayDegraded",
+    ),
+    "mpt-status": (
+        MPT.format(state="OPTIMAL"),
+        MPT.format(state="DEGRADED"),
+        "ControllerArrayDegraded",
+    ),
+    "smartctl": (SMART.format(state="PASSED"), SMART.format(state="FAILED!"), "DiskFailing"),
+    "kernel": ("[   12.500000] sd 0:0:0:0: [sda] Attached SCSI disk\n", MEDIUM + "\n",
+               "block_medium_error"),
+}  # fmt: skip
+"""By kind a text in which nothing is wrong, one in which something is, and what that fires."""
+
+
+@functools.cache
+def rules() -> tuple[list[RuleGroup], Table]:
+    """The shipped rules and events; reading them takes longer than all that is asked of them."""
+    return load_shipped(config.parse("", "defaults", "text")), load_events()
+
+
+def read(text: str | bytes, kind: str = "", *, log: bool = False) -> Explanation:
+    """What iowarden makes of a text."""
+    found = tool_output.decoded(text.encode() if isinstance(text, str) else text)
+    told = Kind(kind) if kind else tool_output.guessed(found)
+    return explain(tool_output.parse(found, told, log=log), *rules())
+
+
+def data(text: str | bytes, kind: str = "", *, log: bool = False) -> dict[str, Any]:
+    """The answer as data."""
+    found: dict[str, Any] = json.loads(read(text, kind, log=log).json())
+    return found
+
+
+def shown(text: str) -> str:
+    """The answer for people."""
+    lines: list[str] = []
+    for section in read(text).sections():
+        lines += console.columns(section) if isinstance(section, console.Table) else [section]
+    return "\n".join(lines)
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """What the command answers to a text on its standard input: its exit status and all output."""
+
+    def answer(text: str | bytes, *words: str) -> tuple[int, str]:
+        content = text.encode() if isinstance(text, str) else text
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+        status = main(["explain", *words])
+        return status, "".join(capsys.readouterr())
+
+    return answer
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_kind_is_told_by_its_text_and_judged(kind: str) -> None:
+    """A whole one ends 0, a degraded or failed one 1 with the alert that the service would fire."""
+    well, bad, alert = KINDS[kind]
+    told = data(well)
+    assert (told["kind"], told["status"], told["unread"]) == (kind, 0, [])
+    told = data(bad)
+    assert (told["kind"], told["status"]) == (kind, 1)
+    assert alert in {each["alert"] for each in told["alerts"]}
+    assert data(bad, kind)["alerts"] == told["alerts"]
+
+
+def test_a_line_from_a_forum() -> None:
+    """It has no time, no host and no second line; device, sector and severity stand in it."""
+    line = MEDIUM.partition("] ")[2]
+    told = data(line)
+    (event,) = told["events"]
+    assert told["kind"] == "kernel"
+    assert (event["class"], event["device"], event["sector"]) == (
+        "block_medium_error",
+        "sdb",
+        123456,
+    )
+    assert (event["severity"], event["line"], event["text"]) == ("warning", 1, line)
+    text = shown(line)
+    assert "could not read or write sectors" in text
+    assert "123456" in text
+    assert text.endswith("explain: something is wrong: 1 warning alert, 1 event")
+
+
+def test_the_shape_of_the_data() -> None:
+    """Programs read it: a field that goes away, or is called otherwise, breaks them."""
+    told = data(DEGRADED)
+    assert [*told] == [
+        *("kind", "outputs", "status", "summary", "objects"),
+        *("events", "events_left_out", "alerts", "unread"),
+    ]
+    assert told["outputs"] == ["/proc/mdstat"]
+    assert told["objects"][0] == {
+        "type": "array",
+        "name": "md0",
+        "of": "",
+        "state": "degraded",
+        "word": "active",
+        "details": {"level": "raid1", "disks": 2, "missing": 1, "bytes": 1072693248},
+        "counts": {},
+    }
+    assert {each["name"]: each["state"] for each in told["objects"] if each["of"] == "md0"} == {
+        "sda1": "ok",
+        "sdb1": "failed",
+    }
+    alert = next(each for each in told["alerts"] if each["alert"] == "ArrayDegraded")
+    assert [*alert] == ["severity", "state", "alert", "object", "text", "advice"]
+    (event,) = data(MEDIUM)["events"]
+    assert [*event] == [
+        *("line", "meaning", "severity", "device", "controller", "place", "sector", "sectors"),
+        *("block", "blocks", "seconds", "text", "class"),
+    ]
+
+
+def test_a_disk_behind_a_controller_is_named() -> None:
+    """Its slot, its state and the tool's own word: that is what somebody pulls it out by."""
+    told = data(KINDS["storcli"][1])
+    disks = {each["name"]: each for each in told["objects"] if each["type"] == "disk"}
+    assert disks["enclosure 252 slot 1"]["state"] == "failed"
+    assert disks["enclosure 252 slot 1"]["word"] == "Offln"
+    assert disks["enclosure 252 slot 1"]["of"] == "megaraid c0"
+    assert disks["enclosure 252 slot 0"]["state"] == "ok"
+    assert "ControllerDiskFailed" in {each["alert"] for each in told["alerts"]}
+
+
+def test_a_controllers_log() -> None:
+    """With --log, or where it can be nothing else; of a tool without a log that is wrong usage."""
+    for told in (data(AREVENTS, "cli64", log=True), data(AREVENTS, "cli64"), data(AREVENTS)):
+        (event,) = told["events"]
+        assert (event["class"], event["place"]) == ("areca_device_failed", "channel 2")
+        assert event["severity"] == "critical"
+    with pytest.raises(
+        ParseError, match="'--log': expected one of storcli, megacli, cli64, tw_cli,"
+    ):
+        read(WHOLE, "mdstat", log=True)
+
+
+def test_several_outputs_in_one_text() -> None:
+    """Whoever asks for help pastes the session, with the prompts between the answers."""
+    session = "".join(
+        f"root@shelf:~# MegaCli64 {command} -aALL\n{text}"
+        for command, text in (
+            ("-LDInfo -Lall", MEGACLI.format(state="Degraded")),
+            ("-AdpBbuCmd", "Adapter 0: Get BBU Status Failed.\n\nExit Code: 0x01\n"),
+        )
+    )
+    told = data(session, "megacli")
+    assert "ControllerArrayDegraded" in {each["alert"] for each in told["alerts"]}
+    assert any("Get BBU Status Failed" in each["reason"] for each in told["unread"])
+
+
+def test_one_bad_row_leaves_the_others() -> None:
+    """What parses is told, what does not is named with its line; wrong stays wrong."""
+    spoilt = WHOLE.replace("md0 : active raid1", "md0 ; active raid1")
+    told = data(spoilt, "mdstat")
+    assert told["status"] == 2
+    assert [each["line"] for each in told["unread"]] == [2]
+    assert [each["name"] for each in told["objects"] if each["type"] == "array"] == ["md1"]
+    spoilt = spoilt.replace("[3/3] [UUU]", "[3/2] [UU_]")
+    assert data(spoilt, "mdstat")["status"] == 1
+
+
+def test_lines_pasted_without_the_blanks_ahead_of_them() -> None:
+    """Web forms strip them; what is below an array is known by its words all the same."""
+    stripped = "\n".join(map(str.strip, DEGRADED.split("\n")))
+    assert data(stripped)["objects"] == data(DEGRADED)["objects"]
+
+
+def test_a_line_of_storage_without_a_class_is_not_taken_for_well() -> None:
+    """A warning of a disk that iowarden has no words for is no "nothing wrong"."""
+    line = "[    9.000000] sd 0:0:0:0: [sda] Flux compensator failed\n"
+    told = data(line + "[    9.100000] usb 1-1: device descriptor read failed\n")
+    assert told["status"] == 2
+    assert told["unread"] == [
+        {
+            "line": 1,
+            "text": "sd 0:0:0:0: [sda] Flux compensator failed",
+            "reason": "no class of event has these words",
+        }
+    ]
+
+
+def test_a_storm_is_its_first_lines_and_a_count() -> None:
+    """A disk that dies writes a million lines; nobody reads them all, and none is lost."""
+    text = "".join(f"{MEDIUM.replace('123456', str(8 * n))}\n" for n in range(60))
+    told = data(text)
+    assert len(told["events"]) == 60
+    assert len(shown(text).splitlines()) < 40
+    assert "... 50 more of these, this is the last" in shown(text)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_text_cut_anywhere_is_never_well_while_it_tells_what_is_wrong(
+    kind: str,
+) -> None:
+    """A program that was killed, a mouse that slipped: what it said until then still counts."""
+    bad = KINDS[kind][1]
+    lines = bad.splitlines(keepends=True)
+    before = 2
+    begin = next(at for at, line in enumerate(lines, 1) if line.strip())
+    for end in [*range(begin, len(lines), 3), len(lines)]:
+        status = read("".join(lines[:end]), kind).status
+        assert status in {1, 2}, end
+        assert (before, status) != (1, 2), "what was wrong is no longer"
+        before = status
+    assert before == 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_line_ends_controls_and_encodings_of_other_systems(kind: str) -> None:
+    """CRLF, UTF-16 with its mark, a NUL in a name: the same text."""
+    well, bad, _ = KINDS[kind]
+    for text, status in ((well, 0), (bad, 1)):
+        assert read(text.replace("\n", "\r\n"), kind).status == status
+        assert read(b"\xff\xfe" + text.encode("utf-16-le"), kind).status == status
+        assert read(b"\xef\xbb\xbf" + text.encode(), kind).status == status
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (b"", "got nothing"),
+        (b" \n\n", "got nothing"),
+        (b"\x1f\x8b\x08\x00" + bytes(range(256)) * 20, "binary data"),
+        (b"\0" * 4096, "binary data"),
+        (b"-" * (32 * 1024 * 1024 + 1), "expected at most 33554432 bytes, got more"),
+        (b"hello, world\n", "say '--as' storcli, megacli, arcconf"),
+        ((WHOLE + SMART).encode(), "got what may be of smartctl, mdstat"),
+    ],
+    ids=["empty", "blank", "compressed", "zeroes", "huge", "prose", "two at once"],
+)
+def test_what_cannot_be_read_is_refused_with_its_reason(run: Run, text: bytes, told: str) -> None:
+    """Exit status 2, one line, and what to do about it."""
+    status, answer = run(text)
+    assert status == 2
+    assert answer.startswith("standard input: ")
+    assert told in answer
+    assert answer.count("\n") == 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_another_tools_output_is_not_understood(kind: str) -> None:
+    """Never "nothing wrong" of what no parser took."""
+    told = data("hello, world\n" * 3, kind)
+    assert told["status"] == 2
+    assert told["objects"] == []
+
+
+def test_a_file_and_what_is_none(run: Run, tmp_path: Path) -> None:
+    """A name on the command line; a FIFO that nobody writes to does not hang it."""
+    file, absent, fifo = (tmp_path / name for name in ("mdstat", "absent", "fifo"))
+    file.write_text(DEGRADED)
+    os.mkfifo(fifo)
+    status, told = run("", str(file))
+    assert status == 1
+    assert [line for line in told.split("\n") if line] == shown(DEGRADED).split("\n")
+    status, told = run(DEGRADED, "--json", "--as", "mdstat", "-")
+    assert (status, json.loads(told)) == (1, data(DEGRADED))
+    assert run("", str(absent)) == (2, f"'{absent}': No such file or directory\n")
+    assert run("", str(tmp_path)) == (2, f"'{tmp_path}': Is a directory\n")
+    assert run("", str(fifo))[0] == 2
+
+
+def test_what_a_terminal_would_obey_is_spelled_out() -> None:
+    """A model's name, or a line somebody logged, must not write on the screen."""
+    told = shown(MEDIUM + "\x1b[2J\x07\n")
+    assert "\x1b" not in told
+    assert "\x07" not in told
+
+
+def test_what_a_machine_lacks_that_is_no_more_than_a_text_is_no_fault() -> None:
+    """That no disk is monitored and there is no swap is true of every text."""
+    for well, _, _ in KINDS.values():
+        alerts = data(well)["alerts"]
+        assert [each for each in alerts if each["severity"] in {"warning", "critical"}] == []
