@@ -3,12 +3,14 @@ r"""RE2's regular expressions, translated to Python's `re`.
 Source: RE2, 'Syntax', with the Perl flags that Go's regexp sets. What RE2 does not have
 (look-around, back-references, possessive quantifiers) is refused, so that no rule works here and
 fails elsewhere.
-Limits: `\p{...}` is refused because `re` has no such classes. Where `re` could try ways without
-end, or takes others than RE2 (a loop whose turns may be empty), all ways are followed at once.
+Limits: `\p{...}` is refused because `re` has no such classes. Time grows with the text's length
+times the pattern's, groups or not: where `re` could try more ways than a pattern has states, or
+takes others than RE2 (a loop whose turns may be empty), all ways are followed at once.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -52,11 +54,12 @@ _FLAG_NAMES: Mapping[str, str] = {
 }
 _MAXIMUM_REPEAT = 1000
 _MAXIMUM_DEPTH = 50
-_FEW_CHOICES = 3
-_MOST_TRIES, _MOST_FIND_TRIES = 1_000_000, 10_000
-"""Of `re` with a text: its length to the power of the choices. Beyond, all ways are followed."""
+_TRIES_PER_STATE = 64
+"""So many ways `re` may try at most for each state of a pattern; it is as much faster at one."""
+_MOST_CHOICES = 3
+"""Beyond, nobody counts them: all ways are followed."""
 _FIND_STEPS = 100
-"""What a search by `re` counts."""
+"""What a search by `re` counts at least."""
 _LAST = 0x10FFFF
 _QUANTIFIER = re.compile(r"[*+?]|\{([0-9]{1,9})(?:(,)([0-9]{1,9})?)?\}")
 _GROUP = re.compile(r"\?(?:P?<([A-Za-z_0-9]+)>|([imsU]*)(?:-([imsU]+))?([:)]))")
@@ -106,7 +109,7 @@ class Anchored:
     fullmatch: Callable[[str], Match | None]
     """Also where the groups are."""
     states: int = 0
-    """How many ways at most are followed through a value, where that is what takes the time."""
+    """How many ways at most are followed through a value at once; 0: `re` tries a few."""
 
 
 def compile_anchored(pattern: str) -> Anchored:
@@ -116,20 +119,20 @@ def compile_anchored(pattern: str) -> Anchored:
     if piece.choices <= 1 and not piece.tangled:  # nearly all
         return Anchored(lambda value: tried(value) is not None, lambda v: _match(tried(v), names))
     follow = _automaton(pattern, piece, regex)
-    few = piece.choices <= _FEW_CHOICES
+    most = _TRIES_PER_STATE * follow.size
 
     def matches(value: str) -> bool:
-        if few and len(value) ** piece.choices <= _MOST_TRIES:
+        if piece.tries(value) <= most:
             return tried(value) is not None
         return follow.matches(value) is not None
 
     def fullmatch(value: str) -> Match | None:
-        if few and not piece.tangled and len(value) ** piece.choices <= _MOST_TRIES:
+        if not piece.tangled and piece.tries(value) <= most:
             return _match(tried(value), names)
         spans = follow.matches(value)
         return None if spans is None else Match(value, spans, names)
 
-    return Anchored(matches, fullmatch, 0 if few else follow.size)
+    return Anchored(matches, fullmatch, follow.size)
 
 
 def compile_search(pattern: str) -> Callable[[str, int, Steps], Match | None]:
@@ -142,9 +145,11 @@ def compile_search(pattern: str) -> Callable[[str, int, Steps], Match | None]:
     follow = _automaton(pattern, piece, regex)
 
     def find(text: str, begin: int, steps: Steps) -> Match | None:
-        few = piece.choices < _FEW_CHOICES and not piece.tangled
-        if few and (len(text) - begin) ** (piece.choices + 1) <= _MOST_FIND_TRIES:
-            steps.spend(_FIND_STEPS)
+        length = len(text) - begin + 1
+        tries = piece.tries(text, begin) * length  # it may begin anywhere
+        if not piece.tangled and tries <= _TRIES_PER_STATE * follow.size:
+            passed = length if piece.choices else min(length, follow.size)
+            steps.spend(max(_FIND_STEPS, int(tries) * passed // _TRIES_PER_STATE))
             return _match(regex.search(text, begin), names)
         spans = follow.find(text, begin, steps)
         return None if spans is None else Match(text, spans, names)
@@ -189,6 +194,14 @@ class _Piece:
     """How often its innermost part is repeated at most, by numbers in braces."""
     tangled: bool = False
     """Whether a turn of a loop may be empty: `re` and RE2 do not agree on what is in its groups."""
+    branches: int = 1
+    """How many alternatives there are at most in one place."""
+
+    def tries(self, text: str, begin: int = 0) -> float:
+        """Return how many ways `re` may try at most through a text, each at most once over it."""
+        if self.choices > _MOST_CHOICES:
+            return math.inf
+        return float(max(len(text) - begin + 1, self.branches)) ** self.choices
 
     def repeated(self, quantifier: str, low: int, high: int | None, *, lazy: bool) -> _Piece:
         # What \Q quotes is the only chain outside of a group: its last character repeats.
@@ -202,7 +215,8 @@ class _Piece:
         else:
             choices = self.choices * high + (low != high)
         text = self.text + quantifier + ("?" if lazy else "")
-        return _Piece(text, tree, choices, self.repeats, self.tangled or nullable(self.tree))
+        tangled = self.tangled or nullable(self.tree)
+        return _Piece(text, tree, choices, self.repeats, tangled, self.branches)
 
 
 def _complement(ranges: Ranges) -> Ranges:
@@ -280,6 +294,7 @@ class _Translator:
             choices=sum(piece.choices for piece in pieces) + (len(branches) > 1),
             repeats=max((piece.repeats for piece in pieces), default=1),
             tangled=any(piece.tangled for piece in pieces),
+            branches=max(len(branches), *(piece.branches for piece in pieces), 1),
         )
 
     def _quantified(self, atom: _Piece) -> _Piece:

@@ -492,6 +492,17 @@ def test_groups_are_found_in_bounded_time(pattern: str) -> None:
     assert found.expanded("$2") in {"", "a", "a" * 100}
 
 
+def test_a_few_choices_among_many_are_followed_at_once() -> None:
+    """Three choices are few, and 300 branches to each make 27 million ways through six letters."""
+    branches = "|".join(["ab", *["aa"] * 299])
+    regex = compile_anchored(f"({branches})({branches})({branches})z")
+    assert regex.states > 1800
+    assert regex.fullmatch("a" * 6) is None
+    found = regex.fullmatch("aaabaaz")
+    assert found
+    assert [found.group(n) for n in (1, 2, 3)] == ["aa", "ab", "aa"]
+
+
 def test_a_search_costs_what_it_may_and_no_more() -> None:
     """`reReplaceAll` over a text of ten thousand letters, at each of which a match may begin."""
     find = compile_search("(a+)+(a+)+b")

@@ -500,6 +500,15 @@ def test_many_ways_through_a_regular_expression_are_counted() -> None:
         compile_expression('x{device=~"(a|b|s.*)*(x?){900}y"}').evaluate(store, 0.0)
 
 
+def test_a_label_that_is_taken_apart_is_counted() -> None:
+    """Each of three loops may give back what it took, at each of ninety letters: 10^5 ways."""
+    name = "sdv" * 30
+    store = recorded({("x", (("device", f"{name}{n}"),)): [1.0] for n in range(600)})
+    text = 'label_replace(x, "l", "$1$2$3", "device", "(.*)(.*)(.*).{200}x")'
+    with pytest.raises(EvaluationError, match="too expensive"):
+        compile_expression(text).evaluate(store, 0.0)
+
+
 def test_what_some_evaluations_cost_is_bounded_together() -> None:
     """The second may cost what the first left over, an error costs as well."""
     store = recorded({("x", (("device", f"sd{n}"),)): [1.0] for n in range(20)})
