@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.block import Topology
 from iowarden.collectors.drive import Cover
-from iowarden.collectors.vocabulary import Outcome, Reading, trace
+from iowarden.collectors.vocabulary import AbsentError, Outcome, ReadError, Reading, trace
 from iowarden.daemon import config as configuration
 from iowarden.daemon import exporters, stateful
 from iowarden.daemon.clock import local_zone
@@ -70,6 +70,8 @@ LIMIT_BYTES = 32 * 1024 * 1024
 SETTLE_SECONDS = 2.0
 """How long a frame of a recording waits for threads, in real time."""
 WIDTH = 100
+"""Of lines that go to no terminal."""
+LEAST_WIDTH = 40
 MOST_OBJECTS = 5
 """Of one alert, each in a line of its own; the others are named in one."""
 MOST_DISKS = 24
@@ -157,18 +159,18 @@ class Report:
         ]
         return f"check: {', '.join(word for word in words if word) or 'all is well'}"
 
-    def lines(self) -> Iterator[str]:
-        """Return the report as text, worst first."""
+    def lines(self, width: int = WIDTH) -> Iterator[str]:
+        """Return the report as text, worst first, in lines of about so many characters."""
         told: set[str] = set()
         for finding in sorted(self.findings, key=lambda f: _LEVELS.index(f.level)):
             place = f" {finding.object}" if finding.object else ""
-            yield from _wrapped(finding.level, f"{finding.topic}{place}: {finding.text}")
+            yield from _wrapped(finding.level, f"{finding.topic}{place}: {finding.text}", width)
             if finding.advice and finding.level is not Level.INFO and finding.topic not in told:
                 told.add(finding.topic)
                 for line in finding.advice.strip().splitlines():
-                    yield from _advice(line)
+                    yield from _advice(line, width)
         for item in self.items:
-            yield from _wrapped(Level.INFO, f"{item.kind} {item.name}: {item.text}")
+            yield from _wrapped(Level.INFO, f"{item.kind} {item.name}: {item.text}", width)
         yield self.summary()
 
     def json(self) -> str:
@@ -192,11 +194,11 @@ def _count(number: int, word: str, plural: str = "s", more: str = "") -> str:
 _QUOTED = re.compile(r"(?<!\w)'[^']{1,80}'(?!\w)")
 
 
-def _wrapped(level: Level, text: str) -> list[str]:
+def _wrapped(level: Level, text: str, width: int) -> list[str]:
     """Return the lines of a text; what is quoted stays together: it may be a command to copy."""
     lines = textwrap.wrap(
         _QUOTED.sub(lambda found: found[0].replace(" ", "\0"), one_line(text)),
-        WIDTH,
+        max(width, LEAST_WIDTH),
         initial_indent=f"{level.value:<9}",
         subsequent_indent=" " * 9,
         break_long_words=False,
@@ -205,12 +207,17 @@ def _wrapped(level: Level, text: str) -> list[str]:
     return [line.replace("\0", " ") for line in lines]
 
 
-def _advice(line: str) -> list[str]:
+def _advice(line: str, width: int) -> list[str]:
     shown = one_line(line)
     if line.startswith(" "):  # a command: to be copied as it is
         return [" " * 13 + shown]
+    indent = " " * 11
     return textwrap.wrap(
-        shown, WIDTH, initial_indent=" " * 11, subsequent_indent=" " * 11, break_on_hyphens=False
+        shown,
+        max(width, LEAST_WIDTH),
+        initial_indent=indent,
+        subsequent_indent=indent,
+        break_on_hyphens=False,
     )
 
 
@@ -414,7 +421,8 @@ def examine(
     ]
     if player is None:  # a recording is of another machine
         step("asking the service and other exporters")
-        findings += service(settings.listen[0], {a.labels for a in own if a.active})
+        fired = {a.labels for a in own if a.active}
+        findings += service(settings.listen[0], fired, unit(root()))
         findings += others(exporters.found(), settings)
         step(f"looking at '{settings.state_directory}'")
         findings += _state_directory(settings.state_directory)
@@ -526,22 +534,18 @@ def _self_tests(settings: Config, engine: Engine) -> Iterator[Finding]:
 
 
 def _longer(groups: Sequence[RuleGroup]) -> Iterator[Finding]:
-    """Say once which conditions only the running service can tell."""
+    """Say once which alerts only the running service can tell."""
     slow = {f.name for g in signals.GROUPS if g.name in LONGER_LOOK for f in g.families}
     rules = [rule for group in groups for rule in group.rules]
     records = {r.record for r in rules if isinstance(r, RecordingRule)}
     slow |= {
         r.record for r in rules if isinstance(r, RecordingRule) and r.expression.names & slow
     } & records
-    conditions = {
-        template.render({}, 0.0, None)
-        for rule in rules
-        if isinstance(rule, Rule) and rule.expression.names & slow
-        for name, template in rule.labels
-        if name == "condition"
+    names = {
+        rule.alert for rule in rules if isinstance(rule, Rule) and rule.expression.names & slow
     }
-    if conditions:
-        text = f"{', '.join(sorted(conditions))}: told by the running service, in minutes or hours"
+    if names:
+        text = f"{', '.join(sorted(names))}: told by the running service, in minutes or hours"
         yield Finding(Level.OK, "needs a longer look", "", text)
 
 
@@ -550,7 +554,8 @@ def mail_path(settings: Config) -> str:
     server = settings.mail.server
     if server is None:
         return (
-            "nobody is mailed: no 'mail.server' is set; mails go to the state directory's Maildir"
+            "no mail server configured ('mail.server'): mails stay in the Maildir of the state"
+            " directory, where nobody sees them"
         )
     if configuration.is_loopback(server):
         return (
@@ -612,22 +617,76 @@ _ESCAPES = {"\\\\": "\\", '\\"': '"', "\\n": "\n"}
 _Metrics = list[tuple[str, dict[str, str], float]]
 
 
-def service(address: tuple[str, int], known: set[tuple[tuple[str, str], ...]]) -> list[Finding]:
+class Unit(enum.Enum):
+    """How the service's unit stands with systemd."""
+
+    ABSENT = enum.auto()
+    """It is not installed: iowarden is run by hand, or not at all."""
+    INACTIVE = enum.auto()
+    ACTIVE = enum.auto()
+
+
+UNIT = "iowarden.service"
+_UNIT_DIRECTORIES = (
+    *("/etc/systemd/system", "/run/systemd/system", "/usr/local/lib/systemd/system"),
+    *("/usr/lib/systemd/system", "/lib/systemd/system"),
+)
+"""Source: systemd.unit(5), 'System Unit Search Path'."""
+_CGROUPS = ("/sys/fs/cgroup", "/sys/fs/cgroup/systemd", "/sys/fs/cgroup/unified")
+"""Where systemd's own hierarchy is: of version 2, 1, and of both."""
+
+
+def unit(root: Root) -> Unit:
+    """Return how the unit stands: one that is active has processes in its control group.
+
+    No program is run for it: systemctl waits for systemd, which may wait for a disk that hangs.
+    """
+    if not any(_has(root, directory, UNIT) for directory in _UNIT_DIRECTORIES):
+        return Unit.ABSENT
+    for cgroup in _CGROUPS:
+        try:
+            if root.read(f"{cgroup}/system.slice/{UNIT}/cgroup.procs").strip():
+                return Unit.ACTIVE
+        except (AbsentError, ReadError):
+            continue
+    return Unit.INACTIVE
+
+
+def _has(root: Root, directory: str, name: str) -> bool:
+    try:
+        return name in root.names(directory)
+    except (AbsentError, ReadError):
+        return False
+
+
+_START = (
+    "the service is not running ({}): nobody watches this machine; 'systemctl status iowarden' says"
+    " why, 'systemctl start iowarden' starts it"
+)
+_NOT_RUNNING = {
+    Unit.ABSENT: (Level.INFO, "the service is not running ({}); it is not installed here"),
+    Unit.INACTIVE: (Level.CRITICAL, _START),
+    Unit.ACTIVE: (
+        Level.WARNING,
+        "the service runs and does not answer ({}); see 'systemctl status iowarden'",
+    ),
+}
+
+
+def service(
+    address: tuple[str, int],
+    known: set[tuple[tuple[str, str], ...]],
+    installed: Unit = Unit.ABSENT,
+) -> list[Finding]:
     """Return what the running service says; `known` are alerts that need not be said again."""
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(address[0], address[0])  # noqa: S104
     shown = f"[{host}]:{address[1]}" if ":" in host else f"{host}:{address[1]}"
     status, text = _get(host, address[1], "/metrics")
     samples = parse_metrics(text) if status == 200 else []
     if not any(name == "iowarden_rules" for name, _, _ in samples):
-        answer = f"something else answers ({status})" if status else "nobody answers"
-        return [
-            Finding(
-                Level.INFO,
-                "service",
-                "",
-                f"no iowarden answers at {shown}: {answer}; see 'systemctl status iowarden'",
-            )
-        ]
+        answer = f"something else answers, status {status}" if status else "no answer"
+        level, text = _NOT_RUNNING[installed]
+        return [Finding(level, "service", "", text.format(f"{shown}: {answer}"))]
     findings = list(_service_alerts(samples, known))
     status, text = _get(host, address[1], "/-/healthy")
     if status != 200:
@@ -649,13 +708,11 @@ def _service_alerts(
         if state not in {"firing", "unknown"} or tuple(sorted(labels.items())) in known:
             continue
         alert = labels.pop("alertname", "?")
-        severity, condition = labels.pop("severity", "warning"), labels.pop("condition", "")
+        severity = labels.pop("severity", "warning")
         quiet = {"notice": Level.INFO, "info": Level.INFO, "none": Level.INFO}
         level = {**levels, **quiet}.get(severity.lower(), Level.WARNING)
         place = labels.get("mountpoint") or labels.get("device") or "host"
-        text = (
-            f"{state} in the running service ({', '.join(w for w in (severity, condition) if w)})"
-        )
+        text = f"{state} in the running service ({severity})"
         text += "; its mail and 'journalctl -t iowarden' say more"
         yield Finding(Level.UNKNOWN if state == "unknown" else level, alert, place, text)
 

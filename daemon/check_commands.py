@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import pwd
+import shutil
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from iowarden.collectors.recording import RecordingError
+from iowarden.collectors.vocabulary import GivenError
 from iowarden.daemon import check as checking
 from iowarden.daemon import command
 from iowarden.daemon import config as configuration
@@ -20,6 +23,10 @@ if TYPE_CHECKING:
 
     from iowarden.daemon.command import Add
     from iowarden.rules.rulefile import RuleGroup
+
+
+EXIT_CONFIG = 78
+"""As iowarden.daemon.cli ends on what a person gave."""
 
 
 def add_commands(add: Add) -> None:
@@ -37,12 +44,63 @@ def add_commands(add: Add) -> None:
     look.add_argument("--json", action="store_true", help="the report as data")
 
 
+SERVICE_USER = "iowarden"
+"""As whom the service runs. Source: systemd/iowarden.service."""
+
+
 def _config_check(arguments: argparse.Namespace) -> int:
+    """Judge as the service's user will: root may read what that one may not."""
     path = arguments.file or command.DEFAULT_CONFIG
-    settings = configuration.load(path)
+    settings = configuration.parse(configuration.read(path), path, configuration.machine_name())
+    if settings.mail.password_credential is not None:  # that one systemd reads, as root
+        settings = configuration.with_password(settings, path)
+    user = _other_user()
+    if user is None:
+        return _judge(settings, path)
+    # Who became another user does not become root again, and must not write for root either.
+    child = os.fork()
+    if child == 0:
+        _end_as(user, lambda: _judge(settings, path, user))
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def _other_user() -> pwd.struct_passwd | None:
+    """Return the service's user where we are root and there is one."""
+    try:
+        return None if os.geteuid() else pwd.getpwnam(SERVICE_USER)
+    except KeyError:
+        return None
+
+
+def _end_as(user: pwd.struct_passwd, judge: Callable[[], int]) -> NoReturn:
+    """Become another user, judge, and end this process with what came of it."""
+    status = command.EXIT_FAILED
+    try:
+        os.initgroups(user.pw_name, user.pw_gid)
+        os.setgid(user.pw_gid)
+        os.setuid(user.pw_uid)
+        status = judge()
+    except GivenError as error:
+        sys.stderr.write(f"{error}\n")
+        status = EXIT_CONFIG
+    except OSError as error:
+        sys.stderr.write(f"user '{user.pw_name}': expected to judge as it, got: {error}\n")
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+
+
+def _judge(settings: configuration.Config, path: str, user: pwd.struct_passwd | None = None) -> int:
+    """Read what the configuration names, and say what is to be said. Errors: GivenError."""
+    if path == command.DEFAULT_CONFIG:  # another one may be a draft, in a closed directory
+        configuration.read(path)
+    if settings.mail.password is None:
+        settings = configuration.with_password(settings, path)
     groups = load_rules(settings)
     rules = sum(len(group.rules) for group in groups)
-    print(f"'{path}' is good; {rules} rules in {len(groups)} groups")
+    judged = f", as user '{user.pw_name}' reads them" if user else ""
+    print(f"'{path}' is good; {rules} rules in {len(groups)} groups{judged}")
     for note in notes(groups, settings):
         print(note)
     if said := checking.mail_path(settings):
@@ -70,7 +128,8 @@ def _check(arguments: argparse.Namespace) -> int:
             report = checking.guarded(examine)
         else:
             report = checking.answered(examine, lambda _: None)
-        print(report.json() if arguments.json else "\n".join(report.lines()), flush=True)
+        width = shutil.get_terminal_size((checking.WIDTH, 0)).columns
+        print(report.json() if arguments.json else "\n".join(report.lines(width)), flush=True)
     except BrokenPipeError:  # 'iowarden check | head': what is left to say must not fail, too
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except KeyboardInterrupt:

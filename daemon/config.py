@@ -60,6 +60,7 @@ class Mail:
     tls: str
     user: str | None
     password_file: str | None
+    password_credential: str | None
     sender: str
     to: tuple[str, ...]
     timeout_seconds: float
@@ -224,6 +225,9 @@ _SENDER = _matching("one mail address", _MAIL_ADDRESS)
 _RECEIVERS = _matching("mail addresses", _MAIL_ADDRESS, is_list=True)
 _ADDRESSES = Kind("an IP address and a port", ("str", "int"), _read_address, is_list=True)
 _WORD = _matching("printable text without blanks", r"[!-~]{1,255}")
+_CREDENTIAL = _matching(
+    "a name of letters, digits, '.', '_' and '-'", r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}"
+)
 _TEXT = _matching("an expression", r"(?s)\s*\S.{0,9999}")
 _NUMBER = Kind("a number, or a duration as seconds", ("int", "float", "str"), _read_number)
 _SEVERITY = _choice("critical", "warning", "notice", "info")
@@ -289,7 +293,7 @@ KEYS = (
     ),
     Key(
         "mail.server", _SERVER, "", "mail.example.com", "SMTP server that takes our mail.",
-        "none: nobody is mailed, mails go to a Maildir in the state directory",
+        "none: mails stay in a Maildir in the state directory, where nobody sees them",
     ),
     Key(
         "mail.port", _integer("a port number", 1, 65535), "", "25", "Port of the server.",
@@ -303,6 +307,12 @@ KEYS = (
     Key(
         "mail.password_file", _PATH, "", "/etc/iowarden/password",
         "File with the password in its first line; not readable by others.", "no log-in",
+    ),
+    Key(
+        "mail.password_credential", _CREDENTIAL, "", "iowarden.mail-password",
+        "Instead of a file that iowarden reads: a systemd credential with the password in its first"
+        " line. The unit loads this one from '/etc/credstore' (mode 0600); a restart applies it.",
+        "no log-in",
     ),
     Key(
         "mail.from", _SENDER, "", "iowarden@example.com", "Sender of the mails.",
@@ -510,8 +520,13 @@ def load(path: str) -> Config:
 
     Errors: ConfigError with every problem found.
     """
+    return with_password(parse(read(path), path, machine_name()), path)
+
+
+def read(path: str) -> str:
+    """Return the text of a configuration file. Errors: ConfigError."""
     try:
-        text = _read(path, LIMIT_BYTES)
+        return _read(path, LIMIT_BYTES)
     except OSError as error:
         hint = "read it as root" if isinstance(error, PermissionError) else "name another file"
         problem = (
@@ -520,10 +535,16 @@ def load(path: str) -> Config:
         raise ConfigError((problem,)) from error
     except ValueError as error:
         raise ConfigError((f"'{path}': {error}",)) from error
-    config = parse(text, path, machine_name())
-    if config.mail.password_file is None:
+
+
+def with_password(config: Config, file: str) -> Config:
+    """Return the configuration with the password that it names. Errors: ConfigError."""
+    if config.mail.password_credential is not None:
+        password = _credential(config.mail.password_credential, file)
+    elif config.mail.password_file is not None:
+        password = _password(config.mail.password_file, file)
+    else:
         return config
-    password = _password(config.mail.password_file, path)
     return dataclasses.replace(config, mail=dataclasses.replace(config.mail, password=password))
 
 
@@ -648,6 +669,36 @@ def _password(path: str, file: str) -> str:
             f" got mode {stat.S_IMODE(mode):04o}; try: chmod o= {path}"
         )
         raise ConfigError((problem,))
+    return _first_line(text, where)
+
+
+CREDENTIAL_STORES = ("/etc/credstore", "/run/credstore", "/usr/lib/credstore")
+"""Where systemd looks for one that a unit names without a path. Source: systemd.exec(5)."""
+
+
+def _credential(name: str, file: str) -> str:
+    """Return a password that systemd handed over; of a command, where systemd would take it."""
+    where = f"'{file}': mail.password_credential = {_shown(name)}"
+    handed = os.environ.get("CREDENTIALS_DIRECTORY")
+    for directory in CREDENTIAL_STORES if handed is None else (handed,):
+        try:
+            return _first_line(_read(f"{directory}/{name}", LIMIT_PASSWORD_BYTES), where)
+        except FileNotFoundError:
+            continue
+        except (OSError, ValueError) as error:
+            got = error.strerror if isinstance(error, OSError) else error
+            problem = f"{where}: expected a readable '{directory}/{name}', got: {got}"
+            raise ConfigError((problem,)) from error
+    place = CREDENTIAL_STORES[0]
+    expected = "a credential handed over by systemd" if handed else f"it in '{place}'"
+    advice = (
+        f"write the password to '{place}/{name}' (mode 0600), have 'LoadCredential={name}' in the"
+        " unit ('systemctl edit iowarden'), and restart the service"
+    )
+    raise ConfigError((f"{where}: expected {expected}, got none; {advice}",))
+
+
+def _first_line(text: str, where: str) -> str:
     password = text.partition("\n")[0].rstrip("\r")
     if not password:
         raise ConfigError((f"{where}: expected the password in its first line, got nothing",))
@@ -918,17 +969,23 @@ def _default(key: Key) -> Any:  # noqa: ANN401 - of any kind
     return (value,) if key.kind.is_list else value
 
 
+_PASSWORDS = ("mail.password_file", "mail.password_credential")
+
+
 def _conflicts(values: dict[str, Any], given: dict[str, Any]) -> list[tuple[str, str]]:
     """Return the keys that do not go together; a value that is None here was reported before."""
     found = []
     if "mail.server" in given and "mail.to" not in given:
         found.append(("mail.server", "expected 'mail.to' beside it; example: to: root@example.com"))
-    for one, other in (
-        ("mail.user", "mail.password_file"),
-        ("mail.password_file", "mail.user"),
+    told = [name for name in _PASSWORDS if name in given]
+    for one, missing, other in (
+        ("mail.user", not told, " or ".join(f"'{name}'" for name in _PASSWORDS)),
+        *((name, "mail.user" not in given, "'mail.user'") for name in told),
     ):
-        if one in given and other not in given:
-            found.append((one, f"expected '{other}' beside it, because a log-in needs both"))
+        if one in given and missing:
+            found.append((one, f"expected {other} beside it, because a log-in needs both"))
+    if len(told) > 1:
+        found.append((told[1], f"expected it or '{told[0]}', got both; remove one"))
     for least, most in (("all_clear_after", "close_after"),):
         if None not in (values[least], values[most]) and values[least] > values[most]:
             path, other = (least, most) if least in given else (most, least)
@@ -951,6 +1008,7 @@ def _config(values: dict[str, Any], overrides: tuple[Override, ...], machine: st
             tls=mail["tls"],
             user=mail["user"],
             password_file=mail["password_file"],
+            password_credential=mail["password_credential"],
             sender=mail["from"] or f"iowarden@{host}",
             to=mail["to"],
             timeout_seconds=mail["timeout"],

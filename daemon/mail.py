@@ -547,5 +547,5 @@ def _to_maildir(directory: str, mail: OutboundMail) -> Generator[Line, None, Sen
         error = f"mail: '{directory}': expected a Maildir to write to, got '{problem}'"
         yield Line(f"{error}; mend the directory or set 'mail.server'", good=False)
         return SendResult(mail.message_id, error=error, maybe_taken=maybe_there)
-    yield Line(f"written to '{path}'; nobody is mailed: set 'mail.server'")
+    yield Line(f"written to '{path}', where nobody sees it: no mail server configured")
     return SendResult(mail.message_id, delivered=mail.recipients, answer=f"written to '{path}'")

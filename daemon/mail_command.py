@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from iowarden.daemon.config import Config
 
 
+EXIT_NO_SERVER = 2
+"""No mail server is configured: the mail is in the Maildir, and nobody has it."""
+
+
 def add_commands(add: Add) -> None:
     """Add the command, by a function that takes name, what runs, and help."""
     words = "send a test mail and say what the server answered"
@@ -34,6 +38,8 @@ def _test_mail(arguments: argparse.Namespace) -> int:
     for line in mail.test_mail(mail_settings(settings), message.as_bytes(), receivers):
         sys.stdout.write(f"{line.text}\n")
         delivered = delivered and line.good
+    if delivered and settings.mail.server is None:
+        return EXIT_NO_SERVER
     return 0 if delivered else command.EXIT_FAILED
 
 

@@ -114,7 +114,7 @@ def _list(arguments: argparse.Namespace) -> int:
     if arguments.json:
         sys.stdout.write(json.dumps(lines, indent=2) + "\n")
         return 0
-    columns = ("rule", "severity", "condition", "state", "source", "expression")
+    columns = ("rule", "severity", "state", "source", "expression")
     rows = tuple(tuple(console.printable(line[column]) for column in columns) for line in lines)
     console.show([console.Table("rules", columns, rows)])
     for note in notes(groups, settings):

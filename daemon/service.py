@@ -19,6 +19,7 @@ from iowarden.collectors.files import Root
 from iowarden.collectors.recording import watched
 from iowarden.collectors.smart import MOST_TOLD_BYTES
 from iowarden.daemon import (
+    claim,
     command,
     control,
     flight,
@@ -69,6 +70,12 @@ def _run(arguments: argparse.Namespace) -> int:
     signal.signal(signal.SIGHUP, lambda *_: events.put(Reload()))
     settings = command.settings(arguments)
     groups = load_rules(settings)
+    try:
+        # Held until this process ends, however it does.
+        held = claim.claim(settings.state_directory)
+    except claim.TakenError as error:
+        sys.stderr.write(f"{error}\n")
+        return command.EXIT_FAILED  # not for good, as a configuration: systemd tries again
     threading.stack_size(memory.THREAD_STACK_BYTES)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda n, _: events.put(Stop(signal.Signals(n).name)))
@@ -104,7 +111,10 @@ def _run(arguments: argparse.Namespace) -> int:
         sys.stderr.write("\n".join([*_where(settings), ""]))
     if player is None:
         hotplug.listen(events.put)
-    return loop.run(server)
+    try:
+        return loop.run(server)
+    finally:
+        held.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,7 +288,7 @@ def _where(settings: Config) -> list[str]:
     return [
         f"iowarden {VERSION} watches this machine; Ctrl-C stops it.",
         f"  metrics  curl http://{place}/metrics",
-        f"  mail     {mails}" + ("" if server else " (nobody is mailed: set mail.server)"),
+        f"  mail     {mails}" + ("" if server else " (no mail server configured)"),
         f"  state    {settings.state_directory}/state.db",
         f"  status   {sys.argv[0]} status --state-directory {settings.state_directory}",
         "  log      below, and: journalctl -t iowarden -o verbose",

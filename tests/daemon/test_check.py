@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 import queue
 import re
 import signal
 import subprocess
+import tempfile
 import threading
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from support.memory import Memory
 from support.program import COMMAND, Feed, Played, recorded, run
 from support.recordings import FIXTURES, write_recording
 from support.smtp import DEADLINE_SECONDS, free_port
 
 from iowarden.collectors import table
 from iowarden.collectors.files import Root
-from iowarden.daemon import check, config
+from iowarden.daemon import check, check_commands, cli, command, config
 from iowarden.daemon.check import Finding, Level, Report
 from iowarden.daemon.clock import SystemClock
 from iowarden.daemon.exporters import Exporter
@@ -440,7 +443,7 @@ def test_what_the_running_service_says_counts(tmp_path: Path) -> None:
         found = check.service(("127.0.0.1", program.port), set())
         stall = next(f for f in found if f.topic == "WriteStall")
         assert stall.level is Level.WARNING
-        assert "firing in the running service (warning, A1)" in stall.text
+        assert "firing in the running service (warning)" in stall.text
         answer = next(f for f in found if f.topic == "service")
         assert answer.level is Level.OK
         firing = sum(
@@ -461,11 +464,112 @@ def test_what_the_running_service_says_counts(tmp_path: Path) -> None:
         program.close()
 
 
-def test_no_service_is_said_and_is_no_fault() -> None:
-    """Nobody listens: information, no exit status."""
-    report = Report(tuple(check.service(("127.0.0.1", free_port()), set())))
-    assert report.status == 0
-    assert "no iowarden answers at 127.0.0.1:" in report.findings[0].text
+UNIT = "/etc/systemd/system/iowarden.service"
+GROUP = "/sys/fs/cgroup/system.slice/iowarden.service/cgroup.procs"
+
+
+@pytest.mark.parametrize(
+    ("files", "status", "text"),
+    [
+        ({}, 0, "the service is not running (127.0.0.1:{}: no answer); it is not installed here"),
+        ({UNIT: "[Unit]\n"}, 2, "the service is not running (127.0.0.1:{}: no answer): nobody"),
+        ({"/usr/lib/systemd/system/iowarden.service": "", GROUP: ""}, 2, "is not running"),
+        ({UNIT: "", GROUP: "812\n"}, 1, "the service runs and does not answer (127.0.0.1:{}: no"),
+        (
+            {UNIT: "", GROUP.replace("cgroup/", "cgroup/systemd/", 1): "812\n"},
+            1,
+            "the service runs and does not answer",
+        ),
+    ],
+    ids=["not installed", "installed", "ended", "hangs", "hangs, version 1"],
+)
+def test_a_service_that_is_installed_and_does_not_run_is_critical(
+    files: Files, status: int, text: str
+) -> None:
+    """Nobody watches this machine then, and a check by cron that ends 0 would say all is well."""
+    port = free_port()
+    unit = check.unit(Memory(files))
+    report = Report(tuple(check.service(("127.0.0.1", port), set(), unit)))
+    assert report.status == status
+    assert text.format(port) in report.findings[0].text
+
+
+def test_lines_are_as_long_as_the_terminal_is_wide() -> None:
+    """A narrow window would break words in two, a wide one has room; a command stays whole."""
+    text = "word " * 60
+    finding = Finding(
+        Level.WARNING, "Alert", "sda", text, f"{text}\n  smartctl -x /dev/sda" + "a" * 60
+    )
+    for width in (50, 100, 160):
+        lines = [*Report((finding,)).lines(width)]
+        longest = max(len(line) for line in lines if "smartctl" not in line)
+        assert width - 5 <= longest <= width
+        assert any(line.endswith("smartctl -x /dev/sda" + "a" * 60) for line in lines)
+
+
+@pytest.mark.parametrize(("columns", "most"), [("60", 60), ("", 100)])
+def test_the_width_is_that_of_the_terminal(
+    checked: Checker, monkeypatch: pytest.MonkeyPatch, columns: str, most: int
+) -> None:
+    """Without one, as in a pipe, it is a hundred."""
+    monkeypatch.setenv("COLUMNS", columns)
+    _, text = checked(machine(degraded=1))
+    assert most - 10 <= max(map(len, text.splitlines())) <= most
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user")
+def test_the_configuration_is_judged_as_the_service_reads_it(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A password that root alone may read is none to the service, which would end with 78."""
+    monkeypatch.setattr(check_commands, "SERVICE_USER", "nobody")
+    with tempfile.TemporaryDirectory() as directory:  # pytest's own is closed to others
+        os.chmod(directory, 0o755)
+        secret, path = f"{directory}/password", f"{directory}/iowarden.yaml"
+        for name, text in (
+            (secret, "s3cret\n"),
+            (path, f"mail: {{server: m.example.com, to: a@b, user: u, password_file: {secret}}}"),
+        ):
+            with open(name, "w", encoding="utf-8") as file:
+                file.write(text)
+            os.chmod(name, 0o600)
+        assert cli.main(["config", "check", path]) == 78
+        told = capfd.readouterr()
+        assert f'mail.password_file = "{secret}": expected a readable file, got' in told.err
+        assert told.out == ""
+        os.chown(secret, pwd.getpwnam("nobody").pw_uid, -1)
+        assert cli.main(["config", "check", path]) == 0  # a draft that the service need not read
+        assert "as user 'nobody' reads them" in capfd.readouterr().out
+        monkeypatch.setattr(command, "DEFAULT_CONFIG", path)
+        assert cli.main(["config", "check"]) == 78
+        assert f"'{path}': expected a readable configuration file" in capfd.readouterr().err
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user")
+def test_a_credential_is_read_by_systemd_and_not_by_the_service(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """So root alone may read it: that is what it is recommended for."""
+    monkeypatch.setattr(check_commands, "SERVICE_USER", "nobody")
+    monkeypatch.delenv("CREDENTIALS_DIRECTORY", raising=False)
+    with tempfile.TemporaryDirectory() as directory:  # closed to others
+        monkeypatch.setattr(config, "CREDENTIAL_STORES", (directory,))
+        path = f"{directory}/iowarden.yaml"
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("mail: {server: m.example.com, to: a@b, user: u, password_credential: p}")
+        assert cli.main(["config", "check", path]) == 78
+        assert f"expected it in '{directory}', got none" in capfd.readouterr().err
+        with open(f"{directory}/p", "w", encoding="utf-8") as file:
+            file.write("s3cret\n")
+        assert cli.main(["config", "check", path]) == 0
+
+
+def test_no_code_of_ours_stands_in_a_report(checked: Checker) -> None:
+    """'A1' and 'M5' are letters of a paper that nobody has; alerts have names."""
+    _, text = checked(machine(degraded=1))
+    assert "needs a longer look: " in text
+    assert "WriteStall" in text
+    assert re.findall(r"\b[A-S][0-9]{1,2}\b", text) == []
 
 
 def test_labels_of_the_service_are_read_as_they_were_written() -> None:

@@ -90,6 +90,7 @@ def test_an_example_value_is_accepted_and_used(key: config.Key) -> None:
         "mail.server": "to: a@b.c",
         "mail.user": "password_file: /p",
         "mail.password_file": "user: u",
+        "mail.password_credential": "user: u",
     }
     if partner := partners.get(key.path):
         text = text.replace("\nmail:\n", f"\nmail:\n  {partner}\n")
@@ -241,7 +242,16 @@ def test_what_is_no_duration_is_refused(text: str) -> None:
         ("mail: {zzz: 1}", "mail.zzz: unknown key; expected one of server, port, tls"),
         ("{<<: {host: a}}", "<<: unknown key"),
         ("? [a]\n: b", "the file: expected a key, got a list"),
-        ("mail: {user: me}", "mail.user: expected 'mail.password_file' beside it"),
+        (
+            "mail: {user: me}",
+            "mail.user: expected 'mail.password_file' or 'mail.password_credential' beside it",
+        ),
+        ("mail: {password_credential: p}", "password_credential: expected 'mail.user' beside it"),
+        ("mail: {user: u, password_credential: ../p}", "expected a name of letters, digits,"),
+        (
+            "mail: {user: u, password_file: /p, password_credential: p}",
+            "mail.password_credential: expected it or 'mail.password_file', got both",
+        ),
         ("mail: {password_file: /p}", "mail.password_file: expected 'mail.user' beside it"),
         ("mail: {server: m.example.com}", "mail.server: expected 'mail.to' beside it"),
         ("all_clear_after: 2d", "expected 'all_clear_after' to be no longer than 'close_after'"),
@@ -397,6 +407,47 @@ def test_a_password_file_that_is_empty_or_missing_is_refused(tmp_path: Path) -> 
     assert "expected the password in its first line, got nothing" in refused(path)
     (tmp_path / "password").unlink()
     assert "got 'No such file or directory'" in refused(path)
+
+
+CREDENTIAL = "mail: {server: localhost, to: root, user: me, password_credential: mail.p}"
+
+
+def test_a_password_that_systemd_hands_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """LoadCredential=: the service reads it where $CREDENTIALS_DIRECTORY says, and nowhere else."""
+    path, handed, store = tmp_path / "c.yaml", tmp_path / "handed", tmp_path / "store"
+    path.write_text(CREDENTIAL)
+    handed.mkdir()
+    store.mkdir()
+    (store / "mail.p").write_text("of the store\n")
+    monkeypatch.setattr(config, "CREDENTIAL_STORES", (str(tmp_path / "none"), str(store)))
+    monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(handed))
+    assert "expected a credential handed over by systemd, got none; write the password to" in (
+        line := refused(path)
+    )
+    assert "'LoadCredential=mail.p' in the unit" in line
+    (handed / "mail.p").write_text("s3cret \nmore\n")
+    got = config.load(str(path))
+    assert got.mail.password == "s3cret "
+    assert "s3cret" not in repr(got)
+    (handed / "mail.p").write_text("\n")
+    assert "expected the password in its first line" in refused(path)
+
+
+def test_a_command_finds_the_password_where_systemd_would(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`config check` and `test-mail` are run by root, to whom nothing is handed over."""
+    path = tmp_path / "c.yaml"
+    path.write_text(CREDENTIAL)
+    monkeypatch.delenv("CREDENTIALS_DIRECTORY", raising=False)
+    monkeypatch.setattr(config, "CREDENTIAL_STORES", (str(tmp_path / "none"), str(tmp_path)))
+    assert f"expected it in '{tmp_path}/none', got none" in refused(path)
+    (tmp_path / "mail.p").write_text("of the store\n")
+    assert config.load(str(path)).mail.password == "of the store"
+    (tmp_path / "mail.p").write_bytes(b"\xff\n")
+    assert f"expected a readable '{tmp_path}/mail.p', got:" in refused(path)
 
 
 # --- The machine's name.

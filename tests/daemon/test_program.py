@@ -372,6 +372,16 @@ def test_a_test_mail_tells_what_the_server_said(tmp_path: Path) -> None:
         assert "not from you" in answer.stdout
 
 
+def test_a_test_mail_without_a_server_reaches_nobody(tmp_path: Path) -> None:
+    """It is written to the Maildir that nobody reads: a script must not take that for delivered."""
+    settings = tmp_path / "iowarden.yaml"
+    settings.write_text(f"state_directory: {tmp_path}\n")
+    answer = run("test-mail", "--config", str(settings))
+    assert answer.returncode == 2
+    assert answer.stdout.endswith("where nobody sees it: no mail server configured\n")
+    assert len([*(tmp_path / "Maildir" / "new").iterdir()]) == 1
+
+
 def test_the_journal_has_the_alert_with_its_fields(
     stall: Feed, tmp_path: Path, programs: Programs
 ) -> None:

@@ -392,7 +392,7 @@ def test_a_piped_list_is_columns_with_whole_expressions(
     assert cli.main(["rules", "list", *config(home)]) == 0
     lines = capsys.readouterr().out.splitlines()
     head = lines[1].split()
-    assert head == ["rule", "severity", "condition", "state", "source", "expression"]
+    assert head == ["rule", "severity", "state", "source", "expression"]
     (mine,) = [line for line in lines if line.split()[0] == "Mine"]
     assert mine.endswith("iowarden_vm_laptop_mode > 0")
     assert mine.index("notice") == lines[1].index("severity")

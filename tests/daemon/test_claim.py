@@ -1,0 +1,81 @@
+"""One service for one state directory."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from typing import TYPE_CHECKING
+
+import pytest
+from support.program import run
+
+from iowarden.daemon import claim
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_a_second_service_is_refused_with_the_first_ones_number(tmp_path: Path) -> None:
+    """Two would send each mail twice. Status 1, not 78: systemd's comes in when this one ends."""
+    state = tmp_path / "state"
+    settings = tmp_path / "iowarden.yaml"
+    settings.write_text(f"state_directory: {state}\nlisten: 127.0.0.1:1\n")
+    held = claim.claim(str(state))
+    before = signal.getsignal(signal.SIGHUP)
+    try:
+        answer = run("run", "--config", str(settings))
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert answer.returncode == 1
+    assert answer.stderr == (
+        f"'{state}': the state directory is in use by another iowarden (pid {os.getpid()}); stop it"
+        " first, or name another directory with --state-directory\n"
+    )
+    assert [*state.iterdir()] == []  # nothing was begun there
+    held.close()
+    claim.claim(str(state)).close()
+
+
+def test_who_only_asks_is_not_refused(tmp_path: Path) -> None:
+    """While the service runs, `check`, `test-mail` and whatever is played go on working."""
+    settings = tmp_path / "iowarden.yaml"
+    settings.write_text(f"state_directory: {tmp_path}\n")
+    held = claim.claim(str(tmp_path))
+    assert run("test-mail", "--config", str(settings)).returncode == 2
+    assert run("config", "check", str(settings)).returncode == 0
+    held.close()
+
+
+@pytest.mark.parametrize("broken", ["a file", "no directory can be made"])
+def test_a_directory_that_cannot_be_locked_stops_no_watchdog(tmp_path: Path, broken: str) -> None:
+    """The disk with the state may be the one that fails: the alert about it must still come."""
+    place = tmp_path / "state"
+    place.write_text("")
+    path = place if broken == "a file" else place / "below"
+    held = claim.claim(str(path))
+    assert held.descriptor is None
+    held.close()
+
+
+def test_the_lock_ends_with_its_process(tmp_path: Path) -> None:
+    """One that is killed leaves nothing behind that a person must remove."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        claim.claim(str(tmp_path))
+        os.write(writing, b"x")
+        os.read(reading, 0)
+        os.kill(os.getpid(), 9)
+    os.read(reading, 1)
+    os.waitpid(child, 0)
+    claim.claim(str(tmp_path)).close()
+
+
+def test_where_nobody_can_tell_who_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A container may hide '/proc/locks'; the directory is in use all the same."""
+    monkeypatch.setattr(claim, "_LOCKS", str(tmp_path / "absent"))
+    held = claim.claim(str(tmp_path))
+    with pytest.raises(claim.TakenError, match=re.escape("by another iowarden; stop it first")):
+        claim.claim(str(tmp_path))
+    held.close()
