@@ -16,6 +16,12 @@ if TYPE_CHECKING:
 PATH = "/proc/diskstats"
 _READS, _READ_SECTORS, _WRITES, _WRITTEN_SECTORS, _IN_FLIGHT = 0, 2, 4, 6, 8
 _DISCARDS, _DISCARDED_SECTORS, _FLUSHES = 11, 13, 15
+_READ_TIME, _WRITE_TIME, _DISCARD_TIME, _FLUSH_TIME = 3, 7, 14, 16
+_MOST_IN_FLIGHT = (1 << 31) - 1
+"""Beyond it is a negative number printed as an unsigned one: 4294967295 is -1.
+
+Source: kernel, block/genhd.c, diskstats_show ('%u').
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +76,23 @@ class BlockIo:
 
     @property
     def in_flight(self) -> int:
-        """Requests issued and not completed."""
-        return self.counters[_IN_FLIGHT]
+        """Requests issued and not completed; 0 where the kernel's own number fell below 0."""
+        number = self.counters[_IN_FLIGHT]
+        return number if number <= _MOST_IN_FLIGHT else 0
+
+    @property
+    def discards_completed_total(self) -> int:
+        """Discards completed; 0 before 4.18."""
+        return self.counters[_DISCARDS] if len(self.counters) > _DISCARDS else 0
+
+    @property
+    def milliseconds_total(self) -> int:
+        """Time of all requests that completed, added up."""
+        counters = self.counters
+        total = counters[_READ_TIME] + counters[_WRITE_TIME]
+        if len(counters) > _FLUSH_TIME:
+            return total + counters[_DISCARD_TIME] + counters[_FLUSH_TIME]
+        return total + counters[_DISCARD_TIME] if len(counters) > _DISCARD_TIME else total
 
 
 # In the order of the line; the help text says what it counts.

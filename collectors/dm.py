@@ -30,6 +30,8 @@ class MappedDevice:
     suspended: bool | None
     unread: str = ""
     """The first attribute that is there and could not be read, and why."""
+    uuid: str | None = None
+    """'mpath-3600508b400105e210000900000490000', 'LVM-...', 'CRYPT-LUKS2-...': who made it."""
 
 
 FAMILIES = (
@@ -67,7 +69,8 @@ def read_dm(root: Root) -> dict[str, MappedDevice]:
         if found is None:
             continue
         name = device_name(entry)
-        mapped = MappedDevice(name, found.text("name"), found.flag("suspended"), found.unread)
+        label, suspended, uuid = found.text("name"), found.flag("suspended"), found.text("uuid")
+        mapped = MappedDevice(name, label, suspended, found.unread, uuid)
         if not found.vanished():
             devices[name] = mapped
     return devices

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 HOSTS = "/sys/class/scsi_host"
 DEVICES = "/sys/class/scsi_device"
+FABRICS = ("/sys/class/fc_host", "/sys/class/iscsi_host")
+"""Has the hosts whatever their drivers call themselves. Source: kernel, scsi_transport_fc.c,
+scsi_transport_iscsi.c."""
 MULTI_QUEUE = "/sys/module/scsi_mod/parameters/use_blk_mq"
 PCI_DRIVERS = "/sys/bus/pci/drivers"
 _ADDRESS = re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.ASCII)
@@ -72,6 +75,8 @@ class ScsiHost:
     """The first attribute that is there and could not be read, and why."""
     names: tuple[str, ...] = ()
     """What the kernel's log calls it as well: 'mpt3sas_cm0', '0000:03:00.0'; see `host_names`."""
+    fabric: bool = False
+    """Whether its devices are reached through Fibre Channel or iSCSI."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,10 +201,11 @@ def read_scsi(root: Root) -> Scsi:
     Errors: AbsentError, ReadError (of the two directories of a class), ParseError.
     """
     hosts, multi_queue = {}, []
+    fabrics = {name for directory in FABRICS for name in _listed(root, directory)}
     for name in root.names(HOSTS):
         found = attributes(root, f"{HOSTS}/{name}")
         if found is not None:
-            host, says = _host(name, found), found.flag("use_blk_mq")
+            host, says = _host(name, found, fabric=name in fabrics), found.flag("use_blk_mq")
             if not found.vanished():
                 hosts[host.name] = host
                 multi_queue.append(says)
@@ -215,7 +221,14 @@ def read_scsi(root: Root) -> Scsi:
     return Scsi(hosts, devices, _multi_queue(root, multi_queue))
 
 
-def _host(name: str, found: Attributes) -> ScsiHost:
+def _listed(root: Root, directory: str) -> list[str]:
+    try:
+        return root.names(directory)
+    except (AbsentError, ReadError):
+        return []
+
+
+def _host(name: str, found: Attributes, *, fabric: bool) -> ScsiHost:
     # So the kernel prints that a driver gives itself no name.
     driver = None if (text := found.text("proc_name")) in {"(null)", "<NULL>"} else text
     own = found.signed("unique_id")
@@ -229,6 +242,7 @@ def _host(name: str, found: Attributes) -> ScsiHost:
         names=tuple(
             form.format(own) for form in _NUMBERED.get(driver or "", ()) if own is not None
         ),
+        fabric=fabric,
     )
 
 

@@ -35,6 +35,10 @@ class SystemClock:
         """Return seconds since boot, without time asleep (CLOCK_MONOTONIC)."""
         return time.monotonic()
 
+    def asleep(self) -> float:
+        """Return for how long the machine has been suspended since boot, in seconds."""
+        return time.clock_gettime(time.CLOCK_BOOTTIME) - time.monotonic()
+
 
 class PlayedClock(SystemClock):
     """The clock of a recording: it stands still until the next frame sets it."""
@@ -63,6 +67,10 @@ class PlayedClock(SystemClock):
     def uptime(self) -> float:
         """Return the recorded machine's monotonic clock."""
         return self._monotonic
+
+    def asleep(self) -> float:
+        """Return 0: a recording does not tell."""
+        return 0.0
 
 
 @functools.cache

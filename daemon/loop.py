@@ -492,7 +492,7 @@ class Loop:
             self._parts.flights.flight.tick(self._clock.uptime(), self._clock.realtime(now))
         for reading in readings:
             self._judge_reading(reading)
-        self._engine.observe(readings, now, self._clock.uptime())
+        self._engine.observe(readings, now, self._clock.uptime(), self._clock.asleep())
         for reading in readings:  # now that it is known where things are
             self._happenings.take(reading, now)
         self._happenings.step(now)

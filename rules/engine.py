@@ -325,8 +325,17 @@ class Engine:
 
     # --- readings
 
-    def observe(self, readings: Iterable[Reading], now: float, uptime_seconds: float) -> None:
-        """Take what the sources said in this tick, step the signals, feed the store."""
+    def observe(
+        self,
+        readings: Iterable[Reading],
+        now: float,
+        uptime_seconds: float,
+        asleep_seconds: float = 0.0,
+    ) -> None:
+        """Take what the sources said in this tick, step the signals, feed the store.
+
+        `asleep_seconds`: for how long the machine has been suspended since its boot.
+        """
         self._begin(now)
         last, self._observed_seconds = self._observed_seconds, now
         if last is None or now - last > GAP_SECONDS:  # stopped meanwhile: nobody was asked
@@ -349,7 +358,7 @@ class Engine:
                 self.publish(name, status.source.families, (), now)
                 self._chunks.pop("node_" + name, None)
         self.publish("devices", devices.FAMILIES, devices.samples(self._devices), now)
-        told = self._step_signals(fresh, now, uptime_seconds)
+        told = self._step_signals(fresh, now, uptime_seconds, asleep_seconds)
         if now - self._refreshed >= REFRESH_SECONDS:
             self._refreshed = now
             for name, status in self._sources.items():
@@ -382,7 +391,9 @@ class Engine:
             self._look_at_devices(block.value, now)  # what is mounted was read before
         return fresh
 
-    def _step_signals(self, fresh: set[str], now: float, uptime_seconds: float) -> set[str]:
+    def _step_signals(
+        self, fresh: set[str], now: float, uptime_seconds: float, asleep_seconds: float
+    ) -> set[str]:
         """Step the signals; return the groups that told something."""
         values: dict[str, Any] = {}
         good: set[str] = set()
@@ -397,7 +408,9 @@ class Engine:
                 values[name] = status.value
             if status.silent() and not (slow and status.held(now)):
                 failed.add(name)
-        inputs = signals.Inputs(now, uptime_seconds, values, frozenset(good), frozenset(failed))
+        inputs = signals.Inputs(
+            now, uptime_seconds, values, frozenset(good), frozenset(failed), asleep_seconds
+        )
         values["kernel_errors"] = self.errors_logged
         derived = self._derived if "block" in values else None
         self._signal_state, result = signals.step(self._signal_state, inputs, derived, self._slow)

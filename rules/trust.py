@@ -32,7 +32,7 @@ _ROOM_CELSIUS = 40
 _ENOUGH = 8
 """Attributes that say something when all are 0 or equal to those of another disk."""
 _CAPACITY_ERROR_RATIO = 0.01
-_VIRTUAL = re.compile(
+VIRTUAL = re.compile(
     r"QEMU|VMware|VBOX|Virtual|Msft|Google PersistentDisk|Amazon Elastic|Xen|BHYVE", re.IGNORECASE
 )
 _ATA_MODEL = re.compile(r"(?:ATA\s+)?(?:WDC WD|ST\d{3,}[A-Z]|SAMSUNG|Hitachi H|MAXTOR|TOSHIBA D)")
@@ -110,7 +110,7 @@ def virtual(drive: Drive, device: Device | None) -> bool:
     words = [drive.vendor, drive.model]
     if device is not None:
         words += [device.vendor or "", device.model or ""]
-    return any(_VIRTUAL.search(word) for word in words)
+    return any(VIRTUAL.search(word) for word in words)
 
 
 def way(target: Target) -> str:

@@ -1,28 +1,42 @@
 """A device that has requests in flight and completes none (domain condition B1).
 
 Completions alone tell a hung device from a busy one: io_ticks, weighted time and pressure stand
-still or rise alike. Source of the counters: kernel, admin-guide/iostats.rst.
+still or rise alike. A late look is a look: totals that have not changed prove the stall, also over
+a time in which nobody looked. Source of the counters: kernel, admin-guide/iostats.rst.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.vocabulary import Family, Sample
+from iowarden.rules.signals import in_flight, stall_limits
 from iowarden.rules.signals.writeback import DIGITS, GAP_SECONDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from iowarden.collectors.diskstats import BlockIo
+    from iowarden.rules.signals.in_flight import Counted
+    from iowarden.rules.signals.stall_limits import Kinds, Limits
+    from iowarden.rules.signals.table import Pairs
 
-WARNING_SECONDS = 10.0
-SPIN_UP_WARNING_SECONDS = 30.0
-RECENT_SECONDS = 300.0
-"""A disk without a completion for so long may have been asleep: spinning up takes up to 30 s."""
-CRITICAL_SECONDS = (30.0, 180.0)
-"""30 s is the default command time-out of SCSI and NVMe; a longer one is respected up to 180 s."""
+IDLE_SECONDS = 20.0
+"""A spinning disk without a completion for so long may be asleep."""
+SPIN_UP_SECONDS = 30.0
+"""What a wake-up may take until the disk's own are known."""
+WAKE_MARGIN_SECONDS = 5.0
+WAKE_SECONDS = (2.0, 60.0)
+"""An answer that comes sooner is no wake-up, and one that comes later is no answer to a sleeper."""
+DISCARD_SECONDS = 120.0
+"""A queue that holds discards: of a large device one may take minutes (fstrim, mkfs)."""
+DISCARD_CRITICAL_SECONDS = 180.0
+PROOF_SECONDS = 2.0
+"""After a gap one more look, so much later, has to find the totals unchanged."""
+_EARLY_SECONDS = 0.5
+PAIRS = 4
+"""What is kept of a device."""
 
 FAMILIES = (
     Family(
@@ -31,9 +45,15 @@ FAMILIES = (
         "Seconds with requests in flight and none completed.",
     ),
     Family(
+        "iowarden_device_stall_notice_seconds",
+        "gauge",
+        "Stall from which it is counted only: of virtual disks, LUNs and multipath paths.",
+    ),
+    Family(
         "iowarden_device_stall_warning_seconds",
         "gauge",
-        "Stall from which a warning is due: 30 when the disk may have to spin up, else 10.",
+        "Stall from which a warning is due: 10, more where the disk may have to spin up first, is"
+        " virtual, a LUN, a multipath map or removable, or has discards queued.",
     ),
     Family(
         "iowarden_device_stall_critical_seconds",
@@ -48,75 +68,240 @@ class Progress:
     """One device's completions. Units: seconds of the program's clock."""
 
     completed_total: int
-    stalled_since_seconds: float | None
-    completed_at_seconds: float | None
+    stalled_since_seconds: float | None = None
+    completed_at_seconds: float | None = None
     """The last completion that was seen; None until one is."""
-    spin_up: bool
-    """Whether nothing had completed for RECENT_SECONDS when the present stall began."""
+    asleep: bool = True
+    """Whether the disk may have been asleep when the present stall began."""
+    discards_total: int = 0
+    discarded_at_seconds: float | None = None
+    """The last discard that was seen to complete."""
+    discarding: bool = False
+    """Whether the queue held discards when the present stall began."""
+    wakes: tuple[float, float] = (0.0, 0.0)
+    """The two longest wake-ups seen; 0: none."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceState:
-    """What the next step needs of the steps before."""
+    """What the next step needs of the steps before.
 
-    devices: Mapping[str, Progress]
+    `unproven_seconds`: the first look after a gap, until a later one has proved what it saw;
+    `proven_seconds`: the last look before that.
+    """
+
+    devices: Mapping[str, Progress] = field(default_factory=dict)
     last_seconds: float | None = None
+    unproven_seconds: float | None = None
+    proven_seconds: float = 0.0
+    counted: Mapping[str, Counted] = field(default_factory=dict)
+    kinds: Kinds = stall_limits.NOTHING
+    kept: Mapping[str, Pairs] = field(default_factory=dict)
+    """What is known from before a restart of devices that were not seen since, by their key."""
 
 
-EMPTY = DeviceState({})
+EMPTY = DeviceState()
 
 
 def step(
-    state: DeviceState, now: float, blocks: Mapping[str, BlockIo], leaves: Iterable[str]
-) -> tuple[DeviceState, dict[str, Progress]]:
-    """Return the state after a sample at `now`, with the progress of every leaf device in it."""
-    gap = state.last_seconds is not None and not 0.0 <= now - state.last_seconds <= GAP_SECONDS
+    state: DeviceState,
+    now: float,
+    blocks: Mapping[str, BlockIo],
+    kinds: Kinds,
+    uptime_seconds: float = float("inf"),
+) -> DeviceState:
+    """Return the state after a look at all devices that are watched for stalls."""
+    kept, known = dict(state.kept), dict(state.devices)
+    leaked: dict[str, int] = {}
+    for name in kinds.limits:
+        if kept and name in blocks and name not in known:
+            pairs = kept.pop(kinds.keys[name], None)
+            if pairs is not None:
+                known[name], leaked[name] = _recalled(pairs, blocks[name], now, uptime_seconds)
+    counted = in_flight.step(state.counted, now, blocks, kinds.limits, leaked)
     devices: dict[str, Progress] = {}
-    for name in leaves:
+    for name in kinds.limits:
         block = blocks.get(name)
-        if block is None:
-            continue
-        total = block.completed_total
-        before = None if gap else state.devices.get(name)
-        if before is None:
-            since = now if block.in_flight > 0 else None
-            devices[name] = Progress(total, since, None, spin_up=True)
-        elif total != before.completed_total:
-            since = now if block.in_flight > 0 else None
-            # A counter that fell belongs to another device of the same name: no completion of this
-            # one.
-            completed = now if total > before.completed_total else None
-            devices[name] = Progress(total, since, completed, spin_up=completed is None)
-        elif block.in_flight <= 0:
-            devices[name] = Progress(total, None, before.completed_at_seconds, spin_up=False)
-        elif before.stalled_since_seconds is None:
-            last = before.completed_at_seconds
-            spin_up = last is None or now - last >= RECENT_SECONDS
-            devices[name] = Progress(total, now, last, spin_up)
-        else:
-            devices[name] = before
-    return DeviceState(devices, now), devices
+        if block is not None:
+            waiting = any(
+                blocks[each].in_flight > counted[each].leaked
+                for each in (name, *kinds.maps.get(name, ()))
+                if each in counted
+            )
+            devices[name] = _stepped(
+                known.get(name), now, block, kinds.limits[name], waiting=waiting
+            )
+    unproven, proven = _proof(state, now)
+    return DeviceState(devices, now, unproven, proven, counted, kinds, kept)
 
 
-def stalled_seconds(progress: Progress, now: float) -> float:
-    """Return how long a device has completed nothing although requests are in flight."""
-    since = progress.stalled_since_seconds
-    return 0.0 if since is None else round(now - since, DIGITS)
-
-
-def samples(
-    devices: Mapping[str, Progress], now: float, timeouts_seconds: Mapping[str, float | None]
-) -> list[Sample]:
-    """Return the series of every device; a device without a command time-out has the default's."""
-    result: list[Sample] = []
-    low, high = CRITICAL_SECONDS
-    for name, progress in devices.items():
-        labels = (("device", name),)
-        warning = SPIN_UP_WARNING_SECONDS if progress.spin_up else WARNING_SECONDS
-        critical = min(max(timeouts_seconds.get(name) or low, low), high)
-        result += (
-            ("iowarden_device_stalled_seconds", labels, stalled_seconds(progress, now)),
-            ("iowarden_device_stall_warning_seconds", labels, warning),
-            ("iowarden_device_stall_critical_seconds", labels, critical),
+def _proof(state: DeviceState, now: float) -> tuple[float | None, float]:
+    """Return the first look after a gap, while nothing has proved it, and the last one before."""
+    last = state.last_seconds
+    if state.unproven_seconds is not None:
+        proved = now - state.unproven_seconds >= PROOF_SECONDS - _EARLY_SECONDS
+        return (None, now) if proved else (state.unproven_seconds, state.proven_seconds)
+    if last is not None and now - last > GAP_SECONDS:
+        return now, last
+    if last is None and state.kept:  # nobody looked while the program was not running
+        return now, max(
+            (pairs[2][0] for pairs in state.kept.values() if len(pairs) > 2), default=now
         )
+    return None, now
+
+
+def _stepped(
+    before: Progress | None, now: float, block: BlockIo, limits: Limits, *, waiting: bool
+) -> Progress:
+    total, discards = block.completed_total, block.discards_completed_total
+    since = now if waiting else None
+    if before is None or total < before.completed_total:
+        # A counter that fell belongs to another device of the same name.
+        return Progress(total, since, discards_total=discards)
+    if total != before.completed_total:
+        discarded = now if discards > before.discards_total else before.discarded_at_seconds
+        return Progress(
+            total,
+            since,
+            now,
+            asleep=False,
+            discards_total=discards,
+            discarded_at_seconds=discarded,
+            discarding=discarded == now,
+            wakes=_wakes(before, now) if limits.spins and before.asleep else before.wakes,
+        )
+    if waiting and before.stalled_since_seconds is None:
+        last, discarded = before.completed_at_seconds, before.discarded_at_seconds
+        return replace(
+            before,
+            stalled_since_seconds=now,
+            asleep=last is None or now - last >= IDLE_SECONDS,
+            discarding=discarded is not None and now - discarded < IDLE_SECONDS,
+        )
+    if not waiting and before.stalled_since_seconds is not None:
+        return replace(before, stalled_since_seconds=None)
+    return before
+
+
+def _wakes(before: Progress, now: float) -> tuple[float, float]:
+    since = before.stalled_since_seconds
+    shortest, longest = WAKE_SECONDS
+    if (
+        since is None
+        or before.completed_at_seconds is None
+        or not shortest <= now - since <= longest
+    ):
+        return before.wakes
+    first, second, _ = sorted((*before.wakes, now - since), reverse=True)
+    return first, second
+
+
+def warning_seconds(progress: Progress, limits: Limits) -> float | None:
+    """Return from when on a stall is a warning; None: never.
+
+    A wake-up of more than 25 s counts only when it has been seen twice: the first may have been the
+    beginning of a failure.
+    """
+    if limits.warning_seconds is None:
+        return None
+    least = limits.warning_seconds
+    if progress.discarding:
+        least = max(least, DISCARD_SECONDS)
+    if not (limits.spins and progress.asleep):
+        return least
+    longest, second = progress.wakes
+    if not longest:
+        return max(least, SPIN_UP_SECONDS)
+    seen = max(min(longest, SPIN_UP_SECONDS - WAKE_MARGIN_SECONDS), second)
+    return max(least, seen + WAKE_MARGIN_SECONDS)
+
+
+def stalled_seconds(state: DeviceState, name: str) -> float:
+    """Return for how long a device is known to have completed nothing with requests in flight."""
+    since = state.devices[name].stalled_since_seconds
+    until = state.last_seconds if state.unproven_seconds is None else state.proven_seconds
+    return 0.0 if since is None or until is None else max(round(until - since, DIGITS), 0.0)
+
+
+def samples(state: DeviceState) -> list[Sample]:
+    """Return the series of every device that is watched."""
+    result: list[Sample] = []
+    for name, progress in state.devices.items():
+        labels = (("device", name),)
+        limits = state.kinds.limits[name]
+        result.append(("iowarden_device_stalled_seconds", labels, stalled_seconds(state, name)))
+        warning, critical = warning_seconds(progress, limits), limits.critical_seconds
+        if critical is not None:
+            critical = max(critical, warning or 0.0)
+            if progress.discarding:
+                critical = max(critical, DISCARD_CRITICAL_SECONDS)
+        for metric, seconds in (
+            ("iowarden_device_stall_notice_seconds", limits.notice_seconds),
+            ("iowarden_device_stall_warning_seconds", warning),
+            ("iowarden_device_stall_critical_seconds", critical),
+        ):
+            if seconds is not None:
+                result.append((metric, labels, seconds))
     return result
+
+
+def woken(state: DeviceState) -> DeviceState:
+    """Return the state after the machine was suspended: every disk may have to spin up."""
+    devices = {
+        name: Progress(each.completed_total, discards_total=each.discards_total, wakes=each.wakes)
+        for name, each in state.devices.items()
+    }
+    return replace(state, devices=devices, unproven_seconds=None)
+
+
+def remember(state: DeviceState) -> dict[str, Pairs]:
+    """Return what is kept over a restart; a time of 0 is none, and the numbers' own."""
+    kept = dict(state.kept)
+    for name, each in state.devices.items():
+        counted = state.counted[name]
+        key = state.kinds.keys[name]
+        kept[key] = (
+            (each.stalled_since_seconds or 0.0, float(each.completed_total)),
+            (each.completed_at_seconds or 0.0, float(counted.leaked)),
+            (state.last_seconds or 0.0, each.wakes[0]),
+            (0.0, each.wakes[1]),
+        )
+    return kept
+
+
+def recall(state: DeviceState, kept: Mapping[str, Pairs]) -> DeviceState:
+    """Return the state with what was kept; devices that were seen meanwhile are seen anew."""
+    known = {name for name in state.devices if state.kinds.keys[name] in kept}
+    return replace(
+        state,
+        devices={name: each for name, each in state.devices.items() if name not in known},
+        counted={name: each for name, each in state.counted.items() if name not in known},
+        kept=dict(kept),
+        last_seconds=None,
+    )
+
+
+def _recalled(
+    pairs: Pairs, block: BlockIo, now: float, uptime_seconds: float
+) -> tuple[Progress | None, int]:
+    """Return what was known of a device before a restart, and how many of its requests are none.
+
+    Of an earlier boot only how long it takes to wake up is worth anything.
+    """
+    if len(pairs) != PAIRS:
+        return None, 0
+    (since, total), (completed, leaked), (last, longest), (_, second) = pairs
+    found = Progress(
+        block.completed_total,
+        discards_total=block.discards_completed_total,
+        wakes=(longest, second),
+    )
+    if now - last > uptime_seconds or block.completed_total < total:
+        return found, 0
+    if block.completed_total == total:
+        found = replace(
+            found,
+            stalled_since_seconds=since or None,
+            asleep=not completed or since - completed >= IDLE_SECONDS,
+        )
+    return replace(found, completed_at_seconds=completed or None), int(leaked)

@@ -9,13 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from iowarden.rules.signals.writeback import GAP_SECONDS
-
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from iowarden.collectors.block import Md, Topology
     from iowarden.collectors.diskstats import BlockIo
+    from iowarden.rules.signals.in_flight import Counted
 
 KEPT_SECONDS = 30.0
 
@@ -53,11 +52,18 @@ class LeafHistory:
 
 
 def step(
-    state: LeafHistory, now: float, blocks: Mapping[str, BlockIo], leaves: Iterable[str]
+    state: LeafHistory,
+    now: float,
+    blocks: Mapping[str, BlockIo],
+    leaves: Iterable[str],
+    counted: Mapping[str, Counted] | None = None,
 ) -> LeafHistory:
-    """Return the history with a look at `now` added; a gap in time starts it anew."""
+    """Return the history with a look at `now` added; a late one is a look.
+
+    `counted` says how many of the requests in flight are none.
+    """
     last = state.looks[-1] if state.looks else None
-    if last is not None and not 0.0 < now - last.at_seconds <= GAP_SECONDS:
+    if last is not None and now <= last.at_seconds:
         state, last = LeafHistory(), None
     seen: dict[str, Leaf] = {}
     for name in leaves:
@@ -65,13 +71,16 @@ def step(
         if block is None:
             continue
         busy = 0.0
-        if block.in_flight > 0 and last is not None:
+        waiting = block.in_flight
+        if counted is not None and name in counted:
+            waiting -= counted[name].leaked
+        if waiting > 0 and last is not None:
             previous = last.leaves.get(name)
             if previous is not None and previous.in_flight > 0:
                 busy = previous.busy_seconds + now - last.at_seconds
-        seen[name] = Leaf(block.written_bytes_total, block.completed_total, block.in_flight, busy)
+        seen[name] = Leaf(block.written_bytes_total, block.completed_total, waiting, busy)
     kept = tuple(look for look in state.looks if look.at_seconds >= now - KEPT_SECONDS - 1e-3)
-    return LeafHistory((*kept, Look(now, seen)))
+    return LeafHistory((*(kept or state.looks[-1:]), Look(now, seen)))
 
 
 def amplifications(topology: Topology) -> dict[str, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +34,7 @@ from iowarden.rules.signals import (
     request_size,
     scheduler,
     smart,
+    stall_limits,
     suspended,
     swap,
     writeback,
@@ -47,6 +49,9 @@ if TYPE_CHECKING:
 
 HELD_SECONDS = 10.0
 """Bandwidth is told while writers are held: so many of the last 15 s at or above freerun."""
+
+SUSPENDED_SECONDS = 1.0
+"""By so much CLOCK_BOOTTIME gains on CLOCK_MONOTONIC only while the machine is suspended."""
 
 UPTIME = Family("iowarden_uptime_seconds", "gauge", "Seconds since the machine booted.")
 
@@ -70,6 +75,8 @@ class Inputs:
     values: Mapping[str, Any]
     fresh: frozenset[str] = frozenset()
     failed: frozenset[str] = frozenset()
+    asleep_seconds: float = 0.0
+    """For how long the machine has been suspended since its boot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +122,13 @@ GROUPS: tuple[Group, ...] = (
         ("vmstat", "meminfo", "vm_sysctl", "diskstats", "block"),
         bandwidth.FAMILIES + bandwidth.USUAL_FAMILIES,
     ),
-    Group("device", ("diskstats", "block"), device.FAMILIES),
+    Group(
+        "device",
+        ("diskstats", "block"),
+        device.FAMILIES,
+        remember=device.remember,
+        recall=device.recall,
+    ),
     Group("lull", ("vmstat", "meminfo", "vm_sysctl", "diskstats", "block", "stat"), lull.FAMILIES),
     Group("blocked", ("stat",), (*blocked.FAMILIES, UPTIME)),
     Group(
@@ -342,6 +355,13 @@ class State:
     """Of the groups that have a step of their own."""
     told: Mapping[str, list[Sample]] = field(default_factory=dict)
     """What the slow groups last said."""
+    kinds_of: tuple[object, ...] = ()
+    """What the kinds of devices were concluded from."""
+    asleep_seconds: float = 0.0
+
+    def of(self, group: str) -> Any:  # noqa: ANN401 - each group has its own
+        """Return the state of a group, also of one that is stepped with others."""
+        return {"device": self.device, "lull": self.lull}.get(group) or self.groups[group]
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,9 +376,7 @@ class Memory:
 
 def remember(state: State) -> Memory:
     """Return what is worth keeping of the states."""
-    groups = {
-        g.name: dict(g.remember(state.groups[g.name])) for g in GROUPS if g.remember is not None
-    }
+    groups = {g.name: dict(g.remember(state.of(g.name))) for g in GROUPS if g.remember is not None}
     return Memory(dict(state.usual.windows), dict(state.lull.best), groups)
 
 
@@ -370,15 +388,18 @@ def recall(state: State, memory: Memory) -> State:
         name: tuple(sorted({*memory.best_rates.get(name, ()), *known.get(name, ())}))
         for name in {**memory.best_rates, **known}
     }
-    groups = {
-        **state.groups,
-        **{
-            g.name: g.recall(state.groups[g.name], memory.groups[g.name])
-            for g in GROUPS
-            if g.recall is not None and g.name in memory.groups
-        },
+    recalled = {
+        g.name: g.recall(state.of(g.name), memory.groups[g.name])
+        for g in GROUPS
+        if g.recall is not None and g.name in memory.groups
     }
-    return replace(state, usual=usual, lull=replace(state.lull, best=best), groups=groups)
+    return replace(
+        state,
+        usual=usual,
+        device=recalled.pop("device", state.device),
+        lull=replace(state.lull, best=best),
+        groups={**state.groups, **recalled},
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -387,7 +408,6 @@ class Derived:
 
     leaves: tuple[str, ...]
     amplification: Mapping[str, float]
-    timeouts_seconds: Mapping[str, float | None]
     topology: Topology
 
 
@@ -396,7 +416,6 @@ def derive(topology: Topology) -> Derived:
     return Derived(
         topology.leaves,
         leaves.amplifications(topology),
-        {name: topology.devices[name].timeout_seconds for name in topology.leaves},
         topology,
     )
 
@@ -435,7 +454,9 @@ def _step_shared(
     vmstat, meminfo, stat = values.get("vmstat"), values.get("meminfo"), values.get("stat")
     result: dict[str, list[Sample]] = {}
     held: writeback.Writeback | None = None
-    stepped = state
+    if inputs.asleep_seconds - state.asleep_seconds > SUSPENDED_SECONDS:
+        state = replace(state, device=device.woken(state.device))
+    stepped = state = replace(state, asleep_seconds=inputs.asleep_seconds)
     if _usable("writeback", inputs):
         level = limits.level_bytes(vmstat, meminfo)
         bounds = limits.dirty_limits(vmstat, meminfo, values.get("vm_sysctl"))
@@ -450,10 +471,14 @@ def _step_shared(
     blocks = values.get("diskstats")
     if blocks is None or derived is None or not _usable("device", inputs):
         return stepped, result
-    device_state, progress = device.step(state.device, now, blocks, derived.leaves)
-    history = leaves.step(state.leaves, now, blocks, derived.leaves)
-    stepped = replace(stepped, device=device_state, leaves=history)
-    result["device"] = device.samples(progress, now, derived.timeouts_seconds)
+    seen = (derived, *(values.get(name) for name in ("scsi", "dm", "mounts")))
+    kinds = state.device.kinds
+    if any(one is not other for one, other in itertools.zip_longest(seen, state.kinds_of)):
+        kinds = stall_limits.kinds(derived.topology, *seen[1:])
+    device_state = device.step(state.device, now, blocks, kinds, inputs.uptime_seconds)
+    history = leaves.step(state.leaves, now, blocks, derived.leaves, device_state.counted)
+    stepped = replace(stepped, device=device_state, leaves=history, kinds_of=seen)
+    result["device"] = device.samples(device_state)
     if held is None:
         return stepped, result
     usual = bandwidth.usual_step(

@@ -19,7 +19,6 @@ from iowarden.collectors.vmstat import Vmstat, parse_vmstat
 from iowarden.rules.signals import (
     bandwidth,
     blocked,
-    device,
     leaves,
     limits,
     lull,
@@ -211,62 +210,6 @@ class TestBlocked:
         recent = counts[1:][-10:]
         values = {labels[0][1]: value for _, labels, value in samples}
         assert values == {"1": sum(c >= 1 for c in recent), "3": sum(c >= 3 for c in recent)}
-
-
-class TestDevice:
-    """A hung disk, and disks that only look like one."""
-
-    @given(
-        st.lists(st.tuples(st.integers(0, 1), st.integers(0, 2)), min_size=1, max_size=60),
-    )
-    def test_stalled_seconds_are_those_since_the_last_completion_with_requests_in_flight(
-        self, seconds: list[tuple[int, int]]
-    ) -> None:
-        """Against a plain count over the whole history."""
-        state, total, expected = device.EMPTY, 0, 0.0
-        previous_flight = 0
-        for now, (completed, in_flight) in enumerate(seconds):
-            total += completed
-            blocks = {"sda": block("sda", writes=total, in_flight=in_flight)}
-            state, progress = device.step(state, float(now), blocks, ["sda"])
-            stuck = in_flight > 0 and completed == 0 and previous_flight > 0 and now > 0
-            expected = expected + 1.0 if stuck else 0.0
-            previous_flight = in_flight
-            assert device.stalled_seconds(progress["sda"], float(now)) == expected
-
-    def test_a_disk_that_slept_may_take_thirty_seconds_to_spin_up(self) -> None:
-        """No completion for five minutes before: the warning waits for 30 s, else for 10 s."""
-        state = device.EMPTY
-        for now, total, in_flight in ((0, 0, 0), (1, 1, 0), (2, 1, 1), (3, 2, 0)):
-            blocks = {"sda": block("sda", writes=total, in_flight=in_flight)}
-            state, progress = device.step(state, float(now), blocks, ["sda"])
-            if now == 2:
-                assert not progress["sda"].spin_up
-        for now in range(4, 320):
-            blocks = {"sda": block("sda", writes=2, in_flight=1 if now > 310 else 0)}
-            state, progress = device.step(state, float(now), blocks, ["sda"])
-        assert progress["sda"].spin_up
-        samples = {name: value for name, _, value in device.samples(progress, 319.0, {})}
-        assert samples["iowarden_device_stall_warning_seconds"] == device.SPIN_UP_WARNING_SECONDS
-        assert samples["iowarden_device_stalled_seconds"] == 8.0
-
-    @pytest.mark.parametrize(("timeout", "critical"), [(None, 30), (10, 30), (60, 60), (3600, 180)])
-    def test_critical_is_the_command_timeout_within_reason(
-        self, timeout: float | None, critical: float
-    ) -> None:
-        """A disk of a virtual machine with a time-out of an hour is still told in three minutes."""
-        _, progress = device.step(device.EMPTY, 0.0, {"sda": block("sda")}, ["sda"])
-        values = {name: v for name, _, v in device.samples(progress, 0.0, {"sda": timeout})}
-        assert values["iowarden_device_stall_critical_seconds"] == critical
-
-    def test_a_counter_that_falls_is_another_disk_of_that_name(self) -> None:
-        """Its stall begins anew, with the patience a disk that spins up gets."""
-        state, _ = device.step(
-            device.EMPTY, 0.0, {"sda": block("sda", writes=9, in_flight=1)}, ["sda"]
-        )
-        _, progress = device.step(state, 1.0, {"sda": block("sda", writes=1, in_flight=1)}, ["sda"])
-        assert device.stalled_seconds(progress["sda"], 1.0) == 0.0
-        assert progress["sda"].spin_up
 
 
 def history(*looks: tuple[float, dict[str, BlockIo]]) -> leaves.LeafHistory:

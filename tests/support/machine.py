@@ -23,10 +23,12 @@ def block(
     writes: int = 0,
     written: int = 0,
     in_flight: int = 0,
+    write_milliseconds: int = 0,
+    discards: int = 0,
 ) -> BlockIo:
     """Return a line of '/proc/diskstats'; `written` in bytes."""
-    counters = (reads, 0, 0, 0, writes, 0, written // 512, 0, in_flight, 0, 0, 0, 0, 0, 0, 0, 0)
-    return BlockIo(device, 8, 0, counters)
+    done = (reads, 0, 0, 0, writes, 0, written // 512, write_milliseconds)
+    return BlockIo(device, 8, 0, (*done, in_flight, 0, 0, discards, 0, 0, 0, 0, 0))
 
 
 def disk(

@@ -1,0 +1,70 @@
+"""Requests in flight that can be: a counter that leaked shows some for ever (domain condition B1).
+
+The counter is of its own: what is added when a request starts is taken off when it ends, and a
+driver or an old block layer that misses one of the two leaves it wrong until the next boot. Source:
+kernel, block/genhd.c (part_in_flight, before 5.0 a plain counter for each queue of one request).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from iowarden.collectors.diskstats import BlockIo
+
+WINDOW_SECONDS = 30.0
+TURNOVERS = 100
+"""So many completions for each request that never left: none of them can be one that waits."""
+_MILLISECOND = 0.001
+
+
+class Counted(NamedTuple):
+    """One device: the window under way, and how many of its requests are none."""
+
+    since_seconds: float
+    completed_total: int
+    milliseconds_total: int
+    least: int
+    """The fewest in flight in any look of the window."""
+    leaked: int = 0
+
+
+def step(
+    state: Mapping[str, Counted],
+    now: float,
+    blocks: Mapping[str, BlockIo],
+    names: Iterable[str],
+    leaked: Mapping[str, int] | None = None,
+) -> dict[str, Counted]:
+    """Return the state after a look; `leaked`: what was known before a restart, at first sight.
+
+    By Little's law the requests that completed say how many were in flight at a time, on the mean.
+    Those that are there in every look beyond that number, while a hundred times as many completed,
+    have leaked.
+    """
+    result: dict[str, Counted] = {}
+    for name in names:
+        block = blocks.get(name)
+        if block is None:
+            continue
+        before, total, shown = state.get(name), block.completed_total, block.in_flight
+        if before is None or total < before.completed_total:
+            before = Counted(
+                now, total, block.milliseconds_total, shown, (leaked or {}).get(name, 0)
+            )
+        lost = min(before.leaked, shown)
+        least = min(before.least, shown)
+        elapsed, completed = now - before.since_seconds, total - before.completed_total
+        if not least or elapsed < 0:
+            before = Counted(now, total, block.milliseconds_total, shown, lost)
+        elif elapsed >= WINDOW_SECONDS and completed >= TURNOVERS * least:
+            busy = (block.milliseconds_total - before.milliseconds_total) * _MILLISECOND / elapsed
+            # A counter of milliseconds that wrapped proves nothing.
+            lost = max(round(least - busy), 0) if busy >= 0 else lost
+            before = Counted(now, total, block.milliseconds_total, shown, lost)
+        elif least != before.least or lost != before.leaked:
+            before = before._replace(least=least, leaked=lost)
+        result[name] = before
+    return result

@@ -1,0 +1,136 @@
+"""From when on a device without a completion is a stall, by what kind of device it is.
+
+A spinning disk may be asleep, a virtual disk or a LUN pauses with its host or fabric, a path fails
+over to another: what is an alarm at one is every day's business at another. Units: seconds.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from iowarden.rules.devices import carried_by
+from iowarden.rules.trust import VIRTUAL
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from iowarden.collectors.block import Device, Topology
+    from iowarden.collectors.dm import MappedDevice
+    from iowarden.collectors.mounts import Mounts
+    from iowarden.collectors.scsi import Scsi
+
+WARNING_SECONDS = 10.0
+CRITICAL_SECONDS = (30.0, 180.0)
+"""30 s is the default command time-out of SCSI and NVMe; a longer one is respected up to 180 s."""
+REMOTE_WARNING_SECONDS = 20.0
+"""Of a virtual disk or a LUN: shorter pauses of its host or fabric are counted only."""
+MAP_WARNING_SECONDS = 45.0
+"""Of a multipath map: a failover takes up to 30 s (fast_io_fail_tmo 5, dev_loss_tmo, and
+polling_interval 5 to 20 of multipath.conf(5))."""
+REMOVABLE_WARNING_SECONDS = 30.0
+_VIRTUAL_NAME = re.compile(r"(vd|xvd)[a-z]+|(nbd|rbd)\d+")
+_VIRTUAL_DRIVERS = frozenset({"storvsc", "virtio_scsi", "vmw_pvscsi", "xen-scsifront"})
+_USB_DRIVERS = frozenset({"uas", "usb-storage"})
+_NVME_PATH = re.compile(r"nvme\d+c\d+n\d+")
+
+
+class Limits(NamedTuple):
+    """When a stall of one device is told; None: with that severity never."""
+
+    warning_seconds: float | None
+    critical_seconds: float | None
+    notice_seconds: float | None = None
+    spins: bool = False
+    """Whether it may have to spin up first."""
+
+
+class Kinds(NamedTuple):
+    """What is watched for stalls: every leaf, and every map of several paths."""
+
+    limits: Mapping[str, Limits]
+    maps: Mapping[str, tuple[str, ...]]
+    """Multipath map -> its paths."""
+    keys: Mapping[str, str]
+    """Device -> what tells it from another one that has its name."""
+
+
+NOTHING = Kinds({}, {}, {})
+
+
+def kinds(
+    topology: Topology,
+    scsi: Scsi | None = None,
+    mapped: Mapping[str, MappedDevice] | None = None,
+    mounts: Mounts | None = None,
+) -> Kinds:
+    """Return the limits of all leaves and maps; what is not known counts as an ordinary disk."""
+    maps = _maps(topology, mapped or {})
+    paths = {path for own in maps.values() for path in own}
+    limits: dict[str, Limits] = {}
+    for name in topology.leaves:
+        device = topology.devices[name]
+        critical = _critical(device)
+        if name in paths:
+            limits[name] = Limits(None, None, WARNING_SECONDS)
+        elif _removable(device, scsi) and not _wanted(topology, device, mounts):
+            spins = device.rotational is not False
+            limits[name] = Limits(REMOVABLE_WARNING_SECONDS, None, spins=spins)
+        elif _remote(device, scsi):
+            limits[name] = Limits(REMOTE_WARNING_SECONDS, critical, WARNING_SECONDS)
+        else:
+            spins = device.rotational is not False and not name.startswith("nvme")
+            limits[name] = Limits(WARNING_SECONDS, critical, spins=spins)
+    for name, own in maps.items():
+        critical = MAP_WARNING_SECONDS + max(_critical(topology.devices[path]) for path in own)
+        limits[name] = Limits(MAP_WARNING_SECONDS, critical)
+    return Kinds(limits, maps, {name: _key(topology.devices[name]) for name in limits})
+
+
+def _critical(device: Device) -> float:
+    low, high = CRITICAL_SECONDS
+    return min(max(device.timeout_seconds or low, low), high)
+
+
+def _maps(topology: Topology, mapped: Mapping[str, MappedDevice]) -> dict[str, tuple[str, ...]]:
+    """Return the maps of device-mapper's and of NVMe's multipath that have paths.
+
+    Source: multipath-tools, libmultipath/defaults.h ('mpath-' before a map's UUID); kernel,
+    drivers/nvme/host/multipath.c. An NVMe drive with one path has none to fail over to.
+    """
+    found = {}
+    for name, device in topology.devices.items():
+        paths = tuple(path for path in device.slaves if path in topology.leaves)
+        own = mapped.get(name)
+        is_map = own is not None and (own.uuid or "").startswith("mpath-")
+        if paths and (is_map or (len(paths) > 1 and all(map(_NVME_PATH.fullmatch, paths)))):
+            found[name] = paths
+    return found
+
+
+def _removable(device: Device, scsi: Scsi | None) -> bool:
+    host = None if scsi is None else scsi.hosts.get(device.host or "")
+    return bool(device.removable) or (host is not None and host.driver in _USB_DRIVERS)
+
+
+def _wanted(topology: Topology, device: Device, mounts: Mounts | None) -> bool:
+    """Whether something on a device has a line in '/etc/fstab'; unknown counts as a line."""
+    if mounts is None or mounts.wanted is None:
+        return True
+    return any(point in mounts.wanted for point, _ in carried_by(topology, device, mounts.mounts))
+
+
+def _remote(device: Device, scsi: Scsi | None) -> bool:
+    """Whether a disk is a hypervisor's, or one that Fibre Channel or iSCSI brings."""
+    if _VIRTUAL_NAME.fullmatch(device.name):
+        return True
+    if any(VIRTUAL.search(text or "") for text in (device.vendor, device.model)):
+        return True
+    host = None if scsi is None else scsi.hosts.get(device.host or "")
+    return host is not None and (host.fabric or host.driver in _VIRTUAL_DRIVERS)
+
+
+def _key(device: Device) -> str:
+    # Without a name of its own, at least another disk that comes in this boot is another one.
+    own = device.serial or device.wwn or device.diskseq or ""
+    return f"{device.name} {device.model or ''} {own}"

@@ -1,0 +1,481 @@
+"""Devices that complete nothing, and those that only look so: each guard, with its disk."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.machine import block, disk, topology
+
+from iowarden.collectors.dm import MappedDevice
+from iowarden.collectors.mounts import Mount, Mounts
+from iowarden.collectors.scsi import Scsi, ScsiHost
+from iowarden.rules.signals import device, stall_limits, table
+
+if TYPE_CHECKING:
+    from iowarden.collectors.block import Device, Topology
+    from iowarden.collectors.diskstats import BlockIo
+    from iowarden.rules.signals.stall_limits import Kinds
+
+SSD = replace(disk("sda"), rotational=False)
+HDD = disk("sda")
+BOOTED = 1_800_000_000.0
+
+
+class Watch:
+    """The stall clock of one machine, look by look."""
+
+    def __init__(self, *devices: Device, kinds: Kinds | None = None) -> None:
+        machine = topology(*(devices or (SSD,)))
+        self.kinds = stall_limits.kinds(machine) if kinds is None else kinds
+        self.state = device.EMPTY
+        self.now = BOOTED + 1000.0
+        self.writes = self.milliseconds = 0
+
+    def look(self, *blocks: BlockIo, after: float = 1.0, uptime: float | None = None) -> None:
+        """Look after so many seconds."""
+        self.now += after
+        since_boot = self.now - BOOTED if uptime is None else uptime
+        seen = {each.device: each for each in blocks}
+        self.state = device.step(self.state, self.now, seen, self.kinds, since_boot)
+
+    def looks(self, count: int, *blocks: BlockIo) -> None:
+        """Look every second."""
+        for _ in range(count):
+            self.look(*blocks)
+
+    def busy(self, seconds: int, in_flight: int, *, each: int, milliseconds: int) -> None:
+        """Let so many requests complete each second, which took so many milliseconds together."""
+        for _ in range(seconds):
+            self.writes += each
+            self.milliseconds += milliseconds
+            self.wait(1, in_flight)
+
+    def wait(self, seconds: int, in_flight: int) -> None:
+        """Let nothing complete."""
+        done = {"writes": self.writes, "write_milliseconds": self.milliseconds}
+        self.looks(seconds, block("sda", in_flight=in_flight, **done))
+
+    def stalled(self, name: str = "sda") -> float:
+        """Return the seconds that '/metrics' shows."""
+        return self.values("stalled_seconds")[name]
+
+    def values(self, metric: str) -> dict[str, float]:
+        """Return a metric by device."""
+        return {
+            labels[0][1]: value
+            for name, labels, value in device.samples(self.state)
+            if name == f"iowarden_device_{metric}"
+        }
+
+    def limits(self, name: str = "sda") -> tuple[float | None, ...]:
+        """Return from when on a stall is a notice, a warning, critical."""
+        return tuple(
+            self.values(f"stall_{severity}_seconds").get(name)
+            for severity in ("notice", "warning", "critical")
+        )
+
+    def restart(self) -> None:
+        """Start anew with what is kept."""
+        kept = device.remember(self.state)
+        self.state = device.recall(device.EMPTY, kept)
+
+
+@given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 2)), min_size=1, max_size=60))
+def test_stalled_seconds_are_those_since_the_last_completion_with_requests_in_flight(
+    seconds: list[tuple[int, int]],
+) -> None:
+    """Against a plain count over the whole history."""
+    watch, total, expected, previous = Watch(), 0, 0.0, 0
+    for number, (completed, in_flight) in enumerate(seconds):
+        total += completed
+        watch.look(block("sda", writes=total, in_flight=in_flight))
+        stuck = in_flight > 0 and completed == 0 and previous > 0 and number > 0
+        expected = expected + 1.0 if stuck else 0.0
+        previous = in_flight
+        assert watch.stalled() == expected
+
+
+def test_a_counter_that_falls_is_another_disk_of_that_name() -> None:
+    """Its stall begins anew, with the patience that a disk gets which may spin up."""
+    watch = Watch(HDD)
+    watch.looks(2, block("sda", writes=9))
+    watch.look(block("sda", writes=10, in_flight=1))
+    assert watch.limits()[1] == 10.0
+    watch.look(block("sda", writes=1, in_flight=1))
+    assert watch.stalled() == 0.0
+    assert watch.limits()[1] == 30.0
+
+
+# --- spin-up
+
+
+def idle_then_waiting(watch: Watch, idle: int) -> None:
+    """Let a disk complete something, be idle, and then have a request."""
+    watch.look(block("sda", writes=1))
+    watch.looks(2, block("sda", writes=2))
+    watch.looks(idle - 1, block("sda", writes=2))
+    watch.look(block("sda", writes=2, in_flight=1))
+
+
+@pytest.mark.parametrize(
+    ("rotational", "idle", "expected"),
+    [(True, 25, 30.0), (None, 25, 30.0), (True, 15, 10.0), (False, 600, 10.0)],
+)
+def test_only_a_disk_that_spins_and_was_idle_may_be_asleep(
+    *, rotational: bool | None, idle: int, expected: float
+) -> None:
+    """Twenty seconds without a completion are enough to fall asleep; flash never does."""
+    watch = Watch(replace(disk("sda"), rotational=rotational))
+    idle_then_waiting(watch, idle)
+    assert watch.limits()[1] == expected
+
+
+@pytest.mark.parametrize(
+    ("wakes", "expected"),
+    [
+        ((9,), 14.0),
+        ((9, 12, 7), 17.0),
+        ((1,), 30.0),  # it was not asleep at all
+        ((40,), 30.0),  # perhaps the beginning of a failure
+        ((40, 33), 38.0),  # a shelf that spins its disks up one after the other
+        ((70, 80), 30.0),  # no wake-up takes as long
+        ((3,), 10.0),
+    ],
+)
+def test_a_disks_own_wake_ups_tell_how_long_the_next_may_take(
+    wakes: tuple[int, ...], expected: float
+) -> None:
+    """The longest that was seen and 5 s more."""
+    watch = Watch(HDD)
+    watch.look(block("sda", writes=1))
+    total = 2
+    for seconds in wakes:
+        watch.looks(30, block("sda", writes=total))
+        watch.looks(seconds, block("sda", writes=total, in_flight=1))
+        total += 1
+        watch.look(block("sda", writes=total))
+    watch.looks(30, block("sda", writes=total))
+    watch.look(block("sda", writes=total, in_flight=1))
+    assert watch.limits()[1] == expected
+
+
+def test_a_suspended_machine_lets_every_disk_spin_up() -> None:
+    """After resume the disk that was busy is asleep: the clock starts anew, with patience."""
+    watch = Watch(HDD)
+    watch.looks(2, block("sda", writes=1))
+    watch.looks(8, block("sda", writes=2, in_flight=1))
+    assert watch.stalled() == 7.0
+    watch.state = device.woken(watch.state)
+    watch.look(block("sda", writes=2, in_flight=1))
+    assert watch.stalled() == 0.0
+    assert watch.limits()[1] == 30.0
+
+
+def test_the_table_notices_a_suspend_by_the_clock_that_counts_it() -> None:
+    """CLOCK_BOOTTIME went on for an hour while CLOCK_MONOTONIC, and so the program's, stood."""
+    machine = table.derive(topology(HDD))
+    state = table.State()
+    for second, (writes, asleep) in enumerate(((1, 9.0), (2, 9.0), (2, 9.0), (2, 3609.0))):
+        blocks = {"sda": block("sda", writes=writes, in_flight=1)}
+        inputs = table.Inputs(BOOTED + second, 50.0, {"diskstats": blocks}, asleep_seconds=asleep)
+        state, found = table.step(state, inputs, machine)
+    values = {name: value for name, _, value in found["device"]}
+    assert values["iowarden_device_stalled_seconds"] == 0.0
+    assert values["iowarden_device_stall_warning_seconds"] == 30.0
+
+
+# --- requests in flight that are none
+
+
+def test_a_number_below_zero_is_no_request() -> None:
+    """4294967295 in '/proc/diskstats' is -1: the counter lost a beginning, nothing waits."""
+    watch = Watch()
+    watch.look(block("sda", writes=1))
+    watch.looks(60, block("sda", writes=2, in_flight=4_294_967_295))
+    assert watch.stalled() == 0.0
+
+
+def test_requests_that_never_leave_while_others_complete_have_leaked() -> None:
+    """An old driver lost the ends of two requests: the idle disk seems to have two in flight."""
+    watch = Watch()
+    watch.busy(60, 2, each=20, milliseconds=40)
+    watch.wait(600, 2)
+    assert watch.stalled() == 0.0
+    watch.wait(13, 3)
+    assert watch.stalled() == 12.0  # a third one is real
+
+
+@pytest.mark.parametrize(
+    ("in_flight", "each", "milliseconds"),
+    [
+        (1, 110, 990),  # one request after the other, without a pause
+        (32, 3200, 31_900),  # a queue that is always full
+        (29, 1, 9000),  # a slow disk: what completes has waited for seconds
+        (4, 200, 3600),
+    ],
+)
+def test_a_full_queue_that_hangs_is_a_hang(in_flight: int, each: int, milliseconds: int) -> None:
+    """The same number in flight in every look is no leak where the time of requests explains it."""
+    watch = Watch()
+    watch.busy(120, in_flight, each=each, milliseconds=milliseconds)
+    watch.wait(12, in_flight)
+    assert watch.stalled() == 12.0
+
+
+def test_a_leak_ends_with_the_counter_and_outlives_a_restart() -> None:
+    """What was lost is known after a restart of the program; after a boot nothing is lost."""
+    watch = Watch()
+    watch.busy(60, 2, each=20, milliseconds=40)
+    watch.restart()
+    watch.wait(60, 2)
+    assert watch.stalled() == 0.0
+    watch.wait(1, 1)
+    watch.wait(5, 2)
+    assert watch.stalled() == 4.0  # one of the two came back, so the second one is new
+    watch.restart()
+    watch.look(block("sda", in_flight=2), after=30.0, uptime=20.0)
+    watch.looks(15, block("sda", in_flight=2))
+    assert watch.stalled() == 15.0
+
+
+# --- virtual disks, LUNs, paths, removable disks
+
+
+def hosts(driver: str | None = None, *, fabric: bool = False) -> Scsi:
+    """Return a machine with one host adapter."""
+    return Scsi({"host0": ScsiHost("host0", driver, 64, 3, None, fabric=fabric)}, {}, None)
+
+
+@pytest.mark.parametrize(
+    ("own", "scsi"),
+    [
+        (disk("vda"), None),
+        (disk("xvdb"), None),
+        (disk("nbd0"), None),
+        (disk("sda", vendor="QEMU", model="QEMU HARDDISK"), None),
+        (disk("sda", vendor="Msft", model="Virtual Disk"), None),
+        (disk("nvme0n1", model="Amazon Elastic Block Store"), None),
+        (disk("sda", vendor="NETAPP", model="LUN C-Mode"), hosts(fabric=True)),
+        (disk("sda", vendor="LIO-ORG", model="disk1"), hosts("storvsc")),
+        (disk("sda"), hosts("virtio_scsi")),
+    ],
+)
+def test_a_virtual_disk_or_a_lun_may_pause_with_its_host(own: Device, scsi: Scsi | None) -> None:
+    """Stalls of 10 s are counted, from 20 s they are mailed."""
+    limits = stall_limits.kinds(topology(own), scsi).limits[own.name]
+    assert limits == (20.0, 30.0, 10.0, False)
+
+
+def test_a_disk_of_an_ordinary_adapter_is_a_disk() -> None:
+    """Whatever else the machine has."""
+    limits = stall_limits.kinds(topology(disk("sda")), hosts("mpt3sas")).limits["sda"]
+    assert limits == (10.0, 30.0, None, True)
+
+
+def paths(*names: str, head: str = "dm-0") -> Topology:
+    """Return a machine whose volume is reached through several paths."""
+    return topology(
+        *(disk(name, holders=(head,)) for name in names), disk(head, slaves=names, leaf=False)
+    )
+
+
+MPATH = {"dm-0": MappedDevice("dm-0", "mpatha", suspended=False, uuid="mpath-3600508b4001")}
+
+
+def test_a_path_that_stalls_is_a_notice_and_its_map_waits_for_the_failover() -> None:
+    """25 s without a completion of the map is a failover and no mail; 45 s is none."""
+    machine = paths("sda", "sdb")
+    watch = Watch(kinds=stall_limits.kinds(machine, hosts(fabric=True), MPATH))
+    watch.looks(2, *(block(name, writes=1) for name in ("sda", "sdb", "dm-0")))
+    for second in range(1, 13):
+        moving = block("sdb", writes=1 + second), block("dm-0", writes=1 + second)
+        watch.look(block("sda", writes=1, in_flight=4), *moving)
+    assert watch.stalled("sda") == 11.0
+    assert watch.limits("sda") == (10.0, None, None)
+    assert watch.stalled("dm-0") == 0.0
+    still = block("sdb", writes=13, in_flight=1), block("dm-0", writes=13)
+    watch.looks(26, block("sda", writes=1, in_flight=4), *still)
+    assert watch.stalled("dm-0") == 26.0  # though the map itself shows nothing in flight
+    assert watch.limits("dm-0") == (None, 45.0, 75.0)
+
+
+def test_without_multipath_two_disks_below_one_volume_are_two_disks() -> None:
+    """A striped LV is no map, and an NVMe drive with a single path has none to fail over to."""
+    plain = {"dm-0": MappedDevice("dm-0", "vg-data", suspended=False, uuid="LVM-abc")}
+    assert not stall_limits.kinds(paths("sda", "sdb"), None, plain).maps
+    assert not stall_limits.kinds(paths("nvme0c0n1", head="nvme0n1")).maps
+    native = stall_limits.kinds(paths("nvme0c0n1", "nvme0c1n1", head="nvme0n1"))
+    assert native.maps == {"nvme0n1": ("nvme0c0n1", "nvme0c1n1")}
+
+
+def mounted(source: str, *wanted: str) -> Mounts:
+    """Return what is mounted at '/backup', and what '/etc/fstab' has."""
+    mount = Mount("8:17", source, "/", "/backup", "ext4", ("rw",), ("rw",))
+    return Mounts((mount,), dict.fromkeys(wanted, ("defaults",)))
+
+
+@pytest.mark.parametrize(
+    ("own", "driver"),
+    [
+        (replace(disk("sda"), removable=True), "ahci"),
+        (disk("sda"), "usb-storage"),
+        (disk("sda"), "uas"),
+    ],
+)
+def test_a_stick_is_waited_for_and_never_critical(own: Device, driver: str) -> None:
+    """30 s; but a disk of the same kind with a line in '/etc/fstab' is one like all others."""
+    machine = topology(replace(own, partitions=("sda1",)))
+    scsi = hosts(driver)
+    found = stall_limits.kinds(machine, scsi, None, mounted("/dev/sda1")).limits["sda"]
+    assert found == (30.0, None, None, True)
+    found = stall_limits.kinds(machine, scsi, None, mounted("/dev/sda1", "/backup")).limits["sda"]
+    assert found == (10.0, 30.0, None, True)
+    assert stall_limits.kinds(machine, scsi).limits["sda"] == found  # no fstab could be read
+
+
+def test_a_stick_with_an_encrypted_volume_of_fstab_is_a_disk() -> None:
+    """What has the line stands on the stick, not the stick itself."""
+    machine = topology(
+        disk("sda", holders=("dm-0",)),
+        replace(disk("dm-0", slaves=("sda",), leaf=False), dm_name="backup"),
+    )
+    wanted = mounted("/dev/mapper/backup", "/backup")
+    assert stall_limits.kinds(machine, hosts("uas"), None, wanted).limits["sda"][0] == 10.0
+
+
+@pytest.mark.parametrize(("timeout", "critical"), [(None, 30), (10, 30), (60, 60), (3600, 180)])
+def test_critical_is_the_command_timeout_within_reason(
+    timeout: float | None, critical: float
+) -> None:
+    """A disk with a time-out of an hour is still told in three minutes."""
+    limits = stall_limits.kinds(topology(disk("sda", timeout_seconds=timeout))).limits["sda"]
+    assert limits.critical_seconds == critical
+
+
+# --- discards
+
+
+def test_a_queue_of_discards_is_given_two_minutes() -> None:
+    """Fstrim: one discard after the other, and then one that takes a minute."""
+    watch = Watch()
+    watch.look(block("sda", writes=1))
+    for number in range(5):
+        watch.look(block("sda", writes=1, discards=number, in_flight=8))
+    watch.looks(60, block("sda", writes=1, discards=4, in_flight=8))
+    assert watch.stalled() == 60.0
+    assert watch.limits() == (None, 120.0, 180.0)
+    watch.look(block("sda", writes=2, discards=4, in_flight=8))
+    watch.looks(12, block("sda", writes=2, discards=4, in_flight=8))
+    assert watch.limits()[1] == 10.0  # a write was the last to complete
+
+
+# --- late looks and restarts
+
+
+def test_a_late_look_proves_the_stall_once_another_has_seen_the_same() -> None:
+    """The loop was starved for 40 s: unchanged totals are no progress, whoever looked."""
+    watch = Watch()
+    watch.look(block("sda", writes=1))
+    watch.looks(5, block("sda", writes=2, in_flight=3))
+    assert watch.stalled() == 4.0
+    watch.look(block("sda", writes=2, in_flight=3), after=40.0)
+    assert watch.stalled() == 4.0
+    watch.look(block("sda", writes=2, in_flight=3))
+    assert watch.stalled() == 4.0
+    watch.look(block("sda", writes=2, in_flight=3))
+    assert watch.stalled() == 46.0
+
+
+def test_a_machine_so_busy_that_every_look_is_late_still_fires() -> None:
+    """Thrashing: a look every 8 s, and none of them restarts the clock."""
+    watch = Watch()
+    watch.look(block("sda", writes=1))
+    watch.look(block("sda", writes=2, in_flight=3))
+    seen = []
+    for _ in range(6):
+        watch.look(block("sda", writes=2, in_flight=3), after=8.0)
+        seen.append(watch.stalled())
+    assert seen == [0.0, 16.0, 16.0, 32.0, 32.0, 48.0]
+
+
+def test_a_completion_in_the_gap_is_one() -> None:
+    """A virtual machine that was paused for a minute goes on: nothing has stalled."""
+    watch = Watch()
+    watch.look(block("sda", writes=1))
+    watch.looks(5, block("sda", writes=2, in_flight=3))
+    watch.look(block("sda", writes=2, in_flight=3), after=60.0)
+    watch.looks(2, block("sda", writes=3, in_flight=3))
+    assert watch.stalled() == 1.0
+
+
+def hung(watch: Watch) -> BlockIo:
+    """Let a busy disk hang for half a minute."""
+    watch.look(block("sda", writes=1))
+    still = block("sda", writes=2, in_flight=3)
+    watch.looks(31, still)
+    assert watch.stalled() == 30.0
+    return still
+
+
+def test_a_stall_goes_on_over_a_restart_of_the_program() -> None:
+    """Nothing completed meanwhile: it is the same stall, and as old."""
+    watch = Watch(HDD)
+    still = hung(watch)
+    watch.restart()
+    watch.look(still, after=20.0)
+    assert watch.stalled() == 30.0  # what was known; nobody has looked twice yet
+    assert watch.limits()[1] == 10.0
+    watch.looks(2, still)
+    assert watch.stalled() == 52.0
+
+
+def test_what_is_kept_may_come_after_the_first_looks() -> None:
+    """State.db is on the disk that hangs: it is read seconds after the first look."""
+    watch = Watch()
+    still = hung(watch)
+    kept = device.remember(watch.state)
+    watch.state = device.EMPTY
+    watch.looks(4, still)
+    watch.state = device.recall(watch.state, kept)
+    watch.looks(3, still)
+    assert watch.stalled() == 37.0
+
+
+@pytest.mark.parametrize(
+    ("after", "writes", "uptime"),
+    [
+        (20.0, 3, 2000.0),  # it completed something
+        (20.0, 2, 15.0),  # the machine was booted: the same number is a coincidence
+        (20.0, 0, 15.0),
+        (7200.0, 2, 3600.0),  # it slept, or was booted
+    ],
+)
+def test_what_was_a_stall_before_is_none_now(after: float, writes: int, uptime: float) -> None:
+    """A completion, a boot, a suspend: the clock starts with the first look."""
+    watch = Watch()
+    hung(watch)
+    watch.restart()
+    watch.look(block("sda", writes=writes, in_flight=3), after=after, uptime=uptime)
+    watch.looks(3, block("sda", writes=writes, in_flight=3))
+    assert watch.stalled() == 3.0
+
+
+def test_wake_ups_are_known_after_a_boot_also_of_a_disk_that_comes_later() -> None:
+    """What takes weeks to learn is kept by the disk's own name."""
+    own = replace(disk("sda", serial="Z1"), diskseq=7)
+    watch = Watch(own)
+    idle_then_waiting(watch, 30)
+    watch.looks(9, block("sda", writes=2, in_flight=1))
+    watch.look(block("sda", writes=3))
+    kept = table.remember(table.State(device=watch.state)).groups["device"]
+    watch.state = device.recall(device.EMPTY, kept)
+    watch.looks(5)  # it is not there yet
+    watch.look(block("sda", writes=3), after=10.0, uptime=20.0)
+    watch.looks(2, block("sda", writes=4))
+    watch.looks(30, block("sda", writes=4))
+    watch.look(block("sda", writes=4, in_flight=1))
+    assert watch.limits()[1] == 15.0
