@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.vocabulary import Family, Sample
 from iowarden.rules.signals.limits import drain_seconds
+from iowarden.rules.signals.writeback import GAP_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -122,7 +123,8 @@ def usual_step(
     """Return the state after a look; a window counts if the same leaves saturate both its ends."""
     last = history.looks[-1]
     busy = frozenset(name for name, leaf in last.leaves.items() if leaf.in_flight > 0)
-    if not above_background or not busy:
+    late = last.at_seconds - history.looks[-2:][0].at_seconds > GAP_SECONDS
+    if not above_background or not busy or late:  # nobody saw that they were busy all the time
         return UsualState(state.windows)
     started = state.started_seconds
     first = history.looks[0].at_seconds

@@ -25,23 +25,32 @@ FAMILIES = (
 
 @dataclass(frozen=True, slots=True)
 class BlockedState:
-    """Samples of the last 10 seconds: (time, seconds since the one before, tasks blocked)."""
+    """Samples of the last 10 seconds.
+
+    Of each its time, the seconds since the one before, and the tasks blocked in them: in a gap, as
+    many as at both its ends.
+    """
 
     history: tuple[tuple[float, float, int], ...] = ()
+    last: int = 0
+    """Tasks blocked at the last look."""
 
 
 def step(state: BlockedState, now: float, blocked: int) -> tuple[BlockedState, list[Sample]]:
     """Return the state after a sample at `now` and the series it shows."""
     elapsed = now - state.history[-1][0] if state.history else 0.0
     history = state.history
-    if not 0.0 <= elapsed <= GAP_SECONDS:
+    if elapsed < 0.0:
         history, elapsed = (), 0.0
-    history = (*(h for h in history if h[0] > now - WINDOW_SECONDS), (now, elapsed, blocked))
-    return BlockedState(history), [
+    late = elapsed > GAP_SECONDS
+    counted = min(blocked, state.last) if late else blocked
+    history = (*(h for h in history if h[0] > now - WINDOW_SECONDS), (now, elapsed, counted))
+    told = history[:-1] if late else history  # a further look proves what a late one saw
+    return BlockedState(history, blocked), [
         (
             "iowarden_tasks_blocked_seconds",
             (("at_least", str(tasks)),),
-            min(round(sum(h[1] for h in history if h[2] >= tasks), DIGITS), WINDOW_SECONDS),
+            min(round(sum(h[1] for h in told if h[2] >= tasks), DIGITS), WINDOW_SECONDS),
         )
         for tasks in AT_LEAST
     ]

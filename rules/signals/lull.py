@@ -6,16 +6,17 @@ A lull: the leaves that carried the writes complete at most 1 % of their best 10
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.vocabulary import Family, Sample
-from iowarden.rules.signals.writeback import DIGITS
+from iowarden.rules.signals.writeback import DIGITS, GAP_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from iowarden.rules.signals.leaves import LeafHistory, Look
+    from iowarden.rules.signals.table import Pairs
 
 LULL_RATIO = 0.01
 BEST_WINDOW_SECONDS = 10.0
@@ -24,6 +25,8 @@ SHARE_RATIO = 0.1
 """A leaf was busy before if its best rate is at least this share of the best leaf's."""
 BUCKET_SECONDS = 60.0
 QUEUED_RATIO = 0.5
+RESUMED_SECONDS = 300.0
+"""A lull that was under way so shortly before a restart is the same one, if there is one."""
 
 THROTTLE = "throttle"
 DEVICE = "device"
@@ -44,8 +47,14 @@ class LullState:
     best: Mapping[str, tuple[tuple[int, float], ...]]
     """Leaf -> (minute, best rate in bytes per second) of the last 10 minutes."""
     seconds: float = 0.0
-    moved_seconds: float | None = None
-    """When one of the leaves last completed anything during the lull."""
+    moved_seconds: Mapping[str, float] = field(default_factory=dict)
+    """When each leaf last completed anything during the lull."""
+    at_seconds: float = 0.0
+    """The last look during the lull."""
+    waiting: bool = False
+    """Whether writers waited at the last look."""
+    kept: tuple[float, float] = (0.0, 0.0)
+    """The lull under way before a restart: when it was last seen, its seconds."""
 
 
 EMPTY = LullState({})
@@ -67,18 +76,41 @@ def step(
     best = state.best if state.seconds else _remember(state.best, history)
     waiting = blocked >= 1 and queued_ratio >= QUEUED_RATIO
     if previous is None or (waiting and not best):
-        return LullState(best, state.seconds, state.moved_seconds), None
+        return replace(state, best=best, waiting=waiting), None
     if not waiting or not _lull(previous, last, best):
         aged = _aged(best, state.seconds, int(now // BUCKET_SECONDS)) if state.seconds else best
-        return LullState(aged), _samples(0.0, THROTTLE)
-    seconds = state.seconds + now - previous.at_seconds
-    moved = now if _moved(previous, last, _busy_before(best)) else state.moved_seconds
-    completing = moved is not None and now - moved < BEST_WINDOW_SECONDS
-    in_flight = any(
-        last.leaves[name].in_flight for name in _busy_before(best) if name in last.leaves
+        return LullState(aged, waiting=waiting), _samples(0.0, THROTTLE)
+    elapsed = now - previous.at_seconds
+    if elapsed > GAP_SECONDS and not state.waiting:
+        elapsed = 0.0  # nobody saw that they waited all the time
+    at, before = state.kept
+    if before and 0.0 < now - at <= RESUMED_SECONDS:
+        elapsed += before + previous.at_seconds - at
+    seconds = state.seconds + elapsed
+    moved = {
+        name: now if _moved(previous, last, [name]) else state.moved_seconds.get(name)
+        for name in _busy_before(best)
+    }
+    # Each leaf for itself: a mirror's healthy leg goes on reading while the other owes the writes.
+    hangs = any(
+        last.leaves[name].in_flight and (at is None or now - at >= BEST_WINDOW_SECONDS)
+        for name, at in moved.items()
+        if name in last.leaves
     )
-    kind = DEVICE if in_flight and not completing else THROTTLE
-    return LullState(best, seconds, moved), _samples(seconds, kind)
+    known = {name: at for name, at in moved.items() if at is not None}
+    kind = DEVICE if hangs else THROTTLE
+    return LullState(best, seconds, known, now, waiting=True), _samples(seconds, kind)
+
+
+def remember(state: LullState) -> dict[str, Pairs]:
+    """Return the lull under way; what it is measured by is kept elsewhere."""
+    return {"": ((state.at_seconds, state.seconds),)} if state.seconds else {}
+
+
+def recall(state: LullState, kept: Mapping[str, Pairs]) -> LullState:
+    """Return the state with the lull of before a restart, which goes on if it still is one."""
+    pairs = kept.get("", ())
+    return replace(state, kept=pairs[0]) if pairs else state
 
 
 def _samples(seconds: float, kind: str) -> list[Sample]:

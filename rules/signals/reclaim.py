@@ -121,7 +121,8 @@ def stall_step(state: StallState, view: View) -> tuple[StallState, list[Sample] 
         now, values["meminfo"], values["vmstat"], values["stat"], values.get("pressure")
     )
     last = state.moments[-1] if state.moments else None
-    if last is None or not 0.0 < now - last.at_seconds <= GAP_SECONDS or _restarted(last, moment):
+    gone = last is None or not 0.0 < now - last.at_seconds <= LONGEST_SECONDS
+    if last is None or gone or _restarted(last, moment):
         return replace(state, moments=(moment,), devices=devices), None
     moved = sum(
         max(0, total - state.devices[name])
@@ -226,8 +227,11 @@ def _with_last_minute(rates: Pairs, moments: tuple[Moment, ...]) -> Pairs:
 
 
 def _waiting(moments: tuple[Moment, ...]) -> bool:
+    """Whether tasks wait: half of the looks of 10 s, and two of them where they come late."""
     limit = moments[-1].at_seconds - SHORTEST_SECONDS - _EARLY_SECONDS
     tasks = [m.waiting_tasks for m in moments if m.at_seconds >= limit]
+    if len(tasks) == 1:
+        return min(m.waiting_tasks for m in moments[-2:]) >= WAITING_TASKS
     return statistics.median(tasks) >= WAITING_TASKS
 
 

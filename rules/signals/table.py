@@ -129,7 +129,13 @@ GROUPS: tuple[Group, ...] = (
         remember=device.remember,
         recall=device.recall,
     ),
-    Group("lull", ("vmstat", "meminfo", "vm_sysctl", "diskstats", "block", "stat"), lull.FAMILIES),
+    Group(
+        "lull",
+        ("vmstat", "meminfo", "vm_sysctl", "diskstats", "block", "stat"),
+        lull.FAMILIES,
+        remember=lull.remember,
+        recall=lull.recall,
+    ),
     Group("blocked", ("stat",), (*blocked.FAMILIES, UPTIME)),
     Group(
         "reclaim_stall",
@@ -397,7 +403,7 @@ def recall(state: State, memory: Memory) -> State:
         state,
         usual=usual,
         device=recalled.pop("device", state.device),
-        lull=replace(state.lull, best=best),
+        lull=replace(recalled.pop("lull", state.lull), best=best),
         groups={**state.groups, **recalled},
     )
 

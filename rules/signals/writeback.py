@@ -18,7 +18,8 @@ FELL_WINDOW_SECONDS = 60.0
 DIGITS = 1
 """Seconds are told to a tenth: a tick that comes a millisecond early must not cost a second."""
 GAP_SECONDS = 5.0
-"""Between samples further apart nobody looked: what was counted starts anew."""
+"""Samples further apart are a gap: nobody looked. What holds at both its ends held in between, once
+a further look has found the same: a machine that thrashes is looked at late each time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,8 @@ class Interval:
     length_seconds: float
     above_freerun: bool
     threshold_bytes: float
+    late: bool = False
+    """Whether it is a gap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,10 @@ class WritebackState:
     history: tuple[Interval, ...] = ()
     above_threshold_seconds: float = 0.0
     last_seconds: float | None = None
+    beyond: bool = False
+    """Whether the level was at or above the threshold at the last look."""
+    unproven_seconds: float = 0.0
+    """A gap at or above the threshold that no further look has proved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,19 +86,30 @@ def step(
 ) -> tuple[WritebackState, Writeback]:
     """Return the state after a sample taken at `now` (seconds) and what it shows."""
     elapsed = 0.0 if state.last_seconds is None else now - state.last_seconds
-    if not 0.0 <= elapsed <= GAP_SECONDS:
+    if elapsed < 0.0:
         state, elapsed = WritebackState(), 0.0
+    late = elapsed > GAP_SECONDS
     above = level >= limits.onset_bytes
+    held = above and not (late and not state.history[-1].above_freerun)
     history = (
         *(i for i in state.history if i.end_seconds > now - FELL_WINDOW_SECONDS),
-        Interval(now, elapsed, above, limits.threshold_bytes),
+        Interval(now, elapsed if held or not above else 0.0, above, limits.threshold_bytes, late),
     )
     above_seconds = sum(
         i.length_seconds
         for i in history
-        if i.above_freerun and i.end_seconds > now - WINDOW_SECONDS
+        if i.above_freerun
+        and i.end_seconds > now - WINDOW_SECONDS
+        and not (i.late and i is history[-1])
     )
-    beyond = state.above_threshold_seconds + elapsed if level >= limits.threshold_bytes else 0.0
+    beyond = level >= limits.threshold_bytes
+    beyond_seconds = unproven = 0.0
+    if beyond:
+        beyond_seconds = state.above_threshold_seconds + state.unproven_seconds
+        if not late:
+            beyond_seconds += elapsed
+        elif state.beyond:
+            unproven = elapsed
     highest = max(i.threshold_bytes for i in history)
     value = Writeback(
         queued_bytes=level,
@@ -100,7 +118,7 @@ def step(
         freerun_bytes=limits.onset_bytes,
         threshold_ratio=level / limits.threshold_bytes if limits.threshold_bytes else 0.0,
         above_freerun_seconds=min(round(above_seconds, DIGITS), WINDOW_SECONDS),
-        above_threshold_seconds=round(beyond, DIGITS),
+        above_threshold_seconds=round(beyond_seconds, DIGITS),
         threshold_fell_ratio=1 - limits.threshold_bytes / highest if highest else 0.0,
     )
-    return WritebackState(history, beyond, now), value
+    return WritebackState(history, beyond_seconds, now, beyond, unproven), value

@@ -183,12 +183,34 @@ class TestWriteback:
                 run = run + 1 if past >= 1000 else 0
             assert value.above_threshold_seconds == run
 
-    def test_a_gap_in_the_samples_proves_nothing(self) -> None:
-        """A machine that slept for a minute was not seen above freerun in it."""
+    @pytest.mark.parametrize(
+        ("before", "after", "freerun", "threshold"),
+        [
+            (1000.0, 1000.0, (2.0, 15.0), (2.0, 63.0)),
+            (800.0, 800.0, (2.0, 15.0), (0.0, 0.0)),
+            (700.0, 1000.0, (0.0, 1.0), (0.0, 1.0)),
+            (1000.0, 700.0, (0.0, 0.0), (0.0, 0.0)),
+        ],
+    )
+    def test_what_holds_at_both_ends_of_a_gap_held_in_it(
+        self,
+        before: float,
+        after: float,
+        freerun: tuple[float, float],
+        threshold: tuple[float, float],
+    ) -> None:
+        """A thrashing host: the loop comes a minute late, and a second later it looks again."""
         state = writeback.WritebackState()
-        for now in (0.0, 1.0, 2.0, 62.0):
-            state, value = writeback.step(state, now, 800.0, LIMITS)
-        assert value.above_freerun_seconds == 0.0
+        for now in (0.0, 1.0, 2.0):
+            state, _ = writeback.step(state, now, before, LIMITS)
+        state, late = writeback.step(state, 62.0, after, LIMITS)
+        _, again = writeback.step(state, 63.0, after, LIMITS)
+        assert late.above_freerun_seconds <= freerun[0]
+        assert late.above_threshold_seconds == threshold[0]
+        assert (again.above_freerun_seconds, again.above_threshold_seconds) == (
+            freerun[1],
+            threshold[1],
+        )
 
     def test_a_threshold_that_fell_is_told(self) -> None:
         """Memory went to programs: the level is above the threshold because that one came down."""
@@ -210,6 +232,14 @@ class TestBlocked:
         recent = counts[1:][-10:]
         values = {labels[0][1]: value for _, labels, value in samples}
         assert values == {"1": sum(c >= 1 for c in recent), "3": sum(c >= 3 for c in recent)}
+
+    def test_tasks_that_wait_at_both_ends_of_a_gap_waited_in_it(self) -> None:
+        """Each look 7 s late, and each finds somebody: told with the look after."""
+        state, told = blocked.BlockedState(), []
+        for number, count in enumerate((2, 2, 2, 4, 4)):
+            state, samples = blocked.step(state, 7.0 * number, count)
+            told.append([value for _, _, value in samples])
+        assert told == [[0.0, 0.0], [0.0, 0.0], [7.0, 0.0], [7.0, 0.0], [7.0, 0.0]]
 
 
 def history(*looks: tuple[float, dict[str, BlockIo]]) -> leaves.LeafHistory:
@@ -358,6 +388,35 @@ class TestLull:
         rows = HEALTHY + [(0, 4)] * 15
         assert play_lull(rows)[-1] == {"device": 15.0, "throttle": 0.0}
         assert play_lull(rows, in_flight=0)[-1] == {"device": 0.0, "throttle": 15.0}
+
+    def test_a_mirrors_healthy_leg_does_not_speak_for_the_one_that_owes_the_writes(self) -> None:
+        """Sda goes on reading, sdb has writes in flight and completes nothing: sdb hangs."""
+        state, seen = lull.EMPTY, leaves.LeafHistory()
+        for now in range(40):
+            written = min(now, 15) * 10**8
+            moved = {"written": written, "writes": written // 4096}
+            blocks = {
+                "sda": block("sda", reads=50 * now, in_flight=1, **moved),
+                "sdb": block("sdb", in_flight=int(now > 14), **moved),
+            }
+            seen = leaves.step(seen, float(now), blocks, list(blocks))
+            state, samples = lull.step(state, seen, blocked=2, queued_ratio=0.9)
+        assert samples is not None
+        assert {labels[0][1]: v for _, labels, v in samples} == {"device": 24.0, "throttle": 0.0}
+
+    def test_a_lull_goes_on_over_a_restart(self) -> None:
+        """Nothing was written while the program was started anew: it is the same lull."""
+        state, seen = lull.LullState({"sda": ((0, 1e8),)}), leaves.LeafHistory()
+        for now in range(12):
+            seen = leaves.step(seen, float(now), {"sda": block("sda", in_flight=1)}, ["sda"])
+            state, _ = lull.step(state, seen, blocked=2, queued_ratio=0.9)
+        kept, seen = table.remember(table.State(lull=state)), leaves.LeafHistory()
+        state = table.recall(table.State(), kept).lull
+        for now in (30, 31):
+            seen = leaves.step(seen, float(now), {"sda": block("sda", in_flight=1)}, ["sda"])
+            state, samples = lull.step(state, seen, blocked=2, queued_ratio=0.9)
+        assert samples is not None
+        assert max(value for _, _, value in samples) == 31.0
 
     def test_one_good_second_in_a_long_lull_does_not_make_the_trickle_normal(self) -> None:
         """Twelve minutes of lull, a sample in which nobody waited, and on: it is still a lull."""
