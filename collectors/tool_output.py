@@ -685,7 +685,10 @@ def _kernel(text: str, found: Parsed) -> Parsed:
                 and _TROUBLE.search(line.text)
             ):
                 unread.append(Unread("no class of event has these words", line.text, line.sequence))
-        events += [Found(each, held_at if each is before else line.sequence) for each in told]
+        events += [
+            Found(each, held_at if any(each is one for one in before) else line.sequence)
+            for each in told
+        ]
         if state.held is not before:
             held_at = line.sequence
     events += [Found(event, held_at) for event in kernel_events.finish(state)]

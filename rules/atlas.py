@@ -41,7 +41,8 @@ class Map:
     and by ATA port, 'ata3.00'; `arrays` are those of software RAID by name. `boot_id` is this
     boot's, '' unknown; `before` is who had each name when iowarden ran last; `ahead_seconds` is by
     how much Unix time is ahead of the program's clock; `hosts` are the SCSI hosts by what drivers
-    call them: 'mpt3sas_cm0', '0000:03:00.0'; `standing` is what stands on what, or did until lately.
+    call them: 'mpt3sas_cm0', '0000:03:00.0'; `standing` is what stands on what, or did until
+    lately.
     """
 
     topology: Topology | None = None

@@ -117,7 +117,9 @@ def step(
         if kept and name in blocks and name not in known:
             pairs = kept.pop(kinds.keys[name], None)
             if pairs is not None:
-                known[name], leaked[name] = _recalled(pairs, blocks[name], now, uptime_seconds)
+                recalled, leaked[name] = _recalled(pairs, blocks[name], now, uptime_seconds)
+                if recalled is not None:
+                    known[name] = recalled
     counted = in_flight.step(state.counted, now, blocks, kinds.limits, leaked)
     devices: dict[str, Progress] = {}
     for name in kinds.limits:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.vocabulary import Family, Labels, Sample
-from iowarden.rules.devices import carried_by
 from iowarden.rules.signals import baseline
+from iowarden.rules.stack import Stack
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -181,7 +181,7 @@ def _is_made(kept: Kept, key: str, array: Array, view: View) -> bool:
     device = topology.devices.get(array.name) if topology is not None else None
     if not short or topology is None or device is None or mounts is None or key in kept:
         return short
-    if carried_by(topology, device, mounts.mounts):
+    if Stack(topology, mounts.mounts).on(device):
         return False
     kept[key] = ((view.inputs.now_seconds, 1.0),)
     return True

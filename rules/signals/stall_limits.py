@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from iowarden.rules.devices import carried_by
+from iowarden.rules.stack import Stack
 from iowarden.rules.trust import VIRTUAL
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def _wanted(topology: Topology, device: Device, mounts: Mounts | None) -> bool:
     """Whether something on a device has a line in '/etc/fstab'; unknown counts as a line."""
     if mounts is None or mounts.wanted is None:
         return True
-    return any(point in mounts.wanted for point, _ in carried_by(topology, device, mounts.mounts))
+    return any(point in mounts.wanted for point, _ in Stack(topology, mounts.mounts).on(device))
 
 
 def _remote(device: Device, scsi: Scsi | None) -> bool:

@@ -477,13 +477,14 @@ def _step_shared(
     blocks = values.get("diskstats")
     if blocks is None or derived is None or not _usable("device", inputs):
         return stepped, result
-    seen = (derived, *(values.get(name) for name in ("scsi", "dm", "mounts")))
+    known = (values.get("scsi"), values.get("dm"), values.get("mounts"))
+    kinds_of = (derived, *known)
     kinds = state.device.kinds
-    if any(one is not other for one, other in itertools.zip_longest(seen, state.kinds_of)):
-        kinds = stall_limits.kinds(derived.topology, *seen[1:])
+    if any(one is not other for one, other in itertools.zip_longest(kinds_of, state.kinds_of)):
+        kinds = stall_limits.kinds(derived.topology, *known)
     device_state = device.step(state.device, now, blocks, kinds, inputs.uptime_seconds)
     history = leaves.step(state.leaves, now, blocks, derived.leaves, device_state.counted)
-    stepped = replace(stepped, device=device_state, leaves=history, kinds_of=seen)
+    stepped = replace(stepped, device=device_state, leaves=history, kinds_of=kinds_of)
     result["device"] = device.samples(device_state)
     if held is None:
         return stepped, result
