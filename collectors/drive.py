@@ -223,7 +223,7 @@ class Cover(enum.StrEnum):
     NO_PASS_THROUGH = "no_pass_through"  # noqa: S105 - no password
     """A controller hides it, or a bridge passes no SMART commands."""
     NO_SMART = "no_smart"
-    """A virtual disk, or a device without SMART."""
+    """A virtual disk or a removable medium: there is nothing to read."""
     LUN = "lun"
     """A logical unit of a storage array: health is the array's matter."""
     STUCK = "stuck"
@@ -235,7 +235,7 @@ class Cover(enum.StrEnum):
     UNPARSED = "unparsed"
     """smartctl's output is not what it should be."""
     FAILED = "failed"
-    """It does not answer, or is gone."""
+    """It does not answer, is gone, or says nothing of its health: SMART is disabled, or lacking."""
     NO_SMARTCTL = "no_smartctl"
     """smartctl is missing or older than 7.0."""
     NO_PROBE = "no_probe"

@@ -74,8 +74,6 @@ _PROBE = PROBE.rstrip("/")
 _DISK = re.compile(r"sd[a-z]+|nvme\d+n\d+")
 _HANGS_SECONDS = 120.0
 _GOOD = frozenset({Cover.READ, Cover.ASLEEP})
-_NEVER_READ = frozenset({Cover.LUN, Cover.NO_PASS_THROUGH, Cover.NO_SMART})
-"""No alert was ever about such a disk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -635,9 +633,12 @@ class Poller:
 
 
 def unread(disks: Disks) -> Iterator[tuple[Labels, str]]:
-    """Yield the disks of which nothing is known now and something could be, with the reason."""
+    """Yield the disks of which nothing is known now, with the reason.
+
+    Also those of which nothing could be known: they may have been read once.
+    """
     for disk in disks.by_key.values():
-        if disk.polled.drive is None and disk.polled.cover not in _NEVER_READ:
+        if disk.polled.drive is None:
             reason = disk.polled.reason or disk.polled.cover.value
             not_yet = disk.polled.cover is Cover.NOT_YET
             text = "" if not_yet else f"disk '{disk.key}' is not read: {reason}"

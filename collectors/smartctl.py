@@ -322,7 +322,9 @@ def _judged(document: Document, lines: list[str], kind: str) -> Drive | Refused:
     told = "\n".join((*drive.messages, *lines))
     if found := _ASLEEP.search(told):
         return Refused(Cover.ASLEEP, found[0], _identity(drive))
-    if _says_health(drive) and not (_says_little(drive) and _of_no_disk(drive, kind)):
+    disabled = drive.smart_enabled is False and drive.passed is None and not drive.attributes
+    little = _says_little(drive) and _of_no_disk(drive, kind)
+    if _says_health(drive) and not little and not disabled:
         return dataclasses.replace(drive, exported=smartctl_exporter.pack(document))
     cover, reason = (
         _first(_HINTS, told)
@@ -330,6 +332,8 @@ def _judged(document: Document, lines: list[str], kind: str) -> Drive | Refused:
         or _first(_FAILURES, told)
         or _by_status(drive)
     )
+    if cover is Cover.FAILED and _VIRTUAL.search(drive.model):
+        cover = Cover.NO_SMART
     return Refused(cover, reason, _identity(drive))
 
 
@@ -374,10 +378,12 @@ _HINTS = (
         re.compile(r"Read Device Identity failed: .*(?:badly formed|[Uu]nsupported|[Ii]nvalid)"),
     ),
 )
+_DISABLED = re.compile(r"SMART Disabled|SMART support is: +Disabled")
 _FAILURES = (
-    (Cover.NO_SMART, re.compile(r"lacks SMART capability|Unable to detect device type")),
-    (Cover.NO_SMART, re.compile(r"NO MEDIUM present|bad response to IEC mode page")),
-    (Cover.NO_SMART, re.compile(r"SMART Disabled|SMART support is: +Disabled")),
+    (Cover.NO_SMART, re.compile(r"NO MEDIUM present")),
+    (Cover.FAILED, re.compile(r"lacks SMART capability|Unable to detect device type")),
+    (Cover.FAILED, re.compile(r"bad response to IEC mode page")),
+    (Cover.FAILED, _DISABLED),
     (Cover.UNPARSED, re.compile(r"Unknown device type|INVALID ARGUMENT|UNRECOGNIZED OPTION")),
     (Cover.FAILED, re.compile(r"Test Unit Ready +\[|NOT READY|becoming ready|No such device")),
     (Cover.FAILED, re.compile(r"(?<!SMART command )[Ff]ailed(?:: | \[)")),
@@ -394,6 +400,7 @@ _VOLUME = re.compile(
 )
 _VIRTUAL = re.compile(
     r"QEMU|VMware|VBOX|Msft|Virtual|[Vv]irt[Ii][Oo]|XENSRC|Google|Amazon|PersistentDisk"
+    r"|BHYVE|Parallels|BlockVol|(?:DO|HC|Linode) Volume|Alibaba Cloud"
 )
 
 
@@ -425,11 +432,13 @@ def _by_status(drive: Drive) -> _Reason:
     status = drive.exit_status
     said = "; ".join(exit_findings(status))
     if drive.smart_available is False:
-        return Cover.NO_SMART, f"'{drive.model}' lacks SMART capability"
+        return Cover.FAILED, f"'{drive.model}' lacks SMART capability"
+    if drive.smart_enabled is False:
+        return Cover.FAILED, f"'{drive.model}': SMART is disabled"
     if status & ExitStatus.COMMAND_LINE:
         return Cover.UNPARSED, said
     if status & ExitStatus.COMMAND and drive.model:
-        return Cover.NO_SMART, f"'{drive.model}' tells its name, nothing of its health: {said}"
+        return Cover.FAILED, f"'{drive.model}' tells its name, nothing of its health: {said}"
     if status & (ExitStatus.OPEN | ExitStatus.COMMAND):
         return Cover.FAILED, said
     return Cover.UNPARSED, "smartctl's report has nothing of its health; it needs '-x' or '-a'"

@@ -204,7 +204,7 @@ class Status:
     mail: MailLine = field(default_factory=MailLine)
     probe: ProbeLine = field(default_factory=ProbeLine)
     disks: str = ""
-    """One line: '24 disks: 23 read, 1 asleep'."""
+    """One line: 'SMART: 24 of 24 disks readable (1 asleep)'."""
     silences: tuple[SilenceLine, ...] = ()
     refused_reload: RefusedReload | None = None
     troubles: tuple[str, ...] = ()

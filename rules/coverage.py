@@ -31,26 +31,29 @@ _SELF_TEST = re.compile(r"(?!.*(?:selective|log))self-?test", re.IGNORECASE)
 """Of what a drive refuses, what matters; most drives lack some log or other."""
 _NVME = re.compile(r"nvme(\d+)(?:c(\d+))?n\d+")
 MOST_NAMED = 24
+_UNANSWERED = frozenset({Cover.FAILED, Cover.NO_PASS_THROUGH})
+"""Of a removable medium that is no fault: there is nothing to read."""
 _QUIET = frozenset({Cover.NO_SMART, Cover.LUN})
 """Nothing is to be read there, so nothing is missing."""
+_READABLE = frozenset({Cover.READ, Cover.ASLEEP})
 _PASSING = frozenset({Cover.TIMEOUT, Cover.FAILED, Cover.STUCK, Cover.UNPARSED, Cover.NOT_YET})
 """A try that came to this may be followed by a good one: what was read before still counts."""
 
 WORDS = {
-    Cover.READ: "read",
+    Cover.READ: "readable",
     Cover.ASLEEP: "asleep",
     Cover.NO_PASS_THROUGH: "hidden by a controller or bridge",
-    Cover.NO_SMART: "without SMART",
-    Cover.LUN: "volume of a storage array",
+    Cover.NO_SMART: "virtual or removable",
+    Cover.LUN: "LUN of a storage array",
     Cover.STUCK: "stuck",
     Cover.TIMEOUT: "timed out",
-    Cover.UNTRUSTED: "not believed",
-    Cover.PERMISSION: "not permitted",
-    Cover.UNPARSED: "not understood",
-    Cover.FAILED: "failed",
-    Cover.NO_SMARTCTL: "not read for want of smartctl",
-    Cover.NO_PROBE: "not read for want of the probe",
-    Cover.NOT_YET: "not read yet",
+    Cover.UNTRUSTED: "implausible",
+    Cover.PERMISSION: "permission denied",
+    Cover.UNPARSED: "unparsed",
+    Cover.FAILED: "read error",
+    Cover.NO_SMARTCTL: "without smartctl",
+    Cover.NO_PROBE: "without the probe",
+    Cover.NOT_YET: "not polled yet",
     Cover.MISSING: "missing",
 }
 CURES = {
@@ -155,8 +158,11 @@ def look(
     for key, known in (seen or {}).items():
         if key in found:
             own = found[key]
-            if own.read_seconds is None:
-                found[key] = replace(own, read_seconds=known.read_seconds)
+            # What was read once can be read, whatever it is called.
+            physical = own.physical or own.cover is Cover.NO_SMART
+            read = known.read_seconds if own.read_seconds is None else own.read_seconds
+            if (physical, read) != (own.physical, own.read_seconds):
+                found[key] = replace(own, physical=physical, read_seconds=read)
         elif known.identity.key not in identities and not _told_apart(key, disks):
             found[key] = _missed(key, known)
     return dict(sorted(found.items(), key=lambda item: _order(item[1])))
@@ -189,16 +195,28 @@ def _told_apart(key: str, disks: Disks | None) -> bool:
 
 
 def summary(covered: Iterable[Covered]) -> str:
-    """Return all of it in a line: '24 disks: 23 read, 1 asleep'."""
+    """Return all of it in a line: 'SMART: 23 of 24 disks readable (1 read error)'.
+
+    One that is asleep counts as readable: what it last said is held.
+    """
     everything = list(covered)
     physical = [c for c in everything if c.physical]
-    others = Counter(c.cover for c in everything if not c.physical)
-    counts = Counter(c.cover for c in physical)
-    parts = [f"{counts[cover]} {WORDS[cover]}" for cover in Cover if counts[cover]]
-    head = f"{len(physical)} disk{'s'[: len(physical) != 1]}"
-    told = f"{head}: {', '.join(parts)}" if physical else "no physical disk is seen"
-    beside = [f"{others[cover]} {WORDS[cover]}" for cover in Cover if others[cover]]
-    return f"{told}; beside them {', '.join(beside)}" if beside else told
+    readable = sum(c.cover in _READABLE and c.known for c in physical)
+    disks = f"{len(physical)} disk{'s'[: len(physical) != 1]}"
+    told = f"SMART: {readable} of {disks} readable" if physical else "SMART: no physical disk"
+    but = _counted(c.cover for c in physical if c.cover is not Cover.READ)
+    others = _counted(c.cover for c in everything if not c.physical)
+    return told + (f" ({but})" if but else "") + (f"; plus {others}" if others else "")
+
+
+def _counted(covers: Iterable[Cover]) -> str:
+    counts = Counter(covers)
+    errors = counts[Cover.FAILED]
+    return ", ".join(
+        f"{counts[cover]} {WORDS[cover]}{'s' if cover is Cover.FAILED and errors > 1 else ''}"
+        for cover in Cover
+        if counts[cover]
+    )
 
 
 class Verdict(enum.StrEnum):
@@ -217,12 +235,11 @@ class Verdict(enum.StrEnum):
 def verdict(covered: Iterable[Covered]) -> Verdict:
     """Return how good the coverage is."""
     physical = [c for c in covered if c.physical]
-    fine = (Cover.READ, Cover.ASLEEP)
     if any(c.cover is Cover.MISSING and "configuration" in c.expected_by for c in physical):
         return Verdict.CRITICAL
     if not any(c.known for c in physical):
         return Verdict.UNKNOWN
-    read = all(c.known and c.cover in fine for c in physical)
+    read = all(c.known and c.cover in _READABLE for c in physical)
     return Verdict.OK if read else Verdict.WARNING
 
 
@@ -289,6 +306,8 @@ def _asked(disk: Disk, index: _Leaves, topology: Topology | None, doubt: str | N
     cover, reason = polled.cover, polled.reason
     if doubt is not None and cover is Cover.READ:
         cover, reason = Cover.UNTRUSTED, doubt or "what it says cannot be true"
+    if cover in _UNANSWERED and leaves and index.devices[leaves[0]].removable:
+        cover = Cover.NO_SMART
     device = disk.device or (leaves[0] if leaves else "")
     origins = dict.fromkeys((target.origin, *(other.origin for other in disk.others)))
     expected = [

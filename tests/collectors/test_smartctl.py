@@ -427,7 +427,9 @@ def failed(line: str, status: int = 2, **fields: object) -> Document:
             Cover.NO_PASS_THROUGH,
         ),
         ("Smartctl open device: /dev/sda [SAT] failed: Operation not permitted", Cover.PERMISSION),
-        ("/dev/vda: Unable to detect device type", Cover.NO_SMART),
+        ("/dev/vda: Unable to detect device type", Cover.FAILED),
+        ("/dev/sda: SMART Disabled. Use option -s with argument 'on' to enable it.", Cover.FAILED),
+        ("Terminate command early due to bad response to IEC mode page", Cover.FAILED),
         ("NO MEDIUM present in device", Cover.NO_SMART),
         ("/dev/sda: Unknown device type 'sssraid,0,1'", Cover.UNPARSED),
         ("Device is in STANDBY (OS) mode, exit(3)", Cover.ASLEEP),
@@ -513,9 +515,50 @@ def test_a_scsi_device_that_lacks_smart_is_refused_with_its_identity() -> None:
     said |= {"scsi_model_name": "ACME SAS-HDD-2", "smart_support": {"available": False}}
     found = refused(said, kind="megaraid,0")
     assert (found.cover, found.reason) == (
-        Cover.NO_SMART,
+        Cover.FAILED,
         "'ACME SAS-HDD-2' lacks SMART capability",
     )
+
+
+@pytest.mark.parametrize(
+    ("field", "reason"),
+    [
+        ({"smart_support": {"available": False}}, "'{}' lacks SMART capability"),
+        ({"smart_support": {"available": True, "enabled": False}}, "'{}': SMART is disabled"),
+        ({}, "'{}' tells its name, nothing of its health: "),
+    ],
+)
+@pytest.mark.parametrize(
+    ("model", "cover"),
+    [
+        ("ACME HDD-2", Cover.FAILED),
+        ("VBOX HARDDISK", Cover.NO_SMART),
+        ("QEMU HARDDISK", Cover.NO_SMART),
+        ("DO Volume", Cover.NO_SMART),
+    ],
+)
+@pytest.mark.parametrize("protocol", ["ATA", "NVMe", "SCSI"])
+def test_what_tells_its_name_only_is_not_read(
+    field: dict[str, Any], reason: str, model: str, cover: Cover, protocol: str
+) -> None:
+    """Of a disk that is a failed reading; of a virtual one there is nothing to read."""
+    said = failed("", 4, device={"protocol": protocol, "type": "auto"})
+    said["smartctl"]["messages"] = []
+    found = refused(said | {"model_name": model, "serial_number": "S1"} | field)
+    assert found.cover is cover
+    assert protocol == "SCSI" or found.reason.startswith(reason.format(model))
+    assert found.drive is not None
+    assert found.drive.serial == "S1"
+
+
+def test_a_disk_whose_smart_is_disabled_is_not_read_although_it_tells_its_temperature() -> None:
+    """SCT goes on without SMART: that is not what the disk is watched by."""
+    said = failed("", 0, device={"protocol": "ATA", "type": "sat"})
+    said["smartctl"]["messages"] = []
+    said |= {"model_name": "ACME HDD-2", "temperature": {"current": 30}}
+    said |= {"smart_support": {"available": True, "enabled": False}}
+    found = refused(said)
+    assert (found.cover, found.reason) == (Cover.FAILED, "'ACME HDD-2': SMART is disabled")
 
 
 # What cannot be so

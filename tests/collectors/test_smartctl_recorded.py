@@ -75,8 +75,8 @@ def test_an_nvme_drives_log_is_read(name: str, bits: int, *, passed: bool) -> No
 @pytest.mark.parametrize(
     ("name", "kind", "cover", "serial", "words"),
     [
-        ("scsi", "scsi", Cover.NO_SMART, "scsi-disk", "lacks SMART capability"),
-        ("megaraid-disk", "megaraid,0", Cover.NO_SMART, "raid-disk", "lacks SMART capability"),
+        ("scsi", "scsi", Cover.FAILED, "scsi-disk", "lacks SMART capability"),
+        ("megaraid-disk", "megaraid,0", Cover.FAILED, "raid-disk", "lacks SMART capability"),
         ("megaraid-volume", "", Cover.FAILED, "raid-disk", "Test Unit Ready"),
         ("megaraid-nothing", "megaraid,7", Cover.FAILED, None, "INQUIRY failed"),
     ],

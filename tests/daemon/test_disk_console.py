@@ -57,7 +57,12 @@ HIDDEN = DiskLine(
 )
 VOLUME = DiskLine(disk="V1", device="sdz", cover="lun", reason="a volume", physical=False)
 COVERAGE = Coverage(
-    NOW, "warning", "2 disks: 1 read, 1 stuck", NOW - 60, ("scan failed",), (READ, HIDDEN, VOLUME)
+    NOW,
+    "warning",
+    "SMART: 1 of 2 disks readable (1 stuck)",
+    NOW - 60,
+    ("scan failed",),
+    (READ, HIDDEN, VOLUME),
 )
 DETAIL = DiskDetail(
     NOW,
@@ -91,7 +96,9 @@ def test_coverage_says_who_is_not_read_and_why(
     """What is wrong comes first, with its cure; nothing in it moves the cursor."""
     assert run("coverage", *at(service)) == 1
     text = capsys.readouterr().out
-    assert text.startswith("warning: 2 disks: 1 read, 1 stuck\ntrouble: scan failed\n")
+    assert text.startswith(
+        "warning: SMART: 1 of 2 disks readable (1 stuck)\ntrouble: scan failed\n"
+    )
     first, _, second = text.partition("\nread:\n")
     assert "areca,2 at /dev/sg3 (slot 2)" in first
     assert r"smartctl hangs\x1b[31m in the kernel" in first

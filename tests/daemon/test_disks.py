@@ -67,7 +67,7 @@ def test_what_is_covered_is_told_wherever_people_look(tmp_path: Path) -> None:
     with watched(tmp_path, live, arrival=True) as host:
         assert host.wait(290) == []
         (mail,) = host.wait(20)
-        line = "2 disks: 1 read, 1 not read yet"
+        line = "SMART: 1 of 2 disks readable (1 not polled yet)"
         assert f"SMART: {line}" in text(mail)
         assert data(host, "status")["disks"] == line
         status, shown = asked(host, "coverage")
@@ -75,7 +75,7 @@ def test_what_is_covered_is_told_wherever_people_look(tmp_path: Path) -> None:
         live.change(says("sdb", healthy("sdb")))
         host.wait(30)
         status, shown = asked(host, "coverage")
-        assert (status, shown.splitlines()[0]) == (0, "ok: 2 disks: 2 read")
+        assert (status, shown.splitlines()[0]) == (0, "ok: SMART: 2 of 2 disks readable")
 
 
 def test_a_disk_is_found_by_whatever_it_is_called(tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ def test_a_disk_that_did_not_come_back_is_missed_until_it_is_forgotten(
         assert "sdb (SIMULATED HDD, serial S-sdb) is nowhere to be found" in text(mail)
         assert "DiskMissing sdb (SIMULATED HDD, serial S-sdb) firing: " in asked(host, "events")[1]
         status, shown = asked(host, "coverage")
-        assert (status, "2 disks: 1 read, 1 missing" in shown) == (1, True)
+        assert (status, "SMART: 1 of 2 disks readable (1 missing)" in shown) == (1, True)
         status, told = asked(host, "disk", "forget", "S-sdb")
         assert (status, "is missed no longer" in told) == (0, True)
         host.wait(30)

@@ -99,7 +99,7 @@ def test_who_says_that_a_disk_exists_is_known() -> None:
     assert found["N1"].leaves == ("nvme0n1", "nvme0n2")
     assert found["X"].leaves == ("nvme1c2n1",)
     assert found["S1"].slot == "enclosure 0:0:8:0 Slot 02"
-    assert coverage.summary(found.values()) == "5 disks: 4 read, 1 failed"
+    assert coverage.summary(found.values()) == "SMART: 4 of 5 disks readable (1 read error)"
     assert coverage.verdict(found.values()) is Verdict.WARNING
 
 
@@ -116,7 +116,9 @@ def test_a_disk_of_the_kernel_that_nobody_asks_is_not_left_out() -> None:
     }
     after = coverage.look(disks(), machine)
     assert after["S2"].cover is Cover.FAILED
-    assert coverage.summary(after.values()) == "1 disk: 1 failed; beside them 2 without SMART"
+    assert coverage.summary(after.values()) == (
+        "SMART: 0 of 1 disk readable (1 read error); plus 2 virtual or removable"
+    )
     assert coverage.verdict(after.values()) is Verdict.UNKNOWN
 
 
@@ -125,8 +127,68 @@ def test_nothing_to_read_is_no_good_reading() -> None:
     found = coverage.look(disks(), topology(block_device("vda")))
     assert coverage.verdict(found.values()) is Verdict.UNKNOWN
     assert coverage.summary(found.values()) == (
-        "no physical disk is seen; beside them 1 without SMART"
+        "SMART: no physical disk; plus 1 virtual or removable"
     )
+
+
+def test_disks_that_cannot_be_read_have_not_failed() -> None:
+    """Four disks and a smartctl that fails: it is SMART that could not be read, and says why."""
+    names = {"sda": "S1", "sdb": "S2", "sdc": "S3", "sdd": "S4"}
+    known = topology(*(device(name, serial) for name, serial in names.items()))
+    four = [direct(name, serial) for name, serial in names.items()]
+
+    def line(*covers: Cover) -> str:
+        polled = [
+            replace(disk, polled=replace(disk.polled, cover=cover))
+            for disk, cover in zip(four, covers, strict=True)
+        ]
+        return coverage.summary(coverage.look(disks(*polled), known).values())
+
+    read, error = Cover.READ, Cover.FAILED
+    assert line(error, error, error, error) == "SMART: 0 of 4 disks readable (4 read errors)"
+    assert line(read, read, read, read) == "SMART: 4 of 4 disks readable"
+    assert line(read, read, Cover.ASLEEP, error) == (
+        "SMART: 3 of 4 disks readable (1 asleep, 1 read error)"
+    )
+
+
+@pytest.mark.parametrize("cover", [Cover.FAILED, Cover.NO_PASS_THROUGH])
+def test_a_removable_medium_has_nothing_to_read(cover: Cover) -> None:
+    """A stick that was asked, and a disk that gave the same answer."""
+    stick = replace(device("sdb", "S2"), removable=True)
+    asked = [
+        failed(direct(name, serial), cover, "no") for name, serial in (("sda", "S1"), ("sdb", "S2"))
+    ]
+    found = coverage.look(disks(*asked), topology(device("sda", "S1"), stick))
+    assert [(c.cover, c.physical) for c in found.values()] == [
+        (cover, True),
+        (Cover.NO_SMART, False),
+    ]
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize("cover", [Cover.FAILED, Cover.NO_SMART, Cover.NO_PASS_THROUGH])
+def test_a_disk_that_was_read_and_tells_nothing_any_more_is_reported(
+    cover: Cover, *, restarts: bool
+) -> None:
+    """'SMART Disabled', or only its name: as a failed reading, and what it said is not over."""
+    machine = Machine(device("sda", "S1"), device("sdb", "S2"))
+    failing = direct("sdb", "S2", drive=drive("S2", passed=False))
+    machine.disks = at(machine, direct("sda", "S1"), failing)
+    machine.look(300.0)
+    assert ("DiskFailing", "S2") in machine.firing()
+    silent = failed(failing, cover, "SMART is disabled")
+    if restarts:
+        silent = replace(silent, polled=replace(silent.polled, read_seconds=None))
+        machine.restart()
+    machine.disks = disks(direct("sda", "S1"), silent)
+    for _ in range(8):
+        machine.disks = at(machine, direct("sda", "S1"), silent)
+        machine.look(HOUR / 2, 300.0)
+    assert machine.firing() == {("DiskFailing", "S2"), ("DiskNotCovered", "S2")}
+    (alert,) = machine.alerts("DiskNotCovered")
+    assert alert.annotation("summary").endswith("SMART is disabled")
+    assert [a.state.value for a in machine.alerts("DiskFailing")] == ["unknown"]
 
 
 def test_two_paths_are_one_disk_and_two_disks_of_one_serial_number_are_two() -> None:
@@ -473,7 +535,7 @@ def test_a_vanished_disk_is_missed_no_more_once_somebody_has_it() -> None:
     assert machine.firing() == {("DeviceGone", "")}
     found = answers.covered(machine.engine)
     assert coverage.find(found, "S2").reason == "it vanished; on it: md0"
-    assert coverage.summary(found.values()) == "2 disks: 1 read, 1 missing"
+    assert coverage.summary(found.values()) == "SMART: 1 of 2 disks readable (1 missing)"
     machine.engine.forget_disk("S2")
     machine.look(HOUR / 2, 300.0)
     assert machine.firing() == set()

@@ -132,7 +132,7 @@ def test_an_nvme_drives_health_is_read(watched: Watched) -> None:
 def test_a_disk_without_smart_says_why_nothing_is_read(watched: Watched, name: str) -> None:
     """One on a SCSI adapter, one that a MegaRAID controller hides: in smartctl's own words."""
     disk = watched.disks()[name]
-    assert disk["cover"] == "no_smart"
+    assert disk["cover"] == "failed"
     assert "device lacks SMART capability" in disk["reason"]
     assert disk["read_seconds"] is None
     assert "device lacks SMART capability" in watched.vm.run(f"iowarden disk show {name}")
@@ -230,7 +230,7 @@ def test_a_disk_that_hangs_keeps_no_other_from_being_asked(worse: Watched) -> No
 def test_a_disk_that_answers_again_is_asked_again(worse: Watched) -> None:
     """What came of it is again the reason that it ever had."""
     worse.vm.throttle("scsi-plain")
-    wait_for(lambda: _cover(worse, "scsi-plain") == "no_smart", "its answer", SECONDS)
+    wait_for(lambda: _cover(worse, "scsi-plain") == "failed", "its answer", SECONDS)
 
 
 def test_a_drive_that_is_pulled_out_is_neither_read_nor_well(worse: Watched) -> None:
