@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 DIRECTORY = "/sys/class/enclosure"
 _NO_SLOT = frozenset({"device", "power", "subsystem"})
+_NOT_REPORTED = frozenset({None, "unsupported", "not installed", "unknown", "unavailable"})
+"""Of such a slot the flags are zeros that nobody set."""
 _OK = {"OK": 1.0, "critical": 0.0, "non-critical": 0.0, "unrecoverable": 0.0}
 """Other states ('unsupported', 'not installed', 'unknown', 'unavailable') are neither."""
 
@@ -98,12 +100,14 @@ def read_enclosure(root: Root) -> tuple[Slot, ...]:
 def _slot(enclosure: str, name: str, found: Attributes) -> Slot:
     status = found.text("status")
     block = found.below("device/block")
+    fault = _flag(found, "fault")
+    # So the kernel prints a state it has no word for.
+    status = None if status == "(null)" else status
     return Slot(
         enclosure=enclosure,
         slot=name,
-        # So the kernel prints a state it has no word for.
-        status=None if status == "(null)" else status,
-        fault=_flag(found, "fault"),
+        status=status,
+        fault=fault if fault or status not in _NOT_REPORTED else None,
         active=_flag(found, "active"),
         locate=_flag(found, "locate"),
         device=device_name(block.entries[0]) if block is not None and block.entries else None,

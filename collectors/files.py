@@ -233,4 +233,6 @@ def probe_path(verb: str, arguments: Sequence[str]) -> str:
 def translated(path: str, error: OSError) -> AbsentError | ReadError:
     """Return what an error of the kernel means to a source."""
     text = f"'{path}': {os.strerror(error.errno or 0)}"
-    return AbsentError(text) if error.errno in _ABSENT else ReadError(text)
+    # As a sensor that is switched off or not connected (hwmon/sysfs-interface.rst).
+    no_value = error.errno == errno.ENODATA and path.startswith("/sys/")
+    return AbsentError(text) if no_value or error.errno in _ABSENT else ReadError(text)

@@ -94,11 +94,17 @@ def read_hwmon(root: Root) -> tuple[Temperature, ...]:
         device = _block_device(chip) if sensors else None
         of_chip = [_temperature(chip, shown(name), sensor, device) for sensor in sensors]
         if not chip.vanished():
-            temperatures += of_chip
+            temperatures += filter(None, of_chip)
     return tuple(temperatures)
 
 
-def _temperature(chip: Attributes, hwmon: str, sensor: str, device: str | None) -> Temperature:
+def _temperature(
+    chip: Attributes, hwmon: str, sensor: str, device: str | None
+) -> Temperature | None:
+    """Return a sensor; None: nothing is connected there, as at half of the inputs of a board.
+
+    Source: kernel, hwmon/sysfs-interface.rst: a fault is an open diode or an unconnected input.
+    """
     name = chip.text("name") or ""
     label = chip.text(sensor + "_label") or ""
     chip.unread = ""  # of each sensor its own
@@ -107,8 +113,12 @@ def _temperature(chip: Attributes, hwmon: str, sensor: str, device: str | None) 
     critical = _celsius(chip, sensor + "_crit")
     problem = chip.unread
     if chip.flag(sensor + "_fault"):
+        if device is None:
+            return None
         celsius = None
         problem = f"'{chip.path}/{sensor}_fault': the chip reports that this sensor is faulty"
+    if celsius is None and not problem:
+        return None
     return Temperature(name, sensor, hwmon, label, device, celsius, maximum, critical, problem)
 
 

@@ -68,7 +68,10 @@ def test_an_empty_slot_is_neither_well_nor_sick(status: str, machine: MachineMak
     """Nor is one of which the enclosure knows nothing."""
     [found] = read_enclosure(machine(slot("0", status=status + "\n")))
     assert (found.status, found.device) == (None if status == "(null)" else status, None)
-    assert "iowarden_enclosure_slot_ok" not in {name for name, _, _ in emit([found])}
+    names = {name for name, _, _ in emit([found])}
+    assert not names & {"iowarden_enclosure_slot_ok", "iowarden_enclosure_slot_fault"}
+    [found] = read_enclosure(machine(slot("0", status=status + "\n", fault="4\n")))
+    assert found.fault is True
 
 
 def test_an_attribute_that_makes_no_sense_is_named(machine: MachineMaker) -> None:

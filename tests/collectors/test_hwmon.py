@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from typing import TYPE_CHECKING
 
 import psutil
@@ -111,14 +112,29 @@ def test_frost_is_below_zero(machine: MachineMaker) -> None:
     assert temperature.celsius == -12.5
 
 
-def test_a_faulty_sensor_is_not_believed(machine: MachineMaker) -> None:
-    """The chip says of it that its number means nothing: unknown, with the reason."""
+def test_an_input_where_nothing_is_connected_is_no_sensor(machine: MachineMaker) -> None:
+    """A board's chip has more inputs than the board has sensors, and says so by a fault."""
     files = chip(0, "nct6775", temp7_input="-128000\n", temp7_fault="1\n", temp8_input="30000\n")
     values = read_hwmon(machine(files | {"/sys/class/hwmon/hwmon0/temp8_fault": "0\n"}))
-    assert [temperature.celsius for temperature in values] == [None, 30.0]
-    [(labels, reason)] = unread(values)
-    assert labels == (("hwmon", "hwmon0"), ("sensor", "temp7"))
-    assert "temp7_fault" in reason
+    assert [(each.sensor, each.celsius) for each in values] == [("temp8", 30.0)]
+    assert list(unread(values)) == []
+
+
+@pytest.mark.parametrize("code", [errno.ENODATA, errno.EIO])
+def test_a_sensor_that_is_switched_off_is_absent(code: int) -> None:
+    """The kernel answers ENODATA then; any other error is one."""
+    root = Memory(NVME)
+    root.fail("/sys/class/hwmon/hwmon0/temp1_input", code)
+    values = read_hwmon(root)
+    assert [each.sensor for each in values if not each.unread] == ["temp2"]
+    assert len(values) == (1 if code == errno.ENODATA else 2)
+
+
+def test_a_faulty_sensor_of_a_disk_is_not_believed(machine: MachineMaker) -> None:
+    """The chip says of it that its number means nothing: unknown, with the reason."""
+    [temperature] = read_hwmon(machine(DRIVE | {"/sys/class/hwmon/hwmon2/temp1_fault": "1\n"}))
+    assert (temperature.device, temperature.celsius) == ("sdb", None)
+    assert "temp1_fault" in temperature.unread
 
 
 def test_a_drive_that_does_not_answer_is_in_doubt(machine: MachineMaker) -> None:
