@@ -19,6 +19,7 @@ from iowarden.rules.notice import Severity
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from iowarden.collectors.vocabulary import Labels
     from iowarden.daemon.probe.protocol import Stuck
     from iowarden.rules.coverage import Covered
     from iowarden.rules.engine import Engine
@@ -98,10 +99,27 @@ def told(known: Known) -> list[Alert]:
 
 
 def _shown(known: Known, kept_back: Mapping[Key, str]) -> list[Alert]:
-    """Return the alerts that are told, the worst first."""
+    """Return the alerts that are told, the worst first.
+
+    Of an alert and object that has several severities, such as a warning and a critical limit, the
+    worst one that holds: it is one fact.
+    """
     shown = (State.PENDING, State.FIRING, State.UNKNOWN)
-    return sorted(  # what is silenced is known: it must not push what is not off the screen
+    found = sorted(  # what is silenced is known: it must not push what is not off the screen
         (a for a in told(known) if a.state in shown),
+        key=lambda a: (
+            a.state is State.PENDING,
+            a.key in kept_back,
+            a.missed_seconds is not None,
+            -a.severity,
+        ),
+    )
+    facts: dict[tuple[str, str, Labels], Alert] = {}
+    for each in found:
+        labels = tuple(pair for pair in each.labels if pair[0] != "severity")
+        facts.setdefault((each.name, each.subject, labels), each)
+    return sorted(
+        facts.values(),
         key=lambda a: (a.state is State.PENDING, a.key in kept_back, -a.severity, a.name, a.labels),
     )
 
@@ -138,6 +156,11 @@ def incident(known: Known, identifier: str) -> status.IncidentLine:
 
 def _incident(known: Known, found: Incident, kept_back: Mapping[Key, str]) -> status.IncidentLine:
     active = [m for m in found.members if m.cleared_seconds is None]
+    ended = [
+        m.missed_seconds if m.cleared_seconds is None else m.cleared_seconds
+        for m in active or found.members
+    ]
+    cleared = None if None in ended else max(filter(None, ended), default=None)
     worst = max(
         active or found.members, key=lambda m: (m.key not in kept_back, m.severity), default=None
     )
@@ -163,6 +186,7 @@ def _incident(known: Known, found: Incident, kept_back: Mapping[Key, str]) -> st
         closed_seconds=_moment(found.closed_seconds, known.realtime),
         last_reason=found.last_reason or "",
         recurrences=found.recurrences,
+        cleared_seconds=_moment(cleared, known.realtime),
     )
 
 
@@ -274,6 +298,7 @@ def _alert(
         unknown_reason=alert.unknown_reason,
         incident=incident,
         silences=() if silence is None else (silence,),
+        cleared_seconds=_moment(alert.missed_seconds, realtime),
     )
 
 

@@ -56,7 +56,7 @@ WRAPPED = frozenset(
     {
         *("object", "summary", "error", "program", "alerts", "by", "reason", "source"),
         *("expression", "since", "ends", "last ok", "value", "way", "known by", "does not say"),
-        *("last read", "raw", "status", "time", "text", "closed", "mails", "over", "last"),
+        *("last read", "raw", "status", "time", "text", "closed", "mails", "cleared", "last"),
     }
 )
 """Columns that may take several lines on a narrow terminal."""
@@ -376,7 +376,7 @@ def status_sections(status: Status) -> list[str | Table]:
                 i.identifier,
                 i.object,
                 since_text(i.opened_seconds, now),
-                incident_text(i),
+                incident_text(i, now),
             )
             for i in status.incidents
         ]
@@ -384,7 +384,14 @@ def status_sections(status: Status) -> list[str | Table]:
         sections.append(table_of("open incidents", of_incidents, incidents))
     if status.alerts:
         alerts = [
-            (a.severity, a.state, a.name, a.object, since_text(a.since_seconds, now), _alert(a))
+            (
+                a.severity,
+                a.state,
+                a.name,
+                a.object,
+                since_text(a.since_seconds, now),
+                alert_text(a, now),
+            )
             for a in status.alerts
         ]
         of_alerts = ("severity", "state", "alert", "object", "since", "summary")
@@ -480,9 +487,9 @@ def table_of(title: str, columns: tuple[str, ...], rows: Sequence[tuple[str, ...
     return Table(title, columns, tuple(tuple(printable(cell) for cell in row) for row in rows))
 
 
-def incident_text(incident: IncidentLine) -> str:
+def incident_text(incident: IncidentLine, now: float) -> str:
     """Return what an incident is, and what is done about it."""
-    marks = [] if incident.firing else ["over, its end is awaited"]
+    marks = [] if incident.firing else ["not resolved yet"]
     if (known := incident.acknowledged) is not None:
         reason = f": {known.reason}" if known.reason else ""
         marks.append(f"acknowledged by {known.who}{reason}")
@@ -490,11 +497,19 @@ def incident_text(incident: IncidentLine) -> str:
         marks.append(f"silenced by {', '.join(incident.silences)}")
     if not incident.mails:
         marks.append("not mailed yet")
-    return incident.summary + "".join(f" [{mark}]" for mark in marks)
+    text = _what(incident.summary, incident.cleared_seconds, now)
+    return text + "".join(f" [{mark}]" for mark in marks)
 
 
-def _alert(alert: AlertLine) -> str:
-    text = alert.summary or alert.value
+def _what(summary: str, cleared_seconds: float | None, now: float) -> str:
+    if cleared_seconds is None:
+        return summary
+    return f"cleared {_span(now - cleared_seconds)} ago; was: {summary}"
+
+
+def alert_text(alert: AlertLine, now: float) -> str:
+    """Return what an alert says, what it said until it was cleared, and who silenced it."""
+    text = _what(alert.summary or alert.value, alert.cleared_seconds, now)
     marks = [alert.unknown_reason] if alert.unknown_reason else []
     marks += [f"silenced by {', '.join(alert.silences)}"] if alert.silences else []
     return text + "".join(f" [{mark}]" for mark in marks)

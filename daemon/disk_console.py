@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from iowarden.daemon.console import (
     ServiceError,
     Table,
+    alert_text,
     at_text,
     command_of,
     decoded,
@@ -197,7 +198,7 @@ def detail_sections(found: DiskDetail) -> list[str | Table]:
     sections += [f"  does not say: {'; '.join(line.not_read)}"] if line.not_read else []
     if found.alerts:
         alerts = [
-            (a.severity, a.state, a.name, since_text(a.since_seconds, now), a.summary)
+            (a.severity, a.state, a.name, since_text(a.since_seconds, now), alert_text(a, now))
             for a in found.alerts
         ]
         columns = ("severity", "state", "alert", "since", "summary")

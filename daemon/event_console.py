@@ -216,7 +216,7 @@ def list_sections(found: Incidents) -> list[str | Table]:
                 i.object,
                 since_text(i.opened_seconds, now),
                 _mails(i, now),
-                incident_text(i),
+                incident_text(i, now),
             )
             for i in opened
         ]
@@ -252,7 +252,7 @@ def detail_sections(found: IncidentDetail) -> list[str | Table]:
         sections += _paragraph(sections, "what happened:", found.happened)
     if found.members:
         times = [_member(each, now) for each in found.members]
-        of_times = ("alert", "state", "since", "over", "events", "last")
+        of_times = ("alert", "state", "since", "cleared", "events", "last")
         sections.append(table_of("times", of_times, times))
     if found.evidence:
         rows = [(at_text(e.at_seconds), e.source, e.text) for e in found.evidence]
@@ -283,7 +283,7 @@ def _paragraph(before: Sequence[str | Table], title: str, lines: Sequence[str] =
 
 def _facts(found: IncidentDetail) -> list[str]:
     line, now = found.line, found.now_seconds
-    state = "open" if line.firing else "open, but over: its end is awaited"
+    state = "open" if line.firing else "open, cleared: not resolved yet"
     if line.closed_seconds is not None:
         state = f"closed since {since_text(line.closed_seconds, now)}"
     facts = [f"state: {state}", f"opened: {since_text(line.opened_seconds, now)}"]
@@ -309,7 +309,7 @@ def _mails(line: IncidentLine, now: float) -> str:
 
 
 def _member(member: MemberLine, now: float) -> tuple[str, ...]:
-    state = member.state if member.over_seconds is None else "over"
+    state = member.state if member.over_seconds is None else "cleared"
     return (
         member.name,
         f"{state}, silenced" if member.silenced else state,

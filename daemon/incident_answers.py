@@ -153,6 +153,7 @@ def _closed(known: Known, found: Incident) -> status.IncidentLine:
 
 def _member(known: Known, member: Member) -> status.MemberLine:
     over, last = member.cleared_seconds, member.last_seconds
+    over = member.missed_seconds if over is None else over
     return status.MemberLine(
         name=member.name,
         severity=member.severity.name.lower(),

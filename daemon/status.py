@@ -81,6 +81,8 @@ class IncidentLine:
     """Of its last mail, of `rules.notice.Reason`."""
     recurrences: int = 0
     """How often it came again after it was over."""
+    cleared_seconds: float | None = None
+    """Since when none of its conditions holds; it is not resolved yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +104,8 @@ class AlertLine:
     incident: str = ""
     """Identifier of its incident, if it has one."""
     silences: tuple[str, ...] = ()
+    cleared_seconds: float | None = None
+    """Since when its condition does not hold, while it is kept firing; `summary` is from before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,6 +284,7 @@ class MemberLine:
     """Of `rules.alerts.State`."""
     since_seconds: float = 0.0
     over_seconds: float | None = None
+    """Since when its condition does not hold."""
     summary: str = ""
     silenced: bool = False
     count: int = 0

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.block import Topology
     from iowarden.collectors.tasks import Task, Tasks
-    from iowarden.collectors.vocabulary import Sample
+    from iowarden.collectors.vocabulary import Labels, Sample
     from iowarden.rules.incidents import Due, Incident, Member
     from iowarden.rules.notice import Severity
     from iowarden.rules.topology import Above, Standing
@@ -68,11 +68,12 @@ def notice(
     ]
     told = set(incident.advised)
     fresh = [m for m in members if m.advice and m.name not in told]
-    happened = [_happened(m, now) for m in members]
+    facts = _facts(members)
+    happened = [_happened(m, now) for m in facts]
     summary = _summary(due.reason, members, incident)
     if incident.key.startswith(ADAPTER):  # of many disks, one stands for all
         fresh = list({m.name: m for m in reversed(fresh)}.values())[::-1]
-        happened = _happened_together(members, now)
+        happened = _happened_together(facts, now)
         disks = _distinct(_disk(m) for m in members)
         summary = f"{len(disks)} disks: {summary}" if len(disks) > 1 else summary
     return Notice(
@@ -133,7 +134,16 @@ def _summary(reason: Reason, members: Sequence[Member], incident: Incident) -> s
             ),
         )
     over = all(m.missed_seconds is not None for m in members if m.cleared_seconds is None)
-    return f"is over; was: {worst.summary}" if over else worst.summary
+    return f"cleared; was: {worst.summary}" if over else worst.summary
+
+
+def _facts(members: Iterable[Member]) -> list[Member]:
+    """Return of each alert and object the first of its severities: they are one fact."""
+    facts: dict[tuple[str, str, Labels], Member] = {}
+    for member in members:
+        labels = tuple(pair for pair in member.labels if pair[0] != "severity")
+        facts.setdefault((member.name, member.subject, labels), member)
+    return list(facts.values())
 
 
 def _happened(member: Member, now: float) -> str:
@@ -148,11 +158,11 @@ def _happened(member: Member, now: float) -> str:
     if member.state is State.UNKNOWN:
         return f"{text} (its source can no longer be read)"
     if member.cleared_seconds is not None:
-        return f"{text} (over since {quantity('_seconds', now - member.cleared_seconds)})"
+        return f"{text} (resolved {quantity('_seconds', now - member.cleared_seconds)} ago)"
     if member.silenced:
         return f"{text} (silenced)"
     if member.missed_seconds is not None:
-        return f"{text} (has not held for {quantity('_seconds', now - member.missed_seconds)})"
+        return f"{text} (cleared {quantity('_seconds', now - member.missed_seconds)} ago)"
     return text
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from support.disks import small_disk
 
-from iowarden.daemon import answers, event_rows, journal, past, status
+from iowarden.daemon import answers, console, event_rows, journal, past, status
 from iowarden.daemon.control import Command
 from iowarden.daemon.desk import Desk
 from iowarden.daemon.event_rows import EventRow
@@ -357,6 +357,67 @@ def test_on_a_read_only_disk_events_are_read(tmp_path: Path) -> None:
 
 
 # --- incidents
+
+
+def known(*alerts: Alert, **fields: Any) -> answers.Known:  # noqa: ANN401 - as Known takes them
+    """Return what a service with these alerts knows in second 500."""
+    return answers.Known(
+        **{
+            "version": "1", "host": "db1", "now": 500.0, "realtime": lambda at: START + at,
+            "started_seconds": 0.0, "ready": True, "engine": Engine([], [], 0.0), "incidents": {},
+            "silences": Silences(), "mail": status.MailLine(), "probe": status.ProbeLine(),
+            "refused_reload": None, "troubles": (), "alerts": alerts, "notice": Office.notice,
+            **fields,
+        }
+    )  # fmt: skip
+
+
+def hot(severity: str, device: str = "sda", **fields: Any) -> Alert:  # noqa: ANN401 - as Alert's
+    """Return a limit that a disk has passed."""
+    labels = (("alertname", "Hot"), ("device", device), ("severity", severity))
+    usual = Alert("Hot", labels, State.FIRING, 70.0, (("summary", "70 C"),), 100.0, subject=device)
+    return replace(usual, **fields)
+
+
+def test_a_warning_and_a_critical_limit_are_one_line_of_a_status() -> None:
+    """The worst that holds now; another disk has a line of its own, and so has what is silenced."""
+
+    def lines(*alerts: Alert) -> list[tuple[str, str, str]]:
+        found = answers.answer(known(*alerts)).alerts
+        return [(line.severity, line.state, line.labels["device"]) for line in found]
+
+    warning, critical = hot("warning"), hot("critical")
+    assert lines(warning, critical, hot("warning", "sdb")) == [
+        ("critical", "firing", "sda"),
+        ("warning", "firing", "sdb"),
+    ]
+    assert lines(warning, replace(critical, state=State.PENDING)) == [("warning", "firing", "sda")]
+    assert lines(warning, replace(critical, missed_seconds=470.0)) == [("warning", "firing", "sda")]
+    both = [replace(each, state=State.UNKNOWN) for each in (warning, critical)]
+    assert lines(*both) == [("critical", "unknown", "sda")]
+
+
+def test_what_does_not_hold_any_more_is_said_to_be_cleared() -> None:
+    """It is kept firing for a while; its last value is from before, and is shown as that."""
+    held = replace(hot("critical"), missed_seconds=470.0)
+    members = (replace(HANGS, missed_seconds=460.0), ERRORS)
+    said = answers.answer(known(held, incidents={OPEN.key: replace(OPEN, members=members)}))
+    assert (said.alerts[0].cleared_seconds, said.incidents[0].cleared_seconds) == (
+        START + 470.0,
+        START + 460.0,
+    )
+    shown = "\n".join(
+        line
+        for section in console.status_sections(said)
+        for line in ([section] if isinstance(section, str) else console.columns(section))
+    )
+    assert "cleared 30 s ago; was: 70 C" in shown
+    assert "cleared 40 s ago; was: sda completes nothing" in shown
+    still = answers.answer(known(hot("critical"), incidents={OPEN.key: OPEN}))
+    assert (still.alerts[0].cleared_seconds, still.incidents[0].cleared_seconds) == (None, None)
+    over = replace(OPEN, members=(replace(HANGS, cleared_seconds=470.0), ERRORS), firing=False)
+    (line,) = answers.answer(known(incidents={OPEN.key: over})).incidents
+    assert line.cleared_seconds == START + 480.0
 
 
 def test_incidents_are_listed_the_open_ones_first() -> None:

@@ -310,7 +310,7 @@ def test_all_of_an_incident_is_on_the_screen(
         "critical: incident 3f2a9c01de: sda", "state: open", "2 h 1 min", "came again: 3 times",
         "2, last ('worse')", "acknowledged by alice (uid 1000)", "drive ordered",
         "silenced by ab12 of bob (uid 1001)", "swap", "critical DiskHung, since 2 h 1 min ago",
-        "412", "30 s", "over", "firing, silenced", "sda: I/O error", "/srv/db (ext4) is on sda",
+        "412", "30 s", "cleared", "firing, silenced", "sda: I/O error", "/srv/db (ext4) is on sda",
         "mdadm --manage /dev/md0 --replace /dev/sda1", "which file it is", "(10 times)",
         "journalctl IOWARDEN_INCIDENT=3f2a9c01de",
     )  # fmt: skip

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from typing import Any
 
 import pytest
 from support.machine import disk, topology
@@ -159,8 +161,28 @@ def test_what_holds_no_longer_is_told_in_the_past() -> None:
     """A freeze of 29 s is mailed when its minute of grouping is over: it is over, too."""
     held = member("Hung", missed_seconds=30.0)
     notice = report.notice(Due(Reason.OPENED, incident(held)), float, 60.0, (), MACHINE)
-    assert notice.summary == "is over; was: Hung happens"
-    assert notice.happened[0].endswith("(has not held for 30 s)")
+    assert notice.summary == "cleared; was: Hung happens"
+    assert notice.happened[0].endswith("(cleared 30 s ago)")
+
+
+def test_a_warning_and_a_critical_limit_are_one_line() -> None:
+    """The worst that holds; when both are over, the worst that was. Another disk is another."""
+
+    def of(device: str, severity: Severity, **fields: Any) -> Member:  # noqa: ANN401 - as Member takes them
+        labels = (("alertname", "Hot"), ("device", device), ("severity", severity.name.lower()))
+        return replace(member("Hot", severity), labels=labels, subject=device, **fields)
+
+    def lines(*members: Member) -> list[str]:
+        due = Due(Reason.OPENED, incident(*members))
+        notice = report.notice(due, float, 60.0, (), MACHINE)
+        return [line.partition(",")[0] for line in notice.happened]
+
+    warning, critical = (of("sda", each) for each in (Severity.WARNING, Severity.CRITICAL))
+    other = of("sdb", Severity.WARNING)
+    assert lines(warning, critical, other) == ["critical Hot", "warning Hot"]
+    cooler = replace(critical, cleared_seconds=50.0)
+    assert lines(warning, cooler) == ["warning Hot"]
+    assert lines(replace(warning, cleared_seconds=55.0), cooler) == ["critical Hot"]
 
 
 def test_a_disk_goes_by_its_serial_number() -> None:
