@@ -105,7 +105,7 @@ incidents:
   - {at: 1m9s, severity: warning, state: folded}
 mails:
   - at: 2m6s
-    subject: 'sda: is over; was: writers stalled'
+    subject: 'sda: cleared; was: writers stalled'
     text: ['serial R0-da', 'writeback_threshold_bytes  3.1 GiB', 'mdadm /dev/mdN --fail']
   - {at: 12m23s, subject: 'sda: ALL CLEAR'}
 """
