@@ -49,6 +49,7 @@ _ARRAY_WORDS = {
     "rapid parity initialization in progress": Health.BUSY,
     "rapid parity initialization pending": Health.BUSY,
     "queued for expansion": Health.BUSY,
+    "sed qual in progress": Health.BUSY,
     "transforming": Health.BUSY,
     "has initializing logical device": Health.BUSY,
     "has erasing drive": Health.BUSY,
@@ -71,7 +72,8 @@ _ARRAY_WORDS = {
 }
 """Of logical devices and of arrays. 'Impacted' is one that is checked, or is built in the
 background: with a task behind it that is not known it needs attention. 'Pending': the build is
-queued. Of these only 'Optimal', 'Okay', 'Ok' and 'Degraded' were seen in captures.
+queued. 'SED Qual' is of Microchip's guide (SED support, 5.6). Of these only 'Optimal', 'Okay',
+'Ok' and 'Degraded' were seen in captures.
 """
 _ARRAY_GROUP_WORDS = _ARRAY_WORDS | {"failed": Health.ATTENTION}
 """Of an array that holds logical devices: by the guide 'Failed' is one that lost a disk or a

@@ -51,12 +51,20 @@ _VOLUME_WORDS = {
     "ready for rebuild": Health.DEGRADED,
     "ready for recovery": Health.DEGRADED,
     "multi-path access degraded": Health.DEGRADED,
-    "not available": Health.FAILED,
+    "multipath access degraded": Health.DEGRADED,
+    "not available": Health.BUSY,
+    "not yet available": Health.BUSY,
+    "shutdown": Health.FAILED,
+    "physical disk(s) not properly connected": Health.FAILED,
     "wrong drive": Health.FAILED,
     "wrong physical drive replaced": Health.FAILED,
     "disabled from scsi id conflict": Health.FAILED,
 }
-"""Of these 'OK', 'Interim Recovery Mode', 'Ready for Rebuild' and 'Recovering' were seen."""
+"""Of these 'OK', 'Interim Recovery Mode', 'Ready for Rebuild' and 'Recovering' were seen. One that
+is 'Not Available' is new, and an expansion makes room for it; one that is 'Shutdown' was switched
+off because its enclosure is too hot. Source: support guide of the 6400 series (September 2007),
+page 63, and the guide of the System Management Homepage, page 48.
+"""
 _DISK_WORDS = {
     **controller.DEAD,
     "ok": Health.OK,

@@ -26,7 +26,7 @@ from iowarden.collectors.vocabulary import SECTOR_BYTES, ParseError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_OPTIMAL = frozenset({"OK", "VERIFYING", "VERIFY-PAUSED"})
+_OPTIMAL = frozenset({"OK", "VERIFYING"})
 """What units are that 'NotOpt' does not count. Source: tw_cli(8), 'info'."""
 _UNIT_WORDS = {
     **controller.DEAD,

@@ -611,3 +611,13 @@ def test_counts_that_contradict_what_is_listed_are_said(
     assert before in case.text
     assert reason in said(case, case.text.replace(before, after))
     assert reason not in said(case, case.text)
+
+
+def test_a_3ware_that_is_not_listed_beside_another_is_a_problem() -> None:
+    """Two hosts of the driver, one in the list: it may be cut, or the other card is gone."""
+    files = {f"{DRIVERS}/3w-9xxx/0000:0{n}:00.0/host{n}": None for n in (1, 2)}
+    found = asked(THREEWARE, files, _TW_CLI)
+    assert [each.name for each in found.controllers] == ["c0"]
+    assert {problem.reason for problem in found.problems} == {
+        "'tw_cli show': expected 2 controllers (host1, host2), got 1"
+    }

@@ -270,6 +270,21 @@ def test_parity_that_could_not_be_initialised_is_no_protection() -> None:
     assert found == [Health.OK, Health.OK, Health.ATTENTION]
 
 
+@pytest.mark.parametrize(
+    ("word", "health"),
+    [
+        ("Not Available", Health.BUSY),
+        ("Queued for Expansion", Health.BUSY),
+        ("Shutdown", Health.FAILED),
+        ("Physical Disk(s) Not Properly Connected", Health.FAILED),
+        ("Overheating", Health.ATTENTION),
+    ],
+)
+def test_a_new_drive_that_waits_for_room_has_lost_nothing(word: str, health: Health) -> None:
+    """HP's guides: an expansion makes room for it; one that was switched off had data."""
+    assert ARRAYS["ssacli"](word).health is health
+
+
 def test_programs_without_words_of_their_own_kind() -> None:
     """mpt-status and cciss_vol_status print one word of few; tw_cli one without blanks."""
     mirror = "ioc0 vol_id 0 type IM, 2 phy, 136 GB, state {}, flags ENABLED\n"

@@ -319,6 +319,25 @@ def test_a_row_that_does_not_fit_its_table_takes_no_other_away(before: str, afte
     assert len(found.arrays) + len(found.disks) + len(found.batteries) == 6
 
 
+def test_a_bay_that_cannot_be_placed_moves_no_other_into_its_place() -> None:
+    """Slots of an enclosure are counted: behind a spoilt row each would have another's name."""
+    header = "  # Enc# Slot#   ModelName                        Capacity  Usage\n"
+    row = "  {n}  {enc}    SLOT 0{n}  ST31000340NS                     1000.2GB  {usage}\n"
+    rows = [row.format(n=n, enc="02", usage="Free") for n in (1, 2)]
+    unread: list[str] = []
+    bays = areca.parse_bays(header + "".join(rows) + DONE, (), unread)
+    assert [bay.disk.slot for bay in bays if bay.disk] == [
+        "enclosure 2 slot 1",
+        "enclosure 2 slot 2",
+    ]
+    spoilt = row.format(n=1, enc="0x", usage="Free") + row.format(n=2, enc="02", usage="Failed")
+    with pytest.raises(ParseError, match="0x"):
+        areca.parse_bays(header + spoilt + DONE, (), unread)
+    channels = DISKS.replace("  1  1  WDC", "  1  x  WDC")
+    found = [bay.disk for bay in areca.parse_bays(channels, (), unread) if bay.disk]
+    assert (len(found), found[0].slot, len(unread)) == (5, "channel 2", 1)
+
+
 READERS: dict[str, tuple[Callable[[str], object], str]] = {
     "raid sets": (areca.parse_raid_sets, SETS),
     "volumes": (areca.parse_volumes, VOLUMES),

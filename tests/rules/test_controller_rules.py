@@ -217,7 +217,6 @@ def is_well(found: Controller) -> bool:
 UNPROTECTED = ("ControllerCacheUnprotected", "critical")
 NEVER_PROTECTED = ("ControllerCacheNeverProtected", "notice")
 DISKS_CACHE = ("ControllerDiskCacheOn", "notice")
-SLOW = ("ControllerWriteCacheOff", "warning")
 CACHES = {
     "adaptec": {
         "glensc+nagios-plugin-check_raid/issue47/getconfig": {NEVER_PROTECTED},
@@ -225,13 +224,10 @@ CACHES = {
         "glensc+nagios-plugin-check_raid/pr156/arcconf.txt": {NEVER_PROTECTED},
     },
     "hp": {"netdata+netdata/hpssa/testdata/ssacli-P400ar.txt": {DISKS_CACHE}},
-    "megacli": {
-        "glensc+nagios-plugin-check_raid/issue65/ldinfo": {SLOW},
-        "glensc+nagios-plugin-check_raid/issue85/ldinfo": {SLOW},
-    },
 }
 """Machines that are well, but somebody set a write cache on that no battery keeps, or those of the
-disks, or it went off by itself.
+disks. Of two that write through though they are set to write back nobody knows that they ever had a
+battery: their captures are of virtual drives alone.
 """
 
 
