@@ -1,6 +1,7 @@
 """How HP's Smart Array controllers are asked: 'ssacli', or as older ones are called. Thin.
 
-They keep no log that is easy to follow. Where none of the maker's programs is installed, but
+They keep no log that is easy to follow. Nothing says that an answer is complete, so that the
+detailed one is compared with a short list. Where none of the maker's programs is installed, but
 'cciss_vol_status', that one is asked: it is free software, and tells of volumes and disks.
 The driver 'cciss' (till Linux 4.13) has no SCSI host, so that its controllers are not found here.
 """

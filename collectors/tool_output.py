@@ -415,7 +415,8 @@ def _megacli(tries: _Tries, _: Sequence[Controller]) -> list[Controller]:
     disks = tries.take("MegaCli -PDList", megacli.parse_disks)
     battery = tries.take("MegaCli -AdpBbuCmd -GetBbuStatus", megacli.parse_battery)
     if arrays is not None or disks is not None or battery is not None:
-        found.append(_part(name, "megaraid", arrays, disks, (battery,) if battery else None))
+        part = _part(name, "megaraid", arrays, disks, (battery,) if battery else None)
+        found.append(replace(part, unread=tuple(megacli.merged(tries.text))))
     tries.take("MegaCli -AdpGetPciInfo", megacli.parse_addresses)
     tries.take("MegaCli -PDRbld -ShowProg", megacli.parse_rebuilds)
     return found
@@ -465,10 +466,11 @@ def _areca(tries: _Tries, before: Sequence[Controller]) -> list[Controller]:
     name = "areca 1"
     known = [each for own in before for each in own.arrays if each.name.startswith("raid set")]
     system = tries.take("cli64 sys info", areca.parse_system)
-    arrays = tries.take("cli64 rsf info", areca.parse_raid_sets)
+    unread: list[str] = []
+    arrays = tries.take("cli64 rsf info", lambda text: areca.parse_raid_sets(text, unread))
     if arrays is None:
-        arrays = tries.take("cli64 vsf info", lambda text: areca.parse_volumes(text, known))
-    bays = tries.take("cli64 disk info", lambda text: areca.parse_bays(text, known))
+        arrays = tries.take("cli64 vsf info", lambda text: areca.parse_volumes(text, known, unread))
+    bays = tries.take("cli64 disk info", lambda text: areca.parse_bays(text, known, unread))
     hardware = None
     if not tries.outputs:
         hardware = tries.take("cli64 hw info", areca.parse_hardware) or None
@@ -479,7 +481,8 @@ def _areca(tries: _Tries, before: Sequence[Controller]) -> list[Controller]:
         disks += [] if detail is None else [detail]
     batteries, sensors = ((), ()) if hardware is None else (hardware.batteries, hardware.sensors)
     if tries.outputs:
-        found.append(_part(name, "areca", arrays, disks, batteries, sensors))
+        told = _part(name, "areca", arrays, disks, batteries, sensors)
+        found.append(replace(told, unread=tuple(unread)))
     return found
 
 
@@ -524,7 +527,7 @@ def _ircu(tries: _Tries, before: Sequence[Controller]) -> list[Controller]:
 def _mpt_status(tries: _Tries, _: Sequence[Controller]) -> list[Controller]:
     told = tries.take("mpt-status", mpt_status.parse_status)
     if told is not None:
-        return [_part("ioc0", "mpt", told.arrays, told.disks)]
+        return [replace(_part("ioc0", "mpt", told.arrays, told.disks), unread=told.unread)]
     tries.take("mpt-status -p", mpt_status.parse_ids)
     return []
 

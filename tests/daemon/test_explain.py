@@ -172,7 +172,11 @@ IR Volume 1
 SAS2IRCU: Command STATUS Completed Successfully.
 SAS2IRCU: Utility Completed Successfully.
 """
-MPT = "ioc0 vol_id 0 type IM, 2 phy, 136 GB, state {state}, flags ENABLED\n"
+MPT = """\
+ioc0 vol_id 0 type IM, 2 phy, 136 GB, state {state}, flags ENABLED
+ioc0 phy 0 scsi_id 1 ATA      Hitachi HUA72101 AJ0A, 931 GB, state ONLINE, flags NONE
+ioc0 phy 1 scsi_id 8 SEAGATE  ST3146356SS      0009, 136 GB, state ONLINE, flags NONE
+"""
 SMART = """\
 smartctl 7.3 2022-02-28 r5338 [x86_64-linux-6.1.0-28-amd64] (local build)
 
@@ -441,6 +445,42 @@ def test_a_text_cut_anywhere_is_never_well_while_it_tells_what_is_wrong(
         assert (before, status) != (1, 2), "what was wrong is no longer"
         before = status
     assert before == 1
+
+
+BAYS = """\
+  # Ch# ModelName                       Capacity  Usage
+  1  x  ST31000340NS                    1000.2GB  Free
+  2  2  ST31000340NS                    1000.2GB  Failed
+GuiErrMsg<0x00>: Success.
+"""
+TWO_AS_ONE = """\
+Adapter #0
+
+Enclosure Device ID: 252
+Slot Number: 1
+Firmware state: Failed
+Encl
+Slot Number: 2
+Firmware state: Online
+
+Exit Code: 0x00
+"""
+STRANGE = f"{MPT}You seem to have no disks\n".format(state="DEGRADED")
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "state"),
+    [
+        ("cli64", BAYS, "failed"),
+        ("mpt-status", STRANGE, "degraded"),
+        ("megacli", TWO_AS_ONE, "failed"),
+    ],
+)
+def test_what_cannot_be_read_is_said_beside_what_can(kind: str, text: str, state: str) -> None:
+    """A spoilt row, a line that is none of the program's, a heading that is lost."""
+    told = data(text, kind)
+    assert len(told["unread"]) == 1
+    assert state in {each["state"] for each in told["objects"]}
 
 
 @pytest.mark.parametrize("kind", KINDS)
