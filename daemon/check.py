@@ -34,8 +34,10 @@ from iowarden.daemon.clock import local_zone
 from iowarden.daemon.readers import Readers
 from iowarden.daemon.words import one_line, shorten
 from iowarden.rules import devices
+from iowarden.rules.advice import advice_of
 from iowarden.rules.alerts import State
 from iowarden.rules.engine import Engine
+from iowarden.rules.facts import Facts, known, slow
 from iowarden.rules.notice import Severity
 from iowarden.rules.quantity import duration, size
 from iowarden.rules.rulefile import RecordingRule, Rule
@@ -115,13 +117,17 @@ _LEVEL = {
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Finding:
-    """One line; `topic` is an alert's name or what of iowarden it is about."""
+    """One line; `topic` is an alert's name or what of iowarden it is about.
+
+    `description` is what it means, `advice` what to do about it.
+    """
 
     level: Level
     topic: str
     object: str
     text: str
     advice: str = ""
+    description: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -165,10 +171,10 @@ class Report:
         for finding in sorted(self.findings, key=lambda f: _LEVELS.index(f.level)):
             place = f" {finding.object}" if finding.object else ""
             yield from _wrapped(finding.level, f"{finding.topic}{place}: {finding.text}", width)
-            if finding.advice and finding.level is not Level.INFO and finding.topic not in told:
+            if finding.level is not Level.INFO and finding.topic not in told:
                 told.add(finding.topic)
-                for line in finding.advice.strip().splitlines():
-                    yield from _advice(line, width)
+                for line in (finding.description, *finding.advice.strip("\n").splitlines()):
+                    yield from _advice(line, width) if line else ()
         for item in self.items:
             yield from _wrapped(Level.INFO, f"{item.kind} {item.name}: {item.text}", width)
         yield self.summary()
@@ -415,7 +421,7 @@ def examine(
     own = [a for a in engine.alerts() if a.state in _TOLD and not about_iowarden(a)]
     findings = [
         *_mail(settings),
-        *_alerts(own, groups),
+        *_alerts(own, groups, _facts(engine, own)),
         *_problems(engine),
         *source_findings(engine, clock.now()),
     ]
@@ -431,6 +437,11 @@ def examine(
     return Report(tuple(findings), tuple(inventory(engine)))
 
 
+def _facts(engine: Engine, alerts: Iterable[Alert]) -> Facts:
+    """Return what advice is made from."""
+    return Facts(known(engine.places(), engine.mounts(), alerts, slow(engine.chunks())))
+
+
 # --- findings
 
 _TOLD = (State.FIRING, State.PENDING, State.UNKNOWN)
@@ -441,7 +452,9 @@ def about_iowarden(alert: Alert) -> bool:
     return alert.label("condition").startswith("S")
 
 
-def _alerts(alerts: Sequence[Alert], groups: Sequence[RuleGroup]) -> Iterator[Finding]:
+def _alerts(
+    alerts: Sequence[Alert], groups: Sequence[RuleGroup], facts: Facts
+) -> Iterator[Finding]:
     """Return the alerts, worst first; of many of one name most are only named."""
     waits = holds(groups)
     told: set[tuple[tuple[str, str], ...]] = set()
@@ -458,7 +471,9 @@ def _alerts(alerts: Sequence[Alert], groups: Sequence[RuleGroup]) -> Iterator[Fi
             text += pending(alert, waits)
         elif alert.state is State.UNKNOWN:
             level, text = Level.UNKNOWN, f"{text} - can no longer be told: {alert.unknown_reason}"
-        finding = Finding(level, alert.name, place(alert), text, alert.annotation("advice"))
+        advice = advice_of(alert, facts)
+        description = alert.annotation("description").strip()
+        finding = Finding(level, alert.name, place(alert), text, advice, description)
         by_name[level, alert.name].append(finding)
     for (level, name), found in by_name.items():
         yield from found[:MOST_OBJECTS]

@@ -250,6 +250,8 @@ def detail_sections(found: IncidentDetail) -> list[str | Table]:
     sections += [f"  {text}" for text in _facts(found)]
     if found.happened:
         sections += _paragraph(sections, "what happened:", found.happened)
+    if found.meaning:
+        sections += _paragraph(sections, "what it means:", found.meaning)
     if found.members:
         times = [_member(each, now) for each in found.members]
         of_times = ("alert", "state", "since", "cleared", "events", "last")

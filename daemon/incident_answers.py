@@ -127,6 +127,7 @@ def detail(
         ),
         members=tuple(_member(known, each) for each in found.members),
         happened=notice.happened,
+        meaning=notice.meaning,
         evidence=tuple(
             status.EvidenceLine(e.realtime_seconds, e.source, e.text) for e in notice.evidence
         ),

@@ -52,7 +52,17 @@ from iowarden.daemon.state import (
 from iowarden.daemon.stored import SCHEMA, Schema
 from iowarden.daemon.tails import Tails
 from iowarden.daemon.telling import PRIORITY, Log, Telling
-from iowarden.rules import digest, figures, happened, incidents, report, self_tests, silences
+from iowarden.rules import (
+    advice,
+    digest,
+    facts,
+    figures,
+    happened,
+    incidents,
+    report,
+    self_tests,
+    silences,
+)
 from iowarden.rules.alerts import Alert, State, Transition
 from iowarden.rules.events import Table
 from iowarden.rules.notice import Evidence, Severity
@@ -646,14 +656,17 @@ class Loop:
         before = self._digest
         self._digest = digest.step(
             self._digest,
-            [*changes, *lesser],
+            self._settled([*changes, *lesser], now),
             seen,
             now,
             self._date,
             lambda alert: self._silenced(alert, now),
         )
         rows = [self._compose(due, now) for due in dues]
-        rows += [self._row(notice) for notice in self._summaries(now)]
+        rows += [
+            self._row(replace(each, advice=advice.together(each.advice)))
+            for each in self._summaries(now)
+        ]
         problems = {f"rule {p.rule}": p.text for p in self._engine.problems()}
         for key, text in problems.items():
             self._trouble(key, text)
@@ -738,6 +751,7 @@ class Loop:
             self._engine.standing(),
             self._busy(),
             self._engine.waiting(now),
+            said=advice.said_of(alerts, lambda: self._facts(now)),
         )
         if self._files is not None:
             subjects = dict.fromkeys((incident.key, *(m.subject for m in incident.members)))
@@ -753,7 +767,28 @@ class Loop:
             at, path = saved
             seen = Evidence(self._clock.realtime(at), "recorded", f"iowarden replay {path}")
             notice = replace(notice, evidence=(*notice.evidence, seen))
-        return notice
+        return replace(notice, advice=advice.together(notice.advice))
+
+    def _facts(self, now: float) -> facts.Facts:
+        """Return what advice is made from."""
+        known = facts.known(
+            self._engine.places(),
+            self._engine.mounts(),
+            self._alerts(now),
+            facts.slow(self._engine.chunks()),
+        )
+        return facts.Facts(known)
+
+    def _settled(self, changes: Sequence[Transition], now: float) -> list[Transition]:
+        """Return changes with the advice of what a digest tells written out."""
+        lesser = [c.alert.severity < Severity.WARNING and c.alert.active for c in changes]
+        if not any(lesser):
+            return list(changes)
+        known = self._facts(now)
+        return [
+            replace(change, alert=advice.settled(change.alert, known)) if is_lesser else change
+            for change, is_lesser in zip(changes, lesser, strict=True)
+        ]
 
     def _row(self, notice: Notice) -> OutboxRow:
         """Return a mail rendered, for the outbox."""
@@ -800,9 +835,10 @@ class Loop:
                 return []
             mounts = self._engine.status("filesystem")
             silent = [s.source.name for s in self._engine.statuses() if s.silent()]
+            known = self._facts(now)
             self._digest, notice = digest.arrival(
                 self._digest,
-                self._alerts(now),
+                [advice.settled(each, known) for each in self._alerts(now)],
                 digest.inventory(
                     self._topology(),
                     None if mounts is None or mounts.value is None else len(mounts.value.usage),

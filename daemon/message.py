@@ -361,6 +361,7 @@ def _page(notice: Notice, host: str, zone: tzinfo) -> _Page:
             page.sections.append((title, found))
 
     add("What happened", _prose(notice.happened))
+    add("What it means", _prose(notice.meaning))
     add("Evidence", [_evidence(line, opened, zone) for line in notice.evidence])
     if notice.reason not in (Reason.ALL_CLEAR, Reason.ARRIVAL, Reason.DIGEST):
         add("What it hits", _prose(notice.affected))

@@ -312,6 +312,7 @@ class IncidentDetail:
     """Those that keep its mails back."""
     members: tuple[MemberLine, ...] = ()
     happened: tuple[str, ...] = ()
+    meaning: tuple[str, ...] = ()
     evidence: tuple[EvidenceLine, ...] = ()
     affected: tuple[str, ...] = ()
     advice: tuple[str, ...] = ()

@@ -35,6 +35,7 @@ PROGRAM = "B6"
 """That of a program that hangs: its label 'controller' is all that it may be at, disks as well."""
 _PARTITION = re.compile(r"([a-z]{2,8})[0-9]{1,4}|(.{1,60}[0-9])p[0-9]{1,4}", re.ASCII)
 """Of a disk that ends in a letter, or in a digit. Source: kernel, lib/vsprintf.c, bdev_name."""
+_PART = re.compile(r"p?[0-9]+|n[0-9]+(?:p[0-9]+)?")
 GONE_SECONDS = 7 * 86_400.0
 """So long a disk that vanished is missed."""
 
@@ -110,6 +111,12 @@ class Devices:
     """The last identity of every name."""
     totals: dict[str, int] = field(default_factory=dict)
     """Events so far, by change."""
+
+
+def is_part(name: str, device: str) -> bool:
+    """Return whether `name` is `device`, or a partition or namespace of it."""
+    rest = name.removeprefix(device)
+    return bool(device) and name.startswith(device) and (not rest or bool(_PART.fullmatch(rest)))
 
 
 def identity(topology: Topology | None, name: str) -> Identity:

@@ -16,6 +16,8 @@ import yaml
 
 from iowarden.collectors import threeware_events
 from iowarden.collectors.event import Event  # noqa: TC001 - kept over restarts: read at run time
+from iowarden.rules.advice import unknown_steps
+from iowarden.rules.advice_steps import STEPS
 from iowarden.rules.nodes import Nodes, RuleFileError, compose, line_and_column, start
 from iowarden.rules.notice import Severity
 
@@ -57,9 +59,6 @@ _STORM_KEYS = ("count", "window", "severity")
 _KIND = re.compile(r"[a-z0-9_]{1,64}")
 _CONDITION = re.compile(r"[A-Z][0-9]{0,2}")
 _CODE = re.compile(r"0x[0-9a-f]{1,4}", re.IGNORECASE)
-_PLACEHOLDER = re.compile(r"\{(\w*)\}")
-_NAMES = {"device": "sdX", "place": "?", "controller": "?"}
-"""What advice may name of an event, and what stands there where it does not tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +97,6 @@ class Row:
     def severity_of(self, event: Event) -> Severity | None:
         """Return how bad an event of this row is; None: noise."""
         return SENT.get(event.word.upper(), self.severity) if self.sent else self.severity
-
-    def advice_for(self, event: Event) -> str:
-        """Return the advice with the names of an event."""
-        return _PLACEHOLDER.sub(
-            lambda found: getattr(event, found[1]) or _NAMES[found[1]], self.advice
-        )
 
 
 UNKNOWN = Row(
@@ -179,11 +172,10 @@ class _Reader:
         if "advice" in fields:
             for name, (_, node) in self._nodes.mapping(fields["advice"][1], "advice", None).items():
                 self._advice[name] = self._nodes.string(node, f"advice: {name}").rstrip("\n")
-                for found in _PLACEHOLDER.finditer(self._advice[name]):
-                    if found[1] not in _NAMES:
-                        known = ", ".join(f"{{{each}}}" for each in _NAMES)
-                        message = f"advice: {name}: unknown {found[0]}; known are {known}"
-                        self._nodes.wrong(start(node), message)
+                for step in unknown_steps(self._advice[name]):
+                    known = ", ".join(f"{{{each}}}" for each in STEPS)
+                    message = f"advice: {name}: unknown step {{{step}}}; known are {known}"
+                    self._nodes.wrong(start(node), message)
         groups = self._nodes.sequence(fields["groups"][1], "groups") if "groups" in fields else []
         return [row for group in groups for row in self._group(group)]
 

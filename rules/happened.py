@@ -813,12 +813,9 @@ def _alert(state: Happened, h: Happening, row: Row, now: float) -> Alert:
     }
     doubts = h.note, _failed_by_hand(state, h), _unseen(state, h), _unlogged(state, h, now)
     unknown = "; ".join(filter(None, doubts))
-    advice = row.advice_for(h.burst.last)
-    if h.smart and h.burst.last.device:
-        advice = advice.replace(f"smartctl -x /dev/{h.burst.last.device}", h.smart)
     annotations = {
         "summary": f"{row.meaning}{times}",
-        "advice": advice,
+        "advice": row.advice,
         "evidence": SMART if h.disk else "",
         "unknown": unknown,
         FIRST_SIGHT: "true" if h.baseline else "",

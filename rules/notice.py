@@ -69,3 +69,5 @@ class Notice:
     advice: tuple[str, ...]
     unknown: tuple[str, ...]
     """What is not known or cannot be read."""
+    meaning: tuple[str, ...] = ()
+    """What that is and what comes of it: the descriptions of alerts that no mail has told yet."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar
 
 from iowarden.collectors.tasks import writeback_channel
+from iowarden.rules.advice import Said
 from iowarden.rules.alerts import State
 from iowarden.rules.devices import ADAPTER, ARRAY, ITSELF, identity
 from iowarden.rules.incidents import HANGING
@@ -42,7 +43,7 @@ def evidence(samples: Iterable[Sample], realtime_seconds: float) -> tuple[Eviden
     )
 
 
-def notice(
+def notice(  # noqa: PLR0913, PLR0917 - all but three are named where it is called
     due: Due,
     realtime: Callable[[float], float],
     now: float,
@@ -51,11 +52,13 @@ def notice(
     standing: Standing = NOTHING,
     busy: Sequence[str] = (),
     tasks: Tasks | None = None,
+    said: Callable[[Member], Said] = lambda member: Said(member.advice),
 ) -> Notice:
     """Return the mail that is due.
 
     `realtime` turns the program's clock into Unix time; `standing` is what stands on what, `busy`
-    are the disks with requests in flight, `tasks` who waits (None: nobody knows by now).
+    are the disks with requests in flight, `tasks` who waits (None: nobody knows by now), `said`
+    what is said of a member beside its summary.
     """
     incident = due.incident
     members = sorted(
@@ -67,7 +70,9 @@ def notice(
         line for m in members if m.cleared_seconds is None or number == 1 for line in m.evidence
     ]
     told = set(incident.advised)
-    fresh = [m for m in members if m.advice and m.name not in told]
+    fresh = [m for m in members if m.name not in told]
+    if any(m.cleared_seconds is None for m in members):  # what is over needs no advice any more
+        fresh = [m for m in fresh if m.cleared_seconds is None or m.count]
     facts = _facts(members)
     happened = [_happened(m, now) for m in facts]
     summary = _summary(due.reason, members, incident)
@@ -76,6 +81,7 @@ def notice(
         happened = _happened_together(facts, now)
         disks = _distinct(_disk(m) for m in members)
         summary = f"{len(disks)} disks: {summary}" if len(disks) > 1 else summary
+    texts = [said(m) for m in fresh]
     return Notice(
         incident=incident.identifier,
         number=number,
@@ -91,6 +97,7 @@ def notice(
         realtime_seconds=realtime(now),
         recurrences=incident.recurrences,
         happened=tuple(happened),
+        meaning=_distinct(each.description.strip() for each in texts),
         evidence=_in_order(
             (
                 *begun[: MOST_EVIDENCE // 2],
@@ -99,7 +106,7 @@ def notice(
             )
         ),
         affected=_affected(incident, members, topology, standing, now),
-        advice=_distinct(m.advice.strip() for m in fresh),
+        advice=_distinct(each.advice.strip("\n") for each in texts),
         unknown=_distinct(
             m.unknown.strip() for m in members if m.unknown and m.cleared_seconds is None
         ),
@@ -290,4 +297,4 @@ def _distinct(values: Iterable[_T]) -> tuple[_T, ...]:
 
 def advised(incident: Incident) -> tuple[str, ...]:
     """Return the alerts whose advice this incident's mails have given by now: it never repeats."""
-    return _distinct((*incident.advised, *(m.name for m in incident.members if m.advice)))
+    return _distinct((*incident.advised, *(m.name for m in incident.members)))

@@ -44,17 +44,17 @@ _HIDING_DRIVERS = re.compile(r"arcmsr|3w-|megaraid|aacraid|hpsa|cciss|mpt\w*sr")
 _SCSI_OPCODE = "unsupported scsi opcode"
 
 WAYS = (
+    ("arcmsr", "smartctl with '-d areca' and the slot, at its sg device; or 'cli64 disk info'"),
+    ("3w-9xxx", "smartctl with '-d 3ware' and the port, at /dev/twa0"),
+    ("3w-sas", "smartctl with '-d 3ware' and the port, at /dev/twl0"),
+    ("3w-xxxx", "smartctl with '-d 3ware' and the port, at /dev/twe0"),
     (
-        "arcmsr",
-        "smartctl -a -d areca,N /dev/sgX (N: slot; SAS cards: -d areca,N/E), or cli64 disk smart",
+        "megaraid",
+        "smartctl with '-d megaraid' and the device id that storcli shows, at its /dev/bus",
     ),
-    ("3w-9xxx", "smartctl -a -d 3ware,N /dev/twa0 (N: the port)"),
-    ("3w-sas", "smartctl -a -d 3ware,N /dev/twl0 (N: the port)"),
-    ("3w-xxxx", "smartctl -a -d 3ware,N /dev/twe0 (N: the port)"),
-    ("megaraid", "smartctl -a -d megaraid,N /dev/bus/HOST (N: the device id of storcli /cX show)"),
-    ("hpsa", "smartctl -a -d cciss,N /dev/sgX (N: the drive's number; /dev/sgX: the controller)"),
-    ("cciss", "smartctl -a -d cciss,N /dev/cciss/c0d0 (N: the drive's number)"),
-    ("aacraid", "smartctl -a -d aacraid,H,L,ID /dev/sgX (as arcconf getconfig 1 pd shows)"),
+    ("hpsa", "smartctl with '-d cciss' and the drive's number, at the controller's sg device"),
+    ("cciss", "smartctl with '-d cciss' and the drive's number, at /dev/cciss/c0d0"),
+    ("aacraid", "smartctl with '-d aacraid' and its place as arcconf shows it, at its sg device"),
 )
 OTHER_WAY = "the command line tool of its controller or enclosure"
 

@@ -106,7 +106,7 @@ incidents:
 mails:
   - at: 2m6s
     subject: 'sda: cleared; was: writers stalled'
-    text: ['serial R0-da', 'writeback_threshold_bytes  3.1 GiB', 'mdadm /dev/mdN --fail']
+    text: ['serial R0-da', 'writeback_threshold_bytes  3.1 GiB', 'vm.dirty_ratio=10']
   - {at: 12m23s, subject: 'sda: ALL CLEAR'}
 """
 

@@ -134,13 +134,6 @@ def test_somebody_who_logs_in_is_noise(table: Table) -> None:
     assert table.find(event).severity_of(event) is None
 
 
-def test_advice_names_the_device(table: Table) -> None:
-    """Or a placeholder where the event does not tell."""
-    row = table.find(medium_error(0))
-    assert "smartctl -x /dev/sdb\n" in row.advice_for(medium_error(0))
-    assert "smartctl -x /dev/sdX\n" in row.advice_for(medium_error(0, ""))
-
-
 def gather(
     before: dict[tuple[str, str, str], Burst], events: list[Event], known: Table
 ) -> dict[tuple[str, str, str], Burst]:
@@ -273,7 +266,7 @@ def test_a_row_can_be_overridden(table: Table) -> None:
 
 
 GOOD = """advice:
-  disk: "Look at {device}."
+  disk: "{log}"
 groups:
   - name: g
     condition: K
@@ -290,7 +283,7 @@ def test_a_row_takes_from_its_group_what_it_does_not_say() -> None:
     """Condition, source and advice."""
     rows = parse_events_file(GOOD, "x.yaml").rows
     assert rows["one"].storm == Storm(5, 600.0, CRITICAL)
-    assert (rows["one"].advice, rows["one"].condition) == ("Look at {device}.", "K")
+    assert (rows["one"].advice, rows["one"].condition) == ("{log}", "K")
     assert (rows["one"].file, rows["one"].line) == ("x.yaml", 9)
     assert rows["two"].severity is None
     assert (rows["three"].condition, rows["three"].sent, rows["three"].consequence) == (
@@ -312,7 +305,7 @@ def test_a_row_takes_from_its_group_what_it_does_not_say() -> None:
         ("condition: M5", "condition: mail", "11:54: event 'three': condition: expected one such"),
         ("advice: disk\n", "advice: disc\n", "7:13: event 'one': advice: no text 'disc'"),
         ("    advice: disk\n", "", "8:7: event 'one': a mail may come of it; add 'advice:'"),
-        ("{device}", "{serial}", "2:9: advice: disk: unknown {serial}; known are {device}"),
+        ("{log}", "{serial}", "2:9: advice: disk: unknown step {serial}; known are {array}"),
         ("count: 5", "count: 1", "9:59: event 'one': storm: expected 'count:' from 2 to 99"),
         ("window: 10m", "window: ten", "9:70: event 'one': storm: expected a duration"),
         ("severity: critical}", "severity: info}", "9:51: event 'one': storm: expected worse"),

@@ -478,7 +478,7 @@ def test_cache_that_becomes_free_while_nothing_is_read_is_a_stall() -> None:
     assert server.host.names() == {"ReclaimStall", "ReclaimStallRepeats"}
     opened = server.host.mails[0].due.incident.members[0]
     assert opened.name == "ReclaimStall"
-    assert "sysctl -w vm.min_free_kbytes=1342177" in opened.advice
+    assert "sysctl -w vm.min_free_kbytes=1342464" in opened.advice
     assert "echo 1 > /proc/sys/vm/drop_caches" in opened.advice
     assert "zone_reclaim" not in opened.advice
     assert "not proven" in opened.unknown

@@ -55,7 +55,7 @@ def test_a_volume_that_stays_suspended_is_told_by_its_name(machine: Volumes) -> 
     (member,) = mail.due.incident.members
     assert "suspended for" in member.summary
     assert member.summary.endswith(", 2 tasks wait for I/O")
-    assert "dmsetup resume 'vg-data'" in member.advice
+    assert "dmsetup info 'vg-data'" in member.advice
     assert any("device_mapper_suspended_seconds" in p.source + p.text for p in member.evidence)
     machine.suspend(0)
     machine.run(680, step=4)

@@ -173,13 +173,13 @@ def test_a_drive_without_a_sensor_or_in_the_cold_is_believed(celsius: float) -> 
 @pytest.mark.parametrize(
     ("driver", "words"),
     [
-        ("arcmsr", "smartctl -a -d areca,N /dev/sgX"),
-        ("3w-9xxx", "smartctl -a -d 3ware,N /dev/twa0"),
-        ("3w-sas", "smartctl -a -d 3ware,N /dev/twl0"),
-        ("3w-xxxx", "smartctl -a -d 3ware,N /dev/twe0"),
-        ("megaraid_sas", "smartctl -a -d megaraid,N"),
-        ("hpsa", "smartctl -a -d cciss,N /dev/sgX"),
-        ("aacraid", "smartctl -a -d aacraid,H,L,ID"),
+        ("arcmsr", "smartctl with '-d areca'"),
+        ("3w-9xxx", "smartctl with '-d 3ware' and the port, at /dev/twa0"),
+        ("3w-sas", "smartctl with '-d 3ware' and the port, at /dev/twl0"),
+        ("3w-xxxx", "smartctl with '-d 3ware' and the port, at /dev/twe0"),
+        ("megaraid_sas", "smartctl with '-d megaraid'"),
+        ("hpsa", "smartctl with '-d cciss'"),
+        ("aacraid", "smartctl with '-d aacraid'"),
         ("", "the command line tool"),
     ],
 )

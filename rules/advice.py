@@ -1,0 +1,188 @@
+"""Advice for the very thing that an alert is about, made of steps with its real names. Pure.
+
+The text of a rule says what its condition is; what to look at and what to do depends on the thing:
+a SATA disk has other files and programs than an NVMe drive, a path of a multipath map or a volume
+of a RAID controller. A step is a few lines: a sentence, and commands that are indented by two. A
+rule names its steps in the annotation `advice_steps` ('log state text member': `text` is its own
+text, which otherwise comes first), a text of 'events.yaml' has them as lines of their own: '{log}'.
+A step that does not apply to the thing, or of which a name is not known, is left out.
+
+Whoever follows it at night does so to the letter: hence no placeholder, no file, program or device
+that this machine does not have, and no member taken out of an array that needs it (rules/facts.py).
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from iowarden.rules import advice_steps as steps
+from iowarden.rules.advice_steps import About
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from iowarden.rules.alerts import Alert
+    from iowarden.rules.facts import Facts
+    from iowarden.rules.incidents import Member
+
+STEPS = "advice_steps"
+"""Annotation: the names of the steps, in their order."""
+TEXT = "text"
+"""Among these names: the annotation 'advice' itself."""
+PACKAGED = "Programs that may not be installed, with their packages:"
+_STEP = re.compile(r"\s*\{([a-z_]+)\}\s*")
+_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
+_JOINED = re.compile(r"\|\||&&|[|;]|\bdo\b|\bthen\b")
+_PROGRAM = re.compile(r"[A-Za-z][\w.-]*")
+_IN_PROSE = re.compile(r"'([a-z][\w-]*) ")
+"""Of a command that prose quotes: 'mdadm --re-add'."""
+
+PACKAGES = {
+    "blktrace": "blktrace",
+    "blkparse": "blktrace",
+    "btrfs": "btrfs-progs",
+    "cryptsetup": "cryptsetup-bin",
+    "dmsetup": "dmsetup",
+    "e2fsck": "e2fsprogs",
+    "iotop": "iotop",
+    "lsof": "lsof",
+    "lspci": "pciutils",
+    "lvextend": "lvm2",
+    "lvs": "lvm2",
+    "mdadm": "mdadm",
+    "mpt-status": "mpt-status",
+    "multipath": "multipath-tools",
+    "parted": "parted",
+    "smartctl": "smartmontools",
+    "tune2fs": "e2fsprogs",
+    "xfs_repair": "xfsprogs",
+}
+"""Debian's package of each program that not every machine has, and that advice names."""
+
+
+def steps_of(alert: Alert) -> str:
+    """Return an alert's advice with its steps as lines of their own."""
+    text, names = alert.annotation("advice").strip("\n"), alert.annotation(STEPS).split()
+    if TEXT not in names:
+        names = [TEXT, *names]
+    return "\n".join(text if name == TEXT else f"{{{name}}}" for name in names).strip("\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a mail says of an alert beside its summary."""
+
+    advice: str
+    description: str = ""
+
+
+def said_of(alerts: Iterable[Alert], facts: Callable[[], Facts]) -> Callable[[Member], Said]:
+    """Return what is said of a member of an incident: for the thing it is about, as it is now.
+
+    A member whose alert is no more has its own text. `facts` are asked for once, if needed.
+    """
+    by_key = {alert.key: alert for alert in alerts}
+    asked = functools.cache(facts)
+
+    def said(member: Member) -> Said:
+        alert = by_key.get(member.key)
+        if alert is None:
+            return Said(member.advice)
+        others = [
+            dict(a.labels) for a in by_key.values() if a.name == alert.name and a is not alert
+        ]
+        about = About(dict(alert.labels), alert.subject, tuple(others))
+        return Said(filled(steps_of(alert), about, asked()), alert.annotation("description"))
+
+    return said
+
+
+def advice_of(alert: Alert, facts: Facts) -> str:
+    """Return an alert's advice, written out for the thing it is about."""
+    return filled(steps_of(alert), About(dict(alert.labels), alert.subject), facts)
+
+
+def settled(alert: Alert, facts: Facts) -> Alert:
+    """Return an alert with its advice written out below its description, for a digest."""
+    text = "\n".join(
+        filter(None, (alert.annotation("description").strip(), advice_of(alert, facts)))
+    )
+    others = tuple(pair for pair in alert.annotations if pair[0] not in {"advice", STEPS})
+    return replace(alert, annotations=(*others, ("advice", text)) if text else others)
+
+
+def unknown_steps(text: str) -> list[str]:
+    """Return what stands as a step in a text and is none."""
+    lines = (_STEP.fullmatch(line) for line in text.splitlines())
+    return [found[1] for found in lines if found and found[1] not in steps.STEPS]
+
+
+def filled(text: str, about: About, facts: Facts) -> str:
+    """Return a text with its steps written out for the thing it is about."""
+    step = steps.Step(facts, about)
+    lines: list[str] = []
+    for line in text.splitlines():
+        found = _STEP.fullmatch(line)
+        if found is None or found[1] not in steps.STEPS:
+            lines.append(line)
+        else:
+            lines += steps.STEPS[found[1]](step)
+    return "\n".join(lines)
+
+
+def together(texts: Iterable[str]) -> tuple[str, ...]:
+    """Return the texts of one mail: nothing twice, and last what package each program is of."""
+    told: set[str] = set()
+    found = []
+    for text in texts:
+        kept: list[str] = []
+        for prose, commands in _paragraphs(text):
+            new = commands or [prose]
+            if told.issuperset(new):
+                continue
+            told.update(new)
+            kept += [prose, *commands]
+        if kept:
+            found.append("\n".join(kept))
+    packages = _packages(found)
+    return (*found, packages) if packages else tuple(found)
+
+
+def _paragraphs(text: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield each line of prose with the commands that follow it."""
+    prose, commands = "", list[str]()
+    for line in text.splitlines():
+        if line.startswith(" "):
+            commands.append(line.rstrip())
+            continue
+        if prose or commands:
+            yield prose, commands
+        prose, commands = line.rstrip(), []
+    if prose or commands:
+        yield prose, commands
+
+
+def programs(line: str) -> list[str]:
+    """Return the programs that a line of commands runs."""
+    parts = _JOINED.split(_QUOTED.sub("''", line))
+    words = (part.split() for part in parts)
+    return [own[0] for own in words if own and _PROGRAM.fullmatch(own[0])]
+
+
+def _packages(texts: Iterable[str]) -> str:
+    """Return a line with the packages of programs that this machine may not have, or ''."""
+    used: set[str] = set()
+    for text in texts:
+        used.update(_IN_PROSE.findall(text))
+        for line in text.splitlines():
+            used.update(programs(line) if line.startswith(" ") else ())
+    named: dict[str, list[str]] = {}
+    for program in sorted(used & PACKAGES.keys()):
+        named.setdefault(PACKAGES[program], []).append(program)
+    parts = [f"{', '.join(own)} ({package})" for package, own in named.items()]
+    if not parts:
+        return ""
+    return f"{PACKAGED} {'; '.join(parts)}."

@@ -1,0 +1,707 @@
+"""The steps of advice: what to look at and what to do, by what the thing is. Pure.
+
+Each returns its lines, or none where it does not apply: sentences, and commands indented by two.
+The order within one: what only looks; then the mildest act that can be taken back. What may destroy
+data says so ahead of the command.
+Sources: md(4), mdadm(8), smartctl(8), dmsetup(8), multipath(8), e2fsck(8), xfs_repair(8),
+btrfs-scrub(8); kernel, scsi/scsi_sysfs.c (state, scan), nvme/host/sysfs.c (state).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from iowarden.rules.devices import ADAPTER
+from iowarden.rules.facts import DISKS, MAPPED, Facts, Kind, Membership
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from iowarden.collectors.block import Device
+
+MOST_DISKS = 24
+"""Disks of an adapter, and members of an array, that a step names."""
+MOST_HELD_BACK = 2
+"""Devices for each slow disk."""
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What advice is for.
+
+    Fields: `labels` are an alert's; `subject` is the key of what it is about; `others` are the
+    labels of alerts of the same name, where one advice is for all of them; `over`: its condition
+    does not hold any more.
+    """
+
+    labels: Mapping[str, str]
+    subject: str = ""
+    others: Sequence[Mapping[str, str]] = ()
+    over: bool = False
+
+    @property
+    def name(self) -> str:
+        """Return the device that it is about: of an array's member the member, '' for none."""
+        found = self.labels.get("member") or self.labels.get("device", "")
+        return found.removeprefix("/dev/")
+
+
+class Step:
+    """What the steps of one advice see."""
+
+    def __init__(self, facts: Facts, about: About) -> None:
+        self.facts, self.about = facts, about
+        self.own = dict(about.labels)
+        self.name = about.name
+        self.device = self._device()
+        self.kind = None if self.device is None else facts.kind(self.device)
+        self.adapter = self._adapter()
+
+    def _device(self) -> Device | None:
+        """Return the block device that it is about, if there is one now."""
+        if self.name:
+            return self.facts.device(self.name)
+        covered = self.facts.of.map.covered.get(self.own.get("disk", ""))
+        leaves = [] if covered is None else [self.facts.device(leaf) for leaf in covered.leaves]
+        return next((each for each in leaves if each is not None), None)
+
+    def _adapter(self) -> str:
+        """Return the SCSI host that as a whole is in trouble, where this is about that."""
+        if self.about.subject.startswith(ADAPTER):
+            return self.about.subject.removeprefix(ADAPTER)
+        return self.own.get("host", "")
+
+    def whole(self) -> str:
+        """Return the name to look for in the log and in arrays: of the disk, else as labelled."""
+        return self.name if self.device is None else self.device.name
+
+    def disks(self) -> list[Device]:
+        """Return the disks below it; of an adapter those that alerts are about, else all of it."""
+        if self.adapter:
+            named = (About(each).name for each in (self.own, *self.about.others))
+            found = {d.name: d for name in named if name and (d := self.facts.device(name))}
+            everything = (d for d in self.facts.atlas.devices if d.leaf and d.host == self.adapter)
+            return list(found.values()) or list(everything)
+        return [] if self.device is None else list(self.facts.leaves(self.device))
+
+    def shown(self) -> str:
+        """Return the name of its device as people call it: of LVM and multipath their own."""
+        return self.name if self.device is None else self.device.dm_name or self.device.name
+
+    def arrays(self) -> list[str]:
+        """Return the array it is about, or those that it is a member of."""
+        arrays = self.facts.of.map.arrays
+        for name in (self.own.get("device", "").removeprefix("/dev/"), self.name):
+            if name in arrays:
+                return [name]
+        if not self.whole():
+            return []
+        return list(dict.fromkeys(m.array.name for m in self.memberships()))
+
+    def memberships(self) -> list[Membership]:
+        """Return what it is a member of; a path is one of its map alone."""
+        if self.kind is Kind.PATH or not self.whole():
+            return []
+        return self.facts.memberships(self.name or self.whole())
+
+
+def _log(step: Step) -> list[str]:
+    """What the kernel logged: by every name that it may have used."""
+    names: dict[str, None] = {}
+    for device in ([step.device] if step.device else []) + (step.disks() if step.adapter else []):
+        names |= dict.fromkeys(_logged(step.facts, device))
+    if step.adapter.startswith("host"):
+        names = {step.adapter: None, **names}
+    if step.device is None and step.name:
+        names[_pattern(step.name)] = None
+    for array in step.arrays():
+        names[array] = None
+    shown = list(names)[:MOST_DISKS]
+    if not shown:
+        return ["What the kernel logged last:", "  dmesg -T | tail -50"]
+    of = step.adapter or step.whole()
+    pattern = "|".join(shown)
+    return [f"What the kernel logged of {of}:", f"  dmesg -T | grep -wE '{pattern}' | tail -30"]
+
+
+def _logged(facts: Facts, device: Device) -> list[str]:
+    """Return what the kernel's log calls a device, as patterns."""
+    name = _pattern(device.name)
+    part = "p?[0-9]*" if name[-1:].isdigit() else "[0-9]*"
+    names = [f"{name}{part}" if device.partitions else name]
+    names += [_pattern(device.dm_name)] if device.dm_name else []
+    names += facts.nvme_controllers(device)
+    names += [rf"{device.port}(\.[0-9]+)?"] if device.port else []
+    return [*names, *([device.address] if device.address else [])]
+
+
+def _pattern(name: str) -> str:
+    """Return a name as a pattern of grep -E that a person can read."""
+    return re.sub(r"([.+*?^$|()\[\]{}\\])", r"\\\1", name)
+
+
+def _state(step: Step) -> list[str]:
+    """What state the kernel has it in: nothing of this touches a disk."""
+    if step.adapter:
+        files = [
+            each
+            for device in step.disks()[:MOST_DISKS]
+            for each in _state_files(step.facts, device)
+        ]
+        files = [each for each in files if "/state" in each]
+        if not files:
+            return []
+        return ["Which of its disks the kernel still uses:", f"  grep -sH . {' '.join(files)}"]
+    device = step.device
+    if device is None:
+        return []
+    if step.kind is Kind.MD:
+        return ["Its state:", "  cat /proc/mdstat"]
+    if step.kind is Kind.MAP:
+        return _paths(step)
+    if step.kind in MAPPED and device.dm_name:
+        return [
+            "Its state, and what it is made of:",
+            f"  dmsetup info '{device.dm_name}'",
+            f"  lsblk -s /dev/mapper/{device.dm_name}",
+        ]
+    if step.kind is Kind.LOOP:
+        return ["The file it is made of:", f"  losetup -l /dev/{device.name}"]
+    files = _state_files(step.facts, device)
+    return [
+        "Whether the kernel still uses it, and how much it waits for (reads, writes):",
+        f"  grep -sH . {' '.join(files)}",
+    ]
+
+
+def _state_files(facts: Facts, device: Device) -> list[str]:
+    base = "/sys/block/" + device.name.replace("/", "!")
+    if device.address:
+        return [f"{base}/device/state", f"{base}/inflight"]
+    return [
+        *(f"/sys/class/nvme/{each}/state" for each in facts.nvme_controllers(device)),
+        f"{base}/inflight",
+    ]
+
+
+def _smart(step: Step) -> list[str]:
+    """What is known of the health of the disk, as it was read last; then how it is asked."""
+    facts, device = step.facts, step.device
+    label = step.own.get("disk") or (facts.disk(device) if device else "")
+    covered = facts.of.map.covered.get(label)
+    lines = []
+    if covered is not None and step.kind not in {Kind.VIRTUAL, Kind.LUN}:
+        lines = [
+            "What SMART said when it was read last; this does not touch the disk:",
+            f"  iowarden disk show '{label}'",
+        ]
+    if covered is not None and covered.polled is not None and covered.polled.target.behind_raid():
+        target = covered.polled.target
+        asked = f"  smartctl -x -d {target.kind} {target.path}"
+        return [*lines, "Ask the disk itself, behind its controller:", asked]
+    if device is None:
+        behind = step.own.get("controller") and not lines
+        return ["How the disks are:", "  iowarden disk list"] if behind else lines
+    match step.kind:
+        case Kind.VIRTUAL:
+            return [f"{device.name} is a virtual disk: its host knows the health of what is below."]
+        case Kind.LUN:
+            return [f"{device.name} is a LUN: the storage array knows the health of its disks."]
+        case Kind.ATA | Kind.SCSI | Kind.NVME:
+            return [*lines, "Ask it now, if it answers:", f"  smartctl -x /dev/{device.name}"]
+    below = [d.name for d in step.disks() if facts.kind(d) in {*DISKS, Kind.VOLUME}]
+    if not below:
+        return lines
+    of = "" if below == [device.name] else f" below {step.shown()} ({_listed(below)})"
+    return [f"How the disks{of} are:", "  iowarden disk list"]
+
+
+def _cable(step: Step) -> list[str]:
+    """Where to look next, by hand."""
+    if step.adapter:
+        return [
+            (
+                "What they have in common is the likely cause: the adapter and its firmware, its"
+                " cable, expander, backplane or power supply. Look there before any disk is"
+                " replaced."
+            )
+        ]
+    if step.device is None:
+        return ["Then its cable, power supply, backplane and slot."] if step.name else []
+    match step.kind:
+        case Kind.VIRTUAL:
+            return ["Then the storage of the host that this machine runs on."]
+        case Kind.LUN | Kind.MAP | Kind.PATH:
+            return ["Then adapter, cable and switch on the way, and the storage array itself."]
+        case Kind.NVME:
+            return ["Then its slot or riser, its temperature, and its firmware."]
+        case Kind.ATA | Kind.SCSI:
+            return ["Then its cable, its power supply and its place in the backplane."]
+        case Kind.VOLUME:
+            return [
+                "Then the event log of its controller, which knows more of the disks behind it."
+            ]
+    below = [d.name for d in step.disks() if d.name != step.device.name]
+    return [f"Then what it stands on: {_listed(below)}."] if below else []
+
+
+def _rescan(step: Step) -> list[str]:
+    """How a disk that was put back is looked for: at its own adapter, not at all of them."""
+    name = step.name
+    gone = next((g for g in step.facts.of.map.devices.gone.values() if g.name == name), None)
+    if step.device is not None:
+        return []
+    if gone is not None and gone.adapter.startswith("host"):
+        return [
+            "When it is in place and does not come by itself, look for it at its adapter:",
+            f"  echo '- - -' > /sys/class/scsi_host/{gone.adapter}/scan",
+        ]
+    if name.startswith("nvme"):
+        return [
+            (
+                "When it is in place and does not come by itself, look for it; this goes through"
+                " all of PCI:"
+            ),
+            "  echo 1 > /sys/bus/pci/rescan",
+        ]
+    return []
+
+
+def _paths(step: Step) -> list[str]:
+    """How many paths of a map still work."""
+    device = step.device
+    if device is None:
+        return []
+    of_map = device if step.kind is Kind.MAP else step.facts.map_of(device)
+    if of_map is None:
+        return []
+    good, every = step.facts.paths(of_map)
+    name = of_map.dm_name or of_map.name
+    return [
+        (
+            f"{len(good)} of {len(every)} paths of {name} are in no trouble by what is known here"
+            f"{f' ({_listed(good)})' if good else ''}; what multipathd says of them:"
+        ),
+        f"  multipath -ll {name}",
+    ]
+
+
+def _member(step: Step) -> list[str]:
+    """Whether it may be taken out of its array; only if that harms nothing."""
+    if step.kind is Kind.PATH:
+        return _paths(step)
+    if step.about.over:
+        return []
+    lines = []
+    for each in _distinct_members(step):
+        node, array = step.facts.node(each.member.device), each.array
+        if not each.used:
+            continue
+        if each.refusal:
+            lines.append(f"Do not take {node} out of {array.name}: {each.refusal}.")
+            continue
+        left = (each.bears or 1) - 1
+        then = "with no redundancy" if left == 0 else f"able to lose {_count(left, 'more member')}"
+        lines += [
+            (
+                f"It stays as it is? {node} is a member of {array.name} ({array.level}), which has"
+                f" all that it needs without it. Taken out, the array goes on, {then}; afterwards"
+                " it has to be taken back or replaced:"
+            ),
+            f"  mdadm /dev/{array.name} --fail {node}",
+        ]
+    return lines
+
+
+def _distinct_members(step: Step) -> list[Membership]:
+    """Return the memberships of it, or of all the disks of an adapter, a refusal said once."""
+    names = [step.name or step.whole()]
+    if step.adapter:
+        names = [each.name for each in step.disks()]
+    found: dict[str, Membership] = {}
+    for name in filter(None, names):
+        for each in step.facts.memberships(name):
+            found.setdefault(f"{each.array.name} {each.refusal or each.member.device}", each)
+    return list(found.values())
+
+
+def _scrub(step: Step) -> list[str]:
+    """How an array rewrites what one member cannot read; a check changes nothing else.
+
+    Source: md(4), 'scrubbing and mismatches': a read error during a check is corrected.
+    """
+    lines = []
+    for each in _distinct_members(step):
+        array = each.array
+        if array.level in {"raid0", "linear"} or each.faulty:
+            continue
+        if each.bears is None or each.bears < 1:
+            lines.append(
+                f"{array.name} ({array.level}) has no redundancy left: what it cannot read there is"
+                " in no other place. Copy what matters now."
+            )
+        elif array.sync_action in {None, "idle"} and len(each.troubled) <= 1:
+            lines += [
+                (
+                    f"{array.name} rewrites what cannot be read from its other members while it is"
+                    " checked; this reads all of them:"
+                ),
+                f"  echo check > /sys/block/{array.name}/md/sync_action",
+            ]
+    return lines
+
+
+def _replace(step: Step) -> list[str]:
+    """How a member that is failing is replaced while it still answers."""
+    lines = []
+    for each in _distinct_members(step):
+        node, array = step.facts.node(each.member.device), each.array
+        if each.faulty:
+            lines += [
+                f"{array.name} uses {node} no longer. Before the disk is pulled:",
+                f"  mdadm /dev/{array.name} --remove {node}",
+            ]
+        elif each.array.level not in {"raid0", "linear"} and each.used:
+            spare = next((m.device for m in array.members if _is_spare(m.states)), "")
+            first = (
+                f"{spare} is a spare of it"
+                if spare
+                else "give it a spare first, a partition of a new disk (mdadm --add)"
+            )
+            lines += [
+                (
+                    f"{node} is a member of {array.name}: {first}; this copies {node} to the spare,"
+                    " and the array stays as redundant as it is meanwhile:"
+                ),
+                f"  mdadm /dev/{array.name} --replace {node}",
+            ]
+    return lines
+
+
+def _is_spare(states: Iterable[str]) -> bool:
+    return "spare" in states and not {"faulty", "in_sync"} & set(states)
+
+
+def _sooner(step: Step) -> list[str]:
+    """How a disk of a redundant array is made to give up before the kernel does."""
+    safe = [m for m in step.memberships() if not m.refusal and not m.faulty and m.bears]
+    if step.kind is not Kind.ATA or step.device is None or not safe:
+        return []
+    return [
+        (
+            f"Once it answers again: {safe[0].array.name} has what it cannot read, so let it give"
+            " up on a bad sector after 7 s; until it is switched off:"
+        ),
+        f"  smartctl -l scterc,70,70 /dev/{step.device.name}",
+    ]
+
+
+def _array(step: Step) -> list[str]:
+    """Which members an array has, on which disks."""
+    lines: list[str] = []
+    for name in step.arrays():
+        array = step.facts.of.map.arrays.get(name)
+        if array is None:
+            continue
+        members = [_shown_member(step.facts, m.device, m.states) for m in array.members]
+        if (
+            array.raid_disks
+            and len(used := [m for m in array.members if not _is_spare(m.states)])
+            < array.raid_disks
+        ):
+            members.append(f"{array.raid_disks - len(used)} not there")
+        of = f"{name} ({array.level})" if array.level else name
+        if members:
+            lines.append(f"Members of {of}: {'; '.join(members[:MOST_DISKS])}.")
+        lines += [
+            "All that the array says of itself:",
+            "  cat /proc/mdstat",
+            f"  mdadm --detail /dev/{name}",
+        ]
+    return lines
+
+
+def _shown_member(facts: Facts, name: str, states: Sequence[str]) -> str:
+    device = facts.device(name)
+    below = () if device is None else facts.leaves(device)
+    on = ", ".join(facts.shown(each) for each in below[:4]) or "a disk that is gone"
+    return f"{name} {' '.join(states) or 'in an unknown state'}, on {on}"
+
+
+def _examine(step: Step) -> list[str]:
+    """What the members know of an array that does not run; this only reads."""
+    lines: list[str] = []
+    for name in step.arrays():
+        array = step.facts.of.map.arrays.get(name)
+        there = [m.device for m in (array.members if array else ()) if step.facts.device(m.device)]
+        if there:
+            nodes = " ".join(map(step.facts.node, sorted(there)[:MOST_DISKS]))
+            lines += [
+                f"What the members of {name} know of it (compare 'Events'; this only reads):",
+                f"  mdadm --examine {nodes}",
+            ]
+    return lines
+
+
+def _hold_back(step: Step) -> list[str]:
+    """How only what writes to a slow disk is held back, on what the file system stands on.
+
+    Source: kernel, ABI/testing/sysfs-class-bdi, max_ratio: a part of what the machine may queue.
+    """
+    lines: list[str] = []
+    for name in step.facts.of.slow:
+        slow = step.facts.device(name)
+        tops = [] if slow is None else step.facts.mounted_on(slow)
+        for top in tops[:MOST_HELD_BACK]:
+            lines += [
+                f"Hold back what writes to the slow disk {name} alone; 100 takes that back:",
+                f"  echo 5 > /sys/block/{top.name.replace('/', '!')}/bdi/max_ratio",
+            ]
+    return lines
+
+
+def _take_back(step: Step) -> list[str]:
+    """How a member that failed is taken back, or taken away."""
+    lines: list[str] = []
+    for name in step.arrays():
+        array = step.facts.of.map.arrays.get(name)
+        if array is None:
+            continue
+        if array.sync_action in {"recover", "reshape", "resync"}:
+            lines.append(
+                f"{name} is at work ({array.sync_action}): take nothing out of it meanwhile."
+            )
+            continue
+        faulty = [m.device for m in array.members if "faulty" in m.states]
+        if array.state not in {"clean", "active", "active-idle", "write-pending"}:
+            continue
+        for member in faulty:
+            if step.facts.device(member) is None:
+                continue
+            node = step.facts.node(member)
+            lines += [
+                (
+                    f"The disk of {member} is in order (it was a cable or power)? Then take it"
+                    " back; with a write-intent bitmap only what changed is copied:"
+                ),
+                f"  mdadm /dev/{name} --remove {node}",
+                f"  mdadm /dev/{name} --re-add {node}",
+            ]
+        if not faulty and array.degraded:
+            lines.append(
+                "A member that is gone from the list and back in the machine is taken back with"
+                " 'mdadm --re-add'; a new disk with 'mdadm --add', which writes over that disk."
+            )
+    return lines
+
+
+def _below(step: Step) -> list[str]:
+    """What a device stands on, by the names on the disks' labels."""
+    device = step.device
+    if device is None or step.kind in {*DISKS, Kind.VIRTUAL, Kind.LUN, Kind.VOLUME, Kind.PATH}:
+        return []
+    below = [each for each in step.disks() if each.name != device.name]
+    if not below:
+        return []
+    shown = "; ".join(step.facts.shown(each) for each in below[:MOST_DISKS])
+    return [f"{step.shown()} stands on {shown}.", f"  lsblk -s {step.facts.node(device.name)}"]
+
+
+def _fsck(step: Step) -> list[str]:
+    """How a file system is looked at and repaired, when what is below it is in order."""
+    name = step.name or step.own.get("device", "").removeprefix("/dev/")
+    if not name:
+        return []
+    facts, node = step.facts, step.facts.node(name)
+    bad = _bad_below(step)
+    if bad:
+        return [
+            (
+                f"Repair nothing on {node} before this is in order: {_listed(bad)}. A repair"
+                " writes, and on a disk or array that fails that destroys data."
+            )
+        ]
+    points = [m for m in facts.of.mounts if m.source in {node, f"/dev/{name}"}]
+    point = step.own.get("mountpoint") or next((m.mount_point for m in points), "")
+    kind = step.own.get("fstype") or next((m.kind for m in points), "")
+    if kind == "btrfs":
+        if not point:
+            return []
+        return [
+            "Read all of it, and have wrong blocks rewritten from good copies, while it is in use:",
+            f"  btrfs scrub start -Bd '{point}'",
+            f"  btrfs device stats '{point}'",
+        ]
+    first = f"  umount {_quoted(point)}" if point else f"  umount {node}"
+    if kind == "xfs":
+        return [
+            (
+                "Save what matters, stop what uses it, then see what a repair would do; -n changes"
+                " nothing:"
+            ),
+            first,
+            f"  xfs_repair -n {node}",
+            (
+                "The repair itself is the same without -n. It may cost files: have a copy of the"
+                " device first. A log that is not replayed is lost with -L: mount it once before."
+            ),
+        ]
+    if kind in {"ext2", "ext3", "ext4"}:
+        return [
+            (
+                "Save what matters, stop what uses it, then see what a repair would do; -n changes"
+                " nothing:"
+            ),
+            first,
+            f"  e2fsck -fn {node}",
+            "The repair may cost files: have a copy of the device first, then:",
+            f"  e2fsck -f {node}",
+        ]
+    return []
+
+
+def _btrfs(step: Step) -> list[str]:
+    """How btrfs is asked what it counts, and reads all of itself; by where it is mounted."""
+    points = {m.source: m.mount_point for m in reversed(step.facts.of.mounts) if m.kind == "btrfs"}
+    if len(points) != 1:  # sysfs does not tell which of several
+        return [
+            "Where it is mounted; 'btrfs device stats' and 'btrfs scrub start' take that place:",
+            "  findmnt -t btrfs -o TARGET,SOURCE,UUID",
+        ]
+    (point,) = points.values()
+    return [
+        "What its devices count:",
+        f"  btrfs device stats '{point}'",
+        (
+            "The disk, its cable and its power supply are in order? Then read all of it, and have"
+            " wrong blocks rewritten from good copies:"
+        ),
+        f"  btrfs scrub start -Bd '{point}'",
+    ]
+
+
+def _resume(step: Step) -> list[str]:
+    """How a suspended mapped device goes on."""
+    name = step.own.get("name") or (step.device.dm_name if step.device else "")
+    if not name:
+        return []
+    lines = []
+    if step.kind is Kind.CRYPT:
+        lines = [
+            "It was locked by 'cryptsetup luksSuspend'? Then it needs its passphrase:",
+            f"  cryptsetup luksResume '{name}'",
+        ]
+    if step.kind is Kind.MAP:
+        return [
+            *_paths(step),
+            "multipathd resumes it when it is done; only if that is stopped:",
+            f"  dmsetup resume '{name}'",
+        ]
+    return [*lines, "Nobody works on it any more? Then let it go on:", f"  dmsetup resume '{name}'"]
+
+
+def _bad_below(step: Step) -> list[str]:
+    """Return what is wrong below a file system: arrays that do not run, disks in trouble."""
+    facts, device = step.facts, step.device
+    if device is None:
+        return [step.name] if step.name else []
+    found: dict[str, None] = {}
+    todo, seen = [device], {device.name}
+    while todo:
+        each = todo.pop(0)
+        array = facts.of.map.arrays.get(each.name)
+        if array is not None and not facts.runs(array):
+            found[f"{each.name} does not run"] = None
+        for name in each.slaves:
+            below = facts.atlas.whole(name)
+            if below is None:
+                found[f"{name} is gone"] = None
+            elif name not in seen:
+                seen.add(name)
+                todo.append(below)
+        if each.leaf and (each.name in facts.of.troubled or each.host in facts.of.adapters):
+            found[f"{each.name} is in trouble"] = None
+    return list(found)
+
+
+def _controller(step: Step) -> list[str]:
+    """How a RAID controller is asked of itself, its arrays and its disks."""
+    name = step.own.get("controller", "")
+    if not name and step.device is not None:
+        name = step.facts.controller_of(step.device)
+    card = step.facts.atlas.card(name)
+    commands = controller_commands(name, "" if card is None else card.program)
+    if commands:
+        return ["What the controller says of its arrays and disks:", *commands]
+    if card is None:
+        return []
+    return [f"See the arrays, the disks and the event log of {name} by its maker's program."]
+
+
+_CARDS = (
+    (r"areca 1", "cli64", ("rsf info", "disk info", "event info")),
+    (r"areca (\d+)", "cli64", ("ctrl={} rsf info", "ctrl={} disk info", "ctrl={} event info")),
+    (r"(c\d+)", "tw_cli", ("/{} show", "/{} show alarms")),
+    (r"adaptec (\d+)", "arcconf", ("GETCONFIG {} LD", "GETCONFIG {} PD")),
+    (r"hp slot (\d+)", "ssacli", ("ctrl slot={} show config detail",)),
+    (r"mega.* c(\d+)", "storcli64", ("/c{} show", "/c{}/eall/sall show", "/c{} show events")),
+    (r"(sas[23]ircu \d+)", "", ("{} DISPLAY",)),
+    (r"ioc\d+", "mpt-status", ("-p",)),
+)
+"""Names of controllers as `collectors` give them; the program that is asked, and how."""
+
+
+def controller_commands(name: str, program: str) -> list[str]:
+    """Return the commands that ask a RAID controller, by its name; none where it is not known.
+
+    `program` is what its maker's program is called here, '' as usual.
+    Source: the vendors' guides, see rules/controllers.yaml.
+    """
+    for pattern, usual, asked in _CARDS:
+        found = re.fullmatch(pattern, name)
+        if found is None:
+            continue
+        own = program or usual
+        if own.casefold().startswith("megacli"):
+            asked = ("-LdPdInfo -a{}",)  # noqa: PLW2901 - the older program of the same maker
+        return [f"  {own} {words.format(*found.groups())}".replace("   ", "  ") for words in asked]
+    return []
+
+
+def _listed(names: Iterable[str]) -> str:
+    found = list(dict.fromkeys(names))
+    more = len(found) - MOST_DISKS
+    return ", ".join(found[:MOST_DISKS]) + (f" and {more} more" if more > 0 else "")
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'s' if number != 1 else ''}"
+
+
+def _quoted(text: str) -> str:
+    return f"'{text}'"
+
+
+STEPS: Mapping[str, Callable[[Step], list[str]]] = {
+    "array": _array,
+    "below": _below,
+    "btrfs": _btrfs,
+    "cable": _cable,
+    "controller": _controller,
+    "examine": _examine,
+    "fsck": _fsck,
+    "hold_back": _hold_back,
+    "log": _log,
+    "member": _member,
+    "paths": _paths,
+    "replace": _replace,
+    "rescan": _rescan,
+    "resume": _resume,
+    "scrub": _scrub,
+    "smart": _smart,
+    "sooner": _sooner,
+    "state": _state,
+    "take_back": _take_back,
+}

@@ -1,0 +1,394 @@
+"""What advice must know of the thing that an alert is about: what it is, and what stands on it.
+
+Pure. Whether a member may be taken out of its array is decided here, and nowhere else: of an array
+that does not run, whose redundancy is not known or would not bear it, or whose members are in
+trouble together, it may not.
+Sources: kernel, admin-guide/md.rst (degraded, dev-XXX/state); ABI/testing/sysfs-block-dm (uuid);
+lvm2, libdm, dm_build_dm_name and the prefixes 'LVM-', 'CRYPT-', 'mpath-' of its callers.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.drive import Cover
+from iowarden.rules import devices, trust
+from iowarden.rules.atlas import Atlas, Map
+from iowarden.rules.devices import ADAPTER, is_part
+from iowarden.rules.notice import Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from iowarden.collectors import md
+    from iowarden.collectors.block import Device
+    from iowarden.collectors.mounts import Mount
+    from iowarden.collectors.vocabulary import Chunk
+    from iowarden.rules.alerts import Alert
+
+TOGETHER_DISKS = 3
+"""So many disks of one adapter in trouble are the adapter's trouble; all of them, if it has two."""
+_RUNNING = frozenset({"clean", "active", "active-idle", "write-pending", "readonly", "read-auto"})
+"""Of array_state. Source: kernel, admin-guide/md.rst."""
+_NO_TROUBLE = ("D", "E", "F", "G", "H3", "H6", "H9", "I", "L", "S")
+"""Conditions that say nothing against a member: settings, speed, cables, heat, what is not read."""
+_VIRTUAL_NAME = re.compile(r"x?vd[a-z]+")
+_NVME_PATH = re.compile(r"nvme(\d+)c(\d+)n\d+", re.ASCII)
+_NVME = re.compile(r"nvme(\d+)n\d+", re.ASCII)
+_NETWORK_NAME = re.compile(r"(nbd|rbd|drbd)\d+")
+
+
+class Kind(enum.StrEnum):
+    """What a block device is."""
+
+    ATA = "SATA disk"
+    SCSI = "SAS disk"
+    NVME = "NVMe drive"
+    VOLUME = "volume of a RAID controller"
+    LUN = "LUN of a storage array"
+    VIRTUAL = "virtual disk"
+    PATH = "path"
+    MAP = "multipath map"
+    LV = "logical volume"
+    CRYPT = "encrypted volume"
+    MAPPED = "mapped device"
+    MD = "md array"
+    LOOP = "loop device"
+    OTHER = "block device"
+
+
+DISKS = frozenset({Kind.ATA, Kind.SCSI, Kind.NVME})
+"""Kinds that are one physical disk each."""
+MAPPED = frozenset({Kind.MAP, Kind.LV, Kind.CRYPT, Kind.MAPPED})
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What advice is made from.
+
+    Fields: `troubled` are the disks, paths and volumes that alerts are about now, `adapters` the
+    SCSI hosts that are in trouble as a whole, `slow` the disks that a backlog of writes waits for.
+    """
+
+    map: Map = field(default_factory=Map)
+    mounts: tuple[Mount, ...] = ()
+    troubled: frozenset[str] = frozenset()
+    adapters: frozenset[str] = frozenset()
+    slow: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """A device as a member of an array.
+
+    Fields: `bears`: so many further members the array can lose for certain, None: not known;
+    `troubled` are the members in sync that are in trouble, this one among them; `refusal` says why
+    this one must not be taken out, '' where it may be.
+    """
+
+    array: md.Array
+    member: md.Member
+    bears: int | None
+    troubled: tuple[str, ...]
+    refusal: str
+
+    @property
+    def faulty(self) -> bool:
+        """Whether the array uses it no longer."""
+        return "faulty" in self.member.states
+
+    @property
+    def used(self) -> bool:
+        """Whether the array counts on it."""
+        return in_use(self.member)
+
+
+def known(
+    where: Map, mounts: Iterable[Mount], alerts: Iterable[Alert], slow: Iterable[str] = ()
+) -> Known:
+    """Return what advice is made from, with what is in trouble by these alerts."""
+    facts = Facts(Known(where))
+    troubled: set[str] = set()
+    adapters: set[str] = set()
+    for alert in alerts:
+        if not alert.active or alert.severity < Severity.WARNING:
+            continue
+        if alert.subject.startswith(ADAPTER):
+            adapters.add(alert.subject.removeprefix(ADAPTER))
+        if alert.label("condition").startswith(_NO_TROUBLE):
+            continue
+        covered = where.covered.get(alert.label("disk"))
+        names = (
+            alert.label("member") or alert.label("device"),
+            *(covered.leaves if covered else ()),
+        )
+        for name in filter(None, names):
+            device = facts.device(name)
+            if device is None or device.leaf:
+                troubled.add(name if device is None else device.name)
+    hosts: dict[str, list[str]] = {}
+    for device in facts.atlas.devices:
+        if device.leaf:
+            hosts.setdefault(device.host or "", []).append(device.name)
+    for host, leaves in hosts.items():
+        bad = sum(leaf in troubled for leaf in leaves)
+        if host and len(leaves) > 1 and bad >= min(TOGETHER_DISKS, len(leaves)):
+            adapters.add(host)
+    return Known(where, tuple(mounts), frozenset(troubled), frozenset(adapters), tuple(slow))
+
+
+def slow(chunks: Iterable[Chunk]) -> list[str]:
+    """Return the disks that a backlog of writes waits for, from the samples of the last look."""
+    return [
+        dict(labels)["device"]
+        for chunk in chunks
+        for family, samples in chunk.families
+        if family.name == "iowarden_device_write_bandwidth_bytes_per_second"
+        for _, labels, value in samples
+        if value > 0
+    ]
+
+
+def in_use(member: md.Member) -> bool:
+    """Whether an array counts on a member; an old kernel tells no state of one that it uses."""
+    return "in_sync" in member.states or (not member.states and member.slot is not None)
+
+
+def bears(array: md.Array, copies: int | None = None) -> int | None:
+    """Return how many further members an array can lose for certain; None: not known.
+
+    `copies` is that of a raid10; of one that lost a member it is not asked whose copy that was.
+    """
+    if array.level in {"raid0", "linear"}:
+        return 0
+    if array.degraded is None or array.raid_disks is None:
+        return None
+    match array.level:
+        case "raid1":
+            left = array.raid_disks - array.degraded - 1
+        case "raid4" | "raid5":
+            left = 1 - array.degraded
+        case "raid6":
+            left = 2 - array.degraded
+        case "raid10" if copies:
+            left = copies - 1 - array.degraded
+        case _:
+            return None
+    return max(left, 0)
+
+
+def _is_virtual(device: Device) -> bool:
+    words = (device.vendor or "", device.model or "")
+    return any(trust.VIRTUAL.search(word) for word in words)
+
+
+class Facts:
+    """What is known, by the names that labels have."""
+
+    def __init__(self, of: Known) -> None:
+        """Sort what is known; it does not change meanwhile."""
+        self.of = of
+        self.atlas = Atlas(of.map)
+        self._mapped = {d.dm_name: d for d in self.atlas.devices if d.dm_name}
+        self._covered = {leaf: each for each in of.map.covered.values() for leaf in each.leaves}
+
+    # names
+
+    def device(self, name: str) -> Device | None:
+        """Return a device by the kernel's name or '/dev/mapper/NAME'; of a partition its disk."""
+        plain = name.removeprefix("/dev/")
+        return self.atlas.whole(plain) or self._mapped.get(plain.removeprefix("mapper/"))
+
+    def node(self, name: str) -> str:
+        """Return the '/dev/...' of a device or partition, as people call it."""
+        device = self.device(name)
+        plain = name.removeprefix("/dev/")
+        if device is not None and device.dm_name and plain not in device.partitions:
+            return f"/dev/mapper/{device.dm_name}"
+        return f"/dev/{plain}"
+
+    def leaves(self, device: Device) -> tuple[Device, ...]:
+        """Return the disks, volumes or paths that a device stands on; itself where it is one."""
+        found: dict[str, Device] = {}
+        seen = {device.name}
+        todo = [device]
+        while todo:
+            each = todo.pop(0)
+            if not each.slaves:
+                found[each.name] = each
+            for name in each.slaves:
+                below = self.atlas.whole(name)
+                if below is not None and below.name not in seen:
+                    seen.add(below.name)
+                    todo.append(below)
+        return tuple(found.values())
+
+    def mounted_on(self, device: Device) -> list[Device]:
+        """Return what file systems that stand on a device are mounted from.
+
+        Not of btrfs, whose writes are counted by the file system and not by its devices.
+        """
+        sources = {m.source for m in self.of.mounts if m.kind != "btrfs"}
+        found: dict[str, Device] = {}
+        todo, seen = [device], {device.name}
+        while todo:
+            each = todo.pop(0)
+            nodes = {self.node(name) for name in (each.name, *each.partitions)}
+            if sources & {*nodes, f"/dev/{each.name}"}:
+                found[each.name] = each
+            for name in each.holders:
+                above = self.atlas.whole(name)
+                if above is not None and above.name not in seen:
+                    seen.add(above.name)
+                    todo.append(above)
+        return list(found.values())
+
+    def shown(self, device: Device) -> str:
+        """Return a disk as it is found in the machine: name, model, serial number, place."""
+        own = devices.identity(self.of.map.topology, device.name).object
+        covered = self._covered.get(device.name)
+        return f"{own} in {covered.slot}" if covered and covered.slot else own
+
+    def disk(self, device: Device) -> str:
+        """Return the label 'disk' of a device, where it is one of which SMART is asked, else ''."""
+        covered = self._covered.get(device.name)
+        return "" if covered is None else covered.disk
+
+    # what it is
+
+    def kind(self, device: Device) -> Kind:
+        """Return what a device is."""
+        if device.md is not None or device.name in self.of.map.arrays:
+            return Kind.MD
+        if device.dm_name is not None or device.name.startswith("dm-"):
+            return self._mapped_kind(device)
+        if device.name.startswith("loop"):
+            return Kind.LOOP
+        if self.map_of(device) is not None or _NVME_PATH.fullmatch(device.name):
+            return Kind.PATH
+        if device.name.startswith("nvme"):
+            return Kind.NVME
+        covered = self._covered.get(device.name)
+        if covered is not None and covered.cover is Cover.LUN:
+            return Kind.LUN
+        unasked = covered is not None and covered.cover is Cover.NO_SMART
+        if unasked or _VIRTUAL_NAME.fullmatch(device.name) or _is_virtual(device):
+            return Kind.VIRTUAL
+        if not device.address:
+            return Kind.OTHER
+        if self.controller_of(device):
+            return Kind.VOLUME
+        return Kind.ATA if device.vendor == "ATA" or device.port else Kind.SCSI
+
+    def _mapped_kind(self, device: Device) -> Kind:
+        for prefix, kind in (("mpath-", Kind.MAP), ("LVM-", Kind.LV), ("CRYPT-", Kind.CRYPT)):
+            if (device.dm_uuid or "").startswith(prefix):
+                return kind
+        return Kind.MAPPED
+
+    def map_of(self, device: Device) -> Device | None:
+        """Return the multipath map that a device is a path of."""
+        for name in device.holders:
+            holder = self.atlas.whole(name)
+            if holder is not None and (holder.dm_uuid or "").startswith("mpath-"):
+                return holder
+        return None
+
+    def controller_of(self, device: Device) -> str:
+        """Return the RAID controller that makes a device of its disks, by its name, or ''."""
+        for card in self.of.map.controllers:
+            if device.host and self.atlas.host(card) == device.host:
+                passed = any(d.serial and d.serial == device.serial for d in card.disks)
+                return "" if passed else card.name
+        hidden = (
+            each.polled.target.controller
+            for each in self.of.map.covered.values()
+            if each.polled is not None and each.polled.target.behind_raid()
+        )
+        return device.host or "" if device.host and device.host in hidden else ""
+
+    def nvme_controllers(self, device: Device) -> tuple[str, ...]:
+        """Return the controllers of a namespace or of a path to one: 'nvme0'."""
+        own = _NVME_PATH.fullmatch(device.name)
+        if own:
+            return (f"nvme{own[2]}",)
+        paths = [found for name in device.slaves if (found := _NVME_PATH.fullmatch(name))]
+        plain = _NVME.fullmatch(device.name)
+        return tuple(f"nvme{p[2]}" for p in paths) or ((f"nvme{plain[1]}",) if plain else ())
+
+    def is_network(self, device: Device) -> bool:
+        """Whether what it is made of lies in another machine."""
+        return self.kind(device) is Kind.LUN or bool(_NETWORK_NAME.fullmatch(device.name))
+
+    # arrays
+
+    def paths(self, of_map: Device) -> tuple[list[str], list[str]]:
+        """Return the paths of a map that are in no trouble, and all of them."""
+        return [n for n in of_map.slaves if n not in self.of.troubled], list(of_map.slaves)
+
+    @staticmethod
+    def runs(array: md.Array) -> bool:
+        """Whether an array takes reads."""
+        return array.state in _RUNNING
+
+    def memberships(self, name: str) -> list[Membership]:
+        """Return what a device, its partitions or what is mapped on it are members of."""
+        device = self.device(name)
+        found = []
+        for array in self.of.map.arrays.values():
+            for member in array.members:
+                below = self.device(member.device)
+                if below is None:
+                    mine = is_part(member.device, name.removeprefix("/dev/"))
+                else:
+                    own = (below, *self.leaves(below))
+                    mine = device is not None and device.name in {each.name for each in own}
+                if mine:
+                    found.append(self._judged(array, member))
+        return found
+
+    def _judged(self, array: md.Array, member: md.Member) -> Membership:
+        holder = self.atlas.whole(array.name)
+        copies = holder.md.copies if holder is not None and holder.md is not None else None
+        left = bears(array, copies)
+        used = [m for m in array.members if in_use(m)]
+        troubled = tuple(m.device for m in used if m is member or self._is_troubled(m.device))
+        return Membership(
+            array, member, left, troubled, self._refusal(array, member, left, troubled)
+        )
+
+    def _refusal(
+        self, array: md.Array, member: md.Member, left: int | None, troubled: tuple[str, ...]
+    ) -> str:
+        if not self.runs(array):
+            return f"{array.name} does not run"
+        if not in_use(member):
+            return ""  # the array does not count on it
+        if left is None:
+            return f"how many members {array.name} can lose is not known"
+        below = self.device(member.device)
+        hosts = () if below is None else dict.fromkeys(d.host for d in self.leaves(below))
+        for host in hosts:
+            if host in self.of.adapters:
+                return f"its adapter ({host}) is in trouble, and with it whatever hangs on that"
+        if left == 0:
+            return f"{array.name} ({array.level}) has no redundancy left"
+        if len(troubled) > left:
+            also = ", ".join(troubled)
+            return (
+                f"{len(troubled)} members of {array.name} ({array.level}) are in trouble ({also}),"
+                f" and it can lose {left}"
+            )
+        return ""
+
+    def _is_troubled(self, name: str) -> bool:
+        device = self.device(name)
+        if device is None:
+            return True  # it is no longer there
+        leaves = self.leaves(device)
+        if self.kind(device) is Kind.MAP:  # one path of several is no trouble of its map
+            return all(leaf.name in self.of.troubled for leaf in leaves)
+        return any(leaf.name in self.of.troubled for leaf in leaves)

@@ -1,0 +1,307 @@
+"""Advice is for the very thing: real names, and nothing that harms who follows it to the letter."""
+
+from __future__ import annotations
+
+import functools
+import importlib.resources
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from support.everything import ARRAYS, RAID6, array, everything, wrong
+
+from iowarden.rules import unit_tests
+from iowarden.rules.advice import filled, steps_of, together, unknown_steps
+from iowarden.rules.advice_steps import STEPS, About
+from iowarden.rules.alerts import Alert, State
+from iowarden.rules.events import parse_events_file
+from iowarden.rules.rulefile import parse_rule_file
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from iowarden.rules.facts import Facts
+
+RULES = importlib.resources.files("iowarden.rules")
+UNITS = Path(__file__).parent / "units"
+
+
+def said(
+    steps: str, facts: Facts, others: tuple[Mapping[str, str], ...] = (), **labels: str
+) -> str:
+    """Return what some steps say of a thing."""
+    subject = labels.pop("subject", "")
+    return filled(steps, About(labels, subject, others), facts)
+
+
+# --- arrays
+
+
+def test_a_disk_that_hangs_is_taken_out_of_its_mirror_by_its_real_name() -> None:
+    """One half of a raid1 hangs, the other is well."""
+    text = said("{member}", everything(troubled=("sda",)), device="sda")
+    assert "  mdadm /dev/md0 --fail /dev/sda1" in text.splitlines()
+    assert "with no redundancy" in text
+
+
+def test_a_disk_that_answers_again_is_not_taken_out() -> None:
+    """Its alert is kept for a minute; what it advises is of now."""
+    about = About({"device": "sda"}, over=True)
+    assert filled("{member}", about, everything(troubled=("sda",))) == ""
+
+
+def test_none_of_eight_disks_of_one_adapter_is_taken_out() -> None:
+    """All members of one raid6 hang with their adapter: whoever fails them destroys the array."""
+    names = [f"sd{letter}" for letter in RAID6]
+    facts = everything(troubled=names, adapters=("host4",))
+    labels = tuple({"device": name} for name in names)
+    texts = [said("{member}", facts, device=name) for name in names]
+    texts.append(said("{member}", facts, labels, device="sdc", subject="adapter host4"))
+    for text in texts:
+        assert "--fail" not in text
+        assert "out of md1: its adapter (host4) is in trouble" in text
+
+
+@pytest.mark.parametrize("level", ["raid0", "raid5", "raid1"])
+def test_the_last_that_an_array_can_lose_is_kept(level: str) -> None:
+    """A raid5 without one member, a raid1 with one left, a raid0: never `--fail`."""
+    arrays = {"md0": array("md0", level, ("sda1", "sdb1"), 2 if level == "raid0" else 3)}
+    if level == "raid1":
+        arrays = {"md0": array("md0", level, ("sda1",), 2)}
+    text = said("{member}\n{sooner}", everything(troubled=("sda",), arrays=arrays), device="sda")
+    assert "--fail" not in text
+    assert "scterc" not in text
+    assert "Do not take /dev/sda1 out of md0" in text
+
+
+def test_a_path_is_told_by_the_paths_that_are_left_and_nothing_of_md() -> None:
+    """One of two paths hangs, and the map is a member of an array."""
+    arrays = {"md3": array("md3", "raid1", ("dm-0", "sda1"))}
+    text = said(
+        "{state}\n{member}\n{sooner}\n{array}",
+        everything(troubled=("sdk",), arrays=arrays),
+        device="sdk",
+    )
+    assert "1 of 2 paths of mpatha are in no trouble" in text
+    assert "  multipath -ll mpatha" in text.splitlines()
+    assert "mdadm" not in text
+    assert "scterc" not in text
+
+
+def test_a_degraded_array_names_each_member_by_its_disk() -> None:
+    """Serial numbers are on labels; a faulty member is taken back by its own name."""
+    well, faulty = ARRAYS["md0"].members
+    members = (well, replace(faulty, slot=None, states=("faulty",)))
+    arrays = {"md0": replace(ARRAYS["md0"], degraded=1, members=members)}
+    text = said("{array}\n{take_back}", everything(arrays=arrays), device="md0")
+    assert "sdb1 faulty, on sdb (ATA DISK-9, serial SATA-sdb)" in text
+    assert "  mdadm /dev/md0 --re-add /dev/sdb1" in text.splitlines()
+
+
+def test_an_array_that_is_rebuilt_is_left_alone() -> None:
+    """Whatever is taken out of it now may be what the rebuild reads."""
+    busy = {"md0": replace(ARRAYS["md0"], sync_action="recover", degraded=1)}
+    text = said("{take_back}\n{member}\n{scrub}", everything(arrays=busy), device="sda")
+    assert "md0 is at work (recover)" in text
+    assert "--remove" not in text
+    assert "sync_action" not in text
+
+
+# --- file systems
+
+
+def test_no_file_system_is_repaired_over_an_array_that_does_not_run() -> None:
+    """A raid5 lost its second member, and the mail advised e2fsck -f."""
+    stopped = {"md0": replace(ARRAYS["md0"], state="inactive")}
+    for facts in (
+        everything(arrays=stopped),
+        everything(troubled=("sdb",)),
+        everything(without=("sdb",)),
+    ):
+        text = said("{fsck}", facts, device="dm-1")
+        assert "Repair nothing on /dev/mapper/vg-data" in text
+        assert "e2fsck" not in text
+
+
+def test_what_changes_a_file_system_comes_after_what_only_looks() -> None:
+    """By the mount point, and by the kind of the file system."""
+    text = said("{fsck}", everything(), device="dm-1")
+    assert text.index("e2fsck -fn /dev/mapper/vg-data") < text.index(
+        "e2fsck -f /dev/mapper/vg-data"
+    )
+    assert "  umount '/srv'" in text.splitlines()
+    assert "xfs_repair -n /dev/md1" in said("{fsck}", everything(), device="md1")
+    assert "btrfs scrub start -Bd '/lun'" in said("{fsck}", everything(), device="dm-0")
+
+
+# --- one mail
+
+
+def test_a_mail_says_nothing_twice_and_names_the_packages() -> None:
+    """Two alerts of one disk: its log is looked at once."""
+    facts = everything()
+    texts = [said(steps, facts, device="sda") for steps in ("{log}\n{smart}", "{log}\n{state}")]
+    whole = together(texts)
+    assert "\n".join(whole).count("dmesg") == 1
+    assert whole[-1].endswith("smartctl (smartmontools).")
+    assert together(["Look at its cable.", "Look at its cable."]) == ("Look at its cable.",)
+
+
+def test_commands_that_belong_together_stay_together() -> None:
+    """What is told by one text is not taken out of the middle of another's commands."""
+    whole = together(
+        [
+            "Out:\n  mdadm /dev/md0 --remove /dev/sdb1",
+            "Back:\n  mdadm /dev/md0 --remove /dev/sdb1\n  mdadm /dev/md0 --re-add /dev/sdb1",
+        ]
+    )
+    assert "--remove /dev/sdb1\n  mdadm /dev/md0 --re-add" in whole[1]
+
+
+def test_the_slow_disk_is_held_back_where_the_file_system_counts_its_writes() -> None:
+    """The limit of a disk below an array limits nothing."""
+    text = said("{hold_back}", everything(slow=("sda",)))
+    assert "  echo 5 > /sys/block/dm-1/bdi/max_ratio" in text.splitlines()
+
+
+# --- the gate: nothing that is said names what is not there
+
+THINGS = [
+    {"device": name}
+    for name in (
+        *("sda", "sda1", "sdc", "sdk", "sdm", "vda", "nvme0n1", "nvme0n1p1", "md0", "md1", "dm-0"),
+        *("dm-1", "dm-2", "loop0", "sdz", "sdz1", "ata4.00", "ata4", "4:0:9:0", "nvme7"),
+    )
+]
+THINGS += [{}, {"controller": "areca 1", "slot": "channel 2"}, {"controller": "host4"}]
+THINGS += [{"controller": "areca 1", "disk": "HIDDEN-1"}, {"host": "host4"}, {"disk": "SATA-sda"}]
+THINGS += [{"controller": name} for name in ("c0", "megaraid c0", "adaptec 1", "hp slot 0", "ioc0")]
+STATES = {
+    "well": {},
+    "one in trouble": {"troubled": ("sda", "sdc", "sdk", "nvme0n1")},
+    "an adapter in trouble": {
+        "troubled": [f"sd{letter}" for letter in RAID6],
+        "adapters": ("host4",),
+    },
+    "without md": {"arrays": {}, "without": ("md0", "md1")},
+    "a disk gone": {"without": ("sdb", "sdd")},
+}
+facts_in = functools.cache(lambda name: everything(**STATES[name]))
+
+
+def as_mailed(text: str, facts: Facts, labels: Mapping[str, str], subject: str = "") -> str:
+    """Return advice as a mail has it."""
+    return "\n".join(together([filled(text, About(labels, subject), facts)]))
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_no_step_names_what_this_machine_does_not_have(state: str) -> None:
+    """Each step for each kind of thing: no placeholder, no file, device or program of another."""
+    facts = facts_in(state)
+    faults = {
+        f"{step} of {labels or subject}: {fault}"
+        for step in STEPS
+        for labels, subject in [*((each, "") for each in THINGS), ({}, "adapter host4")]
+        for fault in wrong(as_mailed(f"{{{step}}}", facts, labels, subject), facts)
+    }
+    assert faults == set()
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_no_event_s_mail_names_what_this_machine_does_not_have(state: str) -> None:
+    """Each row of the table, for each kind of thing that it may be about."""
+    table = parse_events_file((RULES / "events.yaml").read_text(), "events.yaml")
+    facts = facts_in(state)
+    assert len(table.rows) > 250
+    faults = {
+        f"{advice[:40]!r} of {labels}: {fault}"
+        for advice in dict.fromkeys(row.advice for row in table.rows.values())
+        for labels in THINGS
+        for fault in wrong(as_mailed(advice, facts, labels), facts)
+    }
+    faults |= {
+        f"{row.kind}: {fault}" for row in table.rows.values() for fault in wrong(row.meaning, facts)
+    }
+    assert faults == set()
+
+
+@functools.cache
+def told_by_unit_tests() -> tuple[Alert, ...]:
+    """Return every alert that fires in the rules' unit tests, each text once."""
+    found: dict[tuple[object, ...], Alert] = {}
+    for path in sorted(UNITS.glob("*_test.yaml")):
+        for case in unit_tests.parse_unit_tests(path.read_text(), str(path)).tests:
+            for test in case.alerts:
+                for labels, texts in test.expected:
+                    alert = Alert(test.name, labels, State.FIRING, 1.0, texts, 0.0)
+                    found.setdefault((test.name, texts), alert)
+    return tuple(found.values())
+
+
+def test_no_rule_s_mail_has_a_placeholder() -> None:
+    """Every alert of every unit test, on a machine of which nothing is known."""
+    unknown = everything(arrays={}, without=list(everything().of.map.topology.devices))
+    faults = set()
+    for alert in told_by_unit_tests():
+        text = as_mailed(steps_of(alert), unknown, dict(alert.labels))
+        texts = [text, *(alert.annotation(n) for n in ("summary", "description", "unknown"))]
+        faults |= {
+            f"{alert.name}: {fault}"
+            for each in texts
+            for fault in wrong(each, unknown)
+            if "is not there" not in fault
+            and not (alert.name.startswith("Array") and "without md" in fault)
+        }
+    assert faults == set()
+
+
+def test_each_shipped_rule_fires_in_the_unit_tests_that_the_gate_reads() -> None:
+    """A rule that no unit test has is one that the gate does not see."""
+    names = {alert.name for alert in told_by_unit_tests()}
+    shipped = {
+        rule.alert
+        for path in RULES.iterdir()
+        if path.name.endswith(".yaml") and path.name != "events.yaml"
+        for group in parse_rule_file(path.read_text(), path.name)
+        for rule in group.rules
+        if hasattr(rule, "alert")
+    }
+    assert shipped <= names
+
+
+EACH = ("sda", "sdc", "sdk", "sdm", "vda", "nvme0n1", "md0", "dm-0", "dm-1", "dm-2", "loop0")
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_a_rule_about_a_disk_says_nothing_that_its_kind_does_not_have(state: str) -> None:
+    """Hangs, timeouts and disks that are refused, of every kind of device."""
+    facts = facts_in(state)
+    faults = set()
+    for alert in told_by_unit_tests():
+        if alert.name not in {"DeviceStall", "ScsiTimeouts", "DiskReadOnly", "DeviceGone"}:
+            continue
+        scsi = alert.name == "ScsiTimeouts"
+        for name in ("sda", "sdc") if scsi else EACH:
+            if facts.device(name) is None:
+                continue
+            own = alert.label("device")
+            text = re.sub(rf"\b{own}\b", name, steps_of(alert))
+            labels = {**dict(alert.labels), "device": name}
+            faults |= {
+                f"{alert.name} of {name}: {f}" for f in wrong(as_mailed(text, facts, labels), facts)
+            }
+    assert faults == set()
+
+
+def test_a_step_that_is_none_is_found_at_load() -> None:
+    """A slip of the pen in a rule would be printed as it stands."""
+    assert unknown_steps("{log}\nLook.\n{logg}") == ["logg"]
+    for path in RULES.iterdir():
+        if path.name.endswith(".yaml") and path.name != "events.yaml":
+            for group in parse_rule_file(path.read_text(), path.name):
+                for rule in group.rules:
+                    steps = dict(getattr(rule, "annotations", ())).get("advice_steps")
+                    named = steps.render({}, 0.0, None).split() if steps else []
+                    assert set(named) <= {*STEPS, "text"}, rule

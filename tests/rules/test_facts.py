@@ -1,0 +1,134 @@
+"""Whether a member may be taken out of its array, and what a device is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from support.everything import ARRAYS, array, everything
+
+from iowarden.rules import facts
+from iowarden.rules.alerts import Alert, State
+from iowarden.rules.facts import Kind
+
+
+@pytest.mark.parametrize(
+    ("level", "disks", "members", "copies", "left"),
+    [
+        ("raid1", 2, 2, None, 1),
+        ("raid1", 3, 3, None, 2),
+        ("raid1", 2, 1, None, 0),
+        ("raid5", 4, 4, None, 1),
+        ("raid5", 4, 3, None, 0),
+        ("raid5", 4, 2, None, 0),
+        ("raid6", 8, 8, None, 2),
+        ("raid6", 8, 7, None, 1),
+        ("raid10", 4, 4, 2, 1),
+        ("raid10", 4, 3, 2, 0),
+        ("raid10", 4, 4, None, None),
+        ("raid0", 4, 4, None, 0),
+        ("linear", 2, 2, None, 0),
+        ("faulty", 2, 2, None, None),
+    ],
+)
+def test_an_array_can_lose_what_its_level_says(
+    level: str, disks: int, members: int, copies: int | None, left: int | None
+) -> None:
+    """For certain: of a raid10 that lost one nobody asks whose copy that was."""
+    own = array("md9", level, [f"sd{each}1" for each in range(members)], disks)
+    assert facts.bears(own, copies) == left
+    assert facts.bears(replace(own, degraded=None), copies) in {None, 0}
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("sda", Kind.ATA),
+        ("sda1", Kind.ATA),
+        ("sdc", Kind.SCSI),
+        ("sdk", Kind.PATH),
+        ("sdm", Kind.VOLUME),
+        ("vda", Kind.VIRTUAL),
+        ("nvme0n1", Kind.NVME),
+        ("md0", Kind.MD),
+        ("/dev/mapper/mpatha", Kind.MAP),
+        ("dm-1", Kind.LV),
+        ("mapper/secret", Kind.CRYPT),
+        ("loop0", Kind.LOOP),
+    ],
+)
+def test_a_device_is_what_the_kernel_says(name: str, kind: Kind) -> None:
+    """By transport, by who made a mapped device, by who shows a volume."""
+    known = everything()
+    device = known.device(name)
+    assert device is not None
+    assert known.kind(device) is kind
+
+
+REFUSALS = [
+    ((), (), {}, "sdc", ""),
+    (("sdc",), (), {}, "sdc", ""),
+    (("sdc", "sdd"), (), {}, "sdc", ""),
+    (("sdc", "sdd", "sde"), (), {}, "sdc", "3 members of md1"),
+    (("sdc",), ("host4",), {}, "sdc", "its adapter (host4)"),
+    (("sda", "sdb"), (), {}, "sda", "2 members of md0"),
+    ((), (), {"md0": replace(ARRAYS["md0"], degraded=1)}, "sda", "no redundancy left"),
+    ((), (), {"md0": replace(ARRAYS["md0"], state="inactive")}, "sda", "does not run"),
+    ((), (), {"md0": replace(ARRAYS["md0"], degraded=None)}, "sda", "is not known"),
+    ((), (), {"md0": array("md0", "raid0", ("sda1", "sdb1"))}, "sda", "no redundancy left"),
+]
+
+
+@pytest.mark.parametrize(("troubled", "adapters", "arrays", "name", "refusal"), REFUSALS)
+def test_a_member_is_taken_out_only_where_that_harms_nothing(
+    troubled: tuple[str, ...],
+    adapters: tuple[str, ...],
+    arrays: dict[str, object],
+    name: str,
+    refusal: str,
+) -> None:
+    """Not with its adapter, nor with more members in trouble than the array can lose."""
+    known = everything(troubled=troubled, adapters=adapters, arrays={**ARRAYS, **arrays})
+    (own,) = known.memberships(name)
+    assert (refusal in own.refusal) if refusal else own.refusal == ""
+
+
+def test_a_member_whose_disk_is_gone_counts_as_one_in_trouble() -> None:
+    """The other half of a mirror was pulled a moment ago, and md has not noticed yet."""
+    (own,) = everything(troubled=("sda",), without=("sdb",)).memberships("sda")
+    assert "2 members of md0" in own.refusal
+
+
+def test_one_path_of_two_is_no_trouble_of_its_map() -> None:
+    """An array on multipath maps: what its member is, is the map."""
+    known = everything(troubled=("sdk",), arrays={"md3": array("md3", "raid1", ("dm-0", "sda1"))})
+    (own,) = known.memberships("sda")
+    assert own.refusal == ""
+    both = everything(
+        troubled=("sdk", "sdl"), arrays={"md3": array("md3", "raid1", ("dm-0", "sda1"))}
+    )
+    assert "2 members" in both.memberships("sda")[0].refusal
+
+
+def alert(name: str, condition: str = "B1", severity: str = "warning") -> Alert:
+    """Return an alert about a device that fires."""
+    labels = (("condition", condition), ("device", name), ("severity", severity))
+    return Alert("Any", labels, State.FIRING, 1.0, (), 0.0, subject=f"device {name}")
+
+
+def test_three_disks_of_an_adapter_are_its_trouble() -> None:
+    """Eight disks of one adapter hang: none of them is at fault."""
+    where = everything().of.map
+    known = facts.known(where, (), [alert(f"sd{letter}") for letter in "cde"])
+    assert known.adapters == {"host4"}
+    assert facts.known(where, (), [alert("sdc"), alert("sdd")]).adapters == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("condition", "severity"),
+    [("B1", "info"), ("L3", "warning"), ("H9", "warning"), ("D1", "warning")],
+)
+def test_what_says_nothing_against_a_disk_is_no_trouble(condition: str, severity: str) -> None:
+    """A scheduler, read-ahead, SMART that cannot be read: the other half of a mirror is as good."""
+    told = [alert("sda", condition, severity)]
+    assert facts.known(everything().of.map, (), told).troubled == frozenset()
