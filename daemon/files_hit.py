@@ -349,8 +349,8 @@ def advice(hits: Iterable[Hit]) -> tuple[str, ...]:
         lines = [f"{hit.device} {_place(answer.start, answer.end - 1)}: {sentence(answer)}"]
         for each in steps(answer, hit.found.disk, hit.found.sector_bytes):
             lines.append(f"  {each.text}")
-            lines += [f"    {each.command}"] if each.command else []
             lines += [f"    destroys: {each.destroys}"] if each.destroys else []
+            lines += [f"    {each.command}"] if each.command else []
         found["\n".join(lines)] = None
     return tuple(found)
 

@@ -142,8 +142,8 @@ def lines(found: Located) -> list[str]:
             text.append(f"  way: {' > '.join(answer.chain)}")
         for step in steps(answer, found.disk, found.sector_bytes, sure=sure):
             text.append(f"  {step.text}")
-            if step.command:
-                text.append(f"    {step.command}")
             if step.destroys:
                 text.append(f"    destroys: {step.destroys}")
+            if step.command:
+                text.append(f"    {step.command}")
     return text

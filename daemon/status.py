@@ -312,7 +312,6 @@ class IncidentDetail:
     """Those that keep its mails back."""
     members: tuple[MemberLine, ...] = ()
     happened: tuple[str, ...] = ()
-    meaning: tuple[str, ...] = ()
     evidence: tuple[EvidenceLine, ...] = ()
     affected: tuple[str, ...] = ()
     advice: tuple[str, ...] = ()
@@ -321,6 +320,8 @@ class IncidentDetail:
     """The last storage events of it, the oldest first."""
     note: str = ""
     """Why these are not all, if they are not."""
+    meaning: tuple[str, ...] = ()
+    """What its alerts mean."""
 
 
 @dataclass(frozen=True, slots=True)

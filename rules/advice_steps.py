@@ -10,6 +10,7 @@ btrfs-scrub(8); kernel, scsi/scsi_sysfs.c (state, scan), nvme/host/sysfs.c (stat
 from __future__ import annotations
 
 import re
+import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -123,7 +124,10 @@ def _log(step: Step) -> list[str]:
         return ["What the kernel logged last:", "  dmesg -T | tail -50"]
     of = step.adapter or step.whole()
     pattern = "|".join(shown)
-    return [f"What the kernel logged of {of}:", f"  dmesg -T | grep -wE '{pattern}' | tail -30"]
+    return [
+        f"What the kernel logged of {of}:",
+        f"  dmesg -T | grep -wE {_quoted(pattern)} | tail -30",
+    ]
 
 
 def _logged(facts: Facts, device: Device) -> list[str]:
@@ -164,8 +168,8 @@ def _state(step: Step) -> list[str]:
     if step.kind in MAPPED and device.dm_name:
         return [
             "Its state, and what it is made of:",
-            f"  dmsetup info '{device.dm_name}'",
-            f"  lsblk -s /dev/mapper/{device.dm_name}",
+            f"  dmsetup info {_quoted(device.dm_name)}",
+            f"  lsblk -s {_quoted(step.facts.node(device.name))}",
         ]
     if step.kind is Kind.LOOP:
         return ["The file it is made of:", f"  losetup -l /dev/{device.name}"]
@@ -195,7 +199,7 @@ def _smart(step: Step) -> list[str]:
     if covered is not None and step.kind not in {Kind.VIRTUAL, Kind.LUN}:
         lines = [
             "What SMART said when it was read last; this does not touch the disk:",
-            f"  iowarden disk show '{label}'",
+            f"  iowarden disk show {_quoted(label)}",
         ]
     if covered is not None and covered.polled is not None and covered.polled.target.behind_raid():
         target = covered.polled.target
@@ -284,7 +288,7 @@ def _paths(step: Step) -> list[str]:
             f"{len(good)} of {len(every)} paths of {name} are in no trouble by what is known here"
             f"{f' ({_listed(good)})' if good else ''}; what multipathd says of them:"
         ),
-        f"  multipath -ll {name}",
+        f"  multipath -ll {_quoted(name)}",
     ]
 
 
@@ -310,7 +314,7 @@ def _member(step: Step) -> list[str]:
                 f" all that it needs without it. Taken out, the array goes on, {then}; afterwards"
                 " it has to be taken back or replaced:"
             ),
-            f"  mdadm /dev/{array.name} --fail {node}",
+            f"  mdadm /dev/{array.name} --fail {_quoted(node)}",
         ]
     return lines
 
@@ -361,7 +365,7 @@ def _replace(step: Step) -> list[str]:
         if each.faulty:
             lines += [
                 f"{array.name} uses {node} no longer. Before the disk is pulled:",
-                f"  mdadm /dev/{array.name} --remove {node}",
+                f"  mdadm /dev/{array.name} --remove {_quoted(node)}",
             ]
         elif each.array.level not in {"raid0", "linear"} and each.used:
             spare = next((m.device for m in array.members if _is_spare(m.states)), "")
@@ -375,7 +379,7 @@ def _replace(step: Step) -> list[str]:
                     f"{node} is a member of {array.name}: {first}; this copies {node} to the spare,"
                     " and the array stays as redundant as it is meanwhile:"
                 ),
-                f"  mdadm /dev/{array.name} --replace {node}",
+                f"  mdadm /dev/{array.name} --replace {_quoted(node)}",
             ]
     return lines
 
@@ -437,7 +441,7 @@ def _examine(step: Step) -> list[str]:
         array = step.facts.of.map.arrays.get(name)
         there = [m.device for m in (array.members if array else ()) if step.facts.device(m.device)]
         if there:
-            nodes = " ".join(map(step.facts.node, sorted(there)[:MOST_DISKS]))
+            nodes = " ".join(_quoted(step.facts.node(each)) for each in sorted(there)[:MOST_DISKS])
             lines += [
                 f"What the members of {name} know of it (compare 'Events'; this only reads):",
                 f"  mdadm --examine {nodes}",
@@ -486,8 +490,8 @@ def _take_back(step: Step) -> list[str]:
                     f"The disk of {member} is in order (it was a cable or power)? Then take it"
                     " back; with a write-intent bitmap only what changed is copied:"
                 ),
-                f"  mdadm /dev/{name} --remove {node}",
-                f"  mdadm /dev/{name} --re-add {node}",
+                f"  mdadm /dev/{name} --remove {_quoted(node)}",
+                f"  mdadm /dev/{name} --re-add {_quoted(node)}",
             ]
         if not faulty and array.degraded:
             lines.append(
@@ -506,7 +510,10 @@ def _below(step: Step) -> list[str]:
     if not below:
         return []
     shown = "; ".join(step.facts.shown(each) for each in below[:MOST_DISKS])
-    return [f"{step.shown()} stands on {shown}.", f"  lsblk -s {step.facts.node(device.name)}"]
+    return [
+        f"{step.shown()} stands on {shown}.",
+        f"  lsblk -s {_quoted(step.facts.node(device.name))}",
+    ]
 
 
 def _fsck(step: Step) -> list[str]:
@@ -531,10 +538,11 @@ def _fsck(step: Step) -> list[str]:
             return []
         return [
             "Read all of it, and have wrong blocks rewritten from good copies, while it is in use:",
-            f"  btrfs scrub start -Bd '{point}'",
-            f"  btrfs device stats '{point}'",
+            f"  btrfs scrub start -Bd {_quoted(point)}",
+            f"  btrfs device stats {_quoted(point)}",
         ]
-    first = f"  umount {_quoted(point)}" if point else f"  umount {node}"
+    command = _quoted(node)
+    first = f"  umount {_quoted(point) if point else command}"
     if kind == "xfs":
         return [
             (
@@ -542,7 +550,7 @@ def _fsck(step: Step) -> list[str]:
                 " nothing:"
             ),
             first,
-            f"  xfs_repair -n {node}",
+            f"  xfs_repair -n {command}",
             (
                 "The repair itself is the same without -n. It may cost files: have a copy of the"
                 " device first. A log that is not replayed is lost with -L: mount it once before."
@@ -555,9 +563,9 @@ def _fsck(step: Step) -> list[str]:
                 " nothing:"
             ),
             first,
-            f"  e2fsck -fn {node}",
+            f"  e2fsck -fn {command}",
             "The repair may cost files: have a copy of the device first, then:",
-            f"  e2fsck -f {node}",
+            f"  e2fsck -f {command}",
         ]
     return []
 
@@ -573,12 +581,12 @@ def _btrfs(step: Step) -> list[str]:
     (point,) = points.values()
     return [
         "What its devices count:",
-        f"  btrfs device stats '{point}'",
+        f"  btrfs device stats {_quoted(point)}",
         (
             "The disk, its cable and its power supply are in order? Then read all of it, and have"
             " wrong blocks rewritten from good copies:"
         ),
-        f"  btrfs scrub start -Bd '{point}'",
+        f"  btrfs scrub start -Bd {_quoted(point)}",
     ]
 
 
@@ -591,15 +599,19 @@ def _resume(step: Step) -> list[str]:
     if step.kind is Kind.CRYPT:
         lines = [
             "It was locked by 'cryptsetup luksSuspend'? Then it needs its passphrase:",
-            f"  cryptsetup luksResume '{name}'",
+            f"  cryptsetup luksResume {_quoted(name)}",
         ]
     if step.kind is Kind.MAP:
         return [
             *_paths(step),
             "multipathd resumes it when it is done; only if that is stopped:",
-            f"  dmsetup resume '{name}'",
+            f"  dmsetup resume {_quoted(name)}",
         ]
-    return [*lines, "Nobody works on it any more? Then let it go on:", f"  dmsetup resume '{name}'"]
+    return [
+        *lines,
+        "Nobody works on it any more? Then let it go on:",
+        f"  dmsetup resume {_quoted(name)}",
+    ]
 
 
 def _bad_below(step: Step) -> list[str]:
@@ -681,7 +693,8 @@ def _count(number: int, what: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    return f"'{text}'"
+    """Return a word of a command as a shell takes it, whatever is in it."""
+    return shlex.quote(text)
 
 
 STEPS: Mapping[str, Callable[[Step], list[str]]] = {

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 SECTOR_BYTES = 512
 SUPERBLOCK = "superblock"
 """Of btrfs, as what has copies: each is written by itself."""
-_SET = "BACKUP=<the path of its copy> first"
+_SET = "set BACKUP to the path of its copy first"
 """Where it was not set, a command that has it fails and changes nothing."""
 
 
@@ -341,7 +341,7 @@ def _blocks(answer: Answer, *, sure: bool) -> list[Step]:
 
 def _reallocate(answer: Answer, disk: str, sector_bytes: int | None) -> list[Step]:
     """Return how to write the sectors of an ATA drive itself, one command for the first of them."""
-    if sector_bytes is None or sector_bytes % SECTOR_BYTES:
+    if sector_bytes is None or sector_bytes % SECTOR_BYTES or not disk.startswith(("sd", "hd")):
         return []
     per = sector_bytes // SECTOR_BYTES
     first, last = answer.start // per, (answer.end - 1) // per

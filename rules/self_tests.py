@@ -94,9 +94,8 @@ class Outcome(enum.StrEnum):
 
 
 INSTEAD = (
-    "what reads every sector instead: 'echo check > /sys/block/mdN/md/sync_action' for an array"
-    " of md, a verify or patrol read of the RAID controller, or 'dd if=/dev/DISK of=/dev/null bs=1M"
-    " iflag=direct' when there is little to do"
+    "what reads every sector instead: a check of the md array that it is in (its sync_action), or a"
+    " verify or patrol read of the RAID controller"
 )
 """Of a disk that refuses its self-tests, or whose controller does."""
 UNDER_WAY = frozenset({Outcome.STARTING, Outcome.RUNNING})

@@ -163,6 +163,7 @@ def test_degraded_arrays_are_critical_and_advised_once(checked: Checker) -> None
     assert first.startswith("CRITICAL ArrayDegraded md0")
     assert [line.split()[2] for line in lines(text, "CRITICAL")] == ["md0:", "md1:"]
     assert text.count("mdadm --detail") == 1
+    assert text.count("another failure may lose all data") == 1
     assert "check: 2 critical" in text.splitlines()[-1]
 
 
@@ -274,6 +275,7 @@ def test_json_says_the_same(checked: Checker) -> None:
     assert report["status"] == status == 2
     assert report["findings"][0]["topic"] == "ArrayDegraded"
     assert "mdadm --detail" in report["findings"][0]["advice"]
+    assert "another failure may lose all data" in report["findings"][0]["description"]
     assert {item["kind"] for item in report["items"]} == {"disk", "array", "file system"}
 
 

@@ -88,6 +88,7 @@ DETAIL = IncidentDetail(
     ("Replace the disk:\n  mdadm --manage /dev/md0 --replace /dev/sda1\n",),
     ("which file it is",),
     (EVENT,),
+    meaning=("programs that use it wait",),
 )
 
 
@@ -312,6 +313,7 @@ def test_all_of_an_incident_is_on_the_screen(
         "silenced by ab12 of bob (uid 1001)", "swap", "critical DiskHung, since 2 h 1 min ago",
         "412", "30 s", "cleared", "firing, silenced", "sda: I/O error", "/srv/db (ext4) is on sda",
         "mdadm --manage /dev/md0 --replace /dev/sda1", "which file it is", "(10 times)",
+        "programs that use it wait",
         "journalctl IOWARDEN_INCIDENT=3f2a9c01de",
     )  # fmt: skip
     assert run("incident", "show", "3f2", *at(service)) == 0
@@ -321,8 +323,8 @@ def test_all_of_an_incident_is_on_the_screen(
     assert [c for c in text if not c.isprintable() and c != "\n"] == []
     titles = [line[:-1] for line in text.splitlines() if line.endswith(":") and line[0] != " "]
     assert titles == [
-        *("what happened", "times", "evidence", "what it hits", "what to do", "what is not known"),
-        "its last events",
+        *("what happened", "what it means", "times", "evidence", "what it hits", "what to do"),
+        *("what is not known", "its last events"),
     ]
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("TERM", "xterm")

@@ -82,36 +82,36 @@ def test_an_answer_names_the_file_the_way_and_what_the_cure_destroys() -> None:
         "  another name: /srv/link",
         "  way: sdb sector 363296 > sdb1 sector 361248 > ext4 block 45156",
         (
-            "  with a backup of this very version of the file (BACKUP=<the path of its copy>"
+            "  with a backup of this very version of the file (set BACKUP to the path of its copy"
             " first): write this block anew from it, upon which the drive replaces the sectors; let"
             " nothing use the file meanwhile"
         ),
+        "    destroys: bytes 8192 to 12287 of the file, as far as they can still be read",
         (
             '    dd if="$BACKUP" of=/srv/pg/base/f6 skip=2 bs=4096 seek=2 count=1'
             " conv=notrunc,fsync,sync oflag=direct"
         ),
-        "    destroys: bytes 8192 to 12287 of the file, as far as they can still be read",
         (
             "  without one: force the drive to replace the sectors, by writing this block of the"
             " file anew; let nothing use the file meanwhile"
         ),
+        "    destroys: bytes 8192 to 12287 of the file, for good: they become zeros",
         (
             "    dd if=/dev/zero of=/srv/pg/base/f6 bs=4096 seek=2 count=1 conv=notrunc,fsync"
             " oflag=direct"
         ),
-        "    destroys: bytes 8192 to 12287 of the file, for good: they become zeros",
         (
-            "  then restore /srv/pg/base/f6 from a backup (BACKUP=<the path of its copy>"
+            "  then restore /srv/pg/base/f6 from a backup (set BACKUP to the path of its copy"
             " first); the rest of it can still be read"
         ),
-        '    cp -p -- "$BACKUP" /srv/pg/base/f6',
         "    destroys: what /srv/pg/base/f6 holds now",
+        '    cp -p -- "$BACKUP" /srv/pg/base/f6',
         (
             "  to have the file system avoid the block for good, unmounted; reads the whole device,"
             " which takes hours"
         ),
-        "    umount /dev/sdb1 && e2fsck -f -c /dev/sdb1",
         "    destroys: the content of files that hold unreadable blocks, which become zeros",
+        "    umount /dev/sdb1 && e2fsck -f -c /dev/sdb1",
     ]
     data = json.loads(json.dumps(locate_console.as_data(found)))
     assert data["answers"][0]["path"] == "/srv/pg/base/f6"
@@ -201,7 +201,7 @@ def test_what_is_no_files_is_not_written_before_it_is_known(kind: Kind) -> None:
     answer = Answer(8, 8, kind, "why", device="sdb1", file_system="ext4")
     text = locate_console.lines(Located("sdb", 8, 8, (answer,), "sdb", 512))
     writes = [at for at, line in enumerate(text) if "write-sector" in line or "e2fsck -f" in line]
-    assert all("destroys: " in text[at + 1] for at in writes)
+    assert all("destroys: " in text[at - 1] for at in writes)
     assert min(writes) > 1
     partition = Located("sdb1", 8, 8, (answer,))
     assert not any("hdparm" in line for line in locate_console.lines(partition))

@@ -61,6 +61,7 @@ NOTICE = Notice(
     affected=("md0 (raid1) is built on sda",),
     advice=(ADVICE,),
     unknown=("Whether the disk, its cable or its controller hangs is not known.",),
+    meaning=("Programs that read or write there wait and cannot be killed.",),
 )
 
 
@@ -100,6 +101,9 @@ def test_the_whole_text_reads_well() -> None:
     assert body(NOTICE).splitlines()[4:] == [
         "WHAT HAPPENED",
         "  critical DeviceStall, since 34 s ago: sda has answered nothing for 34 s",
+        "",
+        "WHAT IT MEANS",
+        "  Programs that read or write there wait and cannot be killed.",
         "",
         "EVIDENCE",
         "  14:00:02  iowarden_device_stalled_seconds  device sda: 34 s",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib.resources
 import re
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -131,9 +132,17 @@ def test_what_changes_a_file_system_comes_after_what_only_looks() -> None:
     assert text.index("e2fsck -fn /dev/mapper/vg-data") < text.index(
         "e2fsck -f /dev/mapper/vg-data"
     )
-    assert "  umount '/srv'" in text.splitlines()
+    assert "  umount /srv" in text.splitlines()
     assert "xfs_repair -n /dev/md1" in said("{fsck}", everything(), device="md1")
-    assert "btrfs scrub start -Bd '/lun'" in said("{fsck}", everything(), device="dm-0")
+    assert "btrfs scrub start -Bd /lun" in said("{fsck}", everything(), device="dm-0")
+
+
+def test_a_name_with_blanks_and_quotes_is_one_word_of_a_command() -> None:
+    """A backup disk is mounted at "it's mine; reboot"."""
+    point = "/media/it's mine; reboot"
+    text = said("{fsck}", everything(), device="dm-1", mountpoint=point)
+    (command,) = [line for line in text.splitlines() if "umount" in line]
+    assert shlex.split(command) == ["umount", point]
 
 
 # --- one mail

@@ -11,6 +11,7 @@ from support.machine import disk, topology
 
 from iowarden.collectors.block import Md
 from iowarden.rules import report
+from iowarden.rules.advice import Said
 from iowarden.rules.alerts import State
 from iowarden.rules.devices import identity
 from iowarden.rules.incidents import Due, Incident, Member
@@ -140,6 +141,20 @@ def test_advice_is_given_once_in_a_thread() -> None:
     notice = report.notice(Due(Reason.WORSE, again), float, 0.0, (), MACHINE)
     assert notice.advice == ("cure Slow",)
     assert notice.references == ("abc.1",)
+
+
+def test_what_an_alert_means_is_told_once_in_a_thread() -> None:
+    """Its description, with the first mail that has it; of what is over neither that nor advice."""
+    old, over, new = member("Hung"), member("Full", cleared_seconds=30.0), member("Slow")
+    whole = incident(old, over, new, advised=("Hung",), mails=2)
+
+    def said(one: Member) -> Said:
+        return Said(f"cure {one.name}", f"{one.name} means trouble.")
+
+    notice = report.notice(Due(Reason.WORSE, whole), float, 60.0, (), MACHINE, said=said)
+    assert notice.meaning == ("Slow means trouble.",)
+    assert notice.advice == ("cure Slow",)
+    assert report.advised(whole) == ("Hung", "Full", "Slow")
 
 
 def test_the_mail_that_names_a_hanging_disk_speaks_of_it() -> None:

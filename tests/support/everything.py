@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import email
+import email.policy
 import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -181,6 +183,15 @@ def everything(
         arrays=ARRAYS if arrays is None else arrays,
     )
     return Facts(Known(where, MOUNTS, frozenset(troubled), frozenset(adapters), tuple(slow)))
+
+
+def told_to_do(mail: bytes) -> str:
+    """Return what a mail says of the meaning of it all and of what to do."""
+    message = email.message_from_bytes(mail, policy=email.policy.default)
+    body = message.get_body(("plain",))
+    text = "" if body is None else body.get_content().replace("\r\n", "\n")
+    sections = re.split(r"\n(?=[A-Z][A-Z ]+\n)", text)
+    return "\n".join(s for s in sections if s.startswith(("WHAT IT MEANS", "WHAT TO DO")))
 
 
 def wrong(text: str, facts: Facts) -> Iterator[str]:

@@ -7,6 +7,7 @@ import functools
 import importlib.resources
 from typing import TYPE_CHECKING
 
+from support.everything import wrong
 from support.memory import Memory
 from support.recordings import recorded
 
@@ -14,8 +15,9 @@ from iowarden.collectors import table
 from iowarden.collectors.recording import IDLE, idle_steps
 from iowarden.collectors.table import collect
 from iowarden.daemon.loop import HOTPLUG_SOURCES
-from iowarden.rules import incidents, report
+from iowarden.rules import advice, facts, incidents, report
 from iowarden.rules.engine import Engine
+from iowarden.rules.facts import Facts
 from iowarden.rules.incidents import Due, Incidents, Policy
 from iowarden.rules.rulefile import RuleGroup, parse_rule_file
 
@@ -111,7 +113,22 @@ class Host:
             judged=self.engine.judged,
         )
         self.mails += [Mail(uptime, due) for due in dues]
+        for due in dues:
+            self._gate(due, now)
         self.history.append((uptime, self.signals(self._follow)))
+
+    def _gate(self, due: Due, now: float) -> None:
+        """Hold a mail to what every mail is held to: it names nothing that is not there."""
+        assert self.engine is not None
+        places, alerts = self.engine.places(), self.engine.alerts()
+        slow = facts.slow(self.engine.chunks())
+        here = Facts(facts.known(places, self.engine.mounts(), alerts, slow))
+        said = advice.said_of(alerts, lambda: here)
+        notice = report.notice(due, float, now, (), places.topology, said=said)
+        texts = (*notice.happened, *notice.meaning, *notice.unknown, notice.summary)
+        faults = [*wrong("\n".join(advice.together(notice.advice)), here)]
+        faults += [fault for text in texts for fault in wrong(text, here)]
+        assert faults == []
 
     def announced(self) -> None:
         """Have the devices looked at with the next tick, as after an announcement of the kernel."""

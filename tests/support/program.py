@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from support.everything import PLACEHOLDERS, told_to_do
 from support.recordings import FIXTURES
 from support.smtp import DEADLINE_SECONDS, free_port
 
@@ -333,9 +334,11 @@ class Played(_Written):
         return len(mails) == 0
 
     def mail(self, answers: Answers) -> Received:
-        """Return the next mail that the server takes."""
+        """Return the next mail that the server takes: it holds no placeholder."""
         self.until(answers.mails.qsize, "a mail")
-        return answers.next()
+        mail = answers.next()
+        assert PLACEHOLDERS.findall(told_to_do(mail.data)) == []
+        return mail
 
     def hang_up(self) -> None:
         """Have it read its configuration anew, as SIGHUP does, after the frames that were given."""
