@@ -376,11 +376,11 @@ class Facts:
                 return f"its adapter ({host}) is in trouble, and with it whatever hangs on that"
         if left == 0:
             return f"{array.name} ({array.level}) has no redundancy left"
-        if len(troubled) > left:
-            also = ", ".join(troubled)
+        if len(troubled) > 1:
             return (
-                f"{len(troubled)} members of {array.name} ({array.level}) are in trouble ({also}),"
-                f" and it can lose {left}"
+                f"{len(troubled)} members of {array.name} ({array.level}) are in trouble"
+                f" ({', '.join(troubled)}), which is mostly what they have in common; it can lose"
+                f" {left}"
             )
         return ""
 

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.everything import ARRAYS, RAID6, array, everything, wrong
+from support.host import Host
+from support.incidents import Load, Story
 
 from iowarden.rules import unit_tests
 from iowarden.rules.advice import filled, steps_of, together, unknown_steps
@@ -108,6 +110,51 @@ def test_an_array_that_is_rebuilt_is_left_alone() -> None:
     assert "md0 is at work (recover)" in text
     assert "--remove" not in text
     assert "sync_action" not in text
+
+
+def raid6_on_one_adapter() -> Story:
+    """Return a machine whose eight disks hang on one adapter, and are one raid6."""
+    story = Story()
+    story.add_host(4, "mpt3sas", 9000)
+    members = ""
+    for slot, letter in enumerate(RAID6):
+        name = f"sd{letter}"
+        story.add_disk(name, address=f"4:0:{slot}:0", vendor="ACME")
+        story.change(
+            {f"/sys/block/{name}/holders/md1": None, f"/sys/block/md1/slaves/{name}": None}
+        )
+        base = f"/sys/block/md1/md/dev-{name}1"
+        story.change({f"{base}/state": "in_sync\n", f"{base}/slot": f"{slot}\n"})
+        members += f" {name}1[{slot}]"
+    md = {"level": "raid6", "raid_disks": "8", "degraded": "0", "array_state": "active"}
+    story.change({f"/sys/block/md1/md/{key}": f"{value}\n" for key, value in md.items()})
+    story.change({"/sys/block/md1/size": "1953525168\n", "/sys/block/md1/md/sync_action": "idle\n"})
+    story.change(
+        {
+            "/proc/mdstat": f"Personalities : [raid6]\nmd1 : active raid6{members}\n"
+            "      976762496 blocks level 6, 512k chunk, algorithm 2 [8/8] [UUUUUUUU]\n\n"
+        }
+    )
+    return story
+
+
+@pytest.mark.parametrize(("hung", "failed"), [(RAID6, False), ("c", True)])
+def test_a_raid6_keeps_its_members_while_their_adapter_hangs(hung: str, failed: bool) -> None:
+    """Eight of eight disks hang, and are back 7 s later: who fails them has lost the array.
+
+    Where one of the eight hangs alone, it may be taken out.
+    """
+    story = raid6_on_one_adapter()
+    writes = Load(0, 0, 20, 20 * 65536, 0.5, 1, 0.02)
+    story.run(60, {f"sd{letter}": writes for letter in RAID6})
+    stands = {f"sd{letter}": Load(in_flight=3) for letter in hung}
+    story.run(80, {f"sd{letter}": writes for letter in RAID6} | stands)
+    host = Host(groups=("device",))
+    host.play(story.steps())
+    told = "\n".join(mail.advice for mail in host.mails)
+    assert "dmesg" in told
+    assert ("mdadm /dev/md1 --fail /dev/sdc1" in told) is failed
+    assert ("out of md1: its adapter (host4)" in told) is not failed
 
 
 # --- file systems

@@ -68,7 +68,7 @@ def test_a_device_is_what_the_kernel_says(name: str, kind: Kind) -> None:
 REFUSALS = [
     ((), (), {}, "sdc", ""),
     (("sdc",), (), {}, "sdc", ""),
-    (("sdc", "sdd"), (), {}, "sdc", ""),
+    (("sdc", "sdd"), (), {}, "sdc", "2 members of md1"),
     (("sdc", "sdd", "sde"), (), {}, "sdc", "3 members of md1"),
     (("sdc",), ("host4",), {}, "sdc", "its adapter (host4)"),
     (("sda", "sdb"), (), {}, "sda", "2 members of md0"),
@@ -87,7 +87,7 @@ def test_a_member_is_taken_out_only_where_that_harms_nothing(
     name: str,
     refusal: str,
 ) -> None:
-    """Not with its adapter, nor with more members in trouble than the array can lose."""
+    """Not with its adapter, nor while another member is in trouble, too."""
     known = everything(troubled=troubled, adapters=adapters, arrays={**ARRAYS, **arrays})
     (own,) = known.memberships(name)
     assert (refusal in own.refusal) if refusal else own.refusal == ""

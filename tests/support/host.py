@@ -52,6 +52,8 @@ class Mail:
 
     uptime: float
     due: Due
+    advice: str
+    """What it says to do."""
 
 
 class Host:
@@ -112,13 +114,11 @@ class Host:
             observe=self._measured,
             judged=self.engine.judged,
         )
-        self.mails += [Mail(uptime, due) for due in dues]
-        for due in dues:
-            self._gate(due, now)
+        self.mails += [Mail(uptime, due, self._advice(due, now)) for due in dues]
         self.history.append((uptime, self.signals(self._follow)))
 
-    def _gate(self, due: Due, now: float) -> None:
-        """Hold a mail to what every mail is held to: it names nothing that is not there."""
+    def _advice(self, due: Due, now: float) -> str:
+        """Return what a mail says to do; none may name what is not there, whatever it is about."""
         assert self.engine is not None
         places, alerts = self.engine.places(), self.engine.alerts()
         slow = facts.slow(self.engine.chunks())
@@ -126,9 +126,9 @@ class Host:
         said = advice.said_of(alerts, lambda: here)
         notice = report.notice(due, float, now, (), places.topology, said=said)
         texts = (*notice.happened, *notice.meaning, *notice.unknown, notice.summary)
-        faults = [*wrong("\n".join(advice.together(notice.advice)), here)]
-        faults += [fault for text in texts for fault in wrong(text, here)]
-        assert faults == []
+        told = "\n".join(advice.together(notice.advice))
+        assert [fault for text in (told, *texts) for fault in wrong(text, here)] == []
+        return told
 
     def announced(self) -> None:
         """Have the devices looked at with the next tick, as after an announcement of the kernel."""
