@@ -35,7 +35,8 @@ from iowarden.collectors.table import SOURCES
 from iowarden.collectors.vocabulary import Outcome, Reading
 from iowarden.daemon import check, console
 from iowarden.daemon.words import one_line
-from iowarden.rules import happened
+from iowarden.rules import facts, happened
+from iowarden.rules.advice import advice_of, together
 from iowarden.rules.alerts import State
 from iowarden.rules.engine import Engine
 from iowarden.rules.notice import Severity
@@ -234,7 +235,8 @@ def explain(parsed: Parsed, groups: Sequence[RuleGroup], table: Table) -> Explan
     state, _ = happened.step(happened.Happened(), batch, engine.places(), table)
     alerts = [*engine.alerts(), *happened.alerts(state, table, now)]
     waits = check.holds(groups)
-    told = [_alert(each, waits) for each in _ranked(alerts)]
+    here = facts.Facts(facts.known(engine.places(), engine.mounts(), alerts))
+    told = [_alert(each, waits, here) for each in _ranked(alerts)]
     events = tuple(_event(each, table) for each in parsed.events[:MOST_EVENTS])
     levels = [
         severity
@@ -304,7 +306,7 @@ def _about_cover(alert: Alert) -> bool:
 _OF_COVER = frozenset({"NoDiskRead", "DiskNotCovered", "DiskNeverCovered", "NoSwap"})
 
 
-def _alert(alert: Alert, waits: Mapping[str, float]) -> AlertLine:
+def _alert(alert: Alert, waits: Mapping[str, float], here: facts.Facts) -> AlertLine:
     text = alert.annotation("summary")
     if alert.state is State.PENDING:
         text += check.pending(alert, waits)
@@ -314,7 +316,7 @@ def _alert(alert: Alert, waits: Mapping[str, float]) -> AlertLine:
         alert.name,
         check.place(alert),
         text,
-        alert.annotation("advice"),
+        "\n".join(together([advice_of(alert, here)])),
     )
 
 
