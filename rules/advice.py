@@ -34,6 +34,7 @@ TEXT = "text"
 """Among these names: the annotation 'advice' itself."""
 PACKAGED = "Programs that may not be installed, with their packages:"
 _STEP = re.compile(r"\s*\{([a-z_]+)\}\s*")
+_BRACES = re.compile(r"\{(\w*)\}")
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 _JOINED = re.compile(r"\|\||&&|[|;]|\bdo\b|\bthen\b")
 _PROGRAM = re.compile(r"[A-Za-z][\w.-]*")
@@ -115,9 +116,13 @@ def settled(alert: Alert, facts: Facts) -> Alert:
 
 
 def unknown_steps(text: str) -> list[str]:
-    """Return what stands as a step in a text and is none."""
-    lines = (_STEP.fullmatch(line) for line in text.splitlines())
-    return [found[1] for found in lines if found and found[1] not in steps.STEPS]
+    """Return what stands in braces in a text and is no step on a line of its own."""
+    found = []
+    for line in text.splitlines():
+        step = _STEP.fullmatch(line)
+        if step is None or step[1] not in steps.STEPS:
+            found += _BRACES.findall(line)
+    return found
 
 
 def filled(text: str, about: About, facts: Facts) -> str:

@@ -353,7 +353,7 @@ def test_a_rule_about_a_disk_says_nothing_that_its_kind_does_not_have(state: str
 
 def test_a_step_that_is_none_is_found_at_load() -> None:
     """A slip of the pen in a rule would be printed as it stands."""
-    assert unknown_steps("{log}\nLook.\n{logg}") == ["logg"]
+    assert unknown_steps("{log}\nLook.\n{logg}\n  smartctl -x /dev/{device}") == ["logg", "device"]
     for path in RULES.iterdir():
         if path.name.endswith(".yaml") and path.name != "events.yaml":
             for group in parse_rule_file(path.read_text(), path.name):
