@@ -541,6 +541,13 @@ def _fsck(step: Step) -> list[str]:
             f"  btrfs scrub start -Bd {_quoted(point)}",
             f"  btrfs device stats {_quoted(point)}",
         ]
+    if point == "/":
+        return [
+            (
+                f"It is the root file system: repair {node} from a rescue system, with a copy of it; or"
+                " have it checked at the next boot (fsck.mode=force on the kernel's command line)."
+            )
+        ]
     command = _quoted(node)
     first = f"  umount {_quoted(point) if point else command}"
     if kind == "xfs":

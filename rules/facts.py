@@ -192,15 +192,13 @@ class Facts:
         """Sort what is known; it does not change meanwhile."""
         self.of = of
         self.atlas = Atlas(of.map)
-        self._mapped = {d.dm_name: d for d in self.atlas.devices if d.dm_name}
         self._covered = {leaf: each for each in of.map.covered.values() for leaf in each.leaves}
 
     # names
 
     def device(self, name: str) -> Device | None:
-        """Return a device by the kernel's name or '/dev/mapper/NAME'; of a partition its disk."""
-        plain = name.removeprefix("/dev/")
-        return self.atlas.whole(plain) or self._mapped.get(plain.removeprefix("mapper/"))
+        """Return a device by any of its names; of a partition its disk."""
+        return self.atlas.whole(name)
 
     def node(self, name: str) -> str:
         """Return the '/dev/...' of a device or partition, as people call it."""

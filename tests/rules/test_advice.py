@@ -192,6 +192,13 @@ def test_a_name_with_blanks_and_quotes_is_one_word_of_a_command() -> None:
     assert shlex.split(command) == ["umount", point]
 
 
+def test_the_root_file_system_is_not_unmounted_to_be_repaired() -> None:
+    """It cannot be: a rescue system, or the next boot."""
+    text = said("{fsck}", everything(), device="vda1", mountpoint="/", fstype="ext4")
+    assert "umount" not in text
+    assert "fsck.mode=force" in text
+
+
 # --- one mail
 
 
