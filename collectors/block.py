@@ -88,6 +88,8 @@ class Device:
     """Of device-mapper; who made it begins it: 'LVM-…', 'CRYPT-…', 'mpath-…', 'part1-mpath-…'."""
     backing_file: str | None = None
     """Of a loop device: the file it is made of."""
+    uses: tuple[tuple[str, str], ...] = ()
+    """Each holder with what of this device it holds: ('sda1', 'md0')."""
 
     @property
     def port_number(self) -> int | None:
@@ -262,9 +264,9 @@ def read_block(root: Root) -> Topology:
     for part, name in whole.items():
         if part != name:
             partitions[name].append(part)
-        path = f"{DIRECTORY}/{name}" if part == name else f"{DIRECTORY}/{name}/{part}"
-        for holder in _names(root, path + "/holders") or ():
-            holders[name].add(whole.get(holder, holder))
+    uses = _uses(root, whole)
+    for name, used in uses.items():
+        holders[name] |= {holder for _, holder in used}
     numbers = {
         number: device_name(part)
         for part, name in whole.items()
@@ -282,7 +284,7 @@ def read_block(root: Root) -> Topology:
             holders[name].add(head)
     devices = {
         device_name(name): _device(
-            root, name, entries, partitions[name], slaves[name], holders[name]
+            root, name, entries, partitions[name], slaves[name], holders[name], uses[name]
         )
         for name, entries in listed.items()
     }
@@ -294,6 +296,16 @@ def read_block(root: Root) -> Topology:
     return topology(devices, numbers)
 
 
+def _uses(root: Root, whole: Mapping[str, str]) -> dict[str, set[tuple[str, str]]]:
+    """Return by whole device what of it is held, and by whom."""
+    found: dict[str, set[tuple[str, str]]] = defaultdict(set)
+    for part, name in whole.items():
+        path = f"{DIRECTORY}/{name}" if part == name else f"{DIRECTORY}/{name}/{part}"
+        for holder in _names(root, path + "/holders") or ():
+            found[name].add((part, whole.get(holder, holder)))
+    return found
+
+
 def _device(
     root: Root,
     name: str,
@@ -301,6 +313,7 @@ def _device(
     partitions: list[str],
     slaves: set[str],
     holders: set[str],
+    uses: set[tuple[str, str]],
 ) -> Device:
     path = f"{DIRECTORY}/{name}"
     address = _address(root, path) if "device" in entries else None
@@ -342,6 +355,7 @@ def _device(
         dm_name=text("dm/name"),
         dm_uuid=text("dm/uuid"),
         backing_file=text("loop/backing_file"),
+        uses=tuple(sorted((device_name(part), device_name(holder)) for part, holder in uses)),
         md=_md(
             text("md/level"), number("md/raid_disks"), number("md/layout"), number("md/chunk_size")
         )

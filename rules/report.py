@@ -254,8 +254,9 @@ def _affected(
         own = tuple(each for each in own if each != key) or (key,)
     else:
         own = _distinct((key, *own))
+    there = {above for each in standing.now.values() for above in each}
     lines = _distinct(
-        f"{above.shown} {_is(standing, each, above)} {above.on}"
+        f"{above.shown} {'is' if above in there else 'was'} {_placed(each, above)} {above.on}"
         for each in own
         for above in carried(standing, each, now)
     )
@@ -268,11 +269,10 @@ def _affected(
     return ("Not known: it is not in '/sys/block', and was not in the last 5 minutes.",)
 
 
-def _is(standing: Standing, key: str, above: Above) -> str:
-    be = "is" if above in standing.now.get(key, ()) else "was"
+def _placed(key: str, above: Above) -> str:
     if key.startswith(ADAPTER) and above.on == key.removeprefix(ADAPTER):
-        return f"{be} attached to"
-    return f"{be} on" if above.mount else f"{be} built on"
+        return "attached to"
+    return "on" if above.mount else "built on"
 
 
 def _key(member: Member, topology: Topology | None) -> str:

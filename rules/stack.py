@@ -7,13 +7,25 @@ zfs) are on the device that they name: *limits:* the mount table names one of se
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from iowarden.collectors.block import Device, Topology
     from iowarden.collectors.mounts import Mount
+
+
+class Carried(NamedTuple):
+    """What stands on a device, by its name and for people; `on` is what it stands on directly.
+
+    None: a device that sysfs names and does not list.
+    """
+
+    name: str
+    shown: str
+    on: str
+    what: Device | Mount | None
 
 
 class Stack:
@@ -35,32 +47,33 @@ class Stack:
                 point = next((each for each in _parents(device.backing_file) if each in points), "")
                 self._loops.setdefault(point, []).append(device.name)
 
-    def on(self, device: Device) -> list[tuple[str, Device | Mount | None]]:
-        """Return what stands on a device: arrays and volumes, then where it or they are mounted.
-
-        Each with its name for people; None: a device that sysfs names and does not list.
-        """
-        found: dict[str, tuple[str, Device | None]] = {}
-        points: dict[str, Mount] = {}
-        todo = [device.name]
+    def on(self, device: Device) -> list[Carried]:
+        """Return what stands on a device: arrays and volumes, then where it or they are mounted."""
+        found: dict[str, Carried] = {}
+        points: dict[str, Carried] = {}
+        todo = [(device.name, "")]
         while todo:
-            name = todo.pop(0)
+            name, below = todo.pop(0)
             if name in found:
                 continue
             own = self._topology.devices.get(name)
-            found[name] = (own.dm_name or name if own is not None else name), own
+            shown = own.dm_name or name if own is not None else name
+            found[name] = Carried(name, shown, below, own)
             for part in (name, *(own.partitions if own is not None else ())):
                 for mount in self._mounts.get(part, ()):
-                    points.setdefault(mount.mount_point, mount)
-                    todo += self._loops.get(mount.mount_point, ())
-            todo += own.holders if own is not None else ()
+                    point = mount.mount_point
+                    points.setdefault(point, Carried(point, point, part, mount))
+                    todo += ((loop, point) for loop in self._loops.get(point, ()))
+            if own is not None:
+                parts = {holder: part for part, holder in own.uses}
+                todo += ((holder, parts.get(holder, name)) for holder in own.holders)
         del found[device.name]
-        return [*found.values(), *points.items()]
+        return [*found.values(), *points.values()]
 
     def shown_on(self, name: str) -> tuple[str, ...]:
         """Return the same, of a device by its name, in words."""
         device = self._topology.devices.get(name)
-        return () if device is None else tuple(shown for shown, _ in self.on(device))
+        return () if device is None else tuple(each.shown for each in self.on(device))
 
 
 def _parents(path: str) -> Iterator[str]:

@@ -16,7 +16,8 @@ from iowarden.rules.stack import Stack
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from iowarden.collectors.block import Device, Topology
+    from iowarden.collectors.block import Topology
+    from iowarden.rules.stack import Carried
 
 REMEMBERED_SECONDS = 300.0
 """So long what has ended counts as a cause of what it carried."""
@@ -26,11 +27,13 @@ REMEMBERED_SECONDS = 300.0
 class Above:
     """What stands on something.
 
-    Fields: `key` is that of its incidents; `shown` is for people: 'md0 (raid1)'; `on` is the name
-    of what carries it; `mount`: it is a mount point.
+    Fields: `key` is that of its incidents; `name` is the kernel's, or a mount point; `shown` is for
+    people: 'md0 (raid1)'; `on` is the name of what carries it directly: 'sda1'; `mount`: it is a
+    mount point.
     """
 
     key: str
+    name: str
     shown: str
     on: str
     mount: bool = False
@@ -60,10 +63,10 @@ def remember(state: Standing, topology: Topology, mounts: Iterable[Mount], now: 
     found: dict[str, dict[Above, None]] = {}
     for device in topology.devices.values():
         own = identity(topology, device.name)
-        above = dict.fromkeys(_above(topology, device.name, *each) for each in stack.on(device))
+        above = dict.fromkeys(_above(topology, each) for each in stack.on(device))
         found.setdefault(own.key, {}).update(above)
         if own.adapter:
-            itself = Above(own.key, own.object, own.adapter)
+            itself = Above(own.key, device.name, own.object, own.adapter)
             found.setdefault(adapter_identity(own.adapter).key, {}).update({itself: None, **above})
     until: dict[str, dict[Above, float]] = {}
     for key in dict.fromkeys((*state.until, *state.now)):
@@ -90,13 +93,9 @@ def _is_late(at: float, now: float) -> bool:
     return now - at <= REMEMBERED_SECONDS
 
 
-def _above(topology: Topology, on: str, shown: str, what: Device | Mount | None) -> Above:
-    if isinstance(what, Mount):
-        number = what.device_number
-        source = number if number in topology.names else what.source
-        key = identity(topology, topology.kernel_name(source)).key
-        return Above(key, f"{shown} ({what.kind})", on, mount=True)
-    if what is None:
-        return Above(identity(topology, shown).key, shown, on)
-    level = f" ({what.md.level})" if what.md else ""
-    return Above(identity(topology, what.name).key, f"{shown}{level}", on)
+def _above(topology: Topology, each: Carried) -> Above:
+    if isinstance(each.what, Mount):
+        key = identity(topology, each.on).key
+        return Above(key, each.name, f"{each.shown} ({each.what.kind})", each.on, mount=True)
+    level = f" ({each.what.md.level})" if each.what is not None and each.what.md else ""
+    return Above(identity(topology, each.name).key, each.name, f"{each.shown}{level}", each.on)

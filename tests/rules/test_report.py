@@ -89,7 +89,7 @@ def test_what_is_built_on_the_disk_is_named() -> None:
     """The mirror and the volume on it are what the administrator knows."""
     hung = Due(Reason.OPENED, incident(member("Hung")))
     notice = report.notice(hung, float, 0.0, (), MACHINE, STANDING)
-    assert notice.affected == ("md0 (raid1) is built on sda", "dm-0 is built on sda")
+    assert notice.affected == ("md0 (raid1) is built on sda", "dm-0 is built on md0")
 
 
 def test_a_disk_that_vanished_hits_what_stood_on_it_a_minute_ago() -> None:
@@ -99,7 +99,7 @@ def test_a_disk_that_vanished_hits_what_stood_on_it_a_minute_ago() -> None:
     gone = member("DeviceGone", subject=identity(MACHINE, "sda").key)
     due = Due(Reason.OPENED, incident(gone, key=gone.subject))
     notice = report.notice(due, float, 70.0, (), left, later)
-    assert notice.affected == ("md0 (raid1) was built on sda", "dm-0 was built on sda")
+    assert notice.affected == ("md0 (raid1) was built on sda", "dm-0 was built on md0")
     (forgotten,) = report.notice(due, float, 311.0, (), left, later).affected
     assert forgotten.startswith("Not known: ")
 

@@ -14,7 +14,9 @@ from iowarden.rules.devices import Devices, identity, subject, with_sources
 from iowarden.rules.stack import Stack
 from iowarden.rules.topology import NOTHING, Above, carried, carries, remember
 
-SDA = replace(disk("sda", serial="A", holders=("md0",)), partitions=("sda1", "sda2"))
+SDA = replace(
+    disk("sda", serial="A", holders=("md0",)), partitions=("sda1", "sda2"), uses=(("sda1", "md0"),)
+)
 MD0 = disk("md0", slaves=("sda",), holders=("dm-0",), leaf=False)
 LV = replace(disk("dm-0", slaves=("md0",), leaf=False), dm_name="vg--1-data", device_number="253:0")
 LOOP = replace(disk("loop0", leaf=False), device_number="7:0", backing_file="/srv/images/a.img")
@@ -44,7 +46,12 @@ def test_a_mount_is_on_its_device_whatever_name_it_was_given(source: str) -> Non
     mounted = mounts(ON_LV.format(source))
     named = with_sources(MACHINE, mounted)
     on = Stack(named, mounted).on(named.devices["sda"])
-    assert [shown for shown, _ in on] == ["md0", "vg--1-data", "loop0", "/srv"]
+    assert [(each.shown, each.on) for each in on] == [
+        ("md0", "sda1"),
+        ("vg--1-data", "md0"),
+        ("loop0", "/srv"),
+        ("/srv", "dm-0"),
+    ]
     labels = (("condition", "M2"), ("device", source), ("mountpoint", "/srv"))
     assert subject(named, Devices(), labels) == identity(named, "dm-0")
 
@@ -110,7 +117,7 @@ def test_an_adapter_carries_its_disks_and_what_they_carry() -> None:
     """Whoever sees eight disks stand still must know that they hang on one adapter."""
     standing = remember(NOTHING, MACHINE, (), 0.0)
     own = identity(MACHINE, "sda")
-    assert carried(standing, "adapter host0", 0.0)[0] == Above(own.key, own.object, "host0")
+    assert carried(standing, "adapter host0", 0.0)[0] == Above(own.key, "sda", own.object, "host0")
     assert carries(standing, "adapter host0", identity(MACHINE, "md0").key, 0.0)
 
 
