@@ -117,7 +117,7 @@ def _wanted(topology: Topology, device: Device, mounts: Mounts | None) -> bool:
     """Whether something on a device has a line in '/etc/fstab'; unknown counts as a line."""
     if mounts is None or mounts.wanted is None:
         return True
-    return any(point in mounts.wanted for point, _ in Stack(topology, mounts.mounts).on(device))
+    return any(each.name in mounts.wanted for each in Stack(topology, mounts.mounts).on(device))
 
 
 def _remote(device: Device, scsi: Scsi | None) -> bool:
