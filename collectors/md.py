@@ -171,13 +171,12 @@ _ACCESS = {"read-only": "readonly", "auto-read-only": "read-auto", "": "active"}
 _COMPLETED = re.compile(r"(\d{1,20}) / (\d{1,20})")
 
 
-def parse_mdstat(text: str, *, whole: bool = True) -> dict[str, MdstatArray]:
+def parse_mdstat(text: str) -> dict[str, MdstatArray]:
     """Return the arrays of '/proc/mdstat' by name.
 
-    `whole`: the text is all of the file, from 'Personalities :' to 'unused devices:'; False: a part
-    that somebody copied. Lines of an array that are not known (bitmap, consistency policy) are
-    ignored. Errors: ParseError, also where an array's counts, mask and members contradict each
-    other: then none of them can be believed.
+    Lines of an array that are not known (bitmap, consistency policy) are ignored. Errors:
+    ParseError, also where the text is cut, for what is missing may be the array that failed, or
+    where an array's counts, mask and members contradict each other.
     """
     if "\0" in text:
         raise ParseError(f"'{PATH}': expected text, got a NUL: the file is damaged")
@@ -203,12 +202,12 @@ def parse_mdstat(text: str, *, whole: bool = True) -> dict[str, MdstatArray]:
                 )
             below = []
             sections[found[1]] = found, below
-    if not sections and not headings:
-        raise ParseError(f"'{PATH}': expected '{_BEGIN}', got {text[:80]!r}")
-    ends = ((_BEGIN, headings[:1]), (_END, headings[-1:])) if whole or not sections else ()
-    for expected, end in ends:
+    for expected, end in ((_BEGIN, headings[:1]), (_END, headings[-1:])):
         if end != [expected]:
-            raise ParseError(f"'{PATH}': expected '{expected}', got a text without it: it is cut")
+            raise ParseError(
+                f"'{PATH}': expected '{expected}', got a text without it, or with it elsewhere:"
+                f" it is cut, or another text: {text[:80]!r}"
+            )
     return {name: _mdstat_array(*section) for name, section in sections.items()}
 
 

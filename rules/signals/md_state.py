@@ -30,8 +30,6 @@ has_failed), and shows it as broken only from 5.18 on, where the array was clean
 _BUILDING = frozenset({"recover", "reshape", "resync"})
 _SYNCHRONISING = _BUILDING | {"check", "repair"}
 _WRITABLE = frozenset({"active", "active-idle", "clean", "write-pending"})
-ASSEMBLY_SECONDS = 60.0
-"""While an array is put together it is inactive."""
 WHOLE_CHECK_RATIO = 0.9
 """A check that was last seen earlier than that may have been interrupted: it clears nothing."""
 
@@ -44,7 +42,7 @@ FAMILIES = (
     Family(
         "iowarden_md_stopped",
         "gauge",
-        "1 when an array that should run does not: broken, or inactive for a minute.",
+        "1 while an array that should run does not: inactive, or broken by what it lost.",
     ),
     Family(
         "iowarden_md_turned_read_only",
@@ -91,7 +89,7 @@ def step(state: Mapping[str, Pairs], view: View) -> tuple[Kept, list[Sample] | N
         if array.state == "clear":  # being made or taken apart
             continue
         labels = (("device", array.name),)
-        samples += _stopped(kept, array, labels, now)
+        samples += _stopped(array)
         if array.state == "inactive":
             continue
         samples += _access(kept, array, labels, now)
@@ -106,18 +104,20 @@ def step(state: Mapping[str, Pairs], view: View) -> tuple[Kept, list[Sample] | N
     return baseline.bounded(kept), samples
 
 
-def _stopped(kept: Kept, array: Array, labels: Labels, now: float) -> list[Sample]:
+def _stopped(array: Array) -> list[Sample]:
     """Return whether an array does not run; of a container, which is always inactive, nothing."""
-    key = f"{array.name} inactive"
-    if array.state != "inactive":
-        kept.pop(key, None)
-        bears = _BEARS.get(array.level or "")
-        failed = bears is not None and (array.degraded or 0) > bears
-        return [("iowarden_md_stopped", labels, float(failed or array.state == "broken"))]
-    if array.is_container:
+    if array.is_container and array.state == "inactive":
         return []
-    since = min(kept.setdefault(key, ((now, 1.0),))[0][0], now)
-    return [("iowarden_md_stopped", labels, float(now - since >= ASSEMBLY_SECONDS))]
+    bears = _BEARS.get(array.level or "")
+    failed = bears is not None and (array.degraded or 0) > bears
+    states = {
+        "broken": failed or array.state == "broken",
+        "inactive": array.state == "inactive",
+    }
+    return [
+        ("iowarden_md_stopped", (("device", array.name), ("state", state)), float(holds))
+        for state, holds in states.items()
+    ]
 
 
 def _access(kept: Kept, array: Array, labels: Labels, now: float) -> list[Sample]:

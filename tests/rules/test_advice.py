@@ -133,6 +133,7 @@ def raid6_on_one_adapter() -> Story:
         {
             "/proc/mdstat": f"Personalities : [raid6]\nmd1 : active raid6{members}\n"
             "      976762496 blocks level 6, 512k chunk, algorithm 2 [8/8] [UUUUUUUU]\n\n"
+            "unused devices: <none>\n"
         }
     )
     return story

@@ -23,6 +23,7 @@ MORE = {
     "/proc/uptime": "1000.00 900.00\n",
     "/proc/mdstat": (
         "Personalities : [raid1]\nmd0 : active raid1 sda1[0]\n      1000 blocks [2/1] [U_]\n"
+        "unused devices: <none>\n"
     ),
     "/sys/devices/system/node/node0/meminfo": "Node 0 MemTotal: 8000 kB\nNode 0 MemFree: 500 kB\n",
     "/proc/sys/kernel/hung_task_timeout_secs": "120\n",
