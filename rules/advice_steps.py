@@ -119,6 +119,9 @@ def _log(step: Step) -> list[str]:
         names[_pattern(step.name)] = None
     for array in step.arrays():
         names[array] = None
+    if step.kind is Kind.MD:  # what an array lost, its disks tell
+        for device in step.disks():
+            names |= dict.fromkeys(_logged(step.facts, device))
     shown = list(names)[:MOST_DISKS]
     if not shown:
         return ["What the kernel logged last:", "  dmesg -T | tail -50"]

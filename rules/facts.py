@@ -282,16 +282,25 @@ class Facts:
         return Kind.ATA if device.vendor == "ATA" or device.port else Kind.SCSI
 
     def _mapped_kind(self, device: Device) -> Kind:
-        for prefix, kind in (("mpath-", Kind.MAP), ("LVM-", Kind.LV), ("CRYPT-", Kind.CRYPT)):
+        if self._is_map(device):
+            return Kind.MAP
+        for prefix, kind in (("LVM-", Kind.LV), ("CRYPT-", Kind.CRYPT)):
             if (device.dm_uuid or "").startswith(prefix):
                 return kind
         return Kind.MAPPED
+
+    def _is_map(self, device: Device) -> bool:
+        """Whether a device is a multipath map; without its UUID, whether all below is one disk."""
+        if device.dm_uuid is not None or not device.dm_name:
+            return (device.dm_uuid or "").startswith("mpath-")
+        below = {self.atlas.subject(name).key for name in device.slaves}
+        return len(device.slaves) > 1 and len(below) == 1
 
     def map_of(self, device: Device) -> Device | None:
         """Return the multipath map that a device is a path of."""
         for name in device.holders:
             holder = self.atlas.whole(name)
-            if holder is not None and (holder.dm_uuid or "").startswith("mpath-"):
+            if holder is not None and self._is_map(holder):
                 return holder
         return None
 

@@ -19,13 +19,14 @@ from iowarden.rules import unit_tests
 from iowarden.rules.advice import filled, steps_of, together, unknown_steps
 from iowarden.rules.advice_steps import STEPS, About
 from iowarden.rules.alerts import Alert, State
+from iowarden.rules.devices import Devices, Gone
 from iowarden.rules.events import parse_events_file
+from iowarden.rules.facts import Facts
 from iowarden.rules.rulefile import parse_rule_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from iowarden.rules.facts import Facts
 
 RULES = importlib.resources.files("iowarden.rules")
 UNITS = Path(__file__).parent / "units"
@@ -101,6 +102,21 @@ def test_a_degraded_array_names_each_member_by_its_disk() -> None:
     text = said("{array}\n{take_back}", everything(arrays=arrays), device="md0")
     assert "sdb1 faulty, on sdb (ATA DISK-9, serial SATA-sdb)" in text
     assert "  mdadm /dev/md0 --re-add /dev/sdb1" in text.splitlines()
+
+
+def test_a_disk_that_was_pulled_is_looked_for_at_its_own_adapter() -> None:
+    """Not at all of them: one that hangs would hold whoever asks."""
+    here = everything(without=("sdb",))
+    gone = Devices(gone={"disk X": Gone("sdb", "sdb (X)", 0.0, adapter="host2")})
+    facts = Facts(replace(here.of, map=replace(here.of.map, devices=gone)))
+    text = said("{rescan}", facts, device="sdb")
+    assert "  echo '- - -' > /sys/class/scsi_host/host2/scan" in text.splitlines()
+    assert said("{rescan}", facts, device="sda") == ""
+
+
+def test_the_log_of_an_array_is_that_of_its_disks() -> None:
+    """Why it lost a member stands under the disk's names: sdb, ata2, its address."""
+    assert "ata2" in said("{log}", everything(), device="md0")
 
 
 def test_an_array_that_is_rebuilt_is_left_alone() -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from support.everything import ARRAYS, array, everything
+from support.everything import ARRAYS, array, devices, everything
+from support.machine import topology
 
 from iowarden.rules import facts
 from iowarden.rules.alerts import Alert, State
-from iowarden.rules.facts import Kind
+from iowarden.rules.facts import Facts, Kind, Known
+from iowarden.rules.places import Map
 
 
 @pytest.mark.parametrize(
@@ -63,6 +65,16 @@ def test_a_device_is_what_the_kernel_says(name: str, kind: Kind) -> None:
     device = known.device(name)
     assert device is not None
     assert known.kind(device) is kind
+
+
+def test_a_map_of_a_recording_without_its_uuid_is_one_by_its_paths() -> None:
+    """Two paths of one serial number below one mapped device."""
+    there = [replace(each, dm_uuid=None) for each in devices()]
+    known = Facts(Known(Map(topology=topology(*there))))
+    kinds = [
+        known.kind(device) for name in ("dm-0", "dm-1", "sdk") if (device := known.device(name))
+    ]
+    assert kinds == [Kind.MAP, Kind.MAPPED, Kind.PATH]
 
 
 REFUSALS = [
