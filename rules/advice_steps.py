@@ -547,8 +547,9 @@ def _fsck(step: Step) -> list[str]:
     if point == "/":
         return [
             (
-                f"It is the root file system: repair {node} from a rescue system, with a copy of it;"
-                " or have it checked at the next boot (fsck.mode=force on the kernel's command line)."
+                f"It is the root file system: repair {node} from a rescue system, with a copy of"
+                " it; or have it checked at the next boot (fsck.mode=force as an option of the"
+                " kernel)."
             )
         ]
     command = _quoted(node)
