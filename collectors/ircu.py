@@ -91,8 +91,11 @@ class Task:
     done_ratio: float | None = None
 
 
-def parse_list(text: str) -> tuple[Listed, ...]:
-    """Return the adapters of 'LIST', none where it found none. Errors: ParseError."""
+def parse_list(text: str, unread: list[str] | None = None) -> tuple[Listed, ...]:
+    """Return the adapters of 'LIST', none where it found none.
+
+    Errors and `unread`: as of `controller.readable`.
+    """
     plain = controller.plain(text)
     if _NO_ADAPTER in plain:
         return ()
@@ -100,16 +103,17 @@ def parse_list(text: str) -> tuple[Listed, ...]:
     header = next((at for at, line in enumerate(lines) if _HEADER.fullmatch(line)), None)
     if header is None:
         raise _refused("LIST", "'Index  Type  ID ...'", text)
-    found = []
-    for line in lines[header + 1 :]:
-        if re.match(r"\s*[0-9]", line):
-            row = _ROW.fullmatch(line)
-            if row is None:
-                raise _refused("LIST", "'<index> <type> <ids> <PCI address>'", line)
-            domain, bus, device, function = (int(part, 16) for part in row.group(3, 4, 5, 6))
-            address = f"{domain:04x}:{bus:02x}:{device:02x}.{function:x}"
-            found.append(Listed(int(row[1]), controller.printable(row[2]), address))
-    return tuple(found)
+    rows = [line for line in lines[header + 1 :] if re.match(r"\s*[0-9]", line)]
+    return tuple(controller.readable(rows, _listed, unread))
+
+
+def _listed(line: str) -> Listed:
+    row = _ROW.fullmatch(line)
+    if row is None:
+        raise _refused("LIST", "'<index> <type> <ids> <PCI address>'", line)
+    domain, bus, device, function = (int(part, 16) for part in row.group(3, 4, 5, 6))
+    address = f"{domain:04x}:{bus:02x}:{device:02x}.{function:x}"
+    return Listed(int(row[1]), controller.printable(row[2]), address)
 
 
 def parse_display(text: str, name: str) -> Controller:

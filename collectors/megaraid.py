@@ -103,9 +103,10 @@ def _find(family: _Family, root: Root, hosts: Sequence[str]) -> dict[str, tuple[
     failed: list[ReadError | ParseError] = []
     best: dict[str, tuple[str, ...]] = {}
     asked = ""
+    lost: list[str] = []
     for program in family.programs:
         try:
-            listed = _ask(root, program, storcli.parse_list, "show")
+            listed = _ask(root, program, partial(storcli.parse_list, unread=lost), "show")
         except AbsentError as error:
             if not isinstance(error, MissingError) and not root.path:
                 raise
@@ -137,7 +138,7 @@ def _find(family: _Family, root: Root, hosts: Sequence[str]) -> dict[str, tuple[
                 if not isinstance(error, MissingError) and not root.path:
                     raise
         raise missing[-1]  # what to install is not the older one
-    return best | _unlisted(family, root, hosts, best, asked)
+    return best | _unlisted(family, root, hosts, best, asked, lost)
 
 
 def _unlisted(
@@ -146,15 +147,20 @@ def _unlisted(
     hosts: Sequence[str],
     listed: Mapping[str, tuple[str, ...]],
     program: str,
+    lost: Sequence[str],
 ) -> dict[str, tuple[str, ...]]:
     """Return what stands for the hosts that are not listed; plain adapters need not be.
+
+    `lost`: why rows of a list are not read.
 
     Errors: LateError, StuckError.
     """
     reason = ""
     if len(listed) >= len(hosts):
         return {}
-    if family.adapters:
+    if lost:
+        reason = f"expected {len(hosts)} controllers, got {len(listed)} ({lost[0]})"
+    elif family.adapters:
         if rest := _with_volumes(family, root, hosts, listed):
             reason = f"expected the controllers of {', '.join(rest)}, which have volumes, got none"
     elif listed:

@@ -84,8 +84,9 @@ def _ircu_find(root: Root, hosts: Sequence[str]) -> dict[str, tuple[str, ...]]:
     known: set[str] = set()
     errors: list[Exception] = []
     for program in _IRCU_PROGRAMS:
+        lost: list[str] = []
         try:
-            listed = ircu.parse_list(run_program(root, _SECONDS, program, "LIST"))
+            listed = ircu.parse_list(run_program(root, _SECONDS, program, "LIST"), lost)
         except (LateError, StuckError):
             raise
         except (AbsentError, ReadError, ParseError) as error:
@@ -93,6 +94,7 @@ def _ircu_find(root: Root, hosts: Sequence[str]) -> dict[str, tuple[str, ...]]:
                 raise  # no probe: there is no other program either
             errors.append(error)
             continue
+        errors += map(ParseError, lost)
         for each in listed:
             host = at.get(each.address, "")
             if host in seen and host not in known:  # both programs may list it

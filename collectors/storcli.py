@@ -299,27 +299,25 @@ def _small(value: Any) -> Any:  # noqa: ANN401 - JSON
     return [_small(each) for each in value[:MOST_ROWS]] if isinstance(value, list) else value
 
 
-def parse_list(text: str) -> tuple[Listed, ...]:
+def parse_list(text: str, unread: list[str] | None = None) -> tuple[Listed, ...]:
     """Return the RAID controllers that 'show' lists; plain adapters it can ask are left out.
 
-    A program that finds none says 'Failure', or lists 0. Errors: ParseError.
+    A program that finds none says 'Failure', or lists 0. Errors and `unread`: as of
+    `controller.readable`.
     """
-    found: dict[int, Listed] = {}
-    answers = _whole(text)
-    for answer in answers:
-        for name in ("system overview", "system overview table"):
-            for row in _rows(answer.data.get(name)):
-                number = _text(row, "ctl") or _text(row, "ctrl")
-                if not re.fullmatch(r"\d{1,3}", number, re.ASCII):
-                    raise controller.refused("storcli show", "a number of a controller", str(row))
-                found[int(number)] = Listed(
-                    int(number),
-                    controller.printable(_text(row, "model") or _text(row, "product name")),
-                    controller.printable(_text(row, "serialnumber")),
-                    _text(row, "pds"),
-                    _text(row, "vds"),
-                    _text(row, "vnopt"),
-                )
+    answers = parse_answers(text)
+    rows = [
+        row
+        for answer in answers
+        for name in ("system overview", "system overview table")
+        for row in _rows(answer.data.get(name))
+    ]
+    found = {each.number: each for each in controller.readable(rows, _listed, unread)}
+    lost = [reason for answer in answers for reason in answer.unread]
+    if lost and (unread is None or not found):
+        raise ParseError(lost[0])
+    if unread is not None:
+        unread += lost
     none = re.compile(r"no controller found|number of controllers", re.IGNORECASE)
     told = any(
         "number of controllers" in each.data or none.match(each.description) for each in answers
@@ -327,6 +325,20 @@ def parse_list(text: str) -> tuple[Listed, ...]:
     if not found and not told:
         raise controller.refused("storcli show", "'System Overview'", answers[0].description)
     return tuple(found.values())
+
+
+def _listed(row: Tree) -> Listed:
+    number = _text(row, "ctl") or _text(row, "ctrl")
+    if not re.fullmatch(r"\d{1,3}", number, re.ASCII):
+        raise controller.refused("storcli show", "a number of a controller", str(row))
+    return Listed(
+        int(number),
+        controller.printable(_text(row, "model") or _text(row, "product name")),
+        controller.printable(_text(row, "serialnumber")),
+        _text(row, "pds"),
+        _text(row, "vds"),
+        _text(row, "vnopt"),
+    )
 
 
 def uncounted(

@@ -428,6 +428,19 @@ def test_a_card_that_lists_nothing_any_more_is_not_read_for_a_week(machine: Mach
     assert (own.arrays, own.disks) == ((), ())
 
 
+def test_a_row_of_the_list_that_is_spoilt_hides_no_other_card(machine: Machine) -> None:
+    """Two cards: one is read, and that the other one is not is said."""
+    other = Machine(FIRST, SECOND)
+    rows = [{"Ctl": 0, "Model": "ACME 9000"}, {"Ctl": "?", "Model": "ACME 9000"}]
+    two = answer({"Number of Controllers": 2, "System Overview": rows}, None)
+    other.answers = {**machine.answers, "storcli64 show J nolog": two}
+    found = other.look(other.poller())
+    assert [each.name for each in found.controllers] == ["megaraid c0"]
+    (problem,) = found.problems
+    assert problem.controller == "megaraid unlisted"
+    assert "expected 2 controllers, got 1 ('storcli show': expected a number" in problem.reason
+
+
 def test_a_card_without_disks_that_had_some_is_not_read_as_a_whole(machine: Machine) -> None:
     """Its arrays are told; another card in its place need not have any."""
     poller = machine.poller()

@@ -527,6 +527,20 @@ def test_a_mirror_that_failed_is_seen_by_the_disks_it_leaves() -> None:
     assert [each.state.health for each in (*found.arrays, *found.disks)] == [Health.FAILED] * 2
 
 
+def test_a_row_of_the_list_that_is_spoilt_hides_no_other_adapter() -> None:
+    """The mirror of the first is read, and that of the second nobody knows."""
+    machine = Machine([HBA, SECOND], shown("5:1:0:0"), shown("6:1:0:0"))
+    machine.answers = {
+        "sas3ircu LIST": NO_ADAPTER,
+        "sas2ircu LIST": LIST.replace("00h:84h:1fh:01h", "00h:84h"),
+        "sas2ircu 0 DISPLAY": WHOLE,
+        "sas2ircu 0 STATUS": STATUS.format(operation="None", status="Enabled"),
+    }
+    found = machine.look()
+    assert [each.name for each in found.controllers] == ["sas2ircu 0"]
+    assert ["00h:84h" in problem.reason for problem in found.problems] == [True]
+
+
 def test_a_status_that_cannot_be_read_leaves_the_state() -> None:
     """What runs is not known then, and that is told."""
     machine = Machine([HBA], shown("5:1:0:0"))
