@@ -45,10 +45,15 @@ _VOLUME_WORDS = {
     "rapid parity initialization in progress": Health.BUSY,
     "rapid parity initialization pending": Health.BUSY,
     "unencrypted to encrypted transformation in progress": Health.BUSY,
+    "unencrypted to encrypted transformation not started": Health.BUSY,
+    "new logical drive key rekey in progress": Health.BUSY,
+    "new logical drive key rekey request received": Health.BUSY,
+    "predictive spare rebuild ready": Health.BUSY,
     "recovering": Health.REBUILDING,
     "rebuilding": Health.REBUILDING,
     "interim recovery mode": Health.DEGRADED,
     "ready for rebuild": Health.DEGRADED,
+    "ready rebuild": Health.DEGRADED,
     "ready for recovery": Health.DEGRADED,
     "multi-path access degraded": Health.DEGRADED,
     "multipath access degraded": Health.DEGRADED,
@@ -56,23 +61,32 @@ _VOLUME_WORDS = {
     "not yet available": Health.BUSY,
     "shutdown": Health.FAILED,
     "physical disk(s) not properly connected": Health.FAILED,
+    "bad connect": Health.FAILED,
+    "no access - encrypted - missing key": Health.FAILED,
+    "no access - encrypted with controller encryption not enabled": Health.FAILED,
     "wrong drive": Health.FAILED,
     "wrong physical drive replaced": Health.FAILED,
     "disabled from scsi id conflict": Health.FAILED,
 }
 """Of these 'OK', 'Interim Recovery Mode', 'Ready for Rebuild' and 'Recovering' were seen. One that
 is 'Not Available' is new, and an expansion makes room for it; one that is 'Shutdown' was switched
-off because its enclosure is too hot. Source: support guide of the 6400 series (September 2007),
-page 63, and the guide of the System Management Homepage, page 48.
+off because its enclosure is too hot; of a 'Predictive Spare Rebuild Ready' a disk says that it is
+going to fail. Source: support guide of the 6400 series (September 2007), page 63, the guide of the
+System Management Homepage, page 48, and a public template for Zabbix, whose table has the words of
+ssacli by CPQIDA-MIB's numbers. 'Other', 'Unconfigured', 'Overheating' need attention.
 """
 _DISK_WORDS = {
     **controller.DEAD,
     "ok": Health.OK,
     "erase in progress": Health.BUSY,
     "erasing": Health.BUSY,
+    "erase pending": Health.BUSY,
+    "erase queued": Health.BUSY,
     "rebuilding": Health.REBUILDING,
     "predictive failure": Health.FAILING,
+    "ssd wear out": Health.FAILING,
 }
+"""'Erase Done' and 'Not Authenticated' are not among them. Source: as of volumes."""
 _CACHE_WORDS = {
     "ok": Health.OK,
     "not configured": Health.ABSENT,

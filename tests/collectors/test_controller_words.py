@@ -278,10 +278,15 @@ def test_parity_that_could_not_be_initialised_is_no_protection() -> None:
         ("Shutdown", Health.FAILED),
         ("Physical Disk(s) Not Properly Connected", Health.FAILED),
         ("Overheating", Health.ATTENTION),
+        ("Bad Connect", Health.FAILED),
+        ("No Access - Encrypted - Missing Key", Health.FAILED),
+        ("Predictive Spare Rebuild Ready", Health.BUSY),
+        ("Ready Rebuild", Health.DEGRADED),
+        ("Unconfigured", Health.ATTENTION),
     ],
 )
-def test_a_new_drive_that_waits_for_room_has_lost_nothing(word: str, health: Health) -> None:
-    """HP's guides: an expansion makes room for it; one that was switched off had data."""
+def test_words_of_hps_guides_for_a_logical_drive(word: str, health: Health) -> None:
+    """A new one that waits for room has lost nothing; one that was switched off had data."""
     assert ARRAYS["ssacli"](word).health is health
 
 
