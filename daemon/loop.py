@@ -54,18 +54,20 @@ from iowarden.daemon.tails import Tails
 from iowarden.daemon.telling import PRIORITY, Log, Telling
 from iowarden.rules import (
     advice,
+    devices,
     digest,
     facts,
     figures,
     happened,
     incidents,
     report,
+    returned,
     self_tests,
     silences,
 )
 from iowarden.rules.alerts import Alert, State, Transition
 from iowarden.rules.events import Table
-from iowarden.rules.notice import Evidence, Severity
+from iowarden.rules.notice import Evidence, Reason, Severity
 from iowarden.rules.quantity import duration
 
 if TYPE_CHECKING:
@@ -652,7 +654,7 @@ class Loop:
         lesser = self._happenings.tell(self._incidents.by_key, joins, now)
         seen = self._engine.device_events()
         for seen_event in seen:
-            self._telling.device(seen_event)
+            self._telling.device(seen_event, self._taken_back(seen_event))
         before = self._digest
         self._digest = digest.step(
             self._digest,
@@ -683,6 +685,31 @@ class Loop:
         return [
             *self._engine.alerts(),
             *self._happenings.alerts(now, self._policy.all_clear_seconds),
+        ]
+
+    def _taken_back(self, event: devices.Event) -> tuple[str, ...]:
+        """Return what takes a disk back that has come again; the next mail about it says so."""
+        back = self._engine.known_devices().returned.get(event.identity.key)
+        if event.change not in (devices.Change.RETURNED, devices.Change.RENAMED) or back is None:
+            return ()
+        steps = self._engine.taking_back(back)
+        by_key = {
+            key: replace(incident, learnt=True)
+            if steps and incident.mails and incident.firing and back in self._back(incident)
+            else incident
+            for key, incident in self._incidents.by_key.items()
+        }
+        self._incidents = replace(self._incidents, by_key=by_key)
+        return steps
+
+    def _back(self, incident: incidents.Incident) -> list[devices.Returned]:
+        """Return the disks that came back during an incident of theirs, or of their array."""
+        about = {incident.key, *(m.subject for m in incident.members)}
+        return [
+            back
+            for key, back in self._engine.known_devices().returned.items()
+            if back.at_seconds >= incident.started_seconds
+            and (key in about or any(f"device {holder}" in about for _, holder in back.held))
         ]
 
     def _learn(self, hit: Hit) -> None:
@@ -762,6 +789,15 @@ class Loop:
                 affected=(*notice.affected, *files_hit.affected(hits)),
                 advice=(*notice.advice, *files_hit.advice(hits)),
             )
+        back = self._back(incident)
+        said = [returned.sentence(each.was, each.name, each.object) for each in back]
+        over = due.reason is Reason.ALL_CLEAR
+        steps = [step for each in back if not over for step in self._engine.taking_back(each)]
+        notice = replace(
+            notice,
+            happened=(*notice.happened, *said),
+            advice=(*notice.advice, *steps),
+        )
         flights = self._parts.flights
         if flights is not None and (saved := flights.saved(incident.identifier)):
             at, path = saved

@@ -33,7 +33,7 @@ from iowarden.daemon.locate import Located
 from iowarden.daemon.probe.protocol import Stuck
 from iowarden.rules.alerts import Alert
 from iowarden.rules.atlas import Slotted
-from iowarden.rules.devices import Devices, Gone, Identity
+from iowarden.rules.devices import Devices, Gone, Identity, Returned
 from iowarden.rules.digest import Digest, Entry
 from iowarden.rules.events import Burst
 from iowarden.rules.happened import Clock, Happened, Happening
@@ -127,8 +127,9 @@ RECORDS: Mapping[type, tuple[Field, ...]] = dict(
         # The numbers in 'best_rates' are minutes of the program's clock: after a step of it they
         # lie aside, and are forgotten like old ones.
         _record(Memory, "bandwidths best_rates", learnt="groups"),
-        _record(Devices, "gone names totals"),
-        _record(Gone, "name object carried left adapter", program="at_seconds taken_seconds"),
+        _record(Devices, "gone names totals returned"),
+        _record(Gone, "name object carried left adapter held", program="at_seconds taken_seconds"),
+        _record(Returned, "was name object held", program="at_seconds"),
         _record(Identity, "key object adapter"),
         _record(
             Digest,
@@ -227,13 +228,23 @@ def _not_taken(document: Any) -> Any:  # noqa: ANN401 - JSON
     return {**document, "gone": gone}
 
 
+def _not_returned(document: Any) -> Any:  # noqa: ANN401 - JSON
+    """Add what was held of each vanished disk, and who came back: not known from before."""
+    gone = {key: {**each, "held": []} for key, each in document["gone"].items()}
+    return {**document, "gone": gone, "returned": {}}
+
+
 DOCUMENTS: Mapping[str, Document] = {
     "install": Document(str, ("982d9e3eb996f559",)),
     "alerts": Document(tuple[Alert, ...], ("3f33d6bf6e1f1bed",)),
     "incidents": Document(dict[str, Incident], ("704da6a830288bb4",)),
     "sequences": Document(dict[str, int], ("9124cd72e572a446",)),
     "signals": Document(Memory, ("d277ff12b69160be",)),
-    "devices": Document(Devices, ("66daf5c9f21f4b79", "994a9c901ba2c30f"), (_not_taken,)),
+    "devices": Document(
+        Devices,
+        ("66daf5c9f21f4b79", "994a9c901ba2c30f", "3e61eff998a853f2"),
+        (_not_taken, _not_returned),
+    ),
     "digest": Document(Digest, ("1db201d093494814",)),
     "silences": Document(Silences, ("dfb8f090becbd06b",)),
     "self_tests": Document(Runs, ("d7fbbcd729447f4e",)),

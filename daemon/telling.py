@@ -16,7 +16,7 @@ from iowarden.rules.alerts import State, Transition
 from iowarden.rules.notice import Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from iowarden.daemon.event_rows import EventRow
     from iowarden.daemon.probe.protocol import Stuck
@@ -182,12 +182,13 @@ class Telling:
             IOWARDEN_DEVICE=stuck.devices[0] if stuck.devices else "",
         )
 
-    def device(self, event: devices.Event) -> None:
-        """Say that a disk came, went or changed."""
+    def device(self, event: devices.Event, advice: Sequence[str] = ()) -> None:
+        """Say that a disk came, went or changed, and what takes it back."""
+        more = "; ".join(" ".join(text.split()) for text in advice)
         self.send(
             journal.DEVICE_CHANGED,
-            4 if event.carried else 5,
-            f"device {event.name} {event.change}: {digest.said(event)}",
+            4 if event.carried or advice else 5,
+            f"device {event.name} {event.change}: {digest.said(event)}" + (more and f"; {more}"),
             IOWARDEN_DEVICE=event.name,
             IOWARDEN_STATE=event.change.value,
         )

@@ -61,6 +61,8 @@ class Change(enum.StrEnum):
     RENAMED = "renamed"
     REPLACED = "replaced"
     """Another device has the name of one that is gone."""
+    RETURNED = "returned"
+    """It was gone, and is there again, under whichever name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,8 @@ class Event:
     """What stood on a device that is gone: arrays, volumes, mount points."""
     path: bool = False
     """Whether only a path is gone: another device of this identity carries all of that as well."""
+    held: tuple[tuple[str, str], ...] = ()
+    """What of it an array or volume held, by its names then, and who: ('sdb1', 'md0')."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +104,21 @@ class Gone:
     adapter: str = ""
     taken_seconds: float | None = None
     """When another device was first listed under its name."""
+    held: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """A disk that is back, or has another name. Units: seconds of the program's clock.
+
+    Fields: `was` is its name before, `name` that of now; `held` is as that of Event.
+    """
+
+    was: str
+    name: str
+    object: str
+    at_seconds: float
+    held: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +130,8 @@ class Devices:
     """The last identity of every name."""
     totals: dict[str, int] = field(default_factory=dict)
     """Events so far, by change."""
+    returned: dict[str, Returned] = field(default_factory=dict)
+    """Disks that came back within GONE_SECONDS, by identity."""
 
 
 def is_part(name: str, device: str) -> bool:
@@ -251,6 +272,18 @@ def changes(before: Topology, after: Topology, mounts: Iterable[Mount] = ()) -> 
     return events
 
 
+def recognised(state: Devices, events: Iterable[Event]) -> list[Event]:
+    """Return events in which a disk that was gone is not a new one."""
+    return [
+        replace(each, change=Change.RETURNED, was=gone.name, held=gone.held)
+        if each.change is Change.ADDED
+        and not each.identity.key.startswith("device ")
+        and (gone := state.gone.get(each.identity.key)) is not None
+        else each
+        for each in events
+    ]
+
+
 def step(state: Devices, events: Iterable[Event], after: Topology, now: float) -> Devices:
     """Return what is known after these events; `after` is all there is now."""
     names = {**state.names, **{name: identity(after, name) for name in after.leaves}}
@@ -261,8 +294,17 @@ def step(state: Devices, events: Iterable[Event], after: Topology, now: float) -
         for key, missed in state.gone.items()
         if present[key] <= missed.left and now - missed.at_seconds < GONE_SECONDS
     }
+    returned = {
+        key: back
+        for key, back in state.returned.items()
+        if present[key] and now - back.at_seconds < GONE_SECONDS
+    }
     for event in events:
         totals[event.change.value] = totals.get(event.change.value, 0) + 1
+        if event.change in (Change.RETURNED, Change.RENAMED):
+            own = event.identity
+            back = Returned(event.was, event.name, own.object, now, event.held)
+            returned[own.key] = back
         if event.change in (Change.REMOVED, Change.REPLACED) and not event.path:
             key = event.identity.key
             gone[key] = Gone(
@@ -272,6 +314,7 @@ def step(state: Devices, events: Iterable[Event], after: Topology, now: float) -
                 event.carried,
                 present[key],
                 event.identity.adapter,
+                held=event.held,
             )
     gone = {
         key: replace(missed, taken_seconds=now)
@@ -281,7 +324,7 @@ def step(state: Devices, events: Iterable[Event], after: Topology, now: float) -
     }
     missed = {entry.name for entry in gone.values()}
     kept = {name: own for name, own in names.items() if name in after.leaves or name in missed}
-    return replace(state, gone=gone, names=kept, totals=totals)
+    return replace(state, gone=gone, names=kept, totals=totals, returned=returned)
 
 
 def samples(state: Devices) -> list[Sample]:

@@ -14,6 +14,7 @@ from iowarden.rules.alerts import Alert, State, Transition
 from iowarden.rules.incidents import lasting
 from iowarden.rules.notice import Notice, Reason, Severity
 from iowarden.rules.quantity import duration
+from iowarden.rules.returned import sentence
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Mapping, Sequence
@@ -124,8 +125,9 @@ def said(event: Event) -> str:
     return {
         "added": f"{disk} is new",
         "removed": f"{disk} is gone{carried}",
-        "renamed": f"{disk} was {event.was} before",
+        "renamed": sentence(event.was, event.name, disk),
         "replaced": f"{disk} is gone{carried}; {event.was} has its name now",
+        "returned": sentence(event.was, event.name, disk),
     }[event.change.value]
 
 

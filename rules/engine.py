@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from iowarden.collectors import node, scsi
 from iowarden.collectors.vocabulary import Chunk, Family, Labels, Outcome, Reading, Sample
 from iowarden.rules import alerts as life
-from iowarden.rules import coverage, devices, places, scraped
+from iowarden.rules import coverage, devices, places, returned, scraped
 from iowarden.rules.promql import evaluator
 from iowarden.rules.promql.ast import Selector
 from iowarden.rules.promql.errors import TooExpensiveError
@@ -35,7 +35,7 @@ from iowarden.rules.rulefile import RecordingRule, Rule, RuleGroup
 from iowarden.rules.signals import disk_cover
 from iowarden.rules.signals import table as signals
 from iowarden.rules.signals.writeback import GAP_SECONDS
-from iowarden.rules.topology import NOTHING, Standing, remember
+from iowarden.rules.topology import NOTHING, Standing, remember, with_held
 from iowarden.rules.watched import Watched, resumed
 
 if TYPE_CHECKING:
@@ -447,7 +447,11 @@ class Engine:
         topology = devices.with_sources(topology, self.mounts())
         before = self._derived.topology if self._derived is not None else None
         if before is not None:
-            events = devices.changes(before, topology, (*self.mounts(), *self._unmounted))
+            found = devices.changes(before, topology, (*self.mounts(), *self._unmounted))
+            events = [
+                with_held(self._standing, before, each, now)
+                for each in devices.recognised(self._devices, found)
+            ]
             self._device_events += events
             self._devices = devices.step(self._devices, events, topology, now)
         else:
@@ -1109,6 +1113,11 @@ class Engine:
     def known_devices(self) -> devices.Devices:
         """Return what is known of the disks over time, to be kept over a restart."""
         return self._devices
+
+    def taking_back(self, back: devices.Returned) -> tuple[str, ...]:
+        """Return what takes a disk back into what lost it; () where nothing is left to do."""
+        known = self.places()
+        return () if known.topology is None else returned.advice(back, known.topology, known.arrays)
 
     def recall(self, memory: signals.Memory, known: devices.Devices) -> None:
         """Give back what `remember` and `known_devices` returned before a restart."""

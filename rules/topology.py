@@ -6,17 +6,18 @@ Units: seconds of the program's clock.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.mounts import Mount
-from iowarden.rules.devices import adapter_identity, identity
+from iowarden.rules.devices import Change, adapter_identity, identity
 from iowarden.rules.stack import Stack
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from iowarden.collectors.block import Topology
+    from iowarden.rules.devices import Event
     from iowarden.rules.stack import Carried
 
 REMEMBERED_SECONDS = 300.0
@@ -87,6 +88,19 @@ def carried(state: Standing, key: str, now: float) -> tuple[Above, ...]:
 def carries(state: Standing, lower: str, upper: str, now: float) -> bool:
     """Whether one object carries another, or did in the last 300 s; by their keys."""
     return lower != upper and any(each.key == upper for each in carried(state, lower, now))
+
+
+def with_held(state: Standing, before: Topology, event: Event, now: float) -> Event:
+    """Return an event of a disk that went or has another name, with what of it was held."""
+    name = event.was if event.change is Change.RENAMED else event.name
+    device = before.devices.get(name)
+    if event.held or device is None or event.change is Change.ADDED:
+        return event
+    above = carried(state, event.identity.key, now)
+    parts = {name, *device.partitions}
+    return replace(
+        event, held=tuple((a.on, a.name) for a in above if a.on in parts and not a.mount)
+    )
 
 
 def _is_late(at: float, now: float) -> bool:

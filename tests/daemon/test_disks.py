@@ -97,6 +97,26 @@ def test_a_disk_is_found_by_whatever_it_is_called(tmp_path: Path) -> None:
         assert "what is there is not forgotten" in told
 
 
+def test_a_disk_that_returns_under_another_name_is_told_with_what_takes_it_back(
+    tmp_path: Path,
+) -> None:
+    """A cable came loose: sdb of md0 comes back as sdc, and md0 does not take it by itself."""
+    live = Live(tmp_path)
+    with watched(tmp_path, live) as host:
+        host.wait(90)
+        live.unplug("sdb")
+        first = host.wait(90)
+        assert any("md0" in text(mail) for mail in first)
+        assert not any("--re-add /dev/sdc" in text(mail) for mail in first)
+        live.plug("sdc", "S-sdb")
+        mails = host.wait(150)
+        (mail,) = [each for each in mails if "--re-add /dev/sdc" in text(each)]
+        assert "sdb is back: it is /dev/sdc now" in text(mail)
+        assert "it is /dev/sdc now, sdc (SIMULATED HDD, serial S-sdb); md0" in host.program.text()
+        live.change({"/sys/block/md0/md/degraded": "0\n", "/sys/block/sdc/holders/md0": None})
+        assert not any("--re-add /dev/sdc" in text(each) for each in host.wait(900))
+
+
 def test_what_a_disk_says_is_kept_and_can_be_asked_for(tmp_path: Path) -> None:
     """Sectors become pending, over a restart: each change is there, the bars and the values."""
     live = Live(tmp_path)

@@ -145,7 +145,17 @@ class Live(Feed):
         self._busy[name] = in_flight
         self.change({"/proc/diskstats": self._diskstats()})
 
-    def plug(self, name: str) -> None:
+    def unplug(self, name: str) -> None:
+        """Take a disk away, and the array's member with it."""
+        del self._busy[name]
+        gone = [path for path in self._files if name in path.split("/") or f"dev-{name}" in path]
+        self._files = {path: text for path, text in self._files.items() if path not in gone}
+        changed: Files = {"/sys/block/md0/md/degraded": "1\n", "/proc/diskstats": self._diskstats()}
+        self._files |= changed
+        self._monotonic, self.wall = self._monotonic + 1.0, self.wall + 1.0
+        self._look(changed, (*gone, f"/sys/block/{name}", f"/sys/block/md0/md/dev-{name}"))
+
+    def plug(self, name: str, serial: str = "") -> None:
         """Plug another disk in, seen with the next look at '/sys/block'."""
         self._busy[name] = 0
         base = f"/sys/block/{name}"
@@ -156,7 +166,7 @@ class Live(Feed):
                 f"{base}/size": "1953525168\n",
                 f"{base}/device/timeout": "30\n",
                 f"{base}/device/model": "SIMULATED HDD\n",
-                f"{base}/device/vpd_pg80": b"\0\x80\0\5S-" + name.encode(),
+                f"{base}/device/vpd_pg80": b"\0\x80\0\5" + (serial or f"S-{name}").encode(),
                 "/proc/diskstats": self._diskstats(),
             }
         )
@@ -171,12 +181,14 @@ class Live(Feed):
             for number, (name, in_flight) in enumerate({**self._busy, "md0": 0}.items())
         )
 
-    def _look(self, files: Mapping[str, str | bytes | None]) -> None:
+    def _look(
+        self, files: Mapping[str, str | bytes | None], vanished: tuple[str, ...] = ()
+    ) -> None:
         frame = Frame(len(self.steps), self._monotonic, self.wall)
         contents = {
             path: text.encode() if isinstance(text, str) else text for path, text in files.items()
         }
-        self.steps.append(Step(frame, contents))
+        self.steps.append(Step(frame, contents, vanished))
         self.give(1)
 
 

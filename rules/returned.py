@@ -1,0 +1,105 @@
+"""A disk that is back: under which name, and what takes it back where it was. Pure.
+
+Source: mdadm(8), MANAGE MODE (--re-add, --add, --remove failed and detached); lvmraid(7) and
+lvchange(8), --refresh. A path of a multipath device is taken back by multipathd; what is encrypted,
+or used by a program, is its owner's matter.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.block import lv_names
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from iowarden.collectors.block import Topology
+    from iowarden.collectors.md import Array
+    from iowarden.rules.devices import Returned
+
+_PARITY = {"raid4": 1, "raid5": 1, "raid6": 2}
+_STOPPED = frozenset({"clear", "inactive", "broken"})
+
+
+def sentence(was: str, name: str, shown: str) -> str:
+    """Return that a disk is back and how it is called now; `was` is its name before."""
+    return f"{shown} is back" if name == was else f"{was} is back: it is /dev/{name} now, {shown}"
+
+
+def advice(back: Returned, topology: Topology, arrays: Mapping[str, Array]) -> tuple[str, ...]:
+    """Return how to take a disk back into the arrays and volumes that lost it; () if none did."""
+    device = topology.devices.get(back.name)
+    if device is None:
+        return ()
+    there = {back.name, *device.partitions}
+    found: list[str] = []
+    for part, holder in back.held:
+        own = back.name + part.removeprefix(back.was)
+        array = arrays.get(holder)
+        if (own, holder) in device.uses:
+            continue
+        if array is not None and own not in there:
+            found.append(
+                f"/dev/{own}, which {holder} lost, is not there: see the partitions of the disk"
+                f" before anything is written to it:\n  lsblk /dev/{back.name}"
+            )
+        elif array is not None:
+            found += _into(array, topology, own, part)
+    groups = dict.fromkeys(_logical_volumes(back, topology))
+    if groups:
+        lines = (f"  lvchange --refresh {group}/{name}" for group, name in groups)
+        found.append(
+            f"Logical volumes still use /dev/{back.was}, which is gone. With nothing mounted of"
+            " them, have LVM find the disk under its new name:\n" + "\n".join(lines)
+        )
+    return tuple(found)
+
+
+def _into(array: Array, topology: Topology, own: str, part: str) -> Iterator[str]:
+    """Yield how a member is taken back; never where it would lose its place in the array."""
+    name = array.name
+    spare = _spare(array, topology)
+    if not array.degraded or spare is None:
+        return
+    if array.state in _STOPPED or array.degraded > spare:
+        yield (
+            f"{name} has lost more members than it can spare: do not add /dev/{own} to it, that"
+            " would overwrite what the array knows of it. See what it holds, and write nothing:\n"
+            f"  mdadm --examine /dev/{own}"
+        )
+        return
+    lines = []
+    if any(m.device == part and "faulty" in m.states for m in array.members):
+        lines.append(f"  mdadm /dev/{name} --remove {'failed' if own == part else 'detached'}")
+    lines.append(f"  mdadm /dev/{name} --re-add /dev/{own}")
+    yield (
+        f"{name} does not take /dev/{own} back by itself. If the disk is well, and what made it"
+        " vanish is mended:\n"
+        + "\n".join(lines)
+        + f"\nIf mdadm refuses to re-add it, this rebuilds all of it, and overwrites /dev/{own}:\n"
+        f"  mdadm /dev/{name} --add /dev/{own}"
+    )
+
+
+def _spare(array: Array, topology: Topology) -> int | None:
+    """Return how many members an array can lose for certain; None: it has no redundancy."""
+    level = array.level or ""
+    if level == "raid1":
+        return (array.raid_disks or 1) - 1
+    device = topology.devices.get(array.name)
+    if level == "raid10" and device is not None and device.md is not None:
+        return (device.md.copies or 1) - 1
+    return _PARITY.get(level)
+
+
+def _logical_volumes(back: Returned, topology: Topology) -> Iterator[tuple[str, str]]:
+    """Yield volume group and name of each that still uses a disk which has another name now."""
+    new = topology.devices[back.name]
+    for _, holder in back.held:
+        device = topology.devices.get(holder)
+        if device is None or not (device.dm_uuid or "").startswith("LVM-"):
+            continue
+        names = lv_names(device.dm_name or "")
+        if names is not None and holder not in new.holders:
+            yield names

@@ -1,0 +1,130 @@
+"""A disk that is back: its name, and what takes it back into what lost it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from support.machine import disk, topology
+
+from iowarden.collectors.block import Md
+from iowarden.collectors.md import Array, Member
+from iowarden.rules import devices, returned
+from iowarden.rules.devices import Change, Devices, Returned
+from iowarden.rules.topology import NOTHING, remember, with_held
+
+BACK = Returned("sdb", "sde", "sde (HDD, serial S2)", 10.0, (("sdb1", "md0"),))
+SDE = replace(disk("sde", serial="S2"), partitions=("sde1", "sde2"))
+MD0 = disk("md0", leaf=False, md=Md("raid10", 4, 258, 2, 524288))
+
+
+def array(level: str, degraded: int, **fields: Any) -> Array:  # noqa: ANN401 - as Array takes them
+    """An array of four members that misses some."""
+    usual = Array("md0", level, "clean", 4, degraded, "idle", None, None, None, None, None, ())
+    return replace(usual, **fields)
+
+
+def said(array_: Array, back: Returned = BACK) -> str:
+    """Return the advice about a member of md0 that is back as sde."""
+    return "\n".join(returned.advice(back, topology(SDE, MD0), {"md0": array_}))
+
+
+@pytest.mark.parametrize(
+    ("level", "lost"), [("raid1", 3), ("raid4", 1), ("raid5", 1), ("raid6", 2), ("raid10", 1)]
+)
+def test_a_member_is_added_anew_while_the_array_still_runs_for_certain(
+    level: str, lost: int
+) -> None:
+    """Beyond its redundancy '--add' would write over what may be the only copy."""
+    assert "  mdadm /dev/md0 --re-add /dev/sde1\n" in said(array(level, lost))
+    for worse in (array(level, lost + 1), array(level, lost, state="inactive")):
+        text = said(worse)
+        assert "do not add /dev/sde1" in text
+        assert "--re-add" not in text
+        assert "--add /dev" not in text
+        assert "mdadm --examine /dev/sde1" in text
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        array("raid5", 0),
+        array("raid0", 0),
+        array("linear", 0),
+        replace(array("raid5", 0), degraded=None),
+    ],
+)
+def test_an_array_that_misses_nothing_or_has_no_redundancy_takes_nothing_back(own: Array) -> None:
+    """It has it again, or is lost without it."""
+    assert said(own) == ""
+
+
+def test_what_the_array_already_holds_again_needs_no_command() -> None:
+    """udev's rules of mdadm were faster."""
+    there = replace(SDE, uses=(("sde1", "md0"),), holders=("md0",))
+    assert returned.advice(BACK, topology(there, MD0), {"md0": array("raid5", 1)}) == ()
+
+
+@pytest.mark.parametrize(("back", "word"), [("sde", "detached"), ("sdb", "failed")])
+def test_the_failed_member_of_before_is_removed_first(back: str, word: str) -> None:
+    """md keeps the place of a disk that vanished until it is told to let it go."""
+    own = array("raid5", 1, members=(Member("sdb1", None, ("faulty",)),))
+    disks = topology(replace(SDE, name=back, partitions=(f"{back}1",)), MD0)
+    (text,) = returned.advice(replace(BACK, name=back), disks, {"md0": own})
+    remove = f"  mdadm /dev/md0 --remove {word}\n"
+    assert text.index(remove) < text.index(f"--re-add /dev/{back}1")
+
+
+def test_a_disk_without_its_partitions_is_not_written_to() -> None:
+    """Somebody may have put in another disk of the same name plate, or erased it."""
+    bare = topology(replace(SDE, partitions=()), MD0)
+    (text,) = returned.advice(BACK, bare, {"md0": array("raid5", 1)})
+    assert "/dev/sde1, which md0 lost, is not there" in text
+    assert "mdadm" not in text
+
+
+def test_logical_volumes_are_refreshed_by_their_real_names() -> None:
+    """The table of dm-0 names a device number that is gone."""
+    lv = replace(disk("dm-0", leaf=False), dm_name="vg--1-data", dm_uuid="LVM-x")
+    crypt = replace(disk("dm-1", leaf=False), dm_name="vg--1-safe", dm_uuid="CRYPT-LUKS2-x")
+    held = replace(BACK, held=(("sdb1", "dm-0"), ("sdb2", "dm-1"), ("sdb", "dm-7")))
+    (text,) = returned.advice(held, topology(SDE, lv, crypt), {})
+    assert text.endswith("\n  lvchange --refresh vg-1/data")
+    assert returned.advice(held, topology(MD0), {}) == (), "it is gone again"
+
+
+def test_a_disk_that_vanished_and_came_back_is_no_new_disk() -> None:
+    """sdb1 of md0 was gone for a minute: what it was held by is known when it is sde."""
+    sdb = replace(disk("sdb", serial="S2"), partitions=("sdb1",), holders=("md0",))
+    before = topology(replace(sdb, uses=(("sdb1", "md0"),)), MD0)
+    standing = remember(NOTHING, before, (), 0.0)
+    empty = topology(MD0)
+    events = [with_held(standing, before, e, 5.0) for e in devices.changes(before, empty)]
+    state = devices.step(Devices(), events, empty, 5.0)
+    (gone,) = state.gone.values()
+    assert gone.held == (("sdb1", "md0"),)
+    after = topology(SDE, MD0)
+    (event,) = devices.recognised(state, devices.changes(empty, after))
+    assert (event.change, event.name, event.was) == (Change.RETURNED, "sde", "sdb")
+    state = devices.step(state, [event], after, 65.0)
+    (back,) = state.returned.values()
+    assert (back.was, back.name, back.held) == ("sdb", "sde", gone.held)
+    assert state.gone == {}
+    assert devices.step(state, [], empty, 70.0).returned == {}, "it is gone again"
+
+
+def test_a_disk_that_was_never_there_is_new() -> None:
+    """Without a serial number, or with one nobody missed."""
+    after = topology(disk("sdz"), disk("sdy", serial="S9"))
+    events = devices.recognised(Devices(), devices.changes(topology(), after))
+    assert {each.change for each in events} == {Change.ADDED}
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("sdb", "sdb (HDD) is back"), ("sde", "sdb is back: it is /dev/sde now, sdb (HDD)")],
+)
+def test_a_disk_is_said_to_be_back_under_its_name(name: str, text: str) -> None:
+    """The administrator types that name."""
+    assert returned.sentence("sdb", name, "sdb (HDD)") == text
