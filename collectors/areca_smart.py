@@ -117,6 +117,8 @@ def _run(root: Root, texts: dict[str, bytes], *command: str) -> str:
     except (AbsentError, ReadError) as error:
         texts[never] = str(error).encode(errors="backslashreplace")
         raise
+    except ParseError as error:
+        raise ParseError(f"'cli64 {' '.join(command)}': {error}") from None
 
 
 def _check_heading(output: str, number: int, target: Target) -> None:

@@ -43,14 +43,18 @@ def parse_output(answer: str) -> str:
     try:
         found = json.loads(answer)
         optional(int, found, "status")
-        if (signal := optional(int, found, "signal")) is not None:
-            raise ValueError(f"it ended half way, by signal {signal}")
-        return field(str, found, "stdout") + field(str, found, "stderr")
+        signal = optional(int, found, "signal")
+        output = field(str, found, "stdout") + field(str, found, "stderr")
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise ParseError(
             f"probe 'run': expected a program's output as JSON, got {answer[:80]!r}:"
             f" {type(error).__name__}: {error}"
         ) from None
+    if signal is not None:
+        raise ParseError(
+            f"expected all that it prints, got what signal {signal} left: {output:.80}"
+        )
+    return output
 
 
 def parse_scan(output: str) -> tuple[Member, ...]:

@@ -24,8 +24,8 @@ def test_one_runs_and_one_is_suspended(machine: MachineMaker) -> None:
     files = mapped("dm-0", "vg-data\n", "0\n") | mapped("dm-1", "luks backup\n", "1\n")
     found = read_dm(machine(files | {"/sys/block/sda/size": "1\n"}))
     assert found == {
-        "dm-0": MappedDevice("dm-0", "vg-data", suspended=False),
-        "dm-1": MappedDevice("dm-1", "luks backup", suspended=True),
+        "dm-0": MappedDevice("dm-0", "vg-data", suspended=False, uuid="LVM-abc"),
+        "dm-1": MappedDevice("dm-1", "luks backup", suspended=True, uuid="LVM-abc"),
     }
     assert emit(found) == [
         ("iowarden_device_mapper_suspended", (("device", "dm-0"),), 0.0),

@@ -121,10 +121,14 @@ UNHEALTHY = {
     "mdStatFileFailedDisk.txt": [("md0", 1, "idle")],
     "mdstat.03": [("md0", 1, "idle")],
     "mdstat.05": [("md127", 1, "recover")],
-    "mdstat-3.txt": [("md0", None, None)],
     # 'mdadm --detail': array, places missing, what runs
     "white-mdadm-126": [("md126", 1, "Rebuild")],
     "mdadm_d_content_md1.txt": [("md1", None, "")],
+    # Cut: the last line is not the kernel's; the last one has a mask of 6 for 5 members.
+    **dict.fromkeys(
+        ["mdstat-0.txt", "mdstat-1.txt", "mdstat-2.txt", "mdstat-3.txt", "mdstat-raid0"], REFUSED
+    ),
+    **dict.fromkeys(["mdstat.16", "mdstat_test_1.txt"], REFUSED),
     # A prompt, lost indentation, words mistyped; other commands; no array.
     **dict.fromkeys(
         ["pr28_0", "mdstat.15", "mdstat-4.txt", "mdstat-5.txt", "mdStatFileInvalid.txt"], REFUSED
@@ -197,4 +201,4 @@ def test_every_capture_has_a_verdict() -> None:
     kinds = Counter(
         one if isinstance(one, str) else ("faulty" if one else "healthy") for one in found
     )
-    assert kinds == {"healthy": 35, "faulty": 10, "refused": 8, "unknown": 4}
+    assert kinds == {"healthy": 29, "faulty": 9, "refused": 15, "unknown": 4}

@@ -12,7 +12,7 @@ from iowarden.collectors.event import Event
 from iowarden.collectors.md import Array, Member, from_mdstat, parse_mdstat
 from iowarden.collectors.md_events import KINDS, md_events
 
-HEAD = "Personalities : [raid1]\n"
+HEAD, END = "Personalities : [raid1]\n", "unused devices: <none>\n"
 WHOLE = """md0 : active raid1 sdb1[1] sda1[0]
       1047552 blocks super 1.2 [2/2] [UU]
 
@@ -29,7 +29,7 @@ md127 : inactive sdb[1](S) sdc[0](S)
 
 def seen(text: str) -> dict[str, Array]:
     """The arrays of a '/proc/mdstat'."""
-    return {name: from_mdstat(stat) for name, stat in parse_mdstat(HEAD + text).items()}
+    return {name: from_mdstat(stat) for name, stat in parse_mdstat(HEAD + text + END).items()}
 
 
 def array(name: str = "md0", action: str = "idle", degraded: int = 0, **roles: str) -> Array:

@@ -56,7 +56,7 @@ def test_a_device_has_one_name_in_every_source(machine: MachineMaker) -> None:
     counters = " 1 2 3 4 5 6 7 8 9 10 11\n"
     files: dict[str, str | bytes | None] = {
         "/proc/diskstats": f" 104 0 cciss/c0d0{counters} 104 1 cciss/c0d0p1{counters}",
-        "/proc/mdstat": "Personalities : [raid1]\n",
+        "/proc/mdstat": "Personalities : [raid1]\nunused devices: <none>\n",
         f"{disk}/size": "2048\n",
         f"{disk}/queue/rotational": "1\n",
         f"{disk}/slaves": None,
