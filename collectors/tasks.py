@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from iowarden.collectors import stat
+from iowarden.collectors import mounts, stat
 from iowarden.collectors.vocabulary import (
     AbsentError,
     Family,
@@ -36,6 +37,15 @@ DEADLINE_SECONDS = 5.0
 _KERNEL_THREAD = 0x0020_0000
 """PF_KTHREAD. Source: kernel, include/linux/sched.h."""
 _DIRECTORY = "/proc"
+_THREAD_OF = re.compile(
+    r"jbd2/(?P<journal>.+)-\d+|(?:xfsaild|xfs-[a-z]+)/(?P<log>.+)"
+    r"|.*(?:flush-|dmcrypt_write/|f2fs_[a-z]+-)(?P<number>\d+:\d+)"
+)
+"""Names of threads of the kernel that belong to one device. Source: kernel, fs/jbd2/journal.c,
+fs/xfs/xfs_trans_ail.c, fs/fs-writeback.c (wb_workfn), drivers/md/dm-crypt.c, fs/f2fs/segment.c.
+"""
+_MOST_DESCRIPTOR = 1 << 20
+"""Beyond it an argument of a system call is no open file."""
 
 WRITEBACK = (
     "balance_dirty_pages",  # mm/page-writeback.c: a writer is paused
@@ -77,6 +87,9 @@ class Task:
     """The process it is a thread of; 0: itself."""
     kernel: bool = False
     """A thread of the kernel: it waits on its own behalf, or writes for others."""
+    waits_at: str = ""
+    """The device that the file is on that it uses, or that a thread of the kernel works for: its
+    number ('253:0'), else its name ('dm-0', '/dev/sda1'). '' where not told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +216,7 @@ def _parsed(found: Any) -> Task:  # noqa: ANN401 - whatever the probe sent
         write_bytes=None if found["write_bytes"] is None else _count(found["write_bytes"]),
         process=_count(found["process"]),
         kernel=found["kernel"],
+        waits_at=_text(found.get("waits_at", "")),
     )
 
 
@@ -279,6 +293,7 @@ def _task(root: Root, status: _Status) -> Task | None:
     channel = (_read(root, f"{status.directory}/wchan") or "").strip()
     stack = _functions(_read(root, f"{status.directory}/stack") or "")
     done = _io(_read(root, f"{_DIRECTORY}/{status.process}/io") or "")
+    place = _device_of(status.command) if status.kernel else _file_of(root, status)
     again = _status(root, status.directory, status.process)
     if again is None or (again.start_ticks, again.state) != (status.start_ticks, "D"):
         return None  # what was read of it may be of another wait, or of another task
@@ -292,7 +307,39 @@ def _task(root: Root, status: _Status) -> Task | None:
         write_bytes=done.get("write_bytes"),
         process=status.process if status.process != status.pid else 0,
         kernel=status.kernel,
+        waits_at=place,
     )
+
+
+def _device_of(command: str) -> str:
+    """Return the device that a thread of the kernel is named after, or ''."""
+    found = _THREAD_OF.fullmatch(command)
+    return found[found.lastgroup or 0] if found else ""
+
+
+def _file_of(root: Root, status: _Status) -> str:
+    """Return on what the file is that a program's system call is about, or ''.
+
+    Most calls that wait for a disk have the file's descriptor as their first argument (read, write,
+    fsync, ioctl). Where that is a number of another kind, no such file is open, as a rule.
+    Source: proc(5): '/proc/PID/syscall', 'fdinfo' (mnt_id), 'mountinfo'.
+    """
+    words = (_read(root, f"{status.directory}/syscall") or "").split()
+    try:
+        descriptor = int(words[1], 16)
+    except (ValueError, IndexError):  # 'running'
+        return ""
+    if descriptor >= _MOST_DESCRIPTOR or words[0] == "-1":
+        return ""
+    opened = _read(root, f"{status.directory}/fdinfo/{descriptor}") or ""
+    mount = next((t.split()[1:] for t in opened.splitlines() if t.startswith("mnt_id:")), [])
+    table = _read(root, f"{_DIRECTORY}/{status.process}/mountinfo") or ""
+    line = next((t for t in table.splitlines() if mount and t.startswith(f"{mount[0]} ")), "")
+    if not line:
+        return ""
+    found = mounts.parse_mountinfo(line)[0]
+    # What btrfs has as a number is no device's.
+    return found.source if found.device_number.startswith("0:") else found.device_number
 
 
 def _functions(text: str) -> tuple[str, ...]:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 SHORTEST_SECONDS = 10.0
 LONGEST_SECONDS = 30.0
+STEADY_SECONDS = 20.0
+"""A forecast that is to be urgent is made from leaves that have been busy for so long."""
 CHANGED_RATIO = 2.0
 KEPT_WINDOWS = 99
 FEWEST_WINDOWS = 3
@@ -38,6 +40,11 @@ FAMILIES = (
         "iowarden_writeback_drain_seconds",
         "gauge",
         "Time the unwritten data needs to reach the disks at the bandwidth of now.",
+    ),
+    Family(
+        "iowarden_writeback_drain_least_seconds",
+        "gauge",
+        "The least of the drain times of the last 10 s, from devices busy for 20 s or more.",
     ),
     Family(
         "iowarden_device_write_bandwidth_bytes_per_second",
@@ -59,7 +66,11 @@ USUAL_FAMILIES = (
 )
 
 
-def bandwidth_now(history: LeafHistory, amplification: Mapping[str, float]) -> dict[str, float]:
+def bandwidth_now(
+    history: LeafHistory,
+    amplification: Mapping[str, float],
+    busy_seconds: float = SHORTEST_SECONDS,
+) -> dict[str, float]:
     """Return bytes per second of each leaf that had requests in flight in every look of 10 to 30 s.
 
     The longer time is taken, because disks complete in lumps; the last 10 s alone where they tell
@@ -71,7 +82,7 @@ def bandwidth_now(history: LeafHistory, amplification: Mapping[str, float]) -> d
         return rates
     last = history.looks[-1]
     for name, leaf in last.leaves.items():
-        if leaf.busy_seconds < SHORTEST_SECONDS - 1e-3:
+        if leaf.busy_seconds < busy_seconds - 1e-3:
             continue
         recent, before = (
             history.before(min(leaf.busy_seconds, seconds))
@@ -85,6 +96,34 @@ def bandwidth_now(history: LeafHistory, amplification: Mapping[str, float]) -> d
         if rate > 0 or leaf.completed_total == recent.leaves[name].completed_total:
             rates[name] = rate / amplification.get(name, 1.0)
     return rates
+
+
+Forecasts = tuple[tuple[float, float], ...]
+"""(time of a look, the drain time it forecast), oldest first."""
+
+
+def forecast(
+    forecasts: Forecasts, history: LeafHistory, amplification: Mapping[str, float], backlog: float
+) -> Forecasts:
+    """Return the forecasts of the last 10 s, by leaves that have been busy for 20 s or more.
+
+    A look at which no leaf tells ends them: what comes after has to hold for 10 s again.
+    """
+    rates = bandwidth_now(history, amplification, STEADY_SECONDS)
+    if not rates:
+        return ()
+    now = history.looks[-1].at_seconds
+    drain = drain_seconds(backlog, math.fsum(rates.values()))
+    kept = tuple(each for each in forecasts if each[0] >= now - SHORTEST_SECONDS - 0.5)
+    return (*kept, (now, math.inf if drain is None else drain))
+
+
+def forecast_samples(forecasts: Forecasts) -> list[Sample]:
+    """Return what all forecasts of 10 s agree on; nothing before there are as many."""
+    if not forecasts or forecasts[-1][0] - forecasts[0][0] < SHORTEST_SECONDS - 1.5:
+        return []
+    least = min(drain for _, drain in forecasts)
+    return [("iowarden_writeback_drain_least_seconds", (), least)]
 
 
 def samples(rates: Mapping[str, float], backlog_bytes: float) -> list[Sample]:

@@ -37,6 +37,7 @@ from iowarden.rules.signals import (
     stall_limits,
     suspended,
     swap,
+    waiters,
     writeback,
 )
 from iowarden.rules.signals.held import Held
@@ -299,6 +300,7 @@ GROUPS: tuple[Group, ...] = (
         Held.remember,
         suspended.recall,
     ),
+    Group("waiters", ("tasks",), waiters.FAMILIES, waiters.step, waiters.EMPTY),
     Group(
         "bdi_throttle",
         ("tasks", "vmstat", "meminfo", "vm_sysctl"),
@@ -353,6 +355,7 @@ class State:
     device: device.DeviceState = device.EMPTY
     leaves: leaves.LeafHistory = field(default_factory=leaves.LeafHistory)
     usual: bandwidth.UsualState = field(default_factory=lambda: bandwidth.UsualState({}))
+    forecasts: bandwidth.Forecasts = ()
     lull: lull.LullState = lull.EMPTY
     blocked: blocked.BlockedState = field(default_factory=blocked.BlockedState)
     groups: Mapping[str, Any] = field(
@@ -488,11 +491,12 @@ def _step_shared(
     result["device"] = device.samples(device_state)
     if held is None:
         return stepped, result
+    above = held.queued_bytes > held.background_threshold_bytes
     usual = bandwidth.usual_step(
         state.usual,
         history,
         derived.amplification,
-        above_background=held.queued_bytes > held.background_threshold_bytes,
+        above_background=above,
     )
     stepped = replace(stepped, usual=usual)
     rates = (
@@ -500,8 +504,15 @@ def _step_shared(
         if held.above_freerun_seconds >= HELD_SECONDS
         else {}
     )
+    forecasts = (
+        bandwidth.forecast(state.forecasts, history, derived.amplification, held.queued_bytes)
+        if above
+        else ()
+    )
+    stepped = replace(stepped, forecasts=forecasts)
     result["bandwidth"] = [
         *bandwidth.samples(rates, held.queued_bytes),
+        *bandwidth.forecast_samples(forecasts),
         *bandwidth.usual_samples(usual, held.threshold_bytes),
     ]
     if stat is not None:

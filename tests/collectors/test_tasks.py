@@ -100,7 +100,17 @@ def test_a_database_a_thread_and_the_flusher_wait(machine: MachineMaker) -> None
                 read_bytes=4096,
                 write_bytes=1 << 30,
             ),
-            Task(77, 90, "kworker/u8:2+flush-8:0", "rq_qos_wait", (), None, None, kernel=True),
+            Task(
+                pid=77,
+                start_ticks=90,
+                command="kworker/u8:2+flush-8:0",
+                wait_channel="rq_qos_wait",
+                stack=(),
+                read_bytes=None,
+                write_bytes=None,
+                kernel=True,
+                waits_at="8:0",
+            ),
         ),
         count=3,
     )
@@ -318,3 +328,75 @@ def test_a_field_of_another_kind_is_refused(field: str, wrong: object) -> None:
         from_json(json.dumps({**to_json(Tasks((task(),), 1)), "count": 0}))
     with pytest.raises(ParseError, match="expected tasks as JSON"):
         from_json("[" * 100_000)
+
+
+MOUNTS = (
+    "25 1 253:0 / / rw - ext4 /dev/mapper/vg-root rw\n"
+    "31 25 0:35 /sub /srv rw - btrfs /dev/sdc1 rw\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("syscall", "fdinfo", "expected"),
+    [
+        ("74 0x3 0x0 0x0 0x7ffd 0x7f01", "pos:\t0\nflags:\t02\nmnt_id:\t25\nino:\t9\n", "253:0"),
+        ("1 0x3 0x55d0 0x1000 0x7ffd 0x7f01", "pos:\t0\nmnt_id:\t31\n", "/dev/sdc1"),
+        ("1 0x3 0x55d0 0x1000 0x7ffd 0x7f01", "pos:\t0\nmnt_id:\t99\n", ""),
+        ("1 0x3 0x55d0 0x1000 0x7ffd 0x7f01", "pos:\t0\n", ""),
+        ("1 0x4 0x55d0 0x1000 0x7ffd 0x7f01", "mnt_id:\t25\n", ""),  # not open: no descriptor
+        ("257 0xffffff9c 0x55d0 0x0 0x7ffd 0x7f01", "mnt_id:\t25\n", ""),  # AT_FDCWD
+        ("-1 0x7ffd 0x7f01", "mnt_id:\t25\n", ""),  # not in a system call: a page fault
+        ("running", "mnt_id:\t25\n", ""),
+        ("", "mnt_id:\t25\n", ""),
+        ("1 0xzz", "mnt_id:\t25\n", ""),
+    ],
+)
+def test_the_file_of_its_system_call_says_where_a_program_waits(
+    machine: MachineMaker, syscall: str, fdinfo: str, expected: str
+) -> None:
+    """A write or an fsync names its descriptor, and that its mount."""
+    root = machine(
+        {
+            "/proc/812/stat": status(812, "tar", "D", start=4000),
+            "/proc/812/syscall": syscall,
+            "/proc/812/fdinfo/3": fdinfo,
+            "/proc/812/mountinfo": MOUNTS,
+        }
+    )
+    (found,) = look(root).tasks
+    assert found.waits_at == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("jbd2/dm-0-8", "dm-0"),
+        ("jbd2/sda1-8", "sda1"),
+        ("jbd2/nvme0n1p2-8", "nvme0n1p2"),
+        ("xfsaild/dm-3", "dm-3"),
+        ("kworker/u8:2+flush-253:0", "253:0"),
+        ("kworker/u8:2-flush-8:16", "8:16"),
+        ("flush-8:0", "8:0"),  # before 3.10
+        ("dmcrypt_write/253:1", "253:1"),
+        ("f2fs_ckpt-259:2", "259:2"),
+        ("kworker/0:1", ""),
+        ("kworker/u8:2", ""),
+        ("md0_raid1", ""),
+        ("khungtaskd", ""),
+    ],
+)
+def test_a_kernel_thread_says_by_its_name_for_which_device_it_works(
+    machine: MachineMaker, name: str, expected: str
+) -> None:
+    """Not every number with a colon is one: a worker has that of its processor."""
+    root = machine({"/proc/77/stat": status(77, name, "D", start=9, flags=0x200040)})
+    (found,) = look(root).tasks
+    assert found.waits_at == expected
+
+
+def test_an_older_probe_says_nothing_of_places() -> None:
+    """It goes on while the daemon has been upgraded."""
+    told = to_json(Tasks((task(waits_at="253:0"),), 1))
+    assert from_json(json.dumps(told)).tasks[0].waits_at == "253:0"
+    del told["tasks"][0]["waits_at"]
+    assert from_json(json.dumps(told)).tasks[0].waits_at == ""

@@ -83,8 +83,10 @@ def test_two_tasks_waiting_is_still_only_the_writers_own_business(machine: Simul
 
 
 def test_half_a_minute_at_the_threshold_is_a_stall(machine: Simulation) -> None:
-    """Writers are stopped there, not paused."""
-    machine.run(40, queued=1_000_100_000, writes={"sda": 100_000_000}, in_flight={"sda": 9})
+    """Writers are stopped there, not paused; who they are nobody can tell."""
+    machine.run(
+        40, queued=1_000_100_000, blocked=1, writes={"sda": 100_000_000}, in_flight={"sda": 9}
+    )
     assert "WriteStall" in machine.host.names("warning")
 
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.machine import block, disk, topology
+from support.simulation import UPTIME, Simulation
 
 from iowarden.collectors.dm import MappedDevice
 from iowarden.collectors.mounts import Mount, Mounts
@@ -240,6 +241,27 @@ def test_a_leak_ends_with_the_counter_and_outlives_a_restart() -> None:
     watch.look(block("sda", in_flight=2), after=30.0, uptime=20.0)
     watch.looks(15, block("sda", in_flight=2))
     assert watch.stalled() == 15.0
+
+
+# --- how soon
+
+
+@pytest.mark.parametrize(
+    ("rotational", "idle", "soon"), [("0", 60, 14.0), ("1", 5, 14.0), ("1", 60, 34.0)]
+)
+def test_a_hang_is_named_soon_after_the_last_completion(
+    rotational: str, idle: int, soon: float
+) -> None:
+    """14 s for a disk that is awake, 34 s for one that may be asleep."""
+    machine = Simulation()
+    machine.add_disk("sda", "S1")
+    machine.memory.write({"/sys/block/sda/queue/rotational": f"{rotational}\n"})
+    machine.run(20, writes={"sda": 10**6}, in_flight={"sda": 1})
+    machine.run(idle)
+    waiting = machine.second
+    machine.run(40, blocked=1, in_flight={"sda": 3})
+    (at, *_) = (at for at, name, _ in machine.host.fired if name == "DeviceStall")
+    assert at - UPTIME - waiting <= soon - 2.0  # the mail leaves within 2 s
 
 
 # --- virtual disks, LUNs, paths, removable disks

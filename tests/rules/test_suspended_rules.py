@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
 from support.simulation import START, Simulation
 
 from iowarden.collectors.dm import MappedDevice
+from iowarden.collectors.tasks import Task, Tasks, to_json
 from iowarden.rules.signals import leaves, suspended
 from iowarden.rules.signals.table import Inputs, View
 
@@ -32,6 +34,18 @@ class Volumes(Simulation):
         """Set what the kernel says of the volume."""
         self.memory.write({"/sys/block/dm-0/dm/suspended": f"{value}\n"})
 
+    def wait(self, seconds: int, *places: str) -> None:
+        """Let seconds pass in which root sees tasks wait at these devices."""
+        tasks = Tasks(
+            tuple(
+                Task(100 + n, n, "tar", "folio_wait_bit_common", (), 0, 0, waits_at=place)
+                for n, place in enumerate(places)
+            ),
+            len(places),
+        )
+        self.memory.write({"/.probe/tasks": json.dumps(to_json(tasks))})
+        self.run(seconds, blocked=len(places))
+
     def severities(self) -> list[str]:
         """Return the severities of what was said of it, in order."""
         return [level for _, name, level in self.host.fired if name == "DeviceSuspended"]
@@ -48,7 +62,7 @@ def machine() -> Volumes:
 def test_a_volume_that_stays_suspended_is_told_by_its_name(machine: Volumes) -> None:
     """A tool broke off: two tasks wait, nothing is in flight, and one mail says which volume."""
     machine.suspend(1)
-    machine.run(110, blocked=2)
+    machine.wait(110, "dm-0", "/dev/mapper/vg-data")
     assert machine.severities() == ["warning"]
     (mail,) = machine.host.mails
     assert mail.due.incident.object == "dm-0 (vg-data)"
@@ -58,8 +72,35 @@ def test_a_volume_that_stays_suspended_is_told_by_its_name(machine: Volumes) -> 
     assert "dmsetup info 'vg-data'" in member.advice
     assert any("device_mapper_suspended_seconds" in p.source + p.text for p in member.evidence)
     machine.suspend(0)
+    machine.wait(1)
     machine.run(680, step=4)
     assert machine.host.reasons() == ["opened", "all clear"]
+
+
+@pytest.mark.parametrize(
+    ("places", "expected", "urgent"),
+    [
+        (("dm-0",), 31, "true"),
+        (("dm-1", "sda"), 31, "true"),  # a file system on what stands on it
+        (("sda", "", "/dev/nowhere"), 121, "false"),
+        ((), None, ""),
+    ],
+)
+def test_only_who_waits_for_the_volume_makes_it_urgent(
+    machine: Volumes, places: tuple[str, ...], expected: int | None, urgent: str
+) -> None:
+    """That somebody waits for a disk somewhere else proves nothing."""
+    machine.add_disk("dm-1")
+    machine.memory.write({"/sys/block/dm-1/slaves/dm-0": None})
+    machine.run(70)
+    machine.suspend(1)
+    began = machine.second
+    machine.wait(140, *places)
+    fired = [at - 1000 - began for at, name, _ in machine.host.fired if name == "DeviceSuspended"]
+    assert [round(at) // 5 for at in fired] == ([] if expected is None else [expected // 5])
+    assert machine.host.engine is not None
+    found = [a for a in machine.host.engine.alerts() if a.name == "DeviceSuspended"]
+    assert [a.annotation("urgent") for a in found] == ([urgent] if urgent else [])
 
 
 def test_a_snapshot_is_silent(machine: Volumes) -> None:
@@ -106,7 +147,7 @@ def test_the_stall_of_writers_is_the_volumes(machine: Volumes) -> None:
 def test_what_can_no_longer_be_read_is_not_over(machine: Volumes) -> None:
     """The kernel stops telling while the alert is on: unknown, and no all clear."""
     machine.suspend(1)
-    machine.run(100, blocked=2)
+    machine.wait(100, "dm-0", "dm-0")
     machine.memory.remove("/sys/block/dm-0/dm/suspended")
     machine.memory.write({"/sys/block/dm-0/dm/suspended": None})
     machine.run(20)
@@ -120,7 +161,7 @@ def test_what_can_no_longer_be_read_is_not_over(machine: Volumes) -> None:
 def test_a_restart_forgets_nothing(machine: Volumes) -> None:
     """The program is started anew while a volume is suspended: it knows since when."""
     machine.suspend(1)
-    machine.run(100, blocked=2)
+    machine.wait(100, "dm-0", "dm-0")
     before = machine.host.engine
     assert before is not None
     memory, alerts = before.remember(), before.alerts()

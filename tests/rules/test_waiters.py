@@ -1,0 +1,137 @@
+"""Who waits for whom: long writes that are nobody's harm, harm that is urgent, and how soon."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from support.machine import block, disk, topology
+from support.simulation import UPTIME, Simulation
+
+from iowarden.collectors.tasks import Task, Tasks, to_json
+from iowarden.rules.signals import bandwidth, leaves, table, waiters
+from iowarden.rules.signals.table import Inputs, View
+
+QUEUED = 875_000_000
+SLOW = 2_000_000
+"""A disk that takes so many bytes a second needs 437 s for what is queued."""
+
+
+def task(pid: int, channel: str, **changes: object) -> Task:
+    """Return a task in uninterruptible sleep."""
+    values: dict[str, object] = {
+        "pid": pid,
+        "start_ticks": pid,
+        "command": "dd",
+        "wait_channel": channel,
+        "stack": (),
+        "read_bytes": 0,
+        "write_bytes": 0,
+    }
+    return Task(**{**values, **changes})  # type: ignore[arg-type]
+
+
+DD = tuple(task(pid, "balance_dirty_pages") for pid in (11, 12, 13))
+FLUSHER = task(77, "rq_qos_wait", kernel=True)
+
+
+@pytest.fixture
+def machine() -> Simulation:
+    """A host whose slow disk has been written for half a minute, below freerun."""
+    simulation = Simulation()
+    simulation.add_disk("sda", "S1")
+    simulation.run(30, queued=600_000_000, writes={"sda": SLOW}, in_flight={"sda": 9})
+    return simulation
+
+
+def write(machine: Simulation, seconds: int, *tasks: Task) -> None:
+    """Let the disk take its 2 MB/s at the limit while these tasks are blocked."""
+    found = Tasks(tasks, len(tasks))
+    machine.memory.write({"/.probe/tasks": json.dumps(to_json(found))})
+    machine.run(
+        seconds, queued=QUEUED, blocked=len(tasks), writes={"sda": SLOW}, in_flight={"sda": 9}
+    )
+
+
+def urgent(machine: Simulation) -> list[str]:
+    """Return what the active write stalls say of themselves."""
+    assert machine.host.engine is not None
+    alerts = machine.host.engine.alerts()
+    return [a.annotation("urgent") for a in alerts if a.name == "WriteStall" and a.active]
+
+
+def test_terabytes_at_the_disks_own_speed_are_no_stall(machine: Simulation) -> None:
+    """Three dd are paused and the kernel writes for them: minutes of backlog, and nobody's harm."""
+    write(machine, 120, *DD, FLUSHER)
+    assert machine.host.names("warning") == set()
+    assert machine.host.mails == []
+
+
+def test_a_writer_that_ends_with_an_fsync_waits_for_itself(machine: Simulation) -> None:
+    """'dd conv=fsync': who was paused before is still the writer, minutes later."""
+    write(machine, 30, *DD)
+    write(machine, 60, *(task(each.pid, "folio_wait_writeback") for each in DD))
+    assert machine.host.names("warning") == set()
+
+
+def test_a_bystander_makes_it_an_urgent_stall(machine: Simulation) -> None:
+    """The same dd, and a mail server's fsync that waits behind 437 s of backlog."""
+    began = machine.second
+    write(machine, 20, *DD, task(900, "jbd2_log_wait_commit", command="smtpd"))
+    fired = [at for at, name, _ in machine.host.fired if name == "WriteStall"]
+    assert len(fired) == 1
+    assert fired[0] - UPTIME - began <= 15.0
+    assert urgent(machine) == ["true"]
+
+
+def test_without_a_probe_a_stall_is_told_and_not_urgent(machine: Simulation) -> None:
+    """Nobody can tell who waits: three blocked tasks are a warning, as they always were."""
+    machine.run(30, queued=QUEUED, blocked=3, writes={"sda": SLOW}, in_flight={"sda": 9})
+    assert urgent(machine) == ["false"]
+
+
+def test_all_samples_of_ten_seconds_have_to_forecast_it() -> None:
+    """Disks busy for 20 s, then ten forecasts: the shortest counts, and a pause begins anew."""
+    history, least = leaves.LeafHistory(), []
+    forecasts: bandwidth.Forecasts = ()
+    for second in range(45):
+        flight = int(second != 38)
+        counters = block("sda", written=second * 10**6, writes=second, in_flight=flight)
+        history = leaves.step(history, float(second), {"sda": counters}, ["sda"])
+        backlog = 10**8 if second != 25 else 10**7
+        forecasts = bandwidth.forecast(forecasts, history, {}, backlog)
+        found = bandwidth.forecast_samples(forecasts)
+        least.append(round(found[0][2]) if found else None)
+    assert least == [None] * 29 + [10] * 7 + [100] * 2 + [None] * 7
+
+
+def look(at: float, *tasks: Task, unseen: str = "") -> View:
+    """Return what a look finds."""
+    machine = topology(disk("sda", holders=("dm-0",)), disk("dm-0", slaves=("sda",), leaf=False))
+    values = {"tasks": Tasks(tasks, len(tasks), unseen)}
+    derived = table.derive(machine)
+    return View(Inputs(at, at, values, frozenset(values)), derived, leaves.LeafHistory(), {})
+
+
+def test_tasks_are_counted_at_each_device_below_their_file() -> None:
+    """A file on dm-0 is on its disk as well; one of an unknown device counts nowhere."""
+    found = waiters.devices(
+        Tasks((task(1, "", waits_at="dm-0"), task(2, "", waits_at="sda"), task(3, "")), 3),
+        topology(disk("sda", holders=("dm-0",)), disk("dm-0", slaves=("sda",), leaf=False)),
+    )
+    assert found == {"sda": 2, "dm-0": 1}
+
+
+def test_a_bystander_counts_until_two_looks_after() -> None:
+    """Between two waits it runs; a moment later it is over."""
+    state, counts = waiters.EMPTY, []
+    for at, *tasks in ((0, task(5, "x")), (5, *DD), (10, *DD), (15, *DD)):
+        state, samples = waiters.step(state, look(float(at), *tasks))
+        assert samples is not None
+        counts.append(samples[0][2])
+    assert counts == [1.0, 1.0, 1.0, 0.0]
+
+
+def test_where_nobody_may_look_nothing_is_said() -> None:
+    """Neither that there are bystanders nor that there are none."""
+    assert waiters.step(waiters.EMPTY, look(0.0, unseen="no probe"))[1] == []
