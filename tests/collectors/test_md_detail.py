@@ -69,6 +69,50 @@ def test_the_old_form_of_a_removed_member() -> None:
     assert array.missing == (1, 2)
 
 
+def test_a_member_that_is_replaced_is_not_missing() -> None:
+    """Its replacement is filled in the same place, and has a row of its own."""
+    text = LOST.replace("clean, degraded, recovering", "clean, recovering").replace(
+        "4       8       17        1      spare rebuilding   /dev/sdb1",
+        "1       8       18        1      active sync   /dev/sdf1\n"
+        "       4       8       17        1      spare rebuilding   /dev/sdb1",
+    )
+    text = text.replace("-       0        0        2      removed", "2 8 1 2 active sync /dev/sdg1")
+    assert parse_detail(text).arrays[0].missing == ()
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "error"),
+    [
+        (
+            "       3       8       49        3      active sync   /dev/disk/by-label/a b\n",
+            "",
+            "got 3",
+        ),
+        ("Raid Devices : 4", "Raid Devices : 5", "expected rows of 5 raid devices, got 4"),
+        ("clean, degraded, recovering", "clean, recovering", "'clean, recovering' and the table"),
+        ("removed", "active sync   /dev/sdg1", ""),
+    ],
+)
+def test_a_table_that_contradicts_the_counts_is_refused(was: str, now: str, error: str) -> None:
+    """Cut off, or made up: which place has no member cannot be told."""
+    spoilt = LOST.replace(was, now)
+    assert spoilt != LOST
+    if error:
+        with pytest.raises(ParseError, match=error):
+            parse_detail(spoilt)
+    spoilt = spoilt.replace("spare rebuilding", "active sync")
+    with pytest.raises(ParseError, match="md5: expected"):
+        parse_detail(spoilt)
+
+
+def test_a_detail_that_is_cut_never_misses_less() -> None:
+    """Wherever it ends: refused, not known, or all that is missing is named."""
+    for end in range(LOST.index("/dev/sdc1")):
+        with contextlib.suppress(ParseError):
+            (array,) = parse_detail(LOST[:end]).arrays
+            assert set(array.missing) >= {1, 2} or array.raid_devices is None
+
+
 def test_lines_that_end_in_cr_and_complaints_behind() -> None:
     """What mdadm complains of comes after its output."""
     found = parse_detail(LOST.replace("\n", "\r\n") + "mdadm: failed to open /dev/sdx: busy\n")
@@ -124,15 +168,14 @@ UNHEALTHY = {
     # 'mdadm --detail': array, places missing, what runs
     "white-mdadm-126": [("md126", 1, "Rebuild")],
     "mdadm_d_content_md1.txt": [("md1", None, "")],
-    # Cut: the last line is not the kernel's; the last one has a mask of 6 for 5 members.
-    **dict.fromkeys(
-        ["mdstat-0.txt", "mdstat-1.txt", "mdstat-2.txt", "mdstat-3.txt", "mdstat-raid0"], REFUSED
-    ),
-    **dict.fromkeys(["mdstat.16", "mdstat_test_1.txt"], REFUSED),
-    # A prompt, lost indentation, words mistyped; other commands; no array.
+    # A prompt, lost indentation, its end cut off, made up; other commands; no array.
     **dict.fromkeys(
         ["pr28_0", "mdstat.15", "mdstat-4.txt", "mdstat-5.txt", "mdStatFileInvalid.txt"], REFUSED
     ),
+    **dict.fromkeys(
+        ["mdstat-0.txt", "mdstat-1.txt", "mdstat-2.txt", "mdstat-raid0", "mdstat.16"], REFUSED
+    ),
+    **dict.fromkeys(["mdstat-3.txt", "mdstat_test_1.txt"], REFUSED),
     **dict.fromkeys(
         [
             "mdadm_content.txt",
