@@ -51,9 +51,7 @@ def parse_output(answer: str) -> str:
             f" {type(error).__name__}: {error}"
         ) from None
     if signal is not None:
-        raise ParseError(
-            f"expected all that it prints, got what signal {signal} left: {output:.80}"
-        )
+        raise ParseError(f"it ended half way, by signal {signal}, and printed {output[:80]!r}")
     return output
 
 
