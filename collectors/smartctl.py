@@ -322,7 +322,12 @@ def _judged(document: Document, lines: list[str], kind: str) -> Drive | Refused:
     told = "\n".join((*drive.messages, *lines))
     if found := _ASLEEP.search(told):
         return Refused(Cover.ASLEEP, found[0], _identity(drive))
-    disabled = drive.smart_enabled is False and drive.passed is None and not drive.attributes
+    disabled = (
+        drive.protocol is Protocol.ATA  # others count errors all the same
+        and drive.smart_enabled is False
+        and drive.passed is None
+        and not drive.attributes
+    )
     little = _says_little(drive) and _of_no_disk(drive, kind)
     if _says_health(drive) and not little and not disabled:
         return dataclasses.replace(drive, exported=smartctl_exporter.pack(document))

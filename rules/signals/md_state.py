@@ -131,9 +131,9 @@ def _access(kept: Kept, array: Array, labels: Labels, now: float) -> list[Sample
 def _missing(kept: Kept, array: Array, labels: Labels, view: View) -> list[Sample]:
     """Return what is missing, but for what a new or growing array is being filled with.
 
-    Of a level without redundancy the kernel tells no such count.
+    Of a level without redundancy the kernel tells no such count; a raid0 may become a raid5.
     """
-    if array.degraded is None:
+    if array.degraded is None and array.level != "raid0":
         return []
     now, name = view.inputs.now_seconds, array.name
     size, disks, made = f"{name} whole", f"{name} disks", f"{name} made"
@@ -142,7 +142,7 @@ def _missing(kept: Kept, array: Array, labels: Labels, view: View) -> list[Sampl
     before = kept[disks][0][1] if own and disks in kept else None
     grown = None if before is None else (array.raid_disks or 0) - before
     being_made = being_grown = False
-    if array.degraded == 0:
+    if not array.degraded:
         baseline.seen(kept, size, float(array.size_bytes or 0), now)
         baseline.seen(kept, disks, float(array.raid_disks or 0), now)
         kept.pop(made, None)
@@ -156,8 +156,8 @@ def _missing(kept: Kept, array: Array, labels: Labels, view: View) -> list[Sampl
         )
         if grown and array.degraded > grown:  # what is filled from now on may be in a lost place
             kept[disks] = ((now, 0.0),)
-    missing = 0.0 if being_made or being_grown else float(array.degraded)
-    return [("iowarden_md_missing_members", labels, missing)]
+    missing = 0.0 if being_made or being_grown else float(array.degraded or 0)
+    return [] if array.degraded is None else [("iowarden_md_missing_members", labels, missing)]
 
 
 def _is_made(kept: Kept, key: str, array: Array, view: View) -> bool:

@@ -248,6 +248,25 @@ def test_a_mirror_that_gets_a_third_disk_is_no_failure() -> None:
     assert ("ArrayDegraded", "critical") in machine.fired
 
 
+def test_a_raid0_that_becomes_a_raid5_is_no_failure() -> None:
+    """'mdadm --grow --level=5 --add': its parity is what is missing, and is being written."""
+    machine = Machine("raid0", 2)
+    machine.array()
+    for attribute in ("degraded", "sync_action", "sync_completed", "mismatch_cnt"):
+        machine.memory.remove(f"/sys/block/md0/md/{attribute}")
+    machine.look(8)
+    machine.level, machine.raid_disks = "raid5", 3
+    machine.members.append("sdc1")
+    machine.member("sdc1", "spare", filled=True)
+    machine.array(state="active", degraded=1, action="reshape", done="10 / 1000")
+    machine.look(8)
+    assert machine.fired == []
+    machine.member("sda1", "faulty")
+    machine.array(state="active", degraded=2, action="reshape", done="20 / 1000")
+    machine.look(2)
+    assert ("ArrayDegraded", "critical") in machine.fired
+
+
 def test_a_mirror_that_loses_a_disk_while_it_grows_is_told() -> None:
     """Also when the third has been filled and the first is replaced: one is missing again."""
     machine = Machine("raid1", 2)
