@@ -7,6 +7,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.btrfs_owner import read_file_systems
 from iowarden.collectors.sysfs import device_name
 from iowarden.collectors.vocabulary import (
     SECTOR_BYTES,
@@ -113,6 +114,8 @@ class Topology:
     devices: Mapping[str, Device]
     leaves: tuple[str, ...] = field(default=())
     names: Mapping[str, str] = field(default_factory=dict)
+    btrfs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """By device or partition of a mounted btrfs all that are of it: a mount names one of them."""
 
     def kernel_name(self, name: str) -> str:
         """Return the kernel's name of a device or partition; `name` itself where it has no other.
@@ -293,7 +296,8 @@ def read_block(root: Root) -> Topology:
         for name, device in devices.items():
             if device.host in ports:
                 devices[name] = replace(device, port=ports[device.host])
-    return topology(devices, numbers)
+    found = topology(devices, numbers)
+    return replace(found, btrfs={n: each.devices for n, each in read_file_systems(root).items()})
 
 
 def _uses(root: Root, whole: Mapping[str, str]) -> dict[str, set[tuple[str, str]]]:

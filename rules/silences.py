@@ -147,13 +147,14 @@ def written(matcher: Matcher) -> str:
 def pinned(matchers: Iterable[Matcher], topology: Topology | None) -> tuple[Matcher, ...]:
     """Return matchers that mean the same disk tomorrow.
 
-    'device=sda' becomes the disk of this name, with its partitions, where that is known by a serial
-    number or WWN; all others stay.
+    'device=sda' (or '/dev/sda') becomes the disk of this name, with its partitions, where that is
+    known by a serial number or WWN; all others stay.
     """
-    known = {} if topology is None else topology.devices
     result = []
     for each in matchers:
-        if each.label == "device" and each.operator == "=" and each.text in known:
+        named = "" if topology is None else topology.kernel_name(each.text)
+        known = topology is not None and named in topology.devices
+        if each.label == "device" and each.operator == "=" and known:
             key = identity(topology, each.text).key
             result.append(Matcher(SUBJECT, "=", key) if key.startswith("disk ") else each)
         else:

@@ -1,8 +1,8 @@
 """What stands on what now: arrays, volumes, loop devices, and where they are mounted. Pure.
 
 A mount is on the device of its number, whatever name it was given: '/dev/mapper/vg-data', 'dm-0',
-'/dev/root' and '/dev/disk/by-uuid/...' are one. File systems with a number of their own (btrfs,
-zfs) are on the device that they name: *limits:* the mount table names one of several.
+'/dev/root' and '/dev/disk/by-uuid/...' are one. btrfs has a number of its own, and is on all of its
+devices. *Limits:* zfs names no device; swap space is no mount.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ class Stack:
         for mount in mounts:
             known = mount.device_number in topology.names
             name = topology.kernel_name(mount.device_number if known else mount.source)
-            self._mounts.setdefault(name, []).append(mount)
+            for each in topology.btrfs.get(name, (name,)):
+                self._mounts.setdefault(each, []).append(mount)
             points.add(mount.mount_point)
         for device in topology.devices.values():
             if device.backing_file:

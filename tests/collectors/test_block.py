@@ -285,3 +285,13 @@ def test_devices_and_partitions_have_all_their_names(machine: MachineMaker) -> N
     assert found.whole("8:1") is found.devices["sda"]
     assert found.devices["dm-0"].dm_uuid == "LVM-abc"
     assert found.devices["loop0"].backing_file == "/srv/a"
+
+
+def test_a_partition_is_told_with_what_holds_it_and_all_of_a_btrfs(machine: MachineMaker) -> None:
+    """A member of an array is a partition; a btrfs is on two disks, of which a mount names one."""
+    files = disk("sda") | disk("sdb") | disk("md0")
+    files |= {"/sys/block/sda/sda1/partition": "1\n", "/sys/block/sda/sda1/holders/md0": None}
+    pool = "/sys/fs/btrfs/0f3a5b1e-1111-2222-3333-444455556666/devices"
+    found = read_block(machine(files | {f"{pool}/sda2": None, f"{pool}/sdb": None}))
+    assert found.devices["sda"].uses == (("sda1", "md0"),)
+    assert found.btrfs == {"sda2": ("sda2", "sdb"), "sdb": ("sda2", "sdb")}

@@ -163,6 +163,7 @@ def test_a_device_is_the_disk_that_has_the_name_today() -> None:
     pinned = silences.pinned(wanted, topology)
     assert pinned == (Matcher("subject", "=", KEY), *wanted[1:])
     assert silences.pinned(wanted, None) == wanted
+    assert silences.pinned((Matcher("device", "=", "/dev/sda"),), topology) == pinned[:1]
     state = added(silences.written(pinned[0]))
     moved = tuple((k, "sdb" if k == "device" else v) for k, v in HANG.labels)
     assert is_silenced(state)

@@ -70,6 +70,16 @@ def test_btrfs_has_a_number_of_its_own_and_is_known_by_its_source() -> None:
     assert "/data" in Stack(MACHINE, mounted).shown_on("sda")
 
 
+def test_every_device_of_a_btrfs_carries_it() -> None:
+    """The mount names sdb, and sdc has the other copy."""
+    pair = block.topology({"sdb": disk("sdb"), "sdc": replace(disk("sdc"), partitions=("sdc1",))})
+    pair = replace(pair, btrfs=dict.fromkeys(("sdb", "sdc1"), ("sdb", "sdc1")))
+    mounted = mounts("40 1 0:45 / /data rw - btrfs /dev/sdb rw\n")
+    for name, on in (("sdb", "sdb"), ("sdc", "sdc1")):
+        (only,) = Stack(pair, mounted).on(pair.devices[name])
+        assert (only.shown, only.on) == ("/data", on)
+
+
 @pytest.mark.parametrize(
     ("dm_name", "parts"),
     [
