@@ -83,7 +83,7 @@ class Said:
 def said_of(alerts: Iterable[Alert], facts: Callable[[], Facts]) -> Callable[[Member], Said]:
     """Return what is said of a member of an incident: for the thing it is about, as it is now.
 
-    A member whose alert is no more has its own text. `facts` are asked for once, if needed.
+    Of a member whose alert is no more that is what it had itself. `facts` are asked for once.
     """
     by_key = {alert.key: alert for alert in alerts}
     asked = functools.cache(facts)
@@ -91,7 +91,8 @@ def said_of(alerts: Iterable[Alert], facts: Callable[[], Facts]) -> Callable[[Me
     def said(member: Member) -> Said:
         alert = by_key.get(member.key)
         if alert is None:
-            return Said(member.advice)
+            about = About(dict(member.labels), member.subject, over=True)
+            return Said(filled(member.advice, about, asked()))
         others = [
             dict(a.labels) for a in by_key.values() if a.name == alert.name and a is not alert
         ]

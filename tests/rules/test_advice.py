@@ -16,12 +16,14 @@ from support.host import Host
 from support.incidents import Load, Story
 
 from iowarden.rules import unit_tests
-from iowarden.rules.advice import filled, steps_of, together, unknown_steps
+from iowarden.rules.advice import filled, said_of, steps_of, together, unknown_steps
 from iowarden.rules.advice_steps import STEPS, About
 from iowarden.rules.alerts import Alert, State
 from iowarden.rules.devices import Devices, Gone
 from iowarden.rules.events import parse_events_file
 from iowarden.rules.facts import Facts
+from iowarden.rules.incidents import Member
+from iowarden.rules.notice import Severity
 from iowarden.rules.rulefile import parse_rule_file
 
 if TYPE_CHECKING:
@@ -244,6 +246,48 @@ def test_the_slow_disk_is_held_back_where_the_file_system_counts_its_writes() ->
     """The limit of a disk below an array limits nothing."""
     text = said("{hold_back}", everything(slow=("sda",)))
     assert "  echo 5 > /sys/block/dm-1/bdi/max_ratio" in text.splitlines()
+
+
+def test_what_is_kept_of_an_event_that_is_over_is_written_out_as_well() -> None:
+    """`iowarden incident show` an hour later: its alert is no more, the incident is open."""
+    labels = (("alertname", "block_medium_error"), ("device", "sda"))
+    member = Member(
+        labels,
+        "block_medium_error",
+        Severity.WARNING,
+        State.RESOLVED,
+        0.0,
+        "",
+        "{log}",
+        "",
+        count=1,
+    )
+    advice = said_of([], everything)(member).advice
+    assert advice == said("{log}", everything(), device="sda")
+    assert "dmesg" in advice
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("  mdadm /dev/mdN --fail /dev/sda1", "placeholder 'mdN'"),
+        ("  mdadm /dev/md0 --add /dev/PARTITION", "placeholder '/dev/PARTITION'"),
+        ("  smartctl -x /dev/sdX", "placeholder 'sdX'"),
+        ("  tw_cli /c0/pN remove", "placeholder '/pN'"),
+        ("  echo 10 > /sys/block/nvme0n1/device/timeout", "no SCSI device"),
+        ("  cat /sys/block/ata4.00/device/state", "/sys/block/ata4.00 is not there"),
+        ("  cat /sys/block/sda/md/degraded", "of what is no array"),
+        ("  smartctl -x /dev/dm-1", "smartctl on dm-1, a logical volume"),
+        ("  smartctl -l scterc,70,70 /dev/nvme0n1", "scterc of what is no SATA disk"),
+        ("  smartctl -x /dev/sdz", "/dev/sdz is not there"),
+        ("  hdparm -I /dev/sda", "unknown program 'hdparm'"),
+        ("  mdadm --detail /dev/md0", "mdadm without its package"),
+        ("Look at {device}.", "placeholder '{device}'"),
+    ],
+)
+def test_the_gate_sees_what_it_is_for(text: str, fault: str) -> None:
+    """A gate that lets all of it pass would be no gate."""
+    assert any(fault in each for each in wrong(text, everything()))
 
 
 # --- the gate: nothing that is said names what is not there

@@ -206,7 +206,7 @@ def wrong(text: str, facts: Facts) -> Iterator[str]:
     for name in re.findall(r"/dev/((?:mapper/)?[a-z][\w.!-]*)", told):
         if name not in {"null", "disk"} and facts.device(name) is None and name != "sg3":
             yield f"/dev/{name} is not there"
-    for name in re.findall(r"smartctl [^|\n]*?/dev/(\w+)", told):
+    for name in re.findall(r"smartctl [^|\n]*?/dev/([\w/!-]+)", told):
         device = facts.device(name)
         if device is not None and facts.kind(device) not in DISKS:
             yield f"smartctl on {name}, a {facts.kind(device)}"
@@ -216,7 +216,7 @@ def wrong(text: str, facts: Facts) -> Iterator[str]:
             yield "scterc of what is no SATA disk"
     if not known.arrays and re.search(r"\bmdadm\b|mdstat|sync_action", told):
         yield "md advice on a machine without md"
-    named = text.rpartition(PACKAGED)[2]
+    named = text.partition(PACKAGED)[2]
     for line in commands:
         for program in programs(line):
             if program in PACKAGES:
