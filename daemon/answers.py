@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.vocabulary import Labels
     from iowarden.daemon.probe.protocol import Stuck
+    from iowarden.rules.causes import Key
     from iowarden.rules.coverage import Covered
     from iowarden.rules.engine import Engine
-    from iowarden.rules.incidents import Due, Incident, Key
+    from iowarden.rules.incidents import Due, Incident
     from iowarden.rules.notice import Notice
     from iowarden.rules.promql.evaluator import Sample
 

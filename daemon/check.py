@@ -38,6 +38,7 @@ from iowarden.rules.advice import advice_of
 from iowarden.rules.alerts import State
 from iowarden.rules.engine import Engine
 from iowarden.rules.facts import Facts, known, slow
+from iowarden.rules.faults import meaning
 from iowarden.rules.notice import Severity
 from iowarden.rules.quantity import duration, size
 from iowarden.rules.rulefile import RecordingRule, Rule
@@ -449,7 +450,7 @@ _TOLD = (State.FIRING, State.PENDING, State.UNKNOWN)
 
 def about_iowarden(alert: Alert) -> bool:
     """Whether it judges the running service, which is not what looks here."""
-    return alert.label("condition").startswith("S")
+    return meaning(alert.name).of_itself
 
 
 def _alerts(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from iowarden.collectors.controller import Listed  # noqa: TC001 - kept over restarts: read at run time
@@ -22,6 +23,7 @@ from iowarden.daemon.event_rows import EventRow
 from iowarden.daemon.files_hit import wanted
 from iowarden.daemon.telling import PRIORITY
 from iowarden.rules import happened
+from iowarden.rules.causes import Around
 from iowarden.rules.events import WINDOW_SECONDS
 from iowarden.rules.happened import Batch, Happened, News
 from iowarden.rules.notice import Severity
@@ -236,9 +238,12 @@ class Happenings:
         """Return what happens now, as alerts that fire for so long."""
         return happened.alerts(self.state, self._table, now, for_seconds)
 
-    def joins(self, now: float) -> dict[str, Identity]:
-        """Return whose errors explain what happens to others."""
-        return happened.joins(self.state, self._engine.standing(), self._table, now)
+    def around(self, now: float) -> Around:
+        """Return what stands on what, or did a moment ago."""
+        topology = self._engine.places().topology
+        found = () if topology is None else topology.devices.values()
+        disks = Counter(each.host for each in found if each.leaf and each.host)
+        return Around(happened.carries(self.state, self._engine.standing(), now), disks)
 
     def evidence(self, incident: Incident, now: float) -> tuple[Evidence, ...]:
         """Return the lines of the logs about an incident."""
@@ -254,7 +259,7 @@ class Happenings:
     # --- telling
 
     def tell(
-        self, incidents: Mapping[str, Incident], joins: Mapping[str, Identity], now: float
+        self, incidents: Mapping[str, Incident], around: Around, now: float
     ) -> list[Transition]:
         """Say what happened, each with its incident, and have it kept for people.
 
@@ -263,7 +268,7 @@ class Happenings:
         news, self._news = self._news, []
         rows = []
         for each in news:
-            incident = _incident(each, incidents, joins)
+            incident = _incident(each, incidents, around)
             row = self._row(each, incident, now)
             if each.announced:
                 self._say(each, row)
@@ -309,24 +314,16 @@ class Happenings:
         )
 
 
-def _incident(news: News, incidents: Mapping[str, Incident], joins: Mapping[str, Identity]) -> str:
+def _incident(news: News, incidents: Mapping[str, Incident], around: Around) -> str:
     """Return the identifier of the open incident that an event belongs to, '' for none."""
     if news.happening is None:
         return ""
     subject = news.happening.subject
-    for key in (joins[subject].key if subject in joins else subject, subject, "host"):
-        own = incidents.get(key)
-        mine = own is not None and any(m.subject == subject for m in own.members)
-        if own is not None and own.closed_seconds is None and (mine or key != "host"):
-            return own.identifier
-    return next(
-        (
-            i.identifier
-            for i in incidents.values()
-            if i.closed_seconds is None and any(m.subject == subject for m in i.members)
-        ),
-        "",
-    )
+    now = [each for each in incidents.values() if each.closed_seconds is None]
+    below = (each for each in now if subject in around.above.get(each.key, ()))
+    mine = (each for each in now if any(m.subject == subject for m in each.members))
+    own = (each for each in now if each.key == subject)
+    return next((each.identifier for each in chain(mine, own, below)), "")
 
 
 def _merged(ours: Happened, kept: Happened) -> Happened:

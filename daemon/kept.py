@@ -19,7 +19,7 @@ from iowarden.rules.alerts import Alert
 from iowarden.rules.devices import Devices
 from iowarden.rules.digest import Digest
 from iowarden.rules.happened import Happened
-from iowarden.rules.incidents import Incident, Incidents, Member, first_mail, unwatched
+from iowarden.rules.incidents import Incident, Incidents, Member, unwatched
 from iowarden.rules.renames import Kind
 from iowarden.rules.signals.table import Memory
 from iowarden.rules.silences import Silences
@@ -299,6 +299,6 @@ def merged(ours: Incidents, kept: Kept, now: float) -> Incidents:
 def _in_both_threads(own: Incident, before: Incident) -> Incident:
     return replace(
         own,
-        references=(*first_mail(own), *first_mail(before)),
+        references=(*own.first_mails, *before.first_mails),
         advised=tuple(dict.fromkeys((*own.advised, *before.advised))),
     )

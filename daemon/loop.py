@@ -629,7 +629,7 @@ class Loop:
             self._incidents = replace(self._incidents, by_key=by_key)
         self._desk.look(now)
         changes = self._engine.evaluate(now)
-        joins = self._happenings.joins(now)
+        around = self._happenings.around(now)
         self._incidents, dues, events = incidents.step(
             self._incidents,
             self._alerts(now),
@@ -641,7 +641,7 @@ class Loop:
             arrival=self._arrival(),
             silenced=lambda alert: self._silenced(alert, now),
             acknowledged=self._desk.said.by_incident(),
-            joins=joins,
+            around=around,
         )
         for event in events:
             if event.change is incidents.Change.LIFTED:
@@ -651,7 +651,7 @@ class Loop:
         for event in events:
             self._telling.incident(event)
             self._save_flight(event, now)
-        lesser = self._happenings.tell(self._incidents.by_key, joins, now)
+        lesser = self._happenings.tell(self._incidents.by_key, around, now)
         seen = self._engine.device_events()
         for seen_event in seen:
             self._telling.device(seen_event, self._taken_back(seen_event))

@@ -48,7 +48,7 @@ _STATES = {
     Reason.OPENED: "",
     Reason.WORSE: "WORSE",
     Reason.UNREADABLE: "UNREADABLE",
-    Reason.ALL_CLEAR: "ALL CLEAR",
+    Reason.ALL_CLEAR: "",
     Reason.STILL: "STILL",
     Reason.ARRIVAL: "ARRIVAL",
     Reason.DIGEST: "DIGEST",
@@ -140,10 +140,10 @@ def render(
 def subject(notice: Notice, host: str) -> str:
     """Return '[SEVERITY] host: object: STATE: summary' in 78 columns; the summary gives way.
 
+    What is over has '[OK]' in place of its severity.
     A summary does not say the object's whole name again: what happened would be cut off.
     """
-    severity = notice.severity.name
-    state = _state(notice)
+    severity, state = _severity(notice), _state(notice)
     full, short = one_line(notice.object), _short_object(notice)
     summary = one_line(notice.summary)
     summary = one_line(summary.replace(f"{full} ", "", 1 if full != short else 0), WIDTH * 2)
@@ -161,7 +161,13 @@ def subject(notice: Notice, host: str) -> str:
     return f"{head}{between}{shorten(summary, room)}"
 
 
+def _severity(notice: Notice) -> str:
+    return "OK" if notice.reason is Reason.ALL_CLEAR else notice.severity.name
+
+
 def _state(notice: Notice) -> str:
+    if notice.reason is Reason.AGAIN and notice.times:
+        return f"COMES AND GOES ({notice.times} times in a day)"
     if notice.reason is Reason.AGAIN:
         return f"AGAIN ({_ordinal(notice.recurrences + 1)} time)"
     return _STATES[notice.reason]
@@ -345,14 +351,19 @@ def _page(notice: Notice, host: str, zone: tzinfo) -> _Page:
     written = datetime.fromtimestamp(notice.realtime_seconds, zone)
     lasted = duration(max(round(notice.realtime_seconds - notice.opened_seconds, 1), 0.0))
     state, severity, name = _state(notice), notice.severity.name, _token(notice.incident)
+    when = f"Since {_moment(opened)}, {lasted} before this mail."
+    if notice.reason is Reason.ARRIVAL:
+        when = f"As seen until {_moment(written)}."
+    elif notice.ended_seconds is not None:
+        ended = datetime.fromtimestamp(notice.ended_seconds, zone)
+        whole = duration(max(round(notice.ended_seconds - notice.opened_seconds, 1), 0.0))
+        when = f"From {_moment(opened)} to {_moment(ended)}: {whole}."
     page = _Page(
         [
-            f"{severity} on {one_line(host)}: {one_line(notice.object)}"
+            f"{_severity(notice)} on {one_line(host)}: {one_line(notice.object)}"
             + (f" - {state}" if state else ""),
             one_line(notice.summary, _MOST_CHARACTERS) or "no summary",
-            f"As seen until {_moment(written)}."
-            if notice.reason is Reason.ARRIVAL
-            else f"Since {_moment(opened)}, {lasted} before this mail.",
+            when,
         ]
     )
 

@@ -112,14 +112,14 @@ RECORDS: Mapping[type, tuple[Field, ...]] = dict(
         _record(
             Incident,
             "identifier key object severity members mails references mailed_severity mailed_object"
-            " last_reason firing unreadable recurrences advised learnt",
+            " last_reason firing unreadable recurrences advised learnt shared returns",
             program="opened_seconds mailed_seconds active_seconds started_seconds changed_seconds"
             " closed_seconds",
         ),
         _record(
             Member,
             "labels name severity state summary advice unknown evidence subject silenced value"
-            " known_value count",
+            " known_value count urgent",
             program="since_seconds missed_seconds cleared_seconds told_seconds heard_seconds"
             " last_seconds joined_seconds",
         ),
@@ -234,10 +234,25 @@ def _not_returned(document: Any) -> Any:  # noqa: ANN401 - JSON
     return {**document, "gone": gone, "returned": {}}
 
 
+def _with_returns(incidents: Any) -> Any:  # noqa: ANN401 - JSON
+    """Return incidents of version 1, which did not count mails in a row nor returns in a day."""
+    return {
+        key: incident
+        | {
+            "shared": 0,
+            "returns": 0,
+            "members": [member | {"urgent": ""} for member in incident["members"]],
+        }
+        for key, incident in incidents.items()
+    }
+
+
 DOCUMENTS: Mapping[str, Document] = {
     "install": Document(str, ("982d9e3eb996f559",)),
     "alerts": Document(tuple[Alert, ...], ("3f33d6bf6e1f1bed",)),
-    "incidents": Document(dict[str, Incident], ("704da6a830288bb4",)),
+    "incidents": Document(
+        dict[str, Incident], ("704da6a830288bb4", "f76721166c981406"), (_with_returns,)
+    ),
     "sequences": Document(dict[str, int], ("9124cd72e572a446",)),
     "signals": Document(Memory, ("d277ff12b69160be",)),
     "devices": Document(

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.vocabulary import Family, Sample
+from iowarden.rules import faults
+from iowarden.rules.faults import Fault
 from iowarden.rules.stack import Stack
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.block import Device, Topology
     from iowarden.collectors.mounts import Mount
     from iowarden.collectors.vocabulary import Labels
+    from iowarden.rules.faults import Meaning
 
 ADAPTER = "adapter "
 """Begins the key of what several disks hang on."""
@@ -29,10 +32,8 @@ ARRAY = "array "
 """Begins that of a controller's array which is not one block device."""
 ITSELF = "iowarden"
 """The key of what is about iowarden and not about the machine."""
-COVERAGE = "H9"
-"""The condition of a disk that cannot be read."""
-PROGRAM = "B6"
-"""That of a program that hangs: its label 'controller' is all that it may be at, disks as well."""
+PROGRAM = "ProbeProgramStuck"
+"""The alert of a program that hangs: its label 'controller' is all that it may be at."""
 _PARTITION = re.compile(r"([a-z]{2,8})[0-9]{1,4}|(.{1,60}[0-9])p[0-9]{1,4}", re.ASCII)
 """Of a disk that ends in a letter, or in a digit. Source: kernel, lib/vsprintf.c, bdev_name."""
 _PART = re.compile(r"p?[0-9]+|n[0-9]+(?:p[0-9]+)?")
@@ -170,28 +171,27 @@ def subject(
 
     `disk` says which disk a label 'disk' means: its serial number, mostly; `controller` which disk
     or array labels with a 'controller' mean: else it is the controller's matter. A full file system
-    is a cause of its own; one that failed (conditions M) is its disk's matter. So is each setting
-    of the host (L), for what is known for months must not hide a stall of today, and iowarden
-    itself (S).
+    is a cause of its own; one that failed is its disk's matter. So is each setting of the host,
+    for what is known for months must not hide a stall of today, and iowarden itself.
     """
     own = dict(labels)
     device, mount_point = own.get("device", ""), own.get("mountpoint", "")
-    condition = own.get("condition", "")
+    what = faults.meaning(own.get("alertname", ""))
     if by_place(labels):
         return controller(labels) or adapter_identity(own["controller"])
-    if mount_point and not (device and condition.startswith("M")):
+    if mount_point and not (device and what.of_file_system):
         return Identity(f"file system {mount_point}", mount_point)
-    if condition.startswith("S"):
+    if what.of_itself:
         return Identity(ITSELF, "iowarden itself")
     if own.get("disk"):
         named = Identity(f"disk {own['disk']}", own.get("object") or f"disk {own['disk']}")
-        return _of_disk(topology, disk(own["disk"]) or named, condition)
+        return _of_disk(topology, disk(own["disk"]) or named, what)
     if not device and "host" in own:
         return adapter_identity(own["host"])
     if not device and "filesystem" in own:
         return Identity(f"file system {own['filesystem']}", own.get("label") or own["filesystem"])
     if not device:
-        setting = condition.startswith("L")
+        setting = what.fault is Fault.SETTING
         return Identity(f"setting {own.get('alertname')}", "host") if setting else Identity("", "")
     for key, gone in state.gone.items():
         if "object" in own and gone.object == own["object"]:
@@ -211,14 +211,14 @@ def _last(state: Devices, name: str) -> Identity | None:
 def by_place(labels: Labels) -> bool:
     """Whether labels name what they are about by its place at a RAID controller."""
     own = dict(labels)
-    return bool(own.get("controller")) and own.get("condition") != PROGRAM
+    return bool(own.get("controller")) and own.get("alertname") != PROGRAM
 
 
-def _of_disk(topology: Topology | None, own: Identity, condition: str) -> Identity:
+def _of_disk(topology: Topology | None, own: Identity, what: Meaning) -> Identity:
     """Return a disk; of those that one controller hides, that they cannot be read is its matter."""
     names = () if topology is None else topology.leaves
     hidden = own.adapter and not any(identity(topology, name).key == own.key for name in names)
-    return adapter_identity(own.adapter) if hidden and condition == COVERAGE else own
+    return adapter_identity(own.adapter) if hidden and what.fault is Fault.UNREADABLE else own
 
 
 def adapter_identity(name: str) -> Identity:

@@ -649,50 +649,15 @@ def lesser(state: Happened, news: Iterable[News]) -> list[Transition]:
     return found
 
 
-def joins(state: Happened, standing: Standing, table: Table, now: float) -> dict[str, Identity]:
-    """Return whose incident explains what happens to others now: subject to identity.
-
-    A disk behind a controller explains its volume, if no other disk of it is in trouble; a disk
-    what is built on it; a disk that does not answer the resets of its adapter.
-    """
-    fresh = [
-        h
-        for h in state.happenings
-        if now - h.heard_seconds <= WINDOW_SECONDS
-        and h.severity >= Severity.WARNING
-        and h.subject
-        and not h.subject.startswith(ADAPTER)
-        and not table.row(h.burst.kind).consequence
-    ]
-    own: dict[str, Identity] = {}
-    found: dict[str, set[str]] = {}
-    for h in fresh:
-        own[h.subject] = Identity(h.subject, h.object, h.adapter)
-        for volume in h.volumes:
-            if volume != h.subject:
-                found.setdefault(volume, set()).add(h.subject)
-    for h in fresh:
-        if h.source in OWN and h.device:
-            for above in carried(standing, h.subject, now):
-                if above.key != h.subject:
-                    found.setdefault(above.key, set()).add(h.subject)
-        if h.adapter:
-            found.setdefault(f"{ADAPTER}{h.adapter}", set()).add(h.subject)
-    single = {}
-    for key, ones in found.items():
-        # A raid set explains its volumes, and is explained by the disk that is its cause.
-        causes = [each for each in ones if not (found.get(each, set()) - {each}) & ones]
-        if len(causes) == 1:
-            single[key] = causes[0]
-    result: dict[str, Identity] = {}
-    for key, target in single.items():
-        for _ in range(8):  # a volume's disk explains what is built on the volume
-            if target not in single or single[target] == target:
-                break
-            target = single[target]  # noqa: PLW2901 - further down
-        if target != key:
-            result[key] = own[target]
-    return result
+def carries(state: Happened, standing: Standing, now: float) -> dict[str, frozenset[str]]:
+    """Return what stands on each object, by its key; also what a controller makes of a disk."""
+    above = standing.above(now)
+    for h in state.happenings:
+        if h.subject and h.volumes and now - h.heard_seconds <= WINDOW_SECONDS:
+            further = (above.get(each, frozenset()) for each in h.volumes)
+            found = above.get(h.subject, frozenset()).union(h.volumes, *further)
+            above[h.subject] = found - {h.subject}
+    return above
 
 
 def evidence(

@@ -1,13 +1,12 @@
-"""One incident per cause: which alerts belong together, and when a mail is due. Pure.
+"""One incident per cause: which alerts belong together, and how each goes on. Pure.
 
-An incident's key is the host or a disk's identity. While a disk hangs (condition B1), the write
-stalls it causes on the host (A, B2) join the disk's incident, and an open host incident is folded
-into it. So do errors of what stands on a disk that tells errors itself: a volume that a controller
-makes of it, an array, a file system.
+An incident's key is the host or an object's identity: that of the deepest cause of what is in it
+(rules.causes). When a deeper one begins, an open incident goes on in that one's thread. An alert
+stays where it was reported; a further one about the same object joins it.
 Events come as alerts with a count, which fire for some minutes. That they are over is not told:
 nobody can say that it is well now.
 What is silenced is tracked like all else, explains what it explains, and is no reason for a mail.
-Units: seconds of the program's clock.
+When a mail is due is in rules/due.py. Units: seconds of the program's clock.
 """
 
 from __future__ import annotations
@@ -17,45 +16,31 @@ import hashlib
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.vocabulary import Labels
+from iowarden.collectors.vocabulary import Labels  # noqa: TC001 - kept over restarts: read at run time
 from iowarden.rules import alerts as life
+from iowarden.rules import causes, due, faults, folding
 from iowarden.rules.alerts import Alert, State
-from iowarden.rules.devices import ADAPTER, ARRAY, Identity, adapter_text
+from iowarden.rules.causes import HOST, Around, Key
+from iowarden.rules.faults import WINDOWED, Fault
 from iowarden.rules.notice import Evidence, Reason, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from iowarden.rules.devices import Identity
+    from iowarden.rules.faults import Layer, Meaning
     from iowarden.rules.silences import Acknowledgement
 
-HOST = "host"
-Key = tuple[Labels, str]
-"""Labels and subject of an alert."""
-HANGING = "B1"
 BLIND_SECONDS = 86_400.0
 MOST_CLEARED = 50
 """Members that are over, of one incident; the newest are kept."""
-HOST_STALLS = frozenset({"A1", "B2", "B4"})
-"""Conditions of the host that a hanging disk explains."""
-EXPLAINED = {
-    **dict.fromkeys(("A1", "B2", "C1"), ("B3", "D", "F", "G")),
-    HANGING: ("S1",),
-}
-"""What a condition explains: while the whole host stalls, or a disk hangs and with it reads of its
-attributes, these begin no incident."""
-TOGETHER = ("B1", "B5", "M7")
-"""What disks suffer from together when their adapter, or what connects it, fails."""
-TOGETHER_SECONDS, TOGETHER_DISKS = 60.0, 3
-JOINING = ("B", "H", "J", "K", "M", "S1")
-"""Conditions of what stands on a disk that its errors explain, if they come with them."""
-FOLDED_SECONDS = 1200.0
-"""An incident that is older is not explained by errors of today."""
-LASTING = ("D2", "E", "F1", "L", "M")
-"""Conditions that may have been so for years when iowarden first sees them."""
 FIRST_SIGHT = "first_sight"
 """Annotation of alerts on what was so when iowarden first saw it: 'true'."""
 WORSE_WHEN_DOUBLED = "worse_when_doubled"
 """Annotation of alerts that are news again when their value is twice what is known: 'true'."""
+URGENT = "urgent"
+"""Annotation of alerts that programs stand still for, 'true', or whose kind says so in vain."""
+DAY_SECONDS = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +91,37 @@ class Member:
     joined_seconds: float = 0.0
     """When iowarden heard of it: of a log that is read now and then, long after it began."""
 
+    urgent: str = ""
+    """As the annotation URGENT."""
+
+    @property
+    def what(self) -> Meaning:
+        """Return what its alert is."""
+        condition = next((text for name, text in self.labels if name == "condition"), "")
+        return faults.meaning(self.name, condition, event=bool(self.count))
+
+    @property
+    def layer(self) -> Layer:
+        """Return how deep what it is about lies."""
+        own = self.what.layer
+        return max(own, causes.layer_of(self.subject)) if self.subject else own
+
+    @property
+    def fact(self) -> tuple[str, Fault, str]:
+        """Return what a mail reports once: object and kind; of a user's alert its name as well."""
+        what = self.what
+        return self.subject, what.fault, self.name if what.fault is Fault.OTHER else ""
+
+    @property
+    def over_seconds(self) -> float | None:
+        """Return when its condition ceased to hold; None: it holds, or nobody can say."""
+        return self.missed_seconds if self.cleared_seconds is None else self._ended_seconds
+
+    @property
+    def _ended_seconds(self) -> float | None:
+        missed = self.missed_seconds
+        return self.cleared_seconds if missed is None else missed
+
     @property
     def doubled(self) -> bool:
         """Whether it is twice as bad as what is known."""
@@ -153,6 +169,33 @@ class Incident:
     """Names of the alerts whose advice has been mailed."""
     learnt: bool = False
     """Whether something is known now that its last mail could not say: which file was hit."""
+    shared: int = 0
+    """Mails of further causes in a row, each longer after the one before."""
+    returns: int = 0
+    """How often it came back, each time within a day of its end."""
+
+    @property
+    def first_mails(self) -> tuple[str, ...]:
+        """Return what names the first mail of its thread, and of those folded into it."""
+        return self.references or (f"{self.identifier}.1",)
+
+    @property
+    def awaits_all_clear(self) -> bool:
+        """Whether it is over and no mail said so."""
+        told = self.last_reason is Reason.ALL_CLEAR or self.closed_seconds is not None
+        return bool(self.mails) and not self.firing and not told and self.ends
+
+    @property
+    def ends(self) -> bool:
+        """Whether something of it can be seen to be over; of events nobody can say that."""
+        return not self.members or any(not m.count for m in self.members)
+
+    @property
+    def lost(self) -> bool:
+        """Whether it ended without an all clear: nobody could read it, or it was closed so."""
+        if self.firing or not self.mails or self.last_reason is Reason.ALL_CLEAR:
+            return False
+        return not self.members or any(m.state is State.UNKNOWN for m in self.members)
 
 
 class Change(enum.StrEnum):
@@ -193,6 +236,8 @@ class Due:
 
     reason: Reason
     incident: Incident
+    renamed: bool = False
+    """Whether its thread was mailed under another object's name before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +262,7 @@ def step(  # noqa: PLR0913 - all but two are named where it is called
     arrival: Arrival | None = None,
     silenced: Callable[[Alert], bool] = lambda _: False,
     acknowledged: Mapping[str, Acknowledgement] | None = None,
-    joins: Mapping[str, Identity] | None = None,
+    around: Around | None = None,
 ) -> tuple[Incidents, list[Due], list[Event]]:
     """Return the incidents at `now`, given every alert, the mails that are due and what changed.
 
@@ -229,32 +274,32 @@ def step(  # noqa: PLR0913 - all but two are named where it is called
     incident of nothing but what lasts and was so by then is told by that. `silenced` says whether
     no mail is to tell an alert now, `acknowledged` which incidents are known, by identifier: no
     mail but the all clear, until the event LIFTED says that this is over: of events that is when
-    the incident is closed. `joins` says, by subject, whose errors explain those of another object.
+    the incident is closed. `around` is what stood on what.
     """
     known = acknowledged or {}
     book = _Book(state, install)
     everything = list(alerts)
     active = [a for a in everything if a.active and a.severity >= Severity.WARNING]
-    active = _not_explained(book, active)
+    active = folding.one_of_a_kind(book.incidents, active)
+    facts = {a.key: causes.fact(a, silent=silenced(a)) for a in active}
+    explained = causes.explained(facts.values(), around or Around())
+    active = folding.not_suppressed(book.incidents, active, facts, explained)
     resolved = frozenset(a.key for a in everything if a.state is State.RESOLVED)
-    quiet = _quiet(active, silenced)
-    cause = _cause(active, quiet)
-    for key, target in (joins or {}).items():
-        _fold(book, key, target, now)
-    targets = _targets(book, active, cause, joins or {})
+    quiet = folding.quiet(facts, explained)
+    places = folding.Targets(book.incidents, facts, explained)
+    targets = places.of(active)
+    book.events += [Event(Change.FOLDED, each) for each in places.folded]
     by_key: dict[str, list[Alert]] = {}
     for alert in active:
         by_key.setdefault(targets[alert.key].key, []).append(alert)
-    if cause is not None:
-        _fold(book, HOST, targets[cause.key], now)
     # The worst that is told says how bad it is from the beginning.
     for alert in sorted(active, key=lambda a: (a.key in quiet, -a.severity)):
         shown = Severity.INFO if alert.key in quiet else alert.severity
         book.open(targets[alert.key], shown, now, policy)
     dues: list[Due] = []
-    stalled = any(alert.label("condition") in HOST_STALLS for alert in active)
+    stalled = any(f.what.fault in {Fault.STALL, Fault.HUNG} for f in facts.values())
     for key, incident in list(book.incidents.items()):
-        if stalled and key == HOST and _awaits_all_clear(incident):
+        if stalled and key == HOST and incident.awaits_all_clear:
             incident = replace(incident, active_seconds=now)  # noqa: PLW2901 - told elsewhere, not over
         incident = _vouched(incident, now, judged)  # noqa: PLW2901 - the same, while nobody looks
         after = _refresh(incident, by_key.get(key, ()), resolved, now, observe, quiet)
@@ -268,19 +313,20 @@ def step(  # noqa: PLR0913 - all but two are named where it is called
         if acknowledgement is not None:
             after = replace(after, members=tuple(map(_known, after.members)))
         if acknowledgement is None:
-            reason = _due(after, now, policy)
+            reason = due.reason(after, now, policy)
         elif _outgrown(after, acknowledgement):
             book.events.append(Event(Change.LIFTED, after))
-            reason = Reason.WORSE if after.mails else _due(after, now, policy)
+            reason = Reason.WORSE if after.mails else due.reason(after, now, policy)
         elif not after.firing and now - after.active_seconds >= _forgotten_seconds(after, policy):
             book.events.append(Event(Change.LIFTED, after))
             after = _known_to_the_end(after)
-            reason = _due(after, now, policy)
+            reason = due.reason(after, now, policy)
         else:
             reason = None
         if reason is not None:
-            after = _mailed(after, reason, now)
-            dues.append(Due(reason, after))
+            renamed = after.mailed_object not in {"", after.object}
+            after = due.mailed(after, reason, now)
+            dues.append(Due(reason, after, renamed))
         after = _close(book, after, now, policy)
         book.put(key, after, now, policy)
     left = {incident.identifier for incident in book.incidents.values()}
@@ -299,7 +345,7 @@ def unwatched(by_key: Mapping[str, Incident], now: float) -> dict[str, Incident]
     """
     return {
         key: replace(incident, active_seconds=now)
-        if incident.firing or _awaits_all_clear(incident)
+        if incident.firing or incident.awaits_all_clear
         else incident
         for key, incident in by_key.items()
     }
@@ -363,7 +409,7 @@ def _durable(incident: Incident | None) -> Incident | None:
     """Return an incident without what changes each second, which no restart needs."""
     if incident is None:
         return None
-    if _awaits_all_clear(incident):  # its quiet time begins anew with a start, see `unwatched`
+    if incident.awaits_all_clear:  # its quiet time begins anew with a start, see `unwatched`
         return replace(incident, active_seconds=0.0)
     if not incident.firing:
         return incident
@@ -372,163 +418,6 @@ def _durable(incident: Incident | None) -> Incident | None:
         for m in incident.members
     )
     return replace(incident, active_seconds=0.0, members=members)
-
-
-def _not_explained(book: _Book, active: list[Alert]) -> list[Alert]:
-    """Return the alerts without those that another one explains; what is told already stays.
-
-    That a source cannot be read is told with the incident that it leaves unknown.
-    """
-    firing = {a.label("condition") for a in active if a.state is State.FIRING}
-    explained = tuple(name for condition in firing for name in EXPLAINED.get(condition, ()))
-    reasons = [a.unknown_reason for a in active if a.state is State.UNKNOWN]
-    if not explained and not reasons:
-        return active
-    told = {
-        member.key
-        for incident in book.incidents.values()
-        if incident.closed_seconds is None
-        for member in incident.members
-        if member.cleared_seconds is None
-    }
-
-    def is_explained(alert: Alert) -> bool:
-        collector = alert.label("collector")
-        return alert.label("condition").startswith(explained) or bool(
-            collector and any(f"; {collector} " in f"; {reason}" for reason in reasons)
-        )
-
-    return [a for a in active if a.key in told or not is_explained(a)]
-
-
-def _quiet(active: list[Alert], silenced: Callable[[Alert], bool]) -> frozenset[Key]:
-    """Return the alerts that no mail is due for: what is silenced, and what that brings about.
-
-    Whoever silences a hanging disk does not ask for the stalls that it causes instead. They are
-    told when a disk hangs, too, that is not silenced.
-    """
-    quiet = frozenset(a.key for a in active if silenced(a))
-    hanging = frozenset(a.key for a in active if _hangs(a))
-    if not hanging or not hanging <= quiet:
-        return quiet
-    return quiet | {a.key for a in active if a.label("condition") in HOST_STALLS}
-
-
-def _cause(active: list[Alert], quiet: frozenset[Key]) -> Alert | None:
-    """Return the hanging disk that explains stalls of the host: the first, silenced ones last."""
-    hanging = [a for a in active if _hangs(a)]
-    return min(hanging, key=lambda a: (a.key in quiet, a.active_seconds, a.labels), default=None)
-
-
-def _hangs(alert: Alert) -> bool:
-    return alert.label("condition") == HANGING and alert.state is State.FIRING
-
-
-def _targets(
-    book: _Book, active: list[Alert], cause: Alert | None, joins: Mapping[str, Identity]
-) -> dict[Key, Identity]:
-    """Return where each alert belongs; one that is in an open incident stays there."""
-    together = _together(active, joins)
-    for key, incident in list(book.incidents.items()):
-        mine = not key.startswith(ADAPTER) and not incident.mails and incident.members
-        if mine and all(m.key in together for m in incident.members):
-            del book.incidents[key]  # told with the adapter
-    at_home = {
-        member.key: Identity(key, incident.object)
-        for key, incident in book.incidents.items()
-        if incident.closed_seconds is None
-        for member in incident.members
-        if member.cleared_seconds is None
-    }
-    targets: dict[Key, Identity] = {}
-    for alert in active:
-        own = together.get(alert.key) or Identity(alert.subject or HOST, alert.object or HOST)
-        if own.key in joins and _joins(alert.label("condition"), own.key):
-            own = joins[own.key]
-        targets[alert.key] = at_home.get(alert.key, own)
-    if cause is not None:
-        disk = targets[cause.key]
-        for alert in active:
-            if alert.label("condition") in HOST_STALLS and targets[alert.key].key == HOST:
-                targets[alert.key] = disk
-    return targets
-
-
-def _together(active: list[Alert], joins: Mapping[str, Identity]) -> dict[Key, Identity]:
-    """Return the adapter of each alert of a disk, where three disks of one failed in a minute.
-
-    A disk, the raid set that it degrades and the volumes in that are one disk.
-    """
-    by_adapter: dict[str, list[Alert]] = {}
-    for alert in active:
-        suffers = alert.label("condition") in TOGETHER or alert.count
-        is_disk = not alert.subject.startswith((ADAPTER, ARRAY)) and alert.subject not in joins
-        if alert.adapter and suffers and is_disk:
-            by_adapter.setdefault(alert.adapter, []).append(alert)
-    found: dict[Key, Identity] = {}
-    for adapter, alerts in by_adapter.items():
-        latest: dict[str, float] = {}
-        for alert in sorted(alerts, key=_began):
-            latest[alert.subject] = _began(alert)
-            recent = [t for t in latest.values() if _began(alert) - t <= TOGETHER_SECONDS]
-            if len(recent) >= TOGETHER_DISKS:
-                own = Identity(f"{ADAPTER}{adapter}", adapter_text(adapter))
-                found |= dict.fromkeys((each.key for each in alerts), own)
-                break
-    return found
-
-
-def _began(alert: Alert) -> float:
-    return alert.active_seconds if alert.fired_seconds is None else alert.fired_seconds
-
-
-def _fold(book: _Book, key: str, disk: Identity, now: float) -> None:
-    """Make an open incident that a disk explains the disk's: its thread goes on under that name."""
-    own = book.incidents.get(key)
-    if own is None or own.closed_seconds is not None or not own.firing:
-        return
-    active = [m for m in own.members if m.cleared_seconds is None]
-    if key == HOST:
-        explained = all(_is_host_stall(m) for m in active)
-    else:
-        recent = now - own.started_seconds <= FOLDED_SECONDS
-        explained = recent and all(_joins(_condition(m), key) for m in active)
-    if not explained:
-        return
-    del book.incidents[key]
-    there = book.incidents.get(disk.key)
-    if there is None or (there.closed_seconds is not None and not there.mails):
-        folded = replace(own, key=disk.key, object=disk.object)
-    else:
-        folded = replace(
-            there,
-            closed_seconds=None,
-            members=(*there.members, *own.members),
-            references=(*there.references, *own.references),
-            severity=max(there.severity, own.severity),
-            mailed_severity=max(there.mailed_severity, own.mailed_severity),
-            firing=True,
-            # Its thread was mailed under another name: that it is this disk is news.
-            mailed_object=own.object if own.mails else there.mailed_object,
-        )
-    book.incidents[disk.key] = folded
-    book.events.append(Event(Change.FOLDED, folded))
-
-
-def _joins(condition: str, key: str) -> bool:
-    """Whether a disk's errors explain what is told of another object, by its condition.
-
-    Of an adapter only that it resets what does not answer: else it is at fault itself.
-    """
-    return condition == "B5" if key.startswith(ADAPTER) else condition.startswith(JOINING)
-
-
-def _condition(member: Member) -> str:
-    return dict(member.labels).get("condition", "")
-
-
-def _is_host_stall(member: Member) -> bool:
-    return _condition(member) in HOST_STALLS
 
 
 def _refresh(
@@ -561,20 +450,24 @@ def _refresh(
         key=lambda m: m.cleared_seconds or 0.0,
     )
     members = [*over[-MOST_CLEARED:], *active]
-    if not active:
+    holding = _holding(members)
+    if not holding:
         return replace(incident, members=tuple(members), firing=False)
     begins = not incident.firing
     fresh = max((m.severity for m in active if not m.silenced), default=Severity.INFO)
     again = begins and incident.mails > 0
-    cleared = incident.last_reason is Reason.ALL_CLEAR or _lost(incident)
-    untold = _lost(incident) or not _ends(incident)
+    cleared = incident.last_reason is Reason.ALL_CLEAR or incident.lost
+    untold = incident.lost or not incident.ends
+    came_back = again and (cleared or untold)
+    soon = now - incident.active_seconds <= DAY_SECONDS
     return replace(
         incident,
         members=tuple(members),
         firing=True,
-        active_seconds=max(incident.active_seconds, _last(active, now)),
+        active_seconds=max(incident.active_seconds, _last(holding, now)),
         started_seconds=now if begins else incident.started_seconds,
-        recurrences=incident.recurrences + (again and (cleared or untold)),
+        recurrences=incident.recurrences + came_back,
+        returns=(incident.returns + 1 if soon else 0) if came_back else incident.returns,
         # It only rises while the incident is open; what was said to be over starts from its own.
         severity=fresh if begins and cleared else max(incident.severity, fresh),
         last_reason=None if begins and untold and incident.mails else incident.last_reason,
@@ -582,19 +475,33 @@ def _refresh(
     )
 
 
-def _last(active: Iterable[Member], now: float) -> float:
+def _holding(members: Iterable[Member]) -> list[Member]:
+    """Return the members that hold an incident open.
+
+    What counts events in a window goes on after the fault that they are of: while there is one, or
+    was, it does not.
+    """
+    lasting = [m for m in members if not m.count and m.what.fault not in WINDOWED]
+
+    def covered(member: Member) -> bool:
+        return any(
+            each.since_seconds <= member.since_seconds + causes.BEFORE_SECONDS
+            and member.since_seconds <= (each.over_seconds or member.since_seconds)
+            for each in lasting
+        )
+
+    return [m for m in members if m.cleared_seconds is None and (m in lasting or not covered(m))]
+
+
+def _last(holding: Iterable[Member], now: float) -> float:
     """Return when something of it was last so: an event is over at once."""
-    return max((m.last_seconds or now) if m.count else now for m in active)
 
+    def moment(member: Member) -> float:
+        if member.count:
+            return member.last_seconds or now
+        return now if member.missed_seconds is None else member.missed_seconds
 
-def _awaits_all_clear(incident: Incident) -> bool:
-    told = incident.last_reason is Reason.ALL_CLEAR or incident.closed_seconds is not None
-    return bool(incident.mails) and not incident.firing and not told and _ends(incident)
-
-
-def _ends(incident: Incident) -> bool:
-    """Whether something of it can be seen to be over; of events nobody can say that."""
-    return not incident.members or any(not m.count for m in incident.members)
+    return max(map(moment, holding))
 
 
 def _vouched(incident: Incident, now: float, judged: Callable[[Labels, str], bool]) -> Incident:
@@ -602,7 +509,7 @@ def _vouched(incident: Incident, now: float, judged: Callable[[Labels, str], boo
 
     After a day without sight it is lost: it will be closed without an all clear.
     """
-    if not _awaits_all_clear(incident):
+    if not incident.awaits_all_clear:
         return incident
     over = [m for m in incident.members if m.state is State.RESOLVED and not m.count]
     blind = [m for m in over if not judged(*m.key)]
@@ -613,13 +520,6 @@ def _vouched(incident: Incident, now: float, judged: Callable[[Labels, str], boo
         return replace(incident, active_seconds=now)
     members = tuple(replace(m, state=State.UNKNOWN) if m in blind else m for m in incident.members)
     return replace(incident, members=members)
-
-
-def _lost(incident: Incident) -> bool:
-    """Whether it ended without an all clear: nobody could read it, or it was closed so."""
-    if incident.firing or not incident.mails or incident.last_reason is Reason.ALL_CLEAR:
-        return False
-    return not incident.members or any(m.state is State.UNKNOWN for m in incident.members)
 
 
 def _member(
@@ -657,6 +557,7 @@ def _member(
         count=alert.count,
         last_seconds=alert.last_seconds,
         joined_seconds=now if before is None or again else before.joined_seconds,
+        urgent=alert.annotation(URGENT),
     )
 
 
@@ -688,7 +589,7 @@ def _forgotten_seconds(incident: Incident, policy: Policy) -> float:
 
     Of events nobody sees that: the next read error of a disk that is to be replaced is no news.
     """
-    return policy.all_clear_seconds if _ends(incident) else policy.close_seconds
+    return policy.all_clear_seconds if incident.ends else policy.close_seconds
 
 
 def _known_to_the_end(incident: Incident) -> Incident:
@@ -700,103 +601,10 @@ def _known_to_the_end(incident: Incident) -> Incident:
     )
 
 
-def _due(incident: Incident, now: float, policy: Policy) -> Reason | None:
-    """Return why a mail is due now about what nobody acknowledged, or None."""
-    active = [m for m in incident.members if (m.cleared_seconds is None) is incident.firing]
-    if all(m.silenced for m in active) and (incident.firing or not incident.mails):
-        return None  # what was told before gets its all clear
-    quiet = now - incident.active_seconds
-    # From the opening, not from the last beginning: what flaps must not start its minute anew.
-    waited = now - incident.opened_seconds >= policy.grouping_seconds
-    if incident.mails == 0:
-        due = incident.severity is Severity.CRITICAL or waited
-        return Reason.OPENED if due and incident.closed_seconds is None else None
-    if incident.severity > incident.mailed_severity:
-        return Reason.WORSE
-    known = incident.learnt or incident.object != incident.mailed_object
-    renamed = incident.firing and known
-    if renamed or any(m.doubled and not m.silenced for m in incident.members):
-        return Reason.WORSE
-    if not incident.firing:
-        clear = quiet >= policy.all_clear_seconds and _awaits_all_clear(incident)
-        # Of what vanished while nobody could read it, nobody can say that it is well.
-        lost = any(m.state is State.UNKNOWN for m in incident.members)
-        return Reason.ALL_CLEAR if clear and not lost else None
-    mailed = incident.mailed_seconds if incident.mailed_seconds is not None else now
-    if incident.last_reason in (Reason.ALL_CLEAR, None):
-        first = incident.recurrences <= 1
-        return Reason.AGAIN if first or now - mailed >= policy.again_seconds else None
-    if _has_news(incident, now - mailed, policy):
-        return Reason.WORSE
-    silent = [m for m in active if m.state is State.UNKNOWN and not m.silenced]
-    # Again and again the same: a full disk that is mounted for each night's backup.
-    often = incident.last_reason is Reason.UNREADABLE and now - mailed < policy.remind_seconds
-    if silent and not incident.unreadable and not often:
-        return Reason.UNREADABLE
-    if (
-        now - incident.changed_seconds >= policy.remind_seconds
-        and incident.last_reason is not Reason.STILL
-    ):
-        return Reason.STILL
-    return None
-
-
-def _has_news(incident: Incident, quiet_seconds: float, policy: Policy) -> bool:
-    """Whether something else has happened to an object since the last mail about it.
-
-    Its incident may be open for months: a volume that waits for a repair, an array with a failed
-    member that nobody takes out. What one fault brings about comes within minutes: in one mail.
-    """
-    for member in incident.members:
-        firing = member.state is State.FIRING and member.cleared_seconds is None
-        critical, first = member.severity is Severity.CRITICAL, member.told_seconds is None
-        began = member.joined_seconds if member.count else member.since_seconds
-        if first:  # a mail while it was silenced named it at most
-            began = max(began, member.heard_seconds or began)
-        if member.silenced or not firing or began <= (incident.mailed_seconds or 0.0):
-            continue
-        if critical and quiet_seconds >= (
-            policy.all_clear_seconds if first else policy.again_seconds
-        ):
-            return True
-        if first and quiet_seconds >= policy.again_seconds:
-            return True
-    return False
-
-
-def _with_told(incident: Incident, now: float) -> tuple[Member, ...]:
-    return tuple(
-        m
-        if m.silenced
-        else replace(
-            m,
-            told_seconds=now if m.told_seconds is None or m.doubled else m.told_seconds,
-            known_value=m.value if m.state is State.FIRING else m.known_value,
-        )
-        for m in incident.members
-    )
-
-
-def _mailed(incident: Incident, reason: Reason, now: float) -> Incident:
-    number = incident.mails + 1
-    return replace(
-        incident,
-        members=_with_told(incident, now),
-        mails=number,
-        references=first_mail(incident),
-        mailed_object=incident.object,
-        mailed_severity=incident.severity,
-        mailed_seconds=now,
-        last_reason=reason,
-        unreadable=incident.unreadable or reason is Reason.UNREADABLE,
-        learnt=False,
-        changed_seconds=incident.changed_seconds if reason is Reason.STILL else now,
-    )
-
-
 def lasting(alert: Alert) -> bool:
     """Whether what an alert says may have been so for years."""
-    return alert.label("condition").startswith(LASTING) or alert.annotation(FIRST_SIGHT) == "true"
+    sight = alert.annotation(FIRST_SIGHT) == "true"
+    return sight or (not alert.count and causes.meaning(alert).lasting)
 
 
 def _told(incident: Incident, alerts: Iterable[Alert], arrival: Arrival, now: float) -> Incident:
@@ -806,7 +614,7 @@ def _told(incident: Incident, alerts: Iterable[Alert], arrival: Arrival, now: fl
         return incident
     return replace(
         incident,
-        members=_with_told(incident, now),
+        members=due.reported(incident, now),
         mails=1,
         references=(reference,),
         mailed_object=incident.object,
@@ -815,11 +623,6 @@ def _told(incident: Incident, alerts: Iterable[Alert], arrival: Arrival, now: fl
         last_reason=Reason.OPENED,
         advised=tuple(dict.fromkeys((*incident.advised, *names))),
     )
-
-
-def first_mail(incident: Incident) -> tuple[str, ...]:
-    """Return what names the first mail of an incident's thread, and of those folded into it."""
-    return incident.references or (f"{incident.identifier}.1",)
 
 
 def _close(book: _Book, incident: Incident, now: float, policy: Policy) -> Incident:

@@ -71,3 +71,7 @@ class Notice:
     """What is not known or cannot be read."""
     meaning: tuple[str, ...] = ()
     """What that is and what comes of it: the descriptions of alerts that no mail has told yet."""
+    ended_seconds: float | None = None
+    """Unix time of the true end, in an all clear."""
+    times: int = 0
+    """How often it was so within a day, where it comes and goes."""

@@ -8,7 +8,8 @@ from iowarden.collectors.tasks import writeback_channel
 from iowarden.rules.advice import Said
 from iowarden.rules.alerts import State
 from iowarden.rules.devices import ADAPTER, ARRAY, ITSELF, identity
-from iowarden.rules.incidents import HANGING
+from iowarden.rules.due import COMES_AND_GOES
+from iowarden.rules.faults import SYMPTOMS, THREATS, Fault
 from iowarden.rules.notice import Evidence, Notice, Reason
 from iowarden.rules.quantity import quantity
 from iowarden.rules.topology import NOTHING, carried
@@ -19,14 +20,15 @@ if TYPE_CHECKING:
     from iowarden.collectors.block import Topology
     from iowarden.collectors.tasks import Task, Tasks
     from iowarden.collectors.vocabulary import Labels, Sample
+    from iowarden.rules.faults import Layer
     from iowarden.rules.incidents import Due, Incident, Member
     from iowarden.rules.notice import Severity
     from iowarden.rules.topology import Above, Standing
 
 _T = TypeVar("_T")
 
-STALLS = ("A", "B", "C")
-"""Conditions in which somebody waits: then it matters which disks have work."""
+WAITS = SYMPTOMS - {Fault.UNREADABLE, Fault.SUPERBLOCK} | {Fault.HANGS, Fault.SUSPENDED}
+"""Faults in which somebody waits: then it matters which disks have work."""
 MOST_DISKS = 24
 """Disks of an adapter that a line names."""
 MOST_WAITING = 5
@@ -61,16 +63,14 @@ def notice(  # noqa: PLR0913, PLR0917 - all but three are named where it is call
     what is said of a member beside its summary.
     """
     incident = due.incident
-    members = sorted(
-        incident.members,
-        key=lambda m: (m.cleared_seconds is not None, m.silenced, -m.severity, m.since_seconds),
-    )
+    members = sorted(incident.members, key=_order)
     number = incident.mails
     begun = [
         line for m in members if m.cleared_seconds is None or number == 1 for line in m.evidence
     ]
     told = set(incident.advised)
-    fresh = [m for m in members if m.name not in told]
+    valid = _advising(members)
+    fresh = [m for m in valid if m.name not in told]
     if any(m.cleared_seconds is None for m in members):  # what is over needs no advice any more
         fresh = [m for m in fresh if m.cleared_seconds is None or m.count]
     facts = _facts(members)
@@ -106,11 +106,53 @@ def notice(  # noqa: PLR0913, PLR0917 - all but three are named where it is call
             )
         ),
         affected=_affected(incident, members, topology, standing, now),
-        advice=_distinct(each.advice.strip("\n") for each in texts),
+        advice=_distinct(
+            (*_retracted(due, members, valid), *(each.advice.strip("\n") for each in texts))
+        ),
         unknown=_distinct(
             m.unknown.strip() for m in members if m.unknown and m.cleared_seconds is None
         ),
+        ended_seconds=realtime(incident.active_seconds) if due.reason is Reason.ALL_CLEAR else None,
+        times=incident.returns + 1 if incident.returns >= COMES_AND_GOES else 0,
     )
+
+
+def _order(member: Member) -> tuple[bool, bool, bool, Layer, bool, int, float]:
+    """Sorts members: what holds, causes before symptoms, the deepest first; of equals the worst."""
+    vague = member.what.fault in {Fault.ERRORS, Fault.OTHER}
+    return (
+        member.cleared_seconds is not None,
+        member.silenced,
+        member.what.symptom,
+        member.layer,
+        vague,
+        -member.severity,
+        member.since_seconds,
+    )
+
+
+def _advising(members: Sequence[Member]) -> list[Member]:
+    """Return the members whose advice may be followed as things are now.
+
+    What is advised for a disk or a file system may destroy an array that has stopped or has no
+    redundancy left.
+    """
+    threats = [m for m in members if m.cleared_seconds is None and m.what.fault in THREATS]
+    return threats or list(members)
+
+
+def _retracted(due: Due, members: Sequence[Member], valid: Sequence[Member]) -> Iterator[str]:
+    """Yield which advice of earlier mails is dangerous now, and why."""
+    incident = due.incident
+    given = [m for m in members if m.name in incident.advised]
+    adapter = due.renamed and incident.key.startswith(ADAPTER)
+    void = _distinct(m.summary for m in given if adapter or m not in valid)
+    if not void:
+        return
+    why = f"its disks fail together: {incident.object}"
+    if len(valid) < len(members):
+        why = "; ".join(_distinct(m.summary for m in valid))
+    yield f"Do not follow the earlier advice ({'; '.join(void)}) any more: {why}."
 
 
 def _in_order(lines: Iterable[Evidence]) -> tuple[Evidence, ...]:
@@ -128,16 +170,15 @@ def _summary(reason: Reason, members: Sequence[Member], incident: Incident) -> s
     if reason is Reason.UNREADABLE:
         silent = next((m for m in members if m.state is State.UNKNOWN and not m.silenced), worst)
         return silent.unknown or f"can no longer be read: {silent.summary}"
-    if reason is Reason.WORSE:  # the news, and a hanging disk before what it causes
+    if reason is Reason.WORSE:  # the news: what threatens data, else the deepest of what is new
         active = [m for m in members if m.cleared_seconds is None] or [worst]
-        worst = max(
+        worst = min(
             active,
             key=lambda m: (
-                not m.silenced,
-                m.told_seconds == incident.mailed_seconds,
-                ("condition", HANGING) in m.labels,
-                m.severity,
-                m.since_seconds,
+                m.silenced,
+                m.told_seconds != incident.mailed_seconds,
+                not m.what.threatens,
+                _order(m),
             ),
         )
     over = all(m.missed_seconds is not None for m in members if m.cleared_seconds is None)
@@ -190,11 +231,7 @@ def _happened_together(members: Sequence[Member], now: float) -> list[str]:
 
 def _stalls(members: Sequence[Member]) -> bool:
     """Whether somebody waits for what an alert that is not over tells."""
-    return any(
-        member.cleared_seconds is None
-        and dict(member.labels).get("condition", "").startswith(STALLS)
-        for member in members
-    )
+    return any(member.cleared_seconds is None and member.what.fault in WAITS for member in members)
 
 
 def _waits_for(
@@ -297,4 +334,4 @@ def _distinct(values: Iterable[_T]) -> tuple[_T, ...]:
 
 def advised(incident: Incident) -> tuple[str, ...]:
     """Return the alerts whose advice this incident's mails have given by now: it never repeats."""
-    return _distinct((*incident.advised, *(m.name for m in incident.members)))
+    return _distinct((*incident.advised, *(m.name for m in _advising(incident.members))))

@@ -57,8 +57,8 @@ def test_what_was_so_at_first_sight_is_over_in_the_thread_of_that_mail(tmp_path:
         (array,) = host.wait(12 * MINUTE)
         live.change({"/proc/sys/vm/zone_reclaim_mode": "0\n"})
         (setting,) = host.wait(12 * MINUTE)
-    assert "md0: ALL CLEAR" in array["Subject"]
-    assert "ALL CLEAR: was: vm.zone_reclaim_mode" in setting["Subject"]
+    assert "[OK] db1.example.com: md0: was: " in array["Subject"]
+    assert "was: vm.zone_reclaim_mode" in setting["Subject"]
     assert array["References"] == setting["References"] == arrival["Message-ID"]
     assert len({mail["Message-ID"] for mail in (arrival, array, setting)}) == 3
 

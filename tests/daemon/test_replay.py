@@ -73,7 +73,7 @@ def test_the_write_stall_of_the_corpus_is_one_incident(tmp_path: Path, capsys: C
         "incidents: [{at: 22s, severity: warning, state: opened}]\n"
         "mails:\n"
         "  - {at: 1m22s, subject: writers stalled, text: ['702.9 MiB', 'device sda: 2.0 MiB/s']}\n"
-        "  - {at: 12m30s, subject: ALL CLEAR}\n"
+        "  - {at: 11m30s, subject: 'OK. .* was: writers stalled'}\n"
     )
     status = main(["replay", feed.packed(), "--expect", str(expected)])
     assert status == 0, capsys.readouterr().out
@@ -120,10 +120,10 @@ incidents:
   - {at: 1m6s, severity: warning, state: opened}
   - {at: 1m9s, severity: warning, state: folded}
 mails:
-  - at: 2m6s
-    subject: 'sda: cleared; was: writers stalled'
-    text: ['serial R0-da', 'writeback_threshold_bytes  3.1 GiB', 'vm.dirty_ratio=10']
-  - {at: 12m23s, subject: 'sda: ALL CLEAR'}
+  - at: 1m9s
+    subject: 'sda: nothing completed for 10s'
+    text: ['serial R0-da', 'writeback_threshold_bytes  3.1 GiB']
+  - {at: 2m24s, subject: 'OK. recorded-machine: sda: was:'}
 """
 
 

@@ -87,7 +87,7 @@ def judge(mails: list[EmailMessage]) -> None:
     unsent, over = mails
     assert unsent["Message-ID"] == UNSENT
     assert over["References"] == MEMBER_MISSING
-    assert over["Subject"].startswith("[CRITICAL] db1.example.com: md0: ALL CLEAR")
+    assert over["Subject"].startswith("[OK] db1.example.com: md0: was: ")
 
 
 def test_an_upgrade_tells_nothing_of_the_past_and_keeps_threads_and_silences(
@@ -148,7 +148,7 @@ RENAMED = Schema(
         "incidents": dataclasses.replace(
             DOCUMENTS["incidents"],
             digests=("of version 1", *DOCUMENTS["incidents"].digests),
-            migrations=(letters,),
+            migrations=(letters, *DOCUMENTS["incidents"].migrations),
         ),
     },
     NAMES,
@@ -168,7 +168,7 @@ def test_an_upgrade_that_renamed_all_keeps_the_same(tmp_path: Path) -> None:
     judge(mails)
     after = documents(directory)
     assert "incidents" not in after
-    assert "incidents.v2" in after
+    assert "incidents.v3" in after
     (directory / "state.db").unlink()
     (copy,) = directory.glob("state.db.before-v*")
     copy.rename(directory / "state.db")

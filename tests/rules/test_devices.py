@@ -250,7 +250,7 @@ def test_a_disk_that_vanishes_while_it_hangs_is_not_well(machine: Simulation) ->
     """The stalled disk is gone and another one has its name: no all clear for the old one."""
     machine.run(20, in_flight=HUNG)
     machine.run(60, in_flight=HUNG)
-    assert machine.host.reasons() == ["opened"]
+    assert machine.host.reasons() == ["opened", "worse"]
     machine.pull_disk("sda")
     machine.add_disk("sda", "S9")
     machine.run(700, step=4)
@@ -300,22 +300,31 @@ def test_the_next_disk_of_a_name_has_an_incident_of_its_own(machine: Simulation)
     assert objects == {"sda (SIMULATED HDD, serial S1)", "sda (SIMULATED HDD, serial S9)"}
 
 
+ON_DISK = {"device": "/dev/sda1", "mountpoint": "/srv"}
+
+
 @pytest.mark.parametrize(
     ("labels", "key"),
     [
         ({}, ""),
         ({"device": "sda1"}, "disk   A"),
-        ({"device": "/dev/sda1", "mountpoint": "/srv", "condition": "M2"}, "disk   A"),
-        ({"device": "/dev/sda1", "mountpoint": "/srv", "condition": "L7"}, "file system /srv"),
-        ({"host": "host2", "condition": "F2"}, "adapter host2"),
-        ({"filesystem": "0b1c", "label": "data", "condition": "M4"}, "file system 0b1c"),
-        ({"condition": "L2", "alertname": "ZoneReclaim"}, "setting ZoneReclaim"),
-        ({"condition": "S1", "collector": "vmstat"}, "iowarden"),
-        ({"device": "md0", "condition": "M5"}, "device md0"),
+        ({**ON_DISK, "alertname": "FileSystemReadOnly"}, "disk   A"),
+        ({**ON_DISK, "alertname": "FileSystemFull"}, "file system /srv"),
+        ({**ON_DISK, "alertname": "Mine", "condition": "M2"}, "file system /srv"),
+        ({"host": "host2"}, "adapter host2"),
+        ({"filesystem": "0b1c", "label": "data"}, "file system 0b1c"),
+        ({"alertname": "ZoneReclaim"}, "setting ZoneReclaim"),
+        ({"alertname": "Mine", "condition": "Low-space"}, ""),
+        ({"alertname": "CollectorSilent", "collector": "vmstat"}, "iowarden"),
+        ({"alertname": "Mine", "condition": "S1"}, ""),
+        ({"device": "md0"}, "device md0"),
     ],
 )
 def test_what_an_alert_is_about_follows_from_its_labels(labels: dict[str, str], key: str) -> None:
-    """A failed file system is its disk's matter, a full one its own; a setting hides no stall."""
+    """A failed file system is its disk's matter, a full one its own; a setting hides no stall.
+
+    A user's label 'condition' says nothing of that.
+    """
     whole = dataclasses.replace(disk("sda", serial="A"), partitions=("sda1",))
     known = topology(whole, disk("md0", slaves=("sda",), leaf=False))
     assert devices.subject(known, Devices(), tuple(sorted(labels.items()))).key == key

@@ -20,16 +20,16 @@ def alert(
     device: str,
     severity: str = "info",
     state: State = State.FIRING,
-    condition: str = "M5",
+    *,
+    lasts: bool = True,
 ) -> Alert:
-    """An alert of a disk, with advice; of what lasts unless another condition is given."""
-    labels = (
-        ("alertname", name),
-        ("condition", condition),
-        ("device", device),
-        ("severity", severity),
+    """An alert of a disk, with advice; it was so at first sight unless `lasts` says otherwise."""
+    labels = (("alertname", name), ("device", device), ("severity", severity))
+    texts = (
+        ("summary", f"{name} is so"),
+        ("advice", f"Mend {name}."),
+        ("first_sight", str(lasts).lower()),
     )
-    texts = (("summary", f"{name} is so"), ("advice", f"Mend {name}."))
     return Alert(name, labels, state, 1.0, texts, 0.0, 0.0, subject=f"disk {device}", object=device)
 
 
@@ -66,7 +66,7 @@ def test_the_worst_comes_first_and_gives_the_mail_its_severity() -> None:
         alert("A", "sda"),
         alert("B", "sda", "critical"),
         alert("C", "sda", "warning"),
-        alert("D", "sda", "critical", condition="B1"),
+        alert("D", "sda", "critical", lasts=False),
         alert("F", "sda", "warning", State.PENDING),
         alert("E", "sda", "critical", State.RESOLVED),
     ]

@@ -19,6 +19,7 @@ from iowarden.collectors.kernel_line import Line
 from iowarden.collectors.mounts import Mount, parse_mountinfo
 from iowarden.rules import happened, incidents
 from iowarden.rules.alerts import Alert, State
+from iowarden.rules.causes import Around
 from iowarden.rules.devices import identity
 from iowarden.rules.events import parse_events_file
 from iowarden.rules.happened import Batch, Clock, Happened
@@ -90,7 +91,7 @@ class Machine:
             policy=incidents.Policy(),
             observe=lambda _: (),
             judged=lambda *_: True,
-            joins=happened.joins(self.state, self.standing, TABLE, self.now),
+            around=Around(happened.carries(self.state, self.standing, self.now)),
             acknowledged=self.acknowledged,
         )
         lifted = [c.incident.identifier for c in changes if c.change is Change.LIFTED]
@@ -213,6 +214,7 @@ def test_an_array_that_degrades_ahead_of_its_disks_error_is_folded() -> None:
     machine.tell(machine.medium_error("sdb"))
     (found,) = machine.open
     assert (found.key, len(found.members)) == (identity(MACHINE, "sdb").key, 2)
+    machine.wait(20)
     assert [reason for reason, _ in machine.mails] == [Reason.OPENED, Reason.WORSE]
     assert len({i.references or i.identifier for _, i in machine.mails[1:]}) == 1
 

@@ -114,19 +114,24 @@ def test_a_disk_without_anything_on_it_is_said_to_carry_nothing_known() -> None:
 
 
 @pytest.mark.parametrize(
-    ("condition", "key", "affected", "busy"),
+    ("name", "key", "affected", "busy"),
     [
-        ("B2", "host", (), True),
-        ("C1", "host", (), True),
-        ("L5", "host", (), False),
-        ("S2", "iowarden", ("what iowarden tells of this machine; not the machine",), False),
+        ("WriteLull", "host", (), True),
+        ("ReclaimStall", "host", (), True),
+        ("Swapping", "host", (), False),
+        (
+            "StateNotDurable",
+            "iowarden",
+            ("what iowarden tells of this machine; not the machine",),
+            False,
+        ),
     ],
 )
 def test_a_disk_with_requests_in_flight_is_evidence_of_a_stall_and_not_hit(
-    condition: str, key: str, affected: tuple[str, ...], *, busy: bool
+    name: str, key: str, affected: tuple[str, ...], *, busy: bool
 ) -> None:
     """A disk always has work: who waits may wait for it, but nothing says that it is harmed."""
-    alert = member("Alert", labels=(("condition", condition),))
+    alert = member(name, labels=())
     due = Due(Reason.OPENED, incident(alert, key=key))
     notice = report.notice(due, float, 0.0, (), MACHINE, STANDING, busy=("sda",))
     assert notice.affected == affected

@@ -266,7 +266,7 @@ def test_a_mail_about_a_stall_names_who_waits() -> None:
         (STALL, None),
         (STALL, Tasks(())),
         (STALL, Tasks((), 3, "no probe")),
-        (replace(STALL, labels=(("condition", "L7"),)), Tasks((WRITER,), 1)),
+        (replace(STALL, name="FileSystemFull"), Tasks((WRITER,), 1)),
         (replace(STALL, cleared_seconds=9.0), Tasks((WRITER,), 1)),
     ],
 )

@@ -57,9 +57,9 @@ def test_a_repaired_file_system_is_all_clear(watched: Watched, torn: str) -> Non
         lambda: watched.journal("IOWARDEN_ALERT=FileSystemErrors"), "the count of errors", SECONDS
     )
     vm.run(f"umount /mnt/torn; e2fsck -f -y /dev/{torn}; [ $? -le 1 ]")
-    assert watched.mail.saying("ALL CLEAR") == []
+    assert watched.mail.saying("[OK]") == []
     vm.run(f"mount /dev/{torn} /mnt/torn")
-    wait_for(lambda: watched.mail.saying("ALL CLEAR"), "the all-clear", SECONDS)
+    wait_for(lambda: watched.mail.saying("[OK]"), "the all-clear", SECONDS)
     assert len(watched.mail.incidents()) == 1
 
 

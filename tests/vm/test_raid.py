@@ -57,6 +57,6 @@ def test_a_member_that_is_rebuilt_is_all_clear(watched: Watched, degraded: str) 
     vm = watched.vm
     vm.run(f"mdadm --quiet /dev/md0 --remove {degraded}")
     vm.run(f"mdadm --quiet --zero-superblock {degraded}; mdadm --quiet /dev/md0 --add {degraded}")
-    wait_for(lambda: watched.mail.saying("ALL CLEAR"), "the all-clear", 2 * SECONDS)
+    wait_for(lambda: watched.mail.saying("[OK]"), "the all-clear", 2 * SECONDS)
     assert watched.metric("iowarden_md_degraded", device="md0") == 0
     assert len(watched.mail.incidents()) == 1

@@ -48,8 +48,8 @@ class Mailbox:
         return {mail["X-Iowarden-Incident"] for mail in self.mails}
 
     def saying(self, state: str) -> list[EmailMessage]:
-        """Return the mails whose Subject has this state of the incident ('ALL CLEAR')."""
-        return [mail for mail in self.mails if f": {state}" in mail["Subject"]]
+        """Return the mails whose Subject has this state of the incident ('[OK]', 'WORSE')."""
+        return [mail for mail in self.mails if state in mail["Subject"]]
 
     def naming(self, *words: str) -> list[EmailMessage]:
         """Return the mails in whose text all these words are."""

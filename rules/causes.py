@@ -1,0 +1,233 @@
+"""Which of the active alerts is the cause of which: layers, and what stood on what. Pure.
+
+A explains B when A's layer is deeper, A's object carries B's or did within 300 s, and A began at
+most 300 s before or 30 s after B. What holds programs (a hang, an object that is gone) explains
+stalls of the host for as long as it lasts. Of several the deepest explains, of equals the first.
+An adapter is a cause when its disks fail together and none was alone before: else the disk that
+was alone is, and the resets of the adapter are its symptom.
+Units: seconds of the program's clock.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from iowarden.rules import faults
+from iowarden.rules.alerts import State
+from iowarden.rules.devices import ADAPTER, ARRAY, ITSELF, Identity, adapter_text
+from iowarden.rules.faults import CAUSES, HOLDS_PROGRAMS, Fault, Layer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from iowarden.collectors.vocabulary import Labels
+    from iowarden.rules.alerts import Alert
+    from iowarden.rules.faults import Meaning
+
+HOST = "host"
+BEFORE_SECONDS, AFTER_SECONDS = 300.0, 30.0
+"""So long before what it explains, and after it, a cause may begin."""
+TOGETHER_SECONDS, TOGETHER_DISKS = 60.0, 3
+"""So many disks of an adapter that fail within that are its matter; both, if it has two."""
+ALONE_SECONDS = 8.0
+"""A disk that failed so long before the others was no victim of its adapter."""
+Key = tuple["Labels", str]
+_SUFFERS = frozenset((Fault.HANGS, Fault.GONE, Fault.FAILED, Fault.RESETS))
+_EXPLAINED = faults.SYMPTOMS | CAUSES - {Fault.FULL}
+_LAYERS = (
+    ("adapter ", Layer.ADAPTER),
+    (ARRAY, Layer.VOLUME),
+    ("device md", Layer.ARRAY),
+    ("device dm-", Layer.MAPPED),
+    ("device loop", Layer.MAPPED),
+    ("device nbd", Layer.NETWORK),
+    ("device zram", Layer.MAPPED),
+    ("disk ", Layer.DISK),
+    ("device ", Layer.DISK),
+    ("file system ", Layer.FILE_SYSTEM),
+)
+
+
+def layer_of(subject: str) -> Layer:
+    """Return the layer of an object, by its key."""
+    return next((layer for start, layer in _LAYERS if subject.startswith(start)), Layer.HOST)
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What is known of the machine.
+
+    Fields: `above` is by object what stands on it, or did a moment ago; `disks` is how many each
+    adapter has, by name.
+    """
+
+    above: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    disks: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """What an active alert says: `subject` '' is the host; `silent`: no mail is due for it."""
+
+    key: Key
+    subject: str
+    object: str
+    adapter: str
+    what: Meaning
+    layer: Layer
+    began: float
+    event: bool = False
+    firing: bool = True
+    silent: bool = False
+
+    @property
+    def is_cause(self) -> bool:
+        """Whether it can explain anything: what cannot be read any more explains nothing new."""
+        return self.firing and self.what.fault in CAUSES
+
+    @property
+    def identity(self) -> Identity:
+        """Return what its incident is called."""
+        return Identity(self.subject or HOST, self.object or HOST, self.adapter)
+
+    @property
+    def order(self) -> tuple[bool, Layer, float, Key]:
+        """Sorts causes: what nobody silenced first, then the deepest, then the first."""
+        return self.silent, self.layer, self.began, self.key
+
+
+def meaning(alert: Alert) -> Meaning:
+    """Return what an alert is."""
+    return faults.meaning(alert.name, alert.label("condition"), event=bool(alert.count))
+
+
+def fact(alert: Alert, *, silent: bool = False) -> Fact:
+    """Return what an alert says."""
+    what = meaning(alert)
+    return Fact(
+        alert.key,
+        alert.subject,
+        alert.object,
+        alert.adapter,
+        what,
+        max(what.layer, layer_of(alert.subject)) if alert.subject else what.layer,
+        alert.active_seconds,
+        bool(alert.count),
+        alert.state is State.FIRING,
+        silent,
+    )
+
+
+def explained(facts: Iterable[Fact], around: Around) -> dict[Key, Fact]:
+    """Return of each alert that another one explains the deepest cause, as far as it is known.
+
+    That of disks that fail together may be one that no alert names: their adapter's.
+    """
+    known = list(facts)
+    found, own = _together(known, around)
+    causes = sorted((each for each in (*known, *own) if each.is_cause), key=lambda each: each.order)
+    for each in known:
+        if each.key not in found:
+            cause = next((a for a in causes if explains(a, each, around)), None)
+            if cause is not None:
+                found[each.key] = cause
+    return {key: _deepest(cause, found) for key, cause in found.items()}
+
+
+def _deepest(cause: Fact, found: Mapping[Key, Fact]) -> Fact:
+    seen = {cause.key}
+    while (further := found.get(cause.key)) is not None and further.key not in seen:
+        seen.add(further.key)
+        cause = further
+    return cause
+
+
+def explains(a: Fact, b: Fact, around: Around) -> bool:
+    """Whether a cause explains what another alert says of another object."""
+    if a.subject == b.subject or not a.is_cause or b.what.fault not in _EXPLAINED:
+        return False
+    early = a.began < b.began - BEFORE_SECONDS
+    lasts = not a.event and a.what.lasts and b.what.symptom
+    if a.began > b.began + AFTER_SECONDS or (early and not lasts):
+        return False
+    if b.subject in {"", ITSELF}:  # a host's stall, a collector that waits with it
+        pressure = b.what.fault is Fault.PRESSURE
+        return a.what.fault in HOLDS_PROGRAMS and b.what.symptom and not pressure
+    if b.subject == f"{ADAPTER}{a.adapter}":  # it resets what does not answer: else it is at fault
+        return b.what.fault is Fault.RESETS and a.layer is Layer.DISK
+    if a.subject == f"{ADAPTER}{b.adapter}":
+        return a.layer < b.layer
+    # A volume looks like a disk: what stands on what is known better than by layers.
+    return b.subject in around.above.get(a.subject, ())
+
+
+def _together(facts: Iterable[Fact], around: Around) -> tuple[dict[Key, Fact], list[Fact]]:
+    """Return whose fault it is that disks of one adapter fail together, and these adapters.
+
+    It is the adapter's when three of its disks began within a minute (both of two), unless one was
+    alone before them: then it is that disk's.
+    """
+    by_adapter: dict[str, list[Fact]] = {}
+    for each in facts:
+        is_disk = each.layer is Layer.DISK and each.subject.startswith(("disk ", "device "))
+        carried = any(
+            each.subject in above
+            for key, above in around.above.items()
+            if not key.startswith(ADAPTER)
+        )
+        if each.adapter and is_disk and not carried and (each.what.fault in _SUFFERS or each.event):
+            by_adapter.setdefault(each.adapter, []).append(each)
+    found: dict[Key, Fact] = {}
+    adapters: list[Fact] = []
+    for adapter, own in by_adapter.items():
+        disks: dict[str, Fact] = {}
+        for each in sorted(own, key=lambda f: (f.began, f.subject, f.key)):
+            disks.setdefault(each.subject, each)
+        group = _first_together(list(disks.values()), around.disks.get(adapter, 0))
+        if not group:
+            continue
+        first, second = group[:2]
+        if second.began - first.began >= ALONE_SECONDS:
+            cause = first
+        else:
+            key = f"{ADAPTER}{adapter}"
+            cause = replace(
+                first,
+                key=((("adapter", adapter),), key),
+                subject=key,
+                object=adapter_text(adapter),
+                what=faults.Meaning(Fault.FAILED, Layer.ADAPTER),
+                layer=Layer.ADAPTER,
+                event=False,
+                silent=all(each.silent for each in own),
+            )
+            adapters.append(cause)
+        subjects = {each.subject for each in group} - {cause.subject}
+        found |= {
+            each.key: cause
+            for each in own
+            if each.subject in subjects and each.began >= first.began
+        }
+    return found, adapters
+
+
+def _first_together(disks: list[Fact], count: int) -> list[Fact]:
+    """Return the disks, in order of time, that failed together; [] if none did.
+
+    Who fails within 300 s of the last of them is one of them. A second disk that hangs within a
+    minute of one that was alone before is no incident of its own either.
+    """
+    least = 2 if count == 2 else TOGETHER_DISKS
+    for at, first in enumerate(disks):
+        rest = disks[at + 1 :]
+        near = [each for each in rest if each.began - first.began <= TOGETHER_SECONDS]
+        hang = near and first.what.fault is near[0].what.fault is Fault.HANGS
+        if len(near) + 1 >= least or (hang and near[0].began - first.began >= ALONE_SECONDS):
+            group = [first]
+            for each in rest:
+                if each.began - group[-1].began > BEFORE_SECONDS:
+                    break
+                group.append(each)
+            return group
+    return []

@@ -1,0 +1,185 @@
+"""When a mail about an incident is due, and why. Pure.
+
+What programs wait for now leaves at once. In an open incident what threatens data is reported at
+once; other new causes share mails, each longer after the one before. A symptom of a cause that is
+in the incident is no reason for a mail.
+An all clear comes a minute after the true end of what is urgent, else after ten; what comes back
+has it later each time.
+Units: seconds of the program's clock.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from iowarden.rules.alerts import State
+from iowarden.rules.causes import AFTER_SECONDS, BEFORE_SECONDS
+from iowarden.rules.faults import CAUSES, Fault
+from iowarden.rules.notice import Reason, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from iowarden.rules.incidents import Incident, Member, Policy
+
+NEW_SECONDS = 86_400.0
+"""So long after it was reported the same of the same object is new again."""
+SHARED_SECONDS, MOST_SHARED_SECONDS = 30.0, 240.0
+SHARED_RESET_SECONDS = 3600.0
+"""Without a mail so long, further causes are mailed soon again."""
+URGENT_CLEAR_SECONDS = 60.0
+RETURNED_CLEAR_SECONDS = (0.0, 600.0, 86_400.0)
+"""What comes back within a day is over after so much quiet: the first time, the second, later."""
+COMES_AND_GOES = 2
+"""Returns within a day after which one mail says so."""
+
+
+def reason(incident: Incident, now: float, policy: Policy) -> Reason | None:
+    """Return why a mail is due now about what nobody acknowledged, or None."""
+    active = [m for m in incident.members if (m.cleared_seconds is None) is incident.firing]
+    if all(m.silenced for m in active) and (incident.firing or not incident.mails):
+        return None  # what was told before gets its all clear
+    # From the opening, not from the last beginning: what flaps must not start its minute anew.
+    waited = now - incident.opened_seconds >= policy.grouping_seconds
+    if incident.mails == 0:
+        soon = waited or incident.severity is Severity.CRITICAL
+        soon = soon or any(urgent(m) for m in _worse(incident, now))
+        return Reason.OPENED if soon and incident.closed_seconds is None else None
+    if any(m.doubled and not m.silenced for m in incident.members):
+        return Reason.WORSE
+    if not incident.firing:
+        clear = now - incident.active_seconds >= clear_seconds(incident, policy)
+        # Of what vanished while nobody could read it, nobody can say that it is well.
+        lost = any(m.state is State.UNKNOWN for m in incident.members)
+        return Reason.ALL_CLEAR if clear and incident.awaits_all_clear and not lost else None
+    if incident.last_reason in (Reason.ALL_CLEAR, None):
+        return _again(incident, now, policy)
+    if incident.learnt or _is_worse(incident, now):
+        return Reason.WORSE
+    mailed = incident.mailed_seconds if incident.mailed_seconds is not None else now
+    silent = [m for m in active if m.state is State.UNKNOWN and not m.silenced]
+    # Again and again the same: a full disk that is mounted for each night's backup.
+    often = incident.last_reason is Reason.UNREADABLE and now - mailed < policy.remind_seconds
+    if silent and not incident.unreadable and not often:
+        return Reason.UNREADABLE
+    if (
+        now - incident.changed_seconds >= policy.remind_seconds
+        and incident.last_reason is not Reason.STILL
+    ):
+        return Reason.STILL
+    return None
+
+
+def urgent(member: Member) -> bool:
+    """Whether programs stand still for what it says, or data are at risk."""
+    return member.urgent == "true" or (member.what.urgent and member.urgent != "false")
+
+
+def clear_seconds(incident: Incident, policy: Policy) -> float:
+    """Return after how much quiet an incident is said to be over."""
+    last = [m for m in incident.members if (m.cleared_seconds or 0.0) >= incident.started_seconds]
+    soon = any(urgent(m) and not m.count for m in last)
+    least = min(URGENT_CLEAR_SECONDS, policy.all_clear_seconds) if soon else 0.0
+    returned = RETURNED_CLEAR_SECONDS[min(incident.returns, COMES_AND_GOES)]
+    return max(least or policy.all_clear_seconds, returned)
+
+
+def _again(incident: Incident, now: float, policy: Policy) -> Reason | None:
+    """Return whether a mail says that it came back; of events nobody said that it was over."""
+    if not any(_worse(incident, now)):
+        return None
+    mailed = incident.mailed_seconds if incident.mailed_seconds is not None else now
+    told = incident.last_reason is Reason.ALL_CLEAR or incident.recurrences <= 1
+    return Reason.AGAIN if told or now - mailed >= policy.again_seconds else None
+
+
+def _worse(incident: Incident, now: float) -> Iterator[Member]:
+    """Yield the members that a mail may be due for: they hold now, and are no symptom of others."""
+    known = [
+        m
+        for m in incident.members
+        if not m.what.symptom and now - (m.cleared_seconds or now) <= BEFORE_SECONDS
+    ]
+    for member in incident.members:
+        holds = member.state is State.FIRING and member.cleared_seconds is None
+        if holds and not member.silenced and not any(_brings(m, member) for m in known):
+            yield member
+
+
+def _brings(cause: Member, symptom: Member) -> bool:
+    """Whether a symptom is that of a cause in its incident."""
+    if not symptom.what.symptom or cause.since_seconds > symptom.since_seconds + AFTER_SECONDS:
+        return False
+    if cause.what.fault is Fault.SETTING:
+        return symptom.what.fault is Fault.PRESSURE and cause.subject == symptom.subject
+    if cause.what.fault not in CAUSES:
+        return False
+    return cause.what.lasts or symptom.since_seconds - cause.since_seconds <= BEFORE_SECONDS
+
+
+def _is_worse(incident: Incident, now: float) -> bool:
+    """Whether a further cause is to be reported now, or one that was is worse."""
+    mailed = incident.mailed_seconds or 0.0
+    told: dict[object, tuple[float, Severity]] = {}
+    for m in incident.members:
+        if m.told_seconds is not None:
+            at, worst = told.get(m.fact, (-NEW_SECONDS, Severity.INFO))
+            told[m.fact] = max(at, m.told_seconds), max(worst, m.severity)
+    new = incident.object != incident.mailed_object
+    for member in _worse(incident, now):
+        if member.missed_seconds is not None:
+            continue  # it is over, though its alert is kept
+        at, worst = told.get(member.fact, (-math.inf, Severity.INFO))
+        if _began(member) - at >= NEW_SECONDS:
+            if member.what.threatens:
+                return True
+            new = True
+        elif member.severity > worst:
+            return True
+    shared = 0 if now - mailed >= SHARED_RESET_SECONDS else incident.shared
+    return new and now - mailed >= min(SHARED_SECONDS * 2**shared, MOST_SHARED_SECONDS)
+
+
+def _is_new(member: Member) -> bool:
+    told = member.told_seconds
+    return told is None or _began(member) - told >= NEW_SECONDS
+
+
+def _began(member: Member) -> float:
+    return member.joined_seconds if member.count else member.since_seconds
+
+
+def reported(incident: Incident, now: float) -> tuple[Member, ...]:
+    """Return the members once a mail has reported them."""
+    return tuple(
+        m
+        if m.silenced
+        else replace(
+            m,
+            told_seconds=now if m.doubled or _is_new(m) else m.told_seconds,
+            known_value=m.value if m.state is State.FIRING else m.known_value,
+        )
+        for m in incident.members
+    )
+
+
+def mailed(incident: Incident, reason: Reason, now: float) -> Incident:
+    """Return an incident with one mail more."""
+    long_ago = now - (incident.mailed_seconds or now) >= SHARED_RESET_SECONDS
+    shared = incident.shared + 1 if reason is Reason.WORSE and not long_ago else 0
+    return replace(
+        incident,
+        members=reported(incident, now),
+        mails=incident.mails + 1,
+        references=incident.first_mails,
+        mailed_object=incident.object,
+        mailed_severity=incident.severity,
+        mailed_seconds=now,
+        last_reason=reason,
+        unreadable=incident.unreadable or reason is Reason.UNREADABLE,
+        learnt=False,
+        shared=shared,
+        changed_seconds=incident.changed_seconds if reason is Reason.STILL else now,
+    )

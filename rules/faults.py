@@ -1,0 +1,295 @@
+"""What each alert is about: kind of fault and layer, for folding, timing and order. Pure.
+
+A table by the exact name of a shipped alert, or the exact kind of an event; labels of a user's rule
+mean nothing here. A user's alert is Fault.OTHER: an incident of its own object, explained by
+nothing and explaining nothing.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+
+class Layer(enum.IntEnum):
+    """Where a fault is, deepest first: what is deeper explains what stands on it."""
+
+    POWER = 0
+    ADAPTER = 1
+    PATH = 2
+    DISK = 3
+    VOLUME = 4
+    """Of a controller, or a multipath map."""
+    ARRAY = 5
+    MAPPED = 6
+    """LV, crypt, loop and other device-mapper devices."""
+    FILE_SYSTEM = 7
+    NETWORK = 8
+    HOST = 9
+
+
+class Fault(enum.StrEnum):
+    """Kind of fault. With its object it is what a mail reports once."""
+
+    GONE = "gone"
+    FAILED = "failed"
+    HANGS = "hangs"
+    STOPPED = "stopped"
+    EXHAUSTED = "no redundancy left"
+    DEGRADED = "degraded"
+    LOST = "data lost"
+    READ_ONLY = "read-only"
+    FULL = "full"
+    SUSPENDED = "suspended"
+    ERRORS = "errors"
+    """Errors that were reported of it, or signs that it fails."""
+    STALL = "write stall"
+    """Also stall without progress, and of memory reclaim."""
+    HUNG = "hung tasks"
+    PRESSURE = "pressure"
+    RESETS = "resets and retries"
+    SUPERBLOCK = "superblock not written"
+    UNREADABLE = "not readable"
+    """SMART data, or what a collector reads."""
+    SETTING = "setting"
+    ITSELF = "iowarden itself"
+    OTHER = "other"
+
+
+SYMPTOMS = frozenset(
+    (
+        Fault.STALL,
+        Fault.HUNG,
+        Fault.PRESSURE,
+        Fault.RESETS,
+        Fault.SUPERBLOCK,
+        Fault.UNREADABLE,
+    )
+)
+"""No cause of anything; in an incident that has a cause, no reason for a mail."""
+CAUSES = frozenset(Fault) - SYMPTOMS - {Fault.SETTING, Fault.ITSELF, Fault.OTHER}
+THREATS = frozenset((Fault.STOPPED, Fault.EXHAUSTED))
+"""Data are at risk now, and what was advised before may destroy them. See `Meaning.threatens`."""
+HOLDS_PROGRAMS = frozenset(
+    (Fault.HANGS, Fault.SUSPENDED, Fault.GONE, Fault.FAILED, Fault.STOPPED, Fault.READ_ONLY)
+)
+"""What makes programs of the host wait: explains its stalls and hung tasks."""
+WINDOWED = frozenset((Fault.HUNG, Fault.RESETS))
+"""Alerts of these count what happened in a window: it goes on after the fault is over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """What an alert of a name is.
+
+    Fields: `layer` is the least deep that it can be: that of its object may be less deep;
+    `lasting`: it may have been so for years when iowarden first sees it.
+    """
+
+    fault: Fault
+    layer: Layer = Layer.HOST
+    lasting: bool = False
+
+    @property
+    def symptom(self) -> bool:
+        """Whether it is no cause of anything."""
+        return self.fault in SYMPTOMS
+
+    @property
+    def of_file_system(self) -> bool:
+        """Whether a file system failed: it is the matter of the device it is on."""
+        return self.layer is Layer.FILE_SYSTEM and self.fault is not Fault.FULL
+
+    @property
+    def lasts(self) -> bool:
+        """Whether it holds programs for as long as it lasts."""
+        return self.fault in {Fault.HANGS, Fault.SUSPENDED}
+
+    @property
+    def of_itself(self) -> bool:
+        """Whether it is about iowarden and not about the machine."""
+        unread = self.fault is Fault.UNREADABLE and self.layer is Layer.HOST
+        return self.fault is Fault.ITSELF or unread
+
+    @property
+    def threatens(self) -> bool:
+        """Whether data are at risk now: reported at once, also in an open incident."""
+        broken = self.fault in {Fault.FAILED, Fault.READ_ONLY}
+        return self.fault in THREATS or (broken and self.layer is Layer.FILE_SYSTEM)
+
+    @property
+    def urgent(self) -> bool:
+        """Whether programs stand still now, or data are at risk: no mail waits for others."""
+        return self.threatens or self.fault in {Fault.HANGS, Fault.SUSPENDED, Fault.GONE}
+
+
+OTHER = Meaning(Fault.OTHER)
+_A, _D, _V, _R, _M, _F = (
+    Layer.ADAPTER,
+    Layer.DISK,
+    Layer.VOLUME,
+    Layer.ARRAY,
+    Layer.MAPPED,
+    Layer.FILE_SYSTEM,
+)
+
+
+def _all(
+    names: str, fault: Fault, layer: Layer = Layer.HOST, *, lasting: bool = False
+) -> dict[str, Meaning]:
+    return dict.fromkeys(names.split(), Meaning(fault, layer, lasting))
+
+
+def _table(*parts: dict[str, Meaning]) -> dict[str, Meaning]:
+    return {name: each for part in parts for name, each in part.items()}
+
+
+RULES = _table(
+    # programs wait
+    _all("DeviceStall", Fault.HANGS, _D),
+    _all("DeviceSuspended", Fault.SUSPENDED, _M),
+    _all("WriteStall WriteStallRepeats WriteLull ReclaimStall ReclaimStallRepeats", Fault.STALL),
+    _all("HungTask HungTaskLogSilent", Fault.HUNG),
+    _all("WriteThrottle BdiThrottle DirectReclaim DropCaches", Fault.PRESSURE),
+    _all("ReadAheadTooSmall AdapterStarvesDisks PhantomReads", Fault.PRESSURE, _D),
+    _all("ScsiTimeouts", Fault.RESETS, _D),
+    # disks
+    _all("DeviceGone", Fault.GONE, _D, lasting=True),
+    _all("DiskMissing ControllerDiskMissing", Fault.GONE, _D),
+    _all("DiskOffline", Fault.FAILED, _D, lasting=True),
+    _all("DiskReadOnly", Fault.READ_ONLY, _D, lasting=True),
+    _all("DiskSizeChanged DiskGrew", Fault.ERRORS, _D, lasting=True),
+    _all("ControllerDiskFailed", Fault.FAILED, _D),
+    _all(
+        "ControllerDiskFailing ControllerDiskAttention ControllerDiskErrors DiskFailing"
+        " DiskAttributeFailed DiskErrorsGrow DiskSectorsUnreadable DiskSectorsReallocated"
+        " DiskSectorsManyReallocated DiskCommandTimeouts DiskReallocationEvents DiskErrorLogGrows"
+        " DiskErrorsFound DiskCableErrors DiskCableErrorsFound DiskValueFell DiskValueLow"
+        " DiskSelfTestFailed DiskSelfTestOverdue DiskSelfTestRefused DiskTooHot DiskDefectsGrow"
+        " DiskUncorrectedErrors DiskWarns NvmeWarns NvmeMediaErrorsGrow DiskSpareLow DiskWorn",
+        Fault.ERRORS,
+        _D,
+    ),
+    _all(
+        "DiskNotCovered DiskNeverCovered ControllerNotRead ControllerPartNotRead SmartUntrusted",
+        Fault.UNREADABLE,
+        _D,
+    ),
+    _all("ProbeProgramStuck", Fault.UNREADABLE, _A),
+    # controllers
+    _all("ControllerMissing", Fault.GONE, _A, lasting=True),
+    _all("ControllerImpaired", Fault.FAILED, _A, lasting=True),
+    _all("ControllerSensorBad", Fault.ERRORS, _A),
+    _all(
+        "ControllerCacheUnprotected ControllerCacheNeverProtected ControllerDiskCacheOn"
+        " ControllerWriteCacheOff ControllerCacheWithoutBattery ControllerBatteryBad"
+        " ControllerBatteryBusy",
+        Fault.ERRORS,
+        _A,
+        lasting=True,
+    ),
+    # volumes and arrays
+    _all("ControllerArrayFailed", Fault.STOPPED, _V, lasting=True),
+    _all("ControllerArrayDegraded", Fault.DEGRADED, _V, lasting=True),
+    _all("ControllerArrayFailing ControllerArrayAttention", Fault.ERRORS, _V, lasting=True),
+    _all("ControllerArrayRebuilds ControllerDiskRebuilds", Fault.SETTING, _V, lasting=True),
+    _all("ArrayStopped", Fault.STOPPED, _R, lasting=True),
+    _all("ArrayDegradedFurther", Fault.EXHAUSTED, _R, lasting=True),
+    _all("ArrayDegraded ArrayMemberFaulty", Fault.DEGRADED, _R, lasting=True),
+    _all("ArrayReadOnly", Fault.READ_ONLY, _R, lasting=True),
+    _all("ArrayMemberBadBlocks", Fault.LOST, _R, lasting=True),
+    _all("ArrayMemberFailing ArrayMemberErrors ArrayMismatches", Fault.ERRORS, _R, lasting=True),
+    _all("ArraySynchronises ArrayUnchecked", Fault.SETTING, _R, lasting=True),
+    # file systems
+    _all(
+        "FileSystemFull FileSystemFills FileSystemInodesFull FileSystemInodesFill",
+        Fault.FULL,
+        _F,
+        lasting=True,
+    ),
+    _all("FileSystemErrors", Fault.FAILED, _F, lasting=True),
+    _all("FileSystemReadOnly", Fault.READ_ONLY, _F, lasting=True),
+    _all("FileSystemMountedReadOnly FileSystemTurnedReadOnly", Fault.ERRORS, _F, lasting=True),
+    _all(
+        "FileSystemHadErrors BtrfsErrors BtrfsReadErrors BtrfsHadErrors",
+        Fault.ERRORS,
+        _F,
+        lasting=True,
+    ),
+    _all("BtrfsDeviceMissing", Fault.DEGRADED, _F, lasting=True),
+    # settings
+    _all(
+        "AccessTimesWritten Swapping DirtyRatioLarge ZoneReclaim NoSwap Bdflush HugepageDefrag"
+        " SwappinessZero OtherMonitor OtherMonitorAreca OtherMonitorThreeware SchedulerUnsuited"
+        " PartitionMisaligned DeviceMisaligned RequestsAboveChunk RequestsSplit QueueDepthShared"
+        " ReadAheadShort",
+        Fault.SETTING,
+        lasting=True,
+    ),
+    _all("DirtyLimitTooLarge", Fault.SETTING),
+    # iowarden
+    _all("CollectorSilent", Fault.UNREADABLE),
+    _all(
+        "NoDiskRead StateNotDurable StateUnread MailUnsent RuleFails"
+        " ConfigReloadFailed LogLost UeventsLost ProbeDown",
+        Fault.ITSELF,
+    ),
+)
+"""By name of the alert; all that come with iowarden."""
+
+CLASSES = {
+    "B4": Meaning(Fault.HUNG),
+    "B5": Meaning(Fault.RESETS, _D),
+    "H1": Meaning(Fault.ERRORS, _D),
+    "J1": Meaning(Fault.ERRORS, _A),
+    "K": Meaning(Fault.ERRORS, _D),
+    "L7": Meaning(Fault.FULL, _M),
+    "L11": Meaning(Fault.ERRORS, _A),
+    "M1": Meaning(Fault.FAILED, _F),
+    "M2": Meaning(Fault.READ_ONLY, _F),
+    "M3": Meaning(Fault.FAILED, _F),
+    "M4": Meaning(Fault.ERRORS, _F),
+    "M5": Meaning(Fault.DEGRADED, _V),
+    "M7": Meaning(Fault.GONE, _D),
+}
+"""Of a kind of event without an own entry, by the condition of its row; all that a row may have."""
+
+EVENTS = _table(
+    _all("scsi_offlined nvme_down nvme_dead areca_device_failed", Fault.FAILED, _D),
+    _all("megaraid_pd_failed megaraid_pd_offline megaraid_pd_locked_up", Fault.FAILED, _D),
+    _all("hba_dead megaraid_firmware_crashed", Fault.FAILED, _A),
+    _all("hba_device_removed", Fault.GONE, _D),
+    _all("megaraid_controller_reset 3ware_controller_reset_occurred", Fault.RESETS, _A),
+    # what follows an error of the device: requests that were refused, pages that were not written
+    _all("lost_write", Fault.LOST, _F),
+    _all("buffer_io_error fs_device_errors fs_errors_remembered", Fault.ERRORS, _F),
+    _all("block_offline scsi_rejected", Fault.RESETS, _D),
+    _all("fs_checksum_error", Fault.ERRORS, _F),
+    _all("block_beyond_end 3ware_drive_inserted", Fault.ERRORS, _D),
+    _all("md_super_error", Fault.SUPERBLOCK, _R),
+    _all("md_failed", Fault.STOPPED, _R),
+    _all("md_read_uncorrectable", Fault.LOST, _R),
+    _all("md_read_corrected md_mismatch", Fault.ERRORS, _R),
+    _all("dm_snapshot_invalid", Fault.LOST, _M),
+    _all(
+        "areca_raidset_failed areca_volume_failed areca_incomplete_raid_discovered"
+        " 3ware_unit_inoperable megaraid_vd_offline",
+        Fault.STOPPED,
+        _V,
+    ),
+    _all(
+        "megaraid_cache_lost megaraid_punctured megaraid_medium_error_uncorrectable"
+        " megaraid_double_medium_errors 3ware_cache_synchronization_failed_some_data_lost"
+        " areca_lost_rebuilding_migration_lba",
+        Fault.LOST,
+        _V,
+    ),
+)
+"""By kind of event, where the condition of its row does not say it."""
+
+
+def meaning(name: str, condition: str = "", *, event: bool = False) -> Meaning:
+    """Return what an alert of a rule is, by its name; of an event by its kind, then `condition`."""
+    if not event:
+        return RULES.get(name, OTHER)
+    return EVENTS.get(name) or CLASSES.get(condition, OTHER)

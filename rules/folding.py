@@ -1,0 +1,177 @@
+"""Which incident each alert belongs to, and which go on in that of a deeper cause. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from iowarden.rules import causes
+from iowarden.rules.alerts import Alert, State
+from iowarden.rules.causes import layer_of
+from iowarden.rules.devices import ITSELF, Identity
+from iowarden.rules.faults import WINDOWED, Fault
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from iowarden.rules.causes import Fact, Key
+    from iowarden.rules.incidents import Incident, Member
+
+
+def _open_members(incidents: dict[str, Incident]) -> dict[Key, tuple[str, Member]]:
+    """Return by its key each member that is not over, with its incident's key."""
+    return {
+        member.key: (key, member)
+        for key, incident in incidents.items()
+        if incident.closed_seconds is None
+        for member in incident.members
+        if member.cleared_seconds is None
+    }
+
+
+def one_of_a_kind(incidents: dict[str, Incident], active: list[Alert]) -> list[Alert]:
+    """Return the alerts; of a line and a counter that report the same fact only one.
+
+    That is the one that is reported already, else the counter's: no line of its log is missed.
+    """
+    there = _open_members(incidents)
+    chosen: dict[tuple[str, Fault], Alert] = {}
+    for alert in active:
+        what, own = causes.meaning(alert), alert
+        if what.fault not in WINDOWED:
+            continue
+        before = chosen.setdefault((alert.subject, what.fault), alert)
+        if (own.key in there, not own.count) > (before.key in there, not before.count):
+            chosen[alert.subject, what.fault] = own
+    result = []
+    for alert in active:
+        best = chosen.get((alert.subject, causes.meaning(alert).fault))
+        if best is None or bool(best.count) == bool(alert.count):
+            result.append(alert)
+    return result
+
+
+def not_suppressed(
+    incidents: dict[str, Incident],
+    active: list[Alert],
+    facts: Mapping[Key, Fact],
+    explained: Mapping[Key, Fact],
+) -> list[Alert]:
+    """Return the alerts without those that begin no incident now; what is told already stays.
+
+    While the whole host stalls, single disks seem to suffer from it; a collector waits with the
+    disk that hangs. That a source cannot be read is told with the incident that it leaves unknown.
+    """
+    stalls = any(f.firing and f.what.fault is Fault.STALL for f in facts.values())
+    reasons = [a.unknown_reason for a in active if a.state is State.UNKNOWN]
+    there = _open_members(incidents)
+
+    def suppressed(alert: Alert) -> bool:
+        fact, collector = facts[alert.key], alert.label("collector")
+        waits = fact.subject == ITSELF and alert.key in explained
+        seems = stalls and fact.what.fault is Fault.PRESSURE
+        silent = any(f"; {collector} " in f"; {reason}" for reason in reasons)
+        return waits or seems or bool(collector and silent)
+
+    return [a for a in active if a.key in there or not suppressed(a)]
+
+
+def quiet(facts: Mapping[Key, Fact], explained: Mapping[Key, Fact]) -> frozenset[Key]:
+    """Return the alerts that no mail is due for: what is silenced, and what that brings about.
+
+    Whoever silences a hanging disk does not ask for the stalls that it causes instead. They are
+    told when another one, that is not silenced, explains them as well.
+    """
+    return frozenset(
+        key
+        for key, fact in facts.items()
+        if fact.silent or (fact.what.symptom and key in explained and explained[key].silent)
+    )
+
+
+class Targets:
+    """Where each alert belongs, while one step decides it."""
+
+    def __init__(
+        self,
+        incidents: dict[str, Incident],
+        facts: Mapping[Key, Fact],
+        explained: Mapping[Key, Fact],
+    ) -> None:
+        self._incidents, self._facts, self._explained = incidents, facts, explained
+        self.folded: list[Incident] = []
+        """Incidents that another one went on in."""
+        there = _open_members(incidents)
+        self._home = {key: home for key, (home, _) in there.items()}
+        """Of each alert that is in an open incident, its key."""
+        self._told = {key for key, (_, m) in there.items() if m.told_seconds is not None}
+        self._subjects = {
+            m.subject: home
+            for _, (home, m) in there.items()
+            if m.subject not in {"", ITSELF} and m.state is State.FIRING
+        }
+
+    def of(self, active: Iterable[Alert]) -> dict[Key, Identity]:
+        """Return the incident of each alert; open ones are folded into that of a deeper cause."""
+        alerts = {alert.key for alert in active}
+        for home in sorted(set(self._home.values()), key=lambda key: (layer_of(key), key)):
+            self._fold([k for k, own in self._home.items() if own == home and k in alerts], home)
+        return {key: self._place(self._facts[key]) for key in alerts}
+
+    def _place(self, fact: Fact) -> Identity:
+        home = self._home.get(fact.key)
+        cause = self._explained.get(fact.key)
+        if home is None and cause is not None:
+            return self._place(cause)
+        if home is None:
+            home = self._subjects.get(fact.subject)
+        own = self._incidents.get(home or "")
+        return fact.identity if own is None else Identity(own.key, own.object)
+
+    def _fold(self, mine: list[Key], home: str) -> None:
+        """Move what a deeper cause of another incident explains there, if need be all of it."""
+        moves = {}
+        for key in mine:
+            cause = self._explained.get(key)
+            if cause is not None and self._place(cause).key != home:
+                moves[key] = cause
+        if not moves:
+            return
+        incident = self._incidents[home]
+        if len(moves) == len(mine) and incident.firing:
+            target = self._place(min(moves.values(), key=lambda cause: cause.order))
+            self.folded.append(_fold(self._incidents, home, target))
+            self._home |= {k: target.key for k, own in self._home.items() if own == home}
+            self._subjects |= {s: target.key for s, own in self._subjects.items() if own == home}
+            return
+        gone = moves.keys() - self._told
+        left = tuple(m for m in incident.members if m.key not in gone)
+        self._incidents[home] = replace(incident, members=left)
+        self._home = {k: own for k, own in self._home.items() if k not in gone}
+
+
+def _fold(incidents: dict[str, Incident], key: str, cause: Identity) -> Incident:
+    """Make an open incident that of its cause: its thread goes on under that name."""
+    own = incidents.pop(key)
+    there = incidents.get(cause.key)
+    if there is None or (there.closed_seconds is not None and not there.mails):
+        folded = replace(own, key=cause.key, object=cause.object)
+    else:
+        folded = replace(
+            there,
+            closed_seconds=None,
+            members=(*there.members, *own.members),
+            references=(*there.references, *own.references),
+            severity=max(there.severity, own.severity),
+            mailed_severity=max(there.mailed_severity, own.mailed_severity),
+            mailed_seconds=_latest(there.mailed_seconds, own.mailed_seconds),
+            firing=True,
+            # Its thread was mailed under another name: that it is this object is news.
+            mailed_object=own.object if own.mails else there.mailed_object,
+        )
+    incidents[cause.key] = folded
+    return folded
+
+
+def _latest(*times: float | None) -> float | None:
+    return max((at for at in times if at is not None), default=None)
