@@ -20,7 +20,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from iowarden.collectors import sense
+from iowarden.collectors import kernel_drivers, sense
 from iowarden.collectors.event import Event
 from iowarden.collectors.kernel_shapes import LEAD, LEADS, Fields, Found, number, shape
 
@@ -38,6 +38,8 @@ KINDS = {
     "block_transport_error": "the way to the device failed",
     "block_protection_error": "the data do not match their protection information",
     "block_space_error": "a thin device has no space for a write",
+    "block_readonly": "a write to a device that is read-only",
+    "partition_table": "a partition table does not fit the device, or a copy of it is damaged",
     "block_reservation_error": "another host holds the device",
     "block_offline": "a request to a device that is offline; a consequence",
     "block_discard_error": "a discard or write-zeroes was refused; no data are lost",
@@ -71,6 +73,7 @@ KINDS = {
     "scsi_reset_notice": "a device was reset or switched on; also when it is found",
     "scsi_offlined": "the kernel gave up a device",
     "scsi_rejected": "a request to a device that was given up; a consequence",
+    "scsi_space_low": "a thin device has passed the threshold that was set for its space",
     # ATA
     "ata_exception": "error handling begins; what is wrong follows",
     "ata_failed_command": "the command that failed; evidence for the exception before",
@@ -111,6 +114,8 @@ KINDS = {
     "hba_reset": "an adapter's driver resets a device, a bus or the adapter",
     "hba_dead": "an adapter does not answer",
     "hba_device_removed": "an adapter lost a device",
+    "hba_link_down": "a link or port of an adapter is down",
+    "driver_message": "a driver reports what is no known fault; evidence",
     # file systems
     "fs_error": "a file system met an error, of the disk or of its own structures",
     "fs_checksum_error": "data or structures on the disk do not match their checksum",
@@ -119,6 +124,7 @@ KINDS = {
     "fs_shutdown": "a file system was shut down after an error",
     "fs_read_corrected": "a file system read bad data and repaired them from another copy",
     "fs_device_errors": "what a file system counted of errors of a device since it was made",
+    "fs_warning": "a file system reports something that does not stop it",
     # arrays and mapped devices
     "md_disk_failure": "an array gave up a member",
     "md_members": "how many members an array has left; a consequence",
@@ -138,12 +144,27 @@ KINDS = {
     "dm_pool_full": "a thin pool has no space left, or went read-only",
     "dm_snapshot_invalid": "a snapshot is lost",
     "dm_error": "a mapped device tells an error",
+    "dm_checksum_error": "data of a mapped device do not match their checksum",
+    "dm_metadata_error": "a mapped device cannot read or write its metadata",
     "bcache_error": "a cache's device failed",
+    "connection_error": "a connection to storage (NVMe-oF, iSCSI, FC) failed; it is retried",
+    "connection_lost": "a connection to storage was given up",
+    "network_block_error": "a request over the network failed (nbd, rbd, rnbd, drbd, Xen)",
+    "network_block_failed": "a network block device cannot go on, or has no good copy",
+    "nfs_not_responding": "an NFS server does not respond",
+    "nfs_responding": "an NFS server responds again",
+    "nfs_error": "an NFS server or client lost state: locks, open files",
+    "mmc_error": "an SD or MMC card, or its host, failed a request",
+    "target_error": "what this machine serves to others (iSCSI, FC target) met an error",
 }
 """Every class of event and what it means, in one line; what weighs how much says the table."""
 
 _TEXT_CHARACTERS = 1024
 _NO_DEVICE = re.compile(r"(?:fd|sr|scd|ram)[0-9]", re.ASCII)
+_BY_LEVEL = frozenset({"driver_message", "fs_warning"})
+"""What only the level tells from a driver's ordinary messages."""
+_WARNING = 4
+"""Source: include/linux/kern_levels.h."""
 _SEEN = 16
 _PORTS = 256
 _SAME_PRINT_SECONDS = 1.0
@@ -227,6 +248,8 @@ def _classify(state: Classifier, line: Line, text: str) -> tuple[Classifier, tup
     kind, fields = found
     if _NO_DEVICE.match(fields.get("device", "")) and not kind.startswith("md_"):
         return after, ()
+    if kind in _BY_LEVEL and (line.priority is None or line.priority > _WARNING):
+        return after, ()
     after, event = _event(after, line, text, kind, fields)
     held = after.held
     if kind not in _WAITING:
@@ -243,6 +266,10 @@ def _taker(text: str) -> Callable[[Classifier, Line, str], tuple[Classifier, Fou
     """Return who reads a line; most lines are nobody's, and this is all they cost."""
     if " error, dev " in text:
         return _block
+    if " tag error at " in text or "writeback error on inode" in text or ": zone " in text:
+        return _device_first
+    if " beyond EOD" in text:
+        return _device_first
     lead = LEAD.match(text)
     if lead is not None:
         word = lead[0]
@@ -342,6 +369,20 @@ def _block(state: Classifier, line: Line, text: str) -> tuple[Classifier, Found 
     return state, (kind, fields)
 
 
+_FIRST = re.compile(
+    r"(?P<device>[a-z][\w!.-]*): .*?(?:\b(?:sector|location) (?P<sector>[0-9]{1,20})|$)", re.ASCII
+)
+
+
+def _device_first(state: Classifier, _line: Line, text: str) -> tuple[Classifier, Found | None]:
+    """Read 'dm-3: writeback error on inode 9, offset 0, sector 8': any name may stand first."""
+    found = _FIRST.match(text)
+    kind = kernel_drivers.kind_of("block", text)
+    if found is None or not kind:
+        return state, None
+    return state, (kind, {"device": found["device"], "sector": number(found["sector"])})
+
+
 def _rest(command: tuple[int, int] | None, sector: int) -> int | None:
     """Return the sectors from this one to the end of the command; None: it is another command's."""
     if command is not None:
@@ -428,6 +469,8 @@ _SCSI_SHAPES = (
     ("Power-on or device reset occurred", "scsi_reset_notice"),
     ("FAILED scmd", "scsi_reset_failed"),
     (": FAILED", "scsi_reset_failed"),
+    ("abort FAILED", "scsi_reset_failed"),
+    ("reset FAILED", "scsi_reset_failed"),
     ("reset failed", "scsi_reset_failed"),
     ("uas_eh_abort_handler", "scsi_abort"),
     ("attempting task abort", "scsi_abort"),
@@ -505,6 +548,8 @@ def _scsi_device(state: Classifier, text: str) -> tuple[Classifier, Found | None
     for words, kind in _SCSI_SHAPES:
         if words in text:
             return state, (kind, {"device": scsi.device, "place": scsi.place})
+    if scsi.device and (kind := kernel_drivers.kind_of("disk", text)):
+        return state, (kind, {"device": scsi.device, "place": scsi.place})
     return state, None
 
 
@@ -697,6 +742,8 @@ def _ata(state: Classifier, line: Line, text: str) -> tuple[Classifier, Found | 
                 troubled = _with(state.ata_troubled, port)
                 state = state._replace(ata_device=device, ata_troubled=troubled)
             return state, (kind, {"device": device, **shape.groupdict()})
+    if kind := kernel_drivers.kind_of("ata", rest):
+        return state, (kind, {"device": device})
     return state, None
 
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from iowarden.collectors import kernel_drivers, storcli_events
+
 Fields = dict[str, Any]
 Found = tuple[str, Fields]
 """Kind and fields of an event."""
 
-LEAD = re.compile(r"[A-Za-z]+|3w|---", re.ASCII)
+LEAD = re.compile(r"[A-Za-z]+|3w|---|\[(?=[0-9a-f]{4}:[0-9a-f]{2}:)", re.ASCII)
 """What decides who looks at a line at all."""
 _NOTHING = ""
 _LARGEST = 1 << 60
@@ -159,7 +161,13 @@ _ROWS: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "megaraid megasas": (
         (r"[^\t]*\t+: ", _NOTHING),  # settings, when it starts
-        (rf"\w+ {_PCI}: (?P<code>\d+) \(\S+/0x[0-9a-f]+/(?P<word>\w+)\) - ", "hba_aen"),
+        (
+            (
+                rf"\w+ {_PCI}: (?P<code>\d+) \([\w +]+/0x[0-9a-f]+/(?P<word>\w+)\) - "
+                r"(?P<event>.*)"
+            ),
+            "hba_aen",
+        ),
         (
             (
                 r"\w+:? (?P<controller>\S*\d): .*(?:FAULT state|[Ff]ault state|HW Critical"
@@ -235,6 +243,13 @@ _ROWS: dict[str, tuple[tuple[str, str], ...]] = {
         ),
     ),
     "JBD Aborting": (
+        (
+            (
+                r"JBD2?: Detected IO errors while flushing file data on "
+                r"(?P<device>dm-\d+|[\w!]+?)(?:-\d+)?\.?$"
+            ),
+            "lost_write",
+        ),
         (r"Aborting journal on device (?P<device>[\w!]+?|dm-\d+)(?:-\d+)?\.?$", "fs_error"),
         (
             (
@@ -280,6 +295,13 @@ _ROWS: dict[str, tuple[tuple[str, str], ...]] = {
         (r"Filesystem has been shut ?down", "fs_shutdown"),
     ),
     "BTRFS btrfs": (
+        (
+            (
+                r"(?i:btrfs).*(?:swapfile|[^ ]quota|qgroup|ref-verify|sysfs|to set label|balance: "
+                r"|selftest|in the filesystem!|already mounted|compiled in)"
+            ),
+            _NOTHING,
+        ),
         (
             (
                 r"(?i:btrfs)(?: \w+)?(?: \(device \S+?[^)]*\))?: bdev /dev/(?P<device>\S+) errs: "
@@ -391,10 +413,12 @@ _ROWS: dict[str, tuple[tuple[str, str], ...]] = {
         (r"device-mapper: snapshots: Invalidating snapshot", "dm_snapshot_invalid"),
         (
             (
-                r"device-mapper: (?!table|ioctl|uevent)[\w ]+: (?P<place>\d+:\d+)?.*"
-                r"(?:[Ee]rror|ERROR|[Ff]ail|corrupt|invalid)"
+                rf"device-mapper: (?:crypt|integrity|verity): {_DEVICE}: (?:INTEGRITY AEAD ERROR, "
+                r"sector (?P<sector>\d{1,20})|.*[Cc]hecksum failed at sector "
+                r"0x(?P<sector_hex>[0-9a-f]{1,16})|(?:data|metadata) block (?P<block>\d{1,20}) is "
+                r"corrupted)"
             ),
-            "dm_error",
+            "dm_checksum_error",
         ),
     ),
     "bcache": (
@@ -428,21 +452,31 @@ _SHAPES = {
     for leads, rows in _ROWS.items()
     for lead in leads.split(" ")
 }
-LEADS = frozenset(_SHAPES)
+_STRONGER = frozenset({"hba_dead", "hba_reset", "hba_abort", "hba_link_down"})
+"""What a row says that looks for words of a fault in general gives way to."""
+LEADS = frozenset(_SHAPES) | kernel_drivers.LEADS
+_DISK_NAMES = ("sd", "hd", "vd", "nvme", "dm-", "md", "mmc", "xvd")
 _PORT = re.compile(r"port=(\d{1,5})|[Pp]ort #?(\d{1,5})", re.ASCII)
 _UNIT = re.compile(r"(unit|subunit|slot|encl\w*)=(\d{1,5})", re.ASCII)
 _LBA = re.compile(r"LBA=0x([0-9a-f]{1,16})", re.ASCII | re.IGNORECASE)
-_EXTRA = frozenset({"id", "lun", "quad", "array", "all", "other", "detail", "sector_hex"})
+_EXTRA = frozenset(
+    {"id", "lun", "quad", "array", "all", "other", "detail", "sector_hex", "host", "named", "event"}
+)
 _INTEGERS = frozenset({"sector", "sectors", "block", "blocks"})
 
 
 def shape(text: str) -> Found | None:
     """Return the kind and the fields that a line tells by itself; None: nothing of storage."""
     lead = LEAD.match(text)
+    said = None if lead is None else kernel_drivers.read(lead[0], text)
     for pattern, kind in _RARE if lead is None else _SHAPES.get(lead[0], _RARE):
         if (found := pattern.match(text)) is not None:
-            return _told(kind, found.groupdict())
-    return None
+            if kind != "hba_error":
+                return _told(kind, found.groupdict())
+            if kernel_drivers.is_quiet(text):
+                return None
+            return _told(said[0] if said and said[0] in _STRONGER else kind, found.groupdict())
+    return None if said is None else _told(*said)
 
 
 def _told(kind: str, groups: dict[str, str | None]) -> Found | None:
@@ -467,13 +501,26 @@ def _told(kind: str, groups: dict[str, str | None]) -> Found | None:
         here, _, wanted = told["code"].partition(" out of ")
         if int(here) >= int(wanted):
             return None
-    if "controller" in fields:  # arcmsr, too, counts by SCSI host
-        fields["controller"] = re.sub(r"^(?:arcmsr|scsi)(?=\d)", "host", fields["controller"])
+    fields |= _adapter(told)
+    if "event" in told:
+        fields["place"], fields["block"] = storcli_events.where(told["event"])
     if "detail" in told:
         fields |= _aen(told["detail"], told.get("code"))
     if kind == "hung_task" and "place" in fields:
         fields["place"] = f"block {fields['place']}"
     return kind, fields
+
+
+def _adapter(told: dict[str, str]) -> Fields:
+    """Return which adapter or disk a line names, by which of its names ever."""
+    if "host" in told:
+        return {"controller": "host" + re.sub(r"\D", "", told["host"])}
+    if "named" in told:
+        disk = told["named"].startswith(_DISK_NAMES)
+        return {"device" if disk else "controller": told["named"]}
+    if "controller" in told:  # arcmsr, too, counts by SCSI host
+        return {"controller": re.sub(r"^(?:arcmsr|scsi)(?=\d)", "host", told["controller"])}
+    return {}
 
 
 def _aen(detail: str, code: str | None) -> Fields:

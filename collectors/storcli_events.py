@@ -656,6 +656,11 @@ def kind_of(code: int, description: str) -> str:
     return _kind(code, description)
 
 
+def where(description: str) -> tuple[str, int | None]:
+    """Return place and block of an event by its text alone: of one that the kernel logged."""
+    return _place(description, {}), _block(description)
+
+
 def _kind(code: int | None, description: str) -> str:
     """Changes of state and sense data are known by what they tell, whatever their code."""
     if change := _DISK_CHANGE.match(description):

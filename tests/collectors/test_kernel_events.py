@@ -76,6 +76,10 @@ EXAMPLES = {
     "lost_write": (
         "Buffer I/O error on dev sdb1, logical block 7, lost async page write",
         "lost page write due to I/O error on sdb1",
+        "JBD2: Detected IO errors while flushing file data on dm-0-8",
+        "nvme0n1p2: writeback error on inode 131, offset 4096, sector 2056",
+        "VFS: Dirty inode writeback failed for block device sdb1 (err=-5).",
+        "BTRFS warning (device sdb1): lost super block write due to IO error on /dev/sdb1 (-5)",
         (
             "EXT4-fs warning (device sdb1): ext4_end_bio:343: I/O error 10 writing to inode 12 "
             "starting block 8705)"
@@ -238,7 +242,6 @@ EXAMPLES = {
     "hba_device_removed": ("mpt3sas_cm0: removing handle(0x000a), sas_addr(0x4433221100000000)",),
     "fs_error": (
         "EXT4-fs error (device sdb1): ext4_find_entry:1455: inode #2: comm ls: reading directory",
-        "JBD2: Detected IO errors while flushing file data on dm-0-8",
         'XFS (sdb1): metadata I/O error: block 0x10 ("xfs_trans_read_buf_map") error 5 numblks 8',
         "BTRFS: error (device sdb1) in btrfs_commit_transaction:2345: errno=-5 IO failure",
         "BTRFS error (device sdb1 state EA): error writing primary super block to device 1",
@@ -287,7 +290,79 @@ EXAMPLES = {
         "device-mapper: thin: 253:4: switching pool to read-only mode",
     ),
     "dm_snapshot_invalid": ("device-mapper: snapshots: Invalidating snapshot: Unable to x.",),
-    "dm_error": ("device-mapper: crypt: dm-0: INTEGRITY AEAD ERROR, sector 8",),
+    "dm_error": ("device-mapper: raid1: Read failure on mirror device 253:3.  Trying another.",),
+    "dm_checksum_error": (
+        "device-mapper: crypt: dm-0: INTEGRITY AEAD ERROR, sector 8",
+        "device-mapper: integrity: dm-0: Checksum failed at sector 0x3e8",
+        "device-mapper: verity: 253:2: data block 9 is corrupted",
+    ),
+    "dm_metadata_error": (
+        (
+            "device-mapper: thin: 253:4: metadata operation 'dm_pool_commit_metadata' "
+            "failed: error = -5"
+        ),
+        "device-mapper: cache: 253:4: aborting current metadata transaction",
+    ),
+    "block_readonly": ("<4>Trying to write to read-only block-device sdb1",),
+    "partition_table": (
+        "sdb: p1 size 1953523120 extends beyond EOD, truncated",
+        "Alternate GPT is invalid, using primary GPT.",
+    ),
+    "scsi_space_low": (
+        (
+            "sd 7:0:1:0: Warning! Received an indication that the LUN reached a thin provisioning "
+            "soft threshold."
+        ),
+    ),
+    "hba_link_down": (
+        "lpfc 0000:3b:00.0: 0:1305 Link Down Event x2 received Data: x2 x20 x800110 x0",
+        "qla2xxx [0000:3b:00.0]-500b:7: LOOP DOWN detected (2 7 0 0).",
+    ),
+    "driver_message": (
+        "<3>ufshcd-pci 0000:00:12.7: Unable to post the query request",
+        "<4>snic: Error 5 devcmd 3",
+    ),
+    "connection_error": (
+        "connection1:0: ping timeout of 5 secs expired, recv timeout 5, last rx 1, last ping 2",
+        "connection2:0: detected conn error (1020)",
+        "nvme nvme0: starting error recovery",
+        "nvme nvme0: NVME-FC{0}: controller connectivity lost. Awaiting Reconnect",
+        "nvme nvme2: receive failed:  -104",
+    ),
+    "connection_lost": (
+        "session1: session recovery timed out after 120 secs",
+        "rport-7:0-1: blocked FC remote port time out: removing target and saving binding",
+        "nvme nvme0: NVME-FC{0}: Max reconnect attempts (60) reached.",
+        "nvme nvme0: no available path - failing I/O",
+    ),
+    "network_block_error": (
+        "block nbd0: Receive control failed (result -104)",
+        "block nbd3: Connection timed out, retrying (1/2 alive)",
+        "rbd: rbd0: write at objno 12 0~4096 result -110",
+    ),
+    "network_block_failed": (
+        "block nbd0: Dead connection, failed to find a fallback",
+        "drbd r0/0 drbd0: IO ERROR: neither local nor remote data, sector 8+8",
+        "drbd r0/0 drbd0: Split-Brain detected but unresolved, dropping connection!",
+    ),
+    "nfs_not_responding": (
+        "nfs: server backup1 not responding, still trying",
+        "nfs: server 192.0.2.7 not responding, timed out",
+    ),
+    "nfs_responding": ("nfs: server backup1 OK",),
+    "nfs_error": (
+        "NFS: nfs4_reclaim_open_state: Lock reclaim failed!\nNFS: backup1: lost 3 locks",
+        "NFS: state manager: reclaim failed on NFSv4 server backup1 with error 13",
+    ),
+    "mmc_error": (
+        "mmc0: Timeout waiting for hardware interrupt.",
+        "mmcblk0: error -110 sending status command, retrying",
+        "mmc1: cache flush error -110",
+    ),
+    "target_error": (
+        "iblock_bio_done: bio error: 00000000a1b2c3d4,  err: -5\nFILEIO: write failed with -28",
+    ),
+    "fs_warning": ("<4>XFS (sdb1): xlog_unmount_write: unmount record failed",),
     "bcache_error": ("bcache: bch_count_io_errors() sdb: IO error on reading from cache.",),
 }
 
@@ -786,7 +861,10 @@ SPOKEN = {
         "scsi_additional_sense sdb": 2,
         "block_io_error sdb": 2,
     },
-    "vm/hotplug/scsi-add.dmesg.txt": {"scsi_reset_notice 6:0:1:0": 1},
+    "vm/hotplug/scsi-add.dmesg.txt": {
+        "scsi_reset_notice 6:0:1:0": 1,
+        "scsi_unit_attention 6:0:1:0": 1,
+    },
     "vm/hotplug/sata-sw-rescan.dmesg.txt": {
         "scsi_not_ready sdd": 2,
         "scsi_additional_sense sdd": 2,
@@ -794,8 +872,8 @@ SPOKEN = {
     },
     "vm/hotplug/nvme0-del-mounted.dmesg.txt": {
         "block_beyond_end nvme0n1": 8,
-        "fs_error nvme0n1": 6,
-        "lost_write nvme0n1": 3,
+        "fs_error nvme0n1": 5,
+        "lost_write nvme0n1": 4,
         "buffer_io_error nvme0n1": 1,
     },
     "vm/errors/scsidebug-timeout.dmesg.txt": {

@@ -1,0 +1,544 @@
+r"""What the messages of one driver or file system have in common, in words.
+
+Asked where no row of kernel_shapes knows the single message: a driver has hundreds. The first row
+that is found decides; what remains and has a word of a fault is 'driver_message' (or 'fs_warning').
+Source: the messages of level warning and above in linux-source 6.1 and 6.12; which of them has a
+row here, and why another has none, lists packaging/list-kernel-messages.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+NOTHING = ""
+"""The kind of a line that is no event."""
+Rows = tuple[tuple[str, str], ...]
+
+QUIET = (
+    (
+        "memory or another resource of the host is short: the kernel tells that itself",
+        (
+            r"\ballocat|out of memory|no memory|\bmemory (?:for|map)|\bENOMEM|\bOOM\b"
+            r"|ioremap|\birq\b"
+            r"|request_irq|\bmsi-?x?\b|interrupt vector|dma[ _]mask|dma_?pool|mempool"
+            r"|kthread|kworker"
+            r"|work ?queue|slab\b|\bmap(?:ping)? (?:registers|memory|BAR)|get free page|thread\b"
+        ),
+    ),
+    (
+        "the device, the driver or the file system does not know a feature",
+        (
+            r"unsupported|not support|n.t support|deprecat|unrecogni[sz]ed|EXPERIMENTAL|not capable"
+            r"|not implemented|obsolete|incompatible|not enabled|requires? |experimental"
+        ),
+    ),
+    (
+        "a program or an administrator asked for what cannot be",
+        (
+            r"invalid (?:option|argument|param|value|mode|command)|debugfs|sysfs|ioctl"
+            r"|module param|bsg\b"
+            r"|bad (?:parameter|argument)|unknown (?:option|param|command|ioctl|arg)"
+            r"|message received"
+            r"|mount option|quota|swapfile|swapon|(?:in|active) use\b|must be|user ?space"
+            r"|CHAP\b|configfs"
+        ),
+    ),
+    (
+        "a part is registered, made or removed when a driver starts or stops",
+        (
+            r"\bregister(?:ed|ing)?\b|vport|NPIV|optrom|nvram|flash|VPD\b|boot target|ASPM"
+            r"|cpu affinity|trace (?:buffer|diag)|diag buffer|not initialized|unload"
+            r"|suspend|resume\b"
+        ),
+    ),
+)
+"""Why a line of a driver is no event, and its words."""
+_QUIET = "(?i:" + "|".join(pattern for _, pattern in QUIET) + ")"
+FAULT = (
+    r"(?i:\bfail|error|time[d]?[- _]?out|overrun|underrun|overflow|corrupt|\blost\b|\bleak|missing"
+    r"|mismatch|\bbad\b|broken|illegal|invalid|unexpected|unknown|spurious|cannot|can.t|could.?n.t"
+    r"|could not|unable|not (?:found|valid|respond|ready|present|match)|exceed"
+    r"|too (?:many|long|large"
+    r"|hot|big|small|old|short|much)|stuck|\bh[au]ng\b|degraded|stopp|disabl|reject"
+    r"|\bbusy\b|\bnull\b"
+    r"|out of|threshold|absent|dropp|panic|warning|abnormal|\bempty\b|\bfull\b|wrong"
+    r"|inconsisten|bogus"
+    r"|dead|aborting|aborted|\bno (?:response|device|path|disk|sense|such|data)|never"
+    r"|malformed|short"
+    r"|refus|denied|insane|insufficient|offline|conflict|reset|unusable|wedged"
+    r"|retr(?:y|ies)|impossible"
+    r"|incorrect|suspicious|unclean|overlap|exhaust|expired|unaligned|not aligned"
+    r"|beyond|damaged|dirty"
+    r"|doesn.t|does not|did not|didn.t|wasn.t|is not|are not|without)"
+)
+"""Words of a fault in general."""
+
+# --- adapters ---
+
+_DEAD = (
+    r"(?i:fault.?state|in fault\b|faulted\b|lock(?:ed)?[- ]?up\b|kernel panic|blink ?led"
+    r"|\b(?:firmware|fw|ucode|microcode|controller|adapter|board|hba|ioc|iop|ioa|card|chip)\b"
+    r"[^.]{0,32}\b(?:dead|offline|died|hung|crash(?!.{0,6}(?:dump|buffer|state))\w*"
+    r"|assert\w*|unavailable|unrecoverable|halted"
+    r"|killed|permanent\w*|non-operational|fatal|not (?:responding|operational|present|alive)"
+    r"|is (?:down|stopped|failed))\b"
+    r"|non-operational|not OPERATIONAL|unrecoverable (?:controller|error|hardware|state)"
+    r"|permanent IOA|fatal (?:error|hardware|firmware|hba|interrupt)|hardware critical|critical hw"
+    r"|dead_ioc|kernel failed to start|self-?test failed|cannot recover"
+    r"|kill(?:ing)? (?:the )?(?:hba|adapter)|insufficient power"
+    r"|(?:reset|OCR)\b[^,;]{0,40}\bfail|failed to (?:reset|recover|restart|reinit|bring)"
+    r"|\bPCI(?:e|-X)? (?:bus )?error|disabling (?:adapter|controller|board|hba))"
+)
+_LINK = (
+    r"(?i:(?:link|loop|port|cable)\b[^.,;]{0,24}\b(?:is |went |event )?(?:down|lost|offline|failure"
+    r"|disconnected|unplugged)\b|devloss timeout|connection (?:lost|closed|timed|failed|error)"
+    r"|connectivity lost|lost (?:connection|link))"
+)
+_GONE = (
+    r"(?i:removing (?:handle|target|drive)|(?:device|drive|disk) (?:was )?(?:removed|is gone|lost"
+    r"|no longer|not present|is not present|disappeared|missing))"
+)
+_RESET = (
+    r"(?i:\breset(?:ting|s)?\b[^,;]{0,24}\b(?:adapter|controller|host|hba|ioc|card|board|bus|target"
+    r"|device|lun|drive|chip|link|port|channel)|\b(?:adapter|controller|host|hba|ioc|card|board|bus"
+    r"|target|device|lun|drive|chip|port|nexus|diag|hard|soft|COM|iop|chip)[ _-](?:is )?(?:being )?"
+    r"(?:hard )?reset|\bOCR\b|\bRESETTING\b|being reset|performing [\w ]*reset)"
+)
+_ABORT = (
+    r"(?i:\babort(?:ing|ed)?\b[^,;]{0,24}\b(?:command|task|cmd|scmd|request|scsi|exchange|tag)"
+    r"|\b(?:task|command|cmd|request|internal|eh|io)[ _](?:was )?abort)|\bABORTING\b"
+)
+_WELL = r"(?i:\bsucce|\bcomplete(?:d|$)|\bis (?:up|online|ready|normal)\b|\bcleared\b|\bdone\b)"
+_ADAPTER: Rows = (
+    (r"xen_scsifront|Disabling device for further use", "hba_dead"),
+    (_WELL, NOTHING),
+    (_LINK, "hba_link_down"),
+    (_QUIET, NOTHING),
+    (_DEAD, "hba_dead"),
+    (_GONE, "hba_device_removed"),
+    (_RESET, "hba_reset"),
+    (_ABORT, "hba_abort"),
+    (FAULT, "driver_message"),
+)
+_ADDRESS = (
+    r"(?P<controller>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f])"
+    r"|\b(?P<host>(?:scsi ?host|scsi|host)[ #:]?\d{1,6})\b|^(?P<named>[a-z]\w*?\d{1,6}):"
+)
+
+# --- what the kernel finds wrong above the adapters ---
+
+_SCSI_FOUND = (
+    r"MODE_SENSE|mode parameter|Caching mode|cache data|drive cache|Test WP|[Pp]ositioning Range"
+    r"|Control mode page|ATO |zone|Zone|VPD|opcode|LUN larger|scan|Domain Validation|Echo|Wide"
+    r"|Stopping disk|Starting disk|error code$"
+)
+_SCSI: Rows = (
+    (r"reached a thin provisioning soft threshold", "scsi_space_low"),
+    (
+        r"have changed|data has changed|state changed|[Pp]arameters changed|out of range",
+        "scsi_unit_attention",
+    ),
+    (_QUIET, NOTHING),
+    (_SCSI_FOUND, NOTHING),
+    (_DEAD, "hba_dead"),
+    (_RESET, "scsi_reset"),
+    (_ABORT, "scsi_abort"),
+    (FAULT, "driver_message"),
+)
+_ATA_FOUND = r"HPA|native|n_sectors|max address|LPM|DIPM|DEVSLP|ACPI|_GTF|_GTM|_SDD|UDMA/33|EM "
+_ATA: Rows = (
+    (_ATA_FOUND, NOTHING),
+    (r"(?i)giving up|, disabling|controller unavailable", "ata_gone"),
+    (r"(?i)FLUSH failed", "ata_media_error"),
+    (
+        r"(?i)failed to (?:resume|recover)|(?:pre|soft|hard)?reset failed|reset engine",
+        "ata_reset_failed",
+    ),
+    (_QUIET, NOTHING),
+    (r"transmission error|link has error", "ata_bus_error"),
+    (FAULT, "driver_message"),
+)
+_NVME_FOUND = (
+    r"duplicate|bogus Namespace|subsys|cntlid|by-id|Identify Descriptors|NVME_NIDT|zone|NPSS|APST"
+    r"|VID:|boundary"
+)
+_NVME: Rows = (
+    (
+        (
+            r"(?i)max reconnect attempts|dev_loss_tmo .* expired|no available path|removing ctrl"
+            r"|transport unloading"
+        ),
+        "connection_lost",
+    ),
+    (
+        (
+            r"(?i)crashed|IO queues lost|request disconnect|reset failure|failed to mark controller"
+            r"|not RESETTING"
+        ),
+        "nvme_dead",
+    ),
+    (r"persistent internal error", "nvme_down"),
+    (
+        (
+            r"(?i)keep-?alive fail|error recovery|connectivity lost|no usable path"
+            r"|digest (?:error|flag)"
+            r"|connect(?:ed|ion)?\b.* (?:fail|reject|error)|reconnect"
+            r"|transport (?:error|association)"
+            r"|failed to (?:connect|send|receive)|(?:receive|send|handshake|authentication) failed"
+            r"|TermReq|\bPDU\b|r2t|c2hdata|unexpected (?:data|header)|short data-in"
+            r"|Create .* LS failed"
+            r"|create_assoc|rdma_|post_send|RDMA CM|invalid(?:ation)? (?:key|for rkey)"
+        ),
+        "connection_error",
+    ),
+    (r"timeout$|timeout while|timeout:", "nvme_timeout"),
+    (_QUIET, NOTHING),
+    (_NVME_FOUND, NOTHING),
+    (FAULT, "driver_message"),
+)
+_BLOCK: Rows = (
+    (r"writeback failed|writeback error", "lost_write"),
+    (r"(?:ref|guard|app) tag error", "block_protection_error"),
+    (r"write to read-only block-device", "block_readonly"),
+    (
+        r"beyond EOD|GPT is invalid|disklabel: csum bad|[Cc]sum bad|could not be added",
+        "partition_table",
+    ),
+    (r"Aborting plugged BIOs|Invalid mix of zone append", "block_io_error"),
+    (r"requested out-of-range block|invalid block size", "block_beyond_end"),
+    (r"__find_get_block_slow\(\) failed", "buffer_io_error"),
+)
+_FILE_SYSTEM_SHUT = r"(?i:shut(?:ting)?[ -]?down|stopped filesystem|panic forced)"
+_FILE_SYSTEM_BAD = (
+    r"(?i:corrupt|checksum|csum|crc\b|\bbad\b|invalid|inconsisten|mismatch|magic|wrong"
+    r"|mangled|insane"
+    r"|incorrect|overlap|out.of.range|damaged|repair|fsck|not found|missing|unexpected"
+    r"|beyond|leaked"
+    r"|I/O|\bIO\b|error|fail|can.?not|can.t|could|unable|trunc|lost|loss|abort|torn|overrun|wrapped"
+    r"|\berr[= ]|infinite|no links|hole|overflow|too (?:large|small|short|many)"
+    r"|\bran out|negative|null)"
+)
+_ASKED_FOR = (
+    r"(?i:mount option|mounted? (?:with|as|fail|read|not)|cannot (?:mount|change"
+    r"|enable|use|remount)"
+    r"|remount|resiz|grow|shrink|quota|online|seed|subvol|snapshot|swap|balance|send|defrag|relocat"
+    r"|dedup|feature|compress|discard|trim|too many links|user.initiated|must be"
+    r"|not a valid|suggest"
+    r"|index full|reach max|casefold|encrypt|verity|DAX|scrub on devid|profile|zoned|freez|frozen"
+    r"|block size|sectorsize|nodesize|page size|inode size|sector size|selftest|space cache v1"
+    r"|32.?bit|devices? .*maj:min|use of|lazy|stripe|barrier|MMP startup|MMP feature"
+    r"|option|kernel|EXPERIMENTAL|CONFIG_)"
+)
+_FILE_SYSTEM: Rows = (
+    (r"error recorded from previous mount|in need of filesystem check", "fs_errors_remembered"),
+    (_FILE_SYSTEM_SHUT, "fs_shutdown"),
+    ((r"lost super block write|IO errors while flushing file data"
+        r"|Error .* writ.* data"), "lost_write"),
+    (r"Remounting filesystem read-only|forced readonly", "fs_readonly"),
+    ((r"(?i)checksum (?:error|invalid|verify|mismatch)|CRC (?:error|failure|mismatch)"
+        r"|Metadata \w+ detected"
+     r"|corrupt (?:leaf|node)|is corrupted|bad tree block"
+     r"|found .*corruption"), "fs_checksum_error"),
+    (r"run (?:xfs_repair|fsck)|stop checkpoint", "fs_error"),
+    (_ASKED_FOR, NOTHING),
+    (r"^(?:BTRFS|EXT\d-fs)[ :](?:critical|error|panic)", "fs_error"),
+    (_QUIET, NOTHING),
+    (r"stop checkpoint|(?i:corrupt|run (?:xfs_repair|fsck)|inconsisten)", "fs_error"),
+    (_FILE_SYSTEM_BAD, "fs_warning"),
+    (FAULT, "fs_warning"),
+)  # fmt: skip
+_JOURNAL_FOUND = r"(?i)wants too many credits|memory|crc32c|leaked|checksumming v"
+_JOURNAL: Rows = (
+    (r"IO errors while flushing file data", "lost_write"),
+    (_JOURNAL_FOUND, NOTHING),
+    (r"(?i)error|checksum|bad block|corrupt|too short|no valid|Failed|invalid|!=", "fs_error"),
+    (FAULT, "fs_warning"),
+)
+_MD_ASKED = (
+    r"(?i)takeover|reshape|layout|personality|cannot register|in use|array_size|bitmap file must"
+)
+_MD: Rows = (
+    (
+        (
+            r"(?i)Cannot continue operation|failing array|journal disk is missing"
+            r"|insufficient working"
+            r"|not enough|cannot start|failed to run|cannot find a valid disk"
+            r"|Recovery failed|data corruption"
+        ),
+        "md_failed",
+    ),
+    (
+        (
+            r"(?i)non-fresh|superblock inconsistency|could not read superblock|valid v"
+            r"|not importing"
+            r"|marking faulty|only \d+ devices|could not (?:open|reload|bd_claim)"
+        ),
+        "md_kicked",
+    ),
+    (
+        r"read error on replacement|read_errors >|> \d+ stripes|unrecoverable",
+        "md_read_uncorrectable",
+    ),
+    (r"mismatch sector", "md_mismatch"),
+    (_MD_ASKED, NOTHING),
+    (_QUIET, NOTHING),
+    (FAULT, "driver_message"),
+)
+_MAPPED_ASKED = (
+    r"(?i)^device-mapper: (?:table|ioctl|uevent|target|stats|zone):|message|argument|Module for"
+    r"|version|discard|param|suspend|resume|alignment"
+)
+_MAPPED: Rows = (
+    ((r"(?i)AEAD ERROR|checksum failed|block \d+ is corrupted|device corrupted"
+        r"|has I/O error"), "dm_checksum_error"),
+    (
+        (r"(?i)metadata operation .* failed|aborting current metadata|(?:failure"
+        r"|read-only|fail) mode"
+        r"|until repaired|needs_check|could not (?:write|commit|load)"
+        r"|couldn.t (?:write|read|commit)"
+        r"|corruption detected|validator|checksum (?:error|mismatch)"
+        r"|out of (?:metadata|data) space"),
+        "dm_metadata_error",
+    ),
+    (r"(?i)Snapshot overflowed|Invalidating", "dm_snapshot_invalid"),
+    (r"(?i)Ran out of space|out of space", "dm_pool_full"),
+    (_QUIET, NOTHING),
+    (_MAPPED_ASKED, NOTHING),
+    ((r"(?i)I/O error|IO error|read fail|write fail|error (?:reading|writing)|fail(?:ed"
+        r"|ure) to (?:read|write"
+     r"|correct)|Backing device|primary mirror|error writing"), "dm_error"),
+    (r"[Ee]rror|ERROR|[Ff]ail|corrupt|invalid", "dm_error"),
+    (FAULT, "driver_message"),
+)  # fmt: skip
+_CACHE: Rows = (
+    (
+        (
+            r"error on|[Ii]/?[Oo] (?:error|disabled)|[Cc]an't flush|stop it|bad csum"
+            r"|bad magic|missing!|verify failed"
+        ),
+        "bcache_error",
+    ),
+    (_QUIET, NOTHING),
+    (FAULT, "driver_message"),
+)
+_NBD_ENDS = r"shutting down sockets|no io inflight|[Ss]end disconnect"
+_NETWORK_BLOCK: Rows = (
+    (
+        (
+            r"neither local nor remote|Local IO failed|Split-Brain detected but|[Dd]ead connection"
+            r"|disabled for further|Can not satisfy|Disk broke down|Unrelated data|inconsistent!"
+            r"|Write of \S+ failed|backing device failed|split brain"
+        ),
+        "network_block_failed",
+    ),
+    (_NBD_ENDS, NOTHING),
+    (
+        (
+            r"(?i)connection timed out|(?:send|receive) (?:control|data|failed)|IO ERROR"
+            r"|I/O error|request send failed|sock_?(?:send|recv)|time expired"
+            r"|did not arrive in time"
+            r"|failed to finish|failed to answer|shut ?down by peer|Digest (?:integrity"
+            r"|mismatch)|meta ?data .*(?:fail|timed)"
+            r"|Other side returned error|closed socket|result -?\d+|op failed"
+            r"|disk failed|watch error"
+            r"|error while reading|out of sync|NegDReply|NegRSDReply|Socks array is empty"
+        ),
+        "network_block_error",
+    ),
+    (_QUIET, NOTHING),
+    (FAULT, "driver_message"),
+)
+_NFS: Rows = (
+    (r"not responding", "nfs_not_responding"),
+    (r"\bOK$", "nfs_responding"),
+    (r"timed out", "nfs_not_responding"),
+    ((r"lost \d+ locks|state recovery failed|state manager|migration recovery failed|fileid changed"
+     r"|failed to reclaim lock|won't be reclaimed|wrote zero bytes|clientid is in use"
+     r"|bad sequence-id"
+     r"|unhandled error|Fencing|fence failed"), "nfs_error"),
+    (_QUIET, NOTHING),
+    (FAULT, "driver_message"),
+)  # fmt: skip
+_CONNECTION: Rows = (
+    (r"recovery timed out|time out: removing|no longer a FCP target", "connection_lost"),
+    (
+        (
+            r"detected conn error|ping timeout|nop|rejected|Digest|Could not send"
+            r"|reconnect|not bound"
+            r"|blocked FC remote port|timed? ?out"
+        ),
+        "connection_error",
+    ),
+    (_QUIET, NOTHING),
+    (FAULT, "driver_message"),
+)
+_CARD: Rows = (
+    (
+        (
+            r"(?i)(?:card|host) (?:is )?(?:removed|stuck|never|did not|didn)|data (?:crc"
+            r"|error)|time(?:d)?[- ]?out"
+            r"|error -\d+ (?:send|transf|read|writ|whilst)|I/O error|recovery failed|CRC"
+            r"|flush error|reset failed|write fail"
+            r"|error \d+ (?:send|transf|requesting)|CQE recovery|ADMA error"
+            r"|failed to (?:recover|flush)"
+        ),
+        "mmc_error",
+    ),
+    (_QUIET, NOTHING),
+    (FAULT, "driver_message"),
+)
+_TARGET: Rows = (
+    (
+        (
+            r"(?i)I/O error|IO error|write (?:fail|error)|read fail|Corrupted|Filesystem"
+            r"|backend|bio error"
+            r"|PR APTPL|metadata writeout|failed with|guard|DIFv1"
+        ),
+        "target_error",
+    ),
+    (_QUIET, NOTHING),
+    (FAULT, "driver_message"),
+)
+
+
+WHY = {
+    _QUIET: "",
+    _WELL: "something ended well",
+    _ASKED_FOR: "what a mount, a check or a command of an administrator was refused or asks for",
+    _MD_ASKED: "what mdadm asked for and the array cannot do: mdadm says so",
+    _MAPPED_ASKED: "a table, a message or a version that dmsetup or LVM offers: they say so",
+    _SCSI_FOUND: "what a disk does not tell when it is found",
+    _ATA_FOUND: "a drive's capacity or power settings when it is found",
+    _NVME_FOUND: "the names and features of a namespace when it is found",
+    _JOURNAL_FOUND: "a journal's own bookkeeping, or its options",
+    _NBD_ENDS: "also printed when somebody disconnects the device",
+}
+"""Why the words of a row mean no event; those of QUIET have their own reasons."""
+
+
+class Room(NamedTuple):
+    """What one family of printers says: the words its lines begin with, its rows, its places."""
+
+    leads: str
+    rows: Rows
+    place: str
+
+
+_NAME = r"(?P<device>[a-z][\w!.-]*?)"
+_ROOMS = (
+    Room(
+        # drivers/scsi, drivers/message, drivers/ata and drivers/ufs, by module; '3w' is 3w-9xxx
+        "[ 3w AAC MaxRAID MegaRAID cxgb libcxgbi acard aacraid aac ahci aic aha "
+        "advansys ahc ahd arcmsr asd atp BNX be beiscsi bfa bnx bnxfc "
+        "csiostor cxlflash dc dpt efct elx esas esasr fcoe fdomain fnic hisi host hpsa "
+        "hptiop hv ibmvfc ibmvscsi "
+        "ibmvscsis imm initio ioc ipr ips isci iscsi isd libata libahci libfc libfcoe "
+        "libsas lpfc megaraid megasas mpi mpt "
+        "mptbase mptctl mptfc mptsas mptscsih mptspi mtip mvsas mvumi myrb myrs ncr "
+        "nsp pata pdc pm pmcraid "
+        "ppa ps ql qla qedf qedi qlogicpti sas sata scsi sd smartpqi snic st stex "
+        "stexx storvsc sym sx "
+        "tcm tw uas ufs ufshcd ufshci usb virtio vmw wd xen xenbus pvscsi am phy rport target",
+        _ADAPTER,
+        _ADDRESS,
+    ),
+    Room("nvme nvmet", _NVME, r"nvme (?P<device>\S+?):|^(?P<named>nvme\d\w*):"),
+    Room(
+        "EXT",
+        _FILE_SYSTEM,
+        rf"EXT\d-fs[\w ]*\((?:device )?{_NAME}\)(?:.*\bblock (?P<block>\d{{1,20}}))?",
+    ),
+    Room("XFS", _FILE_SYSTEM, rf"XFS \({_NAME}\)(?:.*(?:daddr"
+        rf"|block) 0x(?P<sector_hex>[0-9a-f]{{1,16}}))?"),
+    Room("BTRFS", _FILE_SYSTEM, rf"\(device {_NAME}(?: [\w ]+)?\)"),
+    Room("F", _FILE_SYSTEM, rf"F2FS-fs \((?:device )?{_NAME}\)"),
+    Room("JBD jbd", _JOURNAL, rf"(?:\b(?:on|for|in) |JBD2: ){_NAME}(?:-\d+)?(?:\.?$|: )"),
+    Room("md raid", _MD, r"(?:on|device|disk|in|dev|kicking non-fresh) (?P<device>[a-z][\w!-]*\d"
+        r"|sd[a-z]+)\b|\b(?P<array>md\w+)[:,]"),
+    Room("device dm", _MAPPED, r"^device-mapper: [\w -]+: (?:(?P<place>\d+:\d+)"
+        r"|.*[(\s](?P<device>(?:sd"
+        r"|nvme|md"
+        r"|dm-|vd)\w+)\b)"),
+    Room("bcache", _CACHE, r"\b(?P<device>(?:sd|nvme|md|dm-|vd|bcache)\w+)\b"),
+    Room(
+        "block nbd drbd rbd rnbd xen blkfront xenblk",
+        _NETWORK_BLOCK,
+        r"\b(?P<device>(?:nbd|drbd|rbd|rnbd|xvd)\w*\d|xvd[a-z]+\d*)\b|drbd (?P<place>[\w/]+):"
+        r"(?:.*sector (?P<sector>\d{1,20})s?\b)?",
+    ),
+    Room("nfs NFS NFSv RPC lockd nlm nlmclnt NFSD nfsd decode", _NFS, r"server (?P<place>[^\s,]+)"),
+    Room("connection session rport", _CONNECTION, r"^(?P<controller>[a-z]+-?\d[\d:-]*?): "),
+    Room("mmc mmcblk sdhci mmcmci dwmmc cqhci memstick", _CARD, r"\b(?P<device>mmc(?:blk)?\d+)\b"),
+    Room("TARGET iSCSI CORE IBLOCK iblock FILEIO PSCSI TCMU tcmu SPC XCOPY Unable "
+        "Target", _TARGET, r"(?P<controller>(?!))"),
+    Room(
+        "VFS bio Dev GPT Alternate Primary Trying blk grow getblk find",
+        _BLOCK,
+        r"(?:device|Dev) (?P<device>[\w!-]+)|^(?P<named>[a-z][\w!-]*):",
+    ),
+)  # fmt: skip
+
+
+def _compiled() -> dict[str, tuple[tuple[tuple[re.Pattern[str], str], ...], re.Pattern[str]]]:
+    return {
+        lead: (
+            tuple((re.compile(pattern, re.ASCII), kind) for pattern, kind in room.rows),
+            re.compile(room.place, re.ASCII),
+        )
+        for room in _ROOMS
+        for lead in room.leads.split(" ")
+    }
+
+
+_READY = _compiled()
+LEADS = frozenset(_READY) | {"xvda", "xvdb", "xvdc", "xvdd", "xvde", "xvdf"}
+_QUIET_READY = re.compile(_QUIET, re.ASCII)
+_OTHERS = {
+    "ata": tuple((re.compile(pattern, re.ASCII), kind) for pattern, kind in _ATA),
+    "disk": tuple((re.compile(pattern, re.ASCII), kind) for pattern, kind in _SCSI),
+    "block": tuple((re.compile(pattern, re.ASCII), kind) for pattern, kind in _BLOCK),
+}
+
+
+def read(lead: str, text: str) -> tuple[str, dict[str, str | None]] | None:
+    """Return the kind of a line and the parts of it that tell where, by the word it begins with."""
+    ready = _READY.get("xen" if lead.startswith("xvd") else lead)
+    if ready is None:
+        return None
+    rows, place = ready
+    kind = _first(rows, text)
+    found = place.search(text) if kind else None
+    return (kind, {} if found is None else found.groupdict()) if kind else None
+
+
+def is_quiet(text: str) -> bool:
+    """Return whether the words say that it is no fault of storage, whatever else they say."""
+    return _QUIET_READY.search(text) is not None
+
+
+def why(printer: str, text: str) -> str:
+    """Return why a line is no event; '': its words do not say. For packaging/list-kernel-messages.
+
+    `printer` is the word it begins with, or 'ata', 'disk', 'block'.
+    """
+    rows = _READY[printer][0] if printer in _READY else _OTHERS.get(printer, ())
+    for pattern, kind in rows:
+        if pattern.search(text) is not None:
+            if kind:
+                return ""
+            quiet = (r for r, words in QUIET if re.search(words, text, re.ASCII | re.IGNORECASE))
+            return WHY[pattern.pattern] or next(quiet, "")
+    return ""
+
+
+def kind_of(printer: str, text: str) -> str:
+    """Return the kind of a line whose device is known: of 'ata', a SCSI 'disk' or 'block'."""
+    return _first(_OTHERS[printer], text)
+
+
+def _first(rows: tuple[tuple[re.Pattern[str], str], ...], text: str) -> str:
+    for pattern, kind in rows:
+        if pattern.search(text) is not None:
+            return kind
+    return NOTHING
