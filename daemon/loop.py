@@ -315,11 +315,15 @@ class Loop:
             keep=lambda: self._commit([]),
         )
         self._self_tests.groups = parts.config.self_tests
-        self._files: FilesHit | None = None
-        if parts.files_root is not None:
-            self._files = FilesHit(parts.files_root, parts.clock.now, parts.events.put)
+        self._files = (
+            None
+            if parts.files_root is None
+            else FilesHit(parts.files_root, parts.clock.now, parts.events.put)
+        )
         self._files_told: dict[str, float] = {}
         """When a mail was last sent for a file that was found."""
+        self._came_back: dict[str, str] = {}
+        """What the next mail of an incident is sent for: a disk that came back."""
         self._happenings = Happenings(
             self._engine,
             self._telling,
@@ -693,12 +697,12 @@ class Loop:
         if event.change not in (devices.Change.RETURNED, devices.Change.RENAMED) or back is None:
             return ()
         steps = self._engine.taking_back(back)
-        by_key = {
-            key: replace(incident, learnt=True)
-            if steps and incident.mails and incident.firing and back in self._back(incident)
-            else incident
-            for key, incident in self._incidents.by_key.items()
-        }
+        by_key = dict(self._incidents.by_key)
+        for key, incident in by_key.items():
+            if steps and incident.mails and incident.firing and back in self._back(incident):
+                by_key[key] = replace(incident, learnt=True)
+                news = returned.sentence(back.was, back.name, back.object)
+                self._came_back[incident.identifier] = news
         self._incidents = replace(self._incidents, by_key=by_key)
         return steps
 
@@ -759,6 +763,13 @@ class Loop:
         """Return the mail that is due, rendered, for the outbox; count its advice as given."""
         incident = due.incident
         notice = self._notice(due, now)
+        news = self._came_back.pop(incident.identifier, "")
+        if (
+            news
+            and due.reason is Reason.WORSE
+            and all(m.told_seconds != now for m in incident.members)
+        ):
+            notice = replace(notice, reason=Reason.OPENED, summary=news)  # nothing is worse
         by_key = dict(self._incidents.by_key)  # what is due may have been closed in the same step
         known = by_key[incident.key]
         by_key[incident.key] = replace(known, advised=report.advised(incident))

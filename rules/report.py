@@ -299,6 +299,8 @@ def _affected(
     )
     if lines or key.startswith(ADAPTER):
         return lines
+    if last := _distinct(dict(m.labels).get("carried") for m in members):  # of DeviceGone
+        return tuple(f"what stood on it when it vanished: {each}" for each in last)
     if topology is None:
         return ("Not known: '/sys/block' has not been read yet.",)
     if any(identity(topology, name).key in own for name in topology.devices):

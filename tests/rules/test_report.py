@@ -102,6 +102,10 @@ def test_a_disk_that_vanished_hits_what_stood_on_it_a_minute_ago() -> None:
     assert notice.affected == ("md0 (raid1) was built on sda", "dm-0 was built on md0")
     (forgotten,) = report.notice(due, float, 311.0, (), left, later).affected
     assert forgotten.startswith("Not known: ")
+    said = replace(gone, labels=(*gone.labels, ("carried", "md0, /srv")))
+    due = Due(Reason.STILL, incident(said, key=gone.subject))
+    (last,) = report.notice(due, float, 86_400.0, (), left, NOTHING).affected
+    assert last == "what stood on it when it vanished: md0, /srv"
 
 
 def test_a_disk_without_anything_on_it_is_said_to_carry_nothing_known() -> None:

@@ -52,7 +52,7 @@ def test_a_mount_is_on_its_device_whatever_name_it_was_given(source: str) -> Non
         ("loop0", "/srv"),
         ("/srv", "dm-0"),
     ]
-    labels = (("condition", "M2"), ("device", source), ("mountpoint", "/srv"))
+    labels = (("alertname", "FileSystemReadOnly"), ("device", source), ("mountpoint", "/srv"))
     assert subject(named, Devices(), labels) == identity(named, "dm-0")
 
 
