@@ -36,6 +36,7 @@ _RUNNING = frozenset({"clean", "active", "active-idle", "write-pending", "readon
 _NO_TROUBLE = ("D", "E", "F", "G", "H3", "H6", "H9", "I", "L", "S")
 """Conditions that say nothing against a member: settings, speed, cables, heat, what is not read."""
 _VIRTUAL_NAME = re.compile(r"x?vd[a-z]+")
+_SD_NAME = re.compile(r"sd[a-z]+")
 _NVME_PATH = re.compile(r"nvme(\d+)c(\d+)n\d+", re.ASCII)
 _NVME = re.compile(r"nvme(\d+)n\d+", re.ASCII)
 _NETWORK_NAME = re.compile(r"(nbd|rbd|drbd)\d+")
@@ -275,7 +276,7 @@ class Facts:
         unasked = covered is not None and covered.cover is Cover.NO_SMART
         if unasked or _VIRTUAL_NAME.fullmatch(device.name) or _is_virtual(device):
             return Kind.VIRTUAL
-        if not device.address:
+        if not device.address and not _SD_NAME.fullmatch(device.name):
             return Kind.OTHER
         if self.controller_of(device):
             return Kind.VOLUME
