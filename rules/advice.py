@@ -38,7 +38,7 @@ _BRACES = re.compile(r"\{(\w*)\}")
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 _JOINED = re.compile(r"\|\||&&|[|;]|\bdo\b|\bthen\b")
 _PROGRAM = re.compile(r"[A-Za-z][\w.-]*")
-_IN_PROSE = re.compile(r"'([a-z][\w-]*) ")
+_IN_PROSE = re.compile(r"(?<!\w)'([a-z][\w-]*)[ ']")
 """Of a command that prose quotes: 'mdadm --re-add'."""
 
 PACKAGES = {
@@ -48,7 +48,7 @@ PACKAGES = {
     "cryptsetup": "cryptsetup-bin",
     "dmsetup": "dmsetup",
     "e2fsck": "e2fsprogs",
-    "iotop": "iotop",
+    "ip": "iproute2",
     "lsof": "lsof",
     "lspci": "pciutils",
     "lvextend": "lvm2",

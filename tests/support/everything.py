@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 IN_SYNC = ("in_sync",)
 USUAL = frozenset(
-    "awk blockdev cat dd df dmesg du echo find findmnt for done fallocate grep head iowarden"
+    "awk blockdev cat dd df dmesg du echo find findmnt for done fallocate fstrim grep head iowarden"
     " journalctl kill losetup ls lsblk mkswap chmod mount ps rm runuser sed sort swapon sysctl"
     " systemctl tail touch udevadm umount test".split()
 )
