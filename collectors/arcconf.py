@@ -172,8 +172,8 @@ _LOGGED = (
     "smartWarning",
 )
 
-_COMPLETED = re.compile(r"^\s*Command completed successfully\.", re.MULTILINE | re.IGNORECASE)
-_FOUND = re.compile(r"^\s*Controllers found:? ?(\d{1,3})\s*$", re.MULTILINE | re.IGNORECASE)
+_COMPLETED = re.compile(r"^[ \t]*Command completed successfully\.", re.MULTILINE | re.IGNORECASE)
+_FOUND = re.compile(r"^[ \t]*Controllers found:? ?(\d{1,3})[ \t]*$", re.MULTILINE | re.IGNORECASE)
 _RULE = re.compile(r"[-=]{10,}")
 _SECTIONS = {
     "controller information": "controller",

@@ -114,7 +114,7 @@ _SWITCH = {"enabled": True, "disabled": False}
 """Also of the disks' own write caches, which may be 'Default' as well."""
 _NO_WARNING = frozenset({"none", "no", "false", "not supported", "not applicable", "n/a", ""})
 
-_ERROR = re.compile(r"^\s*(Error:.*)$", re.MULTILINE | re.IGNORECASE)
+_ERROR = re.compile(r"^[ \t]*(Error:.*)$", re.MULTILINE | re.IGNORECASE)
 _BUSY = re.compile(r"Another instance of \S{1,40} is running", re.IGNORECASE)
 _HEADING = re.compile(
     r"([^\s:#][^:]{0,80}?) in Slot (\w{1,40})((?: +\([^()]{0,80}\))*)\s*", re.ASCII

@@ -117,7 +117,7 @@ _PRESENT = (
 _TARGETS = 128
 """Volumes are on SCSI channels 2 and 3 of 128 targets each. Source: megaraid_sas.h."""
 
-_EXIT = re.compile(r"^\s*Exit Code: 0x([0-9a-fA-F]{1,8})\s*$", re.MULTILINE)
+_EXIT = re.compile(r"^[ \t]*Exit Code: 0x([0-9a-fA-F]{1,8})\s*$", re.MULTILINE)
 _NOT_THERE = re.compile(r"required hardware component is not present", re.IGNORECASE)
 _ADAPTER = re.compile(r"\s*Adapter #([0-9]{1,3})\s*")
 _OF = re.compile(r"\s*Adapter[: #]{1,3}([0-9]{1,3})")

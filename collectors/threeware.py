@@ -76,7 +76,7 @@ _PART_WORDS = {
 _ABSENT_PORT = "NOT-PRESENT"
 _NOTHING = frozenset({"-", ""})
 
-_ERROR = re.compile(r"^\s*error:.*$", re.MULTILINE | re.IGNORECASE)
+_ERROR = re.compile(r"^[ \t]*error:.*$", re.MULTILINE | re.IGNORECASE)
 _CONTROLLER = re.compile(r"\s*/(c\d{1,2}) (\S.*?) = (.*?)\s*", re.ASCII)
 _LISTED = re.compile(r"\s*(c\d{1,2})\s+(\S+)(?:\s+(\S.*?))?\s*", re.ASCII)
 _ENCLOSURE = re.compile(r"\s*/(c\d{1,2})/e(\d{1,3})\s+\S.*", re.ASCII)

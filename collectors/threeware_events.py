@@ -148,7 +148,7 @@ KINDS = {
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _HEADER = re.compile(r"\s*Ctl\s+Date\s+Severity\b.*", re.IGNORECASE)
-_ERROR = re.compile(r"^\s*error:.*$", re.MULTILINE | re.IGNORECASE)
+_ERROR = re.compile(r"^[ \t]*error:.*$", re.MULTILINE | re.IGNORECASE)
 _ALARM = re.compile(r"\s*/?c\d{1,2}(?:/e\d{1,3})?\s+\[([^\]]*)\]\s+(\S+)\s*(.*?)\s*", re.ASCII)
 _DATE = re.compile(
     r"\s*\w{3}\s+(\w{3})\s+(\d{1,2})\s+(?:(\d{4})\s+)?(\d{1,2}):(\d{2}):(\d{2})(?:\s+(\d{4}))?\s*",

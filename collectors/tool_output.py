@@ -10,6 +10,7 @@ as far as it goes, and said to be cut.
 from __future__ import annotations
 
 import enum
+import itertools
 import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -49,6 +50,10 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 32 * 1024 * 1024
 """Of one text; a ring of the kernel's log has 1 MiB, a journal of a week 10."""
+MOST_OUTPUTS = 200
+"""Of one text; what follows is not read, which is said."""
+MOST_BAD_ROWS = 20
+"""Rows that are put aside for the sake of the others; beyond, it is another text."""
 MOST_UNREAD = 1000
 """Lines that no parser took: so many are listed."""
 
@@ -156,9 +161,9 @@ def decoded(content: bytes) -> str:
 _SIGNS: Mapping[Kind, re.Pattern[str]] = {
     kind: re.compile(pattern, re.MULTILINE | re.ASCII)
     for kind, pattern in {
-        Kind.STORCLI: r'"Controllers"\s*:|^\s*(?:CLI Version|Controller) = |^\s*seqNum\s*: 0x',
-        Kind.MEGACLI: r"^\s*(?:Adapter #\d|Adapter \d{1,3} -- |Enclosure Device ID: |Exit Code: 0x"
-        r"|BBU status for Adapter: |PCI information for Controller )",
+        Kind.STORCLI: r'"Controllers"\s*:|^[ \t]*(?:CLI Version = |Controller = |seqNum *: 0x)',
+        Kind.MEGACLI: r"^[ \t]*(?:Adapter #\d|Adapter \d{1,3} -- |Enclosure Device ID: "
+        r"|Exit Code: 0x|BBU status for Adapter: |PCI information for Controller )",
         Kind.ARCCONF: r"^Controllers [Ff]ound: \d"
         r"|^(?:Logical [Dd]evice|Physical Device) information",
         Kind.SSACLI: r"^\S.* in (?:Slot \w|Chassis Slot)|^ {2,}(?:logicaldrive|physicaldrive) ",
@@ -200,8 +205,11 @@ def parse(text: str, kind: Kind, *, log: bool = False) -> Parsed:
     if kind in _OTHERS:
         found = _OTHERS[kind](text, found)
     else:
-        for piece in _pieces(text, kind):
+        pieces = _pieces(text, kind)
+        for piece in itertools.islice(pieces, MOST_OUTPUTS):
             found = _piece(piece, found, log=log)
+        if next(pieces, None) is not None:
+            found = replace(found, unread=(*found.unread, _MORE))
     more = [
         Unread(reason)
         for each in found.controllers
@@ -214,6 +222,9 @@ def parse(text: str, kind: Kind, *, log: bool = False) -> Parsed:
     return replace(found, unread=(*found.unread, *more))
 
 
+_MORE = Unread(f"expected at most {MOST_OUTPUTS} outputs, got more: the others were not read")
+
+
 def _tells(controllers: Iterable[Controller]) -> bool:
     return any(each.arrays or each.disks or each.batteries or each.sensors for each in controllers)
 
@@ -222,9 +233,9 @@ def _tells(controllers: Iterable[Controller]) -> bool:
 
 _IRCU_ENDS = ("Command DISPLAY", "Command STATUS", "Utility")
 _ENDS: Mapping[Kind, tuple[re.Pattern[str], str]] = {
-    Kind.MEGACLI: (re.compile(r"^\s*Exit Code: 0x.*$", re.MULTILINE), "Exit Code: 0x00"),
+    Kind.MEGACLI: (re.compile(r"^[ \t]*Exit Code: 0x.*$", re.MULTILINE), "Exit Code: 0x00"),
     Kind.ARCCONF: (
-        re.compile(r"^\s*Command (?:completed|aborted|failed).*$", re.MULTILINE),
+        re.compile(r"^[ \t]*Command (?:completed|aborted|failed).*$", re.MULTILINE),
         "Command completed successfully.",
     ),
     Kind.CLI64: (re.compile(r"^.*GuiErrMsg<0x.*$", re.MULTILINE), "GuiErrMsg<0x00>: Success."),
@@ -234,7 +245,7 @@ _ENDS: Mapping[Kind, tuple[re.Pattern[str], str]] = {
     ),
 }
 """How a tool says that it is done, and the line that is put there where it does not."""
-_RULE = re.compile(r"^-{10,}\s*$", re.MULTILINE)
+_RULE = re.compile(r"^-{10,}[ \t\r]*$", re.MULTILINE)
 _RULES = 3
 """A table of storcli has one above its header, one below it, and one at its end."""
 _NEXT_JSON = re.compile(r"(?<=\n\})\s*\n(?:[^\n{}]*\n)*(?=\{)")
@@ -405,7 +416,7 @@ def _listed(told: storcli.Listed, answers: Iterable[storcli.Answer]) -> Controll
 
 
 def _megacli(tries: _Tries, _: Sequence[Controller]) -> list[Controller]:
-    number = re.search(r"^\s*Adapter\s?[:#]? ?(\d{1,3})", tries.text, re.MULTILINE)
+    number = re.search(r"^[ \t]*Adapter\s?[:#]? ?(\d{1,3})", tries.text, re.MULTILINE)
     name = f"megaraid c{number[1] if number else 0}"
     found: list[Controller] = []
     adapters = tries.take("MegaCli -AdpAllInfo", megacli.parse_adapters) or {}
@@ -560,7 +571,10 @@ _LOGS: Mapping[Kind, tuple[str, Callable[[str, str], Log], str]] = {
 def _smartctl(text: str, found: Parsed) -> Parsed:
     drives, refusals = [], []
     unread: list[Unread] = []
-    for piece in _reports(text):
+    reports = _reports(text)
+    if len(reports) > MOST_OUTPUTS:
+        unread.append(_MORE)
+    for piece in reports[:MOST_OUTPUTS]:
         try:
             told = smartctl.parse(piece)
         except ParseError as error:
@@ -599,19 +613,17 @@ def _reports(text: str) -> list[str]:
 
 def _mdstat(text: str, found: Parsed) -> Parsed:
     """Parse '/proc/mdstat'; an array whose first line is none is left out, and said to be."""
-    lines = text.split("\n")
+    # Web forms strip the blanks ahead of what is below an array's own line.
+    lines = [f" {line}" if _BELOW.match(line) else line for line in text.split("\n")]
     unread: list[Unread] = []
-    while True:
+    for _ in range(MOST_BAD_ROWS):
         try:
             stats = md.parse_mdstat("\n".join(lines))
         except ParseError as error:
             bad = re.match(r"'/proc/mdstat' line (\d{1,9}): ", str(error))
-            if bad is None or len(unread) >= MOST_UNREAD:
+            if bad is None:
                 return replace(found, unread=(*unread, Unread(str(error))))
             at = int(bad[1])
-            if at > 1 and _BELOW.match(lines[at - 1]):  # pasted without the blanks ahead of it
-                lines[at - 1] = " " + lines[at - 1]
-                continue
             if not _PROMPT.match(lines[at - 1]):
                 unread.append(Unread(str(error), lines[at - 1], at))
             lines[at - 1] = ""
@@ -625,6 +637,7 @@ def _mdstat(text: str, found: Parsed) -> Parsed:
             unread.append(Unread(f"'/proc/mdstat': {expected}"))
         outputs = ("/proc/mdstat",)
         return replace(found, arrays=arrays, outputs=outputs, unread=tuple(unread))
+    return replace(found, unread=tuple(unread))
 
 
 _MDSTAT_END = re.compile(r"^unused devices:", re.MULTILINE)

@@ -523,6 +523,17 @@ def test_another_tools_output_is_not_understood(kind: str) -> None:
     assert told["objects"] == []
 
 
+def test_very_many_blank_lines_and_very_many_outputs() -> None:
+    """A pattern that looks on over lines at each of them would take hours; 200 outputs are read."""
+    for kind in KINDS:
+        assert read("\n" * 20_000 + "x", kind).status == 2
+    told = data("GuiErrMsg<0x00>: Success.\n" * 300, "cli64")
+    reasons = {each["reason"].partition(":")[0] for each in told["unread"]}
+    assert "expected at most 200 outputs, got more" in reasons
+    told = data("x\n" * 30, "mdstat")
+    assert (told["status"], len(told["unread"])) == (2, 20)
+
+
 def test_a_file_and_what_is_none(run: Run, tmp_path: Path) -> None:
     """A name on the command line; a FIFO that nobody writes to does not hang it."""
     file, absent, fifo = (tmp_path / name for name in ("mdstat", "absent", "fifo"))
