@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from iowarden.rules.events import Table
     from iowarden.rules.incidents import Incident
     from iowarden.rules.notice import Evidence
+    from iowarden.rules.topology import Standing
 
 KERNEL, CONTROLLERS, MD = "kernel_log", "controllers", "md"
 SOURCES = (KERNEL, CONTROLLERS, MD)
@@ -112,6 +113,11 @@ class Happenings:
         self._learnt_seconds = float("-inf")
         self._boot_id = ""
         self._before: Mapping[str, Identity] = {}
+        self._around = Around()
+        self._around_of: tuple[Standing | None, Happened] = None, self.state
+        self._unnamed: tuple[Event, ...] = ()
+        """Lines that name nothing, and wait for those behind them."""
+        self._unnamed_seconds = 0.0
 
     # --- before the first look
 
@@ -189,6 +195,14 @@ class Happenings:
         self._step(replace(batch, baseline=()))
 
     def _step(self, batch: Batch) -> None:
+        unnamed = tuple(each for each in batch.events if each.kind in happened.NAMELESS)
+        if unnamed and not self._unnamed:
+            self._unnamed_seconds = batch.now_seconds
+        self._unnamed += unnamed
+        events = tuple(each for each in batch.events if each not in unnamed)
+        if batch.now_seconds - self._unnamed_seconds >= happened.NEIGHBOUR_SECONDS:
+            events, self._unnamed = (*events, *self._unnamed), ()
+        batch = replace(batch, events=events)
         if not (batch.events or batch.baseline or batch.left_out):
             return
         known = replace(
@@ -221,7 +235,9 @@ class Happenings:
             self._controllers.ask_soon()
 
     def step(self, now: float) -> None:
-        """Learn what the controllers say of their disks."""
+        """Learn what the controllers say of their disks; take lines whose neighbour never came."""
+        if self._unnamed:
+            self._step(Batch(now, self._realtime(now)))
         if now - self._learnt_seconds >= LEARN_SECONDS:
             self._learnt_seconds = now
             self.state = happened.learn(self.state, self._engine.places(), now)
@@ -240,10 +256,16 @@ class Happenings:
 
     def around(self, now: float) -> Around:
         """Return what stands on what, or did a moment ago."""
+        standing = self._engine.standing()
+        if standing is not self._around_of[0] or self.state is not self._around_of[1]:
+            self._around_of = standing, self.state
+        elif not standing.until:  # nothing of it ends as time passes
+            return self._around
         topology = self._engine.places().topology
         found = () if topology is None else topology.devices.values()
         disks = Counter(each.host for each in found if each.leaf and each.host)
-        return Around(happened.carries(self.state, self._engine.standing(), now), disks)
+        self._around = Around(happened.carries(self.state, standing, now), disks)
+        return self._around
 
     def evidence(self, incident: Incident, now: float) -> tuple[Evidence, ...]:
         """Return the lines of the logs about an incident."""
@@ -276,7 +298,8 @@ class Happenings:
                 rows.append(row)
         if rows and self._store is not None:
             self._store.tell(rows)
-        self.kept = self.state, self.cursors
+        if not self._unnamed:  # else who is killed now reads them again
+            self.kept = self.state, self.cursors
         return happened.lesser(self.state, news)
 
     def _say(self, news: News, row: EventRow) -> None:

@@ -15,9 +15,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.drive import Cover
-from iowarden.rules import devices, trust
+from iowarden.rules import causes, devices, trust
 from iowarden.rules.atlas import Atlas, Map
 from iowarden.rules.devices import ADAPTER, is_part
+from iowarden.rules.faults import Fault
 from iowarden.rules.notice import Severity
 
 if TYPE_CHECKING:
@@ -33,8 +34,10 @@ TOGETHER_DISKS = 3
 """So many disks of one adapter in trouble are the adapter's trouble; all of them, if it has two."""
 _RUNNING = frozenset({"clean", "active", "active-idle", "write-pending", "readonly", "read-auto"})
 """Of array_state. Source: kernel, admin-guide/md.rst."""
-_NO_TROUBLE = ("D", "E", "F", "G", "H3", "H6", "H9", "I", "L", "S")
-"""Conditions that say nothing against a member: settings, speed, cables, heat, what is not read."""
+_NO_TROUBLE = frozenset((Fault.PRESSURE, Fault.SETTING, Fault.UNREADABLE, Fault.ITSELF, Fault.FULL))
+"""Faults that say nothing against a member: settings, speed, what is not read."""
+_OUTSIDE = frozenset(("DiskCableErrors", "DiskCableErrorsFound", "DiskTooHot"))
+"""Alerts of cables and heat, which say nothing against it either."""
 _VIRTUAL_NAME = re.compile(r"x?vd[a-z]+")
 _SD_NAME = re.compile(r"sd[a-z]+")
 _NVME_PATH = re.compile(r"nvme(\d+)c(\d+)n\d+", re.ASCII)
@@ -119,7 +122,7 @@ def known(
             continue
         if alert.subject.startswith(ADAPTER):
             adapters.add(alert.subject.removeprefix(ADAPTER))
-        if alert.label("condition").startswith(_NO_TROUBLE):
+        if causes.meaning(alert).fault in _NO_TROUBLE or alert.name in _OUTSIDE:
             continue
         covered = where.covered.get(alert.label("disk"))
         names = (

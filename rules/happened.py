@@ -74,6 +74,8 @@ MEDIUM = frozenset(
 NAMELESS = frozenset({"md_super_error"})
 """Lines that name no device. Source: Linux 6.1, drivers/md/md.c, super_written."""
 AMID_SECONDS = 5.0
+NEIGHBOUR_SECONDS = 1.0
+"""So long such a line waits for the one behind it, which names array and member."""
 _NO_ERROR = frozenset(md_events.KINDS) | {
     "md_disk_failure",
     "md_members",
@@ -322,7 +324,7 @@ class _Work:
         shared = self._shared()
         for event, baseline in (
             *((event, True) for event in batch.baseline),
-            *((event, False) for event in (*batch.events, *self.concluded)),
+            *((event, False) for event in (*_named_first(batch.events), *self.concluded)),
         ):
             if event.key in once:
                 continue  # it was read twice: a ring and a journal, a start after a kill
@@ -555,9 +557,12 @@ class _Work:
             and h.device
             and abs(h.last_seconds - at) <= AMID_SECONDS
         }
-        if len(near) != 1:
+        # The array that stands on it is told by the next line as well.
+        on = {key for own in near for key in self.known.standing.above(at).get(own, ())}
+        bottom = [h for key, h in near.items() if key not in on]
+        if len(bottom) != 1:
             return None
-        (h,) = near.values()
+        (h,) = bottom
         return Place(Identity(h.subject, h.object, h.adapter), h.disk, h.device)
 
     def _old(self, event: Event, *, baseline: bool) -> bool:
@@ -887,6 +892,11 @@ def _line(
         told = "" if not first else f" ({controller_clock.told(offset)})"
         text += told if offset.verified else " (time unverified)"
     return Evidence(realtime if at is None else at, source, text)
+
+
+def _named_first(events: Sequence[Event]) -> list[Event]:
+    """Return events with those that name nothing behind the lines that do."""
+    return sorted(events, key=lambda event: event.kind in NAMELESS)
 
 
 def _key(source: str, kind: str, subject: str) -> tuple[str, str, str]:

@@ -557,7 +557,7 @@ def _member(
         count=alert.count,
         last_seconds=alert.last_seconds,
         joined_seconds=now if before is None or again else before.joined_seconds,
-        urgent=alert.annotation(URGENT),
+        urgent=alert.annotation(URGENT).strip(),
     )
 
 

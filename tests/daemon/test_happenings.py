@@ -51,6 +51,15 @@ def started() -> Happenings:
     return Happenings(engine, telling, TABLE, lambda now: now, asked=Asked())
 
 
+SUPERBLOCK = Event(
+    "kernel",
+    "md_super_error",
+    "md: super_written gets error=-5",
+    boot_id="boot",
+    realtime_seconds=START,
+)
+
+
 def look(source: str, value: Any, at: float = 0.0) -> tuple[Reading, float]:  # noqa: ANN401 - as Reading has it
     """A reading, so long after the start."""
     return Reading(source, Outcome.OK, START + at, 0.0, value), START + at
@@ -186,3 +195,26 @@ def test_what_the_journal_has_of_the_boot_before_is_of_the_disk_that_was_sda_the
     told = {h.subject: h.burst.last.sector for h in happenings.state.happenings}
     assert len(told) == 2
     assert told[then.key] == 10
+
+
+def test_a_line_without_a_name_waits_a_second_for_the_line_behind_it() -> None:
+    """'super_written gets error=-5' comes before the line that names array and member."""
+    program = started()
+    program.restore(Happened(), Cursors(), {})
+    program.take(*look("kernel_log", KernelLog(events=(SUPERBLOCK,))))
+    assert program.state.happenings == ()
+    assert program.kept[0].happenings == ()
+    program.take(*look("kernel_log", KernelLog(events=(medium_error(8),)), 0.5))
+    program.step(START + 1.0)
+    assert len({each.subject for each in program.state.happenings}) == 1
+
+
+def test_a_line_without_a_name_whose_neighbour_never_comes_is_told_after_a_second() -> None:
+    """It is the host's then: no line is lost."""
+    program = started()
+    program.restore(Happened(), Cursors(), {})
+    program.take(*look("kernel_log", KernelLog(events=(SUPERBLOCK,))))
+    program.step(START + 0.9)
+    assert program.state.happenings == ()
+    program.step(START + 1.0)
+    assert [each.subject for each in program.state.happenings] == [""]

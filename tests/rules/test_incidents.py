@@ -1097,3 +1097,95 @@ def test_a_count_that_changes_a_little_is_not_written_to_the_disk() -> None:
     assert machine.state.changed == frozenset()
     machine.run(5, growing(80))
     assert machine.state.changed == {"disk sda"}
+
+
+def test_a_users_critical_alert_beside_a_stall_is_mailed_whatever_its_label_says() -> None:
+    """'condition: Database-down' began with the letter of reclaim stalls and was swallowed."""
+    for condition in ("Database-down", "D1", "B1", "A1"):
+        host = Machine()
+        own = alert("DatabaseDown", "critical", device="pg", condition=condition)
+        assert host.run(120, STALL, own) == ["opened", "opened"]
+        assert set(host.state.by_key) == {"host", "disk pg"}
+
+
+def test_a_line_and_the_counter_of_one_fact_are_one_member() -> None:
+    """The kernel's log says which task hangs, the counter that one does: whichever comes first."""
+    counter = alert("HungTask", "critical", condition="B4")
+    line = replace(alert("hung_task", "critical", condition="B4"), count=1, last_seconds=0.0)
+    for first, second in ((counter, line), (line, counter)):
+        host = Machine()
+        assert host.run(5, first) == ["opened"]
+        assert host.run(HOUR, first, second) == []
+        assert [m.name for m in host.only().members] == [first.name]
+
+
+def test_a_symptom_of_what_was_mailed_is_no_mail() -> None:
+    """The disk hangs; then writers stall, tasks hang, commands time out: all in its incident."""
+    host = Machine()
+    assert host.run(60, HANG) == ["opened"]
+    hung = alert("HungTask", "critical", condition="B4", since=130.0)
+    timeouts = alert("ScsiTimeouts", device="sda", condition="B5", since=60.0)
+    stall = alert("WriteStall", "critical", since=30.0)
+    assert host.run(HOUR, HANG, stall, hung, timeouts) == []
+    assert {m.name for m in host.only().members} == {
+        "DeviceStall", "WriteStall", "HungTask", "ScsiTimeouts",
+    }  # fmt: skip
+
+
+def test_a_second_member_that_is_lost_is_told_at_once_in_the_thread_of_the_first() -> None:
+    """raid5: 7 s after the mail about the first disk, not 607 s, the array does not run."""
+    host = Machine()
+    host.around = Around({f"disk {name}": frozenset({"device md0"}) for name in ("sda", "sdb")})
+    first = alert("DeviceGone", "critical", device="sda")
+    degraded = replace(alert("ArrayDegraded", "critical", since=2.0), subject="device md0")
+    assert host.run(5, first, step=1) == ["opened"]
+    assert host.run(2, first, degraded, step=1) == []
+    stopped = replace(alert("ArrayStopped", "critical", since=7.0), subject="device md0")
+    assert host.run(1, first, degraded, stopped, step=1) == ["worse"]
+    assert host.mails[-1][0] == 7.0
+    assert host.only().key == "disk sda"
+
+
+def test_what_is_urgent_has_its_all_clear_a_minute_after_its_true_end() -> None:
+    """The disk answers again at 100 s; its alert is kept for 60 s more, and holds nothing up."""
+    host = Machine()
+    host.run(100, HANG, step=1)
+    kept = replace(HANG, missed_seconds=100.0)
+    assert host.run(60, kept, step=1) == []
+    window = alert("ScsiTimeouts", device="sda", condition="B5", since=40.0)
+    assert host.run(15, window, step=1) == ["all clear"]
+    assert host.only().active_seconds == 100.0
+
+
+def test_what_comes_back_has_its_all_clear_later_each_time() -> None:
+    """A minute, then ten, then a day; the third time within a day says that it comes and goes."""
+    host = Machine()
+    seen = []
+    for number in range(4):
+        host.run(20, replace(HANG, active_seconds=host.now, fired_seconds=host.now), step=5)
+        start = len(host.mails)
+        host.run(25 * HOUR if number == 3 else HOUR, step=20)
+        seen.append([reason.value for _, reason, *_ in host.mails[start:]])
+    assert seen == [["all clear"], ["all clear"], [], ["all clear"]]
+    assert [reason.value for _, reason, *_ in host.mails if reason is Reason.AGAIN] == ["again"] * 2
+    assert host.only().returns == 2
+
+
+def test_a_restart_in_the_middle_of_a_hang_reports_nothing_of_the_past() -> None:
+    """All that was mailed is kept with its object and kind: no mail is sent twice."""
+    host = Machine()
+    hung = alert("HungTask", "critical", condition="B4", since=130.0)
+    failed = alert("FileSystemReadOnly", "critical", device="sda", since=140.0)
+    host.run(200, HANG, hung, failed)
+    before, _ = read(documents(Kept(incidents=dict(host.state.by_key))), host.now)
+    host.state = replace(host.state, by_key=before.incidents)
+    assert host.run(HOUR, HANG, hung, failed) == []
+
+
+def test_what_is_over_is_not_worse() -> None:
+    """Errors of a disk were seen and ended within the 30 s that mails share: none says 'worse'."""
+    host = Machine()
+    host.run(10, HANG)
+    errors = alert("DiskErrorsGrow", device="sda", condition="H2", since=10.0)
+    host.run(10, HANG, errors)
+    assert host.run(HOUR, HANG, replace(errors, missed_seconds=20.0)) == []

@@ -235,3 +235,16 @@ def test_a_disk_goes_by_its_serial_number() -> None:
 def test_numbers_carry_the_unit_of_their_metric(metric: str, value: float, expected: str) -> None:
     """A tired person reads '5 min 45 s', not 345."""
     assert quantity(metric, value) == expected
+
+
+def test_advice_that_the_newest_state_makes_dangerous_is_taken_back() -> None:
+    """The mail about the file system advised e2fsck; now the array below it does not run."""
+    failed = member("FileSystemErrors", advice="e2fsck -f /dev/md0", told_seconds=1.0)
+    stopped = member("ArrayStopped", advice="write nothing there", summary="md0 does not run")
+    open_now = incident(failed, stopped, advised=("FileSystemErrors",), mails=2)
+    notice = report.notice(Due(Reason.WORSE, open_now), float, 10.0, (), MACHINE, STANDING)
+    back, new = notice.advice
+    assert back.startswith("Do not follow the earlier advice (FileSystemErrors")
+    assert back.endswith("any more: md0 does not run.")
+    assert new == "write nothing there"
+    assert report.advised(open_now) == ("FileSystemErrors", "ArrayStopped")

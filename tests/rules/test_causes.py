@@ -1,0 +1,108 @@
+"""Which alert explains which: layers, what stood on what, and when each began."""
+
+from __future__ import annotations
+
+import pytest
+
+from iowarden.rules import causes
+from iowarden.rules.alerts import Alert, State
+from iowarden.rules.causes import Around
+
+ABOVE = Around({"disk a": frozenset({"device md0"}), "disk b": frozenset({"device md0"})})
+
+
+def alert(name: str, subject: str = "", since: float = 0.0, adapter: str = "") -> Alert:
+    """An alert of a rule that has fired."""
+    labels = (("alertname", name), ("severity", "critical"), ("subject", subject))
+    return Alert(
+        name, labels, State.FIRING, 1.0, (), since, since, subject=subject, object=subject,
+        adapter=adapter,
+    )  # fmt: skip
+
+
+def cause(of: Alert, *others: Alert, around: Around = ABOVE) -> str:
+    """Return the object that is the deepest cause of an alert; '' where nothing explains it."""
+    found = causes.explained([causes.fact(each) for each in (of, *others)], around)
+    return found[of.key].subject if of.key in found else ""
+
+
+@pytest.mark.parametrize(
+    ("began", "expected"), [(300.0, "disk a"), (301.0, ""), (-30.0, "disk a"), (-31.0, "")]
+)
+def test_a_cause_begins_at_most_300_s_before_and_30_s_after(began: float, expected: str) -> None:
+    """A disk vanished, and `began` seconds later its array was degraded."""
+    degraded = alert("ArrayDegraded", "device md0", since=1000.0)
+    assert cause(degraded, alert("DeviceGone", "disk a", since=1000.0 - began)) == expected
+
+
+def test_what_does_not_carry_an_object_explains_nothing_of_it() -> None:
+    """A disk that hangs beside an array it is no member of."""
+    assert not cause(alert("ArrayDegraded", "device md0"), alert("DeviceStall", "disk c"))
+
+
+def test_of_equals_the_first_is_the_cause() -> None:
+    """Two members vanish: the array belongs to the one that went first."""
+    array = alert("ArrayStopped", "device md0", since=20.0)
+    gone = [alert("DeviceGone", "disk b", since=5.0), alert("DeviceGone", "disk a", since=9.0)]
+    assert cause(array, *gone) == "disk b"
+
+
+def test_a_chain_of_causes_ends_at_the_deepest() -> None:
+    """The adapter is gone, so its disks are, so the array stands still, and programs wait."""
+    card = alert("ControllerMissing", "adapter host2")
+    disk = alert("DeviceGone", "disk a", since=2.0, adapter="host2")
+    array = alert("ArrayStopped", "device md0", since=4.0)
+    hung = alert("HungTask", since=130.0)
+    for each in (disk, array, hung):
+        others = [other for other in (card, disk, array, hung) if other is not each]
+        assert cause(each, *others) == "adapter host2"
+
+
+def test_a_hang_explains_stalls_for_as_long_as_it_lasts_and_a_disk_that_went_does_not() -> None:
+    """A stall an hour later: of the disk that hangs still, not of the one that vanished."""
+    stall = alert("WriteStall", since=3600.0)
+    assert cause(stall, alert("DeviceStall", "disk a")) == "disk a"
+    assert not cause(stall, alert("DeviceGone", "disk a"))
+
+
+@pytest.mark.parametrize("name", ["DatabaseDown", "FileSystemFull", "MailUnsent", "ReadAheadShort"])
+def test_what_is_no_storage_fault_is_explained_by_nothing(name: str) -> None:
+    """A user's alert, a full file system, a setting, iowarden itself: each its own incident."""
+    subject = "iowarden" if name == "MailUnsent" else "device md0"
+    assert not cause(alert(name, subject), alert("DeviceStall", "disk a"))
+
+
+def suffering(count: int, gap: float = 0.0, rest: float = 1.0) -> list[Alert]:
+    """Disks of one adapter that hang: the first, `gap` later the second, then each `rest` later."""
+    starts = [0.0, *(gap + rest * number for number in range(count - 1))]
+    return [alert("DeviceStall", f"disk {n}", at, "host3") for n, at in enumerate(starts)]
+
+
+@pytest.mark.parametrize(
+    ("count", "gap", "of", "expected"),
+    [
+        (3, 1.0, 24, "adapter host3"),
+        (2, 1.0, 24, ""),
+        (2, 1.0, 2, "adapter host3"),
+        (8, 7.9, 24, "adapter host3"),
+        (8, 8.0, 24, "disk 0"),
+        (8, 61.0, 24, "adapter host3"),
+    ],
+)
+def test_an_adapter_is_a_cause_if_its_disks_fail_together(
+    count: int, gap: float, of: int, expected: str
+) -> None:
+    """Three within a minute, or both of two, and none alone for 8 s before.
+
+    One that hung a minute before the others is a matter of its own.
+    """
+    disks = suffering(count, gap)
+    around = Around(disks={"host3": of})
+    assert cause(disks[-1], *disks[:-1], around=around) == expected
+
+
+def test_resets_of_an_adapter_are_the_symptom_of_the_disk_that_does_not_answer() -> None:
+    """Without one the adapter itself is at fault."""
+    resets = alert("ScsiTimeouts", "adapter host3", since=12.0)
+    assert cause(resets, alert("DeviceStall", "disk 0", adapter="host3")) == "disk 0"
+    assert not cause(resets, alert("DeviceStall", "disk 0", adapter="host4"))
