@@ -10,7 +10,7 @@ from iowarden.rules.alerts import State
 from iowarden.rules.devices import ADAPTER, ARRAY, ITSELF, identity
 from iowarden.rules.due import COMES_AND_GOES
 from iowarden.rules.faults import SYMPTOMS, THREATS, Fault
-from iowarden.rules.notice import Evidence, Notice, Reason
+from iowarden.rules.notice import Evidence, Notice, Reason, Severity
 from iowarden.rules.quantity import quantity
 from iowarden.rules.topology import NOTHING, carried
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from iowarden.collectors.vocabulary import Labels, Sample
     from iowarden.rules.faults import Layer
     from iowarden.rules.incidents import Due, Incident, Member
-    from iowarden.rules.notice import Severity
     from iowarden.rules.topology import Above, Standing
 
 _T = TypeVar("_T")
@@ -70,7 +69,7 @@ def notice(  # noqa: PLR0913, PLR0917 - all but three are named where it is call
     ]
     told = set(incident.advised)
     valid = _advising(members)
-    fresh = [m for m in valid if m.name not in told]
+    fresh = [m for m in valid if m.name not in told or _has_become_critical(m, incident)]
     if any(m.cleared_seconds is None for m in members):  # what is over needs no advice any more
         fresh = [m for m in fresh if m.cleared_seconds is None or m.count]
     facts = _facts(members)
@@ -129,6 +128,12 @@ def _order(member: Member) -> tuple[bool, bool, bool, Layer, bool, int, float]:
         -member.severity,
         member.since_seconds,
     )
+
+
+def _has_become_critical(member: Member, incident: Incident) -> bool:
+    """Whether this mail is the one that says so: who is woken by it has not read the others."""
+    rose = member.severity is Severity.CRITICAL and not member.count
+    return rose and member.told_seconds == incident.mailed_seconds is not None
 
 
 def _advising(members: Sequence[Member]) -> list[Member]:
