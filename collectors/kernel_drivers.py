@@ -109,9 +109,14 @@ _ABORT = (
     r"(?i:\babort(?:ing|ed)?\b[^,;]{0,24}\b(?:command|task|cmd|scmd|request|scsi|exchange|tag)"
     r"|\b(?:task|command|cmd|request|internal|eh|io)[ _](?:was )?abort)|\bABORTING\b"
 )
+_OTHERS_OF_A_MAKER = (
+    r"^(?:virtio_(?!blk|scsi)|hv_(?!storvsc)|bnx2(?![fi])|cxgb[34](?!i)|hisi_(?!sas)"
+    r"|xen(?![-_]?blk))"
+)
 _WELL = r"(?i:\bsucce|\bcomplete(?:d|$)|\bis (?:up|online|ready|normal)\b|\bcleared\b|\bdone\b)"
 _ADAPTER: Rows = (
     (r"xen_scsifront|Disabling device for further use", "hba_dead"),
+    (_OTHERS_OF_A_MAKER, NOTHING),
     (_WELL, NOTHING),
     (_LINK, "hba_link_down"),
     (_QUIET, NOTHING),
@@ -289,7 +294,9 @@ _MAPPED_ASKED = (
     r"(?i)^device-mapper: (?:table|ioctl|uevent|target|stats|zone):|message|argument|Module for"
     r"|version|discard|param|suspend|resume|alignment"
 )
+_NO_MAPPER = r"^(?!device-mapper:|dm-verity)"
 _MAPPED: Rows = (
+    (_NO_MAPPER, NOTHING),
     ((r"(?i)AEAD ERROR|checksum failed|block \d+ is corrupted|device corrupted"
         r"|has I/O error"), "dm_checksum_error"),
     (
@@ -332,6 +339,7 @@ _NETWORK_BLOCK: Rows = (
         ),
         "network_block_failed",
     ),
+    (_OTHERS_OF_A_MAKER, NOTHING),
     (_NBD_ENDS, NOTHING),
     (
         (
@@ -360,7 +368,9 @@ _NFS: Rows = (
     (_QUIET, NOTHING),
     (FAULT, "driver_message"),
 )  # fmt: skip
+_NO_CONNECTION = r"^(?!connection\d|session\d|rport-)"
 _CONNECTION: Rows = (
+    (_NO_CONNECTION, NOTHING),
     (r"recovery timed out|time out: removing|no longer a FCP target", "connection_lost"),
     (
         (
@@ -404,7 +414,10 @@ _TARGET: Rows = (
 
 WHY = {
     _QUIET: "",
+    _OTHERS_OF_A_MAKER: "a driver that is none of storage",
     _WELL: "something ended well",
+    _NO_MAPPER: "a line that is none of the device mapper",
+    _NO_CONNECTION: "a line that is none of iSCSI or Fibre Channel",
     _ASKED_FOR: "what a mount, a check or a command of an administrator was refused or asks for",
     _MD_ASKED: "what mdadm asked for and the array cannot do: mdadm says so",
     _MAPPED_ASKED: "a table, a message or a version that dmsetup or LVM offers: they say so",
@@ -429,17 +442,13 @@ _NAME = r"(?P<device>[a-z][\w!.-]*?)"
 _ROOMS = (
     Room(
         # drivers/scsi, drivers/message, drivers/ata and drivers/ufs, by module; '3w' is 3w-9xxx
-        "[ 3w AAC MaxRAID MegaRAID cxgb libcxgbi acard aacraid aac ahci aic aha "
-        "advansys ahc ahd arcmsr asd atp BNX be beiscsi bfa bnx bnxfc "
-        "csiostor cxlflash dc dpt efct elx esas esasr fcoe fdomain fnic hisi host hpsa "
-        "hptiop hv ibmvfc ibmvscsi "
-        "ibmvscsis imm initio ioc ipr ips isci iscsi isd libata libahci libfc libfcoe "
-        "libsas lpfc megaraid megasas mpi mpt "
-        "mptbase mptctl mptfc mptsas mptscsih mptspi mtip mvsas mvumi myrb myrs ncr "
-        "nsp pata pdc pm pmcraid "
-        "ppa ps ql qla qedf qedi qlogicpti sas sata scsi sd smartpqi snic st stex "
-        "stexx storvsc sym sx "
-        "tcm tw uas ufs ufshcd ufshci usb virtio vmw wd xen xenbus pvscsi am phy rport target",
+        "[ 3w AAC MaxRAID MegaRAID libcxgbi acard aacraid aac ahci aic advansys ahc ahd "
+        "arcmsr asd BNX beiscsi bfa bnxfc csiostor cxlflash dpt efct elx esas esasr fcoe "
+        "fdomain fnic hpsa hptiop ibmvfc ibmvscsi ibmvscsis initio ioc ipr ips isci iscsi "
+        "libata libahci libfc libfcoe libsas lpfc megaraid megasas mpi mpt mptbase mptctl "
+        "mptfc mptsas mptscsih mptspi mtip mvsas mvumi myrb myrs ncr nsp pata pdc pmcraid ql "
+        "qla qedf qedi qlogicpti sas sata scsi sd smartpqi snic stex stexx storvsc sym tcm "
+        "uas ufs ufshcd ufshci vmw xen xenbus pvscsi rport hv virtio bnx cxgb hisi",
         _ADAPTER,
         _ADDRESS,
     ),
@@ -467,11 +476,14 @@ _ROOMS = (
         r"\b(?P<device>(?:nbd|drbd|rbd|rnbd|xvd)\w*\d|xvd[a-z]+\d*)\b|drbd (?P<place>[\w/]+):"
         r"(?:.*sector (?P<sector>\d{1,20})s?\b)?",
     ),
-    Room("nfs NFS NFSv RPC lockd nlm nlmclnt NFSD nfsd decode", _NFS, r"server (?P<place>[^\s,]+)"),
+    Room("nfs NFS NFSv RPC lockd nlm nlmclnt NFSD nfsd", _NFS, r"server (?P<place>[^\s,]+)"),
     Room("connection session rport", _CONNECTION, r"^(?P<controller>[a-z]+-?\d[\d:-]*?): "),
     Room("mmc mmcblk sdhci mmcmci dwmmc cqhci memstick", _CARD, r"\b(?P<device>mmc(?:blk)?\d+)\b"),
-    Room("TARGET iSCSI CORE IBLOCK iblock FILEIO PSCSI TCMU tcmu SPC XCOPY Unable "
-        "Target", _TARGET, r"(?P<controller>(?!))"),
+    Room(
+        "TARGET iSCSI IBLOCK iblock FILEIO PSCSI TCMU tcmu SPC XCOPY",
+        _TARGET,
+        r"(?P<controller>(?!))",
+    ),
     Room(
         "VFS bio Dev GPT Alternate Primary Trying blk grow getblk find",
         _BLOCK,

@@ -468,15 +468,20 @@ _INTEGERS = frozenset({"sector", "sectors", "block", "blocks"})
 def shape(text: str) -> Found | None:
     """Return the kind and the fields that a line tells by itself; None: nothing of storage."""
     lead = LEAD.match(text)
-    said = None if lead is None else kernel_drivers.read(lead[0], text)
     for pattern, kind in _RARE if lead is None else _SHAPES.get(lead[0], _RARE):
         if (found := pattern.match(text)) is not None:
-            if kind != "hba_error":
-                return _told(kind, found.groupdict())
-            if kernel_drivers.is_quiet(text):
-                return None
-            return _told(said[0] if said and said[0] in _STRONGER else kind, found.groupdict())
+            weighed = _weighed(text, lead) if kind == "hba_error" else kind
+            return _told(weighed, found.groupdict())
+    said = None if lead is None else kernel_drivers.read(lead[0], text)
     return None if said is None else _told(*said)
+
+
+def _weighed(text: str, lead: re.Match[str] | None) -> str:
+    """Return what a line is that a row took for its words of a fault in general."""
+    if lead is None or kernel_drivers.is_quiet(text):
+        return _NOTHING
+    said = kernel_drivers.read(lead[0], text)
+    return said[0] if said and said[0] in _STRONGER else "hba_error"
 
 
 def _told(kind: str, groups: dict[str, str | None]) -> Found | None:

@@ -49,6 +49,7 @@ PACKAGES = {
     "dmsetup": "dmsetup",
     "e2fsck": "e2fsprogs",
     "ip": "iproute2",
+    "iotop": "iotop",
     "lsof": "lsof",
     "lspci": "pciutils",
     "lvextend": "lvm2",

@@ -158,6 +158,14 @@ def test_what_only_sounds_like_a_fault_counts_by_its_level(
         "nvme nvme1: Ignoring bogus Namespace Identifiers",
         "GPT:Primary header thinks Alt. header is not at the end of the disk.",
         "hpsa 0000:3b:00.0: failed to allocate memory for the chain blocks",
+        # other drivers whose names begin alike, and the kernel's own
+        "virtio_net virtio0: Failed to negotiate",
+        "bnx2x 0000:3b:00.0: NIC Link is Down",
+        "hv_netvsc 1b2c: hv_netvsc channel open failed",
+        "xen:balloon: Cannot add additional memory",
+        "usb 1-1: device descriptor read/64, error -71",
+        "Unable to handle kernel NULL pointer dereference",
+        "device eth0 failed to enter promiscuous mode",
     ],
 )
 def test_what_nothing_is_wrong_with_is_no_event(text: str) -> None:

@@ -204,7 +204,8 @@ def _summarise(found: Iterable[Verdict]) -> None:
     for each in found:
         path = each.message.path
         trees[next((t for t in TREES if path.startswith(t + "/")), path)][each.outcome] += 1
-        reasons[each.reason] += not each.kinds
+        if not each.kinds:
+            reasons[each.reason] += 1
     for tree, counts in (*trees.items(), ("all", sum(trees.values(), Counter()))):
         rest = (f"{counts[name]} {name}" for name in ("row", "exempt", "left"))
         print(f"{tree}: {counts.total()}:", ", ".join(rest))
