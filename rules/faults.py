@@ -271,6 +271,15 @@ EVENTS = _table(
     _all("md_read_uncorrectable", Fault.LOST, _R),
     _all("md_read_corrected md_mismatch", Fault.ERRORS, _R),
     _all("dm_snapshot_invalid", Fault.LOST, _M),
+    _all("dm_checksum_error", Fault.ERRORS, _M),
+    _all("dm_metadata_error", Fault.FAILED, _M),
+    # adapters' lines, and storage over a network
+    _all("driver_message", Fault.ERRORS, _A),
+    _all("hba_link_down connection_lost", Fault.GONE, Layer.PATH),
+    _all("connection_error", Fault.RESETS, Layer.PATH),
+    _all("network_block_failed", Fault.FAILED, _D),
+    _all("nfs_not_responding nfs_responding nfs_error", Fault.ERRORS, Layer.NETWORK),
+    _all("fs_warning", Fault.ERRORS, _F),
     _all(
         "areca_raidset_failed areca_volume_failed areca_incomplete_raid_discovered"
         " 3ware_unit_inoperable megaraid_vd_offline",
