@@ -681,8 +681,10 @@ class Loop:
                 self._trouble(key, "")
         lifted = any(event.change is incidents.Change.LIFTED for event in events)
         told, self._happenings.changed = self._happenings.changed, False
+        # A stall that is reported goes on after the program was killed in the middle of it.
+        fired = any(change.alert.state is State.FIRING for change in changes)
         if changes or rows or lifted or told or self._incidents.changed or self._digest != before:
-            self._commit(rows)
+            self._commit(rows, learnt=fired)
 
     def _alerts(self, now: float) -> list[Alert]:
         """Return the alerts of rules, and what happens."""

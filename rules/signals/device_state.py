@@ -107,18 +107,31 @@ def scsi_step(
     if value is None:
         return state, None
     now = view.inputs.now_seconds
+    booted = now - view.inputs.uptime_seconds
     since: dict[str, float] = {}
     samples: list[Sample] = []
-    for device in value.devices.values():
+    for address, device in value.devices.items():
         if device.device is None or device.state is None:
             continue
         name, seconds = device.device, 0.0
         if device.state != "running":
-            since[name] = state.get(name, now)
-            seconds = now - since[name]
+            key = f"{name} {address}"
+            at = state.get(key, now)
+            since[key] = at if at >= booted else now
+            seconds = now - since[key]
         labels = (("device", name),)
         samples += [
             ("iowarden_device_offline", labels, float(device.state in _OFFLINE)),
             ("iowarden_device_not_running_seconds", labels, seconds),
         ]
     return since, samples
+
+
+def scsi_remember(state: Mapping[str, float]) -> dict[str, Pairs]:
+    """Return since when disks are not running."""
+    return {key: ((since, 0.0),) for key, since in state.items()}
+
+
+def scsi_recall(state: Mapping[str, float], kept: Mapping[str, Pairs]) -> dict[str, float]:
+    """Return the state with what was kept: what is not running now was so before the restart."""
+    return {**state, **{key: pairs[0][0] for key, pairs in kept.items() if pairs}}

@@ -40,6 +40,16 @@ def grow(before: Growth | None, total: float, now: float) -> Growth:
     return before
 
 
+def since_boot(
+    state: Mapping[str, Growth], now: float, uptime_seconds: float
+) -> Mapping[str, Growth]:
+    """Return the counters without those that were last seen to rise in an earlier boot."""
+    booted = now - uptime_seconds
+    if all(each.at_seconds >= booted for each in state.values()):
+        return state
+    return {name: each for name, each in state.items() if each.at_seconds >= booted}
+
+
 def remember(state: Mapping[str, Growth]) -> dict[str, Pairs]:
     """Return the counters as they are kept over a restart."""
     return {name: ((g.total, g.rose), (g.at_seconds, 0.0)) for name, g in state.items()}

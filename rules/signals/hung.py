@@ -9,7 +9,7 @@ import re
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.vocabulary import Family, Sample
-from iowarden.rules.signals.growth import Growth, grow
+from iowarden.rules.signals.growth import Growth, grow, since_boot
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -54,6 +54,7 @@ def task_step(
     if value is None or reports is None or value.timeout_seconds == 0:
         return state, None
     now = view.inputs.now_seconds
+    state = since_boot(state, now, view.inputs.uptime_seconds)
     growth = grow(state.get(_TASKS), reports, now)
     stepped = {_TASKS: growth}
     recent = growth.recent(now)
@@ -83,6 +84,7 @@ def timeout_step(
     if value is None:
         return state, None
     now = view.inputs.now_seconds
+    state = since_boot(state, now, view.inputs.uptime_seconds)
     stepped: dict[str, Growth] = {}
     samples: list[Sample] = []
     for address, device in value.devices.items():

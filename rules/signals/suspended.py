@@ -45,6 +45,9 @@ def step(state: Held, view: View) -> tuple[Held, list[Sample] | None]:
     now = view.inputs.now_seconds
     # The name tells a device from the next one of its number.
     suspended = {f"{m.device} {m.name or ''}": m for m in value.values() if m.suspended}
+    # What was suspended in an earlier boot is so anew.
+    booted = now - view.inputs.uptime_seconds
+    state = Held({key: since for key, since in state.since.items() if since >= booted})
     stepped = state.step(suspended, now, 0.0)
     return stepped, [
         (

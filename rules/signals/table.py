@@ -314,6 +314,8 @@ GROUPS: tuple[Group, ...] = (
         device_state.SCSI_FAMILIES,
         device_state.scsi_step,
         baseline.EMPTY,
+        device_state.scsi_remember,
+        device_state.scsi_recall,
     ),
     Group(
         "smart",

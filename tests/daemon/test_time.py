@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -219,6 +220,44 @@ def test_a_disk_that_hangs_while_the_program_is_stopped_is_told(tmp_path: Path) 
         live.hang("sda")
         (mail,) = host.wait(80)
     assert "sda" in mail["Subject"]
+
+
+STALLED = 'iowarden_device_stalled_seconds{device="sda"}'
+
+
+@pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGKILL])
+def test_a_restart_in_the_middle_of_a_hang_goes_on_with_it(
+    tmp_path: Path, ending: signal.Signals
+) -> None:
+    """Ended or killed: the disk has stood still as long as it has, and nothing is reported anew."""
+    live = Live(tmp_path)
+    with watched(tmp_path, live) as host:
+        host.wait(40)
+        live.hang("sda")
+        (mail,) = host.wait(80)
+        assert "sda" in mail["Subject"]
+        before = host.program.metrics()[STALLED]
+        host.program.end(ending)
+        live.leap(10.0, 10.0)
+        host.start_again()
+        host.wait_only(12)
+        assert host.program.metrics()[STALLED] >= before + 20.0
+        assert host.wait(40) == []
+        assert host.program.text().count("DeviceStall sda firing") <= 2  # warning and critical
+
+
+def test_a_boot_in_the_middle_of_a_hang_begins_anew(tmp_path: Path) -> None:
+    """The same total of completions means nothing on another boot."""
+    live = Live(tmp_path)
+    with watched(tmp_path, live) as host:
+        host.wait(40)
+        live.hang("sda")
+        host.wait(80)
+        host.program.end()
+        live.boot(wall=live.wall + 60.0)
+        host.start_again()
+        host.wait_only(12)
+        assert host.program.metrics()[STALLED] <= 12.0
 
 
 @pytest.mark.parametrize("well", [True, False], ids=["mended", "as it was"])

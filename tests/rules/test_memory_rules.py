@@ -336,6 +336,19 @@ def test_before_6_13_each_line_of_the_log_counts_down() -> None:
     assert reports(hung_task(left=None)) == [None]
 
 
+def test_what_hung_before_a_boot_is_no_news_after_it() -> None:
+    """Three reports, a boot a minute later, and a counter of its own: nothing is recent."""
+    state, _ = hung.task_step({}, view(5000.0, {"hung_task": hung_task(detected=2)}))
+    state, samples = hung.task_step(state, view(5015.0, {"hung_task": hung_task(detected=5)}))
+    assert samples is not None
+    assert samples[0][2] == 3
+    booted = view(5075.0, {"hung_task": hung_task(detected=6)})
+    booted = replace(booted, inputs=replace(booted.inputs, uptime_seconds=20.0))
+    _, samples = hung.task_step(state, booted)
+    assert samples is not None
+    assert samples[0][2] == 0
+
+
 def test_a_watch_that_is_off_or_has_no_line_left_tells_nothing() -> None:
     """Unless no task waits for I/O at all: then none hangs on it."""
     assert reports(hung_task(detected=3, timeout=0)) == [None]

@@ -13,8 +13,8 @@ from support.simulation import UPTIME, Simulation
 
 from iowarden.collectors.dm import MappedDevice
 from iowarden.collectors.mounts import Mount, Mounts
-from iowarden.collectors.scsi import Scsi, ScsiHost
-from iowarden.rules.signals import device, stall_limits, table
+from iowarden.collectors.scsi import Scsi, ScsiDevice, ScsiHost
+from iowarden.rules.signals import device, device_state, leaves, stall_limits, table
 
 if TYPE_CHECKING:
     from iowarden.collectors.block import Device, Topology
@@ -501,3 +501,26 @@ def test_wake_ups_are_known_after_a_boot_also_of_a_disk_that_comes_later() -> No
     watch.looks(30, block("sda", writes=4))
     watch.look(block("sda", writes=4, in_flight=1))
     assert watch.limits()[1] == 15.0
+
+
+def scsi(now: float, state: str, uptime: float = 1e6) -> table.View:
+    """Return what is read of one disk's SCSI state."""
+    own = ScsiDevice("0:0:0:0", "host0", "sda", 0, state, 32, 30.0, None, None, None, None)
+    values = {"scsi": Scsi({}, {"0:0:0:0": own}, None)}
+    inputs = table.Inputs(now, uptime, values, frozenset(values))
+    return table.View(inputs, None, leaves.LeafHistory(), {})
+
+
+@pytest.mark.parametrize(("uptime", "expected"), [(1e6, 75.0), (10.0, 0.0)])
+def test_a_disk_that_is_not_running_is_so_since_before_the_restart(
+    uptime: float, expected: float
+) -> None:
+    """Offline for a minute when the program was started anew; after a boot it is so anew."""
+    state, _ = device_state.scsi_step({}, scsi(BOOTED, "offline"))
+    kept = device_state.scsi_remember(state)
+    _, samples = device_state.scsi_step(
+        device_state.scsi_recall({}, kept), scsi(BOOTED + 75.0, "offline", uptime)
+    )
+    assert samples is not None
+    values = {name: value for name, _, value in samples}
+    assert values["iowarden_device_not_running_seconds"] == expected

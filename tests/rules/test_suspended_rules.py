@@ -201,6 +201,13 @@ def test_another_volume_of_the_same_number_begins_anew() -> None:
     assert seconds(samples) == [0]
 
 
+def test_what_was_suspended_before_a_boot_is_so_anew() -> None:
+    """It is kept by its name, and the name is there again after a boot."""
+    kept = suspended.recall(suspended.EMPTY, {"dm-0 vg-data": ((START - 600.0, 0.0),)})
+    _, samples = look(kept, 20.0, MappedDevice("dm-0", "vg-data", suspended=True))
+    assert seconds(samples) == [0.0]
+
+
 def test_a_look_between_is_the_end() -> None:
     """It ran, or the kernel did not say: the next time counts from its own beginning."""
     for between in (False, None):
