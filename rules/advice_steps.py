@@ -10,10 +10,11 @@ btrfs-scrub(8); kernel, scsi/scsi_sysfs.c (state, scan), nvme/host/sysfs.c (stat
 from __future__ import annotations
 
 import re
-import shlex
 from dataclasses import dataclass
+from shlex import quote
 from typing import TYPE_CHECKING
 
+from iowarden.rules.controller_programs import asked
 from iowarden.rules.devices import ADAPTER
 from iowarden.rules.facts import DISKS, MAPPED, Facts, Kind, Membership
 
@@ -129,7 +130,7 @@ def _log(step: Step) -> list[str]:
     pattern = "|".join(shown)
     return [
         f"What the kernel logged of {of}:",
-        f"  dmesg -T | grep -wE {_quoted(pattern)} | tail -30",
+        f"  dmesg -T | grep -wE {quote(pattern)} | tail -30",
     ]
 
 
@@ -171,8 +172,8 @@ def _state(step: Step) -> list[str]:
     if step.kind in MAPPED and device.dm_name:
         return [
             "Its state, and what it is made of:",
-            f"  dmsetup info {_quoted(device.dm_name)}",
-            f"  lsblk -s {_quoted(step.facts.node(device.name))}",
+            f"  dmsetup info {quote(device.dm_name)}",
+            f"  lsblk -s {quote(step.facts.node(device.name))}",
         ]
     if step.kind is Kind.LOOP:
         return ["The file it is made of:", f"  losetup -l /dev/{device.name}"]
@@ -202,7 +203,7 @@ def _smart(step: Step) -> list[str]:
     if covered is not None and step.kind not in {Kind.VIRTUAL, Kind.LUN}:
         lines = [
             "What SMART said when it was read last; this does not touch the disk:",
-            f"  iowarden disk show {_quoted(label)}",
+            f"  iowarden disk show {quote(label)}",
         ]
     if covered is not None and covered.polled is not None and covered.polled.target.behind_raid():
         target = covered.polled.target
@@ -291,7 +292,7 @@ def _paths(step: Step) -> list[str]:
             f"{len(good)} of {len(every)} paths of {name} are in no trouble by what is known here"
             f"{f' ({_listed(good)})' if good else ''}; what multipathd says of them:"
         ),
-        f"  multipath -ll {_quoted(name)}",
+        f"  multipath -ll {quote(name)}",
     ]
 
 
@@ -317,7 +318,7 @@ def _member(step: Step) -> list[str]:
                 f" all that it needs without it. Taken out, the array goes on, {then}; afterwards"
                 " it has to be taken back or replaced:"
             ),
-            f"  mdadm /dev/{array.name} --fail {_quoted(node)}",
+            f"  mdadm /dev/{array.name} --fail {quote(node)}",
         ]
     return lines
 
@@ -368,7 +369,7 @@ def _replace(step: Step) -> list[str]:
         if each.faulty:
             lines += [
                 f"{array.name} uses {node} no longer. Before the disk is pulled:",
-                f"  mdadm /dev/{array.name} --remove {_quoted(node)}",
+                f"  mdadm /dev/{array.name} --remove {quote(node)}",
             ]
         elif each.array.level not in {"raid0", "linear"} and each.used:
             spare = next((m.device for m in array.members if _is_spare(m.states)), "")
@@ -382,7 +383,7 @@ def _replace(step: Step) -> list[str]:
                     f"{node} is a member of {array.name}: {first}; this copies {node} to the spare,"
                     " and the array stays as redundant as it is meanwhile:"
                 ),
-                f"  mdadm /dev/{array.name} --replace {_quoted(node)}",
+                f"  mdadm /dev/{array.name} --replace {quote(node)}",
             ]
     return lines
 
@@ -444,7 +445,7 @@ def _examine(step: Step) -> list[str]:
         array = step.facts.of.map.arrays.get(name)
         there = [m.device for m in (array.members if array else ()) if step.facts.device(m.device)]
         if there:
-            nodes = " ".join(_quoted(step.facts.node(each)) for each in sorted(there)[:MOST_DISKS])
+            nodes = " ".join(quote(step.facts.node(each)) for each in sorted(there)[:MOST_DISKS])
             lines += [
                 f"What the members of {name} know of it (compare 'Events'; this only reads):",
                 f"  mdadm --examine {nodes}",
@@ -493,8 +494,8 @@ def _take_back(step: Step) -> list[str]:
                     f"The disk of {member} is in order (it was a cable or power)? Then take it"
                     " back; with a write-intent bitmap only what changed is copied:"
                 ),
-                f"  mdadm /dev/{name} --remove {_quoted(node)}",
-                f"  mdadm /dev/{name} --re-add {_quoted(node)}",
+                f"  mdadm /dev/{name} --remove {quote(node)}",
+                f"  mdadm /dev/{name} --re-add {quote(node)}",
             ]
         if not faulty and array.degraded:
             lines.append(
@@ -515,7 +516,7 @@ def _below(step: Step) -> list[str]:
     shown = "; ".join(step.facts.shown(each) for each in below[:MOST_DISKS])
     return [
         f"{step.shown()} stands on {shown}.",
-        f"  lsblk -s {_quoted(step.facts.node(device.name))}",
+        f"  lsblk -s {quote(step.facts.node(device.name))}",
     ]
 
 
@@ -541,8 +542,8 @@ def _fsck(step: Step) -> list[str]:
             return []
         return [
             "Read all of it, and have wrong blocks rewritten from good copies, while it is in use:",
-            f"  btrfs scrub start -Bd {_quoted(point)}",
-            f"  btrfs device stats {_quoted(point)}",
+            f"  btrfs scrub start -Bd {quote(point)}",
+            f"  btrfs device stats {quote(point)}",
         ]
     if point == "/":
         return [
@@ -552,8 +553,8 @@ def _fsck(step: Step) -> list[str]:
                 " kernel)."
             )
         ]
-    command = _quoted(node)
-    first = f"  umount {_quoted(point) if point else command}"
+    command = quote(node)
+    first = f"  umount {quote(point) if point else command}"
     if kind == "xfs":
         return [
             (
@@ -592,12 +593,12 @@ def _btrfs(step: Step) -> list[str]:
     (point,) = points.values()
     return [
         "What its devices count:",
-        f"  btrfs device stats {_quoted(point)}",
+        f"  btrfs device stats {quote(point)}",
         (
             "The disk, its cable and its power supply are in order? Then read all of it, and have"
             " wrong blocks rewritten from good copies:"
         ),
-        f"  btrfs scrub start -Bd {_quoted(point)}",
+        f"  btrfs scrub start -Bd {quote(point)}",
     ]
 
 
@@ -610,18 +611,18 @@ def _resume(step: Step) -> list[str]:
     if step.kind is Kind.CRYPT:
         lines = [
             "It was locked by 'cryptsetup luksSuspend'? Then it needs its passphrase:",
-            f"  cryptsetup luksResume {_quoted(name)}",
+            f"  cryptsetup luksResume {quote(name)}",
         ]
     if step.kind is Kind.MAP:
         return [
             *_paths(step),
             "multipathd resumes it when it is done; only if that is stopped:",
-            f"  dmsetup resume {_quoted(name)}",
+            f"  dmsetup resume {quote(name)}",
         ]
     return [
         *lines,
         "Nobody works on it any more? Then let it go on:",
-        f"  dmsetup resume {_quoted(name)}",
+        f"  dmsetup resume {quote(name)}",
     ]
 
 
@@ -655,42 +656,12 @@ def _controller(step: Step) -> list[str]:
     if not name and step.device is not None:
         name = step.facts.controller_of(step.device)
     card = step.facts.atlas.card(name)
-    commands = controller_commands(name, "" if card is None else card.program)
+    commands = asked(name, "" if card is None else card.program)
     if commands:
         return ["What the controller says of its arrays and disks:", *commands]
     if card is None:
         return []
     return [f"See the arrays, the disks and the event log of {name} by its maker's program."]
-
-
-_CARDS = (
-    (r"areca 1", "cli64", ("rsf info", "disk info", "event info")),
-    (r"areca (\d+)", "cli64", ("ctrl={} rsf info", "ctrl={} disk info", "ctrl={} event info")),
-    (r"(c\d+)", "tw_cli", ("/{} show", "/{} show alarms")),
-    (r"adaptec (\d+)", "arcconf", ("GETCONFIG {} LD", "GETCONFIG {} PD")),
-    (r"hp slot (\d+)", "ssacli", ("ctrl slot={} show config detail",)),
-    (r"mega.* c(\d+)", "storcli64", ("/c{} show", "/c{}/eall/sall show", "/c{} show events")),
-    (r"(sas[23]ircu \d+)", "", ("{} DISPLAY",)),
-    (r"ioc\d+", "mpt-status", ("-p",)),
-)
-"""Names of controllers as `collectors` give them; the program that is asked, and how."""
-
-
-def controller_commands(name: str, program: str) -> list[str]:
-    """Return the commands that ask a RAID controller, by its name; none where it is not known.
-
-    `program` is what its maker's program is called here, '' as usual.
-    Source: the vendors' guides, see rules/controllers.yaml.
-    """
-    for pattern, usual, asked in _CARDS:
-        found = re.fullmatch(pattern, name)
-        if found is None:
-            continue
-        own = program or usual
-        if own.casefold().startswith("megacli"):
-            asked = ("-LdPdInfo -a{}",)  # noqa: PLW2901 - the older program of the same maker
-        return [f"  {own} {words.format(*found.groups())}".replace("   ", "  ") for words in asked]
-    return []
 
 
 def _listed(names: Iterable[str]) -> str:
@@ -701,11 +672,6 @@ def _listed(names: Iterable[str]) -> str:
 
 def _count(number: int, what: str) -> str:
     return f"{number} {what}{'s' if number != 1 else ''}"
-
-
-def _quoted(text: str) -> str:
-    """Return a word of a command as a shell takes it, whatever is in it."""
-    return shlex.quote(text)
 
 
 STEPS: Mapping[str, Callable[[Step], list[str]]] = {

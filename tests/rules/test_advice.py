@@ -19,6 +19,7 @@ from iowarden.rules import unit_tests
 from iowarden.rules.advice import filled, said_of, steps_of, together, unknown_steps
 from iowarden.rules.advice_steps import STEPS, About
 from iowarden.rules.alerts import Alert, State
+from iowarden.rules.controller_programs import asked
 from iowarden.rules.devices import Devices, Gone
 from iowarden.rules.events import parse_events_file
 from iowarden.rules.facts import Facts
@@ -216,6 +217,28 @@ def test_the_root_file_system_is_not_unmounted_to_be_repaired() -> None:
     text = said("{fsck}", everything(), device="vda1", mountpoint="/", fstype="ext4")
     assert "umount" not in text
     assert "fsck.mode=force" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "program", "command"),
+    [
+        ("areca 1", "", "cli64 rsf info"),
+        ("areca 2", "", "cli64 ctrl=2 rsf info"),
+        ("c0", "", "tw_cli /c0 show"),
+        ("megaraid c1", "", "storcli64 /c1 show"),
+        ("megaraid c1", "perccli64", "perccli64 /c1 show"),
+        ("megaraid c1", "MegaCli64", "MegaCli64 -LdPdInfo -a1"),
+        ("adaptec 1", "", "arcconf GETCONFIG 1 LD"),
+        ("hp slot 3", "hpssacli", "hpssacli ctrl slot=3 show config detail"),
+        ("hp slot 3", "cciss_vol_status", "ssacli ctrl slot=3 show config detail"),
+        ("sas3ircu 0", "sas3ircu", "sas3ircu 0 DISPLAY"),
+        ("ioc0", "", "mpt-status -p"),
+    ],
+)
+def test_each_controller_is_asked_by_its_own_program(name: str, program: str, command: str) -> None:
+    """By the name that it has here, and by what its maker's program is called here."""
+    assert asked(name, program)[0] == f"  {command}"
+    assert asked("host4", program) == []
 
 
 # --- one mail
