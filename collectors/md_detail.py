@@ -125,11 +125,7 @@ def parse_detail(text: str) -> Details:
     if not arrays:
         what = complaints[0] if complaints else text
         raise ParseError(f"'mdadm --detail': expected '/dev/<array>:', got {what[:120]!r}")
-    details = tuple(_detail(*each) for each in arrays)
-    for array in details:
-        if wrong := _contradiction(array):
-            raise ParseError(f"'mdadm --detail': {array.name}: {wrong}")
-    return Details(details, tuple(complaints))
+    return Details(tuple(_detail(*each) for each in arrays), tuple(complaints))
 
 
 def as_array(detail: Detail) -> Array:
@@ -183,22 +179,6 @@ def read_detail(root: Root, name: str) -> Detail:
     """
     answer = root.ask("run", "mdadm", "--detail", f"/dev/{name}", deadline_seconds=DEADLINE_SECONDS)
     return parse_detail(parse_output(answer)).arrays[0]
-
-
-def _contradiction(array: Detail) -> str:
-    """Return how an array's table and counts contradict, mostly because the text is cut, or ''.
-
-    The table has each place, also one without a member (Detail.c); an inactive array has no counts.
-    """
-    if array.raid_devices is None:
-        return ""
-    places = {row.slot for row in array.slots if row.slot is not None}
-    if not set(range(array.raid_devices)) <= places:
-        return f"expected rows of {array.raid_devices} raid devices, got {len(places)}: it is cut"
-    short = not {"degraded", "FAILED"}.isdisjoint(array.states)
-    if array.states and short != bool(array.missing):
-        return f"expected '{', '.join(array.states)}' and the table to agree, got {array.missing}"
-    return ""
 
 
 def _refused(number: int, expected: str, line: str, pair: re.Match[str]) -> ParseError:

@@ -686,6 +686,7 @@ def _kernel(text: str, found: Parsed) -> Parsed:
     events: list[Found] = []
     unread: list[Unread] = []
     held_at = others = count = 0
+    asked = False
     for line in _lines(text):
         count += 1
         before = state.held
@@ -706,9 +707,9 @@ def _kernel(text: str, found: Parsed) -> Parsed:
             for each in told
         ]
         if state.held is not before:
-            held_at = line.sequence
+            held_at, asked = line.sequence, True  # also where what waited turns out to be harmless
     events += [Found(event, held_at) for event in kernel_events.finish(state)]
-    known = events or unread or _SIGNS[Kind.KERNEL].search(text)
+    known = events or unread or asked or _SIGNS[Kind.KERNEL].search(text)
     if not known:
         unread.append(Unread("no line of it is known as one of the kernel's log"))
     return replace(

@@ -464,7 +464,7 @@ def _controller(told: Controller) -> Iterator[Object]:
 def _md(array: Array) -> Iterator[Object]:
     faulty = sum("faulty" in member.states for member in array.members)
     health = Health.OK
-    if array.state in {None, "inactive", "broken"}:
+    if array.state in {None, "inactive", "broken"} and not array.is_container:
         health = Health.FAILED
     elif array.degraded:
         rebuilds = array.sync_action == "recover"
@@ -481,7 +481,8 @@ def _md(array: Array) -> Iterator[Object]:
         "runs": array.sync_action if array.sync_action != "idle" else "",
         "done_ratio": array.sync_done_ratio,
     }
-    yield Object("array", array.name, "", health.value, array.state or "", _said(about))
+    word = "container" if array.is_container else array.state or ""
+    yield Object("array", array.name, "", health.value, word, _said(about))
     for member in array.members:
         bad = Health.FAILED if "faulty" in member.states else Health.OK
         counts = {"errors": member.errors_total, "bad_blocks": member.bad_blocks}

@@ -323,6 +323,27 @@ def test_a_line_from_a_forum() -> None:
     assert text.endswith("explain: something is wrong: 1 warning alert, 1 event")
 
 
+def test_a_container_of_firmware_raid_is_well() -> None:
+    """It never runs; an array in it that does not is another matter."""
+    text = "Personalities : [raid1]\nmd127 : inactive sdb[1](S) sda[0](S)\n      5288 blocks super"
+    text += " external:imsm\n       \nunused devices: <none>\n"
+    told = data(text, "mdstat")
+    assert (told["status"], told["objects"][0]["word"]) == (0, "container")
+    told = data(text.replace("external:imsm", "external:/md126/0"), "mdstat")
+    assert (told["status"], told["objects"][0]["state"]) == (1, "failed")
+
+
+def test_what_smartctl_asked_in_vain_is_understood() -> None:
+    """Three lines of the kernel, and nothing of them is a disk's error."""
+    lines = (
+        "Sense Key : Hardware Error [current]",
+        "Add. Sense: Internal target failure",
+        "CDB: ATA command pass through(16) 85 06 2c 00 00 00 00 00 00 00 00 00 00 00 e5 00",
+    )
+    told = data("\n".join(f"sd 3:0:0:0: [sdc] tag#2 {line}" for line in lines), "kernel")
+    assert (told["status"], told["events"], told["unread"]) == (0, [], [])
+
+
 def test_the_shape_of_the_data() -> None:
     """Programs read it: a field that goes away, or is called otherwise, breaks them."""
     told = data(DEGRADED)
