@@ -14,9 +14,11 @@ from dataclasses import dataclass
 from shlex import quote
 from typing import TYPE_CHECKING
 
+from iowarden.rules.atlas import Place
 from iowarden.rules.controller_programs import asked
-from iowarden.rules.devices import ADAPTER
+from iowarden.rules.devices import ADAPTER, Identity
 from iowarden.rules.facts import DISKS, MAPPED, Facts, Kind, Membership
+from iowarden.rules.places import smart_way
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -205,10 +207,11 @@ def _smart(step: Step) -> list[str]:
             "What SMART said when it was read last; this does not touch the disk:",
             f"  iowarden disk show {quote(label)}",
         ]
-    if covered is not None and covered.polled is not None and covered.polled.target.behind_raid():
-        target = covered.polled.target
-        asked = f"  smartctl -x -d {target.kind} {target.path}"
-        return [*lines, "Ask the disk itself, behind its controller:", asked]
+    where = Place(Identity("", ""), disk=label, device=device.name if device else "")
+    if way := smart_way(where, facts.of.map):
+        if way.startswith("smartctl -x"):
+            return [*lines, "Ask the disk itself, behind its controller:", f"  {way}"]
+        return [*lines, f"Ask the disk itself, behind its controller: {way}."]
     if device is None:
         behind = step.own.get("controller") and not lines
         return ["How the disks are:", "  iowarden disk list"] if behind else lines

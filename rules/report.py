@@ -320,9 +320,14 @@ def _placed(key: str, above: Above) -> str:
 
 
 def _key(member: Member, topology: Topology | None) -> str:
-    """Return the key of what a member is about."""
+    """Return the key of what a member is about.
+
+    A disk that an old kernel does not know by its serial number goes by its device's name.
+    """
     device = dict(member.labels).get("device", "")
-    return member.subject or (identity(topology, device).key if device else "")
+    named = identity(topology, device).key if device else ""
+    known = topology is None or not named.startswith("device ") or device not in topology.devices
+    return (member.subject if known else "") or named
 
 
 def _disk(member: Member) -> str:

@@ -123,7 +123,7 @@ def test_what_three_sources_tell_of_one_disk_is_one_mail(
     assert f"attribute Current_Pending_Sector, disk {SERIAL}, id 197: 193" in said
     assert "what /dev/sdb says is synthesised by its controller" in said
     assert "smartctl -x /dev/sdb" not in said
-    assert "smartctl -x -d areca,2 /dev/sg2 dmesg" in said
+    assert "smartctl -x -d areca,2 /dev/sg2 Save" in said
     assert "with redundancy replace the disk" in said
     assert "md0 (raid1) is built on sdb" in said
     assert "WHAT IS NOT KNOWN" not in said

@@ -294,10 +294,10 @@ def test_an_array_that_lost_more_than_it_bears_does_not_run(
     machine.look(8)
     machine.array(state=state, degraded=lost - 1)
     machine.look(2)
-    assert ("ArrayStopped", "critical") not in machine.fired
+    assert ("ArrayBroken", "critical") not in machine.fired
     machine.array(state=state, degraded=lost)
     machine.look(1)
-    assert ("ArrayStopped", "critical") in machine.fired
+    assert ("ArrayBroken", "critical") in machine.fired
 
 
 def test_a_second_member_that_is_lost_is_told_although_the_first_is_known() -> None:
@@ -387,8 +387,8 @@ def test_a_broken_array_is_critical_at_once(machine: Machine) -> None:
         }
     )
     machine.look(1)
-    assert ("ArrayStopped", "critical") in machine.fired
-    assert machine.summary("ArrayStopped") == "array md0 does not run (broken)"
+    assert ("ArrayBroken", "critical") in machine.fired
+    assert machine.summary("ArrayBroken") == "array md0 does not run (broken)"
 
 
 def test_a_member_that_waits_to_record_a_bad_block_has_not_failed(machine: Machine) -> None:

@@ -204,7 +204,8 @@ def wrong(text: str, facts: Facts) -> Iterator[str]:
     for path in re.findall(r"/sys/block/([^/\s]+)(/\S*)?", text):
         yield from _wrong_path(path[0], path[1], facts)
     for name in re.findall(r"/dev/((?:mapper/)?[a-z][\w.!-]*)", told):
-        if name not in {"null", "disk"} and facts.device(name) is None and name != "sg3":
+        mounted = any(mount.source == f"/dev/{name}" for mount in facts.of.mounts)
+        if name not in {"null", "disk", "sg3"} and not mounted and facts.device(name) is None:
             yield f"/dev/{name} is not there"
     for name in re.findall(r"smartctl [^|\n]*?/dev/([\w/!-]+)", told):
         device = facts.device(name)

@@ -127,7 +127,8 @@ class Host:
         notice = report.notice(due, float, now, (), places.topology, said=said)
         texts = (*notice.happened, *notice.meaning, *notice.unknown, notice.summary)
         told = "\n".join(advice.together(notice.advice))
-        assert [fault for text in (told, *texts) for fault in wrong(text, here)] == []
+        found = [fault for text in (told, *texts) for fault in wrong(text, here)]
+        assert not found, found
         return told
 
     def announced(self) -> None:
