@@ -102,9 +102,11 @@ def meaning(alert: Alert) -> Meaning:
     return faults.meaning(alert.name, alert.label("condition"), event=bool(alert.count))
 
 
-def fact(alert: Alert, *, silent: bool = False) -> Fact:
-    """Return what an alert says."""
-    what = meaning(alert)
+def fact(alert: Alert, now: float, *, silent: bool = False) -> Fact:
+    """Return what an alert says; what lasts began so long ago as its value says, in seconds."""
+    what, began = meaning(alert), alert.active_seconds
+    if what.lasts and not alert.count and alert.missed_seconds is None:
+        began = min(began, now - alert.value)
     return Fact(
         alert.key,
         alert.subject,
@@ -112,7 +114,7 @@ def fact(alert: Alert, *, silent: bool = False) -> Fact:
         alert.adapter,
         what,
         max(what.layer, layer_of(alert.subject)) if alert.subject else what.layer,
-        alert.active_seconds,
+        began,
         bool(alert.count),
         alert.state is State.FIRING,
         silent,

@@ -45,7 +45,7 @@ def reason(incident: Incident, now: float, policy: Policy) -> Reason | None:
     waited = now - incident.opened_seconds >= policy.grouping_seconds
     if incident.mails == 0:
         soon = waited or incident.severity is Severity.CRITICAL
-        soon = soon or any(urgent(m) for m in _worse(incident, now))
+        soon = soon or any(urgent(m) for m in reportable(incident, now))
         return Reason.OPENED if soon and incident.closed_seconds is None else None
     if any(m.doubled and not m.silenced for m in incident.members):
         return Reason.WORSE
@@ -88,14 +88,14 @@ def clear_seconds(incident: Incident, policy: Policy) -> float:
 
 def _again(incident: Incident, now: float, policy: Policy) -> Reason | None:
     """Return whether a mail says that it came back; of events nobody said that it was over."""
-    if not any(_worse(incident, now)):
+    if not any(reportable(incident, now)):
         return None
     mailed = incident.mailed_seconds if incident.mailed_seconds is not None else now
     told = incident.last_reason is Reason.ALL_CLEAR or incident.recurrences <= 1
     return Reason.AGAIN if told or now - mailed >= policy.again_seconds else None
 
 
-def _worse(incident: Incident, now: float) -> Iterator[Member]:
+def reportable(incident: Incident, now: float) -> Iterator[Member]:
     """Yield the members that a mail may be due for: they hold now, and are no symptom of others."""
     known = [
         m
@@ -128,7 +128,7 @@ def _is_worse(incident: Incident, now: float) -> bool:
             at, worst = told.get(m.fact, (-NEW_SECONDS, Severity.INFO))
             told[m.fact] = max(at, m.told_seconds), max(worst, m.severity)
     new = incident.object != incident.mailed_object
-    for member in _worse(incident, now):
+    for member in reportable(incident, now):
         if member.missed_seconds is not None:
             continue  # it is over, though its alert is kept
         at, worst = told.get(member.fact, (-math.inf, Severity.INFO))

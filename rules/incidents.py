@@ -281,7 +281,7 @@ def step(  # noqa: PLR0913 - all but two are named where it is called
     everything = list(alerts)
     active = [a for a in everything if a.active and a.severity >= Severity.WARNING]
     active = folding.one_of_a_kind(book.incidents, active)
-    facts = {a.key: causes.fact(a, silent=silenced(a)) for a in active}
+    facts = {a.key: causes.fact(a, now, silent=silenced(a)) for a in active}
     explained = causes.explained(facts.values(), around or Around())
     active = folding.not_suppressed(book.incidents, active, facts, explained)
     resolved = frozenset(a.key for a in everything if a.state is State.RESOLVED)
@@ -314,7 +314,7 @@ def step(  # noqa: PLR0913 - all but two are named where it is called
             after = replace(after, members=tuple(map(_known, after.members)))
         if acknowledgement is None:
             reason = due.reason(after, now, policy)
-        elif _outgrown(after, acknowledgement):
+        elif _outgrown(after, acknowledgement, now):
             book.events.append(Event(Change.LIFTED, after))
             reason = Reason.WORSE if after.mails else due.reason(after, now, policy)
         elif not after.firing and now - after.active_seconds >= _forgotten_seconds(after, policy):
@@ -573,14 +573,13 @@ def _heard(member: Member, now: float, quiet: frozenset[Key]) -> Member:
     return replace(member, silenced=silenced, heard_seconds=now if ends else member.heard_seconds)
 
 
-def _outgrown(incident: Incident, acknowledgement: Acknowledgement) -> bool:
+def _outgrown(incident: Incident, acknowledgement: Acknowledgement, now: float) -> bool:
     """Whether an incident is worse than what was acknowledged, or is about a further disk."""
     return any(
         m.severity > acknowledgement.severity
         or m.doubled
         or (m.subject != "" and m.subject not in acknowledgement.subjects)
-        for m in incident.members
-        if m.cleared_seconds is None and not m.silenced
+        for m in due.reportable(incident, now)
     )
 
 

@@ -42,7 +42,7 @@ def test_a_clock_that_is_set_begins_and_ends_nothing(tmp_path: Path, by: float) 
         assert host.program.text().count("the wall clock went") == 2
     assert clear["Subject"].startswith("[OK]")
     assert clear["References"] == opened["Message-ID"]
-    # By the clock as it is now, it began when it did; it ended with the array, not with the mail.
+    # By the clock as it is now, it began when it did.
     assert ": 15 min" in text(clear)
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from iowarden.rules import causes
 from iowarden.rules.alerts import Alert, State
 from iowarden.rules.causes import Around
 
+NOW = 4000.0
 ABOVE = Around({"disk a": frozenset({"device md0"}), "disk b": frozenset({"device md0"})})
 
 
@@ -22,7 +25,7 @@ def alert(name: str, subject: str = "", since: float = 0.0, adapter: str = "") -
 
 def cause(of: Alert, *others: Alert, around: Around = ABOVE) -> str:
     """Return the object that is the deepest cause of an alert; '' where nothing explains it."""
-    found = causes.explained([causes.fact(each) for each in (of, *others)], around)
+    found = causes.explained([causes.fact(each, NOW) for each in (of, *others)], around)
     return found[of.key].subject if of.key in found else ""
 
 
@@ -70,6 +73,14 @@ def test_what_is_no_storage_fault_is_explained_by_nothing(name: str) -> None:
     """A user's alert, a full file system, a setting, iowarden itself: each its own incident."""
     subject = "iowarden" if name == "MailUnsent" else "device md0"
     assert not cause(alert(name, subject), alert("DeviceStall", "disk a"))
+
+
+def test_a_hang_began_when_the_disk_stood_still_and_not_when_its_alert_fired() -> None:
+    """The volume was suspended 50 s ago; its alert since 5 s, the stall since 45 s."""
+    suspended = replace(alert("DeviceSuspended", "device dm-0", since=NOW - 5.0), value=50.0)
+    stall = alert("WriteStall", since=NOW - 45.0)
+    assert cause(stall, suspended) == "device dm-0"
+    assert not cause(stall, replace(suspended, value=1.0))
 
 
 def suffering(count: int, gap: float = 0.0, rest: float = 1.0) -> list[Alert]:

@@ -638,7 +638,7 @@ def test_two_disks_are_an_adapter_only_if_it_has_no_more() -> None:
 
 def test_disks_that_fail_on_different_days_or_of_something_else_are_their_own_incidents() -> None:
     """Three broken disks in a month, and old errors on each of three file systems."""
-    month = [disk_alert(n, since=n * 10 * DAY) for n in range(3)]
+    month = [disk_alert(n, since=-n * 10 * DAY) for n in range(3)]
     for alerts in (month, [disk_alert(n, "M1") for n in range(3)]):
         host = Machine()
         host.run(60, *alerts)
@@ -1189,3 +1189,13 @@ def test_what_is_over_is_not_worse() -> None:
     errors = alert("DiskErrorsGrow", device="sda", condition="H2", since=10.0)
     host.run(10, HANG, errors)
     assert host.run(HOUR, HANG, replace(errors, missed_seconds=20.0)) == []
+
+
+def test_symptoms_do_not_end_an_acknowledgement() -> None:
+    """The hang is known; that tasks hang for it is critical, and follows from it."""
+    host = Machine()
+    host.run(60, HANG)
+    host.acknowledge("disk sda")
+    hung = alert("HungTask", "critical", condition="B4", since=130.0)
+    assert host.run(HOUR, HANG, hung) == []
+    assert host.said.acknowledgements

@@ -16,6 +16,7 @@ from iowarden.collectors.recording import IDLE, idle_steps
 from iowarden.collectors.table import collect
 from iowarden.daemon.loop import HOTPLUG_SOURCES
 from iowarden.rules import advice, facts, incidents, report
+from iowarden.rules.causes import Around
 from iowarden.rules.engine import Engine
 from iowarden.rules.facts import Facts
 from iowarden.rules.incidents import Due, Incidents, Policy
@@ -113,6 +114,7 @@ class Host:
             policy=Policy(),
             observe=self._measured,
             judged=self.engine.judged,
+            around=Around(self.engine.standing().above(now)),
         )
         self.mails += [Mail(uptime, due, self._advice(due, now)) for due in dues]
         self.history.append((uptime, self.signals(self._follow)))
