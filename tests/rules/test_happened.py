@@ -699,3 +699,57 @@ def test_an_error_of_an_image_is_a_consequence_of_the_disk_that_has_its_file() -
     (incident,) = machine.open
     assert incident.key == identity(BACKED, "sda").key
     assert {m.name for m in incident.members} >= {"block_medium_error", "block_io_error"}
+
+
+def seen(*alerts: tuple[float, Alert], log: tuple[tuple[float, str, str], ...]) -> Machine:
+    """A machine whose rules fire and whose log has lines (seconds, kind, device)."""
+    machine = Machine()
+    for second in range(300):
+        machine.now = START + second
+        machine.alerts = [alert for at, alert in alerts if at <= second]
+        lines = [
+            Event("kernel", kind, kind, device=device, realtime_seconds=machine.now)
+            for at, kind, device in log
+            if at == second
+        ]
+        machine.tell(*lines)
+    return machine
+
+
+@pytest.mark.parametrize(
+    ("alert", "log", "without", "better"),
+    [
+        # a member fails: the log knows of which disk
+        (
+            ("ArrayDegraded", "md0", 4.0),
+            ((1.0, "block_medium_error", "sdb"), (3.0, "md_disk_failure", "sdb")),
+            "md0",
+            "sdb",
+        ),
+        # tasks hang: the log knows which disk was given up
+        (("HungTask", "", 130.0), ((2.0, "scsi_offlined", "sdc"),), "host", "sdc"),
+        # the array stands still: the log knows that the disk was gone before
+        (("ArrayStopped", "md0", 60.0), ((2.0, "ata_gone", "sda"),), "md0", "sda"),
+        # a stall that nothing in the log explains stays what it is
+        (("WriteStall", "", 5.0), (), "host", "host"),
+    ],
+)
+def test_the_log_names_a_deeper_cause_and_never_makes_more_incidents(
+    alert: tuple[str, str, float],
+    log: tuple[tuple[float, str, str], ...],
+    without: str,
+    better: str,
+) -> None:
+    """The same fault with the kernel's log and without it: one incident, under the better name."""
+    name, device, at = alert
+    key = identity(MACHINE, device).key if device else ""
+    labels = (("alertname", name), ("severity", "critical"))
+    fires = Alert(
+        name, labels, State.FIRING, 1.0, (), START + at, START + at, subject=key, object=device
+    )
+    blind, sighted = seen((at, fires), log=()), seen((at, fires), log=log)
+    assert [each.object.partition(" ")[0] for each in blind.open] == [without]
+    assert [each.object.partition(" ")[0] for each in sighted.open] == [better]
+    opened = [reason for reason, _ in sighted.mails if reason is Reason.OPENED]
+    assert len(opened) == 1
+    assert len(sighted.mails) <= len(blind.mails) + 1
