@@ -103,7 +103,8 @@ _RESET = (
     r"(?i:\breset(?:ting|s)?\b[^,;]{0,24}\b(?:adapter|controller|host|hba|ioc|card|board|bus|target"
     r"|device|lun|drive|chip|link|port|channel)|\b(?:adapter|controller|host|hba|ioc|card|board|bus"
     r"|target|device|lun|drive|chip|port|nexus|diag|hard|soft|COM|iop|chip)[ _-](?:is )?(?:being )?"
-    r"(?:hard )?reset|\bOCR\b|\bRESETTING\b|being reset|performing [\w ]*reset)"
+    r"(?:hard )?reset|\bOCR\b|\bRESETTING\b|being reset|performing [\w ]*reset"
+    r"|Issuing (?:Hard)?Reset)"
 )
 _ABORT = (
     r"(?i:\babort(?:ing|ed)?\b[^,;]{0,24}\b(?:command|task|cmd|scmd|request|scsi|exchange|tag)"
@@ -126,9 +127,10 @@ _ADAPTER: Rows = (
     (_ABORT, "hba_abort"),
     (FAULT, "driver_message"),
 )
+_PCI = r"(?P<controller>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f])"
 _ADDRESS = (
-    r"(?P<controller>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f])"
-    r"|\b(?P<host>(?:scsi ?host|scsi|host)[ #:]?\d{1,6})\b|^(?P<named>[a-z]\w*?\d{1,6}):"
+    rf"{_PCI}|\b(?P<host>(?:scsi ?host|scsi|host)[ #:]?\d{{1,6}})\b"
+    r"|^(?:mpt\w+: )?(?P<named>[a-z]\w*?\d{1,6}):"
 )
 
 # --- what the kernel finds wrong above the adapters ---
@@ -478,7 +480,11 @@ _ROOMS = (
     ),
     Room("nfs NFS NFSv RPC lockd nlm nlmclnt NFSD nfsd", _NFS, r"server (?P<place>[^\s,]+)"),
     Room("connection session rport", _CONNECTION, r"^(?P<controller>[a-z]+-?\d[\d:-]*?): "),
-    Room("mmc mmcblk sdhci mmcmci dwmmc cqhci memstick", _CARD, r"\b(?P<device>mmc(?:blk)?\d+)\b"),
+    Room(
+        "mmc mmcblk sdhci mmcmci dwmmc cqhci memstick",
+        _CARD,
+        rf"\b(?P<device>mmc(?:blk)?\d+)\b|{_PCI}",
+    ),
     Room(
         "TARGET iSCSI IBLOCK iblock FILEIO PSCSI TCMU tcmu SPC XCOPY",
         _TARGET,

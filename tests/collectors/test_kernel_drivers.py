@@ -67,6 +67,14 @@ def test_messages_of_two_kernels_alarm_or_stay_quiet(table: Table) -> None:
             {"kind": "driver_message", "controller": "0000:3b:00.0"},
         ),
         (
+            "mptscsih: ioc0: WARNING - Issuing Reset from mptscsih_IssueTaskMgmt!! doorbell=0x24",
+            {"kind": "hba_reset", "controller": "ioc0"},
+        ),
+        (
+            "sdhci-pci 0000:3b:00.0: DLL lock timeout!",
+            {"kind": "mmc_error", "controller": "0000:3b:00.0"},
+        ),
+        (
             "connection2:0: detected conn error (1020)",
             {"kind": "connection_error", "controller": "connection2:0"},
         ),
