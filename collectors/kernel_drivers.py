@@ -153,7 +153,10 @@ _SCSI: Rows = (
     (_ABORT, "scsi_abort"),
     (FAULT, "driver_message"),
 )
-_ATA_FOUND = r"HPA|native|n_sectors|max address|LPM|DIPM|DEVSLP|ACPI|_GTF|_GTM|_SDD|UDMA/33|EM "
+_ATA_FOUND = (
+    r"HPA|native|n_sectors|max address|LPM|DIPM|DEVSLP|ACPI|_GTF|_GTM|_SDD|UDMA/33|EM |trying PIO"
+    r"|supports DRM"
+)
 _ATA: Rows = (
     (_ATA_FOUND, NOTHING),
     (r"(?i)giving up|, disabling|controller unavailable", "ata_gone"),
@@ -168,7 +171,7 @@ _ATA: Rows = (
 )
 _NVME_FOUND = (
     r"duplicate|bogus Namespace|subsys|cntlid|by-id|Identify Descriptors|NVME_NIDT|zone|NPSS|APST"
-    r"|VID:|boundary"
+    r"|VID:|boundary|SUBNQN"
 )
 _NVME: Rows = (
     (
@@ -294,7 +297,7 @@ _MD: Rows = (
 )
 _MAPPED_ASKED = (
     r"(?i)^device-mapper: (?:table|ioctl|uevent|target|stats|zone):|message|argument|Module for"
-    r"|version|discard|param|suspend|resume|alignment"
+    r"|version|CONFIG_|discard|param|suspend|resume|alignment"
 )
 _NO_MAPPER = r"^(?!device-mapper:|dm-verity)"
 _MAPPED: Rows = (

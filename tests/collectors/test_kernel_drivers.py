@@ -166,6 +166,13 @@ def test_what_only_sounds_like_a_fault_counts_by_its_level(
         "nvme nvme1: Ignoring bogus Namespace Identifiers",
         "GPT:Primary header thinks Alt. header is not at the end of the disk.",
         "hpsa 0000:3b:00.0: failed to allocate memory for the chain blocks",
+        # what Debian's kernels print at each boot
+        "device-mapper: core: CONFIG_IMA_DISABLE_HTABLE is disabled. Duplicate IMA measurements.",
+        "nvme nvme0: missing or invalid SUBNQN field.",
+        "ata1.00: READ LOG DMA EXT failed, trying PIO",
+        "mpt3sas_cm0: message unit reset: SUCCESS",
+        "ahci 0000:00:17.0: port does not support device sleep",
+        "hv_storvsc 1b2c: tag#12 cmd 0x85 status: scsi 0x2 srb 0x6 hv 0xc0000001",
         # other drivers whose names begin alike, and the kernel's own
         "virtio_net virtio0: Failed to negotiate",
         "bnx2x 0000:3b:00.0: NIC Link is Down",
