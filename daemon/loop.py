@@ -640,7 +640,7 @@ class Loop:
             now,
             install=self._install,
             policy=self._policy,
-            observe=lambda alert: self._measured([alert], now),
+            observe=lambda alert: self._observed(alert, now),
             judged=self._engine.judged,
             arrival=self._arrival(),
             silenced=lambda alert: self._silenced(alert, now),
@@ -921,6 +921,17 @@ class Loop:
 
     def _date(self, at: float) -> str:
         return f"{datetime.fromtimestamp(self._clock.realtime(at), local_zone()):%a %d %b %H:%M}"
+
+    def _observed(self, alert: Alert, now: float) -> tuple[Evidence, ...]:
+        """Return what is known while an alert begins to fire; who waits is cut off last."""
+        waits = report.observed(
+            alert,
+            self._engine.waiting(now),
+            self._busy(),
+            self._topology(),
+            self._clock.realtime(now),
+        )
+        return (*waits, *self._measured([alert], now))
 
     def _measured(self, alerts: list[Alert], now: float) -> tuple[Evidence, ...]:
         samples = dict.fromkeys(s for alert in alerts for s in self._engine.current(alert))

@@ -297,6 +297,10 @@ EVENTS = _table(
 """By kind of event, where the condition of its row does not say it."""
 
 
+TIMED = frozenset({"DeviceStall", "DeviceSuspended", "ProbeProgramStuck", "WriteLull"})
+"""Shipped alerts whose value is for how many seconds it has been so."""
+
+
 def meaning(name: str, condition: str = "", *, event: bool = False) -> Meaning:
     """Return what an alert of a rule is, by its name; of an event by its kind, then `condition`."""
     if not event:

@@ -522,6 +522,14 @@ def _vouched(incident: Incident, now: float, judged: Callable[[Labels, str], boo
     return replace(incident, members=members)
 
 
+def _began(alert: Alert, now: float) -> float:
+    """Return when what an alert tells began: a stall did before it was long enough to fire."""
+    fired = alert.fired_seconds if alert.fired_seconds is not None else now
+    timed = alert.name in faults.TIMED and not alert.count
+    lasted = alert.value if timed and 0.0 < alert.value <= now else 0.0
+    return min(fired, now - lasted)
+
+
 def _member(
     alert: Alert,
     before: Member | None,
@@ -531,7 +539,7 @@ def _member(
     unknown = alert.annotation("unknown")
     if alert.state is State.UNKNOWN:
         unknown = alert.unknown_reason
-    since = alert.fired_seconds if alert.fired_seconds is not None else now
+    since = _began(alert, now)
     again = before is not None and before.cleared_seconds is not None
     if before is not None and not again:
         since, measured = before.since_seconds, before.evidence

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 from iowarden.collectors.tasks import writeback_channel
 from iowarden.rules.advice import Said
 from iowarden.rules.alerts import State
+from iowarden.rules.causes import meaning
 from iowarden.rules.devices import ADAPTER, ARRAY, ITSELF, identity
 from iowarden.rules.due import COMES_AND_GOES
 from iowarden.rules.faults import SYMPTOMS, THREATS, Fault
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.block import Topology
     from iowarden.collectors.tasks import Task, Tasks
     from iowarden.collectors.vocabulary import Labels, Sample
+    from iowarden.rules.alerts import Alert
     from iowarden.rules.faults import Layer
     from iowarden.rules.incidents import Due, Incident, Member
     from iowarden.rules.topology import Above, Standing
@@ -32,6 +34,8 @@ MOST_DISKS = 24
 """Disks of an adapter that a line names."""
 MOST_WAITING = 5
 """Tasks that a mail names."""
+TASKS = "tasks"
+"""The source of lines about who waits."""
 MOST_EVIDENCE = 24
 """Lines of evidence in one mail; a machine with 480 disks must not bury the first."""
 
@@ -67,6 +71,9 @@ def notice(  # noqa: PLR0913, PLR0917 - all but three are named where it is call
     begun = [
         line for m in members if m.cleared_seconds is None or number == 1 for line in m.evidence
     ]
+    waits: tuple[Evidence, ...] = ()
+    if _stalls(members) and not any(line.source == TASKS for line in begun):
+        waits = tuple(_waits_for(tasks, busy, topology, realtime(now)))
     told = set(incident.advised)
     valid = _advising(members)
     fresh = [m for m in valid if m.name not in told or _has_become_critical(m, incident)]
@@ -100,7 +107,7 @@ def notice(  # noqa: PLR0913, PLR0917 - all but three are named where it is call
         evidence=_in_order(
             (
                 *begun[: MOST_EVIDENCE // 2],
-                *(_waits_for(tasks, busy, topology, realtime(now)) if _stalls(members) else ()),
+                *waits,
                 *current,
             )
         ),
@@ -239,6 +246,19 @@ def _stalls(members: Sequence[Member]) -> bool:
     return any(member.cleared_seconds is None and member.what.fault in WAITS for member in members)
 
 
+def observed(
+    alert: Alert,
+    tasks: Tasks | None,
+    busy: Sequence[str],
+    topology: Topology | None,
+    realtime_seconds: float,
+) -> tuple[Evidence, ...]:
+    """Return who waits while an alert begins to fire: when its mail is made it may be others."""
+    if meaning(alert).fault not in WAITS:
+        return ()
+    return tuple(_waits_for(tasks, busy, topology, realtime_seconds))
+
+
 def _waits_for(
     tasks: Tasks | None, busy: Sequence[str], topology: Topology | None, realtime_seconds: float
 ) -> Iterator[Evidence]:
@@ -256,10 +276,10 @@ def _waiting(tasks: Tasks, realtime_seconds: float) -> Iterator[Evidence]:
     """Yield lines about who waits: programs first, and of them who wrote most."""
     ranked = sorted(tasks.tasks, key=lambda task: (task.kernel, -(task.write_bytes or 0)))
     for task in ranked[:MOST_WAITING]:
-        yield Evidence(realtime_seconds, "tasks", _waits(task))
+        yield Evidence(realtime_seconds, TASKS, _waits(task))
     left = tasks.count - len(ranked[:MOST_WAITING])
     if ranked and left > 0:
-        yield Evidence(realtime_seconds, "tasks", f"{left} more wait as well")
+        yield Evidence(realtime_seconds, TASKS, f"{left} more wait as well")
 
 
 def _waits(task: Task) -> str:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.machine import block, disk, topology
-from support.simulation import UPTIME, Simulation
+from support.simulation import START, UPTIME, Simulation
 
 from iowarden.collectors.dm import MappedDevice
 from iowarden.collectors.mounts import Mount, Mounts
@@ -262,6 +262,9 @@ def test_a_hang_is_named_soon_after_the_last_completion(
     machine.run(40, blocked=1, in_flight={"sda": 3})
     (at, *_) = (at for at, name, _ in machine.host.fired if name == "DeviceStall")
     assert at - UPTIME - waiting <= soon - 2.0  # the mail leaves within 2 s
+    assert machine.host.mails[0].uptime <= at + 2.0
+    (member, *_) = machine.host.mails[0].due.incident.members
+    assert member.since_seconds == START + waiting  # when the disk stood still, not when it fired
 
 
 # --- virtual disks, LUNs, paths, removable disks

@@ -14,7 +14,7 @@ from support.simulation import Simulation
 from iowarden.collectors.tasks import Task, Tasks, to_json
 from iowarden.collectors.vocabulary import Family
 from iowarden.rules import report
-from iowarden.rules.alerts import State
+from iowarden.rules.alerts import Alert, State
 from iowarden.rules.devices import Devices, subject
 from iowarden.rules.engine import Engine
 from iowarden.rules.incidents import Due, Incident, Member
@@ -25,7 +25,6 @@ from iowarden.rules.signals.table import Inputs, View
 
 if TYPE_CHECKING:
     from iowarden.collectors.vocabulary import Labels, Sample
-    from iowarden.rules.alerts import Alert
 
 BDI_THROTTLE = "iowarden_bdi_throttle_seconds"
 WRITER = Task(812, 4000, "postgres", "balance_dirty_pages", (), 0, 1_288_490_189)
@@ -273,6 +272,19 @@ def test_a_mail_about_a_stall_names_who_waits() -> None:
 def test_nobody_is_named_where_nobody_is_known_or_hurt(member: Member, tasks: Tasks | None) -> None:
     """No probe, nobody waits, a full disk, a stall that is over."""
     assert told(member, tasks=tasks) == []
+
+
+def test_who_waited_is_kept_from_the_moment_of_firing() -> None:
+    """The mail is made a minute later, when the writer has gone and another one waits."""
+    alert = Alert("WriteStall", STALL.labels, State.FIRING, 1.0, (), 0.0)
+    kept = report.observed(alert, Tasks((WRITER,), 1), ["sda"], topology(disk("sda")), 5.0)
+    later = Tasks((Task(31, 9, "tar", "folio_wait_writeback", (), None, None),), 1)
+    assert told(replace(STALL, evidence=kept), tasks=later) == [
+        "diskstats: requests in flight: sda",
+        "tasks: postgres (pid 812) waits in balance_dirty_pages, wrote 1.2 GiB since its start",
+    ]
+    full = replace(alert, name="FileSystemFull")
+    assert report.observed(full, later, ["sda"], None, 5.0) == ()
 
 
 @pytest.mark.parametrize("probe", [True, False])
