@@ -122,10 +122,10 @@ def test_one_path_of_two_is_no_trouble_of_its_map() -> None:
     assert "2 members" in both.memberships("sda")[0].refusal
 
 
-def alert(name: str, condition: str = "B1", severity: str = "warning") -> Alert:
-    """Return an alert about a device that fires."""
-    labels = (("condition", condition), ("device", name), ("severity", severity))
-    return Alert("Any", labels, State.FIRING, 1.0, (), 0.0, subject=f"device {name}")
+def alert(device: str, name: str = "DeviceStall", severity: str = "warning") -> Alert:
+    """Return an alert of a shipped rule about a device, which fires."""
+    labels = (("device", device), ("severity", severity))
+    return Alert(name, labels, State.FIRING, 1.0, (), 0.0, subject=f"device {device}")
 
 
 def test_three_disks_of_an_adapter_are_its_trouble() -> None:
@@ -137,10 +137,18 @@ def test_three_disks_of_an_adapter_are_its_trouble() -> None:
 
 
 @pytest.mark.parametrize(
-    ("condition", "severity"),
-    [("B1", "info"), ("L3", "warning"), ("H9", "warning"), ("D1", "warning")],
+    ("name", "severity"),
+    [
+        ("DeviceStall", "info"),
+        ("SchedulerUnsuited", "warning"),
+        ("DiskNotCovered", "warning"),
+        ("ReadAheadTooSmall", "warning"),
+        ("DiskTooHot", "warning"),
+        ("DiskCableErrors", "warning"),
+    ],
 )
-def test_what_says_nothing_against_a_disk_is_no_trouble(condition: str, severity: str) -> None:
+def test_what_says_nothing_against_a_disk_is_no_trouble(name: str, severity: str) -> None:
     """A scheduler, read-ahead, SMART that cannot be read: the other half of a mirror is as good."""
-    told = [alert("sda", condition, severity)]
-    assert facts.known(everything().of.map, (), told).troubled == frozenset()
+    where = everything().of.map
+    assert facts.known(where, (), [alert("sda", name, severity)]).troubled == frozenset()
+    assert facts.known(where, (), [alert("sda", "DiskErrorsGrow")]).troubled == {"sda"}
