@@ -93,11 +93,12 @@ class Details:
     complaints: tuple[str, ...] = ()
 
 
-def parse_detail(text: str) -> Details:
+def parse_detail(text: str, contradictions: list[str] | None = None) -> Details:
     """Return what 'mdadm --detail' printed for one array or several.
 
     Fields that are not known are ignored; a line that is none is a complaint. Errors: ParseError,
-    for a row of the table that is none, and where there is no array.
+    for a row of the table that is none, where there is no array, and where counts and table
+    contradict each other; with a list for `contradictions` these are put there instead.
     """
     complaints: list[str] = []
     arrays: list[tuple[str, dict[str, str], list[Slot]]] = []
@@ -125,7 +126,14 @@ def parse_detail(text: str) -> Details:
     if not arrays:
         what = complaints[0] if complaints else text
         raise ParseError(f"'mdadm --detail': expected '/dev/<array>:', got {what[:120]!r}")
-    return Details(tuple(_detail(*each) for each in arrays), tuple(complaints))
+    details = tuple(_detail(*each) for each in arrays)
+    for array in details:
+        if wrong := _contradiction(array):
+            error = f"'mdadm --detail': {array.name}: {wrong}"
+            if contradictions is None:
+                raise ParseError(error)
+            contradictions.append(error)
+    return Details(details, tuple(complaints))
 
 
 def as_array(detail: Detail) -> Array:
@@ -179,6 +187,22 @@ def read_detail(root: Root, name: str) -> Detail:
     """
     answer = root.ask("run", "mdadm", "--detail", f"/dev/{name}", deadline_seconds=DEADLINE_SECONDS)
     return parse_detail(parse_output(answer)).arrays[0]
+
+
+def _contradiction(array: Detail) -> str:
+    """Return how an array's table and counts contradict, mostly because the text is cut, or ''.
+
+    The table has each place, also one without a member (Detail.c); an inactive array has no counts.
+    """
+    if array.raid_devices is None:
+        return ""
+    places = {row.slot for row in array.slots if row.slot is not None}
+    if not set(range(array.raid_devices)) <= places:
+        return f"expected rows of {array.raid_devices} raid devices, got {len(places)}: it is cut"
+    short = not {"degraded", "FAILED"}.isdisjoint(array.states)
+    if array.states and short != bool(array.missing):
+        return f"expected '{', '.join(array.states)}' and the table to agree, got {array.missing}"
+    return ""
 
 
 def _refused(number: int, expected: str, line: str, pair: re.Match[str]) -> ParseError:

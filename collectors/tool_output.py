@@ -612,34 +612,47 @@ def _reports(text: str) -> list[str]:
 
 
 def _mdstat(text: str, found: Parsed) -> Parsed:
-    """Parse '/proc/mdstat'; an array whose first line is none is left out, and said to be."""
+    """Parse '/proc/mdstat'; an array that cannot be read is left out, and said to be."""
     # Web forms strip the blanks ahead of what is below an array's own line.
     lines = [f" {line}" if _BELOW.match(line) else line for line in text.split("\n")]
     unread: list[Unread] = []
+    if not _MDSTAT_END.search(text):
+        expected = "expected a line 'unused devices:' at its end, got none: it may be cut"
+        unread.append(Unread(f"'/proc/mdstat': {expected}"))
+        lines.append("unused devices: <none>")
+    begin = "" if _MDSTAT_BEGIN.search(text) else "Personalities :\n"
     for _ in range(MOST_BAD_ROWS):
         try:
-            stats = md.parse_mdstat("\n".join(lines))
+            stats = md.parse_mdstat(begin + "\n".join(lines))
         except ParseError as error:
-            bad = re.match(r"'/proc/mdstat' line (\d{1,9}): ", str(error))
-            if bad is None:
+            at = _bad_line(str(error), lines, len(begin.splitlines()))
+            if at is None:
                 return replace(found, unread=(*unread, Unread(str(error))))
-            at = int(bad[1])
-            if not _PROMPT.match(lines[at - 1]):
-                unread.append(Unread(str(error), lines[at - 1], at))
-            lines[at - 1] = ""
-            while at < len(lines) and lines[at][:1] in {" ", "\t"}:  # what was below it
-                lines[at] = ""
+            if not _PROMPT.match(lines[at]):
+                unread.append(Unread(str(error), lines[at], at + 1))
+            lines[at] = ""
+            while at + 1 < len(lines) and lines[at + 1][:1] in {" ", "\t"}:  # what was below it
                 at += 1
+                lines[at] = ""
             continue
         arrays = {name: md.from_mdstat(stat) for name, stat in stats.items()}
-        if not _MDSTAT_END.search(text):
-            expected = "expected a line 'unused devices:' at its end, got none: it may be cut"
-            unread.append(Unread(f"'/proc/mdstat': {expected}"))
-        outputs = ("/proc/mdstat",)
+        outputs = ("/proc/mdstat",) if arrays or not begin else ()
         return replace(found, arrays=arrays, outputs=outputs, unread=tuple(unread))
     return replace(found, unread=tuple(unread))
 
 
+def _bad_line(error: str, lines: Sequence[str], shift: int) -> int | None:
+    """Return where the line is that '/proc/mdstat' is refused for: itself, or its array's."""
+    named = re.match(r"'/proc/mdstat'(?: line (\d{1,9})|: (\S{1,99})): ", error)
+    if named is None:
+        return None
+    if named[1]:
+        return int(named[1]) - 1 - shift
+    own = (at for at, line in enumerate(lines) if line.startswith(f"{named[2]} : "))
+    return next(own, None)
+
+
+_MDSTAT_BEGIN = re.compile(r"^Personalities :", re.MULTILINE)
 _MDSTAT_END = re.compile(r"^unused devices:", re.MULTILINE)
 """Source: kernel, drivers/md/md.c, md_seq_show: the last line of all."""
 _BELOW = re.compile(
@@ -649,8 +662,9 @@ _PROMPT = re.compile(r"\S{0,80}[#$>%] ")
 
 
 def _mdadm(text: str, found: Parsed) -> Parsed:
+    contradictions: list[str] = []
     try:
-        details = md_detail.parse_detail(text)
+        details = md_detail.parse_detail(text, contradictions)
     except ParseError as error:
         return replace(found, unread=(Unread(str(error)),))
     return replace(
@@ -659,18 +673,9 @@ def _mdadm(text: str, found: Parsed) -> Parsed:
         outputs=("mdadm --detail",),
         unread=(
             *(Unread(complaint) for complaint in details.complaints),
-            *(Unread(cut) for each in details.arrays if (cut := _cut(each))),
+            *map(Unread, contradictions),
         ),
     )
-
-
-def _cut(detail: md_detail.Detail) -> str:
-    """Return what is missing at the end of an array's table, '' where nothing is."""
-    rows = sum(each.slot is not None for each in detail.slots)
-    if detail.raid_devices is None or rows >= detail.raid_devices:
-        return ""
-    expected = f"expected {detail.raid_devices} members in the table, got {rows}: it may be cut"
-    return f"'mdadm --detail': '{detail.name}': {expected}"
 
 
 _TROUBLE = re.compile(

@@ -80,6 +80,39 @@ def test_a_member_that_is_replaced_is_not_missing() -> None:
     assert parse_detail(text).arrays[0].missing == ()
 
 
+@pytest.mark.parametrize(
+    ("was", "now", "error"),
+    [
+        (
+            "       3       8       49        3      active sync   /dev/disk/by-label/a b\n",
+            "",
+            "got 3",
+        ),
+        ("Raid Devices : 4", "Raid Devices : 5", "expected rows of 5 raid devices, got 4"),
+        ("clean, degraded, recovering", "clean, recovering", "'clean, recovering' and the table"),
+        ("removed", "active sync   /dev/sdg1", ""),
+    ],
+)
+def test_a_table_that_contradicts_the_counts_is_refused(was: str, now: str, error: str) -> None:
+    """Cut off, or made up: which place has no member cannot be told."""
+    spoilt = LOST.replace(was, now)
+    assert spoilt != LOST
+    if error:
+        with pytest.raises(ParseError, match=error):
+            parse_detail(spoilt)
+    spoilt = spoilt.replace("spare rebuilding", "active sync")
+    with pytest.raises(ParseError, match="md5: expected"):
+        parse_detail(spoilt)
+
+
+def test_a_detail_that_is_cut_never_misses_less() -> None:
+    """Wherever it ends: refused, not known, or all that is missing is named."""
+    for end in range(LOST.index("/dev/sdc1")):
+        with contextlib.suppress(ParseError):
+            (array,) = parse_detail(LOST[:end]).arrays
+            assert set(array.missing) >= {1, 2} or array.raid_devices is None
+
+
 def test_lines_that_end_in_cr_and_complaints_behind() -> None:
     """What mdadm complains of comes after its output."""
     found = parse_detail(LOST.replace("\n", "\r\n") + "mdadm: failed to open /dev/sdx: busy\n")
