@@ -198,6 +198,7 @@ Date-Time            Device           Event Type            Elapsed Time Errors
 GuiErrMsg<0x00>: Success.
 """
 
+DEGRADED_ARRAY = "ControllerArrayDegraded"
 KINDS = {
     "mdstat": (WHOLE, DEGRADED, "ArrayDegraded"),
     "mdadm": (
@@ -208,46 +209,23 @@ KINDS = {
     "storcli": (
         STORCLI.format(volume="Optl", disk="Onln"),
         STORCLI.format(volume="Dgrd", disk="Offln"),
-        "ControllerArrayDegraded",
+        DEGRADED_ARRAY,
     ),
-    "megacli": (
-        MEGACLI.format(state="Optimal"),
-        MEGACLI.format(state="Degraded"),
-        "ControllerArrayDegraded",
-    ),
-    "arcconf": (
-        ARCCONF.format(state="Optimal"),
-        ARCCONF.format(state="Degraded"),
-        "ControllerArrayDegraded",
-    ),
-    "ssacli": (
-        SSACLI.format(state="OK"),
-        SSACLI.format(state="Interim Recovery Mode"),
-        "ControllerArrayDegraded",
-    ),
-    "cciss": (CCISS.format(state="OK"), CCISS.format(state="FAILED"), "ControllerArrayFailed"),
-    "cli64": (
-        ARECA.format(state="Normal"),
-        ARECA.format(state="Degraded"),
-        "ControllerArrayDegraded",
-    ),
-    "tw_cli": (
-        THREEWARE.format(state="OK"),
-        THREEWARE.format(state="DEGRADED"),
-        "ControllerArrayDegraded",
-    ),
-    "sas2ircu": (
-        IRCU.format(state="Optimal"),
-        IRCU.format(state="Degraded"),
-        "ControllerArrayDegraded",
-    ),
-    "mpt-status": (
-        MPT.format(state="OPTIMAL"),
-        MPT.format(state="DEGRADED"),
-        "ControllerArrayDegraded",
-    ),
-    "smartctl": (SMART.format(state="PASSED"), SMART.format(state="FAILED!"), "DiskFailing"),
-    "kernel": ("[   12.500000] sd 0:0:0:0: [sda] Attached SCSI disk\n", MEDIUM + "\n",
+    **{
+        kind: (text.format(state=well), text.format(state=bad), alert)
+        for kind, text, well, bad, alert in (
+            ("megacli", MEGACLI, "Optimal", "Degraded", DEGRADED_ARRAY),
+            ("arcconf", ARCCONF, "Optimal", "Degraded", DEGRADED_ARRAY),
+            ("ssacli", SSACLI, "OK", "Interim Recovery Mode", DEGRADED_ARRAY),
+            ("cciss", CCISS, "OK", "FAILED", "ControllerArrayFailed"),
+            ("cli64", ARECA, "Normal", "Degraded", DEGRADED_ARRAY),
+            ("tw_cli", THREEWARE, "OK", "DEGRADED", DEGRADED_ARRAY),
+            ("sas2ircu", IRCU, "Optimal", "Degraded", DEGRADED_ARRAY),
+            ("mpt-status", MPT, "OPTIMAL", "DEGRADED", DEGRADED_ARRAY),
+            ("smartctl", SMART, "PASSED", "FAILED!", "DiskFailing"),
+        )
+    },
+    "kernel": ("[   12.500000] sd 0:0:0:0: [sda] Attached SCSI disk\n", f"{MEDIUM}\n",
                "block_medium_error"),
 }  # fmt: skip
 """By kind a text in which nothing is wrong, one in which something is, and what that fires."""
