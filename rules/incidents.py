@@ -303,6 +303,7 @@ def step(  # noqa: PLR0913 - all but two are named where it is called
             incident = replace(incident, active_seconds=now)  # noqa: PLW2901 - told elsewhere, not over
         incident = _vouched(incident, now, judged)  # noqa: PLW2901 - the same, while nobody looks
         after = _refresh(incident, by_key.get(key, ()), resolved, now, observe, quiet)
+        after = _vouched(after, now, judged)  # it may have ended with this very look
         if after.firing and not incident.firing and incident.mails:
             book.events.append(Event(Change.AGAIN, after))
         if after.severity > incident.severity and incident.members:

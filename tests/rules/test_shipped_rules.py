@@ -166,7 +166,7 @@ def test_a_frozen_file_system_is_a_hung_device_after_ten_seconds(machine: Simula
     assert machine.host.names("warning") == {"DeviceStall"}
     machine.run(25, queued=50_000_000, blocked=2, in_flight={"sda": 96})
     assert machine.host.names("critical") == {"DeviceStall"}
-    assert machine.host.reasons() == ["opened"]
+    assert machine.host.reasons() == ["opened", "worse"]
 
 
 def test_a_device_that_vanishes_in_a_stall_is_not_well(machine: Simulation) -> None:
@@ -175,7 +175,7 @@ def test_a_device_that_vanishes_in_a_stall_is_not_well(machine: Simulation) -> N
     del machine.disks["sda"]
     machine.memory.remove("/sys/block/sda")
     machine.run(1200, step=4)
-    assert machine.host.reasons() == ["opened", "unreadable"]
+    assert machine.host.reasons() == ["opened", "worse", "unreadable"]
 
 
 def test_nobody_vouches_for_a_disk_that_is_gone_or_a_source_that_is_silent(
