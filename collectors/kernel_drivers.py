@@ -19,11 +19,10 @@ QUIET = (
     (
         "memory or another resource of the host is short: the kernel tells that itself",
         (
-            r"\ballocat|out of memory|no memory|\bmemory (?:for|map)|\bENOMEM|\bOOM\b"
-            r"|ioremap|\birq\b"
-            r"|request_irq|\bmsi-?x?\b|interrupt vector|dma[ _]mask|dma_?pool|mempool"
-            r"|kthread|kworker"
-            r"|work ?queue|slab\b|\bmap(?:ping)? (?:registers|memory|BAR)|get free page|thread\b"
+            r"\ballocat|out of memory|no memory|\bmemory (?:for|map)|\bENOMEM|\bOOM\b|ioremap"
+            r"|\birq\b|request_irq|\bmsi-?x?\b|interrupt vector|dma[ _]mask|dma_?pool|mempool"
+            r"|kthread|kworker|work ?queue|slab\b|\bmap(?:ping)? (?:registers|memory|BAR)"
+            r"|get free page|thread\b"
         ),
     ),
     (
@@ -37,19 +36,17 @@ QUIET = (
         "a program or an administrator asked for what cannot be",
         (
             r"invalid (?:option|argument|param|value|mode|command)|debugfs|sysfs|ioctl"
-            r"|module param|bsg\b"
-            r"|bad (?:parameter|argument)|unknown (?:option|param|command|ioctl|arg)"
-            r"|message received"
-            r"|mount option|quota|swapfile|swapon|(?:in|active) use\b|must be|user ?space"
-            r"|CHAP\b|configfs"
+            r"|module param|bsg\b|bad (?:parameter|argument)|unknown (?:option|param|command|ioctl"
+            r"|arg)|message received|mount option|quota|swapfile|swapon|(?:in|active) use\b"
+            r"|must be|user ?space|CHAP\b|configfs"
         ),
     ),
     (
         "a part is registered, made or removed when a driver starts or stops",
         (
             r"\bregister(?:ed|ing)?\b|vport|NPIV|optrom|nvram|flash|VPD\b|boot target|ASPM"
-            r"|cpu affinity|trace (?:buffer|diag)|diag buffer|not initialized|unload"
-            r"|suspend|resume\b"
+            r"|cpu affinity|trace (?:buffer|diag)|diag buffer|not initialized|unload|suspend"
+            r"|resume\b"
         ),
     ),
 )
@@ -58,19 +55,14 @@ _QUIET = "(?i:" + "|".join(pattern for _, pattern in QUIET) + ")"
 FAULT = (
     r"(?i:\bfail|error|time[d]?[- _]?out|overrun|underrun|overflow|corrupt|\blost\b|\bleak|missing"
     r"|mismatch|\bbad\b|broken|illegal|invalid|unexpected|unknown|spurious|cannot|can.t|could.?n.t"
-    r"|could not|unable|not (?:found|valid|respond|ready|present|match)|exceed"
-    r"|too (?:many|long|large"
-    r"|hot|big|small|old|short|much)|stuck|\bh[au]ng\b|degraded|stopp|disabl|reject"
-    r"|\bbusy\b|\bnull\b"
-    r"|out of|threshold|absent|dropp|panic|warning|abnormal|\bempty\b|\bfull\b|wrong"
-    r"|inconsisten|bogus"
-    r"|dead|aborting|aborted|\bno (?:response|device|path|disk|sense|such|data)|never"
-    r"|malformed|short"
-    r"|refus|denied|insane|insufficient|offline|conflict|reset|unusable|wedged"
-    r"|retr(?:y|ies)|impossible"
-    r"|incorrect|suspicious|unclean|overlap|exhaust|expired|unaligned|not aligned"
-    r"|beyond|damaged|dirty"
-    r"|doesn.t|does not|did not|didn.t|wasn.t|is not|are not|without)"
+    r"|could not|unable|not (?:found|valid|respond|ready|present|match)|exceed|too (?:many|long"
+    r"|large|hot|big|small|old|short|much)|stuck|\bh[au]ng\b|degraded|stopp|disabl|reject|\bbusy\b"
+    r"|\bnull\b|out of|threshold|absent|dropp|panic|warning|abnormal|\bempty\b|\bfull\b|wrong"
+    r"|inconsisten|bogus|dead|aborting|aborted|\bno (?:response|device|path|disk|sense|such|data)"
+    r"|never|malformed|short|refus|denied|insane|insufficient|offline|conflict|reset|unusable"
+    r"|wedged|retr(?:y|ies)|impossible|incorrect|suspicious|unclean|overlap|exhaust|expired"
+    r"|unaligned|not aligned|beyond|damaged|dirty|doesn.t|does not|did not|didn.t|wasn.t|is not"
+    r"|are not|without)"
 )
 """Words of a fault in general."""
 
@@ -78,33 +70,32 @@ FAULT = (
 
 _DEAD = (
     r"(?i:fault.?state|in fault\b|faulted\b|lock(?:ed)?[- ]?up\b|kernel panic|blink ?led"
-    r"|\b(?:firmware|fw|ucode|microcode|controller|adapter|board|hba|ioc|iop|ioa|card|chip)\b"
-    r"[^.]{0,32}\b(?:dead|offline|died|hung|crash(?!.{0,6}(?:dump|buffer|state))\w*"
-    r"|assert\w*|unavailable|unrecoverable|halted"
-    r"|killed|permanent\w*|non-operational|fatal|not (?:responding|operational|present|alive)"
-    r"|is (?:down|stopped|failed))\b"
-    r"|non-operational|not OPERATIONAL|unrecoverable (?:controller|error|hardware|state)"
-    r"|permanent IOA|fatal (?:error|hardware|firmware|hba|interrupt)|hardware critical|critical hw"
-    r"|dead_ioc|kernel failed to start|self-?test failed|cannot recover"
-    r"|kill(?:ing)? (?:the )?(?:hba|adapter)|insufficient power"
-    r"|(?:reset|OCR)\b[^,;]{0,40}\bfail|failed to (?:reset|recover|restart|reinit|bring)"
-    r"|\bPCI(?:e|-X)? (?:bus )?error|disabling (?:adapter|controller|board|hba))"
+    r"|\b(?:firmware|fw|ucode|microcode|controller|adapter|board|hba|ioc|iop|ioa|card"
+    r"|chip)\b[^.]{0,32}\b(?:dead|offline|died|hung|crash(?!.{0,6}(?:dump|buffer|state))\w*"
+    r"|assert\w*|unavailable|unrecoverable|halted|killed|permanent\w*|non-operational|fatal"
+    r"|not (?:responding|operational|present|alive)|is (?:down|stopped|failed))\b|non-operational"
+    r"|not OPERATIONAL|unrecoverable (?:controller|error|hardware|state)|permanent IOA"
+    r"|fatal (?:error|hardware|firmware|hba|interrupt)|hardware critical|critical hw|dead_ioc"
+    r"|kernel failed to start|self-?test failed|cannot recover|kill(?:ing)? (?:the )?(?:hba"
+    r"|adapter)|insufficient power|(?:reset|OCR)\b[^,;]{0,40}\bfail|failed to (?:reset|recover"
+    r"|restart|reinit|bring)|\bPCI(?:e|-X)? (?:bus )?error|disabling (?:adapter|controller|board"
+    r"|hba))"
 )
 _LINK = (
-    r"(?i:(?:link|loop|port|cable)\b[^.,;]{0,24}\b(?:is |went |event )?(?:down|lost|offline|failure"
-    r"|disconnected|unplugged)\b|devloss timeout|connection (?:lost|closed|timed|failed|error)"
-    r"|connectivity lost|lost (?:connection|link))"
+    r"(?i:(?:link|loop|port|cable)\b[^.,;]{0,24}\b(?:is |went |event )?(?:down|lost|offline"
+    r"|failure|disconnected|unplugged)\b|devloss timeout|connection (?:lost|closed|timed|failed"
+    r"|error)|connectivity lost|lost (?:connection|link))"
 )
 _GONE = (
     r"(?i:removing (?:handle|target|drive)|(?:device|drive|disk) (?:was )?(?:removed|is gone|lost"
     r"|no longer|not present|is not present|disappeared|missing))"
 )
 _RESET = (
-    r"(?i:\breset(?:ting|s)?\b[^,;]{0,24}\b(?:adapter|controller|host|hba|ioc|card|board|bus|target"
-    r"|device|lun|drive|chip|link|port|channel)|\b(?:adapter|controller|host|hba|ioc|card|board|bus"
-    r"|target|device|lun|drive|chip|port|nexus|diag|hard|soft|COM|iop|chip)[ _-](?:is )?(?:being )?"
-    r"(?:hard )?reset|\bOCR\b|\bRESETTING\b|being reset|performing [\w ]*reset"
-    r"|Issuing (?:Hard)?Reset)"
+    r"(?i:\breset(?:ting|s)?\b[^,;]{0,24}\b(?:adapter|controller|host|hba|ioc|card|board|bus"
+    r"|target|device|lun|drive|chip|link|port|channel)|\b(?:adapter|controller|host|hba|ioc|card"
+    r"|board|bus|target|device|lun|drive|chip|port|nexus|diag|hard|soft|COM|iop"
+    r"|chip)[ _-](?:is )?(?:being )?(?:hard )?reset|\bOCR\b|\bRESETTING\b|being reset"
+    r"|performing [\w ]*reset|Issuing (?:Hard)?Reset)"
 )
 _ABORT = (
     r"(?i:\babort(?:ing|ed)?\b[^,;]{0,24}\b(?:command|task|cmd|scmd|request|scsi|exchange|tag)"
@@ -191,14 +182,12 @@ _NVME: Rows = (
     (r"persistent internal error", "nvme_down"),
     (
         (
-            r"(?i)keep-?alive fail|error recovery|connectivity lost|no usable path"
-            r"|digest (?:error|flag)"
-            r"|connect(?:ed|ion)?\b.* (?:fail|reject|error)|reconnect"
-            r"|transport (?:error|association)"
-            r"|failed to (?:connect|send|receive)|(?:receive|send|handshake|authentication) failed"
-            r"|TermReq|\bPDU\b|r2t|c2hdata|unexpected (?:data|header)|short data-in"
-            r"|Create .* LS failed"
-            r"|create_assoc|rdma_|post_send|RDMA CM|invalid(?:ation)? (?:key|for rkey)"
+            r"(?i)keep-?alive fail|error recovery|connectivity lost|no usable path|digest (?:error"
+            r"|flag)|connect(?:ed|ion)?\b.* (?:fail|reject|error)|reconnect|transport (?:error"
+            r"|association)|failed to (?:connect|send|receive)|(?:receive|send|handshake"
+            r"|authentication) failed|TermReq|\bPDU\b|r2t|c2hdata|unexpected (?:data|header)"
+            r"|short data-in|Create .* LS failed|create_assoc|rdma_|post_send|RDMA CM"
+            r"|invalid(?:ation)? (?:key|for rkey)"
         ),
         "connection_error",
     ),
@@ -221,24 +210,20 @@ _BLOCK: Rows = (
 )
 _FILE_SYSTEM_SHUT = r"(?i:shut(?:ting)?[ -]?down|stopped filesystem|panic forced)"
 _FILE_SYSTEM_BAD = (
-    r"(?i:corrupt|checksum|csum|crc\b|\bbad\b|invalid|inconsisten|mismatch|magic|wrong"
-    r"|mangled|insane"
-    r"|incorrect|overlap|out.of.range|damaged|repair|fsck|not found|missing|unexpected"
-    r"|beyond|leaked"
-    r"|I/O|\bIO\b|error|fail|can.?not|can.t|could|unable|trunc|lost|loss|abort|torn|overrun|wrapped"
-    r"|\berr[= ]|infinite|no links|hole|overflow|too (?:large|small|short|many)"
+    r"(?i:corrupt|checksum|csum|crc\b|\bbad\b|invalid|inconsisten|mismatch|magic|wrong|mangled"
+    r"|insane|incorrect|overlap|out.of.range|damaged|repair|fsck|not found|missing|unexpected"
+    r"|beyond|leaked|I/O|\bIO\b|error|fail|can.?not|can.t|could|unable|trunc|lost|loss|abort|torn"
+    r"|overrun|wrapped|\berr[= ]|infinite|no links|hole|overflow|too (?:large|small|short|many)"
     r"|\bran out|negative|null)"
 )
 _ASKED_FOR = (
-    r"(?i:mount option|mounted? (?:with|as|fail|read|not)|cannot (?:mount|change"
-    r"|enable|use|remount)"
-    r"|remount|resiz|grow|shrink|quota|online|seed|subvol|snapshot|swap|balance|send|defrag|relocat"
-    r"|dedup|feature|compress|discard|trim|too many links|user.initiated|must be"
-    r"|not a valid|suggest"
-    r"|index full|reach max|casefold|encrypt|verity|DAX|scrub on devid|profile|zoned|freez|frozen"
-    r"|block size|sectorsize|nodesize|page size|inode size|sector size|selftest|space cache v1"
-    r"|32.?bit|devices? .*maj:min|use of|lazy|stripe|barrier|MMP startup|MMP feature"
-    r"|option|kernel|EXPERIMENTAL|CONFIG_)"
+    r"(?i:mount option|mounted? (?:with|as|fail|read|not)|cannot (?:mount|change|enable|use"
+    r"|remount)|remount|resiz|grow|shrink|quota|online|seed|subvol|snapshot|swap|balance|send"
+    r"|defrag|relocat|dedup|feature|compress|discard|trim|too many links|user.initiated|must be"
+    r"|not a valid|suggest|index full|reach max|casefold|encrypt|verity|DAX|scrub on devid|profile"
+    r"|zoned|freez|frozen|block size|sectorsize|nodesize|page size|inode size|sector size|selftest"
+    r"|space cache v1|32.?bit|devices? .*maj:min|use of|lazy|stripe|barrier|MMP startup"
+    r"|MMP feature|option|kernel|EXPERIMENTAL|CONFIG_)"
 )
 _FILE_SYSTEM: Rows = (
     (r"error recorded from previous mount|in need of filesystem check", "fs_errors_remembered"),
@@ -272,8 +257,7 @@ _MD: Rows = (
     (
         (
             r"(?i)Cannot continue operation|failing array|journal disk is missing"
-            r"|insufficient working"
-            r"|not enough|cannot start|failed to run|cannot find a valid disk"
+            r"|insufficient working|not enough|cannot start|failed to run|cannot find a valid disk"
             r"|Recovery failed|data corruption"
         ),
         "md_failed",
@@ -281,8 +265,7 @@ _MD: Rows = (
     (
         (
             r"(?i)non-fresh|superblock inconsistency|could not read superblock|valid v"
-            r"|not importing"
-            r"|marking faulty|only \d+ devices|could not (?:open|reload|bd_claim)"
+            r"|not importing|marking faulty|only \d+ devices|could not (?:open|reload|bd_claim)"
         ),
         "md_kicked",
     ),
@@ -306,10 +289,8 @@ _MAPPED: Rows = (
         r"|has I/O error"), "dm_checksum_error"),
     (
         (r"(?i)metadata operation .* failed|aborting current metadata|(?:failure"
-        r"|read-only|fail) mode"
-        r"|until repaired|needs_check|could not (?:write|commit|load)"
-        r"|couldn.t (?:write|read|commit)"
-        r"|corruption detected|validator|checksum (?:error|mismatch)"
+        r"|read-only|fail) mode|until repaired|needs_check|could not (?:write|commit|load)"
+        r"|couldn.t (?:write|read|commit)|corruption detected|validator|checksum (?:error|mismatch)"
         r"|out of (?:metadata|data) space"),
         "dm_metadata_error",
     ),
@@ -348,14 +329,12 @@ _NETWORK_BLOCK: Rows = (
     (_NBD_ENDS, NOTHING),
     (
         (
-            r"(?i)connection timed out|(?:send|receive) (?:control|data|failed)|IO ERROR"
-            r"|I/O error|request send failed|sock_?(?:send|recv)|time expired"
-            r"|did not arrive in time"
-            r"|failed to finish|failed to answer|shut ?down by peer|Digest (?:integrity"
-            r"|mismatch)|meta ?data .*(?:fail|timed)"
-            r"|Other side returned error|closed socket|result -?\d+|op failed"
-            r"|disk failed|watch error"
-            r"|error while reading|out of sync|NegDReply|NegRSDReply|Socks array is empty"
+            r"(?i)connection timed out|(?:send|receive) (?:control|data|failed)|IO ERROR|I/O error"
+            r"|request send failed|sock_?(?:send|recv)|time expired|did not arrive in time"
+            r"|failed to finish|failed to answer|shut ?down by peer|Digest (?:integrity|mismatch)"
+            r"|meta ?data .*(?:fail|timed)|Other side returned error|closed socket|result -?\d+"
+            r"|op failed|disk failed|watch error|error while reading|out of sync|NegDReply"
+            r"|NegRSDReply|Socks array is empty"
         ),
         "network_block_error",
     ),
@@ -379,9 +358,8 @@ _CONNECTION: Rows = (
     (r"recovery timed out|time out: removing|no longer a FCP target", "connection_lost"),
     (
         (
-            r"detected conn error|ping timeout|nop|rejected|Digest|Could not send"
-            r"|reconnect|not bound"
-            r"|blocked FC remote port|timed? ?out"
+            r"detected conn error|ping timeout|nop|rejected|Digest|Could not send|reconnect"
+            r"|not bound|blocked FC remote port|timed? ?out"
         ),
         "connection_error",
     ),
@@ -391,12 +369,10 @@ _CONNECTION: Rows = (
 _CARD: Rows = (
     (
         (
-            r"(?i)(?:card|host) (?:is )?(?:removed|stuck|never|did not|didn)|data (?:crc"
-            r"|error)|time(?:d)?[- ]?out"
-            r"|error -\d+ (?:send|transf|read|writ|whilst)|I/O error|recovery failed|CRC"
-            r"|flush error|reset failed|write fail"
-            r"|error \d+ (?:send|transf|requesting)|CQE recovery|ADMA error"
-            r"|failed to (?:recover|flush)"
+            r"(?i)(?:card|host) (?:is )?(?:removed|stuck|never|did not|didn)|data (?:crc|error)"
+            r"|time(?:d)?[- ]?out|error -\d+ (?:send|transf|read|writ|whilst)|I/O error"
+            r"|recovery failed|CRC|flush error|reset failed|write fail|error \d+ (?:send|transf"
+            r"|requesting)|CQE recovery|ADMA error|failed to (?:recover|flush)"
         ),
         "mmc_error",
     ),
@@ -406,9 +382,8 @@ _CARD: Rows = (
 _TARGET: Rows = (
     (
         (
-            r"(?i)I/O error|IO error|write (?:fail|error)|read fail|Corrupted|Filesystem"
-            r"|backend|bio error"
-            r"|PR APTPL|metadata writeout|failed with|guard|DIFv1"
+            r"(?i)I/O error|IO error|write (?:fail|error)|read fail|Corrupted|Filesystem|backend"
+            r"|bio error|PR APTPL|metadata writeout|failed with|guard|DIFv1"
         ),
         "target_error",
     ),
