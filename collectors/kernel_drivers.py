@@ -22,7 +22,7 @@ QUIET = (
             r"\ballocat|out of memory|no memory|\bmemory (?:for|map)|\bENOMEM|\bOOM\b|ioremap"
             r"|\birq\b|request_irq|\bmsi-?x?\b|interrupt vector|dma[ _]mask|dma_?pool|mempool"
             r"|kthread|kworker|work ?queue|slab\b|\bmap(?:ping)? (?:registers|memory|BAR)"
-            r"|get free page|thread\b"
+            r"|get free page|(?:start|creat\w*|run)\b[\w -]{0,32}\bthread"
         ),
     ),
     (
@@ -51,6 +51,7 @@ QUIET = (
     ),
 )
 """Why a line of a driver is no event, and its words."""
+_SHORT_OF = f"(?i:{QUIET[0][1]})"
 _QUIET = "(?i:" + "|".join(pattern for _, pattern in QUIET) + ")"
 FAULT = (
     r"(?i:\bfail|error|time[d]?[- _]?out|overrun|underrun|overflow|corrupt|\blost\b|\bleak|missing"
@@ -107,12 +108,13 @@ _OTHERS_OF_A_MAKER = (
 )
 _WELL = r"(?i:\bsucce|\bcomplete(?:d|$)|\bis (?:up|online|ready|normal)\b|\bcleared\b|\bdone\b)"
 _ADAPTER: Rows = (
-    (r"xen_scsifront|Disabling device for further use", "hba_dead"),
+    (r"xen_scsifront|Disabling device for further use|dead_ioc", "hba_dead"),
     (_OTHERS_OF_A_MAKER, NOTHING),
     (_WELL, NOTHING),
     (_LINK, "hba_link_down"),
-    (_QUIET, NOTHING),
+    (_SHORT_OF, NOTHING),
     (_DEAD, "hba_dead"),
+    (_QUIET, NOTHING),
     (_GONE, "hba_device_removed"),
     (_RESET, "hba_reset"),
     (_ABORT, "hba_abort"),
@@ -280,7 +282,7 @@ _MD: Rows = (
 )
 _MAPPED_ASKED = (
     r"(?i)^device-mapper: (?:table|ioctl|uevent|target|stats|zone):|message|argument|Module for"
-    r"|version|CONFIG_|discard|param|suspend|resume|alignment"
+    r"|version|CONFIG_|config string|discard|param|suspend|resume|alignment"
 )
 _NO_MAPPER = r"^(?!device-mapper:|dm-verity)"
 _MAPPED: Rows = (
@@ -394,6 +396,7 @@ _TARGET: Rows = (
 
 WHY = {
     _QUIET: "",
+    _SHORT_OF: "",
     _OTHERS_OF_A_MAKER: "a driver that is none of storage",
     _WELL: "something ended well",
     _NO_MAPPER: "a line that is none of the device mapper",

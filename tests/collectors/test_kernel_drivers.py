@@ -59,6 +59,14 @@ def test_messages_of_two_kernels_alarm_or_stay_quiet(table: Table) -> None:
             {"kind": "hba_dead", "controller": "mpi3mr0"},
         ),
         (
+            "mpt3sas_cm0: _base_fault_reset_work: Running mpt3sas_dead_ioc thread success !!!!",
+            {"kind": "hba_dead", "controller": "mpt3sas_cm0"},
+        ),
+        (
+            "megaraid_sas 0000:03:00.0: Reset not supported, killing adapter scsi0.",
+            {"kind": "hba_dead", "controller": "0000:03:00.0"},
+        ),
+        (
             "scsi host7: sNIC SubSystem in Unrecoverable State.",
             {"kind": "hba_dead", "controller": "host7"},
         ),
