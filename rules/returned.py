@@ -7,6 +7,7 @@ or used by a program, is its owner's matter.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.block import lv_names
@@ -19,6 +20,12 @@ if TYPE_CHECKING:
     from iowarden.rules.devices import Returned
 
 _PARITY = {"raid4": 1, "raid5": 1, "raid6": 2}
+_PART_OF = re.compile(
+    r"(?:_(?:[rm]image_[0-9]+|rmeta_[0-9]+|mlog|[tc]data|[tc]meta|corig|cvol|vdata))+$", re.ASCII
+)
+"""What LVM appends to the name of a volume for its hidden parts. Source: lvmraid(7), lvmthin(7),
+lvmcache(7), lvmvdo(7).
+"""
 _STOPPED = frozenset({"clear", "inactive", "broken"})
 
 
@@ -50,8 +57,8 @@ def advice(back: Returned, topology: Topology, arrays: Mapping[str, Array]) -> t
     if groups:
         lines = (f"  lvchange --refresh {group}/{name}" for group, name in groups)
         found.append(
-            f"Logical volumes still use /dev/{back.was}, which is gone. With nothing mounted of"
-            " them, have LVM find the disk under its new name:\n" + "\n".join(lines)
+            "Logical volumes lost it. Unmount those without redundancy, whose file systems were cut"
+            " off, then have LVM take the disk back:\n" + "\n".join(lines)
         )
     return tuple(found)
 
@@ -94,7 +101,7 @@ def _spare(array: Array, topology: Topology) -> int | None:
 
 
 def _logical_volumes(back: Returned, topology: Topology) -> Iterator[tuple[str, str]]:
-    """Yield volume group and name of each that still uses a disk which has another name now."""
+    """Yield volume group and name of each that still uses a disk as it was before it was gone."""
     new = topology.devices[back.name]
     for _, holder in back.held:
         device = topology.devices.get(holder)
@@ -102,4 +109,4 @@ def _logical_volumes(back: Returned, topology: Topology) -> Iterator[tuple[str, 
             continue
         names = lv_names(device.dm_name or "")
         if names is not None and holder not in new.holders:
-            yield names
+            yield names[0], _PART_OF.sub("", names[1])

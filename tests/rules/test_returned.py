@@ -94,6 +94,17 @@ def test_logical_volumes_are_refreshed_by_their_real_names() -> None:
     assert returned.advice(held, topology(MD0), {}) == (), "it is gone again"
 
 
+@pytest.mark.parametrize(
+    "part", ["data_rimage_1", "data_rmeta_0", "data_tdata", "data_corig", "data_rimage_1_corig"]
+)
+def test_the_hidden_part_of_a_volume_is_refreshed_as_the_volume(part: str) -> None:
+    """What stands on a disk of a mirrored volume is 'vg-data_rimage_1': no name lvchange takes."""
+    lv = replace(disk("dm-0", leaf=False), dm_name=f"vg-{part}", dm_uuid="LVM-x")
+    held = replace(BACK, held=(("sdb1", "dm-0"),))
+    (text,) = returned.advice(held, topology(SDE, lv), {})
+    assert text.endswith("\n  lvchange --refresh vg/data")
+
+
 def test_a_disk_that_vanished_and_came_back_is_no_new_disk() -> None:
     """sdb1 of md0 was gone for a minute: what it was held by is known when it is sde."""
     sdb = replace(disk("sdb", serial="S2"), partitions=("sdb1",), holders=("md0",))
