@@ -61,8 +61,8 @@ def step(
             before = Counted(now, total, block.milliseconds_total, shown, lost)
         elif elapsed >= WINDOW_SECONDS and completed >= TURNOVERS * least:
             busy = (block.milliseconds_total - before.milliseconds_total) * _MILLISECOND / elapsed
-            # A counter of milliseconds that wrapped proves nothing.
-            lost = max(round(least - busy), 0) if busy >= 0 else lost
+            # A counter of milliseconds that wrapped, or that nobody counts, proves nothing.
+            lost = max(round(least - busy), 0) if busy > 0 else lost
             before = Counted(now, total, block.milliseconds_total, shown, lost)
         elif least != before.least or lost != before.leaked:
             before = before._replace(least=least, leaked=lost)

@@ -217,6 +217,7 @@ def test_requests_that_never_leave_while_others_complete_have_leaked() -> None:
         (32, 3200, 31_900),  # a queue that is always full
         (29, 1, 9000),  # a slow disk: what completes has waited for seconds
         (4, 200, 3600),
+        (4, 200, 0),  # a driver that does not tell how long requests took
     ],
 )
 def test_a_full_queue_that_hangs_is_a_hang(in_flight: int, each: int, milliseconds: int) -> None:
