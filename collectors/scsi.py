@@ -77,6 +77,8 @@ class ScsiHost:
     """What the kernel's log calls it as well: 'mpt3sas_cm0', '0000:03:00.0'; see `host_names`."""
     fabric: bool = False
     """Whether its devices are reached through Fibre Channel or iSCSI."""
+    usb: bool = False
+    """Whether it is a USB device; uas gives itself no name, and others of usb-storage their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +208,7 @@ def read_scsi(root: Root) -> Scsi:
         found = attributes(root, f"{HOSTS}/{name}")
         if found is not None:
             host, says = _host(name, found, fabric=name in fabrics), found.flag("use_blk_mq")
+            host = replace(host, usb=_is_usb(root, name))
             if not found.vanished():
                 hosts[host.name] = host
                 multi_queue.append(says)
@@ -226,6 +229,17 @@ def _listed(root: Root, directory: str) -> list[str]:
         return root.names(directory)
     except (AbsentError, ReadError):
         return []
+
+
+def _is_usb(root: Root, name: str) -> bool:
+    """Whether what a host hangs on is an interface of a USB device.
+
+    Source: kernel, drivers/usb/core/sysfs.c (bInterfaceClass).
+    """
+    try:
+        return bool(root.read(f"{HOSTS}/{name}/device/../bInterfaceClass"))
+    except (AbsentError, ReadError):
+        return False
 
 
 def _host(name: str, found: Attributes, *, fabric: bool) -> ScsiHost:

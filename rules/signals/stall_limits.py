@@ -30,8 +30,8 @@ MAP_WARNING_SECONDS = 45.0
 polling_interval 5 to 20 of multipath.conf(5))."""
 REMOVABLE_WARNING_SECONDS = 30.0
 _VIRTUAL_NAME = re.compile(r"(vd|xvd)[a-z]+|(nbd|rbd)\d+")
-_VIRTUAL_DRIVERS = frozenset({"storvsc", "virtio_scsi", "vmw_pvscsi", "xen-scsifront"})
-_USB_DRIVERS = frozenset({"uas", "usb-storage"})
+_VIRTUAL_DRIVERS = frozenset({"scsifront", "storvsc_host", "virtio_scsi", "vmw_pvscsi"})
+"""Source: proc_name in kernel 6.12, xen-scsifront.c, storvsc_drv.c, virtio_scsi.c, vmw_pvscsi.c."""
 _NVME_PATH = re.compile(r"nvme\d+c\d+n\d+")
 
 
@@ -110,7 +110,7 @@ def _maps(topology: Topology, mapped: Mapping[str, MappedDevice]) -> dict[str, t
 
 def _removable(device: Device, scsi: Scsi | None) -> bool:
     host = None if scsi is None else scsi.hosts.get(device.host or "")
-    return bool(device.removable) or (host is not None and host.driver in _USB_DRIVERS)
+    return bool(device.removable) or (host is not None and host.usb)
 
 
 def _wanted(topology: Topology, device: Device, mounts: Mounts | None) -> bool:

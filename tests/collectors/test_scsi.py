@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from iowarden.collectors.files import Root
 from iowarden.collectors.scsi import (
     MULTI_QUEUE,
     PCI_DRIVERS,
@@ -21,6 +22,8 @@ from iowarden.collectors.scsi import (
 from iowarden.collectors.vocabulary import AbsentError, ParseError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from conftest import MachineMaker
 
 Files = dict[str, str | bytes | None]
@@ -255,3 +258,23 @@ def test_a_host_without_a_number_of_its_driver_has_no_such_name(machine: Machine
     """An adapter on its way out answers no unique_id: 'mpt3sas_cm0' may be another one."""
     found = read_scsi(machine(NONE | host("host0", proc_name="mpt3sas\n")))
     assert host_names(found.hosts) == {"mpt3sas": "host0"}
+
+
+def test_a_host_is_known_by_what_it_hangs_on_whatever_its_driver_is_called(tmp_path: Path) -> None:
+    """As in sysfs: uas says '(null)', and qla2xxx may; the class and the USB interface tell."""
+    interface = tmp_path / "sys/devices/usb2/2-1/2-1:1.0"
+    (tmp_path / "sys/class/scsi_host").mkdir(parents=True)
+    (tmp_path / "sys/class/scsi_device").mkdir()
+    (tmp_path / "sys/class/fc_host/host1").mkdir(parents=True)
+    for number, parent in enumerate((interface, tmp_path / "sys/devices/pci0/0000:03:00.0")):
+        real = parent / f"host{number}/scsi_host/host{number}"
+        real.mkdir(parents=True)
+        (real / "proc_name").write_text("(null)\n")
+        (real / "device").symlink_to(f"../../../host{number}")
+        (tmp_path / f"sys/class/scsi_host/host{number}").symlink_to(real)
+    (interface / "bInterfaceClass").write_text("08\n")
+    found = read_scsi(Root(str(tmp_path))).hosts
+    assert {name: (h.driver, h.usb, h.fabric) for name, h in found.items()} == {
+        "host0": (None, True, False),
+        "host1": (None, False, True),
+    }

@@ -271,9 +271,10 @@ def test_a_hang_is_named_soon_after_the_last_completion(
 # --- virtual disks, LUNs, paths, removable disks
 
 
-def hosts(driver: str | None = None, *, fabric: bool = False) -> Scsi:
+def hosts(driver: str | None = None, *, fabric: bool = False, usb: bool = False) -> Scsi:
     """Return a machine with one host adapter."""
-    return Scsi({"host0": ScsiHost("host0", driver, 64, 3, None, fabric=fabric)}, {}, None)
+    own = ScsiHost("host0", driver, 64, 3, None, fabric=fabric, usb=usb)
+    return Scsi({"host0": own}, {}, None)
 
 
 @pytest.mark.parametrize(
@@ -286,7 +287,7 @@ def hosts(driver: str | None = None, *, fabric: bool = False) -> Scsi:
         (disk("sda", vendor="Msft", model="Virtual Disk"), None),
         (disk("nvme0n1", model="Amazon Elastic Block Store"), None),
         (disk("sda", vendor="NETAPP", model="LUN C-Mode"), hosts(fabric=True)),
-        (disk("sda", vendor="LIO-ORG", model="disk1"), hosts("storvsc")),
+        (disk("sda", vendor="LIO-ORG", model="disk1"), hosts("storvsc_host")),
         (disk("sda"), hosts("virtio_scsi")),
     ],
 )
@@ -345,17 +346,16 @@ def mounted(source: str, *wanted: str) -> Mounts:
 
 
 @pytest.mark.parametrize(
-    ("own", "driver"),
+    ("own", "scsi"),
     [
-        (replace(disk("sda"), removable=True), "ahci"),
-        (disk("sda"), "usb-storage"),
-        (disk("sda"), "uas"),
+        (replace(disk("sda"), removable=True), hosts("ahci")),
+        (disk("sda"), hosts("usb-storage", usb=True)),
+        (disk("sda"), hosts(usb=True)),  # uas
     ],
 )
-def test_a_stick_is_waited_for_and_never_critical(own: Device, driver: str) -> None:
+def test_a_stick_is_waited_for_and_never_critical(own: Device, scsi: Scsi) -> None:
     """30 s; but a disk of the same kind with a line in '/etc/fstab' is one like all others."""
     machine = topology(replace(own, partitions=("sda1",)))
-    scsi = hosts(driver)
     found = stall_limits.kinds(machine, scsi, None, mounted("/dev/sda1")).limits["sda"]
     assert found == (30.0, None, None, True)
     found = stall_limits.kinds(machine, scsi, None, mounted("/dev/sda1", "/backup")).limits["sda"]
@@ -370,7 +370,7 @@ def test_a_stick_with_an_encrypted_volume_of_fstab_is_a_disk() -> None:
         replace(disk("dm-0", slaves=("sda",), leaf=False), dm_name="backup"),
     )
     wanted = mounted("/dev/mapper/backup", "/backup")
-    assert stall_limits.kinds(machine, hosts("uas"), None, wanted).limits["sda"][0] == 10.0
+    assert stall_limits.kinds(machine, hosts(usb=True), None, wanted).limits["sda"][0] == 10.0
 
 
 @pytest.mark.parametrize(("timeout", "critical"), [(None, 30), (10, 30), (60, 60), (3600, 180)])
