@@ -26,8 +26,10 @@ CRITICAL_SECONDS = (30.0, 180.0)
 REMOTE_WARNING_SECONDS = 20.0
 """Of a virtual disk or a LUN: shorter pauses of its host or fabric are counted only."""
 MAP_WARNING_SECONDS = 45.0
-"""Of a multipath map: a failover takes up to 30 s (fast_io_fail_tmo 5, dev_loss_tmo, and
-polling_interval 5 to 20 of multipath.conf(5))."""
+"""Of a multipath map. What hangs on a path fails over when that is given up (fast_io_fail_tmo, 5 s
+by default) or its checker finds it failed (every 5 to 20 s), at the latest when the command times
+out (30 s). Source: multipath-tools, libmultipath/defaults.h.
+"""
 REMOVABLE_WARNING_SECONDS = 30.0
 _VIRTUAL_NAME = re.compile(r"(vd|xvd)[a-z]+|(nbd|rbd)\d+")
 _VIRTUAL_DRIVERS = frozenset({"scsifront", "storvsc_host", "virtio_scsi", "vmw_pvscsi"})
@@ -95,7 +97,7 @@ def _critical(device: Device) -> float:
 def _maps(topology: Topology, mapped: Mapping[str, MappedDevice]) -> dict[str, tuple[str, ...]]:
     """Return the maps of device-mapper's and of NVMe's multipath that have paths.
 
-    Source: multipath-tools, libmultipath/defaults.h ('mpath-' before a map's UUID); kernel,
+    Source: multipath-tools, libmultipath/devmapper.h (UUID_PREFIX); kernel,
     drivers/nvme/host/multipath.c. An NVMe drive with one path has none to fail over to.
     """
     found = {}
