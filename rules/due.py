@@ -136,10 +136,14 @@ def _is_worse(incident: Incident, now: float) -> bool:
             if member.what.threatens:
                 return True
             new = True
-        elif member.severity > worst:
-            return True
+        elif member.severity > worst or (
+            member.count and member.severity > incident.mailed_severity
+        ):
+            return True  # many events of one kind are one member, whose severity rises
+    listed = f"{incident.identifier}.1" not in incident.references and incident.mails == 1
     shared = 0 if now - mailed >= SHARED_RESET_SECONDS else incident.shared
-    return new and now - mailed >= min(SHARED_SECONDS * 2**shared, MOST_SHARED_SECONDS)
+    soon = listed or now - mailed >= min(SHARED_SECONDS * 2**shared, MOST_SHARED_SECONDS)
+    return new and soon  # that the arrival mail lists something has woken nobody
 
 
 def _is_new(member: Member) -> bool:

@@ -221,6 +221,7 @@ def test_the_flight_of_a_hung_disk_replays_to_its_alert(
         program.start()
         feed.give()
         program.until(lambda: list(flights.glob("*Z-*.tar.gz")), "a saved flight")
+        program.mail(answers)  # the warning
         mail = program.mail(answers)
         program.end()
     (path,) = flights.glob("*Z-*.tar.gz")
@@ -232,7 +233,7 @@ def test_the_flight_of_a_hung_disk_replays_to_its_alert(
         "least: critical\n"
         "alerts: [{alert: DeviceStall, device: sdc, severity: critical, state: firing}]\n"
         "incidents: [{severity: critical}]\n"
-        "mails: [{subject: CRITICAL}]\n"
+        "mails: [{subject: WARNING}, {subject: CRITICAL}]\n"
     )
     assert main(["replay", str(path), "--expect", str(expected)]) == 0, capsys.readouterr().out
 
