@@ -16,7 +16,7 @@ from iowarden.collectors.meminfo import parse_meminfo
 from iowarden.collectors.queue import Queue
 from iowarden.collectors.scsi import Scsi, ScsiDevice, ScsiHost
 from iowarden.collectors.vmstat import parse_vmstat
-from iowarden.rules.signals import activity, table
+from iowarden.rules.signals import activity, phantom_reads, table
 from iowarden.rules.signals.table import Memory
 
 if TYPE_CHECKING:
@@ -329,3 +329,9 @@ class TestRestarts:
         again.run(20, {"sda": loads["sda"]})
         assert again.value("starvation", STARVED_SECONDS) is None
         assert again.told["starvation"] == []
+
+
+def test_a_device_that_only_writes_has_read_no_phantoms_before_a_restart() -> None:
+    """0: since never. Any other time would be that of reads which nobody saw."""
+    state = phantom_reads.PhantomState(usual={"SN1": 3 * 86_400.0})
+    assert phantom_reads.remember(state) == {"SN1": ((0.0, 3 * 86_400.0),)}
