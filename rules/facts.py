@@ -18,7 +18,7 @@ from iowarden.collectors.drive import Cover
 from iowarden.rules import causes, devices, trust
 from iowarden.rules.atlas import Atlas, Map
 from iowarden.rules.devices import ADAPTER, is_part
-from iowarden.rules.faults import Fault
+from iowarden.rules.faults import Fault, Layer
 from iowarden.rules.notice import Severity
 
 if TYPE_CHECKING:
@@ -122,8 +122,11 @@ def known(
             continue
         if alert.subject.startswith(ADAPTER):
             adapters.add(alert.subject.removeprefix(ADAPTER))
-        if causes.meaning(alert).fault in _NO_TROUBLE or alert.name in _OUTSIDE:
+        meaning = causes.meaning(alert)
+        if meaning.fault in _NO_TROUBLE or alert.name in _OUTSIDE:
             continue
+        if meaning.layer >= Layer.FILE_SYSTEM:
+            continue  # what stands on a disk may fail on one that is well
         covered = where.covered.get(alert.label("disk"))
         names = (
             alert.label("member") or alert.label("device"),

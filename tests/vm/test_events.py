@@ -234,7 +234,9 @@ def test_a_sector_that_cannot_be_read_is_one_incident_of_its_disk(
     sense = _line(watched.vm, f"[{hurt.device}]", "Sense Key : Medium Error")
     _assert_told(mail, block, hurt)
     _assert_told(mail, sense, hurt)
-    assert f"smartctl -x /dev/{hurt.device}" in text_of(mail)
+    # QEMU's disk calls itself a virtual one: whoever runs it knows how it is.
+    virtual = f"{hurt.device} is a virtual disk"
+    assert (f"smartctl -x /dev/{hurt.device}" if serial == LOUD else virtual) in text_of(mail)
 
 
 @pytest.fixture(scope="module")
@@ -284,8 +286,8 @@ def test_a_rebuild_onto_another_disk_is_no_incident(watched: Watched, failed: Hu
     )
     vm.run(f"mdadm --quiet /dev/md0 --remove /dev/{failed.device}")
     assert len(_about(watched, failed.serial)) == mails
-    assert _about(watched, "mirror-first") == []
-    assert _about(watched, "mirror-third") == []
+    assert [text_of(mail) for mail in _about(watched, "mirror-first")] == []
+    assert [text_of(mail) for mail in _about(watched, "mirror-third")] == []
 
 
 @pytest.fixture(scope="module")
@@ -313,8 +315,12 @@ def test_a_disk_that_never_answers_is_one_incident_until_it_is_given_up(
     mails = _incident(watched, SILENT)
     # It hung for so long that this was mailed; more of the same is, ten minutes later.
     _assert_shown(watched, mails[0], line, offline)
+    wait_for(
+        lambda: any(m["Subject"].startswith("[CRITICAL]") for m in _about(watched, SILENT)),
+        "that it is critical",
+        SECONDS,
+    )
     mails = _incident(watched, SILENT)
-    assert any(mail["Subject"].startswith("[CRITICAL]") for mail in mails)
     assert all(offline.device in mail["Subject"] for mail in mails)
 
 
@@ -403,7 +409,10 @@ def test_the_series_and_the_kernels_line_of_a_file_system_error_are_one_incident
 
 
 def test_a_member_that_somebody_fails_by_command_is_told_as_such(watched: Watched) -> None:
-    """To the kernel it is the same; what it lacks is an error before."""
+    """To the kernel it is the same, and minutes after an error nobody can say that it was by hand.
+
+    An array without an error before: test_raid.py.
+    """
     vm = watched.vm
     device, begun = vm.device("mirror-third"), _clock(vm)
     vm.run(f"mdadm --quiet /dev/md0 --fail /dev/{device}")
@@ -411,7 +420,7 @@ def test_a_member_that_somebody_fails_by_command_is_told_as_such(watched: Watche
     mails = _incident(watched, hurt.serial)
     line = _line(vm, f"Disk failure on {device}")
     _assert_told(mails[0], line, hurt)
-    assert "somebody may have failed it by command (mdadm --fail)" in _flat(mails[0])
+    assert "by command" not in _flat(mails[0])
     # Whole again, because a degraded array is news after a reboot.
     vm.run(f"mdadm --quiet /dev/md0 --remove /dev/{device}")
     vm.run(f"mdadm --quiet --zero-superblock /dev/{device}; mdadm -q /dev/md0 --add /dev/{device}")

@@ -47,7 +47,9 @@ def test_a_mirror_that_loses_a_member_is_critical_at_once(watched: Watched, degr
     wait_for(lambda: watched.mail.naming("ArrayDegraded"), "a mail of the array", SECONDS)
     mail = watched.mail.naming("ArrayDegraded")[0]
     assert mail["Subject"].startswith("[CRITICAL]")
-    assert "md0" in mail["Subject"]
+    assert "md0" in text_of(mail)
+    said = " ".join(text_of(mail).split())
+    assert "somebody may have failed it by command (mdadm --fail)" in said
     assert degraded.removeprefix("/dev/") in text_of(mail)
     assert "mdadm" in text_of(mail)
 
