@@ -145,10 +145,11 @@ def test_three_disks_of_an_adapter_are_its_trouble() -> None:
         ("ReadAheadTooSmall", "warning"),
         ("DiskTooHot", "warning"),
         ("DiskCableErrors", "warning"),
+        ("FileSystemErrors", "critical"),
     ],
 )
 def test_what_says_nothing_against_a_disk_is_no_trouble(name: str, severity: str) -> None:
-    """A scheduler, read-ahead, SMART that cannot be read: the other half of a mirror is as good."""
+    """A scheduler, SMART that cannot be read, a torn file system: the disk is as good as before."""
     where = everything().of.map
     assert facts.known(where, (), [alert("sda", name, severity)]).troubled == frozenset()
     assert facts.known(where, (), [alert("sda", "DiskErrorsGrow")]).troubled == {"sda"}
