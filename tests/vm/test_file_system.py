@@ -31,6 +31,12 @@ def torn(watched: Watched) -> Iterator[str]:
         "iowarden to see the file system well",
         SECONDS,
     )
+    mounted = {"device": f"/dev/{device}", "fstype": "ext4", "mountpoint": "/mnt/torn"}
+    wait_for(
+        lambda: watched.metric("iowarden_mount_read_only", **mounted) == 0,
+        "iowarden to see where it is mounted",
+        SECONDS,
+    )
     vm.run(f"echo try > /sys/fs/ext4/{device}/trigger_fs_error")
     yield device
     vm.run("umount /mnt/torn")

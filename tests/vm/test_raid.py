@@ -48,8 +48,8 @@ def test_a_mirror_that_loses_a_member_is_critical_at_once(watched: Watched, degr
     mail = watched.mail.naming("ArrayDegraded")[0]
     assert mail["Subject"].startswith("[CRITICAL]")
     assert "md0" in text_of(mail)
-    said = " ".join(text_of(mail).split())
-    assert "somebody may have failed it by command (mdadm --fail)" in said
+    # It was switched on minutes before, which may have been why it failed: nobody can say "by hand".
+    assert "by command" not in text_of(mail)
     assert degraded.removeprefix("/dev/") in text_of(mail)
     assert "mdadm" in text_of(mail)
 

@@ -60,7 +60,7 @@ def text_of(mail: EmailMessage) -> str:
     """Return the plain text of a mail."""
     body = mail.get_body(("plain",))
     assert body is not None
-    text: str = body.get_content()
+    text: str = body.get_content().replace("\r\n", "\n")
     return text
 
 
