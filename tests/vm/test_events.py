@@ -409,7 +409,7 @@ def test_the_series_and_the_kernels_line_of_a_file_system_error_are_one_incident
 
 
 def test_a_member_that_somebody_fails_by_command_is_told_as_such(watched: Watched) -> None:
-    """To the kernel it is the same, and minutes after an error nobody can say that it was by hand."""
+    """To the kernel it is the same; minutes after an error nobody can say that it was by hand."""
     vm = watched.vm
     device, begun = vm.device("mirror-third"), _clock(vm)
     vm.run(f"mdadm --quiet /dev/md0 --fail /dev/{device}")

@@ -48,7 +48,7 @@ def test_a_mirror_that_loses_a_member_is_critical_at_once(watched: Watched, degr
     mail = watched.mail.naming("ArrayDegraded")[0]
     assert mail["Subject"].startswith("[CRITICAL]")
     assert "md0" in text_of(mail)
-    # It was switched on minutes before, which may have been why it failed: nobody can say "by hand".
+    # It was switched on minutes before, and may have failed by itself.
     assert "by command" not in text_of(mail)
     assert degraded.removeprefix("/dev/") in text_of(mail)
     assert "mdadm" in text_of(mail)
