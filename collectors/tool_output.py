@@ -585,6 +585,7 @@ def _smartctl(text: str, found: Parsed) -> Parsed:
             unread += [Unread(each) for each in told.messages if _NOT_READ.match(each)]
             if told.passed is None:
                 unread.append(Unread("smartctl: the drive's own verdict ('-H') is not in it"))
+            unread += _smart_spoilt(piece, told)
         else:
             refusals.append(told)
             if told.cover not in _NOTHING_TO_READ:
@@ -598,6 +599,23 @@ def _smartctl(text: str, found: Parsed) -> Parsed:
     )
 
 
+def _smart_spoilt(piece: str, told: Drive) -> Iterator[Unread]:
+    """Yield what smartctl's exit status or a spoilt line tells beyond what could be read."""
+    status = told.exit_status
+    if (status & _FAILING and told.passed) or (status & _PREFAIL and not told.attributes):
+        said = "; ".join(smartctl.exit_findings(status & (_FAILING | _PREFAIL)))
+        yield Unread(f"smartctl: its exit status {status} says what the rest does not: {said}")
+    rows = {each.id for each in told.attributes}
+    for line in piece.splitlines():
+        row = _ATTRIBUTE_ROW.match(line)
+        if (row and int(row[1]) not in rows) or _BAD_WARNING.match(line):
+            yield Unread("smartctl: expected an attribute or a warning whole, got this", line)
+
+
+_FAILING, _PREFAIL = 0x08, 0x10
+"""Of the exit status. Source: smartctl(8), EXIT STATUS, bits 3 and 4."""
+_ATTRIBUTE_ROW = re.compile(r" {0,2}([0-9]{1,3}) [A-Za-z][\w-]{0,60} +(?:0x[0-9a-f]{4}|[P-][O-])")
+_BAD_WARNING = re.compile(r"Critical Warning:(?!\s*0x[0-9a-f]{2}\s*$)")
 _NOTHING_TO_READ = frozenset({Cover.ASLEEP, Cover.NO_SMART, Cover.LUN})
 _NOT_READ = re.compile(r"smartctl: '|(?!pySMART).*\bfail", re.IGNORECASE)
 """Of smartctl's messages those that say that something could not be read."""
@@ -674,8 +692,22 @@ def _mdadm(text: str, found: Parsed) -> Parsed:
         unread=(
             *(Unread(complaint) for complaint in details.complaints),
             *map(Unread, contradictions),
+            *(Unread(reason) for each in details.arrays for reason in _mdadm_spoilt(each)),
         ),
     )
+
+
+def _mdadm_spoilt(array: md_detail.Detail) -> Iterator[str]:
+    """Yield what an array's count of failed disks, or a word, tells beyond its rows.
+
+    Source: kernel, drivers/md/md.c, get_array_info: each that is faulty has a row, and is counted.
+    """
+    faulty = sum("faulty" in row.states for row in array.slots)
+    if array.failed_devices is not None and array.failed_devices > faulty:
+        yield (
+            f"'mdadm --detail': {array.name}: expected rows of {array.failed_devices} failed"
+            f" devices, got {faulty}"
+        )
 
 
 _TROUBLE = re.compile(

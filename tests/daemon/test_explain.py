@@ -560,3 +560,37 @@ def test_what_a_machine_lacks_that_is_no_more_than_a_text_is_no_fault() -> None:
     for well, _, _ in KINDS.values():
         alerts = data(well)["alerts"]
         assert [each for each in alerts if each["severity"] in {"warning", "critical"}] == []
+
+
+_ROW = "  5 Reallocated_Sector_Ct   0x0033   001   001   036    Pre-fail  Always\n"
+_STATUS = (
+    '{"smartctl": {"version": [7, 3], "exit_status": %d}, "device": {"protocol": "ATA"},'
+    ' "model_name": "ACME", "serial_number": "S1", "smart_status": {"passed": true}}'
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(_STATUS % 8, id="exit-status-failing"),
+        pytest.param(_STATUS % 16, id="exit-status-prefail"),
+        pytest.param(SMART.format(state="PASSED") + _ROW, id="row-cut"),
+        pytest.param(
+            SMART.format(state="PASSED") + "Critical Warning:   vier\n", id="warning-is-no-number"
+        ),
+        pytest.param(
+            KINDS["mdadm"][0].replace("Failed Devices : 0", "Failed Devices : 1"),
+            id="failed-without-row",
+        ),
+    ],
+)
+def test_a_part_that_tells_of_a_fault_is_not_outvoted_by_the_rest(text: str) -> None:
+    """An exit status, a count or a row that is spoilt says more than the word that all is well."""
+    told = read(text)
+    assert told.status == 2
+    assert told.unread
+
+
+def test_a_whole_exit_status_without_findings_is_well() -> None:
+    """The same report with the exit status 0: nothing of it contradicts."""
+    assert read(_STATUS % 0).status == 0
