@@ -550,6 +550,8 @@ def _controller_state(
     known = sum(each.state.health in {Health.FAILED, Health.ATTENTION} for each in disks)
     if re.fullmatch(r"\d{1,6}", defunct, re.ASCII) and int(defunct) > known:
         odd.append(f"{int(defunct)} defunct disks")
+    elif defunct and not re.fullmatch(r"\d{1,6}", defunct, re.ASCII):
+        odd.append(f"defunct disks: expected a count, got {_shown(defunct)}")
     checksum = about.get("nvram checksum status")
     if checksum and checksum.casefold() not in {"passed", "not applicable", "not available"}:
         odd.append(f"NVRAM checksum {_shown(checksum)}")

@@ -467,6 +467,9 @@ def _disk_state(block: Mapping[str, str], predicted: int) -> State:
         said.append((Health.FAILING, f"S.M.A.R.T alert: {alert}"))
     if predicted:
         said.append((Health.FAILING, f"Predictive Failure Count: {predicted}"))
+    elif block.get("predictive failure count", "0").strip("0"):  # no count: unread is not none
+        unread = controller.printable(block["predictive failure count"])
+        said.append((Health.ATTENTION, f"Predictive Failure Count: {unread}"))
     healths = [state.health, *(health for health, _ in said)]
     words = [state.word, *(text for _, text in said if text)]
     return State(

@@ -594,3 +594,31 @@ def test_a_part_that_tells_of_a_fault_is_not_outvoted_by_the_rest(text: str) -> 
 def test_a_whole_exit_status_without_findings_is_well() -> None:
     """The same report with the exit status 0: nothing of it contradicts."""
     assert read(_STATUS % 0).status == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "at"),
+    [
+        pytest.param(
+            "Adapter #0\n\nEnclosure Device ID: 252\nSlot Number: 1\nMedia Error Count: 0\n"
+            "Predictive Failure Count: {}\nFirmware state: Online, Spun Up\n\nExit Code: 0x00\n",
+            "four",
+            id="megacli",
+        ),
+        pytest.param(
+            "Controllers found: 1\nController information\n"
+            "   Controller Status                        : Optimal\n"
+            "   Controller Model                         : ACME\n"
+            "   Defunct disk drive count                 : {}\n\n"
+            "Command completed successfully.\n",
+            "one",
+            id="arcconf",
+        ),
+    ],
+)
+def test_a_count_that_is_no_number_is_not_none(text: str, at: str) -> None:
+    """Of a count of faults that cannot be read, nobody knows that it is 0."""
+    well, spoilt = read(text.format(0)), read(text.format(at))
+    assert not any(each.state == "attention" for each in well.objects)
+    assert spoilt.status == 1
+    assert any(each.state == "attention" for each in spoilt.objects)
