@@ -366,7 +366,7 @@ class State:
     """Of the groups that have a step of their own."""
     told: Mapping[str, list[Sample]] = field(default_factory=dict)
     """What the slow groups last said."""
-    kinds_of: tuple[object, ...] = ()
+    kinds_of: tuple[Any, ...] = ()
     """What the kinds of devices were concluded from."""
     asleep_seconds: float = 0.0
 
@@ -482,7 +482,10 @@ def _step_shared(
     blocks = values.get("diskstats")
     if blocks is None or derived is None or not _usable("device", inputs):
         return stepped, result
-    known = (values.get("scsi"), values.get("dm"), values.get("mounts"))
+    # What cannot be read now, mostly because of the very stall, is what it was.
+    before = state.kinds_of[1:] or (None, None, None)
+    read_now = (values.get("scsi"), values.get("dm"), values.get("mounts"))
+    known = tuple(old if new is None else new for old, new in zip(before, read_now, strict=True))
     kinds_of = (derived, *known)
     kinds = state.device.kinds
     if any(one is not other for one, other in itertools.zip_longest(kinds_of, state.kinds_of)):
