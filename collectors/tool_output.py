@@ -365,6 +365,10 @@ def _once(told: Iterable[_T], name: Callable[[_T], str]) -> tuple[_T, ...]:
     return tuple(found.values())
 
 
+_OF_CONTROLLER = re.compile(r"(?i)(?:bbu|cachevault)_info|foreign topology|physical drives")
+"""Sections and counts of storcli's '/cN show all' that tell of the whole controller."""
+
+
 def _storcli(tries: _Tries, before: Sequence[Controller]) -> list[Controller]:
     answers = tries.take("storcli", storcli.parse_answers)
     if answers is None:
@@ -399,6 +403,10 @@ def _storcli(tries: _Tries, before: Sequence[Controller]) -> list[Controller]:
             listed = tries.take("storcli show", storcli.parse_list)
             found = [_listed(each, answers) for each in listed or ()]
             found = [each for each in found if each.name not in {own.name for own in before}]
+    if not told:
+        # Of 'show all' without its head: neither the drives nor the volumes have these.
+        headless = {key for each in answers for key in each.data if _OF_CONTROLLER.match(key)}
+        failed += [f"'{key}': expected 'Basics' before it, got none" for key in sorted(headless)]
     if tries.outputs and failed:
         found[:1] = [replace(each, unread=(*each.unread, *failed)) for each in found[:1]]
     return found

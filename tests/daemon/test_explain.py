@@ -622,3 +622,36 @@ def test_a_count_that_is_no_number_is_not_none(text: str, at: str) -> None:
     assert not any(each.state == "attention" for each in well.objects)
     assert spoilt.status == 1
     assert any(each.state == "attention" for each in spoilt.objects)
+
+
+HEADLESS = """\
+CLI Version = 007.1907.0000.0000 Sep 13, 2021
+Controller = 0
+Status = Success
+Description = None
+
+VD LIST :
+=======
+
+-------------------------------------------------------------
+DG/VD TYPE  State Access Consist Cache Cac sCC     Size Name
+-------------------------------------------------------------
+0/0   RAID1 Optl  RW     Yes     RWTD  -   ON  1.818 TB sys
+-------------------------------------------------------------
+
+BBU_Info :
+========
+
+----------------------------------------------
+Model  State   RetentionTime Temp Mode MfgDate
+----------------------------------------------
+iBBU08 Failed  48 hours +    31C  4    2013/05/10
+----------------------------------------------
+"""
+
+
+def test_a_controllers_report_without_its_head_is_no_list_of_volumes(run: Run) -> None:
+    """Cut at its beginning: the volume is well, and the battery's table says that it failed."""
+    code, printed = run(HEADLESS, "--as", "storcli")
+    assert code == 2
+    assert "'bbu_info': expected 'Basics' before it, got none" in printed
