@@ -554,11 +554,13 @@ def test_a_credential_is_read_by_systemd_and_not_by_the_service(
     """So root alone may read it: that is what it is recommended for."""
     monkeypatch.setattr(check_commands, "SERVICE_USER", "nobody")
     monkeypatch.delenv("CREDENTIALS_DIRECTORY", raising=False)
-    with tempfile.TemporaryDirectory() as directory:  # closed to others
+    with tempfile.TemporaryDirectory() as directory, tempfile.TemporaryDirectory() as rules:
+        os.chmod(rules, 0o755)  # the other one is closed to others
         monkeypatch.setattr(config, "CREDENTIAL_STORES", (directory,))
         path = f"{directory}/iowarden.yaml"
+        mail = "mail: {server: m.example.com, to: a@b, user: u, password_credential: p}"
         with open(path, "w", encoding="utf-8") as file:
-            file.write("mail: {server: m.example.com, to: a@b, user: u, password_credential: p}")
+            file.write(f"rules_directory: {rules}\n{mail}\n")
         assert cli.main(["config", "check", path]) == 78
         assert f"expected it in '{directory}', got none" in capfd.readouterr().err
         with open(f"{directory}/p", "w", encoding="utf-8") as file:
