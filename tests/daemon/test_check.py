@@ -527,10 +527,12 @@ def test_the_configuration_is_judged_as_the_service_reads_it(
     monkeypatch.setattr(check_commands, "SERVICE_USER", "nobody")
     with tempfile.TemporaryDirectory() as directory:  # pytest's own is closed to others
         os.chmod(directory, 0o755)
+        os.mkdir(f"{directory}/rules.d", 0o755)
         secret, path = f"{directory}/password", f"{directory}/iowarden.yaml"
+        mail = f"mail: {{server: m.example.com, to: a@b, user: u, password_file: {secret}}}"
         for name, text in (
             (secret, "s3cret\n"),
-            (path, f"mail: {{server: m.example.com, to: a@b, user: u, password_file: {secret}}}"),
+            (path, f"rules_directory: {directory}/rules.d\n{mail}\n"),
         ):
             with open(name, "w", encoding="utf-8") as file:
                 file.write(text)
