@@ -199,7 +199,7 @@ class Happenings:
         if unnamed and not self._unnamed:
             self._unnamed_seconds = batch.now_seconds
         self._unnamed += unnamed
-        events = tuple(each for each in batch.events if each not in unnamed)
+        events = tuple(each for each in batch.events if each.kind not in happened.NAMELESS)
         if batch.now_seconds - self._unnamed_seconds >= happened.NEIGHBOUR_SECONDS:
             events, self._unnamed = (*events, *self._unnamed), ()
         batch = replace(batch, events=events)

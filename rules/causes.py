@@ -128,13 +128,39 @@ def explained(facts: Iterable[Fact], around: Around) -> dict[Key, Fact]:
     """
     known = list(facts)
     found, own = _together(known, around)
-    causes = sorted((each for each in (*known, *own) if each.is_cause), key=lambda each: each.order)
+    causes = _Causes((*known, *own), around)
     for each in known:
         if each.key not in found:
-            cause = next((a for a in causes if explains(a, each, around)), None)
+            cause = next((a for a in causes.near(each) if explains(a, each, around)), None)
             if cause is not None:
                 found[each.key] = cause
     return {key: _deepest(cause, found) for key, cause in found.items()}
+
+
+class _Causes:
+    """Causes in their order, by what they may explain: a thousand disks may fail at once."""
+
+    def __init__(self, facts: Iterable[Fact], around: Around) -> None:
+        causes = sorted((each for each in facts if each.is_cause), key=lambda each: each.order)
+        self._holding = [each for each in causes if each.what.fault in HOLDS_PROGRAMS]
+        self._by_object: dict[str, list[Fact]] = {}
+        for each in causes:
+            upper = around.above.get(each.subject, ())
+            # What hangs on an adapter is not always known to stand on it, and the other way round.
+            reset = {f"{ADAPTER}{each.adapter}"} if each.adapter else set()
+            for subject in {*upper, *reset, each.subject}:
+                self._by_object.setdefault(subject, []).append(each)
+
+    def near(self, fact: Fact) -> Iterable[Fact]:
+        """Return the causes that can explain an alert: of its adapter, or of what carries it."""
+        if fact.subject in {"", ITSELF}:
+            return self._holding
+        below = self._by_object.get(fact.subject, [])
+        adapter = f"{ADAPTER}{fact.adapter}"
+        if not fact.adapter or fact.subject == adapter:
+            return below
+        own = [each for each in self._by_object.get(adapter, ()) if each.subject == adapter]
+        return sorted({each.key: each for each in (*below, *own)}.values(), key=lambda f: f.order)
 
 
 def _deepest(cause: Fact, found: Mapping[Key, Fact]) -> Fact:
@@ -171,14 +197,14 @@ def _together(facts: Iterable[Fact], around: Around) -> tuple[dict[Key, Fact], l
     alone before them: then it is that disk's.
     """
     by_adapter: dict[str, list[Fact]] = {}
+    carried: set[str] = set()
+    for key, above in around.above.items():
+        if not key.startswith(ADAPTER):
+            carried |= above
     for each in facts:
         is_disk = each.layer is Layer.DISK and each.subject.startswith(("disk ", "device "))
-        carried = any(
-            each.subject in above
-            for key, above in around.above.items()
-            if not key.startswith(ADAPTER)
-        )
-        if each.adapter and is_disk and not carried and (each.what.fault in _SUFFERS or each.event):
+        suffers = each.what.fault in _SUFFERS or each.event
+        if each.adapter and is_disk and suffers and each.subject not in carried:
             by_adapter.setdefault(each.adapter, []).append(each)
     found: dict[Key, Fact] = {}
     adapters: list[Fact] = []

@@ -104,13 +104,14 @@ def reportable(incident: Incident, now: float) -> Iterator[Member]:
     ]
     for member in incident.members:
         holds = member.state is State.FIRING and member.cleared_seconds is None
-        if holds and not member.silenced and not any(_brings(m, member) for m in known):
+        brought = member.what.symptom and any(_brings(m, member) for m in known)
+        if holds and not member.silenced and not brought:
             yield member
 
 
 def _brings(cause: Member, symptom: Member) -> bool:
     """Whether a symptom is that of a cause in its incident."""
-    if not symptom.what.symptom or cause.since_seconds > symptom.since_seconds + AFTER_SECONDS:
+    if cause.since_seconds > symptom.since_seconds + AFTER_SECONDS:
         return False
     if cause.what.fault is Fault.SETTING:
         return symptom.what.fault is Fault.PRESSURE and cause.subject == symptom.subject

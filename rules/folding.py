@@ -114,8 +114,13 @@ class Targets:
     def of(self, active: Iterable[Alert]) -> dict[Key, Identity]:
         """Return the incident of each alert; open ones are folded into that of a deeper cause."""
         alerts = {alert.key for alert in active}
-        for home in sorted(set(self._home.values()), key=lambda key: (layer_of(key), key)):
-            self._fold([k for k, own in self._home.items() if own == home and k in alerts], home)
+        mine: dict[str, list[Key]] = {home: [] for home in self._home.values()}
+        for key, home in self._home.items():
+            if key in alerts:
+                mine[home].append(key)
+        for home in sorted(mine, key=lambda key: (layer_of(key), key)):
+            if target := self._fold(mine[home], home):
+                mine.setdefault(target, []).extend(mine[home])
         return {key: self._place(self._facts[key]) for key in alerts}
 
     def _place(self, fact: Fact) -> Identity:
@@ -128,26 +133,27 @@ class Targets:
         own = self._incidents.get(home or "")
         return fact.identity if own is None else Identity(own.key, own.object)
 
-    def _fold(self, mine: list[Key], home: str) -> None:
-        """Move what a deeper cause of another incident explains there, if need be all of it."""
+    def _fold(self, mine: list[Key], home: str) -> str:
+        """Move what a deeper cause of another incident explains there; return where, if it is all."""
         moves = {}
         for key in mine:
             cause = self._explained.get(key)
             if cause is not None and self._place(cause).key != home:
                 moves[key] = cause
         if not moves:
-            return
+            return ""
         incident = self._incidents[home]
         if len(moves) == len(mine) and incident.firing:
             target = self._place(min(moves.values(), key=lambda cause: cause.order))
             self.folded.append(_fold(self._incidents, home, target))
             self._home |= {k: target.key for k, own in self._home.items() if own == home}
             self._subjects |= {s: target.key for s, own in self._subjects.items() if own == home}
-            return
+            return target.key
         gone = moves.keys() - self._told
         left = tuple(m for m in incident.members if m.key not in gone)
         self._incidents[home] = replace(incident, members=left)
         self._home = {k: own for k, own in self._home.items() if k not in gone}
+        return ""
 
 
 def _fold(incidents: dict[str, Incident], key: str, cause: Identity) -> Incident:

@@ -482,7 +482,7 @@ def _holding(members: Iterable[Member]) -> list[Member]:
     What counts events in a window goes on after the fault that they are of: while there is one, or
     was, it does not.
     """
-    lasting = [m for m in members if not m.count and m.what.fault not in WINDOWED]
+    lasting = [m for m in members if _lasts(m)]
 
     def covered(member: Member) -> bool:
         return any(
@@ -491,7 +491,12 @@ def _holding(members: Iterable[Member]) -> list[Member]:
             for each in lasting
         )
 
-    return [m for m in members if m.cleared_seconds is None and (m in lasting or not covered(m))]
+    return [m for m in members if m.cleared_seconds is None and (_lasts(m) or not covered(m))]
+
+
+def _lasts(member: Member) -> bool:
+    """Whether a member holds as long as its fault does."""
+    return not member.count and member.what.fault not in WINDOWED
 
 
 def _last(holding: Iterable[Member], now: float) -> float:
