@@ -134,7 +134,7 @@ class Targets:
         return fact.identity if own is None else Identity(own.key, own.object)
 
     def _fold(self, mine: list[Key], home: str) -> str:
-        """Move what a deeper cause of another incident explains there; return where, if it is all."""
+        """Move what a deeper cause of another incident explains; return where, if it is all."""
         moves = {}
         for key in mine:
             cause = self._explained.get(key)
