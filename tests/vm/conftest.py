@@ -2,17 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
 from vm.harness import MEBIBYTE, VM, Disk, UnavailableError, image, turn
-from vm.watched import watching
+from vm.watched import seen, watching
 
 if TYPE_CHECKING:
     from vm.watched import Watched
 
 Boot = Callable[..., VM]
+
+_SHOWN = pytest.StashKey[set[int]]()
+"""Failures of fixtures: each test that needs one repeats it."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Add to a failure what the service in the guest said: the guest is gone when it is read."""
+    report = yield
+    shown = item.session.stash.setdefault(_SHOWN, set())
+    if report.failed and call.excinfo is not None and id(call.excinfo.value) not in shown:
+        shown.add(id(call.excinfo.value))
+        report.user_properties.append(("the guest", seen()))
+    return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print it last: of long outputs their ends are kept."""
+    for outcome in ("failed", "error"):
+        for report in terminalreporter.getreports(outcome):
+            for name, text in getattr(report, "user_properties", ()):
+                if name == "the guest":
+                    terminalreporter.section(f"what the service in the guest said: {report.nodeid}")
+                    terminalreporter.write_line(str(text))
 
 
 @pytest.fixture(scope="session")

@@ -24,18 +24,21 @@ def stalled(watched: Watched) -> Iterator[Watched]:
     vm.run("sysctl -w vm.dirty_ratio=40 vm.dirty_background_ratio=10")
     # Small requests: the disk is slow and completes all the time, it does not hang.
     vm.throttle("slow", write=2 * MEBIBYTE, request_bytes=128 * 1024)
+    vm.run("touch /run/writing")
     writers = [vm.start("dd if=/dev/zero of=/mnt/slow/big bs=1M count=1500")]
     wait_for(
         lambda: watched.metric("iowarden_writeback_above_freerun_seconds"),
         "writers held by the kernel",
         60,
     )
+    # Each time anew: what a journal's commit takes along decides how long one of them waits.
     for number in range(4):
-        command = f"dd if=/dev/zero of=/mnt/slow/small-{number} bs=4k count=4 conv=fsync"
-        writers.append(vm.start(command))
+        dd = f"dd if=/dev/zero of=/mnt/slow/small-{number} bs=4k count=4 conv=fsync status=none"
+        writers.append(vm.start(f"while [ -e /run/writing ]; do {dd}; done"))
     wait_for(lambda: watched.mail.naming("WriteStall"), "a mail of the stall", MAIL_SECONDS)
     yield watched
     vm.throttle("slow")
+    vm.run("rm -f /run/writing")
     for writer in writers:
         writer.wait(120)
 

@@ -26,6 +26,9 @@ with open("/dev/kmsg", "w", buffering=1) as log:
 """
 """More than the kernel's ring holds. Source: kernel/printk, CONFIG_LOG_BUF_SHIFT (17 in Debian)."""
 
+RUNNING: list[Watched] = []
+"""The service that is watched now, for `seen`."""
+
 
 class Mailbox:
     """The mails that a real SMTP server on the host has accepted, the oldest first."""
@@ -103,6 +106,26 @@ class Watched:
         return None
 
 
+def seen() -> str:
+    """Return what the services that run now say of themselves: why a test of theirs failed."""
+    scrape = "curl --silent --max-time 20 http://127.0.0.1:9748/metrics"
+    commands = (
+        "iowarden status 2>&1 | tail -n 60",
+        "journalctl --quiet --no-pager --unit=iowarden --lines=40",
+        f"{scrape} | grep -E '^iowarden_(writeback|write_lull|tasks|loop|mail|device_stalled)'",
+    )
+    texts = []
+    for watched in RUNNING:
+        texts += [f"mail: {mail['Subject']}" for mail in watched.mail.mails]
+        for command in commands:
+            try:
+                answer = watched.vm.start(command).wait(60)
+                texts.append(f"$ {command}\n{answer.stdout}{answer.stderr}")
+            except TimeoutError as error:
+                texts.append(str(error))
+    return "\n".join(texts)
+
+
 @contextlib.contextmanager
 def watching(vm: VM, settings: str = "") -> Iterator[Watched]:
     """Start iowarden as a service without a past; it mails to a server outside the guest."""
@@ -123,6 +146,8 @@ mail:
         vm.run("journalctl -q --sync; journalctl -q --rotate; journalctl -q --vacuum-time=1s")
         try:
             vm.run("systemctl start iowarden", timeout_seconds=180)
-            yield Watched(vm, Mailbox(answers))
+            RUNNING.append(Watched(vm, Mailbox(answers)))
+            yield RUNNING[-1]
         finally:
+            RUNNING.clear()
             vm.run("systemctl stop iowarden; sync", timeout_seconds=300)
