@@ -1,7 +1,9 @@
 """Who waits, and for whom: programs that are blocked at a device, or by others' writing.
 
 What root sees of tasks in uninterruptible sleep tells more than how many there are: a paused writer
-is flow control, and a task that waits for a suspended volume is its harm.
+is flow control, and a task that waits for a suspended volume is its harm. The kernel pauses whoever
+writes while too much is queued, who filled the queue and who writes a line to a log: how much a
+program writes tells them apart.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.stat import USER_HZ
 from iowarden.collectors.tasks import writeback_channel
 from iowarden.collectors.vocabulary import Family, Sample
 from iowarden.rules.signals.activity import members
@@ -18,13 +21,21 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from iowarden.collectors.block import Topology
-    from iowarden.collectors.tasks import Tasks
+    from iowarden.collectors.tasks import Task, Tasks
     from iowarden.rules.signals.table import View
 
 SEEN_SECONDS = 12.0
 """A program that was seen blocked counts until two looks after: between two waits it runs."""
 WRITER_SECONDS = 600.0
 """Who was paused for its writing lately is a writer, also in its fsync at the end."""
+FILLS_SECONDS = 12_000.0
+"""Whoever would need longer to write what is queued did not fill the queue: it is harmed by it. Of
+100 programs that copy side by side, the disk two minutes behind, each is still a writer."""
+YOUNG_SECONDS = 60.0
+"""What a program no older wrote in all tells; an older one may have begun lately."""
+MEASURED_SECONDS = 10.0
+"""So long after the first look it is known how fast it writes now."""
+_QUEUED = "iowarden_writeback_queued_bytes"
 
 FAMILIES = (
     Family(
@@ -35,20 +46,24 @@ FAMILIES = (
     Family(
         "iowarden_tasks_blocked_bystanders",
         "gauge",
-        "Programs seen blocked lately, but for those that the kernel pauses for their own writing.",
+        "Programs seen blocked lately, but for those whose own writing the kernel holds back.",
     ),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class WaitState:
-    """When processes were last seen, by number: as paused writers, and as others."""
+    """When processes were last seen, by number: as paused writers, and as others.
+
+    Of those that were paused `first` has when that was first seen, and what they had written then.
+    """
 
     writers: Mapping[int, float]
     others: Mapping[int, float]
+    first: Mapping[int, tuple[float, int]]
 
 
-EMPTY = WaitState({}, {})
+EMPTY = WaitState({}, {}, {})
 
 
 def step(state: WaitState, view: View) -> tuple[WaitState, list[Sample] | None]:
@@ -63,11 +78,21 @@ def step(state: WaitState, view: View) -> tuple[WaitState, list[Sample] | None]:
         return EMPTY, []
     now = view.inputs.now_seconds
     programs = [task for task in value.tasks if not task.kernel]
-    paused = [task for task in programs if writeback_channel(task) == "balance_dirty_pages"]
+    paused = {
+        task.process or task.pid: task
+        for task in programs
+        if writeback_channel(task) == "balance_dirty_pages"
+    }
+    first = {key: of for key, of in state.first.items() if now - of[0] <= WRITER_SECONDS}
+    for key, task in paused.items():
+        first.setdefault(key, (now, task.write_bytes or 0))
+    queued = next((v for name, _, v in view.told.get("writeback", ()) if name == _QUEUED), 0.0)
+    fills = {key: _fills(task, first[key], view, queued) for key, task in paused.items()}
     writers = {key: at for key, at in state.writers.items() if now - at <= WRITER_SECONDS}
-    writers |= dict.fromkeys((task.process or task.pid for task in paused), now)
+    writers |= dict.fromkeys((key for key, filling in fills.items() if filling), now)
     others = {key: at for key, at in state.others.items() if now - at <= SEEN_SECONDS}
-    others |= dict.fromkeys((task.process or task.pid for task in programs), now)
+    seen = (task.process or task.pid for task in programs)
+    others |= dict.fromkeys((key for key in seen if fills.get(key, False) is not None), now)
     others = {key: at for key, at in others.items() if key not in writers}
     samples: list[Sample] = [("iowarden_tasks_blocked_bystanders", (), float(len(others)))]
     if view.derived is not None:
@@ -76,7 +101,27 @@ def step(state: WaitState, view: View) -> tuple[WaitState, list[Sample] | None]:
             ("iowarden_device_waiting_tasks", (("device", name),), float(count))
             for name, count in sorted(waiting.items())
         ]
-    return WaitState(writers, others), samples
+    return WaitState(writers, others, first), samples
+
+
+def _fills(task: Task, first: tuple[float, int], view: View, queued_bytes: float) -> bool | None:
+    """Return whether a paused program is one of those that fill the queue; None: not known yet.
+
+    One whose bytes cannot be read is. Source: kernel, mm/page-writeback.c: what a program makes
+    dirty is counted at once (folio_account_dirtied: '/proc/PID/io', write_bytes), and whoever does
+    so is paused (balance_dirty_pages).
+    """
+    if task.write_bytes is None:
+        return True
+    at, written = first
+    elapsed = view.inputs.now_seconds - at
+    age = view.inputs.uptime_seconds - task.start_ticks / USER_HZ
+    speed = task.write_bytes / max(age, YOUNG_SECONDS)
+    if elapsed >= MEASURED_SECONDS:
+        speed = max(speed, (task.write_bytes - written) / elapsed)
+    if speed * FILLS_SECONDS >= queued_bytes:
+        return True
+    return None if age > YOUNG_SECONDS and elapsed < MEASURED_SECONDS else False
 
 
 def devices(value: Tasks, topology: Topology) -> dict[str, int]:

@@ -31,7 +31,7 @@ def task(pid: int, channel: str, **changes: object) -> Task:
     return Task(**{**values, **changes})  # type: ignore[arg-type]
 
 
-DD = tuple(task(pid, "balance_dirty_pages") for pid in (11, 12, 13))
+DD = tuple(task(pid, "balance_dirty_pages", write_bytes=300_000_000) for pid in (11, 12, 13))
 FLUSHER = task(77, "rq_qos_wait", kernel=True)
 
 
@@ -82,6 +82,32 @@ def test_a_bystander_makes_it_an_urgent_stall(machine: Simulation) -> None:
     assert len(fired) == 1
     assert fired[0] - UPTIME - began <= 15.0
     assert urgent(machine) == ["true"]
+
+
+@pytest.mark.parametrize("channel", ["balance_dirty_pages", "jbd2_log_wait_commit"])
+def test_who_writes_a_little_and_is_paused_for_it_is_harmed(
+    machine: Simulation, channel: str
+) -> None:
+    """A database's log: 16 kB each time; the kernel pauses it as it pauses the dd beside it."""
+    log = [task(pid, "balance_dirty_pages", write_bytes=16_384) for pid in (900, 901, 902)]
+    write(machine, 10, *DD, *log)
+    write(machine, 20, *DD, *(task(each.pid, channel, write_bytes=32_768) for each in log))
+    assert "WriteStall" in machine.host.names("warning")
+    assert urgent(machine) == ["true"]
+
+
+def test_who_begins_to_write_much_after_days_is_a_writer(machine: Simulation) -> None:
+    """A database that loads a table: its mean of a year says nothing, its speed of now does."""
+    for second in range(90):
+        loading = task(14, "balance_dirty_pages", write_bytes=1000 + second * SLOW)
+        write(machine, 1, *DD, loading)
+    assert machine.host.names("warning") == set()
+
+
+def test_a_writer_whose_bytes_nobody_may_read_is_a_writer(machine: Simulation) -> None:
+    """Absent is not zero: '/proc/PID/io' could not be read."""
+    write(machine, 60, *(task(each.pid, "balance_dirty_pages", write_bytes=None) for each in DD))
+    assert machine.host.names("warning") == set()
 
 
 def test_without_a_probe_a_stall_is_told_and_not_urgent(machine: Simulation) -> None:
