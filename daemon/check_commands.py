@@ -7,6 +7,7 @@ import os
 import pwd
 import shutil
 import sys
+import traceback
 from typing import TYPE_CHECKING, NoReturn
 
 from iowarden.collectors.recording import RecordingError
@@ -85,6 +86,8 @@ def _end_as(user: pwd.struct_passwd, judge: Callable[[], int]) -> NoReturn:
         status = EXIT_CONFIG
     except OSError as error:
         sys.stderr.write(f"user '{user.pw_name}': expected to judge as it, got: {error}\n")
+    except Exception:  # noqa: BLE001 - shown as one in the parent would be, which never sees it
+        traceback.print_exc()
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
