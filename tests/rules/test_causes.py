@@ -112,6 +112,13 @@ def test_an_adapter_is_a_cause_if_its_disks_fail_together(
     assert cause(disks[-1], *disks[:-1], around=around) == expected
 
 
+def test_an_adapter_is_silent_only_where_all_of_its_disks_are_silenced() -> None:
+    """One of three disks was silenced last week; today the adapter fails."""
+    disks = [causes.fact(each, NOW, silent=n == 0) for n, each in enumerate(suffering(3))]
+    found = causes.explained(disks, Around(disks={"host3": 24}))
+    assert {(f.subject, f.silent) for f in found.values()} == {("adapter host3", False)}
+
+
 def test_resets_of_an_adapter_are_the_symptom_of_the_disk_that_does_not_answer() -> None:
     """Without one the adapter itself is at fault."""
     resets = alert("ScsiTimeouts", "adapter host3", since=12.0)

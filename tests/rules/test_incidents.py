@@ -1163,10 +1163,14 @@ def test_what_comes_back_has_its_all_clear_later_each_time() -> None:
     seen = []
     for number in range(4):
         host.run(20, replace(HANG, active_seconds=host.now, fired_seconds=host.now), step=5)
-        start = len(host.mails)
+        start, over = len(host.mails), host.now
         host.run(25 * HOUR if number == 3 else HOUR, step=20)
-        seen.append([reason.value for _, reason, *_ in host.mails[start:]])
-    assert seen == [["all clear"], ["all clear"], [], ["all clear"]]
+        seen.append([(reason.value, at - over) for at, reason, *_ in host.mails[start:]])
+    assert [[reason for reason, _ in each] for each in seen] == [
+        ["all clear"], ["all clear"], [], ["all clear"],
+    ]  # fmt: skip
+    for each, least in zip((seen[0], seen[1], seen[3]), (60, 600, DAY), strict=True):
+        assert least - 5 <= each[0][1] <= least + 20
     assert [reason.value for _, reason, *_ in host.mails if reason is Reason.AGAIN] == ["again"] * 2
     assert host.only().returns == 2
 
