@@ -19,6 +19,7 @@ from iowarden.rules.controller_programs import asked
 from iowarden.rules.devices import ADAPTER, Identity
 from iowarden.rules.facts import DISKS, MAPPED, Facts, Kind, Membership
 from iowarden.rules.places import smart_way
+from iowarden.rules.redundancy import runs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -639,7 +640,7 @@ def _bad_below(step: Step) -> list[str]:
     while todo:
         each = todo.pop(0)
         array = facts.of.map.arrays.get(each.name)
-        if array is not None and not facts.runs(array):
+        if array is not None and not runs(array):
             found[f"{each.name} does not run"] = None
         for name in each.slaves:
             below = facts.atlas.whole(name)

@@ -20,20 +20,19 @@ from iowarden.rules.atlas import Atlas, Map
 from iowarden.rules.devices import ADAPTER, is_part
 from iowarden.rules.faults import Fault, Layer
 from iowarden.rules.notice import Severity
+from iowarden.rules.redundancy import bears, in_use, runs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from iowarden.collectors import md
-    from iowarden.collectors.block import Device
+    from iowarden.collectors.block import Device, Md
     from iowarden.collectors.mounts import Mount
     from iowarden.collectors.vocabulary import Chunk
     from iowarden.rules.alerts import Alert
 
 TOGETHER_DISKS = 3
 """So many disks of one adapter in trouble are the adapter's trouble; all of them, if it has two."""
-_RUNNING = frozenset({"clean", "active", "active-idle", "write-pending", "readonly", "read-auto"})
-"""Of array_state. Source: kernel, admin-guide/md.rst."""
 _NO_TROUBLE = frozenset((Fault.PRESSURE, Fault.SETTING, Fault.UNREADABLE, Fault.ITSELF, Fault.FULL))
 """Faults that say nothing against a member: settings, speed, what is not read."""
 _OUTSIDE = frozenset(("DiskCableErrors", "DiskCableErrorsFound", "DiskTooHot"))
@@ -42,7 +41,6 @@ _VIRTUAL_NAME = re.compile(r"x?vd[a-z]+")
 _SD_NAME = re.compile(r"sd[a-z]+")
 _NVME_PATH = re.compile(r"nvme(\d+)c(\d+)n\d+", re.ASCII)
 _NVME = re.compile(r"nvme(\d+)n\d+", re.ASCII)
-_NETWORK_NAME = re.compile(r"(nbd|rbd|drbd)\d+")
 
 
 class Kind(enum.StrEnum):
@@ -157,34 +155,6 @@ def slow(chunks: Iterable[Chunk]) -> list[str]:
         for _, labels, value in samples
         if value > 0
     ]
-
-
-def in_use(member: md.Member) -> bool:
-    """Whether an array counts on a member; an old kernel tells no state of one that it uses."""
-    return "in_sync" in member.states or (not member.states and member.slot is not None)
-
-
-def bears(array: md.Array, copies: int | None = None) -> int | None:
-    """Return how many further members an array can lose for certain; None: not known.
-
-    `copies` is that of a raid10; of one that lost a member it is not asked whose copy that was.
-    """
-    if array.level in {"raid0", "linear"}:
-        return 0
-    if array.degraded is None or array.raid_disks is None:
-        return None
-    match array.level:
-        case "raid1":
-            left = array.raid_disks - array.degraded - 1
-        case "raid4" | "raid5":
-            left = 1 - array.degraded
-        case "raid6":
-            left = 2 - array.degraded
-        case "raid10" if copies:
-            left = copies - 1 - array.degraded
-        case _:
-            return None
-    return max(left, 0)
 
 
 def _is_virtual(device: Device) -> bool:
@@ -333,20 +303,21 @@ class Facts:
         plain = _NVME.fullmatch(device.name)
         return tuple(f"nvme{p[2]}" for p in paths) or ((f"nvme{plain[1]}",) if plain else ())
 
-    def is_network(self, device: Device) -> bool:
-        """Whether what it is made of lies in another machine."""
-        return self.kind(device) is Kind.LUN or bool(_NETWORK_NAME.fullmatch(device.name))
-
     # arrays
 
     def paths(self, of_map: Device) -> tuple[list[str], list[str]]:
         """Return the paths of a map that are in no trouble, and all of them."""
         return [n for n in of_map.slaves if n not in self.of.troubled], list(of_map.slaves)
 
-    @staticmethod
-    def runs(array: md.Array) -> bool:
-        """Whether an array takes reads."""
-        return array.state in _RUNNING
+    def geometry(self, array: md.Array) -> Md | None:
+        """Return how an array is laid out, where that is known."""
+        holder = self.atlas.whole(array.name)
+        return None if holder is None else holder.md
+
+    def bears(self, array: md.Array) -> int | None:
+        """Return how many further members an array can lose for certain; None: not known."""
+        geometry = self.geometry(array)
+        return bears(array, None if geometry is None else geometry.copies)
 
     def memberships(self, name: str) -> list[Membership]:
         """Return what a device, its partitions or what is mapped on it are members of."""
@@ -365,9 +336,7 @@ class Facts:
         return found
 
     def _judged(self, array: md.Array, member: md.Member) -> Membership:
-        holder = self.atlas.whole(array.name)
-        copies = holder.md.copies if holder is not None and holder.md is not None else None
-        left = bears(array, copies)
+        left = self.bears(array)
         used = [m for m in array.members if in_use(m)]
         troubled = tuple(m.device for m in used if m is member or self._is_troubled(m.device))
         return Membership(
@@ -377,7 +346,7 @@ class Facts:
     def _refusal(
         self, array: md.Array, member: md.Member, left: int | None, troubled: tuple[str, ...]
     ) -> str:
-        if not self.runs(array):
+        if not runs(array):
             return f"{array.name} does not run"
         if not in_use(member):
             return ""  # the array does not count on it

@@ -11,6 +11,7 @@ import re
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.block import lv_names
+from iowarden.rules.redundancy import runs, spared
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -19,14 +20,12 @@ if TYPE_CHECKING:
     from iowarden.collectors.md import Array
     from iowarden.rules.devices import Returned
 
-_PARITY = {"raid4": 1, "raid5": 1, "raid6": 2}
 _PART_OF = re.compile(
     r"(?:_(?:[rm]image_[0-9]+|rmeta_[0-9]+|mlog|[tc]data|[tc]meta|corig|cvol|vdata))+$", re.ASCII
 )
 """What LVM appends to the name of a volume for its hidden parts. Source: lvmraid(7), lvmthin(7),
 lvmcache(7), lvmvdo(7).
 """
-_STOPPED = frozenset({"clear", "inactive", "broken"})
 
 
 def sentence(was: str, name: str, shown: str) -> str:
@@ -66,10 +65,11 @@ def advice(back: Returned, topology: Topology, arrays: Mapping[str, Array]) -> t
 def _into(array: Array, topology: Topology, own: str, part: str) -> Iterator[str]:
     """Yield how a member is taken back; never where it would lose its place in the array."""
     name = array.name
-    spare = _spare(array, topology)
+    device = topology.devices.get(name)
+    spare = spared(array, None if device is None or device.md is None else device.md.copies)
     if not array.degraded or spare is None:
         return
-    if array.state in _STOPPED or array.degraded > spare:
+    if not runs(array) or array.degraded > spare:
         yield (
             f"{name} has lost more members than it can spare: do not add /dev/{own} to it, that"
             " would overwrite what the array knows of it. See what it holds, and write nothing:\n"
@@ -87,17 +87,6 @@ def _into(array: Array, topology: Topology, own: str, part: str) -> Iterator[str
         + f"\nIf mdadm refuses to re-add it, this rebuilds all of it, and overwrites /dev/{own}:\n"
         f"  mdadm /dev/{name} --add /dev/{own}"
     )
-
-
-def _spare(array: Array, topology: Topology) -> int | None:
-    """Return how many members an array can lose for certain; None: it has no redundancy."""
-    level = array.level or ""
-    if level == "raid1":
-        return (array.raid_disks or 1) - 1
-    device = topology.devices.get(array.name)
-    if level == "raid10" and device is not None and device.md is not None:
-        return (device.md.copies or 1) - 1
-    return _PARITY.get(level)
 
 
 def _logical_volumes(back: Returned, topology: Topology) -> Iterator[tuple[str, str]]:

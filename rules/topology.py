@@ -85,11 +85,6 @@ def carried(state: Standing, key: str, now: float) -> tuple[Above, ...]:
     return (*state.now.get(key, ()), *(above for above, at in ended if _is_late(at, now)))
 
 
-def carries(state: Standing, lower: str, upper: str, now: float) -> bool:
-    """Whether one object carries another, or did in the last 300 s; by their keys."""
-    return lower != upper and any(each.key == upper for each in carried(state, lower, now))
-
-
 def with_held(state: Standing, before: Topology, event: Event, now: float) -> Event:
     """Return an event of a disk that went or has another name, with what of it was held."""
     name = event.was if event.change is Change.RENAMED else event.name

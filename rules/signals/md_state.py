@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.vocabulary import Family, Labels, Sample
+from iowarden.rules.redundancy import PARITY
 from iowarden.rules.signals import baseline
 from iowarden.rules.stack import Stack
 
@@ -20,13 +21,9 @@ if TYPE_CHECKING:
     from iowarden.rules.signals.baseline import Kept
     from iowarden.rules.signals.table import Pairs, View
 
-_PARITY = frozenset({"raid4", "raid5", "raid6"})
 _COPIES = frozenset({"raid1", "raid10"})
 _MADE_SHORT = frozenset({"raid4", "raid5"})
 """What mdadm makes one member short, but in containers. Source: mdadm 4.6, Create.c."""
-_BEARS = {"raid4": 1, "raid5": 1, "raid6": 2}
-"""Members that may be missing: beyond them the kernel fails what is read and written (raid5.c,
-has_failed), and shows it as broken only from 5.18 on, where the array was clean."""
 _BUILDING = frozenset({"recover", "reshape", "resync"})
 _SYNCHRONISING = _BUILDING | {"check", "repair"}
 _WRITABLE = frozenset({"active", "active-idle", "clean", "write-pending"})
@@ -99,7 +96,7 @@ def step(state: Mapping[str, Pairs], view: View) -> tuple[Kept, list[Sample] | N
             ratio = array.sync_done_ratio or 0.0
             samples.append(("iowarden_md_synchronising_ratio", (pair, *labels), ratio))
         samples += _missing(kept, array, labels, view)
-        if array.level in _PARITY | _COPIES:
+        if array.level in PARITY.keys() | _COPIES:
             samples += _checked(kept, array, labels, now)
     return baseline.bounded(kept), samples
 
@@ -108,8 +105,8 @@ def _stopped(array: Array) -> list[Sample]:
     """Return whether an array does not run; of a container, which is always inactive, nothing."""
     if array.is_container and array.state == "inactive":
         return []
-    bears = _BEARS.get(array.level or "")
-    failed = bears is not None and (array.degraded or 0) > bears
+    spare = PARITY.get(array.level or "")
+    failed = spare is not None and (array.degraded or 0) > spare
     states = {
         "broken": failed or array.state == "broken",
         "inactive": array.state == "inactive",
@@ -234,7 +231,7 @@ def _checked(kept: Kept, array: Array, labels: Labels, now: float) -> list[Sampl
     samples: list[Sample] = [("iowarden_md_unchecked_seconds", labels, now - began)]
     if found in kept:
         (_, latest), (_, earlier) = kept[found]
-        if array.level in _PARITY:
+        if array.level in PARITY:
             samples.append(("iowarden_md_parity_mismatches_bytes", labels, latest))
         else:
             least = min(latest, earlier)

@@ -8,7 +8,7 @@ import pytest
 from support.everything import ARRAYS, array, devices, everything
 from support.machine import topology
 
-from iowarden.rules import facts
+from iowarden.rules import facts, redundancy
 from iowarden.rules.alerts import Alert, State
 from iowarden.rules.facts import Facts, Kind, Known
 from iowarden.rules.places import Map
@@ -38,8 +38,8 @@ def test_an_array_can_lose_what_its_level_says(
 ) -> None:
     """For certain: of a raid10 that lost one nobody asks whose copy that was."""
     own = array("md9", level, [f"sd{each}1" for each in range(members)], disks)
-    assert facts.bears(own, copies) == left
-    assert facts.bears(replace(own, degraded=None), copies) in {None, 0}
+    assert redundancy.bears(own, copies) == left
+    assert redundancy.bears(replace(own, degraded=None), copies) in {None, 0}
 
 
 @pytest.mark.parametrize(

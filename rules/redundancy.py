@@ -1,0 +1,78 @@
+"""How many members an md array can lose, and which of them hold what no other one has. Pure.
+
+Source: kernel, drivers/md: raid1.c, raid10.c (setup_geo), raid5.c (max_degraded, has_failed);
+admin-guide/md.rst (degraded, array_state).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from iowarden.collectors import md
+    from iowarden.collectors.block import Md
+
+PARITY = {"raid4": 1, "raid5": 1, "raid6": 2}
+"""Members that may be missing: beyond them the kernel fails what is read and written, and shows the
+array as broken only from 5.18 on, where it was clean.
+"""
+_RUNNING = frozenset({"clean", "active", "active-idle", "write-pending", "readonly", "read-auto"})
+"""Of array_state."""
+
+
+def runs(array: md.Array) -> bool:
+    """Return whether an array takes reads."""
+    return array.state in _RUNNING
+
+
+def in_use(member: md.Member) -> bool:
+    """Return whether an array counts on a member; an old kernel tells no state of one it uses."""
+    return "in_sync" in member.states or (not member.states and member.slot is not None)
+
+
+def spared(array: md.Array, copies: int | None) -> int | None:
+    """Return how many members an array can do without for certain; None: not known.
+
+    `copies` is that of a raid10.
+    """
+    if array.level in {"raid0", "linear"}:
+        return 0
+    if array.level == "raid1":
+        return None if array.raid_disks is None else array.raid_disks - 1
+    if array.level == "raid10":
+        return copies - 1 if copies else None
+    return PARITY.get(array.level or "")
+
+
+def bears(array: md.Array, copies: int | None = None) -> int | None:
+    """Return how many further members an array can lose for certain; None: not known.
+
+    Of a raid10 that lost a member it is not asked whose copy that was.
+    """
+    spare = spared(array, copies)
+    if array.level in {"raid0", "linear"} or spare is None:
+        return spare
+    return None if array.degraded is None else max(spare - array.degraded, 0)
+
+
+def last_holders(array: md.Array, geometry: Md | None) -> tuple[str, ...]:
+    """Return the members, by device, without which data of an array that runs are lost.
+
+    Of a raid10 those that share copies with a place nobody fills; of its layouts only 'near' is
+    worked out, of the others, and where it is not known what the array bears, none is named. Of an
+    array that was made without redundancy there are none.
+    """
+    copies = None if geometry is None else geometry.copies
+    if not array.degraded or not runs(array) or bears(array, copies) != 0:
+        return ()
+    used = {m.slot: m.device for m in array.members if in_use(m) and m.slot is not None}
+    if array.level != "raid10":
+        return tuple(used.values())
+    disks, layout = array.raid_disks or 0, None if geometry is None else geometry.layout
+    if not copies or layout is None or layout & 255 != copies:
+        return ()
+    groups = [
+        {(first * copies + number) % disks for number in range(copies)} for first in range(disks)
+    ]
+    alone = [group & used.keys() for group in groups if len(group & used.keys()) == 1]
+    return tuple(used[slot] for slot in sorted(set().union(*alone)))
