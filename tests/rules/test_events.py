@@ -163,6 +163,24 @@ def test_five_errors_of_a_disk_in_ten_minutes_are_critical(table: Table) -> None
     assert (burst.severity, burst.count) == (WARNING, 1)
 
 
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "ata_bus_error", "ata_interface_error", "ata_reset", "ata_reset_failed", "ata_timeout",
+        "hba_abort", "hba_reset", "megaraid_command_timeout", "megaraid_pd_reset", "nvme_reset",
+        "nvme_timeout", "scsi_abort", "scsi_aborted_command", "scsi_link_error", "scsi_reset",
+        "scsi_timeout",
+    ],
+)  # fmt: skip
+def test_what_the_kernel_sends_again_is_never_critical_however_often(
+    table: Table, kind: str
+) -> None:
+    """A bad cable: a request that fails at last has a line of the block layer, a hang its alert."""
+    row = table.rows[kind]
+    worst = max(row.severity or INFO, row.storm.severity if row.storm else INFO)
+    assert worst == WARNING
+
+
 def test_slow_errors_are_no_storm(table: Table) -> None:
     """One every five minutes, all day."""
     (burst,) = gather({}, [medium_error(300.0 * n) for n in range(100)], table).values()
