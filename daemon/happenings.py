@@ -22,7 +22,7 @@ from iowarden.daemon import journal
 from iowarden.daemon.event_rows import EventRow
 from iowarden.daemon.files_hit import wanted
 from iowarden.daemon.telling import PRIORITY
-from iowarden.rules import happened
+from iowarden.rules import devices, happened
 from iowarden.rules.causes import Around
 from iowarden.rules.events import WINDOW_SECONDS
 from iowarden.rules.happened import Batch, Happened, News
@@ -261,10 +261,14 @@ class Happenings:
             self._around_of = standing, self.state
         elif not standing.until:  # nothing of it ends as time passes
             return self._around
-        topology = self._engine.places().topology
-        found = () if topology is None else topology.devices.values()
+        where = self._engine.places()
+        found = () if where.topology is None else where.topology.devices.values()
+        gone = devices.lately_gone(where.devices, now)
         disks = Counter(each.host for each in found if each.leaf and each.host)
-        self._around = Around(happened.carries(self.state, standing, now), disks)
+        left = (each for each in gone.values() if each.taken_seconds is None)
+        disks.update(each.adapter for each in left if each.adapter)
+        seen = {key: each.at_seconds for key, each in gone.items()}
+        self._around = Around(happened.carries(self.state, standing, now), disks, seen)
         return self._around
 
     def evidence(self, incident: Incident, now: float) -> tuple[Evidence, ...]:

@@ -508,6 +508,7 @@ class Loop:
             self._parts.flights.flight.tick(self._clock.uptime(), self._clock.realtime(now))
         for reading in readings:
             self._judge_reading(reading)
+            self._look_for_devices(reading)
         self._engine.observe(readings, now, self._clock.uptime(), self._clock.asleep())
         for reading in readings:  # now that it is known where things are
             self._happenings.take(reading, now)
@@ -538,6 +539,21 @@ class Loop:
         self._turned = now
         self._tell_manager()
         self._trouble("loop", "")
+
+    def _look_for_devices(self, reading: Reading) -> None:
+        """Look at the devices now if one came or went that the last look does not know of.
+
+        Announcements get lost, and in a container there are none.
+        """
+        if reading.source != "diskstats" or reading.outcome is not Outcome.OK:
+            return
+        last, names = self._engine.status("diskstats"), reading.value.keys()
+        changed = () if last is None or not last.value else names ^ last.value.keys()
+        topology = self._engine.places().topology if changed else None
+        if topology is not None and any(
+            (topology.whole(each) is None) is (each in names) for each in changed
+        ):
+            self._parts.readers.ask(HOTPLUG_SOURCES)
 
     def _keep_drives(self, now: float) -> None:
         """Have what drives said since the last look kept for years."""

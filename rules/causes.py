@@ -59,16 +59,21 @@ class Around:
     """What is known of the machine.
 
     Fields: `above` is by object what stands on it, or did a moment ago; `disks` is how many each
-    adapter has, by name.
+    adapter has or had a moment ago, by name; `seen` is when a disk that is gone was last seen.
     """
 
     above: Mapping[str, frozenset[str]] = field(default_factory=dict)
     disks: Mapping[str, int] = field(default_factory=dict)
+    seen: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """What an active alert says: `subject` '' is the host; `silent`: no mail is due for it."""
+    """What an active alert says.
+
+    Fields: `subject` '' is the host; it began between `earliest` and `began`, as far as anybody
+    looked; `silent`: no mail is due for it.
+    """
 
     key: Key
     subject: str
@@ -77,9 +82,14 @@ class Fact:
     what: Meaning
     layer: Layer
     began: float
+    earliest: float
     event: bool = False
     firing: bool = True
     silent: bool = False
+
+    def after(self, other: Fact) -> float:
+        """Return by how much it began after another one at least; 0: perhaps together."""
+        return max(self.earliest - other.began, 0.0)
 
     @property
     def is_cause(self) -> bool:
@@ -102,11 +112,19 @@ def meaning(alert: Alert) -> Meaning:
     return faults.meaning(alert.name, alert.label("condition"), event=bool(alert.count))
 
 
-def fact(alert: Alert, now: float, *, silent: bool = False) -> Fact:
-    """Return what an alert says; what lasts began so long ago as its value says, in seconds."""
+def fact(
+    alert: Alert, now: float, *, silent: bool = False, seen: Mapping[str, float] | None = None
+) -> Fact:
+    """Return what an alert says; what lasts began so long ago as its value says, in seconds.
+
+    A disk that is gone went after it was last `seen`, as in Around.
+    """
     what, began = meaning(alert), alert.active_seconds
     if what.lasts and not alert.count and alert.missed_seconds is None:
         began = min(began, now - alert.value)
+    earliest = began
+    if what.fault is Fault.GONE and not alert.count:
+        earliest = min(began, (seen or {}).get(alert.subject, began))
     return Fact(
         alert.key,
         alert.subject,
@@ -115,6 +133,7 @@ def fact(alert: Alert, now: float, *, silent: bool = False) -> Fact:
         what,
         max(what.layer, layer_of(alert.subject)) if alert.subject else what.layer,
         began,
+        earliest,
         bool(alert.count),
         alert.state is State.FIRING,
         silent,
@@ -177,7 +196,7 @@ def explains(a: Fact, b: Fact, around: Around) -> bool:
         return False
     early = a.began < b.began - BEFORE_SECONDS
     lasts = not a.event and a.what.lasts and b.what.symptom
-    if a.began > b.began + AFTER_SECONDS or (early and not lasts):
+    if a.after(b) > AFTER_SECONDS or (early and not lasts):
         return False
     if b.subject in {"", ITSELF}:  # a host's stall, a collector that waits with it
         pressure = b.what.fault is Fault.PRESSURE
@@ -194,7 +213,7 @@ def _together(facts: Iterable[Fact], around: Around) -> tuple[dict[Key, Fact], l
     """Return whose fault it is that disks of one adapter fail together, and these adapters.
 
     It is the adapter's when three of its disks began within a minute (both of two), unless one was
-    alone before them: then it is that disk's.
+    alone before them: then it is that disk's. One disk makes others wait or fail, but not vanish.
     """
     by_adapter: dict[str, list[Fact]] = {}
     carried: set[str] = set()
@@ -216,7 +235,8 @@ def _together(facts: Iterable[Fact], around: Around) -> tuple[dict[Key, Fact], l
         if not group:
             continue
         first, second = group[:2]
-        if second.began - first.began >= ALONE_SECONDS:
+        lost = sum(each.what.fault is Fault.GONE for each in group[1:])
+        if second.after(first) >= ALONE_SECONDS and lost < TOGETHER_DISKS:
             cause = first
         else:
             key = f"{ADAPTER}{adapter}"
@@ -235,7 +255,7 @@ def _together(facts: Iterable[Fact], around: Around) -> tuple[dict[Key, Fact], l
         found |= {
             each.key: cause
             for each in own
-            if each.subject in subjects and each.began >= first.began
+            if each.subject in subjects and each.began >= first.earliest
         }
     return found, adapters
 
@@ -249,12 +269,12 @@ def _first_together(disks: list[Fact], count: int) -> list[Fact]:
     least = 2 if count == 2 else TOGETHER_DISKS
     for at, first in enumerate(disks):
         rest = disks[at + 1 :]
-        near = [each for each in rest if each.began - first.began <= TOGETHER_SECONDS]
+        near = [each for each in rest if each.after(first) <= TOGETHER_SECONDS]
         hang = near and first.what.fault is near[0].what.fault is Fault.HANGS
-        if len(near) + 1 >= least or (hang and near[0].began - first.began >= ALONE_SECONDS):
+        if len(near) + 1 >= least or (hang and near[0].after(first) >= ALONE_SECONDS):
             group = [first]
             for each in rest:
-                if each.began - group[-1].began > BEFORE_SECONDS:
+                if each.after(group[-1]) > BEFORE_SECONDS:
                     break
                 group.append(each)
             return group

@@ -37,6 +37,8 @@ PROGRAM = "ProbeProgramStuck"
 _PARTITION = re.compile(r"([a-z]{2,8})[0-9]{1,4}|(.{1,60}[0-9])p[0-9]{1,4}", re.ASCII)
 """Of a disk that ends in a letter, or in a digit. Source: kernel, lib/vsprintf.c, bdev_name."""
 _PART = re.compile(r"p?[0-9]+|n[0-9]+(?:p[0-9]+)?")
+LATELY_SECONDS = 600.0
+"""So long the disks that an adapter had count as its own."""
 GONE_SECONDS = 7 * 86_400.0
 """So long a disk that vanished is missed."""
 
@@ -99,6 +101,7 @@ class Gone:
     name: str
     object: str
     at_seconds: float
+    """When it was last seen."""
     carried: tuple[str, ...] = ()
     left: int = 0
     """How many others of its identity were there: some makers give all disks one serial number."""
@@ -239,7 +242,9 @@ def changes(before: Topology, after: Topology, mounts: Iterable[Mount] = ()) -> 
     old = {name: identity(before, name) for name in before.leaves}
     new = {name: identity(after, name) for name in after.leaves}
     fresh = {
-        name for name in new if name not in old or _other(before.devices[name], after.devices[name])
+        name
+        for name in new
+        if name not in old or is_another(before.devices[name], after.devices[name])
     }
     left = {name for name in old if name not in new or name in fresh}
     events: list[Event] = []
@@ -284,8 +289,17 @@ def recognised(state: Devices, events: Iterable[Event]) -> list[Event]:
     ]
 
 
-def step(state: Devices, events: Iterable[Event], after: Topology, now: float) -> Devices:
-    """Return what is known after these events; `after` is all there is now."""
+def step(
+    state: Devices,
+    events: Iterable[Event],
+    after: Topology,
+    now: float,
+    looked: float | None = None,
+) -> Devices:
+    """Return what is known after these events; `after` is all there is now.
+
+    `looked` is when the look before was, which saw what is gone.
+    """
     names = {**state.names, **{name: identity(after, name) for name in after.leaves}}
     present = Counter(names[name].key for name in after.leaves)
     totals = dict(state.totals)
@@ -310,7 +324,7 @@ def step(state: Devices, events: Iterable[Event], after: Topology, now: float) -
             gone[key] = Gone(
                 event.name,
                 event.identity.object,
-                now,
+                now if looked is None else looked,
                 event.carried,
                 present[key],
                 event.identity.adapter,
@@ -325,6 +339,11 @@ def step(state: Devices, events: Iterable[Event], after: Topology, now: float) -
     missed = {entry.name for entry in gone.values()}
     kept = {name: own for name, own in names.items() if name in after.leaves or name in missed}
     return replace(state, gone=gone, names=kept, totals=totals, returned=returned)
+
+
+def lately_gone(state: Devices, now: float) -> dict[str, Gone]:
+    """Return by identity the disks that vanished a moment ago."""
+    return {k: each for k, each in state.gone.items() if now - each.at_seconds <= LATELY_SECONDS}
 
 
 def samples(state: Devices) -> list[Sample]:
@@ -352,7 +371,7 @@ def samples(state: Devices) -> list[Sample]:
     return result
 
 
-def _other(before: Device, after: Device) -> bool:
+def is_another(before: Device, after: Device) -> bool:
     """Whether two devices of one name are two: DISKSEQ counts every disk that ever came up.
 
     Source: kernel, ABI/stable/sysfs-block (diskseq, 5.15+). Without it a serial number tells, if

@@ -59,7 +59,15 @@ def reason(incident: Incident, now: float, policy: Policy) -> Reason | None:
     if incident.learnt or _is_worse(incident, now):
         return Reason.WORSE
     mailed = incident.mailed_seconds if incident.mailed_seconds is not None else now
-    silent = [m for m in active if m.state is State.UNKNOWN and not m.silenced]
+    # Of a disk that is gone nothing can be read: that it is gone is the news.
+    gone = {
+        m.subject
+        for m in active
+        if m.what.fault in {Fault.GONE, Fault.FAILED} and m.state is State.FIRING
+    }
+    silent = [
+        m for m in active if m.state is State.UNKNOWN and not m.silenced and m.subject not in gone
+    ]
     # Again and again the same: a full disk that is mounted for each night's backup.
     often = incident.last_reason is Reason.UNREADABLE and now - mailed < policy.remind_seconds
     if silent and not incident.unreadable and not often:
@@ -134,7 +142,8 @@ def _is_worse(incident: Incident, now: float) -> bool:
             continue  # it is over, though its alert is kept
         at, worst = told.get(member.fact, (-math.inf, Severity.INFO))
         if _began(member) - at >= NEW_SECONDS:
-            if member.what.threatens:
+            critical = member.severity > incident.mailed_severity and urgent(member)
+            if member.what.threatens or critical:
                 return True
             new = True
         elif member.severity > worst or (

@@ -208,6 +208,8 @@ class Engine:
         self._devices = devices.Devices()
         self._device_events: list[devices.Event] = []
         self._standing = NOTHING
+        self._looked_seconds: float | None = None
+        """When '/sys/block' was looked at last."""
         self._hosts: dict[str, str] = {}
         """SCSI hosts by what drivers call them; one that is gone may be called so once more."""
         self._unmounted: tuple[Mount, ...] = ()
@@ -453,10 +455,10 @@ class Engine:
                 for each in devices.recognised(self._devices, found)
             ]
             self._device_events += events
-            self._devices = devices.step(self._devices, events, topology, now)
+            self._devices = devices.step(self._devices, events, topology, now, self._looked_seconds)
         else:
             self._devices = devices.step(self._devices, (), topology, now)
-        self._unmounted = ()
+        self._unmounted, self._looked_seconds = (), now
         self._standing = remember(self._standing, topology, self.mounts(), now)
         self._derived = signals.derive(topology)
 

@@ -281,8 +281,9 @@ def step(  # noqa: PLR0913 - all but two are named where it is called
     everything = list(alerts)
     active = [a for a in everything if a.active and a.severity >= Severity.WARNING]
     active = folding.one_of_a_kind(book.incidents, active)
-    facts = {a.key: causes.fact(a, now, silent=silenced(a)) for a in active}
-    explained = causes.explained(facts.values(), around or Around())
+    around = around or Around()
+    facts = {a.key: causes.fact(a, now, silent=silenced(a), seen=around.seen) for a in active}
+    explained = causes.explained(facts.values(), around)
     active = folding.not_suppressed(book.incidents, active, facts, explained)
     resolved = frozenset(a.key for a in everything if a.state is State.RESOLVED)
     quiet = folding.quiet(facts, explained)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from iowarden.collectors.tasks import writeback_channel
@@ -10,7 +11,7 @@ from iowarden.rules.alerts import State
 from iowarden.rules.causes import meaning
 from iowarden.rules.devices import ADAPTER, ARRAY, ITSELF, identity
 from iowarden.rules.due import COMES_AND_GOES
-from iowarden.rules.faults import SYMPTOMS, THREATS, Fault
+from iowarden.rules.faults import SYMPTOMS, THREATS, Fault, Layer
 from iowarden.rules.notice import Evidence, Notice, Reason, Severity
 from iowarden.rules.quantity import quantity
 from iowarden.rules.topology import NOTHING, carried
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from iowarden.collectors.tasks import Task, Tasks
     from iowarden.collectors.vocabulary import Labels, Sample
     from iowarden.rules.alerts import Alert
-    from iowarden.rules.faults import Layer
     from iowarden.rules.incidents import Due, Incident, Member
     from iowarden.rules.topology import Above, Standing
 
@@ -79,13 +79,16 @@ def notice(  # noqa: PLR0913, PLR0917 - all but three are named where it is call
     fresh = [m for m in valid if m.name not in told or _has_become_critical(m, incident)]
     if any(m.cleared_seconds is None for m in members):  # what is over needs no advice any more
         fresh = [m for m in fresh if m.cleared_seconds is None or m.count]
+    if incident.key.startswith(ADAPTER):
+        members = [_of_many(m) for m in members]
     facts = _facts(members)
-    happened = [_happened(m, now) for m in facts]
+    several = len({_disk(m) for m in facts}) > 1
+    happened = [(_named(m) if several else "") + _happened(m, now) for m in facts]
     summary = _summary(due.reason, members, incident)
     if incident.key.startswith(ADAPTER):  # of many disks, one stands for all
         fresh = list({m.name: m for m in reversed(fresh)}.values())[::-1]
         happened = _happened_together(facts, now)
-        disks = _distinct(_disk(m) for m in members)
+        disks = _distinct(_disk(m) for m in members if m.layer <= Layer.DISK)
         summary = f"{len(disks)} disks: {summary}" if len(disks) > 1 else summary
     texts = [said(m) for m in fresh]
     return Notice(
@@ -206,6 +209,12 @@ def _facts(members: Iterable[Member]) -> list[Member]:
     return list(facts.values())
 
 
+def _named(member: Member) -> str:
+    """Return which device a line is about, where its summary does not name it."""
+    device = _disk(member)
+    return "" if not device or device in member.summary else f"{device}: "
+
+
 def _happened(member: Member, now: float) -> str:
     since = f"{quantity('_seconds', now - member.since_seconds)} ago"
     if member.count:
@@ -224,6 +233,12 @@ def _happened(member: Member, now: float) -> str:
     if member.missed_seconds is not None:
         return f"{text} (cleared {quantity('_seconds', now - member.missed_seconds)} ago)"
     return text
+
+
+def _of_many(member: Member) -> Member:
+    """Return a member whose summary does not begin with its disk: it stands for several."""
+    own = dict(member.labels).get("object", "")
+    return replace(member, summary=member.summary.removeprefix(f"{own} ")) if own else member
 
 
 def _happened_together(members: Sequence[Member], now: float) -> list[str]:

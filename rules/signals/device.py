@@ -15,7 +15,7 @@ from iowarden.rules.signals import in_flight, stall_limits
 from iowarden.rules.signals.writeback import DIGITS, GAP_SECONDS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from iowarden.collectors.diskstats import BlockIo
     from iowarden.rules.signals.in_flight import Counted
@@ -245,6 +245,18 @@ def samples(state: DeviceState) -> list[Sample]:
             if seconds is not None:
                 result.append((metric, labels, seconds))
     return result
+
+
+def replaced(state: DeviceState, names: Iterable[str]) -> DeviceState:
+    """Return the state without what is known of disks whose names others have now."""
+    gone = set(names)
+    if gone.isdisjoint(state.devices):
+        return state
+    return replace(
+        state,
+        devices={name: each for name, each in state.devices.items() if name not in gone},
+        counted={name: each for name, each in state.counted.items() if name not in gone},
+    )
 
 
 def woken(state: DeviceState) -> DeviceState:

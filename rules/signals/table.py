@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from iowarden.collectors.vocabulary import Family, Sample
+from iowarden.rules import devices
 from iowarden.rules.signals import (
     activity,
     bandwidth,
@@ -43,7 +44,7 @@ from iowarden.rules.signals import (
 from iowarden.rules.signals.held import Held
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from iowarden.collectors.block import Topology
     from iowarden.collectors.vocabulary import Labels
@@ -490,7 +491,8 @@ def _step_shared(
     kinds = state.device.kinds
     if any(one is not other for one, other in itertools.zip_longest(kinds_of, state.kinds_of)):
         kinds = stall_limits.kinds(derived.topology, *known)
-    device_state = device.step(state.device, now, blocks, kinds, inputs.uptime_seconds)
+    stood = device.replaced(state.device, _replaced(state.kinds_of[:1], derived))
+    device_state = device.step(stood, now, blocks, kinds, inputs.uptime_seconds)
     history = leaves.step(state.leaves, now, blocks, derived.leaves, device_state.counted)
     stepped = replace(stepped, device=device_state, leaves=history, kinds_of=kinds_of)
     result["device"] = device.samples(device_state)
@@ -531,6 +533,14 @@ def _step_shared(
         if seen is not None:
             result["lull"] = seen
     return stepped, result
+
+
+def _replaced(before: Sequence[Derived], after: Derived) -> list[str]:
+    """Return the names that another disk has now than at the look before."""
+    if not before or before[0] is after:
+        return []
+    old, new = before[0].topology.devices, after.topology.devices
+    return [n for n in after.leaves if n in old and devices.is_another(old[n], new[n])]
 
 
 def _usable(group: str, inputs: Inputs) -> bool:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from support.live import watched
+import pytest
+from support.live import text, watched
 from support.storage import Server
 
 if TYPE_CHECKING:
+    from email.message import EmailMessage
     from pathlib import Path
+
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 def test_a_failover_of_25_seconds_is_no_mail_although_nothing_is_read_meanwhile(
@@ -27,3 +31,83 @@ def test_a_failover_of_25_seconds_is_no_mail_although_nothing_is_read_meanwhile(
         assert program.wait(24) == []
         machine.goes_on("sda", "sdb", "dm-0")
         assert program.wait(80) == []
+
+
+def shelf(tmp_path: Path, count: int, level: str, *, log: bool = True) -> Server:
+    """Disks of one adapter, all of them in one array."""
+    machine = Server(tmp_path, log=log)
+    machine.adapter(0, "mpt3sas")
+    names = [f"sd{letter}" for letter in LETTERS[:count]]
+    for number, name in enumerate(names):
+        machine.disk(name, f"0:0:{number}:0", vendor="SEAGATE")
+    machine.array("md0", level, *map(machine.partition, names))
+    machine.mount("/srv", "md0")
+    return machine
+
+
+def one_thread(mails: list[EmailMessage]) -> bool:
+    """Whether all mails are of one incident."""
+    return all(mail["In-Reply-To"] for mail in mails[1:])
+
+
+@pytest.mark.parametrize("log", [True, False])
+@pytest.mark.parametrize(("count", "level"), [(8, "raid6"), (2, "raid1")])
+def test_an_adapter_that_loses_all_disks_is_one_incident_without_any_announcement(
+    tmp_path: Path, count: int, level: str, *, log: bool
+) -> None:
+    """Nobody hears of it but '/proc/diskstats': within seconds the adapter is named, by mail."""
+    machine = shelf(tmp_path, count, level, log=log)
+    with watched(tmp_path, machine) as program:
+        program.wait(20)
+        machine.array_ends("md0")
+        machine.loses(
+            *(f"sd{letter}" for letter in LETTERS[:count]),
+            lines=("mpt3sas_cm0: removing handle(0x0009), sas_addr(0x5000)",),
+        )
+        first = program.wait(12)
+        assert " host0: " in first[-1]["Subject"]
+        assert "CRITICAL" in first[-1]["Subject"]
+        mails = first + program.wait(120)
+    assert one_thread(mails)
+    assert all(" host0: " in mail["Subject"] for mail in mails)
+    assert len(mails) == 2 + log  # with the log: that the adapter lost a device
+
+
+def test_resets_of_a_link_without_any_loss_are_one_warning(tmp_path: Path) -> None:
+    """A bad cable: every half minute the kernel resets the link, and every request succeeds."""
+    machine = Server(tmp_path)
+    machine.adapter(0, "ahci", **{"/sys/class/ata_port/ata1/device/host0/x": ""})
+    machine.disk("sda", "0:0:0:0")
+    machine.mount("/srv", "sda1")
+    with watched(tmp_path, machine) as program:
+        program.wait(20)
+        mails = []
+        for _ in range(7):
+            machine.says(
+                "ata1.00: exception Emask 0x10 SAct 0x0 SErr 0x4050000 action 0xe frozen",
+                "ata1: SError: { PHYRdyChg CommWake DevExch }",
+                "ata1.00: failed command: WRITE DMA EXT",
+                "         res 40/00:00:00:00:00/00:00:00:00:00/40 Emask 0x10 (ATA bus error)",
+                "ata1: hard resetting link",
+            )
+            mails += program.wait(28)
+    assert [mail["Subject"].split()[0] for mail in mails] == ["[WARNING]"]
+    assert "first the cable, then the bay" in text(mails[0])
+
+
+def test_the_disk_that_takes_over_a_name_has_not_stood_still(tmp_path: Path) -> None:
+    """It has completed as many requests as the one that was pulled, and its first one waits."""
+    machine = Server(tmp_path)
+    machine.adapter(1, "ahci")
+    machine.disk("sdb", "1:0:0:0")
+    machine.mount("/srv", "sdb1")
+    with watched(tmp_path, machine) as program:
+        program.wait(20)
+        machine.stands("sdb")
+        assert len(program.wait(16)) == 1
+        machine.takes_over("sdb", "1:0:0:0", serial="OTHER")
+        mails = program.wait(30)
+        machine.goes_on("sdb")
+        mails += program.wait(60)
+    assert ["has vanished" in mail["Subject"] for mail in mails] == [False, True]
+    assert text(mails[-1]).count("DeviceStall, since") == 1

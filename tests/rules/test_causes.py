@@ -119,6 +119,49 @@ def test_an_adapter_is_silent_only_where_all_of_its_disks_are_silenced() -> None
     assert {(f.subject, f.silent) for f in found.values()} == {("adapter host3", False)}
 
 
+def vanished(*times: float) -> list[Alert]:
+    """Disks of one adapter that were missed at these times."""
+    return [alert("DeviceGone", f"disk {n}", at, "host3") for n, at in enumerate(times)]
+
+
+@pytest.mark.parametrize(
+    ("missed", "seen", "expected"),
+    [
+        ((3000.0, 3060.0, 3060.0), (2940.0, 3000.0, 3000.0), "adapter host3"),
+        ((3000.0, 3060.0), (2940.0, 3000.0), "adapter host3"),
+        ((3000.0, 3010.0, 3010.0), (2999.0, 3009.0, 3009.0), ""),
+        ((3000.0, 3010.0, 3010.0, 3010.0), (2999.0, 3009.0, 3009.0, 3009.0), "adapter host3"),
+    ],
+)
+def test_disks_that_are_missed_at_different_looks_may_have_gone_together(
+    missed: tuple[float, ...], seen: tuple[float, ...], expected: str
+) -> None:
+    """Looks a minute apart: each went between two. Looks a second apart: the first went alone.
+
+    A disk that went alone is no reason for three others to vanish.
+    """
+    disks = vanished(*missed)
+    around = Around(
+        disks={"host3": len(disks)}, seen={f"disk {n}": at for n, at in enumerate(seen)}
+    )
+    facts = [causes.fact(each, NOW, seen=around.seen) for each in disks]
+    found = causes.explained(facts, around)
+    own = found.get(disks[-1].key)
+    assert ("" if own is None or own.subject == "disk 0" else own.subject) == expected
+
+
+def test_an_array_that_is_degraded_before_the_next_look_was_degraded_by_the_disk_that_went() -> (
+    None
+):
+    """The array tells at once; that a disk is gone shows with a look 50 s later."""
+    degraded, gone = alert("ArrayDegraded", "device md0", since=1000.0), vanished(1050.0)[0]
+    gone = replace(gone, subject="disk a")
+    for seen, expected in (({"disk a": 990.0}, "disk a"), ({"disk a": 1040.0}, "")):
+        facts = [causes.fact(each, NOW, seen=seen) for each in (degraded, gone)]
+        found = causes.explained(facts, ABOVE)
+        assert (found[degraded.key].subject if degraded.key in found else "") == expected
+
+
 def test_resets_of_an_adapter_are_the_symptom_of_the_disk_that_does_not_answer() -> None:
     """Without one the adapter itself is at fault."""
     resets = alert("ScsiTimeouts", "adapter host3", since=12.0)

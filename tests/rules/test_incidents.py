@@ -592,6 +592,25 @@ def test_three_disks_of_an_adapter_that_fail_within_a_minute_are_one_incident() 
     assert host.run(HOUR) == ["all clear"]
 
 
+def test_that_a_disk_is_gone_is_the_news_and_not_that_its_counters_cannot_be_read() -> None:
+    """It hung, and was pulled: what hung cannot be read any more."""
+    host = Machine()
+    hang = alert("DeviceStall", "critical", device="sda")
+    host.run(20, hang)
+    gone = alert("DeviceGone", "critical", device="sda", since=20.0)
+    unseen = replace(hang, state=State.UNKNOWN, unknown_reason="not listed")
+    assert host.run(100, unseen, gone) == ["worse"]
+
+
+def test_what_is_critical_for_the_first_time_waits_for_no_other_mail() -> None:
+    """The adapter's driver told of a device that it lost; 5 s later the disk is missed."""
+    host = Machine()
+    lost = replace(alert("hba_device_removed", since=0.0, device="sda"), count=1)
+    host.run(61, lost)
+    gone = alert("DeviceGone", "critical", device="sda", since=host.now)
+    assert host.run(5, lost, gone) == ["worse"]
+
+
 def test_disks_that_are_lost_one_after_another_share_mails() -> None:
     """24 disks of one adapter, one every 3 s: mails at 0, 30 and 90 s, in the thread of the first.
 

@@ -75,6 +75,17 @@ def test_what_a_log_told_late_began_before_it_opened_anything() -> None:
     assert notice.opened_seconds == 40.0
 
 
+def test_lines_of_several_devices_name_them() -> None:
+    """A disk that hangs and the volume on it: two lines that were the same otherwise."""
+    volume = (("alertname", "DeviceStall"), ("device", "dm-0"))
+    both = incident(member("DeviceStall"), member("DeviceStall", labels=volume))
+    happened = report.notice(Due(Reason.OPENED, both), float, 60.0, (), MACHINE).happened
+    assert {line.split(": ")[0] for line in happened} == {"sda", "dm-0"}
+    alone = incident(member("DeviceStall"))
+    (line,) = report.notice(Due(Reason.OPENED, alone), float, 60.0, (), MACHINE).happened
+    assert line.startswith("warning DeviceStall")
+
+
 @pytest.mark.parametrize("reason", [Reason.OPENED, Reason.WORSE])
 def test_what_is_silenced_is_listed_and_is_not_the_subject(reason: Reason) -> None:
     """A warning nobody silenced is what the mail is about, beside something worse that is."""
@@ -203,7 +214,7 @@ def test_a_warning_and_a_critical_limit_are_one_line() -> None:
 
     warning, critical = (of("sda", each) for each in (Severity.WARNING, Severity.CRITICAL))
     other = of("sdb", Severity.WARNING)
-    assert lines(warning, critical, other) == ["critical Hot", "warning Hot"]
+    assert lines(warning, critical, other) == ["sda: critical Hot", "sdb: warning Hot"]
     cooler = replace(critical, cleared_seconds=50.0)
     assert lines(warning, cooler) == ["warning Hot"]
     assert lines(replace(warning, cleared_seconds=55.0), cooler) == ["critical Hot"]

@@ -249,6 +249,19 @@ class Server(Live):
         self._monotonic, self.wall = self._monotonic + 1.0, self.wall + 1.0
         self._look(files, tuple(gone))
 
+    def array_ends(self, name: str) -> None:
+        """Let an array stop with what happens next."""
+        self._arrays[name].broken = True
+
+    def takes_over(self, name: str, address: str, serial: str) -> None:
+        """Let another disk have a name before anybody looks; it counts and stands alike."""
+        done, standing = self._done[name], self._stands[name]
+        before = {p: t for p, t in self._files.items() if p.startswith(f"/sys/block/{name}/")}
+        self.disk(name, address, serial=serial)
+        self._done[name], self._stands[name] = done, standing
+        after = {p: t for p, t in self._files.items() if before.get(p, "") != t}
+        self.change(after)
+
     def put(self, *args: str, **more: object) -> None:
         """Plug a disk in, seen with the next look."""
         before = dict(self._files)
