@@ -6,13 +6,13 @@ of 512 bytes on any drive; 'holders' are the devices made of this one (md, devic
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.btrfs_owner import read_file_systems
+from iowarden.collectors.swaps import read_swaps
 from iowarden.collectors.sysfs import Attributes, attributes, device_name
-from iowarden.collectors.vocabulary import AbsentError, ReadError
+from iowarden.collectors.vocabulary import AbsentError, ParseError, ReadError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from iowarden.collectors.files import Root
 
 DIRECTORY = "/sys/block"
-SWAPS = "/proc/swaps"
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,16 +119,12 @@ def _holders(root: Root, found: Attributes) -> tuple[str, ...]:
 
 
 def _swaps(root: Root) -> frozenset[str]:
-    """Return the devices that are swap space. Source: proc(5), /proc/swaps; a header comes first.
+    """Return the devices that are swap space.
 
     That it cannot be read only leaves it to udev to say what is swap space.
     """
     try:
-        lines = root.read(SWAPS).splitlines()[1:]
-    except (AbsentError, ReadError):
+        areas = read_swaps(root)
+    except (AbsentError, ReadError, ParseError):
         return frozenset()
-    return frozenset(
-        found[1]
-        for line in lines
-        if (found := re.match(r"/dev/(\S{1,200})\s+partition\s", line, re.ASCII))
-    )
+    return frozenset(each.path.removeprefix("/dev/") for each in areas if each.block)

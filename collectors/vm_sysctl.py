@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
+from iowarden.collectors.swaps import read_swaps
 from iowarden.collectors.vocabulary import (
     KIB,
     AbsentError,
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from iowarden.collectors.files import Root
 
 DIRECTORY = "/proc/sys/vm"
-SWAPS_PATH = "/proc/swaps"
 RELEASE_PATH = "/proc/sys/kernel/osrelease"
 _RELEASE = re.compile(r"(\d{1,4})\.(\d{1,4})(?:\.(\d{1,6}))?", re.ASCII)
 _CENTISECONDS_PER_SECOND = 100
@@ -109,17 +109,6 @@ def parse_release(text: str) -> tuple[int, int, int]:
     return int(first), int(second), int(third or 0)
 
 
-def parse_swaps(text: str) -> bool | None:
-    """Return whether any swap area of '/proc/swaps' is on a disk; None where there is none.
-
-    Source: proc(5). Limits: what stands on a zram device (a mapping, a file) counts as a disk.
-    """
-    heading, *areas = text.splitlines() or [""]
-    if not heading.startswith("Filename"):
-        raise ParseError(f"'{SWAPS_PATH}': expected 'Filename ...', got {text[:80]!r}")
-    return any(not area.startswith("/dev/zram") for area in areas) if areas else None
-
-
 def emit(value: VmSysctl) -> list[Sample]:
     """Return the samples of FAMILIES."""
     return emit_settings(value, ())
@@ -141,10 +130,12 @@ def read_vm_sysctl(root: Root) -> VmSysctl:
         return None if centiseconds is None else centiseconds / _CENTISECONDS_PER_SECOND
 
     def swap_on_disk() -> bool | None:
+        """Whether any swap area is on a disk; what stands on a zram device counts as one."""
         try:
-            return parse_swaps(root.read(SWAPS_PATH))
+            areas = read_swaps(root)
         except AbsentError:  # a kernel without swap
             return None
+        return any(not each.path.startswith("/dev/zram") for each in areas) if areas else None
 
     min_free_kib = setting("min_free_kbytes")
     return VmSysctl(
