@@ -8,11 +8,15 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.btrfs_owner import read_file_systems
+from iowarden.collectors.swaps import read_swaps
 from iowarden.collectors.sysfs import device_name
+from iowarden.collectors.udev import DIRECTORY as UDEV
+from iowarden.collectors.udev import parse_signature, parse_zvol
 from iowarden.collectors.vocabulary import (
     SECTOR_BYTES,
     AbsentError,
     Family,
+    ParseError,
     ReadError,
     Sample,
 )
@@ -20,18 +24,27 @@ from iowarden.collectors.vocabulary import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from iowarden.collectors.btrfs_owner import FileSystem
     from iowarden.collectors.files import Root
+    from iowarden.collectors.swaps import Swap
+    from iowarden.collectors.udev import Signature
 
 DIRECTORY = "/sys/block"
 ATA_PORTS = "/sys/class/ata_port"
+POOLS = "/proc/spl/kstat/zfs"
+"""A directory for each pool that is imported. Source: OpenZFS, module/zfs/spa_stats.c."""
 _NEVER_LEAF = re.compile(r"(loop|ram|zram|sr|fd|zd|drbd)\d+|(md|dm-).*")
 """In memory, in a file, removable or stacked. ZFS volumes (zd) and DRBD name no slaves in sysfs;
 what is written to them counts at their disks again (by the drivers' naming; not measured).
 """
 _NVME_PATH = re.compile(r"nvme(\d+)c\d+n(\d+)")
+ZFS = "zfs_member"
 _ADDRESS = re.compile(r"(\d{1,9}):(\d{1,9}):(\d{1,9}):(\d{1,20})", re.ASCII)
 _PORT = re.compile(r"ata\d{1,9}", re.ASCII)
 _LV = re.compile(r"((?:[^-]|--)+)-((?:[^-]|--)+)")
+_BARE = re.compile(r"(?:loop|ram|zram|sr|fd)\d+")
+"""Not asked about at udev: in memory, in a file, or removable."""
+_ZVOL = re.compile(r"zd\d+")
 _SERIAL_OFFSET = 4
 """Length of a VPD page's header. Source: SPC-4, 7.8.1."""
 
@@ -88,7 +101,8 @@ class Device:
     dm_uuid: str | None = None
     """Of device-mapper; who made it begins it: 'LVM-…', 'CRYPT-…', 'mpath-…', 'part1-mpath-…'."""
     backing_file: str | None = None
-    """Of a loop device: the file it is made of."""
+    """Of a loop device the file, or the device, it is made of; of zram the device that takes pages
+    which are written back (admin-guide/blockdev/zram.rst)."""
     uses: tuple[tuple[str, str], ...] = ()
     """Each holder with what of this device it holds: ('sda1', 'md0')."""
 
@@ -114,8 +128,22 @@ class Topology:
     devices: Mapping[str, Device]
     leaves: tuple[str, ...] = field(default=())
     names: Mapping[str, str] = field(default_factory=dict)
-    btrfs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    btrfs: Mapping[str, FileSystem] = field(default_factory=dict)
     """By device or partition of a mounted btrfs all that are of it: a mount names one of them."""
+    swaps: tuple[Swap, ...] = ()
+    signatures: Mapping[str, Signature] = field(default_factory=dict)
+    """What udev found on devices and partitions that nothing holds, as far as sysfs knows."""
+    pools: Mapping[str, str] = field(default_factory=dict)
+    """State of each pool of ZFS that is imported ('ONLINE'); '' not told."""
+    zvols: Mapping[str, str] = field(default_factory=dict)
+    """Volumes of ZFS: 'zd0' is 'tank/vm1'."""
+    wholes: Mapping[str, str] = field(init=False, repr=False, compare=False)
+    """By partition its device."""
+
+    def __post_init__(self) -> None:
+        """Sort the partitions by name: a thousand disks have thousands."""
+        wholes = {part: name for name, each in self.devices.items() for part in each.partitions}
+        object.__setattr__(self, "wholes", wholes)
 
     def kernel_name(self, name: str) -> str:
         """Return the kernel's name of a device or partition; `name` itself where it has no other.
@@ -128,10 +156,7 @@ class Topology:
     def whole(self, name: str) -> Device | None:
         """Return a device by any of its names, of a partition its disk."""
         kernel = self.kernel_name(name)
-        own = self.devices.get(kernel)
-        if own is not None:
-            return own
-        return next((d for d in self.devices.values() if kernel in d.partitions), None)
+        return self.devices.get(kernel) or self.devices.get(self.wholes.get(kernel, ""))
 
 
 FAMILIES = (
@@ -296,8 +321,88 @@ def read_block(root: Root) -> Topology:
         for name, device in devices.items():
             if device.host in ports:
                 devices[name] = replace(device, port=ports[device.host])
-    found = topology(devices, numbers)
-    return replace(found, btrfs={n: each.devices for n, each in read_file_systems(root).items()})
+    found = _with_backing(topology(devices, numbers))
+    signatures = _signatures(root, found, numbers)
+    return replace(
+        found,
+        btrfs=read_file_systems(root),
+        swaps=_swaps(root),
+        signatures=signatures,
+        pools=_pools(root) if any(s.kind == ZFS for s in signatures.values()) else {},
+        zvols=_zvols(root, found),
+    )
+
+
+def _with_backing(found: Topology) -> Topology:
+    """Return the devices with what holds others without a link: loop and zram on a device."""
+    devices = dict(found.devices)
+    for device in found.devices.values():
+        if not (device.backing_file or "").startswith("/dev/"):
+            continue
+        part = found.kernel_name(device.backing_file or "")
+        below = found.whole(part)
+        if below is None or below.name == device.name:
+            continue
+        below = devices[below.name]
+        devices[below.name] = replace(
+            below,
+            holders=tuple(sorted({*below.holders, device.name})),
+            uses=tuple(sorted({*below.uses, (part, device.name)})),
+        )
+        devices[device.name] = replace(devices[device.name], slaves=(below.name,))
+    return replace(found, devices=devices) if devices != found.devices else found
+
+
+def _signatures(root: Root, found: Topology, numbers: Mapping[str, str]) -> dict[str, Signature]:
+    """Return what udev found on what is neither held nor partitioned."""
+    by_name = {part: number for number, part in numbers.items()}
+    held = {part for device in found.devices.values() for part, _ in device.uses}
+    signatures: dict[str, Signature] = {}
+    for device in found.devices.values():
+        if _BARE.fullmatch(device.name):
+            continue
+        for name in device.partitions or (device.name,):
+            number = by_name.get(name) if device.partitions else device.device_number
+            if number is None or name in held:
+                continue
+            own = parse_signature(_udev(root, number))
+            if own is not None:
+                signatures[name] = own
+    return signatures
+
+
+def _zvols(root: Root, found: Topology) -> dict[str, str]:
+    """Return which volume of which pool each 'zd' device is, by udev."""
+    volumes = (each for each in found.devices.values() if _ZVOL.fullmatch(each.name))
+    own = {each.name: parse_zvol(_udev(root, each.device_number or "")) for each in volumes}
+    return {name: volume for name, volume in own.items() if volume}
+
+
+def _udev(root: Root, number: str) -> str:
+    try:
+        return root.read(f"{UDEV}/b{number}")
+    except (AbsentError, ReadError):
+        return ""  # udev does not run, or does not know it
+
+
+def _swaps(root: Root) -> tuple[Swap, ...]:
+    """Return the swap areas; that they cannot be read, who reads settings says (vm_sysctl)."""
+    try:
+        return read_swaps(root)
+    except (AbsentError, ReadError, ParseError):
+        return ()
+
+
+def _pools(root: Root) -> dict[str, str]:
+    """Return the pools of ZFS that are imported, with their state (OpenZFS 0.8 and later)."""
+    names = _names(root, POOLS) or ()
+    # Beside the pools there are files: 'arcstats' and others.
+    pools = {name: _names(root, f"{POOLS}/{name}") for name in names}
+    return {
+        name: _text(root, f"{POOLS}/{name}/state") or ""
+        for name, inside in pools.items()
+        if inside is not None
+    }
 
 
 def _uses(root: Root, whole: Mapping[str, str]) -> dict[str, set[tuple[str, str]]]:
@@ -358,7 +463,9 @@ def _device(
         host="host" + address.partition(":")[0] if address else None,
         dm_name=text("dm/name"),
         dm_uuid=text("dm/uuid"),
-        backing_file=text("loop/backing_file"),
+        backing_file=_backing(text("backing_dev"))
+        if name.startswith("zram")
+        else text("loop/backing_file"),
         uses=tuple(sorted((device_name(part), device_name(holder)) for part, holder in uses)),
         md=_md(
             text("md/level"), number("md/raid_disks"), number("md/layout"), number("md/chunk_size")
@@ -370,6 +477,11 @@ def _device(
         read_only=flag("ro"),
         address=address,
     )
+
+
+def _backing(text: str | None) -> str | None:
+    """Source: kernel, zram_drv.c, backing_dev_show: 'none' or a path."""
+    return None if text == "none" else text
 
 
 def _md(

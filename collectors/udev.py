@@ -21,6 +21,23 @@ _SET_UP = re.compile(r"^I:(\d{1,18})$", re.ASCII | re.MULTILINE)
 _NUMBER = re.compile(r"\d{1,15}(\.\d{1,15})?", re.ASCII)
 
 
+_BLANKS = re.compile(r"\\x([0-9a-f]{2})", re.ASCII)
+_ZVOL = re.compile(r"^S:zvol/(.{1,255})$", re.MULTILINE)
+_VG = ("LVM_VG_NAME_COMPLETE", "LVM_VG_NAME_INCOMPLETE")
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """What is written on a device, by udev. Source: util-linux, libblkid, superblocks.
+
+    Fields: `kind` is 'zfs_member', 'LVM2_member', 'crypto_LUKS', 'ext4' ...; `group` is the name of
+    what it is a part of, '' unknown: a pool's, of LVM the volume group's, else its label.
+    """
+
+    kind: str
+    group: str
+
+
 @dataclass(frozen=True, slots=True)
 class UdevDevice:
     """One block device: its numbers and udev's properties. Source: udev(7), systemd's sd-device.
@@ -75,6 +92,28 @@ def parse_set_up_seconds(text: str) -> float | None:
     """
     found = _SET_UP.search(text)
     return int(found[1]) / 1e6 if found else None
+
+
+def parse_signature(text: str) -> Signature | None:
+    """Return what a file of the database says to be on its device; None: nothing is known.
+
+    Source: of LVM, lvm2's 69-dm-lvm.rules, 'pvscan --udevoutput' (2.03.15 and later).
+    """
+    properties = parse_properties(text)
+    kind = properties.get("ID_FS_TYPE", "")
+    group = next((properties[key].strip("'") for key in _VG if properties.get(key)), "")
+    label = properties.get("ID_FS_LABEL_ENC") or properties.get("ID_FS_LABEL", "")
+    shown = _BLANKS.sub(lambda found: chr(int(found[1], 16)), label)
+    return Signature(kind, group or shown) if kind else None
+
+
+def parse_zvol(text: str) -> str:
+    """Return the volume of ZFS that a device 'zd0' is ('tank/vm1'), by the name of its link, or ''.
+
+    Source: OpenZFS, udev/rules.d/60-zvol.rules.
+    """
+    found = _ZVOL.search(text)
+    return found[1] if found else ""
 
 
 def parse_properties(text: str) -> dict[str, str]:

@@ -23,6 +23,7 @@ from iowarden.rules.incidents import Incident, Incidents, Member, unwatched
 from iowarden.rules.renames import Kind
 from iowarden.rules.signals.table import Memory
 from iowarden.rules.silences import Silences
+from iowarden.rules.topology import Stood
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping
@@ -50,6 +51,7 @@ class Kept:
     sequences: dict[str, int] = field(default_factory=dict)
     signals: Memory = field(default_factory=Memory)
     devices: Devices = field(default_factory=Devices)
+    stood: Stood = field(default_factory=Stood)
     digest: Digest = field(default_factory=Digest)
     silences: Silences = field(default_factory=Silences)
     self_tests: Runs = field(default_factory=dict)

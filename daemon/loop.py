@@ -69,6 +69,7 @@ from iowarden.rules.alerts import Alert, State, Transition
 from iowarden.rules.events import Table
 from iowarden.rules.notice import Evidence, Reason, Severity
 from iowarden.rules.quantity import duration
+from iowarden.rules.topology import NOTHING, Stood
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -248,6 +249,9 @@ class Parts:
 
 class Loop:
     """The state of the running program. Everything here happens in one thread."""
+
+    _stood = NOTHING
+    """What stood on what when that was written last."""
 
     def __init__(self, parts: Parts) -> None:
         """Nothing happens yet."""
@@ -699,6 +703,7 @@ class Loop:
         told, self._happenings.changed = self._happenings.changed, False
         # A stall that is reported goes on after the program was killed in the middle of it.
         fired = any(change.alert.state is State.FIRING for change in changes)
+        told = told or self._stands_otherwise()
         if changes or rows or lifted or told or self._incidents.changed or self._digest != before:
             self._commit(rows, learnt=fired)
 
@@ -978,6 +983,8 @@ class Loop:
         """
         changed: dict[str, str] = {}
         if self._restored:  # else it would take the place of what the file may yet tell
+            stands = self._stands_otherwise()
+            self._stood = self._engine.standing()
             texts = kept.documents(
                 kept.Kept(
                     install=self._install,
@@ -986,6 +993,7 @@ class Loop:
                     sequences=dict(self._incidents.sequences),
                     signals=self._engine.remember(),
                     devices=self._engine.known_devices(),
+                    stood=self._engine.stood(self._clock.now()) if stands else Stood(),
                     digest=self._digest,
                     silences=self._desk.said,
                     self_tests=self._self_tests.runs,
@@ -995,12 +1003,19 @@ class Loop:
                     hits=() if self._files is None else self._files.kept,
                     wall_ahead_seconds=self._wall_ahead,
                 ),
-                without=() if learnt else ("signals",),
+                without={*(() if learnt else ("signals",)), *(() if stands else ("stood",))},
                 schema=self._parts.schema,
             )
             changed = {name: text for name, text in texts.items() if self._kept.get(name) != text}
             self._kept |= texts
         self._mails.commit(changed, rows, self._clock.now(), delete=delete, aside=aside)
+
+    def _stands_otherwise(self) -> bool:
+        """Whether something stands on what it did not when that was written last, or no longer."""
+        standing = self._engine.standing()
+        if standing is not self._stood and standing == self._stood:
+            self._stood = standing
+        return standing is not self._stood
 
     def _await_state(self) -> None:
         waited = 0.0
@@ -1029,7 +1044,7 @@ class Loop:
         self._install = before.install or self._install or secrets.token_hex(6)
         gone = self._engine.restore(before.alerts)
         self._incidents = kept.merged(self._incidents, before, now)
-        self._engine.recall(before.signals, before.devices)
+        self._engine.recall(before.signals, before.devices, before.stood)
         self._met = frozenset(self._engine.coverage().seen)
         self._digest = digest.merged(self._digest, before.digest)
         self._desk.restore(before.silences)

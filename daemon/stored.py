@@ -45,6 +45,7 @@ from iowarden.rules.renames import Renames
 from iowarden.rules.self_tests import Run, Runs
 from iowarden.rules.signals.table import GROUPS, Memory
 from iowarden.rules.silences import Acknowledgement, Matcher, Silence, Silences, finder
+from iowarden.rules.topology import Above, Stood
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -131,6 +132,8 @@ RECORDS: Mapping[type, tuple[Field, ...]] = dict(
         _record(Gone, "name object carried left adapter held", program="at_seconds taken_seconds"),
         _record(Returned, "was name object held", program="at_seconds"),
         _record(Identity, "key object adapter"),
+        _record(Stood, "above now", program="at_seconds until"),
+        _record(Above, "key name shown on mount"),
         _record(
             Digest,
             "arrived number entries events events_total told",
@@ -260,6 +263,7 @@ DOCUMENTS: Mapping[str, Document] = {
         ("66daf5c9f21f4b79", "994a9c901ba2c30f", "3e61eff998a853f2"),
         (_not_taken, _not_returned),
     ),
+    "stood": Document(Stood, ("a85a41082275e070",)),
     "digest": Document(Digest, ("1db201d093494814",)),
     "silences": Document(Silences, ("dfb8f090becbd06b",)),
     "self_tests": Document(Runs, ("d7fbbcd729447f4e",)),

@@ -256,11 +256,11 @@ def changes(before: Topology, after: Topology, mounts: Iterable[Mount] = ()) -> 
             moved.add(there[0])
             events.append(Event(Change.RENAMED, there[0], new[there[0]], was=name))
             continue
-        carried = stack.shown_on(name)
+        carried = stack.used_on(name)
         # What others carry is looked up for those of this identity only: an adapter may have
         # taken many disks with it.
         path = any(
-            set(carried) <= set(stack.shown_on(other))
+            set(carried) <= set(stack.used_on(other))
             for other in old
             if other in new and other not in fresh and new[other].key == own.key
         )

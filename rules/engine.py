@@ -35,7 +35,16 @@ from iowarden.rules.rulefile import RecordingRule, Rule, RuleGroup
 from iowarden.rules.signals import disk_cover
 from iowarden.rules.signals import table as signals
 from iowarden.rules.signals.writeback import GAP_SECONDS
-from iowarden.rules.topology import NOTHING, Standing, remember, with_held
+from iowarden.rules.topology import (
+    NOTHING,
+    Standing,
+    Stood,
+    kept,
+    recalled,
+    remember,
+    with_held,
+    without_old,
+)
 from iowarden.rules.watched import Watched, resumed
 
 if TYPE_CHECKING:
@@ -210,6 +219,10 @@ class Engine:
         self._standing = NOTHING
         self._looked_seconds: float | None = None
         """When '/sys/block' was looked at last."""
+        self._stood: Stood | None = None
+        """What stood on what before a restart, until the machine's uptime is known."""
+        self._looked_at: tuple[Topology, tuple[Mount, ...]] | None = None
+        """What `_standing` is of."""
         self._hosts: dict[str, str] = {}
         """SCSI hosts by what drivers call them; one that is gone may be called so once more."""
         self._unmounted: tuple[Mount, ...] = ()
@@ -339,6 +352,9 @@ class Engine:
         `asleep_seconds`: for how long the machine has been suspended since its boot.
         """
         self._begin(now)
+        if self._stood is not None:
+            self._standing = recalled(self._standing, self._stood, now - uptime_seconds, now)
+            self._stood = None
         last, self._observed_seconds = self._observed_seconds, now
         if last is None or now - last > GAP_SECONDS:  # stopped meanwhile: nobody was asked
             self._signal_seconds = dict.fromkeys(self._signal_seconds, now)
@@ -446,21 +462,30 @@ class Engine:
 
     def _look_at_devices(self, topology: Topology, now: float) -> None:
         """Take a new look at '/sys/block': which disks came and went since the last one."""
-        topology = devices.with_sources(topology, self.mounts())
+        mounted = self.mounts()
+        topology = devices.with_sources(topology, mounted)
         before = self._derived.topology if self._derived is not None else None
-        if before is not None:
-            found = devices.changes(before, topology, (*self.mounts(), *self._unmounted))
-            events = [
-                with_held(self._standing, before, each, now)
-                for each in devices.recognised(self._devices, found)
-            ]
+        if topology == before:  # what was concluded from it holds
+            topology = before
+            if self._devices.gone or self._devices.returned:  # of these some may be old by now
+                self._devices = devices.step(self._devices, (), topology, now)
+        else:
+            events = []
+            if before is not None:
+                found = devices.changes(before, topology, (*mounted, *self._unmounted))
+                events = [
+                    with_held(self._standing, before, each, now)
+                    for each in devices.recognised(self._devices, found)
+                ]
             self._device_events += events
             self._devices = devices.step(self._devices, events, topology, now, self._looked_seconds)
-        else:
-            self._devices = devices.step(self._devices, (), topology, now)
+            self._derived = signals.derive(topology)
         self._unmounted, self._looked_seconds = (), now
-        self._standing = remember(self._standing, topology, self.mounts(), now)
-        self._derived = signals.derive(topology)
+        if self._looked_at != (topology, mounted):
+            self._standing = remember(self._standing, topology, mounted, now)
+            self._looked_at = topology, mounted
+        else:
+            self._standing = without_old(self._standing, now)
 
     def _remember_unmounted(self, after: Mounts) -> None:
         """Keep until the next look at the devices what was unmounted and should be mounted.
@@ -1112,6 +1137,10 @@ class Engine:
         """Return what the signals keep over a restart."""
         return signals.remember(self._signal_state)
 
+    def stood(self, now: float) -> Stood:
+        """Return what stands on what, to be kept over a restart."""
+        return kept(self._standing, now) if self._stood is None else self._stood
+
     def known_devices(self) -> devices.Devices:
         """Return what is known of the disks over time, to be kept over a restart."""
         return self._devices
@@ -1121,8 +1150,11 @@ class Engine:
         known = self.places()
         return () if known.topology is None else returned.advice(back, known.topology, known.arrays)
 
-    def recall(self, memory: signals.Memory, known: devices.Devices) -> None:
-        """Give back what `remember` and `known_devices` returned before a restart."""
+    def recall(
+        self, memory: signals.Memory, known: devices.Devices, stood: Stood | None = None
+    ) -> None:
+        """Give back what `remember`, `known_devices` and `stood` returned before a restart."""
+        self._stood = stood
         self._signal_state = signals.recall(self._signal_state, memory)
         topology = self._topology()
         self._devices = known if topology is None else devices.step(known, (), topology, 0.0)

@@ -7,11 +7,13 @@ Units: seconds of the program's clock.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.mounts import Mount
-from iowarden.rules.devices import Change, adapter_identity, identity
-from iowarden.rules.stack import Stack
+from iowarden.collectors.swaps import Swap
+from iowarden.rules.devices import ADAPTER, Change, adapter_identity, identity
+from iowarden.rules.stack import FILE_SYSTEM, POOL, Stack
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 
 REMEMBERED_SECONDS = 300.0
 """So long what has ended counts as a cause of what it carried."""
+MOST_KEPT = 16_384
+"""Pairs that are kept over a restart: a thousand disks with sixteen mounts each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +33,13 @@ class Above:
     """What stands on something.
 
     Fields: `key` is that of its incidents; `name` is the kernel's, or a mount point; `shown` is for
-    people: 'md0 (raid1)'; `on` is the name of what carries it directly: 'sda1'; `mount`: it is a
-    mount point.
+    people, as it was at the last look: 'md0 (raid1)', 'swap (1.5 GiB used)'; `on` is the name of
+    what carries it directly: 'sda1'; `mount`: it is a mount point, or swap.
     """
 
     key: str
     name: str
-    shown: str
+    shown: str = field(compare=False)
     on: str
     mount: bool = False
 
@@ -55,6 +59,20 @@ class Standing:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class Stood:
+    """What stood on what, as it is kept over a restart: not of adapters, which their disks tell.
+
+    Fields: `at_seconds` is when that was, None: never; `above` are all that stand on anything, by a
+    number that `now` and `until` have, by the key of what carries them; `until` has when it ended.
+    """
+
+    at_seconds: float | None = None
+    above: dict[str, Above] = field(default_factory=dict)
+    now: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    until: dict[str, dict[str, float]] = field(default_factory=dict)
+
+
 NOTHING = Standing()
 
 
@@ -62,21 +80,84 @@ def remember(state: Standing, topology: Topology, mounts: Iterable[Mount], now: 
     """Return what stands on what after a look, with what has ended since."""
     stack = Stack(topology, mounts)
     found: dict[str, dict[Above, None]] = {}
+    known: dict[tuple[str, str], Above] = {}
+    """By name and what it is on: many disks carry the same."""
     for device in topology.devices.values():
         own = identity(topology, device.name)
-        above = dict.fromkeys(_above(topology, each) for each in stack.on(device))
+        above: dict[Above, None] = {}
+        for each in stack.on(device):
+            place = each.name, each.on
+            if place not in known:
+                known[place] = _above(topology, each)
+            above[known[place]] = None
         found.setdefault(own.key, {}).update(above)
         if own.adapter:
             itself = Above(own.key, device.name, own.object, own.adapter)
             found.setdefault(adapter_identity(own.adapter).key, {}).update({itself: None, **above})
+    return _since(state, {key: tuple(above) for key, above in found.items() if above}, now)
+
+
+def without_old(state: Standing, now: float) -> Standing:
+    """Return the same without what ended more than 300 s ago; itself where nothing did."""
+    if all(_is_late(at, now) for ended in state.until.values() for at in ended.values()):
+        return state
+    return _since(state, state.now, now)
+
+
+def _since(state: Standing, there: Mapping[str, tuple[Above, ...]], now: float) -> Standing:
+    """Return what stands on what `there` is now, with what has ended."""
     until: dict[str, dict[Above, float]] = {}
     for key in dict.fromkeys((*state.until, *state.now)):
-        ended = {**state.until.get(key, {}), **dict.fromkeys(state.now.get(key, ()), now)}
-        there = found.get(key, {})
-        lately = {a: at for a, at in ended.items() if a not in there and _is_late(at, now)}
+        before, own = state.now.get(key, ()), there.get(key, ())
+        if before == own and key not in state.until:
+            continue
+        ended = {**state.until.get(key, {}), **dict.fromkeys(before, now)}
+        lately = {a: at for a, at in ended.items() if a not in own and _is_late(at, now)}
         if lately:
             until[key] = lately
-    return Standing({key: tuple(above) for key, above in found.items() if above}, until)
+    return Standing(there, until)
+
+
+def kept(state: Standing, now: float) -> Stood:
+    """Return what is kept over a restart, of at most MOST_KEPT pairs, what ended lately first."""
+    numbers: dict[Above, str] = {}
+    left = MOST_KEPT
+    ended: dict[str, dict[str, float]] = {}
+    there: dict[str, tuple[str, ...]] = {}
+    for key, lately in state.until.items():
+        if not key.startswith(ADAPTER):
+            own = {
+                numbers.setdefault(each, str(len(numbers))): at
+                for each, at in islice(lately.items(), left)
+            }
+            ended |= {key: own} if own else {}
+            left -= len(own)
+    for key, above in state.now.items():
+        if not key.startswith(ADAPTER):
+            names = tuple(numbers.setdefault(e, str(len(numbers))) for e in above[:left])
+            there |= {key: names} if names else {}
+            left -= len(names)
+    return Stood(now, {number: each for each, number in numbers.items()}, there, ended)
+
+
+def recalled(state: Standing, before: Stood, booted: float, now: float) -> Standing:
+    """Return what stands on what with what stood there before a restart of the program.
+
+    What is no longer there went while nobody looked: for 300 s from now on it counts. Nothing of an
+    earlier boot does: devices were put together anew.
+    """
+    if before.at_seconds is None or before.at_seconds < booted:
+        return state
+    above = before.above
+    stood = {k: tuple(above[n] for n in own if n in above) for k, own in before.now.items()}
+    ended = {
+        key: {above[n]: at for n, at in own.items() if n in above}
+        for key, own in before.until.items()
+    }
+    last = Standing(stood, ended)
+    if state is NOTHING:  # nobody has looked since
+        return last
+    return _since(replace(last, until={**ended, **state.until}), state.now, now)
 
 
 def carried(state: Standing, key: str, now: float) -> tuple[Above, ...]:
@@ -92,9 +173,9 @@ def with_held(state: Standing, before: Topology, event: Event, now: float) -> Ev
     if event.held or device is None or event.change is Change.ADDED:
         return event
     above = carried(state, event.identity.key, now)
-    parts = {name, *device.partitions}
+    parts, there = {name, *device.partitions}, before.devices
     return replace(
-        event, held=tuple((a.on, a.name) for a in above if a.on in parts and not a.mount)
+        event, held=tuple((a.on, a.name) for a in above if a.on in parts and a.name in there)
     )
 
 
@@ -103,8 +184,16 @@ def _is_late(at: float, now: float) -> bool:
 
 
 def _above(topology: Topology, each: Carried) -> Above:
+    """Return what stands on something, by the key that alerts about it have."""
     if isinstance(each.what, Mount):
-        key = identity(topology, each.on).key
+        system = topology.btrfs.get(each.on)
+        key = f"{FILE_SYSTEM}{system.uuid}" if system else identity(topology, each.on).key
+        if each.on.startswith(POOL):  # an alert names it by its dataset
+            key = identity(topology, each.what.source).key
         return Above(key, each.name, f"{each.shown} ({each.what.kind})", each.on, mount=True)
+    if isinstance(each.what, Swap):
+        return Above(identity(topology, each.on).key, each.name, each.shown, each.on, mount=True)
+    if each.name.startswith((POOL, FILE_SYSTEM)) or not each.used:
+        return Above(each.name, each.name, each.shown, each.on)
     level = f" ({each.what.md.level})" if each.what is not None and each.what.md else ""
     return Above(identity(topology, each.name).key, each.name, f"{each.shown}{level}", each.on)

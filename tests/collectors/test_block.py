@@ -17,6 +17,7 @@ from iowarden.collectors.block import (
     parse_wwn,
     read_block,
 )
+from iowarden.collectors.btrfs_owner import FileSystem
 from iowarden.collectors.vocabulary import AbsentError
 
 if TYPE_CHECKING:
@@ -294,4 +295,5 @@ def test_a_partition_is_told_with_what_holds_it_and_all_of_a_btrfs(machine: Mach
     pool = "/sys/fs/btrfs/0f3a5b1e-1111-2222-3333-444455556666/devices"
     found = read_block(machine(files | {f"{pool}/sda2": None, f"{pool}/sdb": None}))
     assert found.devices["sda"].uses == (("sda1", "md0"),)
-    assert found.btrfs == {"sda2": ("sda2", "sdb"), "sdb": ("sda2", "sdb")}
+    uuid = "0f3a5b1e-1111-2222-3333-444455556666"
+    assert found.btrfs == dict.fromkeys(("sda2", "sdb"), FileSystem(uuid, ("sda2", "sdb")))

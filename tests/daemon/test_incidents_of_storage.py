@@ -111,3 +111,29 @@ def test_the_disk_that_takes_over_a_name_has_not_stood_still(tmp_path: Path) -> 
         mails += program.wait(60)
     assert ["has vanished" in mail["Subject"] for mail in mails] == [False, True]
     assert text(mails[-1]).count("DeviceStall, since") == 1
+
+
+def test_a_restart_between_a_disk_and_its_array_makes_no_second_incident(tmp_path: Path) -> None:
+    """One of two disks without redundancy vanished; iowarden was started anew; the array is broken.
+
+    Of the two links that said so, sysfs has none any more.
+    """
+    machine = Server(tmp_path)
+    machine.adapter(0, "ahci")
+    for number, name in enumerate(("sda", "sdb")):
+        machine.disk(name, f"{number}:0:0:0")
+    array = machine.array("md0", "raid0", "sda1", "sdb1")
+    machine.mount("/scratch", "md0")
+    with watched(tmp_path, machine) as program:
+        program.wait(80)
+        machine.loses("sdb", removed=False)
+        first, *_ = program.wait(70)
+        assert "sdb" in first["Subject"]
+        program.restart()
+        array.broken = True
+        machine.array_is("md0")
+        mails = program.wait(60)
+        assert {mail["References"] for mail in mails} == {first["Message-ID"]}
+        for mail in (first, *mails):
+            assert "md0 (raid0) was built on sdb1" in text(mail)
+            assert "/scratch (ext4) is on md0" in text(mail)

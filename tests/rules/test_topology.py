@@ -6,13 +6,26 @@ from dataclasses import replace
 
 import pytest
 from support.machine import disk
+from support.memory import Files, Memory
 
 from iowarden.collectors import block
 from iowarden.collectors.block import Topology, lv_names
+from iowarden.collectors.btrfs_owner import FileSystem
 from iowarden.collectors.mounts import Mount, parse_mountinfo
 from iowarden.rules.devices import Devices, identity, subject, with_sources
 from iowarden.rules.stack import Stack
-from iowarden.rules.topology import NOTHING, Above, carried, remember
+from iowarden.rules.topology import (
+    MOST_KEPT,
+    NOTHING,
+    Above,
+    Standing,
+    Stood,
+    carried,
+    kept,
+    recalled,
+    remember,
+    without_old,
+)
 
 SDA = replace(
     disk("sda", serial="A", holders=("md0",)), partitions=("sda1", "sda2"), uses=(("sda1", "md0"),)
@@ -29,6 +42,11 @@ ON_LV = "30 1 253:0 / /srv rw - ext4 {} rw\n"
 def mounts(text: str) -> tuple[Mount, ...]:
     """Return the mounts of '/proc/1/mountinfo'."""
     return parse_mountinfo(text)
+
+
+def carries(standing: Standing, lower: str, upper: str, now: float) -> bool:
+    """Whether one object carries another, or did in the last 300 s; by their keys."""
+    return upper in standing.above(now).get(lower, ())
 
 
 @pytest.mark.parametrize(
@@ -73,7 +91,7 @@ def test_btrfs_has_a_number_of_its_own_and_is_known_by_its_source() -> None:
 def test_every_device_of_a_btrfs_carries_it() -> None:
     """The mount names sdb, and sdc has the other copy."""
     pair = block.topology({"sdb": disk("sdb"), "sdc": replace(disk("sdc"), partitions=("sdc1",))})
-    pair = replace(pair, btrfs=dict.fromkeys(("sdb", "sdc1"), ("sdb", "sdc1")))
+    pair = replace(pair, btrfs=dict.fromkeys(("sdb", "sdc1"), FileSystem("77b7", ("sdb", "sdc1"))))
     mounted = mounts("40 1 0:45 / /data rw - btrfs /dev/sdb rw\n")
     for name, on in (("sdb", "sdb"), ("sdc", "sdc1")):
         (only,) = Stack(pair, mounted).on(pair.devices[name])
@@ -135,3 +153,263 @@ def test_names_of_a_machine_without_device_numbers_are_themselves() -> None:
     assert (bare.kernel_name("/dev/sda1"), bare.whole("/dev/sda1")) == ("sda1", SDA)
     assert bare.kernel_name("cciss!c0d0") == "cciss/c0d0"
     assert bare.whole("sdz") is None
+
+
+# --- what no link of sysfs tells
+
+SWAPS = "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"
+
+
+def block_device(name: str, number: str, *parts: str, **more: str) -> Files:
+    """Return a device of '/sys/block' with partitions, which count on from its number."""
+    base, (major, minor) = f"/sys/block/{name}", number.split(":")
+    files: Files = {f"{base}/dev": f"{number}\n", f"{base}/size": "1000\n"}
+    files |= {f"{base}/{path.replace('__', '/')}": text for path, text in more.items()}
+    for at, part in enumerate(parts, int(minor) + 1):
+        files[f"{base}/{part}/partition"] = f"{at}\n"
+        files[f"{base}/{part}/dev"] = f"{major}:{at}\n"
+    return files
+
+
+def udev(number: str, kind: str, **more: str) -> Files:
+    """Return a file of udev's database."""
+    rest = "".join(f"E:{key}={text}\n" for key, text in more.items())
+    return {f"/run/udev/data/b{number}": f"I:1200\nE:ID_FS_TYPE={kind}\n{rest}"}
+
+
+SDB = block_device("sdb", "8:16", "sdb1", "sdb9")
+TANK = SDB | udev("8:17", "zfs_member", ID_FS_LABEL="tank", ID_FS_LABEL_ENC="tank")
+IMPORTED: Files = {
+    "/proc/spl/kstat/zfs/tank/state": "DEGRADED\n",
+    "/proc/spl/kstat/zfs/arcstats": "13 1 0x01\n",
+}
+DATASET = "60 1 0:51 / /tank/db rw - zfs tank/db rw,xattr\n"
+ON_ZVOL = "61 1 230:0 / /vm rw - ext4 /dev/zd0 rw\n"
+BTRFS = "0f3a5b1e-1111-2222-3333-444455556666"
+DM = block_device("dm-1", "253:1", dm__name="vg-swap\n")
+HELD: Files = {"/sys/block/sdb/sdb1/holders/dm-1": None, "/sys/block/dm-1/slaves/sdb1": None}
+CACHED = block_device("bcache0", "252:0") | {
+    "/sys/block/sdb/sdb1/holders/bcache0": None,
+    "/sys/block/bcache0/slaves/sdb1": None,
+}
+
+
+@pytest.mark.parametrize(
+    ("files", "mounted", "expected"),
+    [
+        pytest.param(
+            TANK | IMPORTED,
+            DATASET,
+            [("pool tank (ZFS, DEGRADED)", "sdb1"), ("/tank/db", "pool tank")],
+            id="a member of an imported pool",
+        ),
+        pytest.param(
+            TANK | {"/proc/spl/kstat/zfs/arcstats": "13 1\n"},
+            "",
+            [("pool tank (ZFS, not imported)", "sdb1")],
+            id="a member of a pool that is exported",
+        ),
+        pytest.param(
+            TANK,
+            DATASET,
+            [("pool tank (ZFS)", "sdb1"), ("/tank/db", "pool tank")],
+            id="a mount shows that a pool is imported, where '/proc/spl' cannot be read",
+        ),
+        pytest.param(
+            TANK
+            | IMPORTED
+            | block_device("zd0", "230:0")
+            | {"/run/udev/data/b230:0": "S:zvol/tank/vm1\n"},
+            ON_ZVOL,
+            [("pool tank (ZFS, DEGRADED)", "sdb1"), ("zd0", "pool tank"), ("/vm", "zd0")],
+            id="a volume of a pool",
+        ),
+        pytest.param(
+            SDB | udev("8:17", "zfs_member"),
+            "",
+            [("a pool of ZFS (a cache, log or spare device of it)", "sdb1")],
+            id="a cache device, whose label names no pool",
+        ),
+        pytest.param(
+            SDB | {"/proc/swaps": f"{SWAPS}/dev/sdb1 partition\t9\t0\t-2\n"},
+            "",
+            [("swap (0 B used)", "sdb1")],
+            id="swap on a partition",
+        ),
+        pytest.param(
+            SDB | DM | HELD | {"/proc/swaps": f"{SWAPS}/dev/mapper/vg-swap partition 9 4 -2\n"},
+            "",
+            [("vg-swap", "sdb1"), ("swap (4.0 KiB used)", "dm-1")],
+            id="swap on a logical volume",
+        ),
+        pytest.param(
+            SDB | {"/proc/swaps": f"{SWAPS}/srv/swapfile file 9 2097152 -2\n"},
+            "25 1 8:17 / /srv rw - ext4 /dev/sdb1 rw\n",
+            [("/srv", "sdb1"), ("swap (2.0 GiB used)", "/srv")],
+            id="swap in a file",
+        ),
+        pytest.param(
+            SDB
+            | block_device("zram0", "252:0", backing_dev="/dev/sdb1\n")
+            | {"/proc/swaps": f"{SWAPS}/dev/zram0 partition 9 1 100\n"},
+            "",
+            [("zram0", "sdb1"), ("swap (1.0 KiB used)", "zram0")],
+            id="compressed memory that is written back to a partition",
+        ),
+        pytest.param(
+            SDB | block_device("loop0", "7:0", loop__backing_file="/dev/sdb1\n"),
+            "25 1 7:0 / /mnt rw - ext4 /dev/loop0 rw\n",
+            [("loop0", "sdb1"), ("/mnt", "loop0")],
+            id="a loop device on a partition",
+        ),
+        pytest.param(
+            SDB | CACHED,
+            "25 1 252:0 / /srv rw - xfs /dev/bcache0 rw\n",
+            [("bcache0", "sdb1"), ("/srv", "bcache0")],
+            id="bcache, whose kernel links backing and cache device alike",
+        ),
+        pytest.param(
+            SDB | udev("8:17", "LVM2_member", LVM_VG_NAME_COMPLETE="vg0"),
+            "",
+            [("vg0 (volume group without an active volume)", "sdb1")],
+            id="a volume group without an active volume",
+        ),
+        pytest.param(
+            SDB | udev("8:17", "crypto_LUKS"),
+            "",
+            [("data of sdb1 (LUKS volume, not open)", "sdb1")],
+            id="a LUKS volume that is not open",
+        ),
+        pytest.param(
+            SDB | udev("8:17", "drbd"),
+            "",
+            [("data of sdb1 (DRBD)", "sdb1")],
+            id="the backing device of DRBD, which sets no link",
+        ),
+        pytest.param(
+            SDB | udev("8:17", "linux_raid_member", ID_FS_LABEL_ENC="nas:my\\x20data"),
+            "",
+            [("nas:my data (md array, which does not use it)", "sdb1")],
+            id="a member that was taken out",
+        ),
+        pytest.param(
+            SDB | {f"/sys/fs/btrfs/{BTRFS}/devices/sdb1": None},
+            "",
+            [(f"btrfs {BTRFS}", "sdb1")],
+            id="a btrfs that is mounted where it is not seen",
+        ),
+        pytest.param(
+            SDB,
+            "40 1 0:45 / /data rw - bcachefs /dev/sda1:/dev/sdb1 rw\n",
+            [("/data", "sdb1")],
+            id="bcachefs, whose mount names all of its devices",
+        ),
+        pytest.param(
+            SDB,
+            "40 1 8:1 / /data rw - xfs /dev/sda1 rw,attr2,logdev=/dev/sdb1,noquota\n",
+            [("/data", "sdb1")],
+            id="the log of an XFS that is elsewhere",
+        ),
+        pytest.param(SDB | udev("8:17", "ext4"), "", [], id="a file system that is not mounted"),
+    ],
+)
+def test_what_stands_on_a_disk_is_found_where_sysfs_has_no_link(
+    files: Files, mounted: str, expected: list[tuple[str, str]]
+) -> None:
+    """From udev's database, '/proc/swaps', the mount table and the state of ZFS."""
+    root = Memory(files | block_device("sda", "8:0", "sda1"))
+    found = block.read_block(root)
+    on = Stack(found, mounts(mounted)).on(found.devices["sdb"])
+    assert [(each.shown, each.on) for each in on] == expected
+
+
+def test_only_what_is_in_use_is_lost_with_a_disk() -> None:
+    """A backup disk is locked or exported before it is unplugged: that is no alarm."""
+    mounted = mounts(DATASET)
+    for files, used in ((TANK | IMPORTED, True), (TANK, False)):
+        found = block.read_block(Memory(files))
+        assert bool(Stack(found).used_on("sdb")) is used
+    found = block.read_block(Memory(TANK))
+    assert Stack(found, mounted).used_on("sdb") == ("pool tank (ZFS)", "/tank/db")
+    locked = block.read_block(Memory(SDB | udev("8:17", "crypto_LUKS")))
+    assert Stack(locked).used_on("sdb") == ()
+
+
+def test_a_pool_and_a_btrfs_go_by_what_alerts_about_them_have() -> None:
+    """The incident of a disk explains those of the file systems on it."""
+    found = block.read_block(Memory(TANK | {f"/sys/fs/btrfs/{BTRFS}/devices/sdb9": None}))
+    standing = remember(
+        NOTHING, found, mounts(DATASET + "62 1 0:9 / /b rw - btrfs /dev/sdb9 rw\n"), 0.0
+    )
+    keys = standing.above(0.0)[identity(found, "sdb").key]
+    labels = (
+        ("alertname", "FileSystemReadOnly"),
+        ("device", "tank/db"),
+        ("mountpoint", "/tank/db"),
+    )
+    errors = (("alertname", "BtrfsErrors"), ("filesystem", BTRFS))
+    assert {subject(found, Devices(), each).key for each in (labels, errors)} <= keys
+
+
+# --- over a restart of the program
+
+
+def test_what_stood_on_a_disk_is_known_after_a_restart_for_300_s() -> None:
+    """sda vanished at 10; iowarden was started anew at 60, and md0 stops at 100."""
+    mounted = mounts(ON_LV.format("/dev/mapper/vg--1-data"))
+    left = block.topology({"md0": replace(MD0, slaves=()), "dm-0": LV})
+    before = remember(remember(NOTHING, MACHINE, mounted, 0.0), left, mounted, 10.0)
+    after = remember(recalled(NOTHING, kept(before, 10.0), -900.0, 60.0), left, mounted, 61.0)
+    sda, md0 = identity(MACHINE, "sda").key, identity(MACHINE, "md0").key
+    assert carried(after, sda, 100.0) == carried(before, sda, 100.0)
+    assert carries(after, sda, md0, 310.0)
+    assert not carries(after, sda, md0, 311.0)
+    assert carries(after, md0, identity(MACHINE, "dm-0").key, 9999.0)
+
+
+def test_a_disk_that_went_while_the_program_was_down_carried_what_it_did() -> None:
+    """Nobody saw it go: for 300 s from the first look on it counts; also where that came first."""
+    stood = kept(remember(NOTHING, MACHINE, (), 0.0), 0.0)
+    left = block.topology({"md0": replace(MD0, slaves=())})
+    sda, md0 = identity(MACHINE, "sda").key, identity(MACHINE, "md0").key
+    early = remember(recalled(NOTHING, stood, -900.0, 60.0), left, (), 61.0)
+    late = recalled(remember(NOTHING, left, (), 61.0), stood, -900.0, 61.0)
+    for each in (early, late):
+        assert (carries(each, sda, md0, 361.0), carries(each, sda, md0, 362.0)) == (True, False)
+
+
+def test_what_stood_there_in_an_earlier_boot_does_not_count() -> None:
+    """The machine was booted anew without the disk: what its arrays are made of is read."""
+    stood = kept(remember(NOTHING, MACHINE, (), 0.0), 0.0)
+    assert recalled(NOTHING, stood, 5.0, 60.0) is NOTHING
+
+
+def test_what_is_kept_is_bounded_and_what_ended_comes_first() -> None:
+    """A host of containers has thousands of mounts."""
+    points = (f"/c/{n}" for n in range(MOST_KEPT))
+    many = mounts(
+        "".join(f"{n} 1 8:2 / {p} rw - ext4 /dev/sda2 rw\n" for n, p in enumerate(points))
+    )
+    standing = remember(NOTHING, MACHINE, many[:5], 0.0)
+    standing = remember(standing, MACHINE, many[5:], 10.0)
+    stood = kept(standing, 10.0)
+    assert sum(map(len, stood.now.values())) + sum(map(len, stood.until.values())) == MOST_KEPT
+    assert [len(each) for each in stood.until.values()] == [5]
+    assert not any(key.startswith("adapter ") for key in (*stood.now, *stood.until))
+
+
+def test_a_damaged_document_costs_only_what_it_names() -> None:
+    """A number that stands for nothing is nothing."""
+    above = Above("device md0", "md0", "md0", "sda1")
+    stood = Stood(10.0, {"0": above}, {"disk a": ("0", "7")}, {"disk b": {"8": 5.0}})
+    standing = recalled(NOTHING, stood, 0.0, 20.0)
+    assert (carried(standing, "disk a", 20.0), carried(standing, "disk b", 20.0)) == ((above,), ())
+
+
+def test_an_unchanged_machine_is_not_put_together_anew() -> None:
+    """A look that finds what was there gives the same object, until something is too old."""
+    standing = remember(NOTHING, MACHINE, (), 0.0)
+    assert without_old(standing, 1e6) is standing
+    gone = remember(standing, block.topology({}), (), 10.0)
+    assert without_old(gone, 310.0) is gone
+    assert without_old(gone, 311.0).until == {}
