@@ -45,6 +45,8 @@ KINDS = {
     "block_discard_error": "a discard or write-zeroes was refused; no data are lost",
     "block_beyond_end": "a request behind the end: the device shrank, went away or holds bad data",
     "buffer_io_error": "a page could not be read or written; a consequence of an earlier error",
+    "swap_read_error": "memory that was swapped out cannot be read back: programs are killed",
+    "swap_write_error": "memory could not be swapped out",
     "lost_write": "data that a program had written are lost",
     "callbacks_suppressed": "the kernel printed fewer lines of a sort than there were errors",
     "log_gap": "lines of the kernel are lost; told by the reader of the log, not by a line",
@@ -270,6 +272,8 @@ def _taker(text: str) -> Callable[[Classifier, Line, str], tuple[Classifier, Fou
         return _device_first
     if " beyond EOD" in text:
         return _device_first
+    if " on swap-device" in text or " on dio swapfile" in text:  # else 'Read' begins a CDB
+        return _shaped
     lead = LEAD.match(text)
     if lead is not None:
         word = lead[0]

@@ -37,6 +37,12 @@ _ROWS: dict[str, tuple[tuple[str, str], ...]] = {
             "buffer_io_error",
         ),
     ),
+    # The sector is none of the device's: it was counted on while the request went through.
+    "Read": ((r"Read-error on swap-device(?: \((?P<place>\d+:\d+):\d+\))?", "swap_read_error"),),
+    "Write": (
+        (r"Write-error on swap-device \((?P<place>\d+:\d+):\d+\)", "swap_write_error"),
+        (r"Write error (?:(?P<code>-\d+) )?on dio swapfile", "swap_write_error"),
+    ),
     "lost": ((rf"lost page write due to .*error on {_DEVICE}", "lost_write"),),
     "nvme": (
         (

@@ -73,6 +73,15 @@ EXAMPLES = {
         "Buffer I/O error on device sdb1, logical block 7",
         "Buffer I/O error on dev sdb1, logical block 7, async page read",
     ),
+    "swap_read_error": (
+        "Read-error on swap-device (8:17:123456)",
+        "Read-error on swap-device",
+    ),
+    "swap_write_error": (
+        "Write-error on swap-device (253:1:8)",
+        "Write error -5 on dio swapfile (4096)",
+        "Write error on dio swapfile (4096)",
+    ),
     "lost_write": (
         "Buffer I/O error on dev sdb1, logical block 7, lost async page write",
         "lost page write due to I/O error on sdb1",

@@ -137,3 +137,26 @@ def test_a_restart_between_a_disk_and_its_array_makes_no_second_incident(tmp_pat
         for mail in (first, *mails):
             assert "md0 (raid0) was built on sdb1" in text(mail)
             assert "/scratch (ext4) is on md0" in text(mail)
+
+
+def test_swap_that_cannot_be_read_is_reported_at_once_with_how_much_is_in_it(
+    tmp_path: Path,
+) -> None:
+    """Sectors of a disk fail under a swap area: programs are killed that nothing else connects."""
+    machine = Server(tmp_path)
+    machine.adapter(0, "ahci")
+    machine.disk("sda", "0:0:0:0")
+    swaps = "Filename\tType\tSize\tUsed\tPriority\n/dev/sda1 partition 8388604 3145728 -2\n"
+    machine.change({"/proc/swaps": swaps})
+    with watched(tmp_path, machine) as program:
+        program.wait(80)
+        machine.says(
+            "critical medium error, dev sda, sector 4096 op 0x0:(READ) flags 0x0 phys_seg 1",
+            "Read-error on swap-device (8:1:4096)",
+            priority=1,
+        )
+        (mail,) = program.wait(8)
+        assert "sda" in mail["Subject"]
+        assert "memory that was swapped out cannot be read back" in text(mail)
+        assert "swap (3.0 GiB used) is on sda1" in text(mail)
+        assert "swapon --show" in text(mail)
