@@ -447,7 +447,7 @@ def test_what_happened_while_nobody_looked_is_told_after_the_start(watched: Watc
     history = _history(watched, UNSEEN)
     for line, hurt in ((early, journaled), (late, held)):
         (at,) = history[line]
-        assert hurt.begun_seconds - 2 <= at <= hurt.ended_seconds + 2
+        assert hurt.begun_seconds - 2 <= at <= hurt.ended_seconds + 5  # journald is behind, too
     assert len(_incident(watched, UNSEEN)) == 1
     assert watched.mail.naming("serial well") == []
     assert _history(watched, "well") == {}
