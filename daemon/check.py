@@ -33,7 +33,7 @@ from iowarden.daemon import exporters, stateful
 from iowarden.daemon.clock import local_zone
 from iowarden.daemon.readers import Readers
 from iowarden.daemon.words import one_line, shorten
-from iowarden.rules import devices
+from iowarden.rules import devices, last_copies
 from iowarden.rules.advice import advice_of
 from iowarden.rules.alerts import State
 from iowarden.rules.engine import Engine
@@ -419,7 +419,8 @@ def examine(
     else:
         play(engine, readers, events, clock, player)  # type: ignore[arg-type]  # comes with it
     readers.close()
-    own = [a for a in engine.alerts() if a.state in _TOLD and not about_iowarden(a)]
+    alerts = last_copies.marked(engine.alerts(), engine.places())
+    own = [a for a in alerts if a.state in _TOLD and not about_iowarden(a)]
     findings = [
         *_mail(settings),
         *_alerts(own, groups, _facts(engine, own)),

@@ -35,7 +35,7 @@ from iowarden.collectors.table import SOURCES
 from iowarden.collectors.vocabulary import Outcome, Reading
 from iowarden.daemon import check, console
 from iowarden.daemon.words import one_line
-from iowarden.rules import facts, happened
+from iowarden.rules import facts, happened, last_copies
 from iowarden.rules.advice import advice_of, together
 from iowarden.rules.alerts import State
 from iowarden.rules.engine import Engine
@@ -233,7 +233,8 @@ def explain(parsed: Parsed, groups: Sequence[RuleGroup], table: Table) -> Explan
     now = _NOW + LOOKS - 1
     batch = happened.Batch(now, now, tuple(each.event for each in parsed.events))
     state, _ = happened.step(happened.Happened(), batch, engine.places(), table)
-    alerts = [*engine.alerts(), *happened.alerts(state, table, now)]
+    happen = happened.alerts(state, table, now)
+    alerts = last_copies.marked([*engine.alerts(), *happen], engine.places())
     waits = check.holds(groups)
     here = facts.Facts(facts.known(engine.places(), engine.mounts(), alerts))
     told = [_alert(each, waits, here) for each in _ranked(alerts)]

@@ -60,6 +60,7 @@ from iowarden.rules import (
     figures,
     happened,
     incidents,
+    last_copies,
     report,
     returned,
     self_tests,
@@ -709,10 +710,8 @@ class Loop:
 
     def _alerts(self, now: float) -> list[Alert]:
         """Return the alerts of rules, and what happens."""
-        return [
-            *self._engine.alerts(),
-            *self._happenings.alerts(now, self._policy.all_clear_seconds),
-        ]
+        happen = self._happenings.alerts(now, self._policy.all_clear_seconds)
+        return last_copies.marked([*self._engine.alerts(), *happen], self._engine.places())
 
     def _taken_back(self, event: devices.Event) -> tuple[str, ...]:
         """Return what takes a disk back that has come again; the next mail about it says so."""

@@ -349,12 +349,9 @@ def _scrub(step: Step) -> list[str]:
         array = each.array
         if array.level in {"raid0", "linear"} or each.faulty:
             continue
-        if each.bears is None or each.bears < 1:
-            lines.append(
-                f"{array.name} ({array.level}) has no redundancy left: what it cannot read there is"
-                " in no other place. Copy what matters now."
-            )
-        elif array.sync_action in {None, "idle"} and len(each.troubled) <= 1:
+        if each.last:
+            lines += _copied_off(each)
+        elif each.bears and array.sync_action in {None, "idle"} and len(each.troubled) <= 1:
             lines += [
                 (
                     f"{array.name} rewrites what cannot be read from its other members while it is"
@@ -363,6 +360,25 @@ def _scrub(step: Step) -> list[str]:
                 f"  echo check > /sys/block/{array.name}/md/sync_action",
             ]
     return lines
+
+
+def _last_copy(step: Step) -> list[str]:
+    """What is done first where no other disk holds what one with errors has."""
+    return [line for each in _distinct_members(step) if each.last for line in _copied_off(each)]
+
+
+def _copied_off(each: Membership) -> list[str]:
+    name, node = each.array.name, each.member.device
+    return [
+        (
+            f"{name} ({each.array.level}) has no redundancy left: what cannot be read from {node}"
+            " is in no other place. Copy what matters off it now, the most important first."
+        ),
+        (
+            f"Until that is done do not fail, remove or pull {node}, and begin no check, repair or"
+            f" rebuild of {name}: it reads all of {node}, and {name} may stop with it."
+        ),
+    ]
 
 
 def _replace(step: Step) -> list[str]:
@@ -375,7 +391,7 @@ def _replace(step: Step) -> list[str]:
                 f"{array.name} uses {node} no longer. Before the disk is pulled:",
                 f"  mdadm /dev/{array.name} --remove {quote(node)}",
             ]
-        elif each.array.level not in {"raid0", "linear"} and each.used:
+        elif each.array.level not in {"raid0", "linear"} and each.used and not each.last:
             spare = next((m.device for m in array.members if _is_spare(m.states)), "")
             first = (
                 f"{spare} is a spare of it"
@@ -486,6 +502,8 @@ def _take_back(step: Step) -> list[str]:
                 f"{name} is at work ({array.sync_action}): take nothing out of it meanwhile."
             )
             continue
+        if step.facts.last_copies_in_trouble(array):
+            continue  # a rebuild would read all of the last copy
         faulty = [m.device for m in array.members if "faulty" in m.states]
         if array.state not in {"clean", "active", "active-idle", "write-pending"}:
             continue
@@ -687,6 +705,7 @@ STEPS: Mapping[str, Callable[[Step], list[str]]] = {
     "examine": _examine,
     "fsck": _fsck,
     "hold_back": _hold_back,
+    "last_copy": _last_copy,
     "log": _log,
     "member": _member,
     "paths": _paths,

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.vocabulary import Labels  # noqa: TC001 - kept over restarts: read at run time
+from iowarden.rules.faults import NONE_LEFT
 from iowarden.rules.notice import Severity
 
 if TYPE_CHECKING:
@@ -38,6 +39,10 @@ class State(enum.StrEnum):
     RESOLVED = "resolved"
 
 
+REDUNDANCY = "redundancy left"
+"""Annotation of alerts about arrays and their disks: NONE_LEFT or LEFT (rules/faults.py), absent
+where that is not known. No rule can have it: the name is none of a label.
+"""
 MOST_SHOWN_LABELS = 3
 """In place of a summary, of a rule that has none."""
 _TOLD_ELSEWHERE = frozenset({"alertname", "condition", "instance", "job", "severity"})
@@ -100,8 +105,9 @@ class Alert:
 
     @property
     def severity(self) -> Severity:
-        """Return the severity its label says."""
-        return severity(self.label("severity"))
+        """Return the severity its label says; of what has no redundancy left it is critical."""
+        bare = self.annotation(REDUNDANCY) == NONE_LEFT
+        return Severity.CRITICAL if bare else severity(self.label("severity"))
 
     @property
     def active(self) -> bool:

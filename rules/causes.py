@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from iowarden.rules import faults
-from iowarden.rules.alerts import State
+from iowarden.rules.alerts import REDUNDANCY, State
 from iowarden.rules.devices import ADAPTER, ARRAY, ITSELF, Identity, adapter_text
 from iowarden.rules.faults import CAUSES, HOLDS_PROGRAMS, Fault, Layer
 
@@ -109,7 +109,8 @@ class Fact:
 
 def meaning(alert: Alert) -> Meaning:
     """Return what an alert is."""
-    return faults.meaning(alert.name, alert.label("condition"), event=bool(alert.count))
+    condition, redundancy = alert.label("condition"), alert.annotation(REDUNDANCY)
+    return faults.meaning(alert.name, condition, event=bool(alert.count), redundancy=redundancy)
 
 
 def fact(

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.rules.alerts import State
 from iowarden.rules.causes import AFTER_SECONDS, BEFORE_SECONDS
-from iowarden.rules.faults import CAUSES, Fault
+from iowarden.rules.faults import CAUSES, Fault, Layer
 from iowarden.rules.notice import Reason, Severity
 
 if TYPE_CHECKING:
@@ -29,6 +29,8 @@ NEW_SECONDS = 86_400.0
 SHARED_SECONDS, MOST_SHARED_SECONDS = 30.0, 240.0
 SHARED_RESET_SECONDS = 3600.0
 """Without a mail so long, further causes are mailed soon again."""
+SETTLED_SECONDS = 8.0
+"""So long after a disk was lost its arrays have been read, and their rules asked."""
 URGENT_CLEAR_SECONDS = 60.0
 RETURNED_CLEAR_SECONDS = (0.0, 600.0, 86_400.0)
 """What comes back within a day is over after so much quiet: the first time, the second, later."""
@@ -141,6 +143,8 @@ def _is_worse(incident: Incident, now: float) -> bool:
         if member.missed_seconds is not None:
             continue  # it is over, though its alert is kept
         at, worst = told.get(member.fact, (-math.inf, Severity.INFO))
+        if _brings_more(member, now):
+            continue
         if _began(member) - at >= NEW_SECONDS:
             critical = member.severity > incident.mailed_severity and urgent(member)
             if member.what.threatens or critical:
@@ -154,6 +158,12 @@ def _is_worse(incident: Incident, now: float) -> bool:
     shared = 0 if now - mailed >= SHARED_RESET_SECONDS else incident.shared
     soon = listed or now - mailed >= min(SHARED_SECONDS * 2**shared, MOST_SHARED_SECONDS)
     return new and soon  # that the arrival mail lists something has woken nobody
+
+
+def _brings_more(member: Member, now: float) -> bool:
+    """Whether a disk was lost so lately that what stood on it has yet to be looked at."""
+    lost = member.layer is Layer.DISK and member.what.fault in {Fault.GONE, Fault.FAILED}
+    return lost and now - _began(member) < SETTLED_SECONDS
 
 
 def _is_new(member: Member) -> bool:

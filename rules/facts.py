@@ -20,7 +20,7 @@ from iowarden.rules.atlas import Atlas, Map
 from iowarden.rules.devices import ADAPTER, is_part
 from iowarden.rules.faults import Fault, Layer
 from iowarden.rules.notice import Severity
-from iowarden.rules.redundancy import bears, in_use, runs
+from iowarden.rules.redundancy import bears, in_use, last_holders, runs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -88,7 +88,7 @@ class Membership:
 
     Fields: `bears`: so many further members the array can lose for certain, None: not known;
     `troubled` are the members in sync that are in trouble, this one among them; `refusal` says why
-    this one must not be taken out, '' where it may be.
+    this one must not be taken out, '' where it may be; `last`: it holds what no other member has.
     """
 
     array: md.Array
@@ -96,6 +96,7 @@ class Membership:
     bears: int | None
     troubled: tuple[str, ...]
     refusal: str
+    last: bool = False
 
     @property
     def faulty(self) -> bool:
@@ -319,6 +320,10 @@ class Facts:
         geometry = self.geometry(array)
         return bears(array, None if geometry is None else geometry.copies)
 
+    def last_copies_in_trouble(self, array: md.Array) -> bool:
+        """Return whether a disk is in trouble that holds what no other one of an array has."""
+        return any(map(self._is_troubled, last_holders(array, self.geometry(array))))
+
     def memberships(self, name: str) -> list[Membership]:
         """Return what a device, its partitions or what is mapped on it are members of."""
         device = self.device(name)
@@ -339,9 +344,9 @@ class Facts:
         left = self.bears(array)
         used = [m for m in array.members if in_use(m)]
         troubled = tuple(m.device for m in used if m is member or self._is_troubled(m.device))
-        return Membership(
-            array, member, left, troubled, self._refusal(array, member, left, troubled)
-        )
+        refusal = self._refusal(array, member, left, troubled)
+        last = member.device in last_holders(array, self.geometry(array))
+        return Membership(array, member, left, troubled, refusal, last)
 
     def _refusal(
         self, array: md.Array, member: md.Member, left: int | None, troubled: tuple[str, ...]

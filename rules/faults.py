@@ -8,7 +8,7 @@ nothing and explaining nothing.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 class Layer(enum.IntEnum):
@@ -56,6 +56,8 @@ class Fault(enum.StrEnum):
     OTHER = "other"
 
 
+NONE_LEFT, LEFT = "none", "left"
+"""Of the redundancy of what an alert is about: whether something holds the data a second time."""
 SYMPTOMS = frozenset(
     (
         Fault.STALL,
@@ -194,8 +196,7 @@ RULES = _table(
     _all("ControllerArrayFailing ControllerArrayAttention", Fault.ERRORS, _V, lasting=True),
     _all("ControllerArrayRebuilds ControllerDiskRebuilds", Fault.SETTING, _V, lasting=True),
     _all("ArrayStopped ArrayBroken", Fault.STOPPED, _R, lasting=True),
-    _all("ArrayDegradedFurther", Fault.EXHAUSTED, _R, lasting=True),
-    _all("ArrayDegraded ArrayMemberFaulty", Fault.DEGRADED, _R, lasting=True),
+    _all("ArrayDegraded ArrayDegradedFurther ArrayMemberFaulty", Fault.DEGRADED, _R, lasting=True),
     _all("ArrayReadOnly", Fault.READ_ONLY, _R, lasting=True),
     _all("ArrayMemberBadBlocks", Fault.LOST, _R, lasting=True),
     _all("ArrayMemberFailing ArrayMemberErrors ArrayMismatches", Fault.ERRORS, _R, lasting=True),
@@ -303,8 +304,16 @@ TIMED = frozenset({"DeviceStall", "DeviceSuspended", "ProbeProgramStuck", "Write
 """Shipped alerts whose value is for how many seconds it has been so."""
 
 
-def meaning(name: str, condition: str = "", *, event: bool = False) -> Meaning:
-    """Return what an alert of a rule is, by its name; of an event by its kind, then `condition`."""
-    if not event:
-        return RULES.get(name, OTHER)
-    return EVENTS.get(name) or CLASSES.get(condition, OTHER)
+def meaning(
+    name: str, condition: str = "", *, event: bool = False, redundancy: str = ""
+) -> Meaning:
+    """Return what an alert of a rule is, by its name; of an event by its kind, then `condition`.
+
+    `redundancy` is NONE_LEFT for what is about something without any: that is worse.
+    """
+    found = RULES.get(name, OTHER)
+    if event:
+        found = EVENTS.get(name) or CLASSES.get(condition, OTHER)
+    if redundancy == NONE_LEFT and found is not OTHER:
+        return replace(found, fault=Fault.EXHAUSTED)
+    return found

@@ -9,13 +9,16 @@ from iowarden.rules import causes
 from iowarden.rules.alerts import Alert, State
 from iowarden.rules.causes import layer_of
 from iowarden.rules.devices import ITSELF, Identity
-from iowarden.rules.faults import WINDOWED, Fault
+from iowarden.rules.faults import CAUSES, WINDOWED, Fault, Layer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from iowarden.rules.causes import Fact, Key
     from iowarden.rules.incidents import Incident, Member
+
+_SHORT = frozenset((Fault.DEGRADED, Fault.EXHAUSTED, Fault.STOPPED))
+_OF_DISK = CAUSES | {Fault.RESETS}
 
 
 def _open_members(incidents: dict[str, Incident]) -> dict[Key, tuple[str, Member]]:
@@ -97,8 +100,10 @@ class Targets:
         incidents: dict[str, Incident],
         facts: Mapping[Key, Fact],
         explained: Mapping[Key, Fact],
+        above: Mapping[str, frozenset[str]],
     ) -> None:
         self._incidents, self._facts, self._explained = incidents, facts, explained
+        self._above = above
         self.folded: list[Incident] = []
         """Incidents that another one went on in."""
         there = _open_members(incidents)
@@ -110,6 +115,12 @@ class Targets:
             for _, (home, m) in there.items()
             if m.subject not in {"", ITSELF} and m.state is State.FIRING
         }
+        self._short = {
+            m.subject
+            for _, (_, m) in there.items()
+            if m.subject in self._subjects and m.what.fault in _SHORT and m.layer >= Layer.VOLUME
+        }
+        """Arrays that miss members."""
 
     def of(self, active: Iterable[Alert]) -> dict[Key, Identity]:
         """Return the incident of each alert; open ones are folded into that of a deeper cause."""
@@ -129,9 +140,19 @@ class Targets:
         if home is None and cause is not None:
             return self._place(cause)
         if home is None:
-            home = self._subjects.get(fact.subject)
+            home = self._subjects.get(fact.subject) or self._of_array(fact)
         own = self._incidents.get(home or "")
         return fact.identity if own is None else Identity(own.key, own.object)
+
+    def _of_array(self, fact: Fact) -> str | None:
+        """Return the incident of an array that misses members, for the next trouble of its disks.
+
+        It would be an incident of its own beside what it brings about, which is told there.
+        """
+        if fact.layer > Layer.DISK or fact.what.fault not in _OF_DISK:
+            return None
+        arrays = sorted(self._above.get(fact.subject, frozenset()) & self._short)
+        return next((self._subjects[each] for each in arrays), None)
 
     def _fold(self, mine: list[Key], home: str) -> str:
         """Move what a deeper cause of another incident explains; return where, if it is all."""

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.vocabulary import Labels  # noqa: TC001 - kept over restarts: read at run time
 from iowarden.rules import alerts as life
 from iowarden.rules import causes, due, faults, folding
-from iowarden.rules.alerts import Alert, State
+from iowarden.rules.alerts import REDUNDANCY, Alert, State
 from iowarden.rules.causes import HOST, Around, Key
-from iowarden.rules.faults import WINDOWED, Fault
+from iowarden.rules.faults import NONE_LEFT, WINDOWED, Fault
 from iowarden.rules.notice import Evidence, Reason, Severity
 
 if TYPE_CHECKING:
@@ -93,12 +93,15 @@ class Member:
 
     urgent: str = ""
     """As the annotation URGENT."""
+    redundancy: str = ""
+    """As the alert's annotation REDUNDANCY was when it was last known."""
 
     @property
     def what(self) -> Meaning:
         """Return what its alert is."""
         condition = next((text for name, text in self.labels if name == "condition"), "")
-        return faults.meaning(self.name, condition, event=bool(self.count))
+        event = bool(self.count)
+        return faults.meaning(self.name, condition, event=event, redundancy=self.redundancy)
 
     @property
     def layer(self) -> Layer:
@@ -287,7 +290,7 @@ def step(  # noqa: PLR0913 - all but two are named where it is called
     active = folding.not_suppressed(book.incidents, active, facts, explained)
     resolved = frozenset(a.key for a in everything if a.state is State.RESOLVED)
     quiet = folding.quiet(facts, explained)
-    places = folding.Targets(book.incidents, facts, explained)
+    places = folding.Targets(book.incidents, facts, explained, around.above)
     targets = places.of(active)
     book.events += [Event(Change.FOLDED, each) for each in places.folded]
     by_key: dict[str, list[Alert]] = {}
@@ -552,6 +555,9 @@ def _member(
         since, measured = before.since_seconds, before.evidence
     else:
         measured = observe(alert)
+    known = "" if before is None else before.redundancy
+    redundancy = alert.annotation(REDUNDANCY) or known
+    exhausted = redundancy == NONE_LEFT != known  # that is news, whatever was told of it before
     return Member(
         labels=alert.labels,
         name=alert.name,
@@ -564,7 +570,7 @@ def _member(
         evidence=measured,
         missed_seconds=alert.missed_seconds,
         subject=alert.subject,
-        told_seconds=None if before is None else before.told_seconds,
+        told_seconds=None if before is None or exhausted else before.told_seconds,
         silenced=before is not None and not again and before.silenced,
         heard_seconds=None if before is None else before.heard_seconds,
         value=alert.value if alert.annotation(WORSE_WHEN_DOUBLED) == "true" else 0.0,
@@ -573,6 +579,7 @@ def _member(
         last_seconds=alert.last_seconds,
         joined_seconds=now if before is None or again else before.joined_seconds,
         urgent=alert.annotation(URGENT).strip(),
+        redundancy=redundancy,
     )
 
 

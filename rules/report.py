@@ -34,6 +34,7 @@ MOST_DISKS = 24
 """Disks of an adapter that a line names."""
 MOST_WAITING = 5
 """Tasks that a mail names."""
+_BARE = frozenset((Fault.EXHAUSTED, Fault.DEGRADED, Fault.GONE, Fault.FAILED))
 TASKS = "tasks"
 """The source of lines about who waits."""
 MOST_EVIDENCE = 24
@@ -90,6 +91,7 @@ def notice(  # noqa: PLR0913, PLR0917 - all but three are named where it is call
         happened = _happened_together(facts, now)
         disks = _distinct(_disk(m) for m in members if m.layer <= Layer.DISK)
         summary = f"{len(disks)} disks: {summary}" if len(disks) > 1 else summary
+    fresh.sort(key=lambda m: not (m.what.fault is Fault.EXHAUSTED and m.layer is Layer.DISK))
     texts = [said(m) for m in fresh]
     return Notice(
         incident=incident.identifier,
@@ -149,11 +151,20 @@ def _has_become_critical(member: Member, incident: Incident) -> bool:
 def _advising(members: Sequence[Member]) -> list[Member]:
     """Return the members whose advice may be followed as things are now.
 
-    What is advised for a disk or a file system may destroy an array that has stopped or has no
-    redundancy left.
+    What is advised for a disk or a file system may destroy an array that has stopped; of one that
+    has no redundancy left, only what is about that and about what it lost holds.
     """
-    threats = [m for m in members if m.cleared_seconds is None and m.what.fault in THREATS]
-    return threats or list(members)
+    now = {m.what.fault for m in members if m.cleared_seconds is None}
+    if not now & THREATS:
+        return list(members)
+    valid = {Fault.STOPPED} if Fault.STOPPED in now else _BARE
+    return [
+        m
+        for m in members
+        if m.what.fault in valid
+        and m.layer < Layer.FILE_SYSTEM
+        and (m.cleared_seconds is None or m.what.fault not in THREATS)
+    ]
 
 
 def _retracted(due: Due, members: Sequence[Member], valid: Sequence[Member]) -> Iterator[str]:

@@ -245,6 +245,7 @@ class Server(Live):
         files = self._printed(*lines) if lines else {}
         for array in self._arrays:
             files |= self._md(array)
+        files |= {"/proc/diskstats": self._diskstats()}
         self._files |= files
         self._monotonic, self.wall = self._monotonic + 1.0, self.wall + 1.0
         self._look(files, tuple(gone))

@@ -1,0 +1,109 @@
+"""Which alerts are about what has no redundancy left: an array, or a disk with a last copy. Pure.
+
+A rule sees that a member is missing; what that means depends on the level. And that a disk has
+errors is worse where no other one holds what is on it. So alerts are marked by what is known of the
+arrays when they are judged; one that is about what is not known is left as it is.
+Limits: of a RAID controller's array the level says it (a degraded RAID 6 may have lost one or two);
+of btrfs and of LVM's own RAID the profile is not read, and nothing is said.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from iowarden.rules.advice import STEPS, TEXT
+from iowarden.rules.alerts import REDUNDANCY
+from iowarden.rules.facts import Facts, Known
+from iowarden.rules.faults import LEFT, NONE_LEFT
+from iowarden.rules.notice import Severity
+from iowarden.rules.redundancy import last_holders, spared
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from iowarden.rules.alerts import Alert
+    from iowarden.rules.atlas import Map
+
+DEGRADED = frozenset(("ArrayDegraded", "ArrayDegradedFurther", "ControllerArrayDegraded"))
+"""Alerts that an array misses members."""
+UNREADABLE = frozenset(
+    "DiskFailing DiskAttributeFailed DiskErrorsGrow DiskSectorsUnreadable DiskUncorrectedErrors"
+    " NvmeMediaErrorsGrow ArrayMemberErrors ArrayMemberFailing ArrayMemberBadBlocks block_io_error"
+    " block_medium_error scsi_medium_error ata_medium_error nvme_medium_error"
+    " md_read_uncorrectable".split()
+)
+"""Alerts and events that say that a disk loses what is on it, or will."""
+_ONE_SPARE = frozenset(("1", "1e", "1+0", "10", "4", "5", "5+0", "50"))
+"""Levels of RAID controllers that have no redundancy left where they are degraded at all, or have
+none in one of their parts.
+"""
+_NO_LEVEL = re.compile(r"raid|[\s_-]")
+
+
+def marked(alerts: Iterable[Alert], where: Map) -> list[Alert]:
+    """Return the alerts; those that matter to redundancy with the annotation REDUNDANCY.
+
+    An error of a disk that holds a last copy is critical, says so in its summary, and is advised
+    first not to lose the disk.
+    """
+    known = list(alerts)
+    matter = [a for a in known if a.active and a.name in DEGRADED | UNREADABLE]
+    if not matter:
+        return known
+    facts = Facts(Known(where))
+    found = {alert.key: _marked(alert, facts) for alert in matter}
+    return [found.get(alert.key, alert) for alert in known]
+
+
+def _marked(alert: Alert, facts: Facts) -> Alert:
+    if alert.name in DEGRADED:
+        left = _left(alert, facts)
+        if left is None:
+            return alert
+        text = "" if left else "; no redundancy left"
+        return _with(alert, LEFT if left else NONE_LEFT, f"{alert.summary}{text}")
+    if not facts.of.map.arrays or alert.severity < Severity.WARNING:
+        return alert
+    last = _last_copy(alert, facts)
+    if not last:
+        return _with(alert, LEFT, alert.summary)
+    steps = alert.annotation(STEPS).split() or [TEXT]
+    steps = steps if TEXT in steps else [TEXT, *steps]
+    summary = f"{last} and has errors: {alert.summary}"
+    return _with(alert, NONE_LEFT, summary, " ".join(("last_copy", *steps)))
+
+
+def _with(alert: Alert, redundancy: str, summary: str, steps: str = "") -> Alert:
+    own = {**dict(alert.annotations), "summary": summary, REDUNDANCY: redundancy}
+    if steps:
+        own[STEPS] = steps
+    return replace(alert, annotations=tuple(own.items()))
+
+
+def _left(alert: Alert, facts: Facts) -> bool | None:
+    """Whether an array that misses members can lose a further one; None: not known."""
+    array = facts.of.map.arrays.get(alert.label("device"))
+    if array is not None:
+        geometry = facts.geometry(array)
+        spare = spared(array, None if geometry is None else geometry.copies)
+        return None if spare is None else alert.value < spare  # the array may be read anew already
+    card = facts.atlas.card(alert.label("controller"))
+    arrays = () if card is None else card.arrays
+    level = next((each.level for each in arrays if each.name == alert.label("array")), "")
+    return False if _NO_LEVEL.sub("", level.casefold()) in _ONE_SPARE else None
+
+
+def _last_copy(alert: Alert, facts: Facts) -> str:
+    """Return what an alert is about holds a last copy of, as the beginning of a sentence, or ''."""
+    device = alert.label("device").removeprefix("/dev/")
+    array = facts.of.map.arrays.get(device)
+    if array is not None and not alert.label("member"):
+        bare = last_holders(array, facts.geometry(array))
+        return f"{device} has no redundancy left" if bare else ""
+    covered = facts.of.map.covered.get(alert.label("disk"))
+    names = (alert.label("member") or device, *(covered.leaves if covered else ()))
+    found = (m for name in filter(None, names) for m in facts.memberships(name) if m.last)
+    each = next(found, None)
+    return "" if each is None else f"{each.member.device} holds the last copy of {each.array.name}"
