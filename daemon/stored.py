@@ -36,7 +36,6 @@ from iowarden.rules.atlas import Slotted
 from iowarden.rules.devices import Devices, Gone, Identity, Returned
 from iowarden.rules.digest import Digest, Entry
 from iowarden.rules.events import Burst
-from iowarden.rules.faults import NONE_LEFT
 from iowarden.rules.happened import Clock, Happened, Happening
 from iowarden.rules.incidents import Incident, Member
 from iowarden.rules.located import Answer
@@ -123,7 +122,7 @@ RECORDS: Mapping[type, tuple[Field, ...]] = dict(
             "labels name severity state summary advice unknown evidence subject silenced value"
             " known_value count urgent redundancy",
             program="since_seconds missed_seconds cleared_seconds told_seconds heard_seconds"
-            " last_seconds joined_seconds",
+            " last_seconds joined_seconds unknown_seconds",
         ),
         _record(Evidence, "source text", wall="realtime_seconds"),
         # The numbers in 'best_rates' are minutes of the program's clock: after a step of it they
@@ -252,16 +251,12 @@ def _with_returns(incidents: Any) -> Any:  # noqa: ANN401 - JSON
 
 
 def _with_redundancy(incidents: Any) -> Any:  # noqa: ANN401 - JSON
-    """Return incidents of version 2, which did not know what redundancy was left.
-
-    Of an array that misses members there was none, for all we know: it is no news after an upgrade.
-    """
-    names = {"ArrayDegraded", "ArrayDegradedFurther", "ControllerArrayDegraded"}
+    """Return incidents of version 2: neither what redundancy was left, nor since when silent."""
     return {
         key: incident
         | {
             "members": [
-                member | {"redundancy": NONE_LEFT if member["name"] in names else ""}
+                member | {"redundancy": None, "unknown_seconds": None}
                 for member in incident["members"]
             ]
         }
@@ -274,7 +269,7 @@ DOCUMENTS: Mapping[str, Document] = {
     "alerts": Document(tuple[Alert, ...], ("3f33d6bf6e1f1bed",)),
     "incidents": Document(
         dict[str, Incident],
-        ("704da6a830288bb4", "f76721166c981406", "754adcda852a9019"),
+        ("704da6a830288bb4", "f76721166c981406", "83f090282f9e03ab"),
         (_with_returns, _with_redundancy),
     ),
     "sequences": Document(dict[str, int], ("9124cd72e572a446",)),

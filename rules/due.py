@@ -29,6 +29,8 @@ NEW_SECONDS = 86_400.0
 SHARED_SECONDS, MOST_SHARED_SECONDS = 30.0, 240.0
 SHARED_RESET_SECONDS = 3600.0
 """Without a mail so long, further causes are mailed soon again."""
+SILENT_SECONDS = 5.0
+"""So long after its counters ended a disk may turn out to be gone."""
 SETTLED_SECONDS = 8.0
 """So long after a disk was lost its arrays have been read, and their rules asked."""
 URGENT_CLEAR_SECONDS = 60.0
@@ -68,7 +70,12 @@ def reason(incident: Incident, now: float, policy: Policy) -> Reason | None:
         if m.what.fault in {Fault.GONE, Fault.FAILED} and m.state is State.FIRING
     }
     silent = [
-        m for m in active if m.state is State.UNKNOWN and not m.silenced and m.subject not in gone
+        m
+        for m in active
+        if m.state is State.UNKNOWN
+        and not m.silenced
+        and m.subject not in gone
+        and now - (m.unknown_seconds or 0.0) >= SILENT_SECONDS
     ]
     # Again and again the same: a full disk that is mounted for each night's backup.
     often = incident.last_reason is Reason.UNREADABLE and now - mailed < policy.remind_seconds
@@ -143,13 +150,11 @@ def _is_worse(incident: Incident, now: float) -> bool:
         if member.missed_seconds is not None:
             continue  # it is over, though its alert is kept
         at, worst = told.get(member.fact, (-math.inf, Severity.INFO))
-        if _brings_more(member, now):
-            continue
         if _began(member) - at >= NEW_SECONDS:
             critical = member.severity > incident.mailed_severity and urgent(member)
             if member.what.threatens or critical:
                 return True
-            new = True
+            new = new or not _brings_more(member, now)
         elif member.severity > worst or (
             member.count and member.severity > incident.mailed_severity
         ):
@@ -161,9 +166,9 @@ def _is_worse(incident: Incident, now: float) -> bool:
 
 
 def _brings_more(member: Member, now: float) -> bool:
-    """Whether a disk was lost so lately that what stood on it has yet to be looked at."""
-    lost = member.layer is Layer.DISK and member.what.fault in {Fault.GONE, Fault.FAILED}
-    return lost and now - _began(member) < SETTLED_SECONDS
+    """Whether a disk was lost, or logged an error, so lately that what comes of it is not known."""
+    lost = member.what.fault is Fault.GONE or member.count
+    return bool(lost) and member.layer is Layer.DISK and now - _began(member) < SETTLED_SECONDS
 
 
 def _is_new(member: Member) -> bool:

@@ -91,17 +91,19 @@ class Member:
     joined_seconds: float = 0.0
     """When iowarden heard of it: of a log that is read now and then, long after it began."""
 
+    unknown_seconds: float | None = None
+    """Since when its source has been silent."""
     urgent: str = ""
     """As the annotation URGENT."""
-    redundancy: str = ""
-    """As the alert's annotation REDUNDANCY was when it was last known."""
+    redundancy: str | None = ""
+    """As the alert's annotation REDUNDANCY when it was last known; None: nobody looked at it."""
 
     @property
     def what(self) -> Meaning:
         """Return what its alert is."""
         condition = next((text for name, text in self.labels if name == "condition"), "")
         event = bool(self.count)
-        return faults.meaning(self.name, condition, event=event, redundancy=self.redundancy)
+        return faults.meaning(self.name, condition, event=event, redundancy=self.redundancy or "")
 
     @property
     def layer(self) -> Layer:
@@ -557,7 +559,8 @@ def _member(
         measured = observe(alert)
     known = "" if before is None else before.redundancy
     redundancy = alert.annotation(REDUNDANCY) or known
-    exhausted = redundancy == NONE_LEFT != known  # that is news, whatever was told of it before
+    # That is news, whatever was told of it before.
+    exhausted = redundancy == NONE_LEFT and known not in {NONE_LEFT, None}
     return Member(
         labels=alert.labels,
         name=alert.name,
@@ -578,6 +581,7 @@ def _member(
         count=alert.count,
         last_seconds=alert.last_seconds,
         joined_seconds=now if before is None or again else before.joined_seconds,
+        unknown_seconds=alert.unknown_seconds,
         urgent=alert.annotation(URGENT).strip(),
         redundancy=redundancy,
     )

@@ -59,13 +59,15 @@ def last_holders(array: md.Array, geometry: Md | None) -> tuple[str, ...]:
     """Return the members, by device, without which data of an array that runs are lost.
 
     Of a raid10 those that share copies with a place nobody fills; of its layouts only 'near' is
-    worked out, of the others, and where it is not known what the array bears, none is named. Of an
-    array that was made without redundancy there are none.
+    worked out, of the others, and where it is not known what the array bears, or its counts
+    contradict each other, none is named; nor of an array that was made without redundancy.
     """
     copies = None if geometry is None else geometry.copies
     if not array.degraded or not runs(array) or bears(array, copies) != 0:
         return ()
     used = {m.slot: m.device for m in array.members if in_use(m) and m.slot is not None}
+    if len(used) != (array.raid_disks or 0) - array.degraded:
+        return ()
     if array.level != "raid10":
         return tuple(used.values())
     disks, layout = array.raid_disks or 0, None if geometry is None else geometry.layout
