@@ -105,6 +105,8 @@ class Device:
     which are written back (admin-guide/blockdev/zram.rst)."""
     uses: tuple[tuple[str, str], ...] = ()
     """Each holder with what of this device it holds: ('sda1', 'md0')."""
+    state: str | None = None
+    """Of a path of NVMe multipath its controller's: 'live', 'connecting' ... (nvme/host/sysfs.c)"""
 
     @property
     def port_number(self) -> int | None:
@@ -476,6 +478,7 @@ def _device(
         removable=flag("removable"),
         read_only=flag("ro"),
         address=address,
+        state=text("device/state") if _NVME_PATH.fullmatch(name) else None,
     )
 
 

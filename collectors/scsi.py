@@ -49,6 +49,7 @@ _PCI_NAMES = (
     *("mvsas", "qedf", "qla2xxx", "snic"),
 )
 """PCI drivers of hosts that have no proc_name, or another one (mpt2sas). Source: Linux 6.1."""
+_SESSION = re.compile(r"session\d{1,9}", re.ASCII)
 _COUNTER = re.compile(r"0x[0-9a-f]{1,16}", re.ASCII)
 _SIGN_BITS = 0xFFFFFFFF_80000000
 
@@ -74,7 +75,8 @@ class ScsiHost:
     unread: str = ""
     """The first attribute that is there and could not be read, and why."""
     names: tuple[str, ...] = ()
-    """What the kernel's log calls it as well: 'mpt3sas_cm0', '0000:03:00.0'; see `host_names`."""
+    """What the kernel's log calls it as well: 'mpt3sas_cm0', '0000:03:00.0', 'session1' of iSCSI;
+    see `host_names`."""
     fabric: bool = False
     """Whether its devices are reached through Fibre Channel or iSCSI."""
     usb: bool = False
@@ -214,6 +216,11 @@ def read_scsi(root: Root) -> Scsi:
                 multi_queue.append(says)
     for name, address in _addresses(root, hosts).items():
         hosts[name] = replace(hosts[name], names=(*hosts[name].names, address))
+    for name in _listed(root, FABRICS[1]):
+        own = _listed(root, f"{FABRICS[1]}/{name}/device")
+        sessions = tuple(each for each in own if _SESSION.fullmatch(each))
+        if sessions and name in hosts:
+            hosts[name] = replace(hosts[name], names=(*hosts[name].names, *sessions))
     devices = {}
     for address in root.names(DEVICES):
         found = attributes(root, f"{DEVICES}/{address}/device")

@@ -37,7 +37,7 @@ from iowarden.rules import devices, last_copies
 from iowarden.rules.advice import advice_of
 from iowarden.rules.alerts import State
 from iowarden.rules.engine import Engine
-from iowarden.rules.facts import Facts, known, slow
+from iowarden.rules.facts import Facts, known, multipath, slow
 from iowarden.rules.faults import meaning
 from iowarden.rules.notice import Severity
 from iowarden.rules.quantity import duration, size
@@ -441,7 +441,9 @@ def examine(
 
 def _facts(engine: Engine, alerts: Iterable[Alert]) -> Facts:
     """Return what advice is made from."""
-    return Facts(known(engine.places(), engine.mounts(), alerts, slow(engine.chunks())))
+    chunks = engine.chunks()
+    where, mounts = engine.places(), engine.mounts()
+    return Facts(known(where, mounts, alerts, slow(chunks), multipath(chunks)))
 
 
 # --- findings

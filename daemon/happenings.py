@@ -27,6 +27,7 @@ from iowarden.rules.causes import Around
 from iowarden.rules.events import WINDOW_SECONDS
 from iowarden.rules.happened import Batch, Happened, News
 from iowarden.rules.notice import Severity
+from iowarden.rules.topology import paths
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -268,7 +269,9 @@ class Happenings:
         left = (each for each in gone.values() if each.taken_seconds is None)
         disks.update(each.adapter for each in left if each.adapter)
         seen = {key: each.at_seconds for key, each in gone.items()}
-        self._around = Around(happened.carries(self.state, standing, now), disks, seen)
+        reached = paths(standing, where.topology, now)
+        maps = {key: frozenset(own) for key, own in reached.items()}
+        self._around = Around(happened.carries(self.state, standing, now), disks, seen, maps)
         return self._around
 
     def evidence(self, incident: Incident, now: float) -> tuple[Evidence, ...]:

@@ -845,6 +845,7 @@ class Loop:
             self._engine.mounts(),
             self._alerts(now),
             facts.slow(self._engine.chunks()),
+            facts.multipath(self._engine.chunks()),
         )
         return facts.Facts(known)
 

@@ -289,12 +289,12 @@ def _paths(step: Step) -> list[str]:
     of_map = device if step.kind is Kind.MAP else step.facts.map_of(device)
     if of_map is None:
         return []
-    good, every = step.facts.paths(of_map)
+    working, every, good = step.facts.paths(of_map)
     name = of_map.dm_name or of_map.name
     return [
         (
-            f"{len(good)} of {len(every)} paths of {name} are in no trouble by what is known here"
-            f"{f' ({_listed(good)})' if good else ''}; what multipathd says of them:"
+            f"{working} of {_count(every, 'path')} of {name} work{'s' * (working == 1)} by what is"
+            f" known here{f' ({_listed(good)})' if good else ''}; what multipathd says of them:"
         ),
         f"  multipath -ll {quote(name)}",
     ]

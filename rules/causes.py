@@ -32,6 +32,11 @@ TOGETHER_SECONDS, TOGETHER_DISKS = 60.0, 3
 """So many disks of an adapter that fail within that are its matter; both, if it has two."""
 ALONE_SECONDS = 8.0
 """A disk that failed so long before the others was no victim of its adapter."""
+GIVEN_UP_SECONDS = 600.0
+"""For so long a connection may have failed that is given up: replacement_timeout of iSCSI is 120 s,
+dev_loss_tmo of Fibre Channel 60 s, ctrl_loss_tmo of NVMe 600 s by default. Source: open-iscsi,
+iscsid.conf; kernel, scsi_transport_fc.c, nvme/host/fabrics.h.
+"""
 Key = tuple["Labels", str]
 _SUFFERS = frozenset((Fault.HANGS, Fault.GONE, Fault.FAILED, Fault.RESETS))
 _EXPLAINED = faults.SYMPTOMS | CAUSES - {Fault.FULL}
@@ -59,12 +64,14 @@ class Around:
     """What is known of the machine.
 
     Fields: `above` is by object what stands on it, or did a moment ago; `disks` is how many each
-    adapter has or had a moment ago, by name; `seen` is when a disk that is gone was last seen.
+    adapter has or had a moment ago, by name; `seen` is when a disk that is gone was last seen;
+    `maps` are the multipath maps of each disk or LUN that is reached by paths.
     """
 
     above: Mapping[str, frozenset[str]] = field(default_factory=dict)
     disks: Mapping[str, int] = field(default_factory=dict)
     seen: Mapping[str, float] = field(default_factory=dict)
+    maps: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,13 +125,16 @@ def fact(
 ) -> Fact:
     """Return what an alert says; what lasts began so long ago as its value says, in seconds.
 
-    A disk that is gone went after it was last `seen`, as in Around.
+    A disk that is gone went after it was last `seen`, as in Around; a connection that is given up
+    had failed before.
     """
     what, began = meaning(alert), alert.active_seconds
     if what.lasts and not alert.count and alert.missed_seconds is None:
         began = min(began, now - alert.value)
     earliest = began
-    if what.fault is Fault.GONE and not alert.count:
+    if what.fault is Fault.GONE and what.layer is Layer.PATH:
+        earliest = began - GIVEN_UP_SECONDS
+    elif what.fault is Fault.GONE and not alert.count:
         earliest = min(began, (seen or {}).get(alert.subject, began))
     return Fact(
         alert.key,
@@ -164,8 +174,12 @@ class _Causes:
         causes = sorted((each for each in facts if each.is_cause), key=lambda each: each.order)
         self._holding = [each for each in causes if each.what.fault in HOLDS_PROGRAMS]
         self._by_object: dict[str, list[Fact]] = {}
+        reached: dict[str, list[str]] = {}
+        for lower, maps in around.maps.items():
+            for name in maps:
+                reached.setdefault(name, []).append(lower)
         for each in causes:
-            upper = around.above.get(each.subject, ())
+            upper = (*around.above.get(each.subject, ()), *reached.get(each.subject, ()))
             # What hangs on an adapter is not always known to stand on it, and the other way round.
             reset = {f"{ADAPTER}{each.adapter}"} if each.adapter else set()
             for subject in {*upper, *reset, each.subject}:
@@ -206,6 +220,10 @@ def explains(a: Fact, b: Fact, around: Around) -> bool:
         return b.what.fault is Fault.RESETS and a.layer is Layer.DISK
     if a.subject == f"{ADAPTER}{b.adapter}":
         return a.layer < b.layer
+    if b.subject in around.maps.get(a.subject, ()):  # paths are lost: the map is what has failed
+        return False
+    if a.subject in around.maps.get(b.subject, ()):
+        return True
     # A volume looks like a disk: what stands on what is known better than by layers.
     return b.subject in around.above.get(a.subject, ())
 

@@ -23,7 +23,7 @@ from iowarden.rules.notice import Severity
 from iowarden.rules.redundancy import bears, in_use, last_holders, runs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from iowarden.collectors import md
     from iowarden.collectors.block import Device, Md
@@ -72,7 +72,8 @@ class Known:
     """What advice is made from.
 
     Fields: `troubled` are the disks, paths and volumes that alerts are about now, `adapters` the
-    SCSI hosts that are in trouble as a whole, `slow` the disks that a backlog of writes waits for.
+    SCSI hosts that are in trouble as a whole, `slow` the disks that a backlog of writes waits for,
+    `paths` by multipath map how many paths it has by their state.
     """
 
     map: Map = field(default_factory=Map)
@@ -80,6 +81,7 @@ class Known:
     troubled: frozenset[str] = frozenset()
     adapters: frozenset[str] = frozenset()
     slow: tuple[str, ...] = ()
+    paths: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +112,11 @@ class Membership:
 
 
 def known(
-    where: Map, mounts: Iterable[Mount], alerts: Iterable[Alert], slow: Iterable[str] = ()
+    where: Map,
+    mounts: Iterable[Mount],
+    alerts: Iterable[Alert],
+    slow: Iterable[str] = (),
+    paths: Mapping[str, Mapping[str, int]] | None = None,
 ) -> Known:
     """Return what advice is made from, with what is in trouble by these alerts."""
     facts = Facts(Known(where))
@@ -143,7 +149,8 @@ def known(
         bad = sum(leaf in troubled for leaf in leaves)
         if host and len(leaves) > 1 and bad >= min(TOGETHER_DISKS, len(leaves)):
             adapters.add(host)
-    return Known(where, tuple(mounts), frozenset(troubled), frozenset(adapters), tuple(slow))
+    bad, hosts_bad = frozenset(troubled), frozenset(adapters)
+    return Known(where, tuple(mounts), bad, hosts_bad, tuple(slow), paths or {})
 
 
 def slow(chunks: Iterable[Chunk]) -> list[str]:
@@ -156,6 +163,18 @@ def slow(chunks: Iterable[Chunk]) -> list[str]:
         for _, labels, value in samples
         if value > 0
     ]
+
+
+def multipath(chunks: Iterable[Chunk]) -> dict[str, dict[str, int]]:
+    """Return by multipath map how many paths it has by state, from the samples of the last look."""
+    found: dict[str, dict[str, int]] = {}
+    for chunk in chunks:
+        for family, samples in chunk.families:
+            if family.name == "iowarden_multipath_paths":
+                for _, labels, value in samples:
+                    own = dict(labels)
+                    found.setdefault(own["device"], {})[own["state"]] = int(value)
+    return found
 
 
 def _is_virtual(device: Device) -> bool:
@@ -306,9 +325,13 @@ class Facts:
 
     # arrays
 
-    def paths(self, of_map: Device) -> tuple[list[str], list[str]]:
-        """Return the paths of a map that are in no trouble, and all of them."""
-        return [n for n in of_map.slaves if n not in self.of.troubled], list(of_map.slaves)
+    def paths(self, of_map: Device) -> tuple[int, int, list[str]]:
+        """Return how many paths of a map work, of how many; names where it is known which do."""
+        good = [n for n in of_map.slaves if n not in self.of.troubled]
+        states = self.of.paths.get(of_map.name, {})
+        working = min(len(good), states.get("working", len(good)))
+        every = max(sum(states.values()), len(of_map.slaves))
+        return working, every, good if working == len(good) else []
 
     def geometry(self, array: md.Array) -> Md | None:
         """Return how an array is laid out, where that is known."""

@@ -191,6 +191,8 @@ RULES = _table(
         lasting=True,
     ),
     # volumes and arrays
+    _all("MultipathAllPathsLost", Fault.STOPPED, _V, lasting=True),
+    _all("MultipathPathLost", Fault.DEGRADED, _V, lasting=True),
     _all("ControllerArrayFailed", Fault.STOPPED, _V, lasting=True),
     _all("ControllerArrayDegraded", Fault.DEGRADED, _V, lasting=True),
     _all("ControllerArrayFailing ControllerArrayAttention", Fault.ERRORS, _V, lasting=True),
@@ -279,7 +281,7 @@ EVENTS = _table(
     # adapters' lines, and storage over a network
     _all("driver_message", Fault.ERRORS, _A),
     _all("hba_link_down connection_lost", Fault.GONE, Layer.PATH),
-    _all("connection_error", Fault.RESETS, Layer.PATH),
+    _all("connection_error dm_path_failed", Fault.RESETS, Layer.PATH),
     _all("network_block_failed", Fault.FAILED, _D),
     _all("nfs_not_responding nfs_responding nfs_error", Fault.ERRORS, Layer.NETWORK),
     _all("fs_warning", Fault.ERRORS, _F),

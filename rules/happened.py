@@ -18,15 +18,16 @@ from typing import TYPE_CHECKING
 from iowarden.collectors import md_events
 from iowarden.collectors.event import Event
 from iowarden.collectors.vocabulary import Family
-from iowarden.rules import controller_clock, events
+from iowarden.rules import controller_clock, events, faults
 from iowarden.rules.alerts import Alert, State, Transition
 from iowarden.rules.controller_clock import Offset, Way
 from iowarden.rules.devices import ADAPTER, Identity
 from iowarden.rules.events import BLAME_SECONDS, WINDOW_SECONDS, Burst
+from iowarden.rules.faults import Layer
 from iowarden.rules.incidents import FIRST_SIGHT
 from iowarden.rules.notice import Evidence, Severity
 from iowarden.rules.places import Map, Place, Slotted, place, remember, smart_way
-from iowarden.rules.topology import carried
+from iowarden.rules.topology import carried, paths
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -87,6 +88,21 @@ _NO_ERROR = frozenset(md_events.KINDS) | {
     "md_sync_interrupted",
 }
 """What happens to an array when a person fails its members one after the other, and rebuilds it."""
+_PATH_CONDITIONS = frozenset({"B5", "M7"})
+_PATH_KINDS = frozenset(
+    (
+        "block_io_error",
+        "block_transport_error",
+        "buffer_io_error",
+        "connection_error",
+        "hba_abort",
+        "scsi_aborted_command",
+        "scsi_link_error",
+    )
+)
+"""What says that the way to a disk failed, or nothing answered there; also rows of conditions B5
+and M7. Of a map that has another path the request is sent by that one, and its rules say how many
+are left."""
 _UNPLACED = re.compile(
     rf"device (?:ata|nvme)[0-9.]+$|device [0-9]+:|{ADAPTER}(?!host[0-9])", re.ASCII
 )
@@ -309,6 +325,8 @@ class _Work:
         self.concluded: list[Event] = []
         self.places: dict[tuple[str | int, ...], Place] = {}
         self.hosts = {each.name: each.host for each in known.controllers if each.host}
+        self.reached: Mapping[str, Mapping[str, frozenset[str]]] | None = None
+        """As topology.paths; None: nothing asked for it by now."""
 
         self.latest: dict[str, float] = {}
         for event in (*batch.baseline, *batch.events):
@@ -459,6 +477,9 @@ class _Work:
             return
         at = self._at(event)
         where = self._place(event)
+        if severity >= Severity.WARNING and self._has_other_path(row, where):
+            severity = Severity.NOTICE
+            row = replace(row, severity=severity, storm=None)
         if _BACKED.match(where.device) and self._unused(where.identity.key):
             return
         if not where.identity.key and row.kind in NAMELESS:
@@ -541,6 +562,25 @@ class _Work:
         at, ahead = event.realtime_seconds, self.known.ahead_seconds
         taken = (each.taken_seconds for each in self.known.devices.gone.values())
         return sum(at is None or each + ahead <= at for each in taken if each is not None)
+
+    def _has_other_path(self, row: Row, where: Place) -> bool:
+        """Whether what failed is one of several paths, or all that hangs on an adapter is.
+
+        Of a connection that is lost the map's rules say how bad it is, also of the last one.
+        """
+        if row.condition not in _PATH_CONDITIONS and row.kind not in _PATH_KINDS:
+            return False
+        known, now, key = self.known, self.batch.now_seconds, where.identity.key
+        if self.reached is None:
+            self.reached = paths(known.standing, known.topology, now)
+        reached, keys = self.reached, {key}
+        if key.startswith(ADAPTER):
+            adapter = key.removeprefix(ADAPTER)
+            keys = {a.key for a in carried(known.standing, key, now) if a.on == adapter}
+        return bool(keys) and all(
+            each in reached and all(_is_redundant(row, own) for own in reached[each].values())
+            for each in keys
+        )
 
     def _unused(self, key: str) -> bool:
         """Whether nothing stands on a device, so that no data are lost with it."""
@@ -892,6 +932,12 @@ def _line(
         told = "" if not first else f" ({controller_clock.told(offset)})"
         text += told if offset.verified else " (time unverified)"
     return Evidence(realtime if at is None else at, source, text)
+
+
+def _is_redundant(row: Row, own: frozenset[str]) -> bool:
+    """Whether a map with these paths has another one, or its rules tell that it has none."""
+    lost = faults.meaning(row.kind, row.condition, event=True).layer is Layer.PATH
+    return len(own) > 1 or (lost and not any(name.startswith("nvme") for name in own))
 
 
 def _named_first(events: Sequence[Event]) -> list[Event]:

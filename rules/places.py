@@ -53,6 +53,9 @@ _HIDES = {"areca": "arcmsr", "3ware": "3w-"}
 """Makers whose cards show no disk as it is, though they may call one passed through: drivers."""
 _PCI = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.ASCII)
 _HOST = re.compile(r"(?:scsi )?(?:host|scsi)([0-9]{1,9})", re.ASCII)
+_REMOTE_PORT = re.compile(r"rport-([0-9]{1,9}):[0-9:-]+", re.ASCII)
+_CONNECTION = re.compile(r"connection([0-9]{1,9}):[0-9]{1,9}", re.ASCII)
+"""How scsi_transport_fc.c and scsi_transport_iscsi.c call theirs: by host, and by session."""
 
 
 def remember(
@@ -264,6 +267,10 @@ def _host(atlas: Atlas, name: str) -> str:
     """Return the SCSI host that a driver's line is about, as the driver names it; '' unknown."""
     if number := _HOST.fullmatch(name):
         return f"host{number[1]}"
+    if number := _REMOTE_PORT.fullmatch(name):
+        return f"host{number[1]}"
+    if number := _CONNECTION.fullmatch(name):
+        name = f"session{number[1]}"
     address = _PCI.search(name)
     hosts = atlas.known.hosts
     return hosts.get(name) or (hosts.get(address[0], "") if address else "")

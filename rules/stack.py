@@ -49,6 +49,9 @@ _UNUSED = {
 system is none of these: it is in use where it is mounted."""
 
 
+_NVME_PATH = re.compile(r"nvme\d+c\d+n\d+", re.ASCII)
+
+
 class Carried(NamedTuple):
     """What stands on a device, by its name and for people; `on` is what it stands on directly.
 
@@ -190,6 +193,20 @@ def _unused(signature: Signature, part: str) -> str:
     """Return what is on a device that nothing holds, for people; '' where that is not known."""
     words = _UNUSED.get(signature.kind, "")
     return words.format(signature.group or f"data of {part}") if words else ""
+
+
+def path_maps(topology: Topology) -> dict[str, tuple[str, ...]]:
+    """Return the maps of device-mapper's and of NVMe's multipath with the paths that they have now.
+
+    Source: multipath-tools, libmultipath/devmapper.h (UUID_PREFIX); kernel,
+    drivers/nvme/host/multipath.c: an NVMe drive that might have more than one path has one, too.
+    """
+    return {
+        name: device.slaves
+        for name, device in topology.devices.items()
+        if (device.dm_uuid or "").startswith("mpath-")
+        or (device.slaves and all(map(_NVME_PATH.fullmatch, device.slaves)))
+    }
 
 
 def _parents(path: str) -> Iterator[str]:

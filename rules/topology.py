@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.mounts import Mount
 from iowarden.collectors.swaps import Swap
 from iowarden.rules.devices import ADAPTER, Change, adapter_identity, identity
-from iowarden.rules.stack import FILE_SYSTEM, POOL, Stack
+from iowarden.rules.stack import FILE_SYSTEM, POOL, Stack, path_maps
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -164,6 +164,25 @@ def carried(state: Standing, key: str, now: float) -> tuple[Above, ...]:
     """Return what stands on an object, and what did in the last 300 s."""
     ended = state.until.get(key, {}).items()
     return (*state.now.get(key, ()), *(above for above, at in ended if _is_late(at, now)))
+
+
+def paths(
+    state: Standing, topology: Topology | None, now: float
+) -> dict[str, dict[str, frozenset[str]]]:
+    """Return by key of each disk or LUN the multipath maps on it: the paths that each has or had.
+
+    A path that was lost in the last 300 s still counts.
+    """
+    if topology is None:
+        return {}
+    found: dict[str, dict[str, frozenset[str]]] = {}
+    maps = {identity(topology, name).key: name for name in path_maps(topology)}
+    for lower in dict.fromkeys((*state.now, *state.until)) if maps else ():
+        for above in carried(state, lower, now):
+            if above.name == maps.get(above.key) and above.key != lower:
+                own = found.setdefault(lower, {})
+                own[above.key] = own.get(above.key, frozenset()) | {above.on}
+    return {lower: own for lower, own in found.items() if not lower.startswith(ADAPTER)}
 
 
 def with_held(state: Standing, before: Topology, event: Event, now: float) -> Event:

@@ -28,6 +28,7 @@ from iowarden.rules.signals import (
     lull,
     md_state,
     mount_state,
+    multipath,
     phantom_reads,
     queue_depth,
     read_ahead,
@@ -300,6 +301,15 @@ GROUPS: tuple[Group, ...] = (
         suspended.EMPTY,
         Held.remember,
         suspended.recall,
+    ),
+    Group(
+        "multipath",
+        ("block", "scsi"),
+        multipath.FAMILIES,
+        multipath.step,
+        baseline.EMPTY,
+        baseline.remember,
+        baseline.recall,
     ),
     Group("waiters", ("tasks",), waiters.FAMILIES, waiters.step, waiters.EMPTY),
     Group(

@@ -180,6 +180,25 @@ def of_disks(tmp_path: Path, level: str, count: int, *, log: bool) -> Server:
     return machine
 
 
+def two_paths(tmp_path: Path, driver: str, *, log: bool = True, luns: int = 1) -> Server:
+    """LUNs that two adapters reach, each with its map and a file system."""
+    machine = Server(tmp_path, log=log)
+    names = iter(LETTERS)
+    for host in (1, 2):
+        sysfs = {}
+        if driver == "iscsi_tcp":
+            sysfs = {f"/sys/class/iscsi_host/host{host}/device/session{host}/x": ""}
+        machine.adapter(host, driver, **sysfs)
+    for lun in range(luns):
+        paths = [f"sd{next(names)}" for _ in (1, 2)]
+        for host, name in enumerate(paths, 1):
+            serial, address = f"LUN{lun}", f"{host}:0:0:{lun}"
+            machine.disk(name, address, serial=serial, vendor="NETAPP", parts=False)
+        machine.volume(f"dm-{lun}", f"mpath{LETTERS[lun]}", f"mpath-360{lun}", *paths)
+        machine.mount(f"/db{lun}", f"dm-{lun}")
+    return machine
+
+
 @pytest.mark.parametrize("log", [True, False])
 @pytest.mark.parametrize(
     ("level", "count", "second"), [("raid5", 3, "sdc"), ("raid6", 5, "sdc"), ("raid10", 4, "sdd")]
@@ -270,3 +289,74 @@ def test_a_dead_nvme_drive_is_one_incident_of_its_name(tmp_path: Path) -> None:
     assert "UNREADABLE" not in "".join(mail["Subject"] for mail in mails)
     assert "has vanished; on it: md0, /db" in text(mails[-1])
     assert "no redundancy left" in text(mails[-1])
+
+
+@pytest.mark.parametrize("log", [True, False])
+def test_one_of_two_paths_that_is_lost_is_a_warning_of_the_map_and_the_last_one_critical(
+    tmp_path: Path, *, log: bool
+) -> None:
+    """Fibre Channel, dev_loss_tmo: the kernel removes the path's device; later the other's."""
+    machine = two_paths(tmp_path, "qla2xxx", log=log)
+    with watched(tmp_path, machine) as program:
+        program.wait(20)
+        machine.loses(
+            "sdb",
+            lines=(
+                "rport-2:0-1: blocked FC remote port time out: removing target and saving binding",
+                "sd 2:0:0:0: rejecting I/O to offline device",
+                "I/O error, dev sdb, sector 2056 op 0x0:(READ) flags 0x4200 phys_seg 1 prio 2",
+                "device-mapper: multipath: 253:0: Failing path 8:16.",
+            ),
+        )
+        (one,) = program.wait(400)
+        assert "[WARNING] db1.example.com: dm-0 (mpatha): 1 of 2 paths" in one["Subject"]
+        assert "1 of 2 paths of mpatha works by what is known here (sda)" in text(one)
+        assert "multipath -ll mpatha" in text(one)
+        machine.loses(
+            "sda",
+            lines=(
+                "rport-1:0-1: blocked FC remote port time out: removing target and saving binding",
+                "device-mapper: multipath: 253:0: Failing path 8:0.",
+            ),
+        )
+        (last, *more) = program.wait(100)
+    assert "[CRITICAL] db1.example.com: dm-0" in last["Subject"]
+    assert "mpatha has no path left, of 2" in text(last)
+    assert "--fail" not in text(last)
+    assert one_thread([one, last, *more])
+
+
+def test_an_iscsi_session_that_is_lost_beside_another_is_the_maps_matter(tmp_path: Path) -> None:
+    """The kernel gives it up after replacement_timeout: its devices stay, offline."""
+    machine = two_paths(tmp_path, "iscsi_tcp")
+    with watched(tmp_path, machine) as program:
+        program.wait(20)
+        machine.says(" connection2:0: detected conn error (1020)")
+        machine.state("sdb", "blocked")
+        assert program.wait(20) == []
+        machine.says(" session2: session recovery timed out after 5 secs")
+        machine.state("sdb", "transport-offline")
+        mails = program.wait(120)
+        assert ["1 of 2 paths" in mail["Subject"] for mail in mails] == [True]
+        machine.state("sdb", "running")
+        (over,) = program.wait(700)
+    assert "[OK]" in over["Subject"]
+
+
+def test_a_session_without_another_path_is_critical_when_it_is_given_up(tmp_path: Path) -> None:
+    """No multipath: the adapter of the session is named, and its disk is in the same incident."""
+    machine = Server(tmp_path)
+    machine.adapter(3, "iscsi_tcp", **{"/sys/class/iscsi_host/host3/device/session7/x": ""})
+    machine.disk("sda", "3:0:0:0", vendor="LIO-ORG", parts=False)
+    machine.mount("/db", "sda")
+    with watched(tmp_path, machine) as program:
+        program.wait(20)
+        machine.says(" connection7:0: detected conn error (1020)")
+        machine.stands("sda")
+        (slow,) = program.wait(24)
+        assert "[WARNING] db1.example.com: sda" in slow["Subject"]
+        machine.says(" session7: session recovery timed out after 120 secs")
+        machine.state("sda", "transport-offline")
+        mails = program.wait(60)
+    assert "[CRITICAL] db1.example.com: host3" in mails[0]["Subject"]
+    assert one_thread([slow, *mails])

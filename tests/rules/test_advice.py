@@ -91,7 +91,7 @@ def test_a_path_is_told_by_the_paths_that_are_left_and_nothing_of_md() -> None:
         everything(troubled=("sdk",), arrays=arrays),
         device="sdk",
     )
-    assert "1 of 2 paths of mpatha are in no trouble" in text
+    assert "1 of 2 paths of mpatha works" in text
     assert "  multipath -ll mpatha" in text.splitlines()
     assert "mdadm" not in text
     assert "scterc" not in text

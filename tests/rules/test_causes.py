@@ -150,6 +150,27 @@ def test_disks_that_are_missed_at_different_looks_may_have_gone_together(
     assert ("" if own is None or own.subject == "disk 0" else own.subject) == expected
 
 
+def test_a_connection_failed_long_before_it_is_given_up() -> None:
+    """The disk behind it has stood still for two minutes by then."""
+    hang = alert("DeviceStall", "disk a", since=100.0, adapter="host3")
+    lost = replace(alert("connection_lost", "adapter host3", since=220.0), count=1)
+    assert cause(hang, lost) == "adapter host3"
+
+
+def test_paths_are_lost_and_the_map_has_failed() -> None:
+    """The LUN vanished with its last path: what has no path is the map, and so on upwards."""
+    above = {"disk a": frozenset({"device dm-0", "device dm-1"})}
+    above["device dm-0"] = frozenset({"device dm-1"})
+    around = Around(above, maps={"disk a": frozenset({"device dm-0"})})
+    gone = alert("DeviceGone", "disk a", since=5.0)
+    lost = alert("MultipathAllPathsLost", "device dm-0", since=7.0)
+    volume = alert("FileSystemReadOnly", "device dm-1", since=8.0)
+    for each in (gone, volume):
+        others = [other for other in (gone, lost, volume) if other is not each]
+        assert cause(each, *others, around=around) == "device dm-0"
+    assert not cause(lost, gone, volume, around=around)
+
+
 def test_an_array_that_is_degraded_before_the_next_look_was_degraded_by_the_disk_that_went() -> (
     None
 ):

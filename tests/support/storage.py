@@ -250,6 +250,15 @@ class Server(Live):
         self._monotonic, self.wall = self._monotonic + 1.0, self.wall + 1.0
         self._look(files, tuple(gone))
 
+    def state(self, name: str, state: str) -> None:
+        """Let the kernel have a SCSI disk in another state."""
+        found = {
+            f"{path.rpartition('/block/')[0]}/state": f"{state}\n"
+            for path in self._files
+            if path.startswith("/sys/class/scsi_device/") and path.endswith(f"/block/{name}")
+        }
+        self.change({f"/sys/block/{name}/device/state": f"{state}\n", **found})
+
     def array_ends(self, name: str) -> None:
         """Let an array stop with what happens next."""
         self._arrays[name].broken = True

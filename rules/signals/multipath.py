@@ -1,0 +1,90 @@
+"""How many paths of each multipath map work (domain condition L12).
+
+A path that is lost leaves '/sys', and nothing there says that it was: how many there were is
+remembered. Sources: kernel, scsi_sysfs.c (sdev_states), nvme/host/sysfs.c (state);
+multipath-tools, libmultipath/devmapper.h (UUID_PREFIX).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.vocabulary import Family, Sample
+from iowarden.rules.signals import baseline
+from iowarden.rules.stack import path_maps
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from iowarden.collectors.block import Device, Topology
+    from iowarden.collectors.scsi import Scsi
+    from iowarden.rules.signals.baseline import Kept
+    from iowarden.rules.signals.table import Pairs, View
+
+FORGOTTEN_SECONDS = 7 * 86_400.0
+"""After that a path that is lost is not expected back."""
+STATES = ("working", "waiting", "lost")
+_WORKING = frozenset({"running", "live", "created", "new", "quiesce"})
+_WAITING = frozenset({"blocked", "created-blocked", "connecting", "resetting"})
+
+FAMILIES = (
+    Family(
+        "iowarden_multipath_paths",
+        "gauge",
+        "Paths of a multipath map by state: working, waiting (blocked, connecting: the kernel waits"
+        " for the other side), lost (offline, or gone within 7 days).",
+    ),
+    Family(
+        "iowarden_multipath_path",
+        "gauge",
+        "1 for a device that is a path of a multipath map which has others, or had within 7 days.",
+    ),
+)
+
+
+def step(state: Mapping[str, Pairs], view: View) -> tuple[Kept, list[Sample] | None]:
+    """Return how many paths every map has, by state.
+
+    The state is by the map's own name: (when it last had as many, the most that it had).
+    Limits: that multipathd takes a path for failed whose device the kernel takes for well is not
+    in '/sys'.
+    """
+    topology: Topology | None = view.inputs.values.get("block")
+    if topology is None:
+        return dict(state), None
+    scsi: Scsi | None = view.inputs.values.get("scsi")
+    states = {} if scsi is None else {d.device: d.state for d in scsi.devices.values()}
+    now, kept = view.inputs.now_seconds, dict(state)
+    samples: list[Sample] = []
+    for name, paths in path_maps(topology).items():
+        device = topology.devices[name]
+        ((at, most),) = state.get(_key(device), ((now, 0.0),))
+        if len(paths) >= most or now - at > FORGOTTEN_SECONDS:
+            at, most = baseline.stamp(at, now) if len(paths) == most else now, float(len(paths))
+        kept[_key(device)] = ((min(at, now), most),)
+        if most < 2 and name.startswith("nvme"):  # an ordinary drive that could have more
+            continue
+        found = [_state(states.get(path) or topology.devices[path].state) for path in paths]
+        found += ["lost"] * (int(most) - len(paths))
+        if most > 1:
+            samples += [
+                ("iowarden_multipath_path", (("device", path), ("map", name)), 1.0)
+                for path in paths
+            ]
+        labels = (("device", name), ("name", device.dm_name or name))
+        samples += [
+            ("iowarden_multipath_paths", (*labels, ("state", each)), float(found.count(each)))
+            for each in STATES
+        ]
+    return baseline.bounded(kept), samples
+
+
+def _state(state: str | None) -> str:
+    """Return what becomes of a request there; what is not known is taken to work."""
+    if state is None or state in _WORKING:
+        return "working"
+    return "waiting" if state in _WAITING else "lost"
+
+
+def _key(device: Device) -> str:
+    return device.dm_uuid or device.wwn or f"{device.name} {device.serial or ''}"

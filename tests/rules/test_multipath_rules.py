@@ -1,0 +1,112 @@
+"""How many paths of a map work: each way in which one is lost, and what is no path."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from support.machine import disk, topology
+
+from iowarden.collectors.scsi import Scsi, ScsiDevice
+from iowarden.rules.signals import multipath, table
+from iowarden.rules.signals.leaves import LeafHistory
+
+if TYPE_CHECKING:
+    from iowarden.collectors.block import Device, Topology
+
+DAY = 86_400.0
+MAP = replace(
+    disk("dm-0", slaves=("sda", "sdb"), leaf=False), dm_name="mpatha", dm_uuid="mpath-3600a"
+)
+PATHS = [replace(disk(name, holders=("dm-0",)), serial="LUN1") for name in ("sda", "sdb")]
+
+
+class Looks:
+    """The paths of one machine, look by look."""
+
+    def __init__(self) -> None:
+        self.state: table.Pairs | object = {}
+        self.now = 1000.0
+
+    def look(
+        self, *devices: Device, states: dict[str, str] | None = None, after: float = 15.0
+    ) -> dict[str, list[int]]:
+        """Return by map how many paths are working, waiting, lost."""
+        self.now += after
+        found = states or {}
+        scsi = Scsi({}, {n: self._scsi(n, state) for n, state in found.items()}, None)
+        values: dict[str, Topology | Scsi] = {"block": topology(*devices), "scsi": scsi}
+        inputs = table.Inputs(self.now, self.now, values)
+        view = table.View(inputs, None, LeafHistory(), {})
+        self.state, samples = multipath.step(self.state, view)  # type: ignore[arg-type]
+        paths: dict[str, list[int]] = {}
+        for name, labels, value in samples or ():
+            if name == "iowarden_multipath_paths":
+                paths.setdefault(dict(labels)["device"], []).append(int(value))
+        return paths
+
+    @staticmethod
+    def _scsi(name: str, state: str) -> ScsiDevice:
+        unknown = (None,) * 6
+        return ScsiDevice(name, "host1", name, 0, state, *unknown)
+
+
+@pytest.mark.parametrize(
+    ("state", "expected"),
+    [
+        ("running", [2, 0, 0]),
+        ("blocked", [1, 1, 0]),
+        ("transport-offline", [1, 0, 1]),
+        ("offline", [1, 0, 1]),
+        ("deleted", [1, 0, 1]),
+        ("a state of a kernel to come", [1, 0, 1]),
+    ],
+)
+def test_a_path_is_what_the_kernel_has_its_device_for(state: str, expected: list[int]) -> None:
+    """Blocked: the kernel waits for it; offline: requests fail there; unknown is not well."""
+    states = {"sda": "running", "sdb": state}
+    assert Looks().look(MAP, *PATHS, states=states) == {"dm-0": expected}
+
+
+def test_a_path_that_is_gone_is_missed_for_seven_days_and_may_come_back_as_another() -> None:
+    """Fibre Channel removes it; it returns as 'sdc'. One that was taken out is forgotten."""
+    looks = Looks()
+    looks.look(MAP, *PATHS)
+    alone = replace(MAP, slaves=("sda",))
+    assert looks.look(alone, PATHS[0]) == {"dm-0": [1, 0, 1]}
+    assert looks.look(replace(MAP, slaves=())) == {"dm-0": [0, 0, 2]}
+    back = replace(MAP, slaves=("sda", "sdc"))
+    assert looks.look(back, PATHS[0], replace(PATHS[1], name="sdc")) == {"dm-0": [2, 0, 0]}
+    assert looks.look(alone, PATHS[0], after=6 * DAY) == {"dm-0": [1, 0, 1]}
+    assert looks.look(alone, PATHS[0], after=2 * DAY) == {"dm-0": [1, 0, 0]}
+
+
+def test_how_many_paths_there_were_survives_a_restart() -> None:
+    """The path was lost while iowarden was not running: the map is known by its UUID."""
+    looks, later = Looks(), Looks()
+    looks.look(MAP, *PATHS)
+    later.state = looks.state
+    renamed = replace(MAP, name="dm-3", slaves=("sda",))
+    assert later.look(renamed, PATHS[0]) == {"dm-3": [1, 0, 1]}
+
+
+def test_an_nvme_drive_with_one_path_is_no_map_and_one_with_two_is() -> None:
+    """The kernel makes a path also for a drive that merely could have more."""
+    paths = [
+        replace(disk(f"nvme0c{n}n1", holders=("nvme0n1",)), state=state)
+        for n, state in enumerate(("live", "connecting"))
+    ]
+    head = replace(disk("nvme0n1", slaves=("nvme0c0n1", "nvme0c1n1"), leaf=False), wwn="eui.1")
+    one = replace(head, slaves=("nvme0c0n1",))
+    looks = Looks()
+    assert looks.look(one, paths[0]) == {}
+    assert looks.look(head, *paths) == {"nvme0n1": [1, 1, 0]}
+    assert looks.look(one, paths[0]) == {"nvme0n1": [1, 0, 1]}
+
+
+def test_a_volume_on_a_map_and_a_partition_of_it_are_no_maps() -> None:
+    """kpartx makes 'part1-mpath-...'; LVM stands on the map."""
+    part = replace(disk("dm-1", slaves=("dm-0",), leaf=False), dm_uuid="part1-mpath-3600a")
+    volume = replace(disk("dm-2", slaves=("dm-0",), leaf=False), dm_uuid="LVM-abc")
+    assert Looks().look(MAP, *PATHS, part, volume).keys() == {"dm-0"}
