@@ -149,8 +149,14 @@ def known(
         bad = sum(leaf in troubled for leaf in leaves)
         if host and len(leaves) > 1 and bad >= min(TOGETHER_DISKS, len(leaves)):
             adapters.add(host)
-    bad, hosts_bad = frozenset(troubled), frozenset(adapters)
-    return Known(where, tuple(mounts), bad, hosts_bad, tuple(slow), paths or {})
+    return Known(
+        where,
+        tuple(mounts),
+        frozenset(troubled),
+        frozenset(adapters),
+        tuple(slow),
+        paths or {},
+    )
 
 
 def slow(chunks: Iterable[Chunk]) -> list[str]:
