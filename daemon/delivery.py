@@ -118,12 +118,28 @@ class Delivery:
         *,
         delete: tuple[str, ...] = (),
         aside: Mapping[str, str] | None = None,
+        replaced: Mapping[str, tuple[str, ...]] | None = None,
     ) -> None:
-        """Take mails, and ask for them to be written with what changed beside them; as Batch."""
+        """Take mails, and ask for them to be written with what changed beside them; as Batch.
+
+        `replaced` are by the id of a mail those of the mails that it takes the place of.
+        """
         self._commits += 1
-        added = tuple(out for row in rows for out in self._outbox.add(row, now, self._commits))
-        batch = Batch(self._commits, put=put, delete=delete, add=added, aside=aside or {})
+        gone = replaced or {}
+        added = tuple(
+            out
+            for row in rows
+            for out in self._outbox.add(row, now, self._commits, gone.get(row.message_id, ()))
+        )
+        remove = tuple(each for ids in gone.values() for each in ids)
+        batch = Batch(
+            self._commits, put=put, delete=delete, add=added, remove=remove, aside=aside or {}
+        )
         self._state.commit(batch)
+
+    def outdated(self, now: float) -> dict[str, tuple[OutboxRow, ...]]:
+        """Return by incident the mails that may be replaced; as Outbox.outdated."""
+        return self._outbox.outdated(now)
 
     def committed(self, event: Committed) -> None:
         """Take note of what state.db answered."""

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from iowarden.daemon.probe.protocol import Stuck
     from iowarden.daemon.stored import Schema
     from iowarden.rules.events import Burst
+    from iowarden.rules.recurring import Habits
     from iowarden.rules.renames import Renames
     from iowarden.rules.self_tests import Runs
 
@@ -59,6 +60,7 @@ class Kept:
     happened: Happened = field(default_factory=Happened)
     cursors: Cursors = field(default_factory=Cursors)
     hits: tuple[Hit, ...] = ()
+    recurring: Habits = field(default_factory=dict)
     wall_ahead_seconds: float = 0.0
 
 

@@ -61,6 +61,7 @@ from iowarden.rules import (
     happened,
     incidents,
     last_copies,
+    recurring,
     report,
     returned,
     self_tests,
@@ -325,8 +326,7 @@ class Loop:
             if parts.files_root is None
             else FilesHit(parts.files_root, parts.clock.now, parts.events.put)
         )
-        self._files_told: dict[str, float] = {}
-        """When a mail was last sent for a file that was found."""
+        self._habits: recurring.Habits = {}
         self._came_back: dict[str, str] = {}
         """What the next mail of an incident is sent for: a disk that came back."""
         self._happenings = Happenings(
@@ -655,9 +655,11 @@ class Loop:
         self._desk.look(now)
         changes = self._engine.evaluate(now)
         around = self._happenings.around(now)
+        alerts = self._alerts(now)
+        self._habits = recurring.step(self._habits, alerts, now, self._local)
         self._incidents, dues, events = incidents.step(
             self._incidents,
-            self._alerts(now),
+            alerts,
             now,
             install=self._install,
             policy=self._policy,
@@ -665,8 +667,17 @@ class Loop:
             judged=self._engine.judged,
             arrival=self._arrival(),
             silenced=lambda alert: self._silenced(alert, now),
+            usual=lambda alert: recurring.usual(self._habits, alert, now, self._local),
             acknowledged=self._desk.said.by_incident(),
             around=around,
+        )
+        waiting = self._mails.outdated(now)
+        self._incidents, dues = incidents.replacing(
+            self._incidents,
+            dues,
+            {key: tuple(row.number for row in rows) for key, rows in waiting.items()},
+            now,
+            self._desk.said.by_incident(),
         )
         for event in events:
             if event.change is incidents.Change.LIFTED:
@@ -690,6 +701,11 @@ class Loop:
             lambda alert: self._silenced(alert, now),
         )
         rows = [self._compose(due, now) for due in dues]
+        replaced = {
+            row.message_id: tuple(each.message_id for each in waiting[row.incident])
+            for row in rows  # of incidents: a digest takes no other one's place
+            if row.incident in waiting
+        }
         rows += [
             self._row(replace(each, advice=advice.together(each.advice)))
             for each in self._summaries(now)
@@ -706,7 +722,7 @@ class Loop:
         fired = any(change.alert.state is State.FIRING for change in changes)
         told = told or self._stands_otherwise()
         if changes or rows or lifted or told or self._incidents.changed or self._digest != before:
-            self._commit(rows, learnt=fired)
+            self._commit(rows, learnt=fired, replaced=replaced)
 
     def _alerts(self, now: float) -> list[Alert]:
         """Return the alerts of rules, and what happens."""
@@ -742,7 +758,6 @@ class Loop:
         """Take what lies in sectors that failed: a mail that was ahead of it has another one."""
         if self._files is None or not self._files.take(hit):
             return
-        now = self._clock.now()
         self._commit([])
         self._telling.send(
             journal.EVENT,
@@ -752,17 +767,11 @@ class Loop:
         )
         for key, incident in self._incidents.by_key.items():
             mine = key == hit.subject or any(m.subject == hit.subject for m in incident.members)
-            last = self._files_told.get(incident.identifier, float("-inf"))
-            if not (mine and hit.certain and incident.mails and incident.firing):
-                continue
-            if now - last < self._policy.again_seconds:
-                continue
-            known = {each.identifier for each in self._incidents.by_key.values()}
-            self._files_told = {n: at for n, at in self._files_told.items() if n in known}
-            self._files_told[incident.identifier] = now
-            by_key = {**self._incidents.by_key, key: replace(incident, learnt=True)}
-            self._incidents = replace(self._incidents, by_key=by_key)
-            return
+            if mine and hit.certain and incident.awaits_details:
+                after = replace(incident, learnt=True, detailed=True)
+                by_key = {**self._incidents.by_key, key: after}
+                self._incidents = replace(self._incidents, by_key=by_key)
+                return
 
     def _save_flight(self, event: incidents.Event, now: float) -> None:
         """Have what was read of late saved, once, when an incident is critical."""
@@ -785,6 +794,9 @@ class Loop:
         """Return the mail that is due, rendered, for the outbox; count its advice as given."""
         incident = due.incident
         notice = self._notice(due, now)
+        if incident.firing:
+            recurs, self._habits = recurring.sentences(self._habits, incident, now, self._local)
+            notice = replace(notice, happened=(*recurs, *notice.happened))
         news = self._came_back.pop(incident.identifier, "")
         if (
             news
@@ -850,7 +862,11 @@ class Loop:
         return facts.Facts(known)
 
     def _settled(self, changes: Sequence[Transition], now: float) -> list[Transition]:
-        """Return changes with the advice of what a digest tells written out."""
+        """Return changes with the advice of what a digest tells written out.
+
+        What is as usual is told by the digest, and nothing else.
+        """
+        changes = [self._usual(change, now) for change in changes]
         lesser = [c.alert.severity < Severity.WARNING and c.alert.active for c in changes]
         if not any(lesser):
             return list(changes)
@@ -859,6 +875,12 @@ class Loop:
             replace(change, alert=advice.settled(change.alert, known)) if is_lesser else change
             for change, is_lesser in zip(changes, lesser, strict=True)
         ]
+
+    def _usual(self, change: Transition, now: float) -> Transition:
+        """Return a change of what is mailed on other days as one for the digest, if it is usual."""
+        text = recurring.usual(self._habits, change.alert, now, self._local)
+        after = recurring.lesser(change, text)
+        return after if text or digest.entry_key(after.alert) in self._digest.entries else change
 
     def _row(self, notice: Notice) -> OutboxRow:
         """Return a mail rendered, for the outbox."""
@@ -941,7 +963,15 @@ class Loop:
         return self._desk.silence_of(alert, now) is not None
 
     def _date(self, at: float) -> str:
-        return f"{datetime.fromtimestamp(self._clock.realtime(at), local_zone()):%a %d %b %H:%M}"
+        return f"{self._moment(at):%a %d %b %H:%M}"
+
+    def _moment(self, at: float) -> datetime:
+        return datetime.fromtimestamp(self._clock.realtime(at), local_zone())
+
+    def _local(self, at: float) -> float:
+        """Return the seconds that a clock on the wall shows: Unix time and the zone's offset."""
+        offset = self._moment(at).utcoffset()
+        return self._clock.realtime(at) + (offset.total_seconds() if offset else 0.0)
 
     def _observed(self, alert: Alert, now: float) -> tuple[Evidence, ...]:
         """Return what is known while an alert begins to fire; who waits is cut off last."""
@@ -975,11 +1005,13 @@ class Loop:
         learnt: bool = False,
         delete: tuple[str, ...] = (),
         aside: Mapping[str, str] | None = None,
+        replaced: Mapping[str, tuple[str, ...]] | None = None,
     ) -> None:
         """Ask for everything that changed to be written, with the mails that go with it.
 
         `learnt`: also what the signals remember; it is large and changes slowly. `delete` are rows
-        of documents that are written under another name now, `aside` what of some was not read.
+        of documents that are written under another name now, `aside` what of some was not read,
+        `replaced` as delivery.Delivery.commit has it.
         """
         changed: dict[str, str] = {}
         if self._restored:  # else it would take the place of what the file may yet tell
@@ -1001,6 +1033,7 @@ class Loop:
                     happened=self._happenings.kept[0],
                     cursors=self._happenings.kept[1],
                     hits=() if self._files is None else self._files.kept,
+                    recurring=self._habits,
                     wall_ahead_seconds=self._wall_ahead,
                 ),
                 without={*(() if learnt else ("signals",)), *(() if stands else ("stood",))},
@@ -1008,7 +1041,9 @@ class Loop:
             )
             changed = {name: text for name, text in texts.items() if self._kept.get(name) != text}
             self._kept |= texts
-        self._mails.commit(changed, rows, self._clock.now(), delete=delete, aside=aside)
+        self._mails.commit(
+            changed, rows, self._clock.now(), delete=delete, aside=aside, replaced=replaced
+        )
 
     def _stands_otherwise(self) -> bool:
         """Whether something stands on what it did not when that was written last, or no longer."""
@@ -1051,6 +1086,7 @@ class Loop:
         self._self_tests.restore(before.self_tests, now)
         if self._files is not None:
             self._files.restore(before.hits)
+        self._habits = {**before.recurring, **self._habits}
         self._happenings.restore(before.happened, before.cursors, before.devices.names)
         if self._parts.probe is not None:
             self._stuck = before.stuck

@@ -23,6 +23,8 @@ COMMIT_WAIT_SECONDS = 2.0
 """So long a mail waits for state.db before it goes out without."""
 DIGEST_AFTER_SECONDS = 3600.0
 """Mails of which the oldest waits for so long go as one."""
+REPLACED_SECONDS = 60.0
+"""A mail that surely nobody has gives way after so long to one of its incident's newest state."""
 MOST_BYTES = 8 * 1024 * 1024
 """Of all messages: a digest of them must be taken (Postfix by default takes 10,240,000 bytes)."""
 REFUSED_SECONDS = 30 * 86400.0
@@ -139,15 +141,47 @@ class Outbox:
 
     # --- in
 
-    def add(self, row: OutboxRow, now: float, sequence: int) -> tuple[OutboxRow, ...]:
+    def add(
+        self, row: OutboxRow, now: float, sequence: int, replaced: Iterable[str] = ()
+    ) -> tuple[OutboxRow, ...]:
         """Take a mail; return what the batch `sequence` is to write down: it, and what was cut.
 
         While the server takes mails, it is written down as under way: so it need not be again.
+        `replaced` are the ids of mails that it takes the place of, as `outdated` gave them; it has
+        waited as long as they have. The batch is to remove them.
         """
-        row = replace(row, maybe_taken=self._failures == 0)
+        gone = [self._entries.pop(message_id) for message_id in replaced]
+        since = min([now, *(entry.since_seconds for entry in gone)])
+        created = (entry.row.created_realtime_seconds for entry in gone)
+        row = replace(
+            row,
+            created_realtime_seconds=min([row.created_realtime_seconds, *created]),
+            maybe_taken=self._failures == 0,
+        )
         due = now + COMMIT_WAIT_SECONDS
-        self._entries[row.message_id] = _Entry(row, now, due, sequence)
+        self._entries[row.message_id] = _Entry(row, since, due, sequence)
         return (row, *self._cut())
+
+    def outdated(self, now: float) -> dict[str, tuple[OutboxRow, ...]]:
+        """Return by incident the mails that surely nobody has, where one has waited for a minute.
+
+        What may have been handed over, is under way or goes in a digest is none of them.
+        """
+        found: dict[str, list[_Entry]] = {}
+        for entry in self._entries.values():
+            row = entry.row
+            if (
+                entry.waits()
+                and not (entry.maybe_taken or row.parts or row.recipients_refused)
+                and row.message_id not in (self._flying, self._chosen)
+                and set(row.recipients_pending) >= set(message.addressees(row.data))
+            ):
+                found.setdefault(row.incident, []).append(entry)
+        return {
+            incident: tuple(entry.row for entry in entries)
+            for incident, entries in found.items()
+            if now - min(entry.since_seconds for entry in entries) >= REPLACED_SECONDS
+        }
 
     def restore(self, rows: Iterable[OutboxRow], now: float) -> None:
         """Take what state.db kept; what is known here is newer."""

@@ -40,6 +40,7 @@ from iowarden.rules.happened import Clock, Happened, Happening
 from iowarden.rules.incidents import Incident, Member
 from iowarden.rules.located import Answer
 from iowarden.rules.notice import Evidence
+from iowarden.rules.recurring import Habit, Habits, Occurrence
 from iowarden.rules.renames import Kind as Word
 from iowarden.rules.renames import Renames
 from iowarden.rules.self_tests import Run, Runs
@@ -113,14 +114,14 @@ RECORDS: Mapping[type, tuple[Field, ...]] = dict(
         _record(
             Incident,
             "identifier key object severity members mails references mailed_severity mailed_object"
-            " last_reason firing unreadable recurrences advised learnt shared returns",
-            program="opened_seconds mailed_seconds active_seconds started_seconds changed_seconds"
-            " closed_seconds",
+            " last_reason firing unreadable recurrences advised learnt detailed shared returns",
+            program="opened_seconds mailed_seconds active_seconds started_seconds begun_seconds"
+            " changed_seconds closed_seconds",
         ),
         _record(
             Member,
             "labels name severity state summary advice unknown evidence subject silenced value"
-            " known_value count urgent redundancy",
+            " known_value count urgent redundancy usual",
             program="since_seconds missed_seconds cleared_seconds told_seconds heard_seconds"
             " last_seconds joined_seconds unknown_seconds",
         ),
@@ -140,6 +141,13 @@ RECORDS: Mapping[type, tuple[Field, ...]] = dict(
             program="begun_seconds arrived_seconds",
         ),
         _record(Entry, "name severity object summary advice times firing", program="first_seconds"),
+        _record(Habit, "occurrences told"),
+        _record(
+            Occurrence,
+            "severity",
+            program="began_seconds spell_seconds until_seconds",
+            duration="lasted_seconds",
+        ),
         _record(Silences, "silences acknowledgements"),
         _record(
             Silence,
@@ -264,13 +272,28 @@ def _with_redundancy(incidents: Any) -> Any:  # noqa: ANN401 - JSON
     }
 
 
+def _with_habits(incidents: Any) -> Any:  # noqa: ANN401 - JSON
+    """Return incidents of version 3, in which nothing was usual and details followed each hour."""
+    return {
+        key: incident
+        | {
+            "detailed": False,
+            "begun_seconds": incident[
+                "started_seconds" if incident["recurrences"] else "opened_seconds"
+            ],
+            "members": [member | {"usual": ""} for member in incident["members"]],
+        }
+        for key, incident in incidents.items()
+    }
+
+
 DOCUMENTS: Mapping[str, Document] = {
     "install": Document(str, ("982d9e3eb996f559",)),
     "alerts": Document(tuple[Alert, ...], ("3f33d6bf6e1f1bed",)),
     "incidents": Document(
         dict[str, Incident],
-        ("704da6a830288bb4", "f76721166c981406", "83f090282f9e03ab"),
-        (_with_returns, _with_redundancy),
+        ("704da6a830288bb4", "f76721166c981406", "83f090282f9e03ab", "00e068350b536dac"),
+        (_with_returns, _with_redundancy, _with_habits),
     ),
     "sequences": Document(dict[str, int], ("9124cd72e572a446",)),
     "signals": Document(Memory, ("d277ff12b69160be",)),
@@ -287,6 +310,7 @@ DOCUMENTS: Mapping[str, Document] = {
     "happened": Document(Happened, ("34304c00c797d5ca",)),
     "cursors": Document(Cursors, ("5b7b1163f2b646f1",)),
     "hits": Document(tuple[Hit, ...], ("965d8f3852d7c7d4",)),
+    "recurring": Document(Habits, ("f129b604f7421345",)),
     "wall_ahead_seconds": Document(float, ("12886f9d00055adf",)),
 }
 """By name. A digest of a version that was released never changes."""

@@ -20,7 +20,7 @@ from iowarden.rules.faults import CAUSES, Fault, Layer
 from iowarden.rules.notice import Reason, Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from iowarden.rules.incidents import Incident, Member, Policy
 
@@ -33,6 +33,8 @@ SILENT_SECONDS = 5.0
 """So long after its counters ended a disk may turn out to be gone."""
 SETTLED_SECONDS = 8.0
 """So long after a disk was lost its arrays have been read, and their rules asked."""
+REPLACED_SECONDS = 60.0
+"""A mail that no server took gives way to one of the newest state no sooner than this."""
 URGENT_CLEAR_SECONDS = 60.0
 RETURNED_CLEAR_SECONDS = (0.0, 600.0, 86_400.0)
 """What comes back within a day is over after so much quiet: the first time, the second, later."""
@@ -192,6 +194,41 @@ def reported(incident: Incident, now: float) -> tuple[Member, ...]:
         )
         for m in incident.members
     )
+
+
+def replacing(incident: Incident, numbers: Sequence[int], now: float) -> Reason | None:
+    """Return why a mail takes the place of those `numbers` that nobody got by now, or None.
+
+    None is while there is but one that says how things are, and for a minute after it.
+    """
+    mailed = incident.mailed_seconds
+    if mailed is None:
+        return None
+    stale = now - mailed >= REPLACED_SECONDS and _has_changed(incident, mailed)
+    if not stale and len(numbers) == 1:
+        return None
+    over = incident.last_reason is Reason.ALL_CLEAR
+    if over and not incident.firing:
+        return Reason.ALL_CLEAR
+    if 1 in numbers:
+        return Reason.OPENED
+    return Reason.AGAIN if over else incident.last_reason
+
+
+def _has_changed(incident: Incident, since: float) -> bool:
+    """Whether an incident is not as its last mail says: the alerts of it, how bad it is, whose."""
+    if all(m.silenced for m in incident.members):
+        return False
+    same = (incident.severity, incident.object) == (
+        incident.mailed_severity,
+        incident.mailed_object,
+    )
+    times = (
+        at
+        for m in incident.members
+        for at in (m.joined_seconds, m.missed_seconds, m.cleared_seconds)
+    )
+    return not same or any(at is not None and at > since for at in times)
 
 
 def mailed(incident: Incident, reason: Reason, now: float) -> Incident:

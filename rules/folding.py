@@ -193,6 +193,7 @@ def _fold(incidents: dict[str, Incident], key: str, cause: Identity) -> Incident
             mailed_severity=max(there.mailed_severity, own.mailed_severity),
             mailed_seconds=_latest(there.mailed_seconds, own.mailed_seconds),
             firing=True,
+            begun_seconds=(there if there.firing else own).begun_seconds,
             # Its thread was mailed under another name: that it is this object is news.
             mailed_object=own.object if own.mails else there.mailed_object,
         )

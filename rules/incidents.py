@@ -25,7 +25,7 @@ from iowarden.rules.faults import NONE_LEFT, WINDOWED, Fault
 from iowarden.rules.notice import Evidence, Reason, Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Container, Iterable, Mapping
 
     from iowarden.rules.devices import Identity
     from iowarden.rules.faults import Layer, Meaning
@@ -97,6 +97,8 @@ class Member:
     """As the annotation URGENT."""
     redundancy: str | None = ""
     """As the alert's annotation REDUNDANCY when it was last known; None: nobody looked at it."""
+    usual: str = ""
+    """Why it is silenced though nobody did: it comes at this hour, no worse than on other days."""
 
     @property
     def what(self) -> Meaning:
@@ -167,6 +169,8 @@ class Incident:
     recurrences: int = 0
     started_seconds: float = 0.0
     """When it last began to fire."""
+    begun_seconds: float = 0.0
+    """When it began to fire for the first time since its last all clear."""
     changed_seconds: float = 0.0
     """When a mail last said that something changed: the reminder counts from there."""
     closed_seconds: float | None = None
@@ -174,6 +178,8 @@ class Incident:
     """Names of the alerts whose advice has been mailed."""
     learnt: bool = False
     """Whether something is known now that its last mail could not say: which file was hit."""
+    detailed: bool = False
+    """Whether a mail has followed for that, or is due: there is one at most while it fires."""
     shared: int = 0
     """Mails of further causes in a row, each longer after the one before."""
     returns: int = 0
@@ -189,6 +195,12 @@ class Incident:
         """Whether it is over and no mail said so."""
         told = self.last_reason is Reason.ALL_CLEAR or self.closed_seconds is not None
         return bool(self.mails) and not self.firing and not told and self.ends
+
+    @property
+    def awaits_details(self) -> bool:
+        """Whether a mail follows with what becomes known: once, of what is critical."""
+        critical = self.severity is Severity.CRITICAL and not self.detailed
+        return critical and self.firing and bool(self.mails)
 
     @property
     def ends(self) -> bool:
@@ -243,6 +255,8 @@ class Due:
     incident: Incident
     renamed: bool = False
     """Whether its thread was mailed under another object's name before."""
+    replaces: tuple[int, ...] = ()
+    """Numbers of the mails of its thread that nobody got: it takes their place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,6 +280,7 @@ def step(  # noqa: PLR0913 - all but two are named where it is called
     judged: Callable[[Labels, str], bool],
     arrival: Arrival | None = None,
     silenced: Callable[[Alert], bool] = lambda _: False,
+    usual: Callable[[Alert], str] = lambda _: "",
     acknowledged: Mapping[str, Acknowledgement] | None = None,
     around: Around | None = None,
 ) -> tuple[Incidents, list[Due], list[Event]]:
@@ -277,9 +292,10 @@ def step(  # noqa: PLR0913 - all but two are named where it is called
     `judged` says whether an alert that is over, by labels and subject, would be seen if it fired:
     an all clear that nobody can vouch for is none. `arrival` is the mail that tells what lasts: an
     incident of nothing but what lasts and was so by then is told by that. `silenced` says whether
-    no mail is to tell an alert now, `acknowledged` which incidents are known, by identifier: no
-    mail but the all clear, until the event LIFTED says that this is over: of events that is when
-    the incident is closed. `around` is what stood on what.
+    no mail is to tell an alert now, `usual` in words that none is because it comes each day at this
+    hour, `acknowledged` which incidents are known, by identifier: no mail but the all clear, until
+    the event LIFTED says that this is over: of events that is when the incident is closed. `around`
+    is what stood on what.
     """
     known = acknowledged or {}
     book = _Book(state, install)
@@ -287,11 +303,18 @@ def step(  # noqa: PLR0913 - all but two are named where it is called
     active = [a for a in everything if a.active and a.severity >= Severity.WARNING]
     active = folding.one_of_a_kind(book.incidents, active)
     around = around or Around()
-    facts = {a.key: causes.fact(a, now, silent=silenced(a), seen=around.seen) for a in active}
+    habits = {a.key: usual(a) for a in active}
+    facts = {
+        a.key: causes.fact(a, now, silent=silenced(a) or bool(habits[a.key]), seen=around.seen)
+        for a in active
+    }
     explained = causes.explained(facts.values(), around)
     active = folding.not_suppressed(book.incidents, active, facts, explained)
     resolved = frozenset(a.key for a in everything if a.state is State.RESOLVED)
-    quiet = folding.quiet(facts, explained)
+    quiet = {
+        key: habits[key] or (habits.get(explained[key].key, "") if key in explained else "")
+        for key in folding.quiet(facts, explained)
+    }
     places = folding.Targets(book.incidents, facts, explained, around.above)
     targets = places.of(active)
     book.events += [Event(Change.FOLDED, each) for each in places.folded]
@@ -345,6 +368,32 @@ def step(  # noqa: PLR0913 - all but two are named where it is called
     return book.result(), dues, book.events
 
 
+def replacing(
+    state: Incidents,
+    dues: Iterable[Due],
+    waiting: Mapping[str, tuple[int, ...]],
+    now: float,
+    known: Container[str] = (),
+) -> tuple[Incidents, list[Due]]:
+    """Return the mails that are due with what they take the place of, and the incidents then.
+
+    `waiting` has by an incident's identifier the numbers of its mails that nobody got by now. Where
+    it has changed since the last of them a mail is due as well, unless it is `known`: acknowledged.
+    """
+    found = [replace(each, replaces=waiting.get(each.incident.identifier, ())) for each in dues]
+    there = {each.incident.identifier for each in found}
+    by_key = dict(state.by_key)
+    for key, incident in state.by_key.items():
+        numbers = waiting.get(incident.identifier, ())
+        if not numbers or incident.identifier in there or incident.identifier in known:
+            continue
+        reason = due.replacing(incident, numbers, now)
+        if reason is not None:
+            by_key[key] = after = due.mailed(incident, reason, now)
+            found.append(Due(reason, after, replaces=numbers))
+    return replace(state, by_key=by_key), found
+
+
 def unwatched(by_key: Mapping[str, Incident], now: float) -> dict[str, Incident]:
     """Return incidents after a time in which nobody looked.
 
@@ -389,6 +438,7 @@ class _Book:
             opened_seconds=now,
             severity=severity,
             started_seconds=now,
+            begun_seconds=now,
             changed_seconds=now,
             active_seconds=now,
         )
@@ -433,7 +483,7 @@ def _refresh(
     resolved: frozenset[Key],
     now: float,
     observe: Callable[[Alert], tuple[Evidence, ...]],
-    quiet: frozenset[Key],
+    quiet: Mapping[Key, str],
 ) -> Incident:
     """Return the incident with its members as they are now."""
     current = {alert.key: alert for alert in alerts}
@@ -473,12 +523,14 @@ def _refresh(
         firing=True,
         active_seconds=max(incident.active_seconds, _last(holding, now)),
         started_seconds=now if begins else incident.started_seconds,
+        begun_seconds=now if came_back else incident.begun_seconds,
         recurrences=incident.recurrences + came_back,
         returns=(incident.returns + 1 if soon else 0) if came_back else incident.returns,
         # It only rises while the incident is open; what was said to be over starts from its own.
         severity=fresh if begins and cleared else max(incident.severity, fresh),
         last_reason=None if begins and untold and incident.mails else incident.last_reason,
         unreadable=incident.unreadable and any(m.state is State.UNKNOWN for m in active),
+        detailed=incident.detailed and not begins,
     )
 
 
@@ -534,7 +586,7 @@ def _vouched(incident: Incident, now: float, judged: Callable[[Labels, str], boo
     return replace(incident, members=members)
 
 
-def _began(alert: Alert, now: float) -> float:
+def began(alert: Alert, now: float) -> float:
     """Return when what an alert tells began: a stall did before it was long enough to fire."""
     fired = alert.fired_seconds if alert.fired_seconds is not None else now
     timed = alert.name in faults.TIMED and not alert.count
@@ -551,7 +603,7 @@ def _member(
     unknown = alert.annotation("unknown")
     if alert.state is State.UNKNOWN:
         unknown = alert.unknown_reason
-    since = _began(alert, now)
+    since = began(alert, now)
     again = before is not None and before.cleared_seconds is not None
     if before is not None and not again:
         since, measured = before.since_seconds, before.evidence
@@ -575,6 +627,7 @@ def _member(
         subject=alert.subject,
         told_seconds=None if before is None or exhausted else before.told_seconds,
         silenced=before is not None and not again and before.silenced,
+        usual="" if before is None or again else before.usual,
         heard_seconds=None if before is None else before.heard_seconds,
         value=alert.value if alert.annotation(WORSE_WHEN_DOUBLED) == "true" else 0.0,
         known_value=None if before is None or again else before.known_value,
@@ -592,11 +645,18 @@ def _known(member: Member) -> Member:
     return replace(member, known_value=member.value) if member.known_value is None else member
 
 
-def _heard(member: Member, now: float, quiet: frozenset[Key]) -> Member:
+def _heard(member: Member, now: float, quiet: Mapping[Key, str]) -> Member:
     """Return a member that is silenced, or no longer: what no mail told yet is news then."""
     silenced = member.key in quiet
     ends = member.silenced and not silenced
-    return replace(member, silenced=silenced, heard_seconds=now if ends else member.heard_seconds)
+    return replace(
+        member,
+        silenced=silenced,
+        usual=quiet.get(member.key, ""),
+        heard_seconds=now if ends else member.heard_seconds,
+        # That it is worse than usual no mail has said, however lately one said that it is usual.
+        told_seconds=None if ends and member.usual else member.told_seconds,
+    )
 
 
 def _outgrown(incident: Incident, acknowledgement: Acknowledgement, now: float) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
@@ -69,13 +70,13 @@ def notice(  # noqa: PLR0913, PLR0917 - all but three are named where it is call
     incident = due.incident
     members = sorted(incident.members, key=_order)
     number = incident.mails
-    begun = [
-        line for m in members if m.cleared_seconds is None or number == 1 for line in m.evidence
-    ]
+    first = number == 1 or 1 in due.replaces
+    reason = Reason.OPENED if first and due.reason is Reason.WORSE else due.reason
+    begun = [line for m in members if m.cleared_seconds is None or first for line in m.evidence]
     waits: tuple[Evidence, ...] = ()
     if _stalls(members) and not any(line.source == TASKS for line in begun):
         waits = tuple(_waits_for(tasks, busy, topology, realtime(now)))
-    told = set(incident.advised)
+    told = set() if due.replaces else set(incident.advised)
     valid = _advising(members)
     fresh = [m for m in valid if m.name not in told or _has_become_critical(m, incident)]
     if any(m.cleared_seconds is None for m in members):  # what is over needs no advice any more
@@ -85,7 +86,7 @@ def notice(  # noqa: PLR0913, PLR0917 - all but three are named where it is call
     facts = _facts(members)
     several = len({_disk(m) for m in facts}) > 1
     happened = [(_named(m) if several else "") + _happened(m, now) for m in facts]
-    summary = _summary(due.reason, members, incident)
+    summary = _summary(reason, members, incident)
     if incident.key.startswith(ADAPTER):  # of many disks, one stands for all
         fresh = list({m.name: m for m in reversed(fresh)}.values())[::-1]
         happened = _happened_together(facts, now)
@@ -97,14 +98,12 @@ def notice(  # noqa: PLR0913, PLR0917 - all but three are named where it is call
         incident=incident.identifier,
         number=number,
         references=() if number == 1 else incident.references,
-        reason=due.reason,
+        reason=reason,
         severity=incident.severity,
         object=incident.object,
         summary=summary,
         # What a log told late was so before it opened anything.
-        opened_seconds=realtime(
-            min((incident.opened_seconds, *(m.since_seconds for m in members)))
-        ),
+        opened_seconds=realtime(_begun(incident)),
         realtime_seconds=realtime(now),
         recurrences=incident.recurrences,
         happened=tuple(happened),
@@ -126,6 +125,16 @@ def notice(  # noqa: PLR0913, PLR0917 - all but three are named where it is call
         ended_seconds=realtime(incident.active_seconds) if due.reason is Reason.ALL_CLEAR else None,
         times=incident.returns + 1 if incident.returns >= COMES_AND_GOES else 0,
     )
+
+
+def _begun(incident: Incident) -> float:
+    """Return when what is told began; of what came back after an all clear this time."""
+    members = incident.members
+    if not incident.recurrences:
+        return min((incident.opened_seconds, *(m.since_seconds for m in members)))
+    start = incident.begun_seconds
+    this = (m.since_seconds for m in members if (m.cleared_seconds or math.inf) >= start)
+    return min((start, *this))
 
 
 def _order(member: Member) -> tuple[bool, bool, bool, Layer, bool, int, float]:
@@ -170,7 +179,7 @@ def _advising(members: Sequence[Member]) -> list[Member]:
 def _retracted(due: Due, members: Sequence[Member], valid: Sequence[Member]) -> Iterator[str]:
     """Yield which advice of earlier mails is dangerous now, and why."""
     incident = due.incident
-    given = [m for m in members if m.name in incident.advised]
+    given = [m for m in members if m.name in incident.advised and 1 not in due.replaces]
     adapter = due.renamed and incident.key.startswith(ADAPTER)
     void = _distinct(m.summary for m in given if adapter or m not in valid)
     if not void:
@@ -231,7 +240,7 @@ def _happened(member: Member, now: float) -> str:
     if member.count:
         last = now - (member.last_seconds or now)
         times = f", last {quantity('_seconds', last)} ago" if member.count > 1 else ""
-        quiet = " (silenced)" if member.silenced else ""
+        quiet = f" ({_quiet(member)})" if member.silenced else ""
         name, text = member.name, member.summary
         return f"{member.severity.name.lower()} {name}, {since}{times}: {text}{quiet}"
     text = f"{member.severity.name.lower()} {member.name}, since {since}: {member.summary}"
@@ -240,7 +249,7 @@ def _happened(member: Member, now: float) -> str:
     if member.cleared_seconds is not None:
         return f"{text} (resolved {quantity('_seconds', now - member.cleared_seconds)} ago)"
     if member.silenced:
-        return f"{text} (silenced)"
+        return f"{text} ({_quiet(member)})"
     if member.missed_seconds is not None:
         return f"{text} (cleared {quantity('_seconds', now - member.missed_seconds)} ago)"
     return text
@@ -250,6 +259,10 @@ def _of_many(member: Member) -> Member:
     """Return a member whose summary does not begin with its disk: it stands for several."""
     own = dict(member.labels).get("object", "")
     return replace(member, summary=member.summary.removeprefix(f"{own} ")) if own else member
+
+
+def _quiet(member: Member) -> str:
+    return f"{member.usual}: no mail" if member.usual else "silenced"
 
 
 def _happened_together(members: Sequence[Member], now: float) -> list[str]:

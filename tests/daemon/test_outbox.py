@@ -664,6 +664,7 @@ def test_what_may_have_been_taken_and_the_newest_critical_mail_are_never_cut() -
 
 STEPS = st.one_of(
     st.tuples(st.just("add"), st.sampled_from(["a", "b", "c"]), st.integers(2, 3)),
+    st.tuples(st.just("replace"), st.integers(2, 3)),
     st.tuples(st.just("wait"), st.sampled_from([0.0, 5.0, 100.0, HOUR, 20 * HOUR])),
     st.tuples(st.just("taken"), st.booleans()),
     st.tuples(st.just("lost answer"), st.booleans()),
@@ -705,6 +706,9 @@ class World:
                 made = written(self.number, incident, age=age, severity=worst)
                 self.owed[made.message_id] = made
                 self.write(Batch(self.sequence, add=self.outbox.add(made, self.now, self.sequence)))
+            case "replace", (int(severity),):
+                for incident, rows in self.outbox.outdated(self.now).items():
+                    self.replace(incident, [each.message_id for each in rows], Severity(severity))
             case "wait", (float(seconds),):
                 self.now += seconds
             case "kill", (bool(in_flight),):
@@ -713,6 +717,20 @@ class World:
                 self.restart()
             case _:
                 self.attempt(kind, *given)
+
+    def replace(self, incident: str, names: list[str], worst: Severity) -> None:
+        """Have one mail take the place of others: nobody may have any of them, then or later."""
+        assert not any(self.ways.get((r, name)) for name in names for r in RECIPIENTS)
+        oldest = min(self.durable[name].created_realtime_seconds for name in names)
+        for name in names:
+            del self.owed[name]
+        self.number += 1
+        made = written(self.number, incident, age=START - self.now, severity=worst)
+        added = self.outbox.add(made, self.now, self.sequence, names)
+        assert added[0].created_realtime_seconds == oldest
+        self.owed[made.message_id] = made
+        self.write(Batch(self.sequence, add=added, remove=tuple(names)))
+        assert self.outbox.row(names[0]) is None
 
     def begin(self) -> OutboxRow | None:
         """Begin an attempt, if a mail is due."""

@@ -30,6 +30,7 @@ from iowarden.daemon.config import parse
 from iowarden.daemon.history import History, Tail, TailLoaded
 from iowarden.daemon.stored import DOCUMENTS, SCHEMA, Schema
 from iowarden.rules.devices import Returned
+from iowarden.rules.recurring import Habit, Occurrence
 from iowarden.rules.renames import Kind, Rename, Renames
 from iowarden.rules.topology import Above
 from iowarden.rules.watched import Watched
@@ -41,9 +42,9 @@ if TYPE_CHECKING:
 
 DAY = 86_400.0
 DEADLINE_SECONDS = 20.0
-LATER = {Returned, Above}
+LATER = {Returned, Above, Habit, Occurrence}
 """Records that state of version 1 has none of."""
-NEW = {"stood"}
+NEW = {"stood", "recurring"}
 """Documents that it had none of."""
 HISTORY = ("iowarden_filesystem_used_ratio", "iowarden_smart_attribute_raw")
 

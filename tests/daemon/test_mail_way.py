@@ -1,0 +1,139 @@
+"""What becomes of a mail between the moment it is due and a server that takes it."""
+
+from __future__ import annotations
+
+import signal
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from support.live import Live, parsed, text, watched
+from support.program import Played
+from support.smtp import free_port, smtp_server
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from email.message import EmailMessage
+    from pathlib import Path
+
+MINUTE, DAY = 60.0, 86_400.0
+STOPPED = {"/sys/block/md0/md/array_state": "broken\n"}
+
+
+class Outage:
+    """The program on a live machine whose mail server is down."""
+
+    def __init__(self, program: Played, live: Live, port: int) -> None:
+        self.program = program
+        self.live = live
+        self._port = port
+
+    def wait(self, seconds: float) -> None:
+        """Let the machine go on; nobody takes a mail."""
+        self.live.wait(seconds, step=20.0)
+        self.program.caught_up()
+        self.program.sent()
+        self.live.leap(1.0, 1.0)
+        self.program.caught_up()
+
+    def ends(self) -> list[EmailMessage]:
+        """Let the server come up; return what it takes within the next quarter of an hour."""
+        with smtp_server(port=self._port) as (_, answers):
+            for _ in range(60):
+                self.live.leap(20.0, 20.0)
+                self.program.caught_up()
+                if self.program.sent():
+                    break
+            return [parsed(answers.next().data) for _ in range(answers.mails.qsize())]
+
+
+@contextmanager
+def outage(tmp_path: Path) -> Iterator[Outage]:
+    """Run the program on a machine that is well, beside a mail server that is down."""
+    live, port = Live(tmp_path), free_port()
+    program = Played(tmp_path, live, smtp_port=port)
+    program.start()
+    try:
+        found = Outage(program, live, port)
+        found.wait(20)
+        yield found
+    finally:
+        program.close()
+
+
+def test_who_gets_a_mail_late_reads_how_it_is_now(tmp_path: Path) -> None:
+    """An array is degraded while the mail server is down, and stops minutes later: one mail."""
+    with outage(tmp_path) as down:
+        down.live.degrade()
+        down.wait(2 * MINUTE)
+        down.live.change(STOPPED)
+        down.wait(20)
+        assert down.program.metrics()["iowarden_mails_waiting"] == 1
+        (mail,) = down.ends()
+    assert mail["Subject"].startswith("[CRITICAL] db1.example.com: md0")
+    assert "WORSE" not in mail["Subject"]  # than what? nobody was told
+    assert "ArrayBroken" in text(mail)
+    assert "mdadm --detail" in text(mail)
+    assert "Do not follow the earlier advice" not in text(mail)
+
+
+def test_what_is_over_when_the_server_is_back_is_one_mail_that_says_so(tmp_path: Path) -> None:
+    """It was degraded for two minutes of an outage of a quarter of an hour."""
+    with outage(tmp_path) as down:
+        down.live.degrade()
+        down.wait(2 * MINUTE)
+        down.live.degrade(0)
+        down.wait(11 * MINUTE)
+        (mail,) = down.ends()
+    assert mail["Subject"].startswith("[OK] db1.example.com: md0")
+    assert "critical ArrayDegraded" in text(mail)
+
+
+def test_a_mail_that_says_how_it_is_waits_as_it_was_written(tmp_path: Path) -> None:
+    """Nothing changes in four minutes without a server: the first mail goes."""
+    with outage(tmp_path) as down:
+        down.live.degrade()
+        down.wait(4 * MINUTE)
+        (mail,) = down.ends()
+    assert mail["Message-ID"].startswith("<iowarden.")
+    assert mail["Message-ID"].split(".")[2].startswith("1@")
+    assert "takes the place of" not in down.program.text()
+
+
+def test_a_kill_in_an_outage_loses_nothing_and_doubles_nothing(tmp_path: Path) -> None:
+    """Killed after a mail took another one's place: it is the one that goes."""
+    with outage(tmp_path) as down:
+        down.live.degrade()
+        down.wait(2 * MINUTE)
+        down.live.change(STOPPED)
+        down.wait(20)
+        down.program.end(signal.SIGKILL)
+        down.live.restarted()
+        down.program.start()
+        down.wait(20)
+        (mail,) = down.ends()
+    assert "ArrayBroken" in text(mail)
+
+
+def test_what_stalls_each_night_is_mailed_no_more_after_the_third(tmp_path: Path) -> None:
+    """A backup hangs a disk for 45 s each night; the program is restarted in the middle."""
+    live = Live(tmp_path)
+    said, began = [], live.uptime()
+    with watched(tmp_path, live) as host:
+        for night in range(5):
+            host.wait(8)
+            live.hang("sda")
+            mails = host.wait(44)
+            live.hang("sda", 0)
+            mails += host.wait(800, step=50.0)
+            said.append(mails)
+            night_to_come = DAY * (night + 1) + began - live.uptime()
+            live.leap(night_to_come, night_to_come)
+            if night == 2:
+                host.restart()
+        assert host.program.text().count("DeviceStall sda firing") == 2 * 5
+    assert [bool(mails) for mails in said] == [True, True, True, False, False]
+    _, over = said[1]
+    assert over["Subject"].startswith("[OK]")
+    assert ": 46 s." in text(over)  # this time, not since the first night
+    (again,) = said[2]
+    assert "on 3 of the last 7 days (DeviceStall), as bad as usual" in text(again)
