@@ -99,7 +99,7 @@ def bandwidth_now(
 
 
 Forecasts = tuple[tuple[float, float], ...]
-"""(time of a look, the drain time it forecast), oldest first."""
+"""(time of a look, the drain time it forecast), oldest first: of 10 s, however far apart."""
 
 
 def forecast(
@@ -114,7 +114,8 @@ def forecast(
         return ()
     now = history.looks[-1].at_seconds
     drain = drain_seconds(backlog, math.fsum(rates.values()))
-    kept = tuple(each for each in forecasts if each[0] >= now - SHORTEST_SECONDS - 0.5)
+    old = [each for each in forecasts if each[0] <= now - SHORTEST_SECONDS + 0.5]
+    kept = forecasts[max(len(old) - 1, 0) :]
     return (*kept, (now, math.inf if drain is None else drain))
 
 

@@ -25,7 +25,7 @@ FAMILIES = (
 
 @dataclass(frozen=True, slots=True)
 class BlockedState:
-    """Samples of the last 10 seconds.
+    """Samples of the 10 seconds before the last one that is proven.
 
     Of each its time, the seconds since the one before, and the tasks blocked in them: in a gap, as
     many as at both its ends.
@@ -44,8 +44,11 @@ def step(state: BlockedState, now: float, blocked: int) -> tuple[BlockedState, l
         history, elapsed = (), 0.0
     late = elapsed > GAP_SECONDS
     counted = min(blocked, state.last) if late else blocked
-    history = (*(h for h in history if h[0] > now - WINDOW_SECONDS), (now, elapsed, counted))
-    told = history[:-1] if late else history  # a further look proves what a late one saw
+    # A further look proves what a late one saw: until then the 10 s are those before it.
+    proven = now - elapsed if late else now
+    told = tuple(h for h in history if h[0] > proven - WINDOW_SECONDS)
+    history = (*told, (now, elapsed, counted))
+    told = told if late else history
     return BlockedState(history, blocked), [
         (
             "iowarden_tasks_blocked_seconds",

@@ -239,7 +239,7 @@ class TestBlocked:
         for number, count in enumerate((2, 2, 2, 4, 4)):
             state, samples = blocked.step(state, 7.0 * number, count)
             told.append([value for _, _, value in samples])
-        assert told == [[0.0, 0.0], [0.0, 0.0], [7.0, 0.0], [7.0, 0.0], [7.0, 0.0]]
+        assert told == [[0.0, 0.0], [0.0, 0.0], [7.0, 0.0], [10.0, 0.0], [10.0, 0.0]]
 
 
 def history(*looks: tuple[float, dict[str, BlockIo]]) -> leaves.LeafHistory:

@@ -84,6 +84,34 @@ def test_a_bystander_makes_it_an_urgent_stall(machine: Simulation) -> None:
     assert urgent(machine) == ["true"]
 
 
+@pytest.mark.parametrize(("every", "within"), [(1, 15.0), (2, 15.0), (4, 15.0), (7, 21.0)])
+@pytest.mark.parametrize("speed", [SLOW, 0])
+def test_a_stall_is_mailed_however_far_apart_the_looks_of_a_thrashing_host_are(
+    machine: Simulation, every: int, within: float, speed: int
+) -> None:
+    """The level first reaches freerun between two looks; a gap needs one more look as a proof.
+
+    Four tasks wait; the disk takes its 2 MB/s, or none of it.
+    """
+    machine.run(
+        5 * every, queued=600_000_000, writes={"sda": SLOW}, in_flight={"sda": 9}, step=every
+    )
+    began = machine.second
+    tasks = (*DD, task(900, "jbd2_log_wait_commit", command="smtpd"))
+    machine.memory.write({"/.probe/tasks": json.dumps(to_json(Tasks(tasks, len(tasks))))})
+    machine.run(
+        6 * every + 15,
+        queued=QUEUED,
+        blocked=4,
+        writes={"sda": speed},
+        in_flight={"sda": 9},
+        step=every,
+    )
+    assert machine.host.reasons()[0] == "opened"
+    assert machine.host.mails[0].uptime - UPTIME - began <= within
+    assert "WriteStall" in machine.host.names("warning")
+
+
 @pytest.mark.parametrize("channel", ["balance_dirty_pages", "jbd2_log_wait_commit"])
 def test_who_writes_a_little_and_is_paused_for_it_is_harmed(
     machine: Simulation, channel: str
