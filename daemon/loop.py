@@ -59,6 +59,7 @@ from iowarden.rules import (
     facts,
     figures,
     happened,
+    hung,
     incidents,
     last_copies,
     recurring,
@@ -727,7 +728,10 @@ class Loop:
     def _alerts(self, now: float) -> list[Alert]:
         """Return the alerts of rules, and what happens."""
         happen = self._happenings.alerts(now, self._policy.all_clear_seconds)
-        return last_copies.marked([*self._engine.alerts(), *happen], self._engine.places())
+        own = last_copies.marked([*self._engine.alerts(), *happen], self._engine.places())
+        if any(each.name in (hung.EVENT, hung.COUNTER) for each in own):
+            return hung.named(own, self._engine.waiting(now))
+        return own
 
     def _taken_back(self, event: devices.Event) -> tuple[str, ...]:
         """Return what takes a disk back that has come again; the next mail about it says so."""

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from iowarden.collectors import md_events
 from iowarden.collectors.event import Event
 from iowarden.collectors.vocabulary import Family
-from iowarden.rules import controller_clock, events, faults
+from iowarden.rules import controller_clock, events, faults, hung
 from iowarden.rules.alerts import Alert, State, Transition
 from iowarden.rules.controller_clock import Offset, Way
 from iowarden.rules.devices import ADAPTER, Identity
@@ -823,9 +823,11 @@ def _alert(state: Happened, h: Happening, row: Row, now: float) -> Alert:
     }
     doubts = h.note, _failed_by_hand(state, h), _unseen(state, h), _unlogged(state, h, now)
     unknown = "; ".join(filter(None, doubts))
+    meaning, task = hung.summary(h.burst.last.text) or (row.meaning, "")
     annotations = {
-        "summary": f"{row.meaning}{times}",
+        "summary": f"{meaning}{times}",
         "advice": row.advice,
+        hung.TASK: task,
         "evidence": SMART if h.disk else "",
         "unknown": unknown,
         FIRST_SIGHT: "true" if h.baseline else "",

@@ -1222,3 +1222,24 @@ def test_symptoms_do_not_end_an_acknowledgement() -> None:
     hung = alert("HungTask", "critical", condition="B4", since=130.0)
     assert host.run(HOUR, HANG, hung) == []
     assert host.said.acknowledgements
+
+
+def test_what_becomes_known_later_follows_once_and_only_where_it_is_critical() -> None:
+    """Which file was hit, is found after the mail: a warning is not worth a second one."""
+    host = Machine()
+    host.run(70, STALL)
+    assert not host.only().awaits_details
+    host = Machine()
+    host.run(5, WORSE)
+    assert host.only().awaits_details
+
+    def learn() -> None:
+        found = replace(host.only(), learnt=True, detailed=True)
+        host.state = replace(host.state, by_key={"host": found})
+
+    learn()
+    assert host.run(30, WORSE) == ["worse"]
+    assert not host.only().awaits_details
+    host.run(15 * MINUTE)
+    host.run(30, WORSE)  # it came back: another time, with other files
+    assert host.only().awaits_details

@@ -1,0 +1,109 @@
+"""Hung tasks in words: which program has waited, for how long, and for what. Pure.
+
+The kernel's log names program and seconds, the probe the function of the kernel that holds it. A
+counter says neither: its alert has the words of the log, where that can be read.
+Source of functions: Linux 6.12, fs/jbd2, fs/xfs, fs/btrfs, fs/nfs, net/sunrpc, drivers/md, block,
+mm/filemap.c, mm/page-writeback.c, kernel/locking.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from iowarden.collectors.tasks import Task, Tasks
+    from iowarden.rules.alerts import Alert
+
+EVENT, COUNTER = "hung_task", "HungTask"
+TASK = "task"
+"""Annotation of the event's alert: number of the task that hangs."""
+_LINE = re.compile(
+    r"INFO: task (?P<name>.+):(?P<pid>\d{1,10}) blocked (?:in I/O wait )?for more than"
+    r" (?P<seconds>\d{1,10}) seconds",
+    re.ASCII,
+)
+"""Source: kernel, kernel/hung_task.c, check_hung_task."""
+_CHANNELS = {
+    "the journal of its file system": "jbd2 do_get_write_access wait_transaction add_transaction",
+    "its XFS file system": "xfs_ xlog_",
+    "its Btrfs file system": "btrfs_",
+    "its F2FS file system": "f2fs_",
+    "an NFS server": "nfs rpc_",
+    "the program of a FUSE file system": "fuse_ request_wait_answer",
+    "a software RAID array": "md_ raid wait_barrier wait_read_barrier regular_request_wait",
+    "a device-mapper device": "dm_",
+    "the kernel to let it write": "balance_dirty_pages",
+    "data to be written": "wb_wait_for_completion folio_wait_writeback wait_on_page_writeback",
+    "a disk": "blk_ bio_ submit_bio_wait rq_qos_wait wbt_wait scsi_ nvme_ wait_on_buffer",
+    "I/O": "io_schedule bit_wait_io folio_wait_bit wait_on_page_bit lock_page folio_lock dio_",
+    "a file system that is frozen": "percpu_rwsem_wait sb_start_write freeze_super",
+    "a lock that another task holds": "rwsem_down mutex_lock down_ schedule_preempt",
+}
+"""What a task waits for, by how the functions of the kernel begin that it is in."""
+
+
+def summary(text: str) -> tuple[str, str] | None:
+    """Return in words what a line of the kernel tells, and the task's number; None: another."""
+    found = _LINE.match(text)
+    if found is None:
+        return None
+    return f"{found['name']} (pid {found['pid']}) has waited for over {found['seconds']} s", found[
+        "pid"
+    ]
+
+
+def named(alerts: Iterable[Alert], tasks: Tasks | None) -> list[Alert]:
+    """Return alerts, those of hung tasks with what these wait for, as far as somebody can see it.
+
+    That of the kernel's counter has the words of its log.
+    """
+    known = list(alerts)
+    waiting = () if tasks is None else tasks.tasks
+    lines = [_with_cause(each, waiting) for each in known if each.name == EVENT and each.count]
+    by_key = {each.key: each for each in lines}
+    newest = max(lines, key=lambda each: each.last_seconds or 0.0, default=None)
+    return [
+        by_key.get(each.key)
+        or (_counted(each, newest, waiting) if each.name == COUNTER and not each.count else each)
+        for each in known
+    ]
+
+
+def _with_cause(alert: Alert, tasks: Iterable[Task]) -> Alert:
+    number = alert.annotation(TASK)
+    own = next((task for task in tasks if number in {str(task.pid), str(task.process)}), None)
+    what = "" if own is None else _cause(own)
+    return _said(alert, f"{alert.summary} for {what}") if what else alert
+
+
+def _counted(alert: Alert, line: Alert | None, tasks: Iterable[Task]) -> Alert:
+    if line is not None and line.annotation(TASK):
+        return _said(alert, line.summary)
+    programs = [task for task in tasks if not task.kernel]
+    if not programs:
+        return alert
+    first, more = programs[0], len(programs) - 1
+    wait = f"and {more} more wait" if more else "waits"
+    what = _cause(first)
+    cause = f" for {what}" if what else ""
+    number = first.process or first.pid
+    return _said(alert, f"{first.command} (pid {number}) {wait}{cause}: {alert.summary}")
+
+
+def _said(alert: Alert, text: str) -> Alert:
+    others = (pair for pair in alert.annotations if pair[0] != "summary")
+    return replace(alert, annotations=(("summary", text), *others))
+
+
+def _cause(task: Task) -> str:
+    """Return in words what a task waits for, by the functions it is in; '' for what is unknown."""
+    for function in (task.wait_channel, *task.stack):
+        own = function.lstrip("_")
+        for words, begins in _CHANNELS.items():
+            if own.startswith(tuple(begins.split())):
+                return words
+    return ""

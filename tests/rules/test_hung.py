@@ -1,0 +1,103 @@
+"""Hung tasks in words: who reads the subject at night knows which program waits, and for what."""
+
+from __future__ import annotations
+
+import pytest
+
+from iowarden.collectors.tasks import Task, Tasks
+from iowarden.rules import hung
+from iowarden.rules.alerts import Alert, State
+
+
+def alert(name: str, summary: str, task: str = "") -> Alert:
+    """An alert of an event, or of the kernel's counter."""
+    return Alert(
+        name=name,
+        labels=(("alertname", name), ("severity", "critical")),
+        state=State.FIRING,
+        value=1.0,
+        annotations=(("summary", summary), ("task", task)),
+        active_seconds=0.0,
+        count=int(name == hung.EVENT),
+        last_seconds=1.0,
+    )
+
+
+def waiting(channel: str, *stack: str, pid: int = 4711, **more: object) -> Task:
+    """A task that the probe saw."""
+    return Task(pid, 1, "postgres", channel, stack, None, None, **more)  # type: ignore[arg-type]
+
+
+LINE = alert(hung.EVENT, "postgres (pid 4711) has waited for over 120 s", "4711")
+COUNTER = alert(hung.COUNTER, "the kernel reported hung tasks 1 time in 10 minutes")
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (
+            "INFO: task postgres:4711 blocked for more than 120 seconds.",
+            "postgres (pid 4711) has waited for over 120 s",
+        ),
+        (
+            "INFO: task kworker/u8:3:88 blocked in I/O wait for more than 241 seconds.",
+            "kworker/u8:3 (pid 88) has waited for over 241 s",
+        ),
+        (
+            "INFO: task tar: x:9 blocked for more than 30 seconds.",
+            "tar: x (pid 9) has waited for over 30 s",
+        ),
+    ],
+)
+def test_a_line_of_the_kernel_names_program_and_seconds(line: str, words: str) -> None:
+    """Names of programs may have colons and spaces."""
+    found = hung.summary(line)
+    assert found is not None
+    assert found[0] == words
+
+
+@pytest.mark.parametrize("line", ["INFO: rcu detected a stall", "INFO: task x:1 blocked", ""])
+def test_other_lines_are_left_alone(line: str) -> None:
+    """Also those that are cut."""
+    assert hung.summary(line) is None
+
+
+@pytest.mark.parametrize(
+    ("task", "words"),
+    [
+        (waiting("jbd2_log_wait_commit"), " for the journal of its file system"),
+        (waiting("xlog_wait_on_iclog"), " for its XFS file system"),
+        (waiting("rpc_wait_bit_killable"), " for an NFS server"),
+        (waiting("md_write_start"), " for a software RAID array"),
+        (waiting("rq_qos_wait"), " for a disk"),
+        (waiting("", "io_schedule", "folio_wait_bit_common"), " for I/O"),
+        (waiting("rwsem_down_write_slowpath"), " for a lock that another task holds"),
+        (waiting("0"), ""),
+        (waiting("hub_event"), ""),
+        (waiting("rq_qos_wait", pid=4712), ""),
+        (waiting("rq_qos_wait", pid=4712, process=4711), " for a disk"),
+    ],
+)
+def test_what_it_waits_for_is_what_the_probe_sees_of_that_very_task(task: Task, words: str) -> None:
+    """Of another task, or in a function nobody knows, nothing is said."""
+    (said,) = hung.named([LINE], Tasks((task,), 1))
+    assert said.summary == LINE.summary + words
+    assert hung.named([LINE], None) == [LINE]
+
+
+def test_the_counter_has_the_words_of_the_log() -> None:
+    """A line and the counter tell one fact: the mail of either names the program."""
+    line, counter = hung.named([LINE, COUNTER], Tasks((waiting("rq_qos_wait"),), 1))
+    assert line.summary == counter.summary == f"{LINE.summary} for a disk"
+
+
+def test_the_counter_alone_names_who_waits_now() -> None:
+    """No log can be read; threads of the kernel are nobody's program."""
+    flusher = waiting("rq_qos_wait", pid=7, kernel=True)
+    tasks = waiting("jbd2_log_wait_commit"), waiting("io_schedule", pid=4), flusher
+    (said,) = hung.named([COUNTER], Tasks(tasks, 3))
+    assert said.summary == (
+        "postgres (pid 4711) and 1 more wait for the journal of its file system:"
+        " the kernel reported hung tasks 1 time in 10 minutes"
+    )
+    assert hung.named([COUNTER], Tasks((flusher,), 1)) == [COUNTER]
