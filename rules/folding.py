@@ -9,7 +9,7 @@ from iowarden.rules import causes
 from iowarden.rules.alerts import Alert, State
 from iowarden.rules.causes import layer_of
 from iowarden.rules.devices import ITSELF, Identity
-from iowarden.rules.faults import CAUSES, WINDOWED, Fault, Layer
+from iowarden.rules.faults import CAUSES, HOLDS_PROGRAMS, WINDOWED, Fault, Layer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from iowarden.rules.incidents import Incident, Member
 
 _SHORT = frozenset((Fault.DEGRADED, Fault.EXHAUSTED, Fault.STOPPED))
-_OF_DISK = CAUSES | {Fault.RESETS}
+_OF_DISK = CAUSES - HOLDS_PROGRAMS | {Fault.GONE, Fault.FAILED, Fault.RESETS}
 
 
 def _open_members(incidents: dict[str, Incident]) -> dict[Key, tuple[str, Member]]:
@@ -116,11 +116,11 @@ class Targets:
             if m.subject not in {"", ITSELF} and m.state is State.FIRING
         }
         self._short = {
-            m.subject
-            for _, (_, m) in there.items()
+            m.subject: key
+            for key, (_, m) in there.items()
             if m.subject in self._subjects and m.what.fault in _SHORT and m.layer >= Layer.VOLUME
         }
-        """Arrays that miss members."""
+        """Arrays that miss members, and the alert that says so."""
 
     def of(self, active: Iterable[Alert]) -> dict[Key, Identity]:
         """Return the incident of each alert; open ones are folded into that of a deeper cause."""
@@ -147,12 +147,16 @@ class Targets:
     def _of_array(self, fact: Fact) -> str | None:
         """Return the incident of an array that misses members, for the next trouble of its disks.
 
-        It would be an incident of its own beside what it brings about, which is told there.
+        It would be an incident of its own beside what it brings about, which is told there. Not for
+        the disk that made the array miss one: that incident goes on in the disk's.
         """
         if fact.layer > Layer.DISK or fact.what.fault not in _OF_DISK:
             return None
-        arrays = sorted(self._above.get(fact.subject, frozenset()) & self._short)
-        return next((self._subjects[each] for each in arrays), None)
+        for each in sorted(self._above.get(fact.subject, frozenset()) & self._short.keys()):
+            cause = self._explained.get(self._short[each])
+            if cause is None or cause.subject != fact.subject:
+                return self._subjects[each]
+        return None
 
     def _fold(self, mine: list[Key], home: str) -> str:
         """Move what a deeper cause of another incident explains; return where, if it is all."""
