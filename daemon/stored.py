@@ -170,7 +170,7 @@ RECORDS: Mapping[type, tuple[Field, ...]] = dict(
             Happening,
             "source burst subject object adapter disk device controller slot volumes baseline note"
             " smart repeats",
-            program="began_seconds last_seconds heard_seconds",
+            program="began_seconds last_seconds heard_seconds ended_seconds",
         ),
         _record(Burst, "kind object severity count first last", source="until times"),
         _record(
@@ -287,6 +287,12 @@ def _with_habits(incidents: Any) -> Any:  # noqa: ANN401 - JSON
     }
 
 
+def _not_ended(happened: Any) -> Any:  # noqa: ANN401 - JSON
+    """Add when events told the end of others: not known from before."""
+    found = [each | {"ended_seconds": None} for each in happened["happenings"]]
+    return happened | {"happenings": found}
+
+
 DOCUMENTS: Mapping[str, Document] = {
     "install": Document(str, ("982d9e3eb996f559",)),
     "alerts": Document(tuple[Alert, ...], ("3f33d6bf6e1f1bed",)),
@@ -307,7 +313,7 @@ DOCUMENTS: Mapping[str, Document] = {
     "silences": Document(Silences, ("dfb8f090becbd06b",)),
     "self_tests": Document(Runs, ("d7fbbcd729447f4e",)),
     "stuck": Document(tuple[Stuck, ...], ("5f36e306e81c77a8",)),
-    "happened": Document(Happened, ("34304c00c797d5ca",)),
+    "happened": Document(Happened, ("34304c00c797d5ca", "5d2bee79394a5b48"), (_not_ended,)),
     "cursors": Document(Cursors, ("5b7b1163f2b646f1",)),
     "hits": Document(tuple[Hit, ...], ("965d8f3852d7c7d4",)),
     "recurring": Document(Habits, ("f129b604f7421345",)),

@@ -54,7 +54,7 @@ _MOST_ZONE_SECONDS = 14 * 3600
 _FILE_KEYS = ("advice", "groups")
 _SHARED_KEYS = ("advice", "condition", "source", "consequence", "sent")
 _GROUP_KEYS = ("name", "events", *_SHARED_KEYS)
-_ROW_KEYS = ("severity", "meaning", "storm", "controller", *_SHARED_KEYS)
+_ROW_KEYS = ("severity", "meaning", "storm", "controller", "ends", *_SHARED_KEYS)
 _STORM_KEYS = ("count", "window", "severity")
 _KIND = re.compile(r"[a-z0-9_]{1,64}")
 _CONDITION = re.compile(r"[A-Z][0-9]{0,2}")
@@ -91,6 +91,8 @@ class Row:
     sent: bool = False
     controller: bool = False
     storm: Storm | None = None
+    ends: tuple[str, ...] = ()
+    """Kinds of events whose end it is, of the same object: until it comes they go on."""
     file: str = ""
     line: int = 0
 
@@ -113,6 +115,11 @@ class Table:
     """Rows by kind."""
 
     rows: Mapping[str, Row]
+
+    @property
+    def lasting(self) -> frozenset[str]:
+        """Return the kinds whose end is an event."""
+        return frozenset(kind for row in self.rows.values() for kind in row.ends)
 
     def find(self, event: Event) -> Row:
         """Return what an event means; never nothing.
@@ -151,7 +158,9 @@ def parse_events_file(text: str, file: str) -> Table:
     """
     root = compose(text, file)
     nodes = Nodes(text, file)
-    rows = _Reader(nodes).rows(root) if root is not None else []
+    reader = _Reader(nodes)
+    rows = reader.rows(root) if root is not None else []
+    reader.check_ends(rows)
     nodes.finish()
     return Table({row.kind: row for row in rows})
 
@@ -166,6 +175,7 @@ class _Reader:
         self._nodes = nodes
         self._advice: dict[str, str] = {}
         self._seen: set[str] = set()
+        self._ends: list[tuple[yaml.Node, tuple[str, ...]]] = []
 
     def rows(self, root: yaml.Node) -> list[Row]:
         fields = self._nodes.mapping(root, "file", _FILE_KEYS)
@@ -218,6 +228,8 @@ class _Reader:
             self._nodes.wrong(start(fields["condition"][1]), message)
         if not advice and severity is not None and severity >= Severity.WARNING:
             self._nodes.wrong(start(key), f"{what}: a mail may come of it; add 'advice:'")
+        ends = tuple(text("ends").split())
+        self._ends.append((key, ends))
         line, _ = line_and_column(self._nodes.text, start(key))
         return Row(
             kind,
@@ -230,9 +242,18 @@ class _Reader:
             self._truth(fields, "sent", what),
             self._truth(fields, "controller", what),
             self._storm(fields["storm"][1], severity, what) if "storm" in fields else None,
+            ends,
             self._nodes.file,
             line,
         )
+
+    def check_ends(self, rows: Sequence[Row]) -> None:
+        """Check that what rows say to end is there."""
+        kinds = {row.kind for row in rows}
+        for key, ends in self._ends:
+            for kind in ends:
+                if kind not in kinds:
+                    self._nodes.wrong(start(key), f"ends: no event '{kind}' in this file")
 
     def _severity(
         self, node: yaml.Node, found: tuple[yaml.Node, yaml.Node] | None, what: str

@@ -177,6 +177,8 @@ class Happening:
     """What is not known of it, for people."""
     smart: str = ""
     """How the disk itself is asked by SMART, where the controller makes up what `device` says."""
+    ended_seconds: float | None = None
+    """When an event told its end."""
     repeats: int = 0
     """Events that are not among those of `burst`: the kernel's log told too many in one look."""
 
@@ -535,8 +537,11 @@ class _Work:
                 object=own.object,
                 volumes=where.volumes or before.volumes,
                 baseline=before.baseline and baseline,
+                ended_seconds=None,
             )
         self.happenings[key] = happening
+        for kind in row.ends:
+            self._end(_key(event.source, kind, own.key), event.place, at)
         worse = same and before is not None and happening.severity > before.severity
         news = News(
             event,
@@ -548,6 +553,15 @@ class _Work:
             not same or worse or _is_power_of_ten(happening.count),
         )
         self.news.append(news)
+
+    def _end(self, key: tuple[str, str, str], place: str, at: float) -> None:
+        """Take note that something is over, if it was all of one place."""
+        h = self.happenings.get(key)
+        if h is None or {h.burst.first.place, h.burst.last.place} != {place}:
+            return
+        now = self.batch.now_seconds
+        if h.last_seconds <= at and h.ended_seconds is None:
+            self.happenings[key] = replace(h, ended_seconds=at, heard_seconds=now)
 
     def _place(self, event: Event) -> Place:
         """Return where an event happened; of a storm each place is looked up once."""
@@ -671,12 +685,19 @@ def alerts(
 ) -> list[Alert]:
     """Return every burst that is worth a mail as an alert that fires for so long after its last.
 
-    So long an incident must be quiet as well, before it may be called over.
+    So long an incident must be quiet as well, before it may be called over. What has an event for
+    its end fires until that comes, for a day at most.
     """
+    lasting = table.lasting
+
+    def fires(h: Happening) -> bool:
+        lasts = h.burst.kind in lasting and h.ended_seconds is None
+        return now - h.heard_seconds <= (DAY_SECONDS if lasts else for_seconds)
+
     return [
         _alert(state, h, table.row(h.burst.kind), now)
         for h in state.happenings
-        if now - h.heard_seconds <= for_seconds and h.severity >= Severity.WARNING
+        if h.severity >= Severity.WARNING and fires(h)
     ]
 
 
@@ -845,6 +866,7 @@ def _alert(state: Happened, h: Happening, row: Row, now: float) -> Alert:
         adapter=h.adapter,
         count=h.count,
         last_seconds=h.last_seconds,
+        missed_seconds=h.ended_seconds,
     )
 
 

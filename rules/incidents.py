@@ -204,8 +204,10 @@ class Incident:
 
     @property
     def ends(self) -> bool:
-        """Whether something of it can be seen to be over; of events nobody can say that."""
-        return not self.members or any(not m.count for m in self.members)
+        """Whether something of it can be seen to be over; of events only where one tells it."""
+        own = self.members
+        seen = bool(own) and all(m.missed_seconds is not None for m in own)
+        return not own or seen or any(not m.count for m in own)
 
     @property
     def lost(self) -> bool:
@@ -562,7 +564,7 @@ def _last(holding: Iterable[Member], now: float) -> float:
 
     def moment(member: Member) -> float:
         if member.count:
-            return member.last_seconds or now
+            return max(member.last_seconds or now, member.missed_seconds or 0.0)
         return now if member.missed_seconds is None else member.missed_seconds
 
     return max(map(moment, holding))

@@ -240,6 +240,8 @@ def _happened(member: Member, now: float) -> str:
     if member.count:
         last = now - (member.last_seconds or now)
         times = f", last {quantity('_seconds', last)} ago" if member.count > 1 else ""
+        if member.missed_seconds is not None:
+            times += f", over {quantity('_seconds', now - member.missed_seconds)} ago"
         quiet = f" ({_quiet(member)})" if member.silenced else ""
         name, text = member.name, member.summary
         return f"{member.severity.name.lower()} {name}, {since}{times}: {text}{quiet}"

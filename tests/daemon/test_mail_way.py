@@ -6,6 +6,7 @@ import signal
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from support.kmsg import Kernel, medium_error
 from support.live import Live, parsed, text, watched
 from support.program import Played
 from support.smtp import free_port, smtp_server
@@ -137,3 +138,37 @@ def test_what_stalls_each_night_is_mailed_no_more_after_the_third(tmp_path: Path
     assert ": 46 s." in text(over)  # this time, not since the first night
     (again,) = said[2]
     assert "on 3 of the last 7 days (DeviceStall), as bad as usual" in text(again)
+
+
+def test_a_server_that_answers_again_has_its_all_clear_with_the_true_end(tmp_path: Path) -> None:
+    """The kernel says 'not responding' once and 'OK' half an hour later; another one stays away."""
+    live = Live(tmp_path)
+    kernel = Kernel(live)
+    with watched(tmp_path, live) as host:
+        host.wait(8)
+        kernel.says(*(f"nfs: server {n} not responding, still trying" for n in ("nas1", "nas2")))
+        opened = {m["Subject"].split(": ")[1]: m for m in host.wait(90, step=20.0)}
+        assert opened.keys() == {"nas1", "nas2"}
+        assert host.wait(30 * MINUTE, step=60.0) == []
+        kernel.says("nfs: server nas1 OK", priority=5)
+        ended = live.wall
+        (over,) = host.wait(11 * MINUTE, step=20.0)
+        assert over["Subject"].startswith("[OK] db1.example.com: nas1")
+        assert over["References"] == opened["nas1"]["Message-ID"]
+        assert ": 31 min" in text(over)
+        assert over["Date"].datetime.timestamp() - ended < 11 * MINUTE
+
+
+def test_what_nothing_tells_the_end_of_is_closed_quietly(tmp_path: Path) -> None:
+    """A sector could not be read: nobody can say that it is well now, and the journal says so."""
+    live = Live(tmp_path)
+    kernel = Kernel(live)
+    with watched(tmp_path, live) as host:
+        host.wait(8)
+        kernel.says(medium_error(4096))
+        assert len(host.wait(90, step=20.0)) == 1
+        live.leap(2 * DAY, 2 * DAY)
+        live.leap(DAY, DAY)
+        assert host.wait(2 * DAY, step=DAY) == []
+        closed = "closed; nothing told its end, so no mail says that it is over"
+        assert host.program.text().count(closed) == 1

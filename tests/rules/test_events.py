@@ -375,3 +375,14 @@ def test_any_text_is_a_table_or_a_refusal(text: str) -> None:
     """Nothing else comes out of the parser."""
     with contextlib.suppress(RuleFileError):
         assert isinstance(parse_events_file(text, "x.yaml"), Table)
+
+
+def test_what_ends_another_kind_names_one_that_is_there(table: Table) -> None:
+    """'nfs_responding' ends 'nfs_not_responding'; a misspelt one would end nothing, silently."""
+    assert "nfs_not_responding" in table.lasting
+    text = (
+        "groups:\n- name: x\n  source: y\n  condition: K\n  events:\n"
+        "    back: {severity: info, meaning: it is back, ends: goen}\n"
+    )
+    with pytest.raises(RuleFileError, match="no event 'goen' in this file"):
+        parse_events_file(text, "events.yaml")
