@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from random import Random
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from iowarden.rules import causes
 from iowarden.rules.alerts import Alert, State
@@ -188,3 +191,58 @@ def test_resets_of_an_adapter_are_the_symptom_of_the_disk_that_does_not_answer()
     resets = alert("ScsiTimeouts", "adapter host3", since=12.0)
     assert cause(resets, alert("DeviceStall", "disk 0", adapter="host3")) == "disk 0"
     assert not cause(resets, alert("DeviceStall", "disk 0", adapter="host4"))
+
+
+SUBJECTS = {
+    "disk a": "host0",
+    "disk b": "host0",
+    "disk c": "host0",
+    "disk d": "host1",
+    "device sdx": "host1",
+    "array 1 of card": "host1",
+    "adapter host0": "host0",
+    "adapter host1": "",
+    "device md0": "",
+    "device dm-0": "",
+    "file system /srv": "",
+    "iowarden": "",
+    "": "",
+}
+NAMES = (
+    "DeviceGone DeviceStall DeviceSuspended ArrayStopped ArrayDegraded FileSystemErrors"
+    " FileSystemReadOnly FileSystemFull ControllerMissing ControllerImpaired ScsiTimeouts"
+    " WriteStall HungTask DiskErrorsGrow DiskNotCovered WriteThrottle DatabaseDown"
+)
+
+
+def machine(rng: Random) -> tuple[list[causes.Fact], Around]:
+    """Return alerts about a small machine in which anything may stand on anything."""
+    subjects = [*SUBJECTS]
+    above = {
+        rng.choice(subjects): frozenset(rng.choices(subjects, k=rng.randrange(4))) for _ in range(5)
+    }
+    facts = {}
+    for _ in range(rng.randint(3, 10)):
+        about = rng.choice(subjects)
+        adapter = SUBJECTS[about] if rng.random() < 0.8 else rng.choice(("", "host0", "host1"))
+        since = float(rng.choice((0, 2, 9, 31, 62, 290, 301, 331)))
+        made = replace(alert(rng.choice(NAMES.split()), about, since, adapter), value=0.0)
+        fact = causes.fact(made, NOW, silent=rng.random() < 0.2)
+        fact = replace(fact, event=rng.random() < 0.3, firing=rng.random() < 0.8)
+        facts[fact.key] = fact
+    return list(facts.values()), Around(above, {"host0": rng.randint(1, 4), "host1": 2})
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.integers(0, 2**32))
+def test_who_is_found_by_object_is_who_is_found_among_all(seed: int) -> None:
+    """Causes are looked for among those that carry an object: that must leave out no other."""
+    facts, around = machine(Random(seed))
+    found, own = causes._together(facts, around)
+    every = sorted((e for e in (*facts, *own) if e.is_cause), key=lambda each: each.order)
+    for each in facts:
+        cause = next((a for a in every if causes.explains(a, each, around)), None)
+        if each.key not in found and cause is not None:
+            found[each.key] = cause
+    expected = {key: causes._deepest(cause, found) for key, cause in found.items()}
+    assert causes.explained(facts, around) == expected
