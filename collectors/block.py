@@ -37,7 +37,10 @@ _NEVER_LEAF = re.compile(r"(loop|ram|zram|sr|fd|zd|drbd)\d+|(md|dm-).*")
 """In memory, in a file, removable or stacked. ZFS volumes (zd) and DRBD name no slaves in sysfs;
 what is written to them counts at their disks again (by the drivers' naming; not measured).
 """
-_NVME_PATH = re.compile(r"nvme(\d+)c\d+n(\d+)")
+NVME_PATH = re.compile(r"nvme(\d+)c(\d+)n(\d+)", re.ASCII)
+"""A path of NVMe's own multipath: subsystem, controller, namespace. Source: kernel,
+drivers/nvme/host/multipath.c, nvme_mpath_set_disk_name.
+"""
 ZFS = "zfs_member"
 _ADDRESS = re.compile(r"(\d{1,9}):(\d{1,9}):(\d{1,9}):(\d{1,20})", re.ASCII)
 _PORT = re.compile(r"ata\d{1,9}", re.ASCII)
@@ -307,8 +310,8 @@ def read_block(root: Root) -> Topology:
             for slave in _names(root, f"{DIRECTORY}/{name}/slaves") or ():
                 slaves[name].add(whole.get(slave, slave))
         # NVMe multipath: the kernel does not say that the namespace stands on its paths.
-        path_of = _NVME_PATH.fullmatch(name)
-        head = f"nvme{path_of[1]}n{path_of[2]}" if path_of else ""
+        path_of = NVME_PATH.fullmatch(name)
+        head = f"nvme{path_of[1]}n{path_of[3]}" if path_of else ""
         if head in listed:
             slaves[head].add(name)
             holders[name].add(head)

@@ -64,12 +64,16 @@ class Mount:
         return "ro" in self.options or "ro" in self.super_options
 
     @property
+    def anonymous(self) -> bool:
+        """Whether its device number is of no device: in memory, on several, beyond the network."""
+        return self.device_number.startswith("0:")
+
+    @property
     def storage(self) -> bool:
         """Whether it keeps data: a writable kind, on block devices or beyond the network."""
         if self.kind in _NEVER_WRITTEN:
             return False
-        block_device = not self.device_number.startswith("0:")
-        return block_device or self.kind in _NETWORK or self.kind in _ANONYMOUS
+        return not self.anonymous or self.kind in _NETWORK or self.kind in _ANONYMOUS
 
 
 @dataclass(frozen=True, slots=True)

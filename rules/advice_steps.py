@@ -556,7 +556,7 @@ def _fsck(step: Step) -> list[str]:
                 " writes, and on a disk or array that fails that destroys data."
             )
         ]
-    points = [m for m in facts.of.mounts if m.source in {node, f"/dev/{name}"}]
+    points = facts.mounts_of(name)
     point = step.own.get("mountpoint") or next((m.mount_point for m in points), "")
     kind = step.own.get("fstype") or next((m.kind for m in points), "")
     if kind == "btrfs":

@@ -14,32 +14,30 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.block import NVME_PATH, Topology
 from iowarden.collectors.drive import Cover
+from iowarden.collectors.mounts import Mount
 from iowarden.rules import causes, devices, trust
 from iowarden.rules.atlas import Atlas, Map
 from iowarden.rules.devices import ADAPTER, is_part
 from iowarden.rules.faults import Fault, Layer
 from iowarden.rules.notice import Severity
 from iowarden.rules.redundancy import bears, in_use, last_holders, runs
+from iowarden.rules.stack import Stack
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from iowarden.collectors import md
     from iowarden.collectors.block import Device, Md
-    from iowarden.collectors.mounts import Mount
     from iowarden.collectors.vocabulary import Chunk
     from iowarden.rules.alerts import Alert
 
-TOGETHER_DISKS = 3
-"""So many disks of one adapter in trouble are the adapter's trouble; all of them, if it has two."""
 _NO_TROUBLE = frozenset((Fault.PRESSURE, Fault.SETTING, Fault.UNREADABLE, Fault.ITSELF, Fault.FULL))
 """Faults that say nothing against a member: settings, speed, what is not read."""
 _OUTSIDE = frozenset(("DiskCableErrors", "DiskCableErrorsFound", "DiskTooHot"))
 """Alerts of cables and heat, which say nothing against it either."""
-_VIRTUAL_NAME = re.compile(r"x?vd[a-z]+")
 _SD_NAME = re.compile(r"sd[a-z]+")
-_NVME_PATH = re.compile(r"nvme(\d+)c(\d+)n\d+", re.ASCII)
 _NVME = re.compile(r"nvme(\d+)n\d+", re.ASCII)
 
 
@@ -147,7 +145,7 @@ def known(
             hosts.setdefault(device.host or "", []).append(device.name)
     for host, leaves in hosts.items():
         bad = sum(leaf in troubled for leaf in leaves)
-        if host and len(leaves) > 1 and bad >= min(TOGETHER_DISKS, len(leaves)):
+        if host and len(leaves) > 1 and bad >= min(causes.TOGETHER_DISKS, len(leaves)):
             adapters.add(host)
     return Known(
         where,
@@ -183,11 +181,6 @@ def multipath(chunks: Iterable[Chunk]) -> dict[str, dict[str, int]]:
     return found
 
 
-def _is_virtual(device: Device) -> bool:
-    words = (device.vendor or "", device.model or "")
-    return any(trust.VIRTUAL.search(word) for word in words)
-
-
 class Facts:
     """What is known, by the names that labels have."""
 
@@ -195,6 +188,7 @@ class Facts:
         """Sort what is known; it does not change meanwhile."""
         self.of = of
         self.atlas = Atlas(of.map)
+        self._stack = Stack(of.map.topology or Topology({}), of.mounts)
         self._covered = {leaf: each for each in of.map.covered.values() for leaf in each.leaves}
 
     # names
@@ -230,22 +224,21 @@ class Facts:
     def mounted_on(self, device: Device) -> list[Device]:
         """Return what file systems that stand on a device are mounted from.
 
-        Not of btrfs, whose writes are counted by the file system and not by its devices.
+        Not of btrfs and ZFS, whose writes are counted by the file system and not by its devices,
+        nor of a file in a file system: what is written to that comes to the disk by the latter.
         """
-        sources = {m.source for m in self.of.mounts if m.kind != "btrfs"}
-        found: dict[str, Device] = {}
-        todo, seen = [device], {device.name}
-        while todo:
-            each = todo.pop(0)
-            nodes = {self.node(name) for name in (each.name, *each.partitions)}
-            if sources & {*nodes, f"/dev/{each.name}"}:
-                found[each.name] = each
-            for name in each.holders:
-                above = self.atlas.whole(name)
-                if above is not None and above.name not in seen:
-                    seen.add(above.name)
-                    todo.append(above)
+        mounted = (
+            each.on
+            for each in self._stack.on(device)
+            if isinstance(each.what, Mount) and not each.what.anonymous
+        )
+        tops = (self.atlas.whole(name) for name in mounted)
+        found = {each.name: each for each in tops if each and not each.name.startswith("loop")}
         return list(found.values())
+
+    def mounts_of(self, name: str) -> list[Mount]:
+        """Return what a device or partition is mounted as, by any of its names."""
+        return self._stack.mounts(name)
 
     def shown(self, device: Device) -> str:
         """Return a disk as it is found in the machine: name, model, serial number, place."""
@@ -268,7 +261,7 @@ class Facts:
             return self._mapped_kind(device)
         if device.name.startswith("loop"):
             return Kind.LOOP
-        if self.map_of(device) is not None or _NVME_PATH.fullmatch(device.name):
+        if self.map_of(device) is not None or NVME_PATH.fullmatch(device.name):
             return Kind.PATH
         if device.name.startswith("nvme"):
             return Kind.NVME
@@ -276,7 +269,7 @@ class Facts:
         if covered is not None and covered.cover is Cover.LUN:
             return Kind.LUN
         unasked = covered is not None and covered.cover is Cover.NO_SMART
-        if unasked or _VIRTUAL_NAME.fullmatch(device.name) or _is_virtual(device):
+        if unasked or trust.virtual_device(device):
             return Kind.VIRTUAL
         if not device.address and not _SD_NAME.fullmatch(device.name):
             return Kind.OTHER
@@ -322,10 +315,10 @@ class Facts:
 
     def nvme_controllers(self, device: Device) -> tuple[str, ...]:
         """Return the controllers of a namespace or of a path to one: 'nvme0'."""
-        own = _NVME_PATH.fullmatch(device.name)
+        own = NVME_PATH.fullmatch(device.name)
         if own:
             return (f"nvme{own[2]}",)
-        paths = [found for name in device.slaves if (found := _NVME_PATH.fullmatch(name))]
+        paths = [found for name in device.slaves if (found := NVME_PATH.fullmatch(name))]
         plain = _NVME.fullmatch(device.name)
         return tuple(f"nvme{p[2]}" for p in paths) or ((f"nvme{plain[1]}",) if plain else ())
 

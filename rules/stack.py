@@ -132,6 +132,10 @@ class Stack:
         del found[device.name]
         return [*found.values(), *points.values(), *swaps.values()]
 
+    def mounts(self, name: str) -> list[Mount]:
+        """Return what a device or partition is mounted as, by any of its names."""
+        return self._mounts.get(self._topology.kernel_name(name), [])
+
     def shown_on(self, name: str) -> tuple[str, ...]:
         """Return the same, of a device by its name, in words."""
         device = self._topology.devices.get(name)

@@ -35,6 +35,8 @@ _CAPACITY_ERROR_RATIO = 0.01
 VIRTUAL = re.compile(
     r"QEMU|VMware|VBOX|Virtual|Msft|Google PersistentDisk|Amazon Elastic|Xen|BHYVE", re.IGNORECASE
 )
+_VIRTUAL_NAME = re.compile(r"x?vd[a-z]+", re.ASCII)
+"""Of virtio and Xen. Source: kernel, drivers/block/virtio_blk.c, xen-blkfront.c."""
 _ATA_MODEL = re.compile(r"(?:ATA\s+)?(?:WDC WD|ST\d{3,}[A-Z]|SAMSUNG|Hitachi H|MAXTOR|TOSHIBA D)")
 _OLD_TRANSPORT = re.compile(r"Fibre channel|FCP|Parallel SCSI|SPI")
 _EARLIEST = ((re.compile(r"WDC WD\d{3,4}AAJS"), 2006), (re.compile(r"WDC WD\w+[SDX]\b"), 2003))
@@ -107,10 +109,14 @@ def doubts(disk: Disk, drive: Drive, around: Surroundings) -> tuple[Doubt, ...]:
 
 def virtual(drive: Drive, device: Device | None) -> bool:
     """Whether a disk is a hypervisor's."""
-    words = [drive.vendor, drive.model]
-    if device is not None:
-        words += [device.vendor or "", device.model or ""]
-    return any(VIRTUAL.search(word) for word in words)
+    own = any(VIRTUAL.search(word) for word in (drive.vendor, drive.model))
+    return own or (device is not None and virtual_device(device))
+
+
+def virtual_device(device: Device) -> bool:
+    """Whether a device is a hypervisor's disk, by its driver's name for it or what it says."""
+    words = (device.vendor or "", device.model or "")
+    return bool(_VIRTUAL_NAME.fullmatch(device.name)) or any(map(VIRTUAL.search, words))
 
 
 def way(target: Target) -> str:

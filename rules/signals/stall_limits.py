@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from iowarden.collectors.block import NVME_PATH
 from iowarden.rules.stack import Stack
-from iowarden.rules.trust import VIRTUAL
+from iowarden.rules.trust import virtual_device
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,10 +32,9 @@ by default) or its checker finds it failed (every 5 to 20 s), at the latest when
 out (30 s). Source: multipath-tools, libmultipath/defaults.h.
 """
 REMOVABLE_WARNING_SECONDS = 30.0
-_VIRTUAL_NAME = re.compile(r"(vd|xvd)[a-z]+|(nbd|rbd)\d+")
+_NETWORK_NAME = re.compile(r"(nbd|rbd)\d+")
 _VIRTUAL_DRIVERS = frozenset({"scsifront", "storvsc_host", "virtio_scsi", "vmw_pvscsi"})
 """Source: proc_name in kernel 6.12, xen-scsifront.c, storvsc_drv.c, virtio_scsi.c, vmw_pvscsi.c."""
-_NVME_PATH = re.compile(r"nvme\d+c\d+n\d+")
 
 
 class Limits(NamedTuple):
@@ -70,12 +70,13 @@ def kinds(
     maps = _maps(topology, mapped or {})
     paths = {path for own in maps.values() for path in own}
     limits: dict[str, Limits] = {}
+    stack = None if mounts is None else Stack(topology, mounts.mounts)
     for name in topology.leaves:
         device = topology.devices[name]
         critical = _critical(device)
         if name in paths:
             limits[name] = Limits(None, None, WARNING_SECONDS)
-        elif _removable(device, scsi) and not _wanted(topology, device, mounts):
+        elif _removable(device, scsi) and not _wanted(device, stack, mounts):
             spins = device.rotational is not False
             limits[name] = Limits(REMOVABLE_WARNING_SECONDS, None, spins=spins)
         elif _remote(device, scsi):
@@ -105,7 +106,7 @@ def _maps(topology: Topology, mapped: Mapping[str, MappedDevice]) -> dict[str, t
         paths = tuple(path for path in device.slaves if path in topology.leaves)
         own = mapped.get(name)
         is_map = own is not None and (own.uuid or "").startswith("mpath-")
-        if paths and (is_map or (len(paths) > 1 and all(map(_NVME_PATH.fullmatch, paths)))):
+        if paths and (is_map or (len(paths) > 1 and all(map(NVME_PATH.fullmatch, paths)))):
             found[name] = paths
     return found
 
@@ -115,18 +116,16 @@ def _removable(device: Device, scsi: Scsi | None) -> bool:
     return bool(device.removable) or (host is not None and host.usb)
 
 
-def _wanted(topology: Topology, device: Device, mounts: Mounts | None) -> bool:
+def _wanted(device: Device, stack: Stack | None, mounts: Mounts | None) -> bool:
     """Whether something on a device has a line in '/etc/fstab'; unknown counts as a line."""
-    if mounts is None or mounts.wanted is None:
+    if stack is None or mounts is None or mounts.wanted is None:
         return True
-    return any(each.name in mounts.wanted for each in Stack(topology, mounts.mounts).on(device))
+    return any(each.name in mounts.wanted for each in stack.on(device))
 
 
 def _remote(device: Device, scsi: Scsi | None) -> bool:
     """Whether a disk is a hypervisor's, or one that Fibre Channel or iSCSI brings."""
-    if _VIRTUAL_NAME.fullmatch(device.name):
-        return True
-    if any(VIRTUAL.search(text or "") for text in (device.vendor, device.model)):
+    if _NETWORK_NAME.fullmatch(device.name) or virtual_device(device):
         return True
     host = None if scsi is None else scsi.hosts.get(device.host or "")
     return host is not None and (host.fabric or host.driver in _VIRTUAL_DRIVERS)

@@ -6,12 +6,17 @@ from dataclasses import replace
 
 import pytest
 from support.everything import ARRAYS, array, devices, everything
-from support.machine import topology
+from support.machine import disk, topology
 
+from iowarden.collectors import block
+from iowarden.collectors.mounts import parse_mountinfo
 from iowarden.rules import facts, redundancy
+from iowarden.rules.advice import filled
+from iowarden.rules.advice_steps import About
 from iowarden.rules.alerts import Alert, State
 from iowarden.rules.facts import Facts, Kind, Known
 from iowarden.rules.places import Map
+from iowarden.rules.signals import stall_limits
 
 
 @pytest.mark.parametrize(
@@ -153,3 +158,42 @@ def test_what_says_nothing_against_a_disk_is_no_trouble(name: str, severity: str
     where = everything().of.map
     assert facts.known(where, (), [alert("sda", name, severity)]).troubled == frozenset()
     assert facts.known(where, (), [alert("sda", "DiskErrorsGrow")]).troubled == {"sda"}
+
+
+# --- where it is mounted
+
+SDA = replace(disk("sda", holders=("dm-0",)), partitions=("sda1", "sda2"), uses=(("sda1", "dm-0"),))
+LV = replace(disk("dm-0", slaves=("sda",), leaf=False), device_number="253:0", dm_name="vg-data")
+LOOP = replace(disk("loop0", leaf=False), device_number="7:0", backing_file="/srv/a.img")
+MOUNTED = """\
+30 1 253:0 / /srv rw - ext4 /dev/disk/by-uuid/77b7 rw
+31 1 253:0 /www /var/www rw - ext4 /dev/disk/by-uuid/77b7 rw
+32 1 8:2 / / rw - xfs /dev/root rw
+33 1 7:0 / /image rw - ext4 /dev/loop0 rw
+34 1 0:45 /@ /data rw - btrfs /dev/sda2 rw
+"""
+
+
+def test_what_is_mounted_is_known_by_its_number_and_not_by_the_word_in_its_place() -> None:
+    """systemd mounts by UUID, the kernel its root: no name of '/dev' is the device's."""
+    machine = block.topology(
+        {each.name: each for each in (SDA, LV, LOOP)}, {"8:1": "sda1", "8:2": "sda2"}
+    )
+    known = Facts(Known(Map(topology=machine), parse_mountinfo(MOUNTED)))
+    for name in ("dm-0", "mapper/vg-data", "vg/data", "/dev/mapper/vg-data"):
+        assert [each.mount_point for each in known.mounts_of(name)] == ["/srv", "/var/www"]
+    assert [each.mount_point for each in known.mounts_of("sda2")] == ["/", "/data"]
+    # A loop device writes to a file, whose file system is limited as well.
+    assert [each.name for each in known.mounted_on(SDA)] == ["sda", "dm-0"]
+    text = filled("{fsck}", About({"device": "dm-0"}), known)
+    assert "umount /srv" in text
+    assert "e2fsck -fn /dev/mapper/vg-data" in text
+
+
+@pytest.mark.parametrize("name", ["vda", "xvdb"])
+def test_a_virtual_disk_is_one_to_advice_and_to_stalls_alike(name: str) -> None:
+    """By the name that its driver gives it; they had a table each, and one knew fewer."""
+    own = disk(name)
+    assert Facts(Known(Map(topology=topology(own)))).kind(own) is Kind.VIRTUAL
+    limits = stall_limits.kinds(topology(own)).limits[name]
+    assert limits.warning_seconds == stall_limits.REMOTE_WARNING_SECONDS
