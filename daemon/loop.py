@@ -79,6 +79,7 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.block import Topology
     from iowarden.collectors.controller_poll import Poller as ControllerPoller
+    from iowarden.collectors.diskstats import BlockIo
     from iowarden.collectors.drive import Disks
     from iowarden.collectors.files import Root
     from iowarden.collectors.kernel_log import Reader
@@ -255,6 +256,8 @@ class Loop:
 
     _stood = NOTHING
     """What stood on what when that was written last."""
+    _busy_of: tuple[Mapping[str, BlockIo] | None, list[str]] = None, []
+    """The last reading of '/proc/diskstats', and the disks with requests in flight in it."""
 
     def __init__(self, parts: Parts) -> None:
         """Nothing happens yet."""
@@ -998,7 +1001,10 @@ class Loop:
         if blocks is None or blocks.value is None or topology is None:
             return []
         known = blocks.value
-        return [name for name in topology.leaves if name in known and known[name].in_flight > 0]
+        if self._busy_of[0] is not known:  # a thousand alerts may ask
+            leaves = (name for name in topology.leaves if name in known)
+            self._busy_of = known, [name for name in leaves if known[name].in_flight > 0]
+        return self._busy_of[1]
 
     # --- what survives a restart
 

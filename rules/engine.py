@@ -221,6 +221,8 @@ class Engine:
         """When '/sys/block' was looked at last."""
         self._stood: Stood | None = None
         """What stood on what before a restart, until the machine's uptime is known."""
+        self._newest: dict[str, dict[str | None, list[Sample]]] = {}
+        """By selector and label 'device' what `_chunks` have."""
         self._looked_at: tuple[Topology, tuple[Mount, ...]] | None = None
         """What `_standing` is of."""
         self._hosts: dict[str, str] = {}
@@ -594,6 +596,7 @@ class Engine:
         if before is None or before.families != content:
             version = 1 if before is None else before.version + 1
             self._chunks[name] = Chunk(name, version, content)
+            self._newest.clear()
 
     def _feed(self, name: str, samples: Iterable[Sample], now: float) -> None:
         """Write the samples some rule may read; what has vanished gets a stale marker."""
@@ -625,6 +628,7 @@ class Engine:
         version = 1 if before is None else before.version + 1
         samples = status.source.node(status.value)
         self._chunks[key] = node.chunk(status.source.name, samples, version)
+        self._newest.clear()
 
     def _publish_status(self, fresh: Container[str], now: float) -> None:
         samples: list[Sample] = []
@@ -1190,7 +1194,14 @@ class Engine:
         a label that the alert has (a device, a host adapter) only the alert's own.
         """
         rule = next(
-            (self._rules[i] for i, alerts in self._alerts.items() if alert.labels in alerts), None
+            (
+                rule
+                for i, alerts in self._alerts.items()
+                if isinstance(rule := self._rules[i], Rule)
+                and rule.alert == alert.name
+                and alert.labels in alerts
+            ),
+            None,
         )
         if rule is None and not alert.count:
             return []
@@ -1199,12 +1210,25 @@ class Engine:
         return [
             sample
             for name in named or (sorted(self._plain_names(rule.expression)) if rule else ())
-            for sample in self._selected(name)
+            for sample in self._selected(name, own.get("device"))
             if all(own.get(label, text) == text for label, text in sample[1])
         ]
 
-    def _selected(self, text: str) -> list[Sample]:
-        """Return the newest samples of a selector; a rule of a user may say anything."""
+    def _selected(self, text: str, device: str | None) -> list[Sample]:
+        """Return the newest samples of a selector, of another device none.
+
+        A rule of a user may say anything.
+        """
+        found = self._newest.get(text)
+        if found is None:  # a thousand disks may fail at once
+            found = self._newest[text] = {}
+            for sample in self._matching(text):
+                found.setdefault(dict(sample[1]).get("device"), []).append(sample)
+        if device is None:
+            return [sample for samples in found.values() for sample in samples]
+        return [*found.get(None, ()), *found.get(device, ())]
+
+    def _matching(self, text: str) -> list[Sample]:
         try:
             selector = parse(text)
         except PromqlError:

@@ -8,11 +8,13 @@ import pytest
 from support.machine import disk
 from support.memory import Files, Memory
 
-from iowarden.collectors import block
+from iowarden.collectors import block, table
 from iowarden.collectors.block import Topology, lv_names
 from iowarden.collectors.btrfs_owner import FileSystem
 from iowarden.collectors.mounts import Mount, parse_mountinfo
+from iowarden.collectors.vocabulary import Outcome, Reading
 from iowarden.rules.devices import Devices, identity, subject, with_sources
+from iowarden.rules.engine import Engine
 from iowarden.rules.stack import Stack
 from iowarden.rules.topology import (
     MOST_KEPT,
@@ -407,7 +409,25 @@ def test_a_damaged_document_costs_only_what_it_names() -> None:
 
 
 def test_an_unchanged_machine_is_not_put_together_anew() -> None:
-    """A look that finds what was there gives the same object, until something is too old."""
+    """A thousand disks are listed each minute: that costs a comparison while nothing changes."""
+    sources = [source for source in table.SOURCES if source.name == "block"]
+    engine = Engine([], sources, 0.0)
+
+    def look(devices: Topology, now: float) -> Standing:
+        engine.observe([Reading("block", Outcome.OK, now, 0.0, devices)], now, 1000.0 + now)
+        return engine.standing()
+
+    standing = look(MACHINE, 0.0)
+    assert look(replace(MACHINE, devices=dict(MACHINE.devices)), 60.0) is standing
+    left = block.topology({"md0": replace(MD0, slaves=()), "dm-0": LV})
+    gone = look(left, 120.0)
+    assert [each.name for each in engine.device_events()] == ["sda"]
+    assert look(replace(left), 180.0) is gone
+    assert (gone.until != {}, look(replace(left), 421.0).until) == (True, {})
+
+
+def test_what_ended_is_forgotten_in_time() -> None:
+    """The same object until something is too old."""
     standing = remember(NOTHING, MACHINE, (), 0.0)
     assert without_old(standing, 1e6) is standing
     gone = remember(standing, block.topology({}), (), 10.0)
