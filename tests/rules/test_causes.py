@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from iowarden.rules import causes
 from iowarden.rules.alerts import Alert, State
 from iowarden.rules.causes import Around
+from iowarden.rules.faults import Layer
 
 NOW = 4000.0
 ABOVE = Around({"disk a": frozenset({"device md0"}), "disk b": frozenset({"device md0"})})
@@ -246,3 +247,25 @@ def test_who_is_found_by_object_is_who_is_found_among_all(seed: int) -> None:
             found[each.key] = cause
     expected = {key: causes._deepest(cause, found) for key, cause in found.items()}
     assert causes.explained(facts, around) == expected
+
+
+@pytest.mark.parametrize(
+    ("subject", "layer"),
+    [
+        ("adapter host2", Layer.ADAPTER),
+        ("disk ATA WDC S1", Layer.DISK),
+        ("device sdb", Layer.DISK),
+        ("array 1 of areca 1", Layer.VOLUME),
+        ("device md0", Layer.ARRAY),
+        ("device dm-3", Layer.MAPPED),
+        ("device bcache0", Layer.MAPPED),
+        ("device drbd0", Layer.MAPPED),
+        ("device zd16", Layer.MAPPED),
+        ("device rbd0", Layer.NETWORK),
+        ("file system /srv", Layer.FILE_SYSTEM),
+        ("", Layer.HOST),
+    ],
+)
+def test_an_object_has_the_layer_of_what_it_is_made_of(subject: str, layer: Layer) -> None:
+    """A cache, a replica and a volume of ZFS stand on disks: they are none."""
+    assert causes.layer_of(subject) is layer
