@@ -481,7 +481,7 @@ def _device(
         removable=flag("removable"),
         read_only=flag("ro"),
         address=address,
-        state=text("device/state") if _NVME_PATH.fullmatch(name) else None,
+        state=text("device/state") if NVME_PATH.fullmatch(name) else None,
     )
 
 

@@ -61,6 +61,7 @@ PACKAGES = {
     "smartctl": "smartmontools",
     "tune2fs": "e2fsprogs",
     "xfs_repair": "xfsprogs",
+    "zpool": "zfsutils-linux",
 }
 """Debian's package of each program that not every machine has, and that advice names."""
 

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING
 
 from iowarden.rules.atlas import Place
 from iowarden.rules.controller_programs import asked
-from iowarden.rules.devices import ADAPTER, Identity
+from iowarden.rules.devices import ADAPTER, Identity, identity
 from iowarden.rules.facts import DISKS, MAPPED, Facts, Kind, Membership
 from iowarden.rules.places import smart_way
 from iowarden.rules.redundancy import runs
+from iowarden.rules.stack import POOL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -624,6 +625,25 @@ def _btrfs(step: Step) -> list[str]:
     ]
 
 
+def _pool(step: Step) -> list[str]:
+    """What ZFS makes of the loss of a disk. Source: zpool-status(8), zpool-online(8)."""
+    known = step.facts.of.map
+    key = step.about.subject
+    if not key and step.device is not None:
+        key = identity(known.topology, step.device.name).key
+    above = (*known.standing.now.get(key, ()), *known.standing.until.get(key, ()))
+    names = (each.name.removeprefix(POOL) for each in above if each.name.startswith(POOL))
+    pools = [name for name in names if known.topology and name in known.topology.pools]
+    lines = [f"  zpool status -v {quote(name)}" for name in dict.fromkeys(pools)]
+    if not lines:
+        return []
+    text = (
+        "What ZFS makes of it; a disk that is back is taken in again by itself, or by"
+        " 'zpool online' with the pool and the disk's name there:"
+    )
+    return [text, *lines]
+
+
 def _resume(step: Step) -> list[str]:
     """How a suspended mapped device goes on."""
     name = step.own.get("name") or (step.device.dm_name if step.device else "")
@@ -709,6 +729,7 @@ STEPS: Mapping[str, Callable[[Step], list[str]]] = {
     "log": _log,
     "member": _member,
     "paths": _paths,
+    "pool": _pool,
     "replace": _replace,
     "rescan": _rescan,
     "resume": _resume,

@@ -168,7 +168,8 @@ class Stack:
         if not self._is_imported(name):
             return f"{name} (ZFS, not imported)"
         state = self._topology.pools.get(name.removeprefix(POOL))
-        return f"{name} (ZFS, {state})" if state else f"{name} (ZFS)"
+        well = state in {None, "", "ONLINE"}
+        return f"{name} (ZFS)" if well else f"{name} (ZFS, {state})"
 
 
 def _below(topology: Topology, mount: Mount) -> Iterable[str]:

@@ -360,3 +360,34 @@ def test_a_session_without_another_path_is_critical_when_it_is_given_up(tmp_path
         mails = program.wait(60)
     assert "[CRITICAL] db1.example.com: host3" in mails[0]["Subject"]
     assert one_thread([slow, *mails])
+
+
+def test_a_disk_of_a_pool_takes_the_pool_with_it_and_one_that_was_locked_before_nothing(
+    tmp_path: Path,
+) -> None:
+    """No link of sysfs says what ZFS uses. A closed backup disk may be unplugged by anybody."""
+    machine = Server(tmp_path)
+    machine.adapter(0, "mpt3sas")
+    for number, name in enumerate(("sda", "sdb", "sdc")):
+        machine.disk(name, f"0:0:{number}:0", vendor="SEAGATE")
+    numbers = [machine._numbers[f"{name}1"] for name in ("sda", "sdb", "sdc")]
+    member = "I:1200\nE:ID_FS_TYPE=zfs_member\nE:ID_FS_LABEL=tank\n"
+    machine.change(
+        {
+            **{f"/run/udev/data/b{number}": member for number in numbers[:2]},
+            f"/run/udev/data/b{numbers[2]}": "I:1200\nE:ID_FS_TYPE=crypto_LUKS\n",
+            "/proc/spl/kstat/zfs/tank/state": "ONLINE\n",
+            "/proc/1/mountinfo": "60 1 0:51 / /tank/db rw - zfs tank/db rw,xattr\n",
+        }
+    )
+    with watched(tmp_path, machine) as program:
+        program.wait(80)
+        machine.loses("sdc")
+        assert program.wait(70) == []
+        machine.loses("sdb")
+        (mail,) = program.wait(70)
+        said = text(mail)
+        assert "sdb" in mail["Subject"]
+        assert "pool tank (ZFS) was built on sdb1" in said
+        assert "/tank/db (zfs) is on pool tank" in said
+        assert "zpool status -v tank" in said
