@@ -21,7 +21,6 @@ _SET_UP = re.compile(r"^I:(\d{1,18})$", re.ASCII | re.MULTILINE)
 _NUMBER = re.compile(r"\d{1,15}(\.\d{1,15})?", re.ASCII)
 
 
-_BLANKS = re.compile(r"\\x([0-9a-f]{2})", re.ASCII)
 _ZVOL = re.compile(r"^S:zvol/(.{1,255})$", re.MULTILINE)
 _VG = ("LVM_VG_NAME_COMPLETE", "LVM_VG_NAME_INCOMPLETE")
 
@@ -103,8 +102,8 @@ def parse_signature(text: str) -> Signature | None:
     kind = properties.get("ID_FS_TYPE", "")
     group = next((properties[key].strip("'") for key in _VG if properties.get(key)), "")
     label = properties.get("ID_FS_LABEL_ENC") or properties.get("ID_FS_LABEL", "")
-    shown = _BLANKS.sub(lambda found: chr(int(found[1], 16)), label)
-    return Signature(kind, group or shown) if kind else None
+    # What else is escaped stays so: anybody may write a label.
+    return Signature(kind, group or label.replace("\\x20", " ")) if kind else None
 
 
 def parse_zvol(text: str) -> str:

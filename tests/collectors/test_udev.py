@@ -8,10 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iowarden.collectors.udev import (
+    Signature,
     emit,
     node_samples,
     parse_properties,
     parse_set_up_seconds,
+    parse_signature,
+    parse_zvol,
     read_udev,
 )
 
@@ -146,3 +149,20 @@ def test_since_when_a_device_is_there() -> None:
     assert parse_set_up_seconds("S:disk/by-id/x\nI:1935278\nE:ID_TYPE=disk\n") == 1.935278
     for text in ("", "E:I:12\n", "I:12x\n", "I:\n", f"I:{9 * 10**30}\n"):
         assert parse_set_up_seconds(text) is None
+
+
+def test_a_label_is_shown_as_it_was_written_but_for_what_could_be_a_line() -> None:
+    """Anybody may write a label on a stick; blanks are common in those of pools and arrays."""
+    text = "E:ID_FS_TYPE=zfs_member\nE:ID_FS_LABEL=my_tank_x\nE:ID_FS_LABEL_ENC=my\\x20tank\\x0ax\n"
+    assert parse_signature(text) == Signature("zfs_member", "my tank\\x0ax")
+    assert parse_signature("E:ID_FS_LABEL=x\n") is None
+    incomplete = "E:ID_FS_TYPE=LVM2_member\nE:LVM_VG_NAME_INCOMPLETE='vg0'\n"
+    assert parse_signature(incomplete) == Signature("LVM2_member", "vg0")
+
+
+@given(st.text())
+def test_any_text_of_the_database_is_read(text: str) -> None:
+    """A file that is cut, or none of udev's, says nothing or something; it is one line."""
+    own = parse_signature(text)
+    assert own is None or "\n" not in own.group
+    assert "\n" not in parse_zvol(text)
