@@ -28,7 +28,9 @@ TREES = (
     "drivers/usb/storage",
     "drivers/mmc",
     "drivers/ufs",
+    "fs/ext3",
     "fs/ext4",
+    "fs/jbd",
     "fs/jbd2",
     "fs/xfs",
     "fs/btrfs",
@@ -40,7 +42,14 @@ TREES = (
     "fs/lockd",
     "net/sunrpc",
 )
-FILES = ("fs/buffer.c", "fs/mpage.c", "fs/direct-io.c", "kernel/hung_task.c", "fs/super.c")
+FILES = (
+    "fs/buffer.c",
+    "fs/mpage.c",
+    "fs/direct-io.c",
+    "fs/iomap.c",
+    "kernel/hung_task.c",
+    "fs/super.c",
+)
 WARNING = 4
 _LEVELS = {
     "EMERG": 0, "ALERT": 1, "CRIT": 2, "ERR": 3, "WARNING": 4, "NOTICE": 5, "INFO": 6, "DEBUG": 7,
@@ -141,6 +150,13 @@ def _printers() -> dict[str, Printer]:
         "ext4_abort": Printer("ext4_abort", 2, 2),
         "ext4_grp_locked_error": Printer("ext4_error", 2, 4),
         "__ext4_error": Printer("ext4_error", 2, 6),
+        "ext3_msg": Printer("ext3_msg", None, 2, 1, subject=0),
+        "ext3_error": Printer("ext3_error", 2, 1, subject=0),
+        "ext3_abort": Printer("ext3_error", 2, 2, subject=0),
+        "ext3_warning": Printer("ext3_warning", 4, 1, subject=0),
+        "cmn_err": Printer("", None, 1, 0),
+        "xfs_fs_cmn_err": Printer("xfs_old", None, 2, 0),
+        "xfs_cmn_err": Printer("xfs_old", None, 3, 1),
         "xfs_printk_ratelimited": Printer("xfs", None, 2, 0),
         "xfs_alert_tag": Printer("xfs", 1, 2),
         "btrfs_handle_fs_error": Printer("btrfs_error", 2, 2),
@@ -205,8 +221,13 @@ _HEAD = re.compile(r"\b([A-Za-z_]\w*)\s*\(")
 _KERN = re.compile(r"KERN_([A-Z]+)$")
 _ESCAPES = {"n": "\n", "t": "\t", '"': '"', "\\": "\\", "r": "\r"}
 _DEBUGGING = re.compile(
-    r"de?bu?g|DE?BU?G|dprintk|dfprintk|trace|TRACE|VPRINTK|DEBC|_DUMP|DBG|^DC395_|^dprintkl"
+    r"de?bu?g|DE?BU?G|dprintk|dfprintk|trace|TRACE|[DV]PRINTK|no_printk|DEBC|_DUMP|DBG|^DC395_"
+    r"|^dprintkl"
 )
+_FUNCTION_FIRST = frozenset(
+    {"ext4_error", "ext4_abort", "ext4_warning", "ext3_error", "ext3_warning"}
+)
+"""Whose first words were a function's name, to Linux 2.6.33 (ext4) and to the end (ext3)."""
 _OWN = ("pr_fmt", "DM_MSG_PREFIX")
 """What each file says for itself."""
 _SKIPPED = frozenset({"if", "while", "for", "switch", "return", "sizeof", "defined"})
@@ -431,6 +452,8 @@ class Tree:
             ):
                 if kind == "string":
                     fmt += _string(word)
+                elif word == "fmt":
+                    break
                 elif word in {"__func__", "__FUNCTION__"}:
                     fmt = fmt.replace("%s", "\x01", 1)
         here = _File(path, own, fmt, module)
@@ -478,7 +501,10 @@ class Tree:
         name_of = {"mpi3mr": "mpi3mr0", "mpt3sas": "mpt3sas_cm0", "fusion": "ioc0"}
         form = printer.before.replace("\x01", function)
         form, seen = form.replace("\x02", name_of.get(path.split("/")[-2], "x0")), False
-        for kind, word in self._resolved(arguments[printer.form], room):
+        at = printer.form
+        if printer.head in _FUNCTION_FIRST and self._is_function(arguments[at : at + 2]):
+            at += 1
+        for kind, word in self._resolved(arguments[at], room):
             if kind == "string":
                 form += _string(word)
                 seen = True
@@ -499,9 +525,16 @@ class Tree:
         subject = ""
         if printer.subject is not None and printer.subject < len(arguments):
             subject = "".join(word for _, word in arguments[printer.subject])
-        values = tuple(self._value(each, room) for each in arguments[printer.form + 1 :])
+        values = tuple(self._value(each, room) for each in arguments[at + 1 :])
         head = printer.head + (":" + file.module if printer.head in {"dev", "shost"} else "")
         yield Message(path, function, name, head, level, form, values, subject)
+
+    @staticmethod
+    def _is_function(arguments: list[list[tuple[str, str]]]) -> bool:
+        """Return whether the first of two arguments is a function's name, the second a format."""
+        (_, word), *_ = [*arguments[0], ("", "")]
+        named = word in {"__func__", "__FUNCTION__"} or re.fullmatch(r'"\w+"', word) is not None
+        return named and len(arguments) > 1 and any(k == "string" for k, _ in arguments[1])
 
     def _value(self, tokens: list[tuple[str, str]], room: Room) -> str:
         """Return an argument; a string where a macro is one."""
@@ -535,7 +568,7 @@ def _level(tokens: list[tuple[str, str]], _room: Room) -> int | None:
             return _WORDS[last]
         if last == "fatal":
             return 2
-        if last in {"info", "notice", "debug", "dbg", "trac", "logging"}:
+        if last in {"info", "notice", "note", "debug", "dbg", "trac", "logging"}:
             return 6
     return None
 
@@ -592,7 +625,11 @@ _PREFIXES = {
     "ext4_file": "EXT4-fs error (device sdb1): {function}:12: inode #12: comm cp: path /x: ",
     "ext4_warning": "EXT4-fs warning (device sdb1): {function}:12: ",
     "ext4_warning_inode": "EXT4-fs warning (device sdb1): {function}:12: inode #12: comm cp: ",
+    "ext3_msg": "EXT3-fs (sdb1): ",
+    "ext3_error": "EXT3-fs error (device sdb1): {function}: ",
+    "ext3_warning": "EXT3-fs warning (device sdb1): {function}: ",
     "xfs": "XFS (sdb1): ",
+    "xfs_old": 'Filesystem "sdb1": ',
     "f2fs": "F2FS-fs (sdb1): ",
     "btrfs_error": "BTRFS: error (device sdb1) in {function}:12: errno=-5 IO failure (",
     "bch_set": "bcache: bch_cache_set_error() error on 1b2c: ",
@@ -649,6 +686,8 @@ def _device(message: Message, module: str) -> str:
         return f"{module} 1-2:1.0: "
     if "virtio" in module:
         return f"{module} virtio2: "
+    if "nbd" in module:
+        return "block nbd0: "
     return f"{module} 0000:3b:00.0: "
 
 

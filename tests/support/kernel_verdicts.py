@@ -72,6 +72,10 @@ EXEMPTIONS = (
         words=r"^WARNING: CPU|^Kernel panic",
     ),
     Exemption(
+        "an assertion of the block layer about a driver (Linux 2.6 to 4.19): a bug",
+        words=r"^blk_queue_\w+: |^blk_peek_request: bad|^blk-mq: bad|^blk_partition_remap: fail",
+    ),
+    Exemption(
         "a self-test of the kernel, built for developers",
         path=r"tests?/|_test\.c|scsi_debug|selftest|-test\.c|fault_inject|dm-dust|dm-flakey"
         r"|dm-log-writes|ref-verify",
@@ -87,7 +91,7 @@ EXEMPTIONS = (
         r"|sym53c8xx_2|tw|wd33c93|wd719x|zalon|zorro\w*"
         r"|a2091|a3000|a4000t|acornscsi|advansys|am53c974|bvme6000|gvp11|a100u2w"
         r"|cxlflash|ibmvscsi|ibmvscsi_tgt|eata|u14|gdth|ultrastor"
-        r"|in2000|wd7000|scsi_transport_spi|stex)|drivers/block/(?:floppy|swim\w*"
+        r"|in2000|wd7000|scsi_transport_spi|stex|i91uscsi)|drivers/message/i2o|drivers/block/(?:floppy|swim\w*"
         r"|amiflop|ataflop|paride|pktcdvd|sunvdc"
         r"|ps3\w*|z2ram|n64cart|aoe|mtip32xx|rsxx|sx8|umem|skd)|drivers/ata/pata_"
         r"|drivers/message/fusion/mptlan|drivers/mmc/host/(?!sdhci|cqhci|rtsx)"
@@ -113,6 +117,10 @@ EXEMPTIONS = (
         path=r"fs/super\.c|block/early-lookup|block/blk-crypto",
     ),
     Exemption(
+        "what a program or an administrator asked for",
+        words=r"^VFS: Can't find|^VFS:Filesystem (?:freeze|thaw) failed",
+    ),
+    Exemption(
         "a partition table that is smaller than its disk, as of a virtual disk that grew",
         path=r"block/partitions/efi\.c",
     ),
@@ -122,10 +130,18 @@ EXEMPTIONS = (
         function=_SET_UP,
     ),
     Exemption("detail of another line: registers, dumps, names", function=_TELLS),
+    Exemption(
+        "detail of another line: registers, dumps, names",
+        words=r"\nfailure at |TMF_RESP_FUNC_FAILED",
+    ),
     Exemption("quota accounting: no data are in danger", words="qgroup"),
     Exemption(
         "removable optical and tape drives, changers and SCSI generic, which are not watched",
         path=r"block/disk-events",
+    ),
+    Exemption(
+        "removable optical and tape drives, changers and SCSI generic, which are not watched",
+        words="busy inodes on changed media",
     ),
     *(Exemption(reason, words=f"(?i){words}") for reason, words in QUIET),
 )
