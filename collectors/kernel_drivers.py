@@ -2,8 +2,9 @@ r"""What the messages of one driver or file system have in common, in words.
 
 Asked where no row of kernel_shapes knows the single message: a driver has hundreds. The first row
 that is found decides; what remains and has a word of a fault is 'driver_message' (or 'fs_warning').
-Source: the messages of level warning and above in linux-source 6.1 and 6.12; which of them has a
-row here, and why another has none, lists packaging/list-kernel-messages.
+Source: the messages of level warning and above in linux-source 6.1 and 6.12 (Debian); for the words
+of older and newer kernels in 2.6.9 to 5.15, 6.8 and 7.2. Which of them has a row here, and why
+another has none, lists packaging/list-kernel-messages.
 """
 
 from __future__ import annotations
@@ -79,8 +80,8 @@ _DEAD = (
     r"|fatal (?:error|hardware|firmware|hba|interrupt)|hardware critical|critical hw|dead_ioc"
     r"|kernel failed to start|self-?test failed|cannot recover|kill(?:ing)? (?:the )?(?:hba"
     r"|adapter)|insufficient power|(?:reset|OCR)\b[^,;]{0,40}\bfail|failed to (?:reset|recover"
-    r"|restart|reinit|bring)|\bPCI(?:e|-X)? (?:bus )?error|disabling (?:adapter|controller|board"
-    r"|hba))"
+    r"|restart|reinit|bring)|\bPCI(?:e|-X)? (?:bus )?error|disabling (?:adapter"
+    r"|controller|board|hba))"
 )
 _LINK = (
     r"(?i:(?:link|loop|port|cable)\b[^.,;]{0,24}\b(?:is |went |event )?(?:down|lost|offline"
@@ -103,12 +104,15 @@ _ABORT = (
     r"|\b(?:task|command|cmd|request|internal|eh|io)[ _](?:was )?abort)|\bABORTING\b"
 )
 _OTHERS_OF_A_MAKER = (
-    r"^(?:virtio_(?!blk|scsi)|hv_(?!storvsc)|bnx2(?![fi])|cxgb[34](?!i)|hisi_(?!sas)"
+    r"^(?:virtio_(?!blk|scsi)|hv_(?!storvsc)|bnx2(?![fi])|cxgb[34](?!i)|hisi_(?!sas)|be(?!2iscsi)"
     r"|xen(?![-_]?blk))"
 )
 _WELL = r"(?i:\bsucce|\bcomplete(?:d|$)|\bis (?:up|online|ready|normal)\b|\bcleared\b|\bdone\b)"
 _ADAPTER: Rows = (
-    (r"xen_scsifront|Disabling device for further use|dead_ioc", "hba_dead"),
+    (
+        r"xen_scsifront|Disabling device for further use|dead_ioc|PCI fault or device removal",
+        "hba_dead",
+    ),
     (_OTHERS_OF_A_MAKER, NOTHING),
     (_WELL, NOTHING),
     (_LINK, "hba_link_down"),
@@ -122,7 +126,7 @@ _ADAPTER: Rows = (
 )
 _PCI = r"(?P<controller>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f])"
 _ADDRESS = (
-    rf"{_PCI}|\b(?P<host>(?:scsi ?host|scsi|host)[ #:]?\d{{1,6}})\b"
+    rf"{_PCI}|(?P<host>\b(?:scsi ?host|scsi|host|target)[ #:(]?\d{{1,6}}|^q\w{{1,40}}\(\d{{1,6}})\b"
     r"|^(?:mpt\w+: )?(?P<named>[a-z]\w*?\d{1,6}):"
 )
 
@@ -202,12 +206,13 @@ _BLOCK: Rows = (
     (r"writeback failed|writeback error", "lost_write"),
     (r"(?:ref|guard|app) tag error", "block_protection_error"),
     (r"write to read-only block-device", "block_readonly"),
+    (r"Page cache invalidation failure", "fs_warning"),
     (
         r"beyond EOD|GPT is invalid|disklabel: csum bad|[Cc]sum bad|could not be added",
         "partition_table",
     ),
-    (r"Aborting plugged BIOs|Invalid mix of zone append", "block_io_error"),
-    (r"requested out-of-range block|invalid block size", "block_beyond_end"),
+    (r"Aborting plugged BIOs|Invalid mix of zone append|bio too big", "block_io_error"),
+    (r"requested out-of-range block|invalid block size|not aligned to logical", "block_beyond_end"),
     (r"__find_get_block_slow\(\) failed", "buffer_io_error"),
 )
 _FILE_SYSTEM_SHUT = r"(?i:shut(?:ting)?[ -]?down|stopped filesystem|panic forced)"
@@ -284,7 +289,7 @@ _MAPPED_ASKED = (
     r"(?i)^device-mapper: (?:table|ioctl|uevent|target|stats|zone):|message|argument|Module for"
     r"|version|CONFIG_|config string|discard|param|suspend|resume|alignment"
 )
-_NO_MAPPER = r"^(?!device-mapper:|dm-verity)"
+_NO_MAPPER = r"^(?!device-mapper:|dm-verity|dm-pcache)"
 _MAPPED: Rows = (
     (_NO_MAPPER, NOTHING),
     ((r"(?i)AEAD ERROR|checksum failed|block \d+ is corrupted|device corrupted"
@@ -319,6 +324,7 @@ _CACHE: Rows = (
 )
 _NBD_ENDS = r"shutting down sockets|no io inflight|[Ss]end disconnect"
 _NETWORK_BLOCK: Rows = (
+    (r"\bon read-only\b", "block_readonly"),
     (
         (
             r"neither local nor remote|Local IO failed|Split-Brain detected but|[Dd]ead connection"
@@ -426,7 +432,8 @@ _ROOMS = (
     Room(
         # drivers/scsi, drivers/message, drivers/ata and drivers/ufs, by module; '3w' is 3w-9xxx
         "[ 3w AAC MaxRAID MegaRAID libcxgbi acard aacraid aac ahci aic advansys ahc ahd "
-        "arcmsr asd BNX beiscsi bfa bnxfc csiostor cxlflash dpt efct elx esas esasr fcoe "
+        "arcmsr asd BNX be beiscsi bfa bnxfc cciss cpqarray csiostor cxlflash dpt efct elx "
+        "esas esasr fcoe "
         "fdomain fnic hpsa hptiop ibmvfc ibmvscsi ibmvscsis initio ioc ipr ips isci iscsi "
         "libata libahci libfc libfcoe libsas lpfc megaraid megasas mpi mpt mptbase mptctl "
         "mptfc mptsas mptscsih mptspi mtip mvsas mvumi myrb myrs ncr nsp pata pdc pmcraid ql "
@@ -437,19 +444,19 @@ _ROOMS = (
     ),
     Room("nvme nvmet", _NVME, r"nvme (?P<device>\S+?):|^(?P<named>nvme\d\w*):"),
     Room(
-        "EXT",
+        "EXT ext",
         _FILE_SYSTEM,
         rf"EXT\d-fs[\w ]*\((?:device )?{_NAME}\)(?:.*\bblock (?P<block>\d{{1,20}}))?",
     ),
-    Room("XFS", _FILE_SYSTEM, rf"XFS \({_NAME}\)(?:.*(?:daddr"
+    Room("XFS xfs", _FILE_SYSTEM, rf"XFS \({_NAME}\)(?:.*(?:daddr"
         rf"|block) 0x(?P<sector_hex>[0-9a-f]{{1,16}}))?"),
-    Room("BTRFS", _FILE_SYSTEM, rf"\(device {_NAME}(?: [\w ]+)?\)"),
+    Room("BTRFS btrfs", _FILE_SYSTEM, rf"\(device {_NAME}(?: [\w ]+)?\)"),
     Room("F", _FILE_SYSTEM, rf"F2FS-fs \((?:device )?{_NAME}\)"),
     Room("JBD jbd", _JOURNAL, rf"(?:\b(?:on|for|in) |JBD2: ){_NAME}(?:-\d+)?(?:\.?$|: )"),
     Room("md raid", _MD, r"(?:on|device|disk|in|dev|kicking non-fresh) (?P<device>[a-z][\w!-]*\d"
         r"|sd[a-z]+)\b|\b(?P<array>md\w+)[:,]"),
-    Room("device dm", _MAPPED, r"^device-mapper: [\w -]+: (?:(?P<place>\d+:\d+)"
-        r"|.*[(\s](?P<device>(?:sd"
+    Room("device dm", _MAPPED, r"^device-mapper: (?:(?:[\w -]+: |.* from |.*\()"
+        r"(?P<place>\d+:\d+)\b|.*[(\s](?P<device>(?:sd"
         r"|nvme|md"
         r"|dm-|vd)\w+)\b)"),
     Room("bcache", _CACHE, r"\b(?P<device>(?:sd|nvme|md|dm-|vd|bcache)\w+)\b"),
@@ -472,7 +479,7 @@ _ROOMS = (
         r"(?P<controller>(?!))",
     ),
     Room(
-        "VFS bio Dev GPT Alternate Primary Trying blk grow getblk find",
+        "VFS bio Dev GPT Alternate Page Primary Trying blk grow getblk find",
         _BLOCK,
         r"(?:device|Dev) (?P<device>[\w!-]+)|^(?P<named>[a-z][\w!-]*):",
     ),

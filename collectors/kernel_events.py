@@ -430,6 +430,8 @@ _COMMAND = re.compile(
 )
 _RESULT = re.compile(r"Result: hostbyte=(\w+)", re.ASCII)
 _RETURN_CODE = re.compile(r"return code = (?:0x)?([0-9a-f]{1,8})", re.ASCII)
+_OLD_ERROR = re.compile(r"SCSI error ?: <([0-9]+) ([0-9]+) ([0-9]+) ([0-9]+)>", re.ASCII)
+"""2.6.0 to 2.6.17: host, channel, id, lun."""
 _HEX = re.compile(r"(?:[0-9a-f]{2} ){0,31}[0-9a-f]{2}", re.ASCII)
 _HOST_BYTES = {
     "DID_OK": "scsi_result",
@@ -477,6 +479,7 @@ _SCSI_SHAPES = (
     ("reset FAILED", "scsi_reset_failed"),
     ("reset failed", "scsi_reset_failed"),
     ("uas_eh_abort_handler", "scsi_abort"),
+    ("sas: RESET", "scsi_reset"),
     ("attempting task abort", "scsi_abort"),
     ("attempting", "scsi_reset"),
     ("uas_eh_device_reset_handler start", "scsi_reset"),
@@ -504,6 +507,9 @@ def _scsi_line(state: Classifier, line: Line, text: str) -> tuple[Classifier, Fo
 
 def _scsi_rest(state: Classifier, line: Line, text: str) -> tuple[Classifier, Found | None]:
     """Read a line that goes on where another one named the device."""
+    if (old := _OLD_ERROR.match(text)) is not None:
+        device = ":".join(old.groups())
+        state = state._replace(scsi=_Scsi(device, monotonic_seconds=line.monotonic_seconds))
     scsi = state.scsi
     if scsi.device and not _together(scsi, line):
         return state, None
@@ -715,7 +721,15 @@ _ATA_SHAPES = tuple(
         (r"(?:revalidation failed|failed to (?:IDENTIFY|set xfermode|enable))", "ata_reset_failed"),
         (r"EH pending after [0-9]+ tries, giving up", "ata_reset_failed"),
         (r"(?:port|link) is slow to respond", "ata_slow"),
-        (r"(?:qc timeout|lost interrupt)", "ata_timeout"),
+        (r"(?:qc timeout|lost interrupt|command 0x[0-9a-f]+ timeout)", "ata_timeout"),
+        # to 2.6.17
+        (r"status=0x[0-9a-f]+ \{ *(?P<code>.*?) *\}", "ata_status"),
+        (r"error=0x[0-9a-f]+ \{ *(?P<code>.*\bBadCRC\b.*?) *\}", "ata_interface_error"),
+        (
+            r"error=0x[0-9a-f]+ \{ *(?P<code>.*(?:Uncorrectable|IdNotFound|MarkNotFound).*?) *\}",
+            "ata_medium_error",
+        ),
+        (r"error=0x[0-9a-f]+ \{ *(?P<code>.*?) *\}", "ata_abort"),
         (r"limiting (?:SATA link )?speed to (?P<code>.+)", "ata_speed_limited"),
         (r"NCQ disabled due to excessive errors", "ata_ncq_disabled"),
         (r"(?:NODEV after polling detection|disabled?\b|detaching )", "ata_gone"),

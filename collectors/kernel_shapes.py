@@ -43,7 +43,7 @@ _ROWS: dict[str, tuple[tuple[str, str], ...]] = {
         (r"Write-error on swap-device \((?P<place>\d+:\d+):\d+\)", "swap_write_error"),
         (r"Write error (?:(?P<code>-\d+) )?on dio swapfile", "swap_write_error"),
     ),
-    "lost": ((rf"lost page write due to .*error on {_DEVICE}", "lost_write"),),
+    "lost": ((rf"lost page write due to .*error on (?:/dev/)?{_DEVICE}", "lost_write"),),
     "nvme": (
         (
             r"nvme (?P<device>\S+): .*\btimeout, (?P<code>(?:reset|disable) controller)",
@@ -154,6 +154,20 @@ _ROWS: dict[str, tuple[tuple[str, str], ...]] = {
             "hba_dead",
         ),
     ),
+    "cciss": (
+        (r"cciss.* LUN failure detected", "hba_error"),
+        (r"cciss.* CHECK CONDITION,? .*sense key = 0x[34]\b", "hba_error"),
+    ),
+    "scsi": (  # to 2.6.11
+        (
+            r"(?P<host>scsi\d+) \((?P<id>\d+):(?P<lun>\d+)\): rejecting I/O to",
+            "scsi_rejected",
+        ),
+        (
+            r"scsi: Device offlined .*: (?P<quad>host \d+ channel \d+ id \d+ lun \d+)",
+            "scsi_offlined",
+        ),
+    ),
     "hpsa smartpqi": (
         (rf"\w+ {_PCI}: (?:scsi )?(?P<device>\d+:\d+:\d+:\d+)?:? ?.*lockup", "hba_dead"),
         (rf"\w+ {_PCI}: .*controller (?:is )?offline", "hba_dead"),
@@ -167,6 +181,7 @@ _ROWS: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "megaraid megasas": (
         (r"[^\t]*\t+: ", _NOTHING),  # settings, when it starts
+        (r"megasas: failed to do reset", "hba_error"),  # to 2.6.32
         (
             (
                 rf"\w+ {_PCI}: (?P<code>\d+) \([\w +]+/0x[0-9a-f]+/(?P<word>\w+)\) - "
@@ -235,10 +250,10 @@ _ROWS: dict[str, tuple[tuple[str, str], ...]] = {
             "fs_errors_remembered",
         ),
         (
-            rf"EXT\d-fs (?:warning )?\((?:device )?{_DEVICE}\): .*mounting fs with errors",
+            rf"EXT\d-fs (?:warning ?)?(?:\((?:device )?{_DEVICE}\))?: .*mounting fs with errors",
             "fs_errors_remembered",
         ),
-        (rf"EXT\d-fs \({_DEVICE}\): Remounting filesystem read-only", "fs_readonly"),
+        (rf"EXT\d-fs \({_DEVICE}\): (?:error: )?[Rr]emounting filesystem read-only", "fs_readonly"),
         (rf"EXT\d-fs \({_DEVICE}\): .*shut ?down", "fs_shutdown"),
         (
             (
@@ -247,6 +262,12 @@ _ROWS: dict[str, tuple[tuple[str, str], ...]] = {
             ),
             "fs_error",
         ),
+    ),
+    "Remounting": ((r"Remounting filesystem read-only", "fs_readonly"),),  # to 2.6.32
+    "This": ((r"This should not happen\S* +Data will be lost", "lost_write"),),  # ext4 to 2.6.38
+    "ext journal": (  # to 2.6.38
+        (r"ext\d: .*I/O error .*superblock", "fs_error"),
+        (r"journal commit I/O error|journal_bmap: journal block not found", "fs_error"),
     ),
     "JBD Aborting": (
         (
@@ -297,10 +318,30 @@ _ROWS: dict[str, tuple[tuple[str, str], ...]] = {
             ),
             "fs_error",
         ),
-        (r"Filesystem \"(?P<device>\w+)\": .*(?:error|corrupt)", "fs_error"),
+        # to 2.6.38
+        (r"Filesystem \"(?P<device>[\w!-]+)\": .*Shutting down filesystem", "fs_shutdown"),
+        (
+            (
+                r"Filesystem \"(?P<device>[\w!-]+)\": .*(?i:error|corrupt|\bbad\b|bogus"
+                r"|not in the AIL)"
+            ),
+            "fs_error",
+        ),
+        (r"Filesystem \"(?P<device>[\w!-]+)\": .*failed", "fs_warning"),
+        (r"xfs_\w+: .*(?:returned(?:\(\))? +an error|CORRUPT)", "fs_error"),
+        (r"XFS: (?:log mount|failed to read|.*(?:I/O error|corrupt))", "fs_error"),
         (r"Filesystem has been shut ?down", "fs_shutdown"),
     ),
-    "BTRFS btrfs": (
+    "I": (  # XFS to 2.6.38
+        (
+            (
+                rf"I/O error in filesystem \(\"[^\"]*\"\) meta-data dev {_DEVICE} block "
+                r"0x(?P<sector_hex>[0-9a-f]{1,16})"
+            ),
+            "fs_error",
+        ),
+    ),
+    "BTRFS btrfs parent": (
         (
             (
                 r"(?i:btrfs).*(?:swapfile|[^ ]quota|qgroup|ref-verify|sysfs|to set label|balance: "
@@ -316,7 +357,7 @@ _ROWS: dict[str, tuple[tuple[str, str], ...]] = {
             "fs_device_errors",
         ),
         (
-            r"(?i:btrfs).*lost page write due to IO error on (?:/dev/)?(?P<device>\w+)",
+            r"(?i:btrfs).*lost page write due to I/?O error on (?:/dev/)?(?P<device>[\w!-]+)",
             "lost_write",
         ),
         (
@@ -348,6 +389,16 @@ _ROWS: dict[str, tuple[tuple[str, str], ...]] = {
             ),
             "fs_error",
         ),
+        # to 4.x
+        (r"(?i:btrfs): (?P<device>[\w!-]+) checksum verify failed", "fs_checksum_error"),
+        (
+            r"parent transid verify failed|btrfs:? (?:csum (?:failed|mismatch)|transid mismatch)",
+            "fs_checksum_error",
+        ),
+        (
+            r"btrfs:? (?:\d+ errors while writing supers|direct IO failed|unable to fixup \()",
+            "fs_error",
+        ),
     ),
     "REISERFS ReiserFS vs": (
         (r"(?:REISERFS|ReiserFS)\b.*\(device (?P<device>\w+)\)", "fs_error"),
@@ -357,8 +408,11 @@ _ROWS: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (r"vs-\d+: .*(?:i/o failure|I/O)", "fs_error"),
     ),
-    "md raid ---": (
-        (rf"{_MD}Disk failure on {_DEVICE}, disabling", "md_disk_failure"),
+    "md raid multipath ---": (
+        (
+            rf"{_MD}(?:Disk failure on {_DEVICE}|IO failure on (?P<other>[\w!/.-]+)), disabling",
+            "md_disk_failure",
+        ),
         (
             r"(?:md/)?raid\w*:(?P<device>\w+): Operation continuing on (?P<code>\d+) devices",
             "md_members",
@@ -377,6 +431,7 @@ _ROWS: dict[str, tuple[tuple[str, str], ...]] = {
             ),
             "md_read_uncorrectable",
         ),
+        (rf"{_MD}{_DEVICE}: unrecoverable I/?O read error", "md_read_uncorrectable"),
         (rf"{_MD}.*(?:unrecoverable|NOT corrected)", "md_read_uncorrectable"),
         (
             (
@@ -390,24 +445,30 @@ _ROWS: dict[str, tuple[tuple[str, str], ...]] = {
             rf"{_MD}redirecting sector (?P<sector>\d{{1,20}}) to other mirror: {_DEVICE}",
             "md_reschedule",
         ),
+        (rf"{_MD}{_DEVICE}: redirecting sector (?P<sector>\d{{1,20}}) to", "md_reschedule"),
         (r"md: super_written gets error=(?P<code>-?\d+)", "md_super_error"),
+        (r"md: write_disk_sb failed for device (?P<device>\w+)", "md_super_error"),
         (
             rf"{_MD}.*(?:not enough operational|cannot start dirty degraded|failed to run)",
             "md_failed",
         ),
+        (r"multipath\S*: (?:only one IO path left|no (?:more )?operational IO path)", "md_failed"),
         (r"md: kicking non-fresh (?P<device>\w+) from array", "md_kicked"),
         (
-            r"(?:md/)?raid\w*:(?P<device>\w+): .*active with (?P<code>\d+ out of \d+)",
+            (
+                r"(?:(?:md/)?raid\w*:(?: raid (?:level \d+ )?set )?|multipath: array )"
+                r"(?P<device>\w+)(?::.*)? active with (?P<code>\d+ out of \d+)"
+            ),
             "md_degraded",
         ),
         (r"(?P<device>md\w+): mismatch sector", "md_mismatch"),
-        (r"md: (?P<code>[\w-]+) of RAID array (?P<device>\w+)", "md_sync_started"),
+        (r"md: (?P<code>[\w-]+)(?: of)? RAID array (?P<device>\w+)", "md_sync_started"),
         (r"md: (?P<device>\w+): (?P<code>[\w-]+) done", "md_sync_done"),
         (r"md: (?P<device>\w+): (?P<code>[\w-]+) interrupted", "md_sync_interrupted"),
         (r"--- (?:level:\d+ )?rd:(?P<all>\d+) wd:(?P<code>\d+)", "md_members"),
     ),
     "device": (
-        (r"device-mapper: multipath: .*Failing path (?P<place>[\d:]+)", "dm_path_failed"),
+        (r"device-mapper: (?:dm-)?multipath: .*Failing path (?P<place>[\d:]+)", "dm_path_failed"),
         (r"device-mapper: thin: (?P<place>[\d:]+)?.*low water mark", "dm_pool_low"),
         (
             (
@@ -465,9 +526,28 @@ _DISK_NAMES = ("sd", "hd", "vd", "nvme", "dm-", "md", "mmc", "xvd")
 _PORT = re.compile(r"port=(\d{1,5})|[Pp]ort #?(\d{1,5})", re.ASCII)
 _UNIT = re.compile(r"(unit|subunit|slot|encl\w*)=(\d{1,5})", re.ASCII)
 _LBA = re.compile(r"LBA=0x([0-9a-f]{1,16})", re.ASCII | re.IGNORECASE)
+_SOMEWHERE = re.compile(
+    r"(?:^|[\s(\"'/=:])(?:(?P<device>(?:sd|vd|xvd)[a-z]{1,3}\d{0,3}|(?:hd[a-z]|nvme\d+(?:c\d+)?n\d+p?"
+    r"|mmcblk\d+p?)\d{0,3}|(?:md_?|dm-|nbd|rbd|rnbd|drbd|bcache|zram)\d{1,6}(?:p\d{1,3})?)"
+    r"|(?P<controller>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]|(?:ioc|cciss|virtio)\d{1,4}))"
+    r"(?!\w|-\w)",
+    re.ASCII,
+)
+"""A device or an adapter, by names that nothing else has, where a message has it in its words."""
+_DRIVER = re.compile(
+    r"(?P<driver>3w-(?:9xxx|sas|xxxx)|aacraid|AAC|aic94xx|arcmsr|be2iscsi|bfa|bnx2fc|bnx2i|cciss"
+    r"|cpqarray|csiostor|cxgb[34]i|esas2r|fnic|hisi_sas|hpsa|hptiop|ibmvf?c?scsi|ipr|ips|isci"
+    r"|lpfc|MaxRAID|megaraid_mbox|megaraid_sas|megaraid|megasas|mpi3mr|mpt[23]sas|mptbase|mptfc"
+    r"|mptsas|mptscsih|mptspi|mvsas|mvumi|pmcraid|pm80xx|qed[fi]|qla[24]xxx|smartpqi|snic|stex"
+    r"|ufshcd|virtio_scsi|vmw_pvscsi|ahci|ata_piix|[ps]ata_\w+)(?=[:_ (])",
+    re.ASCII,
+)
+"""A message of a driver that does not say which of its adapters it means."""
+_DRIVER_NAMES = {"AAC": "aacraid", "MaxRAID": "pmcraid", "megasas": "megaraid_sas"}
 _EXTRA = frozenset(
     {"id", "lun", "quad", "array", "all", "other", "detail", "sector_hex", "host", "named", "event"}
 )
+_WHERE = frozenset({"device", "controller", "place"})
 _INTEGERS = frozenset({"sector", "sectors", "block", "blocks"})
 
 
@@ -477,9 +557,22 @@ def shape(text: str) -> Found | None:
     for pattern, kind in _RARE if lead is None else _SHAPES.get(lead[0], _RARE):
         if (found := pattern.match(text)) is not None:
             weighed = _weighed(text, lead) if kind == "hba_error" else kind
-            return _told(weighed, found.groupdict())
+            return _located(_told(weighed, found.groupdict()), text)
     said = None if lead is None else kernel_drivers.read(lead[0], text)
-    return None if said is None else _told(*said)
+    return None if said is None else _located(_told(*said), text)
+
+
+def _located(found: Found | None, text: str) -> Found | None:
+    """Return an event that says where, by any name in its words where its row took none."""
+    if found is None or found[0] == "hung_task" or _WHERE & found[1].keys():
+        return found
+    kind, fields = found
+    if (name := _SOMEWHERE.search(text)) is not None:
+        return kind, fields | _adapter({k: v for k, v in name.groupdict().items() if v})
+    if (driver := _DRIVER.match(text)) is not None:
+        word = driver["driver"]
+        return kind, fields | {"controller": _DRIVER_NAMES.get(word, word)}
+    return found
 
 
 def _weighed(text: str, lead: re.Match[str] | None) -> str:
@@ -503,7 +596,7 @@ def _told(kind: str, groups: dict[str, str | None]) -> Found | None:
     if "lun" in told:
         fields["place"] = f"id {told['id']} lun {told['lun']}"
     if "quad" in told:
-        fields["device"] = told["quad"].replace(",", ":")
+        fields["device"] = ":".join(re.findall(r"\d+", told["quad"]))
     if "array" in told or "other" in told:
         fields["device"] = told.get("array") or told["other"]
     if "all" in told and int(told["code"]) >= int(told["all"]):
@@ -525,13 +618,13 @@ def _told(kind: str, groups: dict[str, str | None]) -> Found | None:
 def _adapter(told: dict[str, str]) -> Fields:
     """Return which adapter or disk a line names, by which of its names ever."""
     if "host" in told:
-        return {"controller": "host" + re.sub(r"\D", "", told["host"])}
+        return {"controller": "host" + re.split(r"\D", told["host"])[-1]}
     if "named" in told:
         disk = told["named"].startswith(_DISK_NAMES)
         return {"device" if disk else "controller": told["named"]}
     if "controller" in told:  # arcmsr, too, counts by SCSI host
         return {"controller": re.sub(r"^(?:arcmsr|scsi)(?=\d)", "host", told["controller"])}
-    return {}
+    return {"device": told["device"]} if "device" in told else {}
 
 
 def _aen(detail: str, code: str | None) -> Fields:
