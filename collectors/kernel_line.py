@@ -21,25 +21,40 @@ _ESCAPE = re.compile(rb"\\x([0-9a-fA-F]{2})")
 _USER = 1
 """A facility that is not the kernel's. Source: syslog(3)."""
 _PROGRAM = re.compile(
-    r"(?:\S{1,12} +[0-9]{1,2} [0-9:]{8}|[0-9]{4}-[0-9]{2}-[0-9]{2}T\S+) +[^\s:]+ +"
-    r"(?!kernel:|\[)[\w./@-]+(?:\[[0-9]+\])?: ",
+    r"(?:\S{1,100} +[0-9]{1,2} [0-9:.]{8,15}|[0-9]{4}-[0-9]{2}-[0-9]{2}T\S+"
+    r"|(?:\w{3} )?[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9:.]{8,15}(?: [A-Z]{2,5})?|[0-9]{9,11}\.[0-9]+)"
+    r" +[^\s:]+ +(?!kernel(?:\[[^\]\s]*\])?:|\[)[\w./@-]+(?:\[[0-9]+\])?: ",
     re.ASCII,
 )
 """What syslog has from a program: 'Jan  1 00:00:00 host name[123]: ...'."""
 _PREFIXES = tuple(
     re.compile(pattern, re.ASCII)
     for pattern in (
+        r"[\w./-]{1,200}[:-](?=\[ *[0-9]+\.|<[0-9])",  # grep --with-filename, --line-number
         r"<(?P<priority>[0-9]{1,3})>",
-        r"(?P<facility>\w+) *:\w+ *: +(?=\[)",  # dmesg --decode
-        r"(?:\S+[ \t]+){0,6}?kernel:(?: :)?\s",  # syslog in any language, journalctl
+        r"1 \S+ \S+ kernel \S+ \S+ (?:-|\[[^\]\n]{0,200}\])[ \ufeff]",  # RFC 5424
+        (  # netconsole, extended; /dev/kmsg
+            r"(?:[0-9]+\.[\w.+-]{1,64},)?(?P<priority>[0-9]{1,5}),[0-9]{1,20},"
+            r"(?P<microseconds>[0-9]{1,20})(?:,[^;\n]{0,200})?;"
+        ),
+        r"(?P<facility>\w+) *:(?P<level>\w+) *: +(?=\[)",  # dmesg --decode
+        r"(?:\S+[ \t]+){0,6}?kernel(?:\[[^\]\s]{1,20}\])?:(?: :)?\s",  # syslog, journalctl
+        r"<(?P<priority>[0-9]{1,3})>",  # sysklogd keeps it there
         r"(?:\S+[ \t]+){1,5}kern kernel\s",
         r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T\s][0-9:.,+Z-]{8,}\s+(?:\S+ !\s+\w+ \| )?",
-        r"\[ *(?P<seconds>[0-9]{1,12}\.[0-9]{1,9})\]",
+        r"\[ *(?P<seconds>[0-9]{1,12}\.[0-9]{1,9})(?: <[ 0-9.]{1,24}>)?\]",  # also --show-delta
         r"\[[^\]\n]{0,40}[0-9]:[0-9]{2}[^\]\n]{0,20}\]",  # dmesg --ctime, --reltime
         r"\[ *\+[0-9]{1,12}\.[0-9]{1,9}\]",
         r"\[ *[TC][0-9]{1,10}\]",  # CONFIG_PRINTK_CALLER
     )
 )
+
+
+_LEVELS = ("emerg", "alert", "crit", "err", "warn", "notice", "info", "debug")
+"""Source: dmesg(1), --decode."""
+_COLOUR = re.compile(r"\x1b\[[0-9;]{0,20}[mK]", re.ASCII)
+_QUOTED = re.compile(r"[\s>`\ufeff]+")
+"""What a mail or a forum puts before a line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +127,11 @@ def parse_text(text: str) -> tuple[Line, ...]:
     lines: list[Line] = []
     for number, whole in enumerate(text.split("\n"), start=1):
         rest = whole[:TEXT_CHARACTERS].rstrip()
+        if "\x1b" in rest:
+            rest = _COLOUR.sub("", rest)
         told: dict[str, str] = {}
-        start = 0
+        quoted = _QUOTED.match(rest)
+        start = begin = quoted.end() if quoted else 0
         for prefix in _PREFIXES:
             found = prefix.match(rest, start)
             if found is not None:
@@ -123,15 +141,20 @@ def parse_text(text: str) -> tuple[Line, ...]:
                     start += 1
         if rest[start:].strip():
             priority = int(told["priority"]) if "priority" in told else None
+            if told.get("level") in _LEVELS:
+                priority = _LEVELS.index(told["level"])
             facility = 0 if priority is None else priority >> 3
-            if told.get("facility", "kern") != "kern" or _PROGRAM.match(rest):
+            seconds = float(told["seconds"]) if "seconds" in told else None
+            if "microseconds" in told:
+                seconds = int(told["microseconds"]) / 1e6
+            if told.get("facility", "kern") != "kern" or _PROGRAM.match(rest, begin):
                 facility = facility or _USER
             lines.append(
                 Line(
                     rest[start:].strip(),
                     None if priority is None else priority & 7,
                     facility,
-                    float(told["seconds"]) if "seconds" in told else None,
+                    seconds,
                     sequence=number,
                 )
             )

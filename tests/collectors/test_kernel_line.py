@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from iowarden.collectors import tool_output
 from iowarden.collectors.kernel_journal import Message
 from iowarden.collectors.kernel_line import (
     TEXT_CHARACTERS,
@@ -133,6 +134,11 @@ def test_a_prefix_of_a_text_file_is_taken_off(prefix: str) -> None:
     "line",
     [
         "May  2 03:36:24 host smartd[612]: Device: /dev/sda, I/O error, dev sda, sector 1",
+        "    May  2 03:36:24 host smartd[612]: Device: /dev/sda, I/O error, dev sda, sector 1",
+        "May  2 03:36:24.123456 host smartd[612]: /dev/sda, I/O error, dev sda, sector 1",
+        "Mon 2026-11-23 01:48:11 UTC host app[7]: I/O error, dev sda, sector 1",
+        "1795398491.123456 host app[7]: I/O error, dev sda, sector 1",
+        "/var/log/syslog:May  2 03:36:24 host app[7]: I/O error, dev sda, sector 1",
         "2025-12-22T09:10:52+11:00 host app: I/O error, dev sda, sector 1",
         "user  :err   : [  123.456789] I/O error, dev sda, sector 1",
         "<11>I/O error, dev sda, sector 1",
@@ -141,6 +147,74 @@ def test_a_prefix_of_a_text_file_is_taken_off(prefix: str) -> None:
 def test_a_line_of_a_program_in_a_text_file_is_not_the_kernels(line: str) -> None:
     """A syslog file has both."""
     assert parse_text(line)[0].facility != 0
+
+
+PRINTED = (
+    "sd 2:0:0:0: [sdb] tag#5 FAILED Result: hostbyte=DID_OK driverbyte=DRIVER_OK cmd_age=0s",
+    "sd 2:0:0:0: [sdb] tag#5 Sense Key : Medium Error [current]",
+    "sd 2:0:0:0: [sdb] tag#5 Add. Sense: Unrecovered read error",
+    "sd 2:0:0:0: [sdb] tag#5 CDB: Read(10) 28 00 00 00 00 08 00 00 08 00",
+    "critical medium error, dev sdb, sector 8 op 0x0:(READ) flags 0x0 phys_seg 1 prio class 2",
+    "md/raid1:md0: Disk failure on sdb1, disabling device.",
+    "usb 1-2: new high-speed USB device number 4 using xhci_hcd",
+)
+
+
+def told(text: str) -> list[tuple[str, str, int | None, int | None]]:
+    """Return what a text tells: kind, device, sector and block of each event."""
+    found = tool_output.parse(text, tool_output.Kind.KERNEL).events
+    return [(e.kind, e.device, e.sector, e.block) for e in (each.event for each in found)]
+
+
+@pytest.mark.parametrize(
+    "carrier",
+    [
+        "[  123.456789] {}",  # dmesg
+        "[Mon Nov 23 01:48:11 2026] {}",  # dmesg -T
+        "[Nov23 01:48] {}",  # dmesg -H
+        "[  123.456789 <    0.000012>] {}",  # dmesg -d
+        "kern  :err   : [  123.456789] {}",  # dmesg -x
+        "kern  :err   : [Mon Nov 23 01:48:11 2026] [  T1234] {}",  # dmesg -x -T, printk.caller
+        "2026-11-23T01:48:11,123456+00:00 {}",  # dmesg --time-format=iso
+        "\x1b[32m[  123.456789] \x1b[0m\x1b[31m{}\x1b[0m",  # dmesg --color=always
+        "<3>[  123.456789][    C0] {}",  # dmesg -r, serial console, pstore, netconsole
+        "3,416,123456789,-;{}",  # /dev/kmsg
+        "6.12.0,3,416,123456789,-,caller=T12;{}",  # netconsole, extended
+        "Nov 23 01:48:11 nas kernel: {}",  # journalctl -k; syslog
+        "Nov 23 01:48:11.123456 nas kernel: {}",  # journalctl -o short-precise
+        "2026-11-23T01:48:11+0000 nas kernel: {}",  # journalctl -o short-iso
+        "2026-11-23T01:48:11.123456+00:00 nas kernel: {}",  # journalctl -o short-iso-precise
+        "Mon 2026-11-23 01:48:11 UTC nas kernel: {}",  # journalctl -o short-full
+        "Mon 2026-11-23 01:48:11 UTC nas kernel[n/a]: {}",  # journalctl -o with-unit
+        "[  123.456789] nas kernel: {}",  # journalctl -o short-monotonic
+        "1795398491.123456 nas kernel: {}",  # journalctl -o short-unix
+        "Nov 23 01:48:11 nas kernel: [  123.456789] {}",  # rsyslog, traditional
+        "2026-11-23T01:48:11.123456+00:00 nas kernel: [  123.456789] {}",  # rsyslog, RFC 3339
+        "<3>1 2026-11-23T01:48:11.123456+00:00 nas kernel - - - [  123.456789] {}",  # RFC 5424
+        "<3>Nov 23 01:48:11 nas kernel: {}",  # RFC 3164
+        "Nov 23 01:48:11 nas kernel: <3>[  123.456789] {}",  # sysklogd
+        "Nov 23 01:48:11 nas kern.err kernel: {}",  # busybox
+        "/var/log/kern.log:Nov 23 01:48:11 nas kernel: {}",  # grep -H
+        "12:[  123.456789] {}",  # grep -n
+        "> [  123.456789] {}",  # a mail
+        "    [  123.456789] {}",  # a forum
+        "[  123.456789] {}\r",  # a Windows machine
+    ],
+)
+def test_whatever_carried_the_log_the_events_are_the_same(carrier: str) -> None:
+    """What users paste comes from a dozen programs; the error is one."""
+    expected = told("\n".join(PRINTED))
+    assert [kind for kind, *_ in expected][-2:] == ["block_medium_error", "md_disk_failure"]
+    assert told("\n".join(carrier.format(each) for each in PRINTED)) == expected
+
+
+def test_the_level_that_dmesg_decoded_counts() -> None:
+    """What only sounds like a fault is one by its level, told as a word as by a number."""
+    words = "ufshcd-pci 0000:00:12.7: Unable to post the query request"
+    assert [kind for kind, *_ in told(f"kern  :err   : [    1.000000] {words}")] == [
+        "driver_message"
+    ]
+    assert told(f"kern  :info  : [    1.000000] {words}") == []
 
 
 @given(st.binary())
