@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.rules import faults
 from iowarden.rules.alerts import REDUNDANCY, State
-from iowarden.rules.devices import ADAPTER, ARRAY, ITSELF, Identity, adapter_text
+from iowarden.rules.devices import ADAPTER, ARRAY, FABRIC, ITSELF, Identity, adapter_text
 from iowarden.rules.faults import CAUSES, HOLDS_PROGRAMS, Fault, Layer
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ dev_loss_tmo of Fibre Channel 60 s, ctrl_loss_tmo of NVMe 600 s by default. Sour
 iscsid.conf; kernel, scsi_transport_fc.c, nvme/host/fabrics.h.
 """
 Key = tuple["Labels", str]
+_MAP_SUFFERS = frozenset((Fault.HANGS, Fault.STOPPED, Fault.DEGRADED))
 _SUFFERS = frozenset((Fault.HANGS, Fault.GONE, Fault.FAILED, Fault.RESETS))
 _EXPLAINED = faults.SYMPTOMS | CAUSES - {Fault.FULL}
 _LAYERS = (
@@ -237,16 +238,20 @@ def _together(facts: Iterable[Fact], around: Around) -> tuple[dict[Key, Fact], l
 
     It is the adapter's when three of its disks began within a minute (both of two), unless one was
     alone before them: then it is that disk's. One disk makes others wait or fail, but not vanish.
+    Multipath maps that lose paths or hang together have the fabric in common, and no disk.
     """
     by_adapter: dict[str, list[Fact]] = {}
     carried: set[str] = set()
+    maps = {name for own in around.maps.values() for name in own}
     for key, above in around.above.items():
         if not key.startswith(ADAPTER):
             carried |= above
     for each in facts:
         is_disk = each.layer is Layer.DISK and each.subject.startswith(("disk ", "device "))
         suffers = each.what.fault in _SUFFERS or each.event
-        if each.adapter and is_disk and suffers and each.subject not in carried:
+        if each.subject in maps and each.what.fault in _MAP_SUFFERS:
+            by_adapter.setdefault(FABRIC, []).append(each)
+        elif each.adapter and is_disk and suffers and each.subject not in {*carried, *around.maps}:
             by_adapter.setdefault(each.adapter, []).append(each)
     found: dict[Key, Fact] = {}
     adapters: list[Fact] = []
@@ -254,12 +259,14 @@ def _together(facts: Iterable[Fact], around: Around) -> tuple[dict[Key, Fact], l
         disks: dict[str, Fact] = {}
         for each in sorted(own, key=lambda f: (f.began, f.subject, f.key)):
             disks.setdefault(each.subject, each)
-        group = _first_together(list(disks.values()), around.disks.get(adapter, 0))
-        if not group:
+        count = len(maps) if adapter == FABRIC else around.disks.get(adapter, 0)
+        group = _first_together(list(disks.values()), count)
+        if not group or (adapter == FABRIC and len(group) < min(count, TOGETHER_DISKS)):
             continue
         first, second = group[:2]
         lost = sum(each.what.fault is Fault.GONE for each in group[1:])
-        if second.after(first) >= ALONE_SECONDS and lost < TOGETHER_DISKS:
+        alone = second.after(first) >= ALONE_SECONDS and lost < TOGETHER_DISKS
+        if alone and adapter != FABRIC:
             cause = first
         else:
             key = f"{ADAPTER}{adapter}"

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 ADAPTER = "adapter "
 """Begins the key of what several disks hang on."""
+FABRIC = "fabric"
+"""The adapter of what several multipath maps have in common."""
 ARRAY = "array "
 """Begins that of a controller's array which is not one block device."""
 ITSELF = "iowarden"
@@ -231,6 +233,8 @@ def adapter_identity(name: str) -> Identity:
 
 def adapter_text(name: str) -> str:
     """Return what people are told that disks have in common."""
+    if name == FABRIC:
+        return "storage fabric (what the multipath maps have in common)"
     if name.startswith("host"):
         return f"{name} (SCSI host adapter)"
     return name if " " in name else f"{name} (controller)"  # with blanks it is words already

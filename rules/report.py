@@ -10,7 +10,7 @@ from iowarden.collectors.tasks import writeback_channel
 from iowarden.rules.advice import Said
 from iowarden.rules.alerts import State
 from iowarden.rules.causes import meaning
-from iowarden.rules.devices import ADAPTER, ARRAY, ITSELF, identity
+from iowarden.rules.devices import ADAPTER, ARRAY, FABRIC, ITSELF, identity
 from iowarden.rules.due import COMES_AND_GOES
 from iowarden.rules.faults import SYMPTOMS, THREATS, Fault, Layer
 from iowarden.rules.notice import Evidence, Notice, Reason, Severity
@@ -68,7 +68,16 @@ def notice(  # noqa: PLR0913, PLR0917 - all but three are named where it is call
     what is said of a member beside its summary.
     """
     incident = due.incident
-    members = sorted(incident.members, key=_order)
+    fabric = incident.key == f"{ADAPTER}{FABRIC}"
+    # What is said of the very object first: of a map that its paths are lost, then of the paths.
+    members = sorted(
+        incident.members,
+        key=lambda m: (
+            *_order(m)[:3],
+            m.layer <= Layer.DISK if fabric else m.subject != incident.key,
+            _order(m),
+        ),
+    )
     number = incident.mails
     first = number == 1 or 1 in due.replaces
     reason = Reason.OPENED if first and due.reason is Reason.WORSE else due.reason
@@ -91,7 +100,9 @@ def notice(  # noqa: PLR0913, PLR0917 - all but three are named where it is call
         fresh = list({m.name: m for m in reversed(fresh)}.values())[::-1]
         happened = _happened_together(facts, now)
         disks = _distinct(_disk(m) for m in members if m.layer <= Layer.DISK)
-        summary = f"{len(disks)} disks: {summary}" if len(disks) > 1 else summary
+        maps = _distinct(_disk(m) for m in members if fabric and m.layer > Layer.DISK)
+        what = f"{len(maps)} multipath maps" if maps else f"{len(disks)} disks"
+        summary = f"{what}: {summary}" if len(maps or disks) > 1 else summary
     fresh.sort(key=lambda m: not (m.what.fault is Fault.EXHAUSTED and m.layer is Layer.DISK))
     texts = [said(m) for m in fresh]
     return Notice(

@@ -254,6 +254,16 @@ def test_a_host_has_the_names_by_which_its_driver_calls_it_in_the_log(
     }
 
 
+def test_an_iscsi_host_is_known_by_its_sessions(machine: MachineMaker) -> None:
+    """The kernel's log names a session or its connection; below its host is what else it has."""
+    base = "/sys/class/iscsi_host/host0/device"
+    files = host("host0", proc_name="iscsi_tcp\n") | {
+        f"{base}/session3": None,
+        f"{base}/power": None,
+    }
+    assert host_names(read_scsi(machine(NONE | files)).hosts)["session3"] == "host0"
+
+
 def test_a_host_without_a_number_of_its_driver_has_no_such_name(machine: MachineMaker) -> None:
     """An adapter on its way out answers no unique_id: 'mpt3sas_cm0' may be another one."""
     found = read_scsi(machine(NONE | host("host0", proc_name="mpt3sas\n")))

@@ -185,7 +185,7 @@ def two_paths(tmp_path: Path, driver: str, *, log: bool = True, luns: int = 1) -
     machine = Server(tmp_path, log=log)
     names = iter(LETTERS)
     for host in (1, 2):
-        sysfs = {}
+        sysfs = {f"/sys/bus/pci/drivers/{driver}/0000:05:00.{host}/host{host}/x": ""}
         if driver == "iscsi_tcp":
             sysfs = {f"/sys/class/iscsi_host/host{host}/device/session{host}/x": ""}
         machine.adapter(host, driver, **sysfs)
@@ -391,3 +391,125 @@ def test_a_disk_of_a_pool_takes_the_pool_with_it_and_one_that_was_locked_before_
         assert "pool tank (ZFS) was built on sdb1" in said
         assert "/tank/db (zfs) is on pool tank" in said
         assert "zpool status -v tank" in said
+
+
+@pytest.mark.parametrize("log", [True, False])
+def test_maps_that_lose_all_paths_together_are_one_incident_of_the_fabric(
+    tmp_path: Path, *, log: bool
+) -> None:
+    """The storage at the other side is switched off: six LUNs, twelve paths, one mail."""
+    machine = two_paths(tmp_path, "qla2xxx", log=log, luns=6)
+    with watched(tmp_path, machine) as program:
+        program.wait(20)
+        machine.loses(
+            *(f"sd{letter}" for letter in LETTERS[:12]),
+            lines=tuple(
+                f"rport-{host}:0-1: blocked FC remote port time out: removing target and saving"
+                " binding"
+                for host in (1, 2)
+            ),
+        )
+        mails = program.wait(120)
+    (mail,) = mails
+    assert "[CRITICAL] db1.example.com: storage fabric: 6 multipath maps" in mail["Subject"]
+    assert all(f"/db{number} (ext4)" in text(mail) for number in range(6))
+
+
+def test_an_adapter_that_loses_one_path_of_each_map_is_one_warning(tmp_path: Path) -> None:
+    """The link of one of two adapters is down: six maps go on by the other one."""
+    machine = two_paths(tmp_path, "qla2xxx", luns=6)
+    with watched(tmp_path, machine) as program:
+        program.wait(20)
+        machine.says("qla2xxx [0000:05:00.2]-500b:2: LOOP DOWN detected (2 3 0 0).", priority=4)
+        assert program.wait(28) == []
+        machine.loses(
+            *(f"sd{letter}" for letter in LETTERS[1:12:2]),
+            lines=(
+                "rport-2:0-1: blocked FC remote port time out: removing target and saving binding",
+            ),
+        )
+        (mail,) = program.wait(200)
+    assert "[WARNING] db1.example.com: storage fabric: 6 multipath maps" in mail["Subject"]
+
+
+@pytest.mark.parametrize("log", [True, False])
+def test_a_controller_of_nvme_over_fabrics_that_is_lost_is_a_path_of_its_namespace(
+    tmp_path: Path, *, log: bool
+) -> None:
+    """It is connecting for ctrl_loss_tmo, then it is removed; the other one goes on."""
+    machine = Server(tmp_path, log=log)
+    for number in (0, 1):
+        name = f"nvme0c{number}n1"
+        state = {f"/sys/block/{name}/device/state": "live\n"}
+        machine.disk(name, serial="NQN1", rotational=False, parts=False, more=state)
+    machine.disk("nvme0n1", serial="NQN1", rotational=False)
+    machine.mount("/db", "nvme0n1p1")
+    with watched(tmp_path, machine) as program:
+        program.wait(20)
+        machine.says(
+            "nvme nvme1: failed nvme_keep_alive_end_io error=10",
+            "nvme nvme1: starting error recovery",
+            "nvme nvme1: Reconnecting in 10 seconds...",
+            priority=4,
+        )
+        machine.change({"/sys/block/nvme0c1n1/device/state": "connecting\n"})
+        (mail,) = program.wait(300)
+        assert (
+            "[WARNING] db1.example.com: nvme0n1: 1 of 2 paths of nvme0n1 works" in mail["Subject"]
+        )
+        machine.says("nvme nvme1: Removing controller...", priority=6)
+        machine.loses("nvme0c1n1")
+        assert program.wait(200) == []
+
+
+def test_an_expander_that_resets_is_its_adapters_matter(tmp_path: Path) -> None:
+    """Half of the disks stand still for 15 s and go on: one warning, and it names the adapter."""
+    machine = shelf(tmp_path, 12, "raid6")
+    names = [f"sd{letter}" for letter in LETTERS[6:12]]
+    with watched(tmp_path, machine) as program:
+        program.wait(20)
+        machine.stands(*names)
+        (mail,) = program.wait(15)
+        machine.goes_on(*names)
+        (over,) = program.wait(200)
+    assert "[WARNING] db1.example.com: host0: 6 disks" in mail["Subject"]
+    assert "--fail" not in text(mail)
+    assert "[OK]" in over["Subject"]
+
+
+@pytest.mark.parametrize("log", [True, False])
+def test_an_enclosure_without_power_is_one_incident_of_the_adapter(
+    tmp_path: Path, *, log: bool
+) -> None:
+    """Half of the disks of one adapter vanish within a second, and the array stops."""
+    machine = shelf(tmp_path, 12, "raid6", log=log)
+    with watched(tmp_path, machine) as program:
+        program.wait(20)
+        machine.array_ends("md0")
+        machine.loses(
+            *(f"sd{letter}" for letter in LETTERS[6:12]),
+            lines=tuple(
+                f"mpt3sas_cm0: removing handle(0x00{number:02x}), sas_addr(0x5000c500{number:08x})"
+                for number in range(6)
+            ),
+        )
+        mails = program.wait(120)
+    assert all(" host0: " in mail["Subject"] for mail in mails)
+    assert one_thread(mails)
+    assert len(mails) == 1 + log
+    assert "array md0 misses 6 of its members" in text(mails[-1])
+    assert not any("--fail" in text(mail) for mail in mails)
+
+
+def test_a_removable_disk_that_nothing_needs_wakes_nobody(tmp_path: Path) -> None:
+    """A stick that somebody mounted stands still: a warning that may wait for others."""
+    machine = Server(tmp_path)
+    machine.adapter(6, "usb-storage")
+    machine.disk("sdc", "6:0:0:0", removable=True, rotational=False)
+    machine.mount("/media/stick", "sdc1")
+    with watched(tmp_path, machine) as program:
+        program.wait(20)
+        machine.stands("sdc")
+        assert program.wait(60) == []
+        (mail,) = program.wait(60)
+    assert "[WARNING] db1.example.com: sdc" in mail["Subject"]

@@ -269,3 +269,18 @@ def test_who_is_found_by_object_is_who_is_found_among_all(seed: int) -> None:
 def test_an_object_has_the_layer_of_what_it_is_made_of(subject: str, layer: Layer) -> None:
     """A cache, a replica and a volume of ZFS stand on disks: they are none."""
     assert causes.layer_of(subject) is layer
+
+
+@pytest.mark.parametrize(
+    ("maps", "lost", "expected"),
+    [(6, 3, "adapter fabric"), (6, 2, ""), (2, 2, "adapter fabric"), (1, 1, "")],
+)
+def test_maps_that_fail_together_have_the_fabric_in_common(
+    maps: int, lost: int, expected: str
+) -> None:
+    """Three within a minute, or both of two; their LUNs are in that incident as well."""
+    around = Around(maps={f"disk {n}": frozenset({f"device dm-{n}"}) for n in range(maps)})
+    alerts = [alert("MultipathPathLost", f"device dm-{n}", n * 10.0) for n in range(lost)]
+    gone = alert("DeviceGone", "disk 0", 5.0, "host1")
+    assert cause(alerts[-1], *alerts[:-1], gone, around=around) == expected
+    assert cause(gone, *alerts, around=around) == (expected or "device dm-0")

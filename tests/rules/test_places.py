@@ -736,6 +736,22 @@ def test_an_adapter_is_its_host_by_whatever_name_its_driver_gives_it() -> None:
     assert at("mpt3sas_cm1") == ("adapter mpt3sas_cm1", "mpt3sas_cm1 (controller)")
 
 
+def test_a_remote_port_and_a_session_are_of_their_host() -> None:
+    """Fibre Channel names the host in its port, iSCSI the session in its connection."""
+    known = Map(topology(), hosts={"session7": "host9"})
+
+    def at(text: str) -> str:
+        (line,) = parse_text(text)
+        _, (event,) = classify(Classifier(), line)
+        return place(event, known).identity.key
+
+    lost = "blocked FC remote port time out: removing target and saving binding"
+    assert at(f"rport-2:0-1: {lost}") == "adapter host2"
+    assert at(" connection7:0: detected conn error (1020)") == "adapter host9"
+    assert at(" session7: session recovery timed out after 120 secs") == "adapter host9"
+    assert at(" session8: session recovery timed out after 120 secs") == "adapter session8"
+
+
 def test_a_line_of_the_kernels_log_joins_the_host_that_its_driver_means() -> None:
     """From the text of a line to the key of what eight hanging disks have in common."""
     (line,) = parse_text("mpt3sas_cm0: SAS host is non-operational !!!!")
