@@ -222,7 +222,8 @@ def explains(a: Fact, b: Fact, around: Around) -> bool:
         pressure = b.what.fault is Fault.PRESSURE
         return a.what.fault in HOLDS_PROGRAMS and b.what.symptom and not pressure
     if b.subject == f"{ADAPTER}{a.adapter}":  # it resets what does not answer: else it is at fault
-        return b.what.fault is Fault.RESETS and a.layer is Layer.DISK
+        lost = b.what.fault is Fault.GONE and b.layer is Layer.DISK  # 'removing handle': it is a's
+        return (lost or b.what.fault is Fault.RESETS) and a.layer is Layer.DISK
     if a.subject == f"{ADAPTER}{b.adapter}":
         return a.layer < b.layer
     if b.subject in around.maps.get(a.subject, ()):  # paths are lost: the map is what has failed

@@ -284,3 +284,18 @@ def test_maps_that_fail_together_have_the_fabric_in_common(
     gone = alert("DeviceGone", "disk 0", 5.0, "host1")
     assert cause(alerts[-1], *alerts[:-1], gone, around=around) == expected
     assert cause(gone, *alerts, around=around) == (expected or "device dm-0")
+
+
+def test_the_disk_that_an_adapter_says_it_lost_is_the_one_that_is_gone() -> None:
+    """mpt3sas prints a handle and an address, two seconds before the disk is missed by its name."""
+    told = replace(alert("hba_device_removed", "adapter host6", adapter="host6"), count=1)
+    gone = alert("DeviceGone", "disk a", since=2.0, adapter="host6")
+    assert cause(told, gone) == "disk a"
+    assert not cause(gone, told)
+    assert not cause(told, alert("DeviceGone", "disk a", since=2.0, adapter="host7"))
+
+
+def test_a_controller_that_is_gone_is_no_consequence_of_its_disks() -> None:
+    """What is missing is the card: its disks were seen to go first."""
+    card = alert("ControllerMissing", "adapter host6", adapter="host6")
+    assert not cause(card, alert("DeviceGone", "disk a", since=2.0, adapter="host6"))
