@@ -147,6 +147,7 @@ def subject(notice: Notice, host: str) -> str:
     full, short = one_line(notice.object), _short_object(notice)
     summary = one_line(notice.summary)
     summary = one_line(summary.replace(f"{full} ", "", 1 if full != short else 0), WIDTH * 2)
+    summary = _NAMED.sub(lambda found: "" if found[1] in full else found[0], summary)
     frame = len(f"[{severity}] : : ") + len(state)
     least = min(len(summary) + 2, 26)
     place = max(WIDTH - frame - least, 40)
@@ -176,6 +177,10 @@ def _state(notice: Notice) -> str:
 def _ordinal(number: int) -> str:
     last = number % 10 if number % 100 // 10 != 1 else 0
     return f"{number}{ {1: 'st', 2: 'nd', 3: 'rd'}.get(last, 'th') }"
+
+
+_NAMED = re.compile(r"(?:^|(?<=was: ))([a-z]\w*(?: \w+){0,2}): ", re.ASCII)
+"""A controller, as summaries of what it says begin: 'megaraid c0: the battery ...'."""
 
 
 def _short_object(notice: Notice) -> str:

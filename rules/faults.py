@@ -257,11 +257,13 @@ CLASSES = {
 }
 """Of a kind of event without an own entry, by the condition of its row; all that a row may have."""
 
+LOST_A_DISK = Meaning(Fault.GONE, _D)
+"""What an adapter says of one of its disks without its name."""
 EVENTS = _table(
     _all("scsi_offlined nvme_down nvme_dead areca_device_failed", Fault.FAILED, _D),
     _all("megaraid_pd_failed megaraid_pd_offline megaraid_pd_locked_up", Fault.FAILED, _D),
     _all("hba_dead megaraid_firmware_crashed", Fault.FAILED, _A),
-    _all("hba_device_removed", Fault.GONE, _D),
+    {"hba_device_removed": LOST_A_DISK},
     _all("megaraid_controller_reset 3ware_controller_reset_occurred", Fault.RESETS, _A),
     # what follows an error of the device: requests that were refused, pages that were not written
     _all("lost_write", Fault.LOST, _F),
@@ -302,6 +304,9 @@ EVENTS = _table(
 """By kind of event, where the condition of its row does not say it."""
 
 
+SUMS_UP = frozenset({"ControllerImpaired"})
+"""Shipped alerts that, but for a critical one, only say that a part is not in order: other alerts
+say which."""
 TIMED = frozenset({"DeviceStall", "DeviceSuspended", "ProbeProgramStuck", "WriteLull"})
 """Shipped alerts whose value is for how many seconds it has been so."""
 

@@ -12,7 +12,7 @@ from iowarden.rules.alerts import State
 from iowarden.rules.causes import meaning
 from iowarden.rules.devices import ADAPTER, ARRAY, FABRIC, ITSELF, identity
 from iowarden.rules.due import COMES_AND_GOES
-from iowarden.rules.faults import SYMPTOMS, THREATS, Fault, Layer
+from iowarden.rules.faults import LOST_A_DISK, SUMS_UP, SYMPTOMS, THREATS, Fault, Layer
 from iowarden.rules.notice import Evidence, Notice, Reason, Severity
 from iowarden.rules.quantity import quantity
 from iowarden.rules.topology import NOTHING, carried
@@ -151,10 +151,11 @@ def _begun(incident: Incident) -> float:
 def _order(member: Member) -> tuple[bool, bool, bool, Layer, bool, int, float]:
     """Sorts members: what holds, causes before symptoms, the deepest first; of equals the worst."""
     vague = member.what.fault in {Fault.ERRORS, Fault.OTHER}
+    sums_up = member.name in SUMS_UP and member.severity < Severity.CRITICAL
     return (
         member.cleared_seconds is not None,
         member.silenced,
-        member.what.symptom,
+        member.what.symptom or sums_up,
         member.layer,
         vague,
         -member.severity,
@@ -366,6 +367,9 @@ def _affected(
     own = _distinct(_key(m, topology) for m in members if m.cleared_seconds is None)
     if key.startswith(ADAPTER):  # only what its disks in trouble carry, where it says which
         own = tuple(each for each in own if each != key) or (key,)
+        active = [m for m in members if m.cleared_seconds is None]
+        if own == (key,) and all(m.what == LOST_A_DISK for m in active):
+            return ("Not known yet: which of its disks it lost.",)
     else:
         own = _distinct((key, *own))
     there = {above for each in standing.now.values() for above in each}

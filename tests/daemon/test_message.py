@@ -206,6 +206,27 @@ def test_a_subject_says_what_happened_and_not_twice_to_what() -> None:
     assert subject(over, HOST).endswith(": sda: was: has vanished; on it: md0")
 
 
+def test_a_subject_does_not_say_the_controller_twice() -> None:
+    """Rules begin with it, because a summary stands alone elsewhere."""
+    card = replace(
+        NOTICE,
+        object="megaraid c0 (ACME 9361, host0)",
+        summary="megaraid c0: the battery of the write cache is not in order (BBU: Failed)",
+    )
+    assert subject(card, HOST) == (
+        "[CRITICAL] db1.example.com: megaraid c0: the battery of the write cache is..."
+    )
+    behind = replace(
+        card,
+        reason=Reason.ALL_CLEAR,
+        object="ACME-4000, serial PD1, enclosure 252 slot 1 of megaraid c0",
+        summary="was: megaraid c0: the disk in enclosure 252 slot 1 has failed",
+    )
+    assert "megaraid c0: was: the disk in" in subject(behind, HOST)
+    other = replace(card, summary="hp slot 0: the battery is not in order")
+    assert "megaraid c0: hp slot 0: the battery" in subject(other, HOST)
+
+
 def test_a_long_subject_loses_its_end_first() -> None:
     """Severity, host, object and state stay; model, serial number and then the summary go."""
     assert subject(replace(NOTICE, reason=Reason.WORSE), HOST) == (

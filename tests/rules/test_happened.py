@@ -590,6 +590,7 @@ def test_a_line_of_megaraid_is_told_where_its_controllers_log_cannot_be_read() -
     alone = behind(card)
     alone.tell(line)
     assert [i.key for i in alone.open] == ["adapter host2"]
+    assert [m.summary for i in alone.open for m in i.members] == ["VD 00/0 is now DEGRADED"]
     told = behind(card)
     told.state = replace(told.state, clocks={"c0": Clock()})
     told.tell(line)

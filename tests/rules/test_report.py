@@ -259,3 +259,45 @@ def test_advice_that_the_newest_state_makes_dangerous_is_taken_back() -> None:
     assert back.endswith("any more: md0 does not run.")
     assert new == "write nothing there"
     assert report.advised(open_now) == ("FileSystemErrors", "ArrayStopped")
+
+
+def test_a_controller_that_only_says_that_something_is_wrong_leaves_the_word_to_what_is() -> None:
+    """'Needs Attention' stands for its battery: which is what its reader has to see first."""
+    sums_up = member("ControllerImpaired", subject="adapter host0")
+    battery = member("ControllerBatteryBad", subject="adapter host0", since_seconds=5.0)
+    found = incident(sums_up, battery, key="adapter host0", object="megaraid c0")
+    assert report.notice(Due(Reason.OPENED, found), float, 9.0, (), None).summary == battery.summary
+    failed = replace(sums_up, severity=Severity.CRITICAL)
+    found = replace(found, members=(failed, battery))
+    assert report.notice(Due(Reason.OPENED, found), float, 9.0, (), None).summary == failed.summary
+
+
+def test_the_disks_of_an_adapter_are_counted_without_their_array() -> None:
+    """Three vanish, and the array of them stops: that is three disks and no fourth."""
+    gone = [
+        member(
+            "DeviceGone",
+            subject=f"disk {name}",
+            labels=(("alertname", "DeviceGone"), ("device", name)),
+            summary="has vanished",
+        )
+        for name in ("sda", "sdb", "sdc")
+    ]
+    stopped = member(
+        "ArrayStopped",
+        subject="device md0",
+        labels=(("alertname", "ArrayStopped"), ("device", "md0")),
+    )
+    found = incident(*gone, stopped, key="adapter host0", object="host0 (SCSI host adapter)")
+    assert (
+        report.notice(Due(Reason.OPENED, found), float, 9.0, (), None).summary
+        == "3 disks: has vanished"
+    )
+
+
+def test_an_adapter_that_does_not_name_the_disk_it_lost_does_not_hit_all_of_them() -> None:
+    """'removing handle(0x0009)' is of one of its 24 disks, and of no array by now."""
+    lost = member("hba_device_removed", count=1, subject="adapter host0", labels=())
+    found = incident(lost, key="adapter host0", object="host0 (SCSI host adapter)")
+    told = report.notice(Due(Reason.OPENED, found), float, 9.0, (), MACHINE, STANDING)
+    assert told.affected == ("Not known yet: which of its disks it lost.",)
