@@ -72,6 +72,7 @@ class Asked:
     kernel_log: Reader | None = None
     controllers: Poller | None = None
     drives: Callable[[Sequence[str]], object] = lambda _: None
+    arrays: Callable[[], object] = lambda: None
     locate: Callable[[Wanted], object] = lambda _: None
 
 
@@ -102,6 +103,7 @@ class Happenings:
         self._kernel_log = asked.kernel_log
         self._controllers = asked.controllers
         self._ask_drives = asked.drives
+        self._ask_arrays = asked.arrays
         self._locate = asked.locate
         self._store = store
         self._news: list[News] = []
@@ -221,11 +223,13 @@ class Happenings:
         self._ask(news)
 
     def _ask(self, news: Iterable[News]) -> None:
-        """Have a disk asked that is in trouble, and the controller that knows more of it."""
+        """Have a disk asked that is in trouble, its array, and the controller that knows more."""
         told = [n for n in news if n.severity >= Severity.WARNING]
         disks = list(dict.fromkeys(n.disk for n in told if n.disk and n.happening is not None))
         if disks:
             self._ask_drives(disks)
+        if any(n.event.source == "kernel" and n.event.kind.startswith("md_") for n in told):
+            self._ask_arrays()
         for each in told:
             subject = "" if each.happening is None else each.happening.subject
             # What was sdb in another boot may be another disk now, with other files.

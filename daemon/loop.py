@@ -342,6 +342,7 @@ class Loop:
                 parts.kernel_log,
                 parts.controllers,
                 (lambda _: None) if parts.drives is None else parts.drives.ask_soon,
+                lambda: parts.readers.ask(("md",)),
                 (lambda _: None) if self._files is None else self._files.ask,
             ),
             store=parts.history,

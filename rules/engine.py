@@ -69,6 +69,8 @@ FIRST_SECONDS = 600.0
 """So long after a start what was not looked at yet is as it was: 500 drives are asked in turn."""
 GRACE_SECONDS = 0.5
 """A rule group is due half a second early rather than a whole tick late."""
+_SOON = {"md": "raid"}
+"""Rule groups that are due as soon as a source has read something else than before."""
 
 COLLECTOR_FAMILIES = (
     Family(
@@ -402,6 +404,10 @@ class Engine:
             if reading.outcome is Outcome.OK:
                 if reading.source == "mounts":
                     self._remember_unmounted(reading.value)
+                if reading.source in _SOON and status.value not in (None, reading.value):
+                    for number, group in enumerate(self._groups):
+                        if group.name == _SOON[reading.source]:
+                            self._due[number] = now
                 if reading.source == "scsi":
                     self._hosts |= scsi.host_names(reading.value.hosts)
                 status.value = reading.value
