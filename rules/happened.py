@@ -844,7 +844,7 @@ def _alert(state: Happened, h: Happening, row: Row, now: float) -> Alert:
     }
     doubts = h.note, _failed_by_hand(state, h), _unseen(state, h), _unlogged(state, h, now)
     unknown = "; ".join(filter(None, doubts))
-    meaning, task = hung.summary(h.burst.last.text) or (_sent(h.burst.last) or row.meaning, "")
+    meaning, task = hung.summary(h.burst.last.text) or (_told(h.burst.last) or row.meaning, "")
     annotations = {
         "summary": f"{meaning}{times}",
         "advice": row.advice,
@@ -874,8 +874,13 @@ _SENT = re.compile(r".*?(?:/\w+\) - |\(0x\w+:0x\w+\): ?)(?P<words>\S.*)", re.ASC
 """What an adapter's driver prints of an event of its firmware: megaraid_sas, 3w-9xxx and 3w-sas."""
 
 
-def _sent(event: Event) -> str:
-    """Return what a controller itself says of an event that its driver only passes on, else ''."""
+def _told(event: Event) -> str:
+    """Return what an event itself tells better than its row, else ''.
+
+    That is what a controller says that its driver only passes on, and which array is meant.
+    """
+    if event.kind == "md_disk_failure" and event.device and event.place:
+        return f"array {event.place} gave up its member {event.device}"
     found = _SENT.fullmatch(event.text) if event.kind == "hba_aen" else None
     return "" if found is None else found["words"]
 
