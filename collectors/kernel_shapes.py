@@ -469,7 +469,7 @@ _ROWS: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "device": (
         (r"device-mapper: (?:dm-)?multipath: .*Failing path (?P<place>[\d:]+)", "dm_path_failed"),
-        (r"device-mapper: thin: (?P<place>[\d:]+)?.*low water mark", "dm_pool_low"),
+        (r"device-mapper: thin: (?P<place>\d+:\d+)?.*low water mark", "dm_pool_low"),
         (
             (
                 r"device-mapper: (?:thin|space map \w+): (?P<place>\d+:\d+)?.*"

@@ -198,11 +198,11 @@ class Happenings:
         self._step(replace(batch, baseline=()))
 
     def _step(self, batch: Batch) -> None:
-        unnamed = tuple(each for each in batch.events if each.kind in happened.NAMELESS)
+        unnamed = tuple(filter(happened.is_nameless, batch.events))
         if unnamed and not self._unnamed:
             self._unnamed_seconds = batch.now_seconds
         self._unnamed += unnamed
-        events = tuple(each for each in batch.events if each.kind not in happened.NAMELESS)
+        events = tuple(each for each in batch.events if not happened.is_nameless(each))
         if batch.now_seconds - self._unnamed_seconds >= happened.NEIGHBOUR_SECONDS:
             events, self._unnamed = (*events, *self._unnamed), ()
         batch = replace(batch, events=events)

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 STEPS = "advice_steps"
 """Annotation: the names of the steps, in their order."""
+PART = "part"
+"""Annotation: the partition that an event is about, whose labels name the disk."""
 TEXT = "text"
 """Among these names: the annotation 'advice' itself."""
 PACKAGED = "Programs that may not be installed, with their packages:"
@@ -48,6 +50,7 @@ PACKAGES = {
     "cryptsetup": "cryptsetup-bin",
     "dmsetup": "dmsetup",
     "e2fsck": "e2fsprogs",
+    "fsck.f2fs": "f2fs-tools",
     "ip": "iproute2",
     "iotop": "iotop",
     "lsof": "lsof",
@@ -98,7 +101,7 @@ def said_of(alerts: Iterable[Alert], facts: Callable[[], Facts]) -> Callable[[Me
         others = [
             dict(a.labels) for a in by_key.values() if a.name == alert.name and a is not alert
         ]
-        about = About(dict(alert.labels), alert.subject, tuple(others))
+        about = About(dict(alert.labels), alert.subject, tuple(others), part=alert.annotation(PART))
         return Said(filled(steps_of(alert), about, asked()), alert.annotation("description"))
 
     return said
@@ -106,7 +109,8 @@ def said_of(alerts: Iterable[Alert], facts: Callable[[], Facts]) -> Callable[[Me
 
 def advice_of(alert: Alert, facts: Facts) -> str:
     """Return an alert's advice, written out for the thing it is about."""
-    return filled(steps_of(alert), About(dict(alert.labels), alert.subject), facts)
+    about = About(dict(alert.labels), alert.subject, part=alert.annotation(PART))
+    return filled(steps_of(alert), about, facts)
 
 
 def settled(alert: Alert, facts: Facts) -> Alert:

@@ -4,7 +4,7 @@ Each returns its lines, or none where it does not apply: sentences, and commands
 The order within one: what only looks; then the mildest act that can be taken back. What may destroy
 data says so ahead of the command.
 Sources: md(4), mdadm(8), smartctl(8), dmsetup(8), multipath(8), e2fsck(8), xfs_repair(8),
-btrfs-scrub(8); kernel, scsi/scsi_sysfs.c (state, scan), nvme/host/sysfs.c (state).
+fsck.f2fs(8), btrfs-scrub(8), btrfs-check(8); kernel, scsi/scsi_sysfs.c (state, scan), nvme/host/sysfs.c (state).
 """
 
 from __future__ import annotations
@@ -39,13 +39,14 @@ class About:
 
     Fields: `labels` are an alert's; `subject` is the key of what it is about; `others` are the
     labels of alerts of the same name, where one advice is for all of them; `over`: its condition
-    does not hold any more.
+    does not hold any more; `part` is the partition that it is about, where labels name the disk.
     """
 
     labels: Mapping[str, str]
     subject: str = ""
     others: Sequence[Mapping[str, str]] = ()
     over: bool = False
+    part: str = ""
 
     @property
     def name(self) -> str:
@@ -546,6 +547,8 @@ def _below(step: Step) -> list[str]:
 def _fsck(step: Step) -> list[str]:
     """How a file system is looked at and repaired, when what is below it is in order."""
     name = step.name or step.own.get("device", "").removeprefix("/dev/")
+    if step.device is not None and step.about.part in step.device.partitions:
+        name = step.about.part
     if not name:
         return []
     facts, node = step.facts, step.facts.node(name)
@@ -561,13 +564,7 @@ def _fsck(step: Step) -> list[str]:
     point = step.own.get("mountpoint") or next((m.mount_point for m in points), "")
     kind = step.own.get("fstype") or next((m.kind for m in points), "")
     if kind == "btrfs":
-        if not point:
-            return []
-        return [
-            "Read all of it, and have wrong blocks rewritten from good copies, while it is in use:",
-            f"  btrfs scrub start -Bd {quote(point)}",
-            f"  btrfs device stats {quote(point)}",
-        ]
+        return _btrfs_at(point) if point else []
     if point == "/":
         return [
             (
@@ -590,6 +587,14 @@ def _fsck(step: Step) -> list[str]:
                 "The repair itself is the same without -n. It may cost files: have a copy of the"
                 " device first. A log that is not replayed is lost with -L: mount it once before."
             ),
+        ]
+    if kind == "f2fs":
+        return [
+            "Save what matters, stop what uses it, then see what a repair would do:",
+            first,
+            f"  fsck.f2fs --dry-run {command}",
+            "The repair may cost files: have a copy of the device first, then:",
+            f"  fsck.f2fs -f {command}",
         ]
     if kind in {"ext2", "ext3", "ext4"}:
         return [
@@ -614,14 +619,28 @@ def _btrfs(step: Step) -> list[str]:
             "  findmnt -t btrfs -o TARGET,SOURCE,UUID",
         ]
     (point,) = points.values()
+    return _btrfs_at(point)
+
+
+def _btrfs_at(point: str) -> list[str]:
+    """How a mounted btrfs is looked at, then mended: from its other copies, which it needs mounted.
+
+    Never 'btrfs check --repair', which its own manual calls dangerous.
+    """
+    at = quote(point)
     return [
-        "What its devices count:",
-        f"  btrfs device stats {quote(point)}",
+        "What it counts of each of its devices:",
+        f"  btrfs device stats {at}",
         (
-            "The disk, its cable and its power supply are in order? Then read all of it, and have"
-            " wrong blocks rewritten from good copies:"
+            "Read all of it, while it is in use; -r changes nothing. How many blocks are wrong, it"
+            " tells at the end, and the kernel's log which files have them:"
         ),
-        f"  btrfs scrub start -Bd {quote(point)}",
+        f"  btrfs scrub start -r -Bd {at}",
+        (
+            "The disk, its cable, its power supply and the machine's memory are in order? Then have"
+            " wrong blocks rewritten from good copies, where there are any:"
+        ),
+        f"  btrfs scrub start -Bd {at}",
     ]
 
 
@@ -669,7 +688,7 @@ def _resume(step: Step) -> list[str]:
 
 
 def _bad_below(step: Step) -> list[str]:
-    """Return what is wrong below a file system: arrays that do not run, disks in trouble."""
+    """Return what is wrong below a file system: arrays, pools and disks in trouble."""
     facts, device = step.facts, step.device
     if device is None:
         return [step.name] if step.name else []
@@ -680,6 +699,8 @@ def _bad_below(step: Step) -> list[str]:
         array = facts.of.map.arrays.get(each.name)
         if array is not None and not runs(array):
             found[f"{each.name} does not run"] = None
+        if each.name in facts.of.full:
+            found[f"{each.dm_name or each.name} has no space left"] = None
         for name in each.slaves:
             below = facts.atlas.whole(name)
             if below is None:

@@ -71,7 +71,8 @@ class Known:
 
     Fields: `troubled` are the disks, paths and volumes that alerts are about now, `adapters` the
     SCSI hosts that are in trouble as a whole, `slow` the disks that a backlog of writes waits for,
-    `paths` by multipath map how many paths it has by their state.
+    `paths` by multipath map how many paths it has by their state,
+    `full` the mapped devices that have no space left.
     """
 
     map: Map = field(default_factory=Map)
@@ -80,6 +81,7 @@ class Known:
     adapters: frozenset[str] = frozenset()
     slow: tuple[str, ...] = ()
     paths: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    full: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,12 +122,15 @@ def known(
     facts = Facts(Known(where))
     troubled: set[str] = set()
     adapters: set[str] = set()
+    full: set[str] = set()
     for alert in alerts:
         if not alert.active or alert.severity < Severity.WARNING:
             continue
         if alert.subject.startswith(ADAPTER):
             adapters.add(alert.subject.removeprefix(ADAPTER))
         meaning = causes.meaning(alert)
+        if meaning.fault is Fault.FULL and meaning.layer is Layer.MAPPED:
+            full.add(alert.label("device"))
         if meaning.fault in _NO_TROUBLE or alert.name in _OUTSIDE:
             continue
         if meaning.layer >= Layer.FILE_SYSTEM:
@@ -154,6 +159,7 @@ def known(
         frozenset(adapters),
         tuple(slow),
         paths or {},
+        frozenset(full),
     )
 
 

@@ -19,6 +19,7 @@ from iowarden.collectors import md_events
 from iowarden.collectors.event import Event
 from iowarden.collectors.vocabulary import Family
 from iowarden.rules import controller_clock, events, faults, hung
+from iowarden.rules.advice import PART
 from iowarden.rules.alerts import Alert, State, Transition
 from iowarden.rules.controller_clock import Offset, Way
 from iowarden.rules.devices import ADAPTER, Identity
@@ -72,8 +73,10 @@ MEDIUM = frozenset(
     )
 )
 """Sectors that could not be read: a drive that counts none of them does not tell the truth."""
-NAMELESS = frozenset({"md_super_error"})
-"""Lines that name no device. Source: Linux 6.1, drivers/md/md.c, super_written."""
+NAMELESS = frozenset({"dm_pool_full", "md_super_error"})
+"""Lines that may name no device. Source: Linux 6.1, drivers/md/md.c, super_written;
+drivers/md/persistent-data/dm-space-map-metadata.c, sm_metadata_new_block.
+"""
 AMID_SECONDS = 5.0
 NEIGHBOUR_SECONDS = 1.0
 """So long such a line waits for the one behind it, which names array and member."""
@@ -851,6 +854,7 @@ def _alert(state: Happened, h: Happening, row: Row, now: float) -> Alert:
         hung.TASK: task,
         "evidence": SMART if h.disk else "",
         "unknown": unknown,
+        PART: h.burst.last.device.removeprefix("/dev/"),
         FIRST_SIGHT: "true" if h.baseline else "",
     }
     return Alert(
@@ -979,9 +983,14 @@ def _is_redundant(row: Row, own: frozenset[str]) -> bool:
     return len(own) > 1 or (lost and not any(name.startswith("nvme") for name in own))
 
 
+def is_nameless(event: Event) -> bool:
+    """Whether an event is of a line without a name, and waits for its neighbour."""
+    return event.kind in NAMELESS and not (event.device or event.place)
+
+
 def _named_first(events: Sequence[Event]) -> list[Event]:
     """Return events with those that name nothing behind the lines that do."""
-    return sorted(events, key=lambda event: event.kind in NAMELESS)
+    return sorted(events, key=is_nameless)
 
 
 def _key(source: str, kind: str, subject: str) -> tuple[str, str, str]:
