@@ -4,7 +4,8 @@ Each returns its lines, or none where it does not apply: sentences, and commands
 The order within one: what only looks; then the mildest act that can be taken back. What may destroy
 data says so ahead of the command.
 Sources: md(4), mdadm(8), smartctl(8), dmsetup(8), multipath(8), e2fsck(8), xfs_repair(8),
-fsck.f2fs(8), btrfs-scrub(8), btrfs-check(8); kernel, scsi/scsi_sysfs.c (state, scan), nvme/host/sysfs.c (state).
+fsck.f2fs(8), btrfs-scrub(8), btrfs-check(8); kernel, scsi/scsi_sysfs.c (state, scan),
+nvme/host/sysfs.c (state).
 """
 
 from __future__ import annotations

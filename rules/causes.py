@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from iowarden.rules import faults
 from iowarden.rules.alerts import REDUNDANCY, State
 from iowarden.rules.devices import ADAPTER, ARRAY, FABRIC, ITSELF, Identity, adapter_text
-from iowarden.rules.faults import CAUSES, HOLDS_PROGRAMS, Fault, Layer
+from iowarden.rules.faults import CAUSES, Fault, Layer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -177,7 +177,7 @@ class _Causes:
 
     def __init__(self, facts: Iterable[Fact], around: Around) -> None:
         causes = sorted((each for each in facts if each.is_cause), key=lambda each: each.order)
-        self._holding = [each for each in causes if each.what.fault in HOLDS_PROGRAMS]
+        self._holding = [each for each in causes if each.what.holds_programs]
         self._by_object: dict[str, list[Fact]] = {}
         reached: dict[str, list[str]] = {}
         for lower, maps in around.maps.items():
@@ -220,7 +220,7 @@ def explains(a: Fact, b: Fact, around: Around) -> bool:
         return False
     if b.subject in {"", ITSELF}:  # a host's stall, a collector that waits with it
         pressure = b.what.fault is Fault.PRESSURE
-        return a.what.fault in HOLDS_PROGRAMS and b.what.symptom and not pressure
+        return a.what.holds_programs and b.what.symptom and not pressure
     if b.subject == f"{ADAPTER}{a.adapter}":  # it resets what does not answer: else it is at fault
         lost = b.what.fault is Fault.GONE and b.layer is Layer.DISK  # 'removing handle': it is a's
         return (lost or b.what.fault is Fault.RESETS) and a.layer is Layer.DISK

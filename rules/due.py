@@ -124,8 +124,21 @@ def reportable(incident: Incident, now: float) -> Iterator[Member]:
     for member in incident.members:
         holds = member.state is State.FIRING and member.cleared_seconds is None
         brought = member.what.symptom and any(_brings(m, member) for m in known)
-        if holds and not member.silenced and not brought:
+        counted = any(_is_counted(m, member) for m in known)
+        if holds and not member.silenced and not brought and not counted:
             yield member
+
+
+def _is_counted(line: Member, counter: Member) -> bool:
+    """Whether a counter of a file system only counts what a line of the log said of its device."""
+    own, other = line.what, counter.what
+    return (
+        own.of_file_system
+        and (own.fault, own.layer) == (other.fault, other.layer)
+        and bool(line.count) > bool(counter.count)
+        and line.severity >= counter.severity
+        and abs(counter.since_seconds - (line.last_seconds or line.since_seconds)) <= AFTER_SECONDS
+    )
 
 
 def _brings(cause: Member, symptom: Member) -> bool:

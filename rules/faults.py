@@ -75,7 +75,7 @@ THREATS = frozenset((Fault.STOPPED, Fault.EXHAUSTED))
 HOLDS_PROGRAMS = frozenset(
     (Fault.HANGS, Fault.SUSPENDED, Fault.GONE, Fault.FAILED, Fault.STOPPED, Fault.READ_ONLY)
 )
-"""What makes programs of the host wait: explains its stalls and hung tasks."""
+"""What makes programs of the host wait, see `Meaning.holds_programs`."""
 WINDOWED = frozenset((Fault.HUNG, Fault.RESETS))
 """Alerts of these count what happened in a window: it goes on after the fault is over."""
 
@@ -106,6 +106,15 @@ class Meaning:
     def lasts(self) -> bool:
         """Whether it holds programs for as long as it lasts."""
         return self.fault in {Fault.HANGS, Fault.SUSPENDED}
+
+    @property
+    def holds_programs(self) -> bool:
+        """Whether it makes programs of the host wait: it explains its stalls and hung tasks.
+
+        That a server does not respond, the kernel tells once: its mounts hang until it does.
+        """
+        away = self.layer is Layer.NETWORK and self.fault is Fault.ERRORS
+        return away or self.fault in HOLDS_PROGRAMS
 
     @property
     def of_itself(self) -> bool:

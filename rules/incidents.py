@@ -115,8 +115,13 @@ class Member:
 
     @property
     def fact(self) -> tuple[str, Fault, str]:
-        """Return what a mail reports once: object and kind; of a user's alert its name as well."""
+        """Return what a mail reports once: object and kind; of a user's alert its name as well.
+
+        A file system that failed is read-only soon after: that is one.
+        """
         what = self.what
+        if what.of_file_system and what.fault in {Fault.FAILED, Fault.READ_ONLY}:
+            return self.subject, Fault.FAILED, "file system"
         return self.subject, what.fault, self.name if what.fault is Fault.OTHER else ""
 
     @property
