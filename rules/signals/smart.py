@@ -29,6 +29,8 @@ DISTRUST_SECONDS = 7 * 86_400.0
 """A way that once said what cannot be is not believed for so long after."""
 _DOUBTED_BEFORE = "what it said in the last 7 days cannot be true"
 MOST_KEPT = 20_000
+HOT_SECONDS = 600.0
+"""Two readings so far apart, and all between them, are of a drive that is hot for good."""
 _YEAR_SECONDS = 31_556_952
 _NAMES = {
     5: "Reallocated_Sector_Ct",
@@ -423,9 +425,10 @@ class _Look:
             hot = excess is not None and excess >= 0
             before = self.kept.get(word)
             last = before[0][1] if before is not None else -1.0
-            self._keep(word, ((at, excess or 0.0), (0.0, last)) if hot else None)
+            since = before[1][0] if before is not None else at
+            self._keep(word, ((at, excess or 0.0), (since, last)) if hot else None)
         match self.kept.get(word):
-            case ((_, excess), (_, last)) if last >= 0:
+            case ((read, excess), (since, last)) if last >= 0 and read - since >= HOT_SECONDS:
                 own: Labels = (("disk", key),)
                 yield "iowarden_smart_excess_celsius", own, min(excess, last)
                 if drive.temperature_celsius is not None:
