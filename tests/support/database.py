@@ -185,6 +185,7 @@ def drive(name: str, *, kind: str = "sat", **changes: object) -> Files:
         if row["id"] in raw:
             row["raw"] = {"value": raw[row["id"]], "string": str(raw[row["id"]])}
     document["smartctl"]["output"] = []
+    document["user_capacity"] = {"blocks": 1_953_525_168, "bytes": 1_000_204_886_016}
     for key, value in changes.items():
         if value is None:
             del document[key]
