@@ -29,7 +29,7 @@ def test_terabytes_written_at_the_disks_own_speed_are_no_stall(tmp_path: Path) -
         mails = host.wait(600)
         live.rates["sdb"] = live.in_flight["sdb"] = live.dirty_pages = live.blocked = 0
         live.waiting = ()
-        mails += host.wait(900)
+        mails += host.wait(900, 20.0)
     assert subjects(mails) == []
 
 
@@ -49,7 +49,7 @@ def test_a_copy_to_a_slow_usb_stick_is_no_stall(tmp_path: Path) -> None:
         mails = host.wait(420)
         live.rates["sdc"] = live.in_flight["sdc"] = live.dirty_pages = live.blocked = 0
         live.waiting = ()
-        mails += host.wait(900)
+        mails += host.wait(900, 20.0)
     assert subjects(mails) == []
 
 
@@ -65,7 +65,7 @@ def test_a_nfs_server_that_does_not_respond_and_comes_back(tmp_path: Path) -> No
         soon = host.wait(90)
         live.kernel.says("nfs: server nas1 OK", priority=5)
         live.blocked, live.waiting = 0, ()
-        host.wait(1500)
+        host.wait(1500, 20.0)
     assert len(soon) == 1
     assert "nas1" in str(soon[0]["Subject"])
     assert "sdb" not in text(soon[0])
@@ -147,10 +147,10 @@ def test_a_file_system_that_a_backup_fills(tmp_path: Path) -> None:
         for free in (10_000_000, 4_000_000, 1_000_000, 0):
             live.change({"/srv/.statvfs": usage("8:17", free)})
             mails += host.wait(120)
-        mails += host.wait(1200)
+        mails += host.wait(1200, 20.0)
         live.change({"/srv/.statvfs": usage("8:17")})
         live.rates["sdb"] = live.in_flight["sdb"] = 0
-        end = host.wait(3000)
+        end = host.wait(3000, 20.0)
     assert mails
     assert "[CRITICAL]" in str(mails[-1]["Subject"])
     assert len(mails) <= 3
@@ -174,7 +174,7 @@ def test_a_hung_task_by_log_and_by_counter_is_one_mail(tmp_path: Path) -> None:
             }
         )
         mails = host.wait(300)
-        mails += host.wait(1500)
+        mails += host.wait(1500, 20.0)
     assert len(mails) == 1
     assert "host: postgres (pid 4711) has waited" in mails[0]["Subject"]
 
@@ -514,10 +514,10 @@ def test_forty_processes_on_one_mount_whose_server_is_away(tmp_path: Path) -> No
                 "      Not tainted 6.1.0-28-amd64 #1 Debian 6.1.119-1",
             )
             live.change({"/proc/sys/kernel/hung_task_warnings": f"{9 - number}\n"})
-        mails += host.wait(1000, 4.0)
+        mails += host.wait(1000, 20.0)
         live.kernel.says("nfs: server nas1 OK", priority=5)
         live.blocked, live.waiting = 0, ()
-        end = host.wait(1500, 4.0)
+        end = host.wait(1500, 20.0)
     assert len(threads([*mails, *end])) == 1
     assert len(mails) <= 3
     assert all("nas1" in subject for subject in subjects(mails))
@@ -622,7 +622,7 @@ def test_a_mail_server_that_defers_all_during_a_hang(tmp_path: Path) -> None:
         live.rates["sdb"], live.in_flight["sdb"] = MB, 0
         host.wait_only(300)
         host.answers.sender = ""
-        live.wait(1800, 4.0)
+        live.wait(1800, 20.0)
         mails = host.mails()
     assert 1 <= len(mails) <= 2
     assert len(threads(mails)) == 1
@@ -676,7 +676,7 @@ def test_a_storm_in_the_kernels_log_is_one_incident(tmp_path: Path) -> None:
                     for number in range(200)
                 )
             )
-        mails = host.wait(600, 4.0)
+        mails = host.wait(600, 20.0)
         counted = host.program.metrics()[
             'iowarden_kernel_events_total{device="sdb",kind="block_io_error"}'
         ]

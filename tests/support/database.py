@@ -27,6 +27,9 @@ MB = 1_000_000
 LIMIT_PAGES = 1_000_000
 """The dirty threshold: 4 GB; half of it is the background threshold."""
 
+WRITERS = frozenset({"cp", "dd", "firefox", "tar"})
+"""Programs that write all that is written; the others write next to nothing."""
+
 
 class Database(Live):
     """A database server: 'sda' with the system, 'sdb' with the data, and what it does now."""
@@ -129,7 +132,8 @@ class Database(Live):
         tasks = [
             {
                 "pid": 500 + number, "start_ticks": 1000, "command": command, "wait_channel": channel,  # noqa: E501 - as the kernel prints it
-                "stack": [channel], "read_bytes": 0, "write_bytes": 10**9, "process": 0,
+                "stack": [channel], "read_bytes": 0, "process": 0,
+                "write_bytes": 10**9 + (written * 4096 if command in WRITERS else 0),
                 "kernel": kernel, "waits_at": "",
             }
             for number, (command, channel, kernel) in enumerate(self.waiting)
