@@ -360,6 +360,8 @@ _NFS: Rows = (
     (_QUIET, NOTHING),
     (FAULT, "driver_message"),
 )  # fmt: skip
+_SMB: Rows = ((r"has not responded in", "smb_not_responding"),)
+"""Source: fs/smb/client/connect.c, server_unresponsive; cifs_debug.h, cifs_server_dbg."""
 _NO_CONNECTION = r"^(?!connection\d|session\d|rport-)"
 _CONNECTION: Rows = (
     (_NO_CONNECTION, NOTHING),
@@ -467,6 +469,7 @@ _ROOMS = (
         r"(?:.*sector (?P<sector>\d{1,20})s?\b)?",
     ),
     Room("nfs NFS NFSv RPC lockd nlm nlmclnt NFSD nfsd", _NFS, r"server (?P<place>[^\s,]+)"),
+    Room("CIFS", _SMB, r"(?:\\\\|Server )(?P<place>[^\s\\]+)"),
     Room("connection session rport", _CONNECTION, r"^(?P<controller>[a-z]+-?\d[\d:-]*?): "),
     Room(
         "mmc mmcblk sdhci mmcmci dwmmc cqhci memstick",

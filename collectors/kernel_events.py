@@ -155,6 +155,7 @@ KINDS = {
     "network_block_failed": "a network block device cannot go on, or has no good copy",
     "nfs_not_responding": "an NFS server does not respond",
     "nfs_responding": "an NFS server responds again",
+    "smb_not_responding": "an SMB (CIFS) server does not respond",
     "nfs_error": "an NFS server or client lost state: locks, open files",
     "mmc_error": "an SD or MMC card, or its host, failed a request",
     "target_error": "what this machine serves to others (iSCSI, FC target) met an error",

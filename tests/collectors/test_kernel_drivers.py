@@ -134,6 +134,10 @@ def test_messages_of_two_kernels_alarm_or_stay_quiet(table: Table) -> None:
             {"kind": "nfs_not_responding", "place": "backup1"},
         ),
         (
+            "CIFS: VFS: \\\\backup1 has not responded in 180 seconds. Reconnecting...",
+            {"kind": "smb_not_responding", "place": "backup1"},
+        ),
+        (
             "drbd r0/0 drbd0: IO ERROR: neither local nor remote data, sector 16+8",
             {"kind": "network_block_failed", "device": "drbd0"},
         ),

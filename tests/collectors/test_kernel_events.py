@@ -358,6 +358,10 @@ EXAMPLES = {
         "nfs: server backup1 not responding, still trying",
         "nfs: server 192.0.2.7 not responding, timed out",
     ),
+    "smb_not_responding": (
+        "CIFS: VFS: \\\\backup1 has not responded in 180 seconds. Reconnecting...",
+        "CIFS VFS: Server 192.0.2.7 has not responded in 120 seconds. Reconnecting...",
+    ),
     "nfs_responding": ("nfs: server backup1 OK",),
     "nfs_error": (
         "NFS: nfs4_reclaim_open_state: Lock reclaim failed!\nNFS: backup1: lost 3 locks",
