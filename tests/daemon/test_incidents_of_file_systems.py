@@ -330,7 +330,7 @@ def test_a_windows_share_whose_server_is_away(tmp_path: Path) -> None:
         host.wait(20)
         live.blocked = 3
         live.waiting = tuple(("rsync", "wait_for_response", False) for _ in range(3))
-        live.kernel.says("CIFS: VFS: \\\\nas1 has not responded in 180 seconds. Reconnecting...")
+        live.kernel.says(r"CIFS: VFS: \x5c\x5cnas1 has not responded in 180 seconds. Reconnecting...")
         mails = host.wait(90)
         live.blocked, live.waiting = 0, ()
         later = host.wait(300, 20.0)
