@@ -6,6 +6,7 @@ Units: seconds of the program's clock.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
 REMEMBERED_SECONDS = 300.0
 """So long what has ended counts as a cause of what it carried."""
+_SERVED = frozenset({"cifs", "nfs", "nfs4", "smb3"})
+_SERVER = re.compile(r"(?://)?(?:\[([0-9A-Fa-f:.%]+)\]|([^/:\[]+))[:/]")
+"""Of a mount's source: 'server:/export', '[2001:db8::1]:/export', '//server/share'."""
 MOST_KEPT = 16_384
 """Pairs that are kept over a restart: a thousand disks with sixteen mounts each."""
 
@@ -94,7 +98,18 @@ def remember(state: Standing, topology: Topology, mounts: Iterable[Mount], now: 
         if own.adapter:
             itself = Above(own.key, device.name, own.object, own.adapter)
             found.setdefault(adapter_identity(own.adapter).key, {}).update({itself: None, **above})
+    for mount in mounts:
+        if server := _server(mount):
+            key, shown = f"{FILE_SYSTEM}{mount.mount_point}", f"{mount.mount_point} ({mount.kind})"
+            of_it = Above(key, mount.mount_point, shown, server, mount=True)
+            found.setdefault(identity(None, server).key, {})[of_it] = None
     return _since(state, {key: tuple(above) for key, above in found.items() if above}, now)
+
+
+def _server(mount: Mount) -> str:
+    """Return the server of a network mount, as the kernel's log calls it, or ''."""
+    server = _SERVER.match(mount.source) if mount.kind in _SERVED else None
+    return (server[1] or server[2]) if server else ""
 
 
 def without_old(state: Standing, now: float) -> Standing:

@@ -522,6 +522,7 @@ def test_forty_processes_on_one_mount_whose_server_is_away(tmp_path: Path) -> No
     assert len(mails) <= 3
     assert all("nas1" in subject for subject in subjects(mails))
     assert all("sdb" not in text(mail) for mail in mails)
+    assert "/mnt/nas (nfs4) is on nas1" in text(mails[0])
     assert all("umount -f" not in text(mail) for mail in mails)
     assert all("[OK]" in subject or "[RESOLVED]" in subject for subject in subjects(end))
     assert len(end) <= 1
@@ -607,6 +608,11 @@ def test_a_file_of_rules_that_is_broken_during_a_hang(tmp_path: Path) -> None:
     assert [subject for subject in subjects(end) if "sdb" in subject and "[OK]" in subject]
 
 
+@pytest.mark.xfail(
+    strict=True,
+    reason="each mail that was tried waits for its own next time, and a later one overtakes it:"
+    " the all clear comes first, then a warning and a critical of what is long over",
+)
 def test_a_mail_server_that_defers_all_during_a_hang(tmp_path: Path) -> None:
     """Wanted: when it takes mails again, after the hang, the reader has at most two, in one thread.
 

@@ -433,3 +433,20 @@ def test_what_ended_is_forgotten_in_time() -> None:
     gone = remember(standing, block.topology({}), (), 10.0)
     assert without_old(gone, 310.0) is gone
     assert without_old(gone, 311.0).until == {}
+
+
+@pytest.mark.parametrize(
+    ("kind", "source", "server"),
+    [
+        ("nfs4", "nas1:/export", "nas1"),
+        ("nfs", "[2001:db8::1]:/export", "2001:db8::1"),
+        ("cifs", "//nas1/share", "nas1"),
+    ],
+)
+def test_what_is_mounted_from_a_server_stands_on_it(kind: str, source: str, server: str) -> None:
+    """The kernel says that 'nas1' does not respond, and its mount was not known to hang with it."""
+    mounted = mounts(f"30 1 0:45 / /mnt/nas rw - {kind} {source} rw\n")
+    standing = remember(NOTHING, MACHINE, mounted, 0.0)
+    (above,) = carried(standing, f"device {server}", 0.0)
+    assert above.shown == f"/mnt/nas ({kind})"
+    assert above.on == server
