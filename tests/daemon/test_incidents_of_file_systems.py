@@ -488,8 +488,8 @@ def test_forty_drives_whose_program_was_removed_are_one_mail(tmp_path: Path) -> 
 
 @pytest.mark.xfail(
     strict=True,
-    reason="the error code of a line of ext4 is not read: that no block was left (28) is an error of"
-    " the file system's own, and not explained by its being full",
+    reason="the error code of a line of ext4 is not read: that no block was left (28) is an error"
+    " of the file system's own, and not explained by its being full",
 )
 def test_a_full_file_system_of_logs_is_no_matter_of_the_disk_below(tmp_path: Path) -> None:
     """Wanted: one critical mail about /var/log, with du; no smartctl, no second incident.
