@@ -742,7 +742,7 @@ class Loop:
         back = self._engine.known_devices().returned.get(event.identity.key)
         if event.change not in (devices.Change.RETURNED, devices.Change.RENAMED) or back is None:
             return ()
-        steps = self._engine.taking_back(back)
+        steps = self._engine.taking_back(back, self._facts(self._clock.now()))
         by_key = dict(self._incidents.by_key)
         for key, incident in by_key.items():
             if steps and incident.mails and incident.firing and back in self._back(incident):
@@ -845,7 +845,8 @@ class Loop:
         back = self._back(incident)
         said = [returned.sentence(each.was, each.name, each.object) for each in back]
         over = due.reason is Reason.ALL_CLEAR
-        steps = [step for each in back if not over for step in self._engine.taking_back(each)]
+        known = self._facts(now) if back and not over else None
+        steps = [step for each in back if known for step in self._engine.taking_back(each, known)]
         notice = replace(
             notice,
             happened=(*notice.happened, *said),

@@ -20,7 +20,7 @@ from iowarden.rules.controller_programs import asked
 from iowarden.rules.devices import ADAPTER, Identity, identity
 from iowarden.rules.facts import DISKS, MAPPED, Facts, Kind, Membership
 from iowarden.rules.places import smart_way
-from iowarden.rules.redundancy import runs
+from iowarden.rules.redundancy import BUILDING, runs
 from iowarden.rules.stack import POOL
 
 if TYPE_CHECKING:
@@ -394,6 +394,8 @@ def _replace(step: Step) -> list[str]:
                 f"{array.name} uses {node} no longer. Before the disk is pulled:",
                 f"  mdadm /dev/{array.name} --remove {quote(node)}",
             ]
+        elif array.sync_action in BUILDING:
+            lines.append(f"{array.name} is being rebuilt: replace {node} when that is done.")
         elif each.array.level not in {"raid0", "linear"} and each.used and not each.last:
             spare = next((m.device for m in array.members if _is_spare(m.states)), "")
             first = (
@@ -500,9 +502,9 @@ def _take_back(step: Step) -> list[str]:
         array = step.facts.of.map.arrays.get(name)
         if array is None:
             continue
-        if array.sync_action in {"recover", "reshape", "resync"}:
+        if array.sync_action in BUILDING:
             lines.append(
-                f"{name} is at work ({array.sync_action}): take nothing out of it meanwhile."
+                f"{name} is at work ({array.sync_action}): add no disk and take none out meanwhile."
             )
             continue
         if step.facts.last_copies_in_trouble(array):
@@ -514,6 +516,9 @@ def _take_back(step: Step) -> list[str]:
             if step.facts.device(member) is None:
                 continue
             node = step.facts.node(member)
+            if step.facts.is_unfit(member):
+                lines.append(f"{node} is not fit to be taken back into {name}: replace its disk.")
+                continue
             lines += [
                 (
                     f"The disk of {member} is in order (it was a cable or power)? Then take it"
@@ -522,7 +527,7 @@ def _take_back(step: Step) -> list[str]:
                 f"  mdadm /dev/{name} --remove {quote(node)}",
                 f"  mdadm /dev/{name} --re-add {quote(node)}",
             ]
-        if not faulty and array.degraded:
+        if not faulty and array.degraded and not step.facts.of.unfit:
             lines.append(
                 "A member that is gone from the list and back in the machine is taken back with"
                 " 'mdadm --re-add'; a new disk with 'mdadm --add', which writes over that disk."

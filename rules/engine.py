@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.mounts import Mount, Mounts
     from iowarden.collectors.table import Source
     from iowarden.collectors.tasks import Tasks
+    from iowarden.rules.facts import Facts
 
 HELD_PERIODS = 3
 REFRESH_SECONDS = 15.0
@@ -1155,10 +1156,18 @@ class Engine:
         """Return what is known of the disks over time, to be kept over a restart."""
         return self._devices
 
-    def taking_back(self, back: devices.Returned) -> tuple[str, ...]:
-        """Return what takes a disk back into what lost it; () where nothing is left to do."""
+    def taking_back(self, back: devices.Returned, facts: Facts) -> tuple[str, ...]:
+        """Return what takes a disk back into what lost it; () where nothing is left to do.
+
+        Not where the disk is offline, has failed or cannot read, by these facts.
+        """
         known = self.places()
-        return () if known.topology is None else returned.advice(back, known.topology, known.arrays)
+        if known.topology is None:
+            return ()
+        steps = returned.advice(back, known.topology, known.arrays)
+        if steps and facts.is_unfit(back.name):
+            return (f"Do not take /dev/{back.name} back: it is offline, failed or cannot read.",)
+        return steps
 
     def recall(
         self, memory: signals.Memory, known: devices.Devices, stood: Stood | None = None

@@ -65,6 +65,15 @@ DISKS = frozenset({Kind.ATA, Kind.SCSI, Kind.NVME})
 MAPPED = frozenset({Kind.MAP, Kind.LV, Kind.CRYPT, Kind.MAPPED})
 
 
+UNREADABLE = frozenset(
+    "DiskFailing DiskAttributeFailed DiskErrorsGrow DiskSectorsUnreadable DiskUncorrectedErrors"
+    " NvmeMediaErrorsGrow ArrayMemberErrors ArrayMemberFailing ArrayMemberBadBlocks"
+    " block_medium_error scsi_medium_error ata_medium_error nvme_medium_error"
+    " md_read_uncorrectable".split()
+)
+"""Alerts and events that say that a disk loses what is on it, or will."""
+
+
 @dataclass(frozen=True, slots=True)
 class Known:
     """What advice is made from.
@@ -72,7 +81,8 @@ class Known:
     Fields: `troubled` are the disks, paths and volumes that alerts are about now, `adapters` the
     SCSI hosts that are in trouble as a whole, `slow` the disks that a backlog of writes waits for,
     `paths` by multipath map how many paths it has by their state,
-    `full` the mapped devices that have no space left.
+    `full` the mapped devices that have no space left,
+    `unfit` the disks that are offline, failed or cannot read.
     """
 
     map: Map = field(default_factory=Map)
@@ -82,6 +92,7 @@ class Known:
     slow: tuple[str, ...] = ()
     paths: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     full: frozenset[str] = frozenset()
+    unfit: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +132,7 @@ def known(
     """Return what advice is made from, with what is in trouble by these alerts."""
     facts = Facts(Known(where))
     troubled: set[str] = set()
+    unfit: set[str] = set()
     adapters: set[str] = set()
     full: set[str] = set()
     for alert in alerts:
@@ -144,6 +156,8 @@ def known(
             device = facts.device(name)
             if device is None or device.leaf:
                 troubled.add(name if device is None else device.name)
+                if alert.name in UNREADABLE or meaning.fault in {Fault.FAILED, Fault.READ_ONLY}:
+                    unfit.add(name if device is None else device.name)
     hosts: dict[str, list[str]] = {}
     for device in facts.atlas.devices:
         if device.leaf:
@@ -160,6 +174,7 @@ def known(
         tuple(slow),
         paths or {},
         frozenset(full),
+        frozenset(unfit),
     )
 
 
@@ -351,6 +366,11 @@ class Facts:
     def last_copies_in_trouble(self, array: md.Array) -> bool:
         """Return whether a disk is in trouble that holds what no other one of an array has."""
         return any(map(self._is_troubled, last_holders(array, self.geometry(array))))
+
+    def is_unfit(self, name: str) -> bool:
+        """Return whether a disk below a device is offline, failed, or cannot read."""
+        device = self.device(name)
+        return device is not None and any(d.name in self.of.unfit for d in self.leaves(device))
 
     def memberships(self, name: str) -> list[Membership]:
         """Return what a device, its partitions or what is mapped on it are members of."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.rules.advice import STEPS, TEXT
 from iowarden.rules.alerts import REDUNDANCY
-from iowarden.rules.facts import Facts, Known
+from iowarden.rules.facts import UNREADABLE, Facts, Known
 from iowarden.rules.faults import LEFT, NONE_LEFT
 from iowarden.rules.notice import Severity
 from iowarden.rules.redundancy import last_holders, spared
@@ -28,13 +28,7 @@ if TYPE_CHECKING:
 
 DEGRADED = frozenset(("ArrayDegraded", "ArrayDegradedFurther", "ControllerArrayDegraded"))
 """Alerts that an array misses members."""
-UNREADABLE = frozenset(
-    "DiskFailing DiskAttributeFailed DiskErrorsGrow DiskSectorsUnreadable DiskUncorrectedErrors"
-    " NvmeMediaErrorsGrow ArrayMemberErrors ArrayMemberFailing ArrayMemberBadBlocks block_io_error"
-    " block_medium_error scsi_medium_error ata_medium_error nvme_medium_error"
-    " md_read_uncorrectable".split()
-)
-"""Alerts and events that say that a disk loses what is on it, or will."""
+_OF_DISKS = UNREADABLE | {"block_io_error"}
 _ONE_SPARE = frozenset(("1", "1e", "1+0", "10", "4", "5", "5+0", "50"))
 """Levels of RAID controllers that have no redundancy left where they are degraded at all, or have
 none in one of their parts.
@@ -49,7 +43,7 @@ def marked(alerts: Iterable[Alert], where: Map) -> list[Alert]:
     first not to lose the disk.
     """
     known = list(alerts)
-    matter = [a for a in known if a.active and a.name in DEGRADED | UNREADABLE]
+    matter = [a for a in known if a.active and a.name in DEGRADED | _OF_DISKS]
     if not matter:
         return known
     facts = Facts(Known(where))

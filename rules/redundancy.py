@@ -16,6 +16,8 @@ PARITY = {"raid4": 1, "raid5": 1, "raid6": 2}
 """Members that may be missing: beyond them the kernel fails what is read and written, and shows the
 array as broken only from 5.18 on, where it was clean.
 """
+BUILDING = frozenset({"recover", "reshape", "resync"})
+"""Of sync_action: what makes an array whole, or another one."""
 _RUNNING = frozenset({"clean", "active", "active-idle", "write-pending", "readonly", "read-auto"})
 """Of array_state."""
 

@@ -288,7 +288,7 @@ def _happened_together(members: Sequence[Member], now: float) -> list[str]:
     lines = []
     for group in same.values():
         names = _distinct(_disk(m) for m in group)
-        shown = ", ".join(names[:MOST_DISKS]) + (", ..." if len(names) > MOST_DISKS else "")
+        shown = _listed(names)
         of = f"{len(names)} disks ({shown}): " if len(names) > 1 else f"{shown}: " if shown else ""
         lines.append(of + _happened(group[0], now))
     return lines
@@ -372,12 +372,7 @@ def _affected(
             return ("Not known yet: which of its disks it lost.",)
     else:
         own = _distinct((key, *own))
-    there = {above for each in standing.now.values() for above in each}
-    lines = _distinct(
-        f"{above.shown} {'is' if above in there else 'was'} {_placed(each, above)} {above.on}"
-        for each in own
-        for above in carried(standing, each, now)
-    )
+    lines = tuple(_carried_lines(own, standing, now))
     if lines or key.startswith(ADAPTER):
         return lines
     if last := _distinct(dict(m.labels).get("carried") for m in members):  # of DeviceGone
@@ -387,6 +382,28 @@ def _affected(
     if any(identity(topology, name).key in own for name in topology.devices):
         return ("No array, volume or mount is known to stand on it.",)
     return ("Not known: it is not in '/sys/block', and was not in the last 5 minutes.",)
+
+
+def _carried_lines(own: Iterable[str], standing: Standing, now: float) -> Iterator[str]:
+    """Yield a line for each thing that stands on objects, or did: with all that carries it."""
+    there = {above for each in standing.now.values() for above in each}
+    found: dict[tuple[str, str], dict[str, bool]] = {}
+    for each in own:
+        for above in carried(standing, each, now):
+            below = found.setdefault((above.shown, _placed(each, above)), {})
+            below[above.on] = below.get(above.on, False) or above in there
+    for (shown, placed), below in found.items():
+        still = [name for name, is_there in below.items() if is_there]
+        past = [name for name, is_there in below.items() if not is_there]
+        if still:
+            before = f", and was on {_listed(past)}" if past else ""
+            yield f"{shown} is {placed} {_listed(still)}{before}"
+        else:
+            yield f"{shown} was {placed} {_listed(past)}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:MOST_DISKS]) + (", ..." if names[MOST_DISKS:] else "")
 
 
 def _placed(key: str, above: Above) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.vocabulary import Family, Labels, Sample
-from iowarden.rules.redundancy import PARITY
+from iowarden.rules.redundancy import BUILDING, PARITY
 from iowarden.rules.signals import baseline
 from iowarden.rules.stack import Stack
 
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 _COPIES = frozenset({"raid1", "raid10"})
 _MADE_SHORT = frozenset({"raid4", "raid5"})
 """What mdadm makes one member short, but in containers. Source: mdadm 4.6, Create.c."""
-_BUILDING = frozenset({"recover", "reshape", "resync"})
-_SYNCHRONISING = _BUILDING | {"check", "repair"}
+_SYNCHRONISING = BUILDING | {"check", "repair"}
 _WRITABLE = frozenset({"active", "active-idle", "clean", "write-pending"})
 WHOLE_CHECK_RATIO = 0.9
 """A check that was last seen earlier than that may have been interrupted: it clears nothing."""
@@ -147,7 +146,7 @@ def _missing(kept: Kept, array: Array, labels: Labels, view: View) -> list[Sampl
         being_made = before is None and _is_made(kept, made, array, view)
         being_grown = (
             grown == array.degraded
-            and array.sync_action in _BUILDING
+            and array.sync_action in BUILDING
             and sum("faulty" not in each.states for each in array.members)
             >= (array.raid_disks or 0)
         )

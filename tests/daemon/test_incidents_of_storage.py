@@ -162,24 +162,6 @@ def test_swap_that_cannot_be_read_is_reported_at_once_with_how_much_is_in_it(
         assert "swapon --show" in text(mail)
 
 
-LOST = {
-    "raid5": "array md0 does not run (broken)",
-    "raid6": "array md0 runs with 2 members missing; no redundancy left",
-    "raid10": "array md0 runs with 2 members missing; no redundancy left",
-}
-
-
-def of_disks(tmp_path: Path, level: str, count: int, *, log: bool) -> Server:
-    """A server with an array of so many disks, each at an adapter of its own."""
-    machine = Server(tmp_path, log=log)
-    for number, letter in enumerate(LETTERS[:count]):
-        machine.adapter(number, "ahci")
-        machine.disk(f"sd{letter}", f"{number}:0:0:0")
-    machine.array("md0", level, *(f"sd{letter}1" for letter in LETTERS[:count]))
-    machine.mount("/db", "md0")
-    return machine
-
-
 def two_paths(tmp_path: Path, driver: str, *, log: bool = True, luns: int = 1) -> Server:
     """LUNs that two adapters reach, each with its map and a file system."""
     machine = Server(tmp_path, log=log)
@@ -197,98 +179,6 @@ def two_paths(tmp_path: Path, driver: str, *, log: bool = True, luns: int = 1) -
         machine.volume(f"dm-{lun}", f"mpath{LETTERS[lun]}", f"mpath-360{lun}", *paths)
         machine.mount(f"/db{lun}", f"dm-{lun}")
     return machine
-
-
-@pytest.mark.parametrize("log", [True, False])
-@pytest.mark.parametrize(
-    ("level", "count", "second"), [("raid5", 3, "sdc"), ("raid6", 5, "sdc"), ("raid10", 4, "sdd")]
-)
-def test_the_next_disk_that_an_array_loses_is_one_mail_in_its_thread(
-    tmp_path: Path, level: str, count: int, second: str, *, log: bool
-) -> None:
-    """No uevent tells of either: the array's trouble and its disk's are one, and a step worse."""
-    machine = of_disks(tmp_path, level, count, log=log)
-    with watched(tmp_path, machine) as program:
-        program.wait(20)
-        machine.loses("sdb")
-        (first,) = program.wait(60)
-        assert ("no redundancy left" in text(first)) is (level != "raid6")
-        number = LETTERS.index(second[-1])
-        machine.loses(second, lines=(f"sd {number}:0:0:0: rejecting I/O to offline device",))
-        mails = program.wait(60)
-    (worse,) = mails
-    assert one_thread([first, worse])
-    assert " sdb: WORSE: " in worse["Subject"]
-    assert LOST[level] in text(worse)
-    assert f"{second} (ATA SIMULATED HDD, serial S-{second}) has vanished" in text(worse)
-
-
-MEDIUM_ERROR = (
-    "critical medium error, dev {0}, sector 363296 op 0x0:(READ) flags 0x0 phys_seg 1 prio class 2"
-)
-
-
-@pytest.mark.parametrize(
-    ("level", "count", "disk", "last"),
-    [
-        ("raid1", 2, "sda", True),
-        ("raid5", 3, "sdc", True),
-        ("raid6", 4, "sdc", False),
-        ("raid10", 4, "sda", True),
-        ("raid10", 4, "sdc", False),
-    ],
-)
-def test_an_error_of_the_last_copy_is_critical_and_says_so_first(
-    tmp_path: Path, level: str, count: int, disk: str, *, last: bool
-) -> None:
-    """The array has lost sdb; a sector of another disk cannot be read, which may be the only one.
-
-    Of a raid10 of four the other pair is whole, a raid6 bears one more.
-    """
-    machine = of_disks(tmp_path, level, count, log=True)
-    with watched(tmp_path, machine) as program:
-        program.wait(20)
-        machine.loses("sdb")
-        program.wait(60)
-        machine.says(MEDIUM_ERROR.format(disk), priority=3)
-        (mail,) = program.wait(4 if last else 12)
-    told = text(mail)
-    said = f"{disk}1 holds the last copy of md0 and has errors: the disk could not read"
-    assert (said in told) is last
-    if last:
-        assert mail["Subject"].startswith("[CRITICAL]")
-        assert f"{disk}1 holds the last copy" in " ".join(mail["Subject"].split())
-        advice = told.partition("WHAT TO DO")[2]
-        first = f"md0 ({level}) has no redundancy left: what cannot be read from {disk}1"
-        assert advice.strip().startswith((first, "Do not follow the earlier advice"))
-        assert f"do not fail, remove or pull {disk}1, and begin no check" in advice
-        forbidden = ("--fail", "--re-add", "--replace", "echo check", "e2fsck")
-        assert not [each for each in forbidden if each in advice]
-
-
-def test_a_dead_nvme_drive_is_one_incident_of_its_name(tmp_path: Path) -> None:
-    """It hangs, then it is gone, and nobody can read the kernel's log: the array is part of it.
-
-    Opening, the hang's own escalation, what was lost. That its counters ended is no mail.
-    """
-    machine = Server(tmp_path, log=False)
-    for name in ("nvme0n1", "nvme1n1"):
-        machine.disk(name, rotational=False)
-    machine.array("md0", "raid1", "nvme0n1p1", "nvme1n1p1")
-    machine.mount("/db", "md0")
-    with watched(tmp_path, machine) as program:
-        program.wait(20)
-        machine.stands("nvme0n1", "md0")
-        mails = program.wait(60)
-        machine.goes_on("md0")
-        machine.loses("nvme0n1")
-        mails += program.wait(60)
-    assert len(mails) == 3
-    assert one_thread(mails)
-    assert all(" nvme0n1: " in mail["Subject"] for mail in mails)
-    assert "UNREADABLE" not in "".join(mail["Subject"] for mail in mails)
-    assert "has vanished; on it: md0, /db" in text(mails[-1])
-    assert "no redundancy left" in text(mails[-1])
 
 
 @pytest.mark.parametrize("log", [True, False])

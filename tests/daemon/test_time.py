@@ -109,7 +109,7 @@ def test_a_machine_that_boots_in_1970_gets_its_time_later(tmp_path: Path) -> Non
         host.restart()
         assert host.wait(5 * MINUTE) == []  # no digest of fifty years, no reminder
         live.degrade(0)
-        (clear,) = host.wait(11 * MINUTE)
+        (clear,) = host.wait(3 * MINUTE)
     assert clear["References"] == first["Message-ID"]
     assert "clock had not been set" not in text(clear)
     assert "From Sat 2026-11-21 11:59" in text(clear)
@@ -153,7 +153,7 @@ def test_daylight_saving_is_in_the_dates_and_nowhere_else(
     assert opened["Date"].endswith(before)
     assert clear["Date"].endswith(after)
     apart = clear["Date"].datetime - opened["Date"].datetime
-    assert timedelta(minutes=20) < apart < timedelta(minutes=22)
+    assert timedelta(minutes=11) < apart < timedelta(minutes=13)
     assert f"{before} (" in text(clear)  # since when, in the zone of then
 
 
@@ -197,17 +197,17 @@ def test_a_program_that_was_stopped_goes_on_where_it_was(tmp_path: Path) -> None
 
 
 def test_what_was_mended_while_the_program_was_stopped_gets_its_quiet_time(tmp_path: Path) -> None:
-    """Nobody saw the ten minutes pass: the all clear comes ten minutes after SIGCONT."""
+    """Nobody saw the minute pass: the all clear comes a minute after SIGCONT."""
     live = Live(tmp_path)
     with watched(tmp_path, live) as host:
         host.wait(40)
         live.degrade()
         (_,) = host.wait(40)
         live.degrade(0)
-        host.wait(MINUTE)
+        host.wait(20)
         live.leap(20 * MINUTE, 20 * MINUTE)
-        assert host.wait(8 * MINUTE) == []
-        (clear,) = host.wait(4 * MINUTE)
+        assert host.wait(40) == []
+        (clear,) = host.wait(MINUTE)
     assert clear["Subject"].startswith("[OK]")
 
 
@@ -262,7 +262,7 @@ def test_a_boot_in_the_middle_of_a_hang_begins_anew(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("well", [True, False], ids=["mended", "as it was"])
 def test_a_restart_after_days_goes_on_with_the_incident(tmp_path: Path, *, well: bool) -> None:
-    """Off for three days: an all clear ten minutes after somebody looks again, or nothing new."""
+    """Off for three days: an all clear a minute after somebody looks again, or nothing new."""
     live = Live(tmp_path)
     live.degrade()
     with watched(tmp_path, live) as host:
@@ -272,7 +272,7 @@ def test_a_restart_after_days_goes_on_with_the_incident(tmp_path: Path, *, well:
         if well:
             live.degrade(0)
         host.start_again()
-        assert host.wait(8 * MINUTE) == []
+        assert host.wait(40) == []
         mails = host.wait(5 * MINUTE)
         assert host.program.text().count("ArrayDegraded md0 firing") == 1
     assert [mail["Subject"].startswith("[OK]") for mail in mails] == [True] * well
