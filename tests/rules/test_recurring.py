@@ -150,7 +150,7 @@ def test_what_threatens_data_is_never_usual() -> None:
     for name in ("DeviceGone", "ArrayStopped", "ArrayDegradedFurther", "FileSystemErrors"):
         host = Machine()
         for day in range(5):
-            mails = host.night(day, stall("critical", name))
+            mails = host.night(day, stall("critical", name), at=NIGHT + day * 10 * MINUTE)
             assert mails, (name, day)
             assert mails[0][1] == ""
 
