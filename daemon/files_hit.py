@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.event import Event
     from iowarden.collectors.files import Root
+    from iowarden.rules.incidents import Member
 
 KINDS = frozenset({"block_medium_error", "block_io_error", "nvme_medium_error"})
 """Events whose sector is that of the whole device."""
@@ -293,6 +294,7 @@ class FilesHit:
     def _answer(self, question: Wanted) -> Hit:
         """Ask for the pages that a question is about: the next line may be of the same ones."""
         found, problem, root = None, "", None
+        asked = self._clock()
         start = question.start // REQUEST_SECTORS * REQUEST_SECTORS
         end = -(-question.end // REQUEST_SECTORS) * REQUEST_SECTORS
         try:
@@ -313,17 +315,16 @@ class FilesHit:
         finally:
             if root is not None:
                 root.close()
-        now = self._clock()
         return Hit(
             question.subject,
-            now,
+            self._clock(),
             question.device,
             question.start,
             question.count,
             found,
             problem,
             question.read_ahead,
-            now,
+            asked,
         )
 
 
@@ -331,6 +332,26 @@ def evidence(hits: Iterable[Hit], realtime: Callable[[float], float]) -> tuple[E
     """Return a line for each answer."""
     return tuple(
         Evidence(realtime(hit.at_seconds), "locate", line) for hit in hits for line in _lines(hit)
+    )
+
+
+def seen_during(
+    hits: Iterable[Hit], members: Iterable[Member], date: Callable[[float], str]
+) -> tuple[str, ...]:
+    """Return what an incident tells that was seen while iowarden itself read its disk.
+
+    Which sectors that reads, only the file system knows: it may be of them. `date` writes a moment.
+    """
+    own = [(dict(m.labels).get("device"), m) for m in members if m.count]
+    found: dict[str, list[str]] = {}
+    for hit in hits:
+        for device, member in own:
+            if device == hit.device and hit.asked_seconds < member.since_seconds <= hit.at_seconds:
+                words = f"seen while iowarden read {device} at {date(hit.asked_seconds)}"
+                found.setdefault(words, []).append(member.name)
+    return tuple(
+        f"{words} to find which file was hit, and may be of that: {', '.join(dict.fromkeys(names))}"
+        for words, names in found.items()
     )
 
 

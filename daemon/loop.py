@@ -838,10 +838,15 @@ class Loop:
             hits = self._files.hits(subjects, incident.started_seconds)
             notice = replace(
                 notice,
+                happened=(
+                    *notice.happened,
+                    *files_hit.seen_during(hits, incident.members, self._date),
+                ),
                 evidence=(*notice.evidence, *files_hit.evidence(hits, self._clock.realtime)),
                 affected=(*notice.affected, *files_hit.affected(hits)),
                 advice=(*notice.advice, *files_hit.advice(hits)),
             )
+        during = self_tests.seen_during(self._self_tests.runs, incident.members, now, self._date)
         back = self._back(incident)
         said = [returned.sentence(each.was, each.name, each.object) for each in back]
         over = due.reason is Reason.ALL_CLEAR
@@ -849,7 +854,7 @@ class Loop:
         steps = [step for each in back if known for step in self._engine.taking_back(each, known)]
         notice = replace(
             notice,
-            happened=(*notice.happened, *said),
+            happened=(*notice.happened, *during, *said),
             advice=(*notice.advice, *steps),
         )
         flights = self._parts.flights

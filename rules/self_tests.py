@@ -19,12 +19,13 @@ from iowarden.collectors.vocabulary import Family, Sample
 from iowarden.rules.calendar import Calendar  # noqa: TC001 - to be evaluated
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from datetime import tzinfo
 
     from iowarden.collectors.block import Topology
     from iowarden.collectors.drive import Disk, Disks, Drive, SelfTest
     from iowarden.collectors.md import Array
+    from iowarden.rules.incidents import Member
 
 KINDS = ("short", "long", "conveyance")
 EVERY = "*"
@@ -464,6 +465,31 @@ def follow(run: Run, kind: str, disk: Disk | None, now: float) -> Run:
     if lasts > UNKNOWN_SECONDS:
         return ended(run, Outcome.UNKNOWN, "nothing was heard of it for three days", now)
     return run
+
+
+def seen_during(
+    runs: Runs, members: Iterable[Member], now: float, date: Callable[[float], str]
+) -> tuple[str, ...]:
+    """Return what an incident tells that was seen while iowarden had the disk test itself.
+
+    That a test is over is heard minutes later: what was in these may have been behind its end.
+    `date` writes a moment for people.
+    """
+    own = list(members)
+    disks = {m.subject: disk for m in own if (disk := dict(m.labels).get("disk"))}
+    found: dict[str, list[str]] = {}
+    for member in own:
+        for kind, run in runs.get(disks.get(member.subject, ""), {}).items():
+            until = now if run.outcome in UNDER_WAY else run.ended_seconds
+            begun = run.begun_seconds
+            if begun is None or until is None or not begun <= member.since_seconds <= until:
+                continue
+            end = "still runs" if run.outcome in UNDER_WAY else f"ended by {date(until)}"
+            words = f"the {kind} self-test that iowarden began at {date(begun)} and that {end}"
+            found.setdefault(words, []).append(member.name)
+    return tuple(
+        f"seen during {words}: {', '.join(dict.fromkeys(names))}" for words, names in found.items()
+    )
 
 
 def _ended(drive: Drive) -> Iterator[tuple[str, SelfTest]]:

@@ -17,7 +17,10 @@ from iowarden.collectors.event import Event
 from iowarden.daemon import files_hit, kept
 from iowarden.daemon.files_hit import FilesHit, Hit, Wanted, wanted
 from iowarden.daemon.locate import Located
+from iowarden.rules.alerts import State
+from iowarden.rules.incidents import Member
 from iowarden.rules.located import Answer, Kind
+from iowarden.rules.notice import Severity
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -398,3 +401,25 @@ def test_a_mail_does_not_name_a_hundred_files() -> None:
     assert "it is not known which" in lines[0]
     files = files_hit.affected([hit])
     assert (len(files), files[-1]) == (21, "one of 80 more in sectors 0 to 799 of sdb")
+
+
+def test_what_a_disk_says_while_we_read_it_may_be_of_that() -> None:
+    """The tables of a file system lie on the same bad disk: reading them makes further lines."""
+    answer = Answer(8, 8, Kind.FILE, "", path="/srv/a")
+    looked = replace(told(answer), asked_seconds=100.0, at_seconds=104.0)
+
+    def line(name: str, at: float, device: str = "sdb") -> Member:
+        labels = (("alertname", name), ("device", device))
+        return Member(labels, name, Severity.WARNING, State.FIRING, at, "", "", "", count=1)
+
+    members = [
+        line("block_medium_error", 99.0),  # what it was asked for
+        line("ata_timeout", 102.0),
+        line("block_io_error", 103.0, "sdc"),
+        line("hba_reset", 105.0),
+    ]
+    (said,) = files_hit.seen_during([looked], members, lambda at: f"{at:.0f} s")
+    assert said == (
+        "seen while iowarden read sdb at 100 s to find which file was hit, and may be of that:"
+        " ata_timeout"
+    )

@@ -27,6 +27,9 @@ from iowarden.collectors.drive import (
 )
 from iowarden.collectors.md import Array
 from iowarden.rules import calendar, self_tests
+from iowarden.rules.alerts import State
+from iowarden.rules.incidents import Member
+from iowarden.rules.notice import Severity
 from iowarden.rules.self_tests import Candidate, Group, Outcome, Run, Runs
 
 if TYPE_CHECKING:
@@ -511,3 +514,42 @@ def test_the_series_say_what_runs_waits_and_is_refused() -> None:
         ("last_passed_timestamp_seconds", "S1"): SATURDAY + 5,
     }
     assert {metric for metric, _, _ in told} == {f.name for f in self_tests.FAMILIES}
+
+
+def line(name: str, at: float, disk: str = "A", subject: str = "disk A") -> Member:
+    """What an incident has of a line of the kernel's log."""
+    labels = (("alertname", name), ("disk", disk)) if disk else (("alertname", name),)
+    return Member(
+        labels, name, Severity.WARNING, State.FIRING, at, "", "", "", subject=subject, count=1
+    )
+
+
+def test_what_a_disk_says_during_a_self_test_that_we_began_is_said_to_be_of_it() -> None:
+    """A reset and an unreadable sector in the middle of the long test; one line before it."""
+    run = Run(0.0, Outcome.RUNNING, SATURDAY)
+    runs = {"A": {"long": run}}
+    members = [
+        line("ata_timeout", SATURDAY - 1.0),
+        line("block_medium_error", SATURDAY + 60.0),
+        line("DeviceStall", SATURDAY + 90.0, disk=""),  # the rule knows its object only
+        line("block_medium_error", SATURDAY + 60.0, "B", "disk B"),
+    ]
+
+    def seen(runs: Runs, *own: Member) -> tuple[str, ...]:
+        return self_tests.seen_during(
+            runs, own, SATURDAY + 120.0, lambda at: f"{at - SATURDAY:.0f} s"
+        )
+
+    (said,) = seen(runs, *members)
+    assert said == (
+        "seen during the long self-test that iowarden began at 0 s and that still runs:"
+        " block_medium_error, DeviceStall"
+    )
+    over = replace(run, outcome=Outcome.FAILED, ended_seconds=SATURDAY + 70.0)
+    (said,) = seen({"A": {"long": over}}, *members)
+    assert said == (
+        "seen during the long self-test that iowarden began at 0 s and that ended by 70 s:"
+        " block_medium_error"
+    )
+    never = replace(run, outcome=Outcome.REFUSED, begun_seconds=None)
+    assert seen({"A": {"long": never}}, *members) == ()
