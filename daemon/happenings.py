@@ -282,7 +282,8 @@ class Happenings:
         """Return the lines of the logs about an incident."""
         subjects = {incident.key, *(m.subject for m in incident.members if m.subject)}
         since = incident.started_seconds - WINDOW_SECONDS
-        return happened.evidence(self.state, subjects, since, self._realtime(now))
+        realtime = self._realtime(now)
+        return happened.evidence(self.state, subjects, since, realtime, realtime - now)
 
     def samples(self) -> list[Sample]:
         """Return the samples of happened.FAMILIES."""

@@ -78,6 +78,8 @@ NAMELESS = frozenset({"dm_pool_full", "md_super_error"})
 drivers/md/persistent-data/dm-space-map-metadata.c, sm_metadata_new_block.
 """
 AMID_SECONDS = 5.0
+SET_SECONDS = 2.0
+"""The wall clock was set where a stamp of it and the program's clock part by so much."""
 NEIGHBOUR_SECONDS = 1.0
 """So long such a line waits for the one behind it, which names array and member."""
 _NO_ERROR = frozenset(md_events.KINDS) | {
@@ -730,12 +732,17 @@ def carries(state: Happened, standing: Standing, now: float) -> dict[str, frozen
 
 
 def evidence(
-    state: Happened, subjects: Iterable[str], since: float, realtime: float
+    state: Happened,
+    subjects: Iterable[str],
+    since: float,
+    realtime: float,
+    ahead: float | None = None,
 ) -> tuple[Evidence, ...]:
     """Return a line for the first and the last event of each burst about these, in order of time.
 
     Events that are lesser than a warning are among them. `since` is by the program's clock;
-    `realtime` is for what has no time.
+    `realtime` is for what has no time. `ahead` is by how much the wall clock is ahead of the
+    program's: what was stamped before somebody set it is told by the clock of now, as all else is.
     """
     wanted = frozenset(subjects)
     bursts = [h for h in state.happenings if h.subject in wanted and h.heard_seconds >= since]
@@ -744,7 +751,7 @@ def evidence(
     lines = [
         line
         for h in (*(h for h in bursts if h.severity >= Severity.WARNING), *lesser)
-        for line in _lines(state, h, realtime)
+        for line in _lines(state, h, realtime, ahead)
     ]
     lines += [
         Evidence(
@@ -952,8 +959,11 @@ def _unlogged(state: Happened, h: Happening, now: float) -> str:
     return f"why the log of {h.controller} has no error of these minutes; compare its clock"
 
 
-def _lines(state: Happened, h: Happening, realtime: float) -> list[Evidence]:
-    first, last = h.burst.first, h.burst.last
+def _lines(state: Happened, h: Happening, realtime: float, ahead: float | None) -> list[Evidence]:
+    first, last = (
+        _by_clock(event, at, ahead)
+        for event, at in ((h.burst.first, h.began_seconds), (h.burst.last, h.last_seconds))
+    )
     lines = [_line(state, h, first, realtime, first=True)]
     if h.count > 1:
         if h.count > 2:
@@ -962,6 +972,15 @@ def _lines(state: Happened, h: Happening, realtime: float) -> list[Evidence]:
             lines.append(Evidence(at, lines[0].source, more))
         lines.append(_line(state, h, last, realtime))
     return lines
+
+
+def _by_clock(event: Event, at: float, ahead: float | None) -> Event:
+    """Return an event with its time by the wall clock as it is now, if that was set since."""
+    stamp = event.realtime_seconds
+    if ahead is None or stamp is None or event.source not in OWN:
+        return event
+    moved = abs(at + ahead - stamp) > SET_SECONDS
+    return replace(event, realtime_seconds=at + ahead) if moved else event
 
 
 def _line(

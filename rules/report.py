@@ -38,6 +38,8 @@ MOST_WAITING = 5
 _BARE = frozenset((Fault.EXHAUSTED, Fault.DEGRADED, Fault.GONE, Fault.FAILED))
 TASKS = "tasks"
 """The source of lines about who waits."""
+SET_SECONDS = 2.0
+"""The wall clock was set where a stamp of it and the program's clock part by so much."""
 MOST_EVIDENCE = 24
 """Lines of evidence in one mail; a machine with 480 disks must not bury the first."""
 
@@ -81,7 +83,12 @@ def notice(  # noqa: PLR0913, PLR0917 - all but three are named where it is call
     number = incident.mails
     first = number == 1 or 1 in due.replaces
     reason = Reason.OPENED if first and due.reason is Reason.WORSE else due.reason
-    begun = [line for m in members if m.cleared_seconds is None or first for line in m.evidence]
+    begun = [
+        _by_clock(line, realtime(m.joined_seconds))
+        for m in members
+        if m.cleared_seconds is None or first
+        for line in m.evidence
+    ]
     waits: tuple[Evidence, ...] = ()
     if _stalls(members) and not any(line.source == TASKS for line in begun):
         waits = tuple(_waits_for(tasks, busy, topology, realtime(now)))
@@ -200,6 +207,12 @@ def _retracted(due: Due, members: Sequence[Member], valid: Sequence[Member]) -> 
     if len(valid) < len(members):
         why = "; ".join(_distinct(m.summary for m in valid))
     yield f"Do not follow the earlier advice ({'; '.join(void)}) any more: {why}."
+
+
+def _by_clock(line: Evidence, realtime_seconds: float) -> Evidence:
+    """Return a line with its time by the wall clock as it is now, if that was set since."""
+    moved = abs(line.realtime_seconds - realtime_seconds) > SET_SECONDS
+    return replace(line, realtime_seconds=realtime_seconds) if moved else line
 
 
 def _in_order(lines: Iterable[Evidence]) -> tuple[Evidence, ...]:

@@ -172,3 +172,33 @@ def test_what_nothing_tells_the_end_of_is_closed_quietly(tmp_path: Path) -> None
         assert host.wait(2 * DAY, step=DAY) == []
         closed = "closed; nothing told its end, so no mail says that it is over"
         assert host.program.text().count(closed) == 1
+
+
+def test_a_clock_that_is_set_during_a_hang_moves_its_begin_and_its_evidence_alike(
+    tmp_path: Path,
+) -> None:
+    """An hour forward while the disk stands still: the mail after it goes by the clock of then."""
+    live = Live(tmp_path)
+    live.change(
+        {
+            "/proc/stat": (
+                "cpu  1 0 1 1 1 0 0 0 0 0\nintr 0\nctxt 0\nprocesses 1\nprocs_running 1\n"
+                f"procs_blocked 0\nbtime {live.wall - live.uptime():.0f}\n"
+            )
+        }
+    )
+    kernel = Kernel(live)
+    with watched(tmp_path, live) as host:
+        host.wait(8)
+        kernel.says(medium_error(4096))
+        live.hang("sda")
+        (opened,) = host.wait(40)
+        live.leap(1.0, 1.0 + 60 * MINUTE)
+        assert host.wait(40) == []
+        live.hang("sda", 0)
+        (over,) = host.wait(15 * MINUTE, step=20.0)
+    hour = f"{opened['Date'].datetime:%H}:"
+    assert f" {hour}" in text(opened)
+    assert over["Subject"].startswith("[OK]")
+    assert "sector 4096" in text(over)
+    assert f" {hour}" not in text(over)

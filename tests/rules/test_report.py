@@ -15,7 +15,7 @@ from iowarden.rules.advice import Said
 from iowarden.rules.alerts import State
 from iowarden.rules.devices import identity
 from iowarden.rules.incidents import Due, Incident, Member
-from iowarden.rules.notice import Reason, Severity
+from iowarden.rules.notice import Evidence, Reason, Severity
 from iowarden.rules.quantity import quantity
 from iowarden.rules.topology import NOTHING, remember
 
@@ -301,3 +301,14 @@ def test_an_adapter_that_does_not_name_the_disk_it_lost_does_not_hit_all_of_them
     found = incident(lost, key="adapter host0", object="host0 (SCSI host adapter)")
     told = report.notice(Due(Reason.OPENED, found), float, 9.0, (), MACHINE, STANDING)
     assert told.affected == ("Not known yet: which of its disks it lost.",)
+
+
+def test_what_was_measured_before_the_clock_was_set_is_told_by_the_clock_of_now() -> None:
+    """Measured when it began, at 100 s by either clock; an hour was added since."""
+    line = Evidence(100.2, "x", "measured")
+    own = incident(member("DiskFailed", since_seconds=90.0, joined_seconds=100.0, evidence=(line,)))
+    for ahead, shown in ((0.0, 100.2), (3600.0, 3700.0)):
+        notice = report.notice(
+            Due(Reason.OPENED, own), lambda at, by=ahead: at + by, 300.0, (), MACHINE
+        )
+        assert [each.realtime_seconds for each in notice.evidence] == [shown]
