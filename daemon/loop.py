@@ -72,7 +72,7 @@ from iowarden.rules.alerts import Alert, State, Transition
 from iowarden.rules.events import Table
 from iowarden.rules.notice import Evidence, Reason, Severity
 from iowarden.rules.quantity import duration
-from iowarden.rules.topology import NOTHING, Stood
+from iowarden.rules.topology import NOTHING, Stood, restacked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -256,6 +256,8 @@ class Loop:
 
     _stood = NOTHING
     """What stood on what when that was written last."""
+    _stacked = NOTHING
+    """What stood on what at the last turn."""
     _busy_of: tuple[Mapping[str, BlockIo] | None, list[str]] = None, []
     """The last reading of '/proc/diskstats', and the disks with requests in flight in it."""
 
@@ -725,7 +727,7 @@ class Loop:
         told, self._happenings.changed = self._happenings.changed, False
         # A stall that is reported goes on after the program was killed in the middle of it.
         fired = any(change.alert.state is State.FIRING for change in changes)
-        told = told or self._stands_otherwise()
+        told = told or self._is_restacked()
         if changes or rows or lifted or told or self._incidents.changed or self._digest != before:
             self._commit(rows, learnt=fired, replaced=replaced)
 
@@ -1032,8 +1034,8 @@ class Loop:
         """
         changed: dict[str, str] = {}
         if self._restored:  # else it would take the place of what the file may yet tell
-            stands = self._stands_otherwise()
-            self._stood = self._engine.standing()
+            standing = self._engine.standing()
+            stands, self._stood = standing != self._stood, standing
             texts = kept.documents(
                 kept.Kept(
                     install=self._install,
@@ -1062,12 +1064,11 @@ class Loop:
             changed, rows, self._clock.now(), delete=delete, aside=aside, replaced=replaced
         )
 
-    def _stands_otherwise(self) -> bool:
-        """Whether something stands on what it did not when that was written last, or no longer."""
+    def _is_restacked(self) -> bool:
+        """Whether devices stand otherwise than when that was written last, since the last call."""
         standing = self._engine.standing()
-        if standing is not self._stood and standing == self._stood:
-            self._stood = standing
-        return standing is not self._stood
+        before, self._stacked = self._stacked, standing
+        return standing is not before and restacked(self._stood, standing)
 
     def _await_state(self) -> None:
         waited = 0.0

@@ -133,6 +133,16 @@ def _since(state: Standing, there: Mapping[str, tuple[Above, ...]], now: float) 
     return Standing(there, until)
 
 
+def restacked(before: Standing, after: Standing) -> bool:
+    """Whether anything but mounts and swap stands otherwise now: containers mount all day."""
+    return _devices(before) != _devices(after)
+
+
+def _devices(state: Standing) -> dict[str, list[Above]]:
+    found = ((key, [a for a in above if not a.mount]) for key, above in state.now.items())
+    return {key: above for key, above in found if above}
+
+
 def kept(state: Standing, now: float) -> Stood:
     """Return what is kept over a restart, of at most MOST_KEPT pairs, what ended lately first."""
     numbers: dict[Above, str] = {}

@@ -26,6 +26,7 @@ from iowarden.rules.topology import (
     kept,
     recalled,
     remember,
+    restacked,
     without_old,
 )
 
@@ -424,6 +425,17 @@ def test_an_unchanged_machine_is_not_put_together_anew() -> None:
     assert [each.name for each in engine.device_events()] == ["sda"]
     assert look(replace(left), 180.0) is gone
     assert (gone.until != {}, look(replace(left), 421.0).until) == (True, {})
+
+
+def test_mounts_that_come_and_go_are_not_written_each_time() -> None:
+    """Containers mount all day; an array that is put together or stopped is written at once."""
+    before = remember(NOTHING, MACHINE, (), 0.0)
+    bind = mounts("90 1 253:0 /v /pods/1 rw - ext4 /dev/dm-0 rw\n")
+    mounted = remember(before, MACHINE, bind, 60.0)
+    assert mounted != before
+    assert not restacked(before, mounted)
+    alone = block.topology({"sda": replace(SDA, holders=(), uses=())}, {"8:1": "sda1"})
+    assert restacked(mounted, remember(mounted, alone, (), 120.0))
 
 
 def test_what_ended_is_forgotten_in_time() -> None:
