@@ -139,6 +139,27 @@ def test_a_restart_between_a_disk_and_its_array_makes_no_second_incident(tmp_pat
             assert "/scratch (ext4) is on md0" in text(mail)
 
 
+def test_a_file_system_that_fails_after_a_restart_is_the_vanished_disks_matter(
+    tmp_path: Path,
+) -> None:
+    """Its volume is still mapped, and sysfs has no link any more that says to what."""
+    machine = Server(tmp_path)
+    machine.adapter(0, "ahci")
+    for number, name in enumerate(("sda", "sdb")):
+        machine.disk(name, f"{number}:0:0:0")
+    machine.volume("dm-0", "vg-data", "LVM-abc", "sdb1")
+    machine.mount("/srv", "dm-0")
+    with watched(tmp_path, machine) as program:
+        program.wait(80)
+        machine.loses("sdb")
+        (first,) = program.wait(70)
+        program.restart()
+        machine.says("EXT4-fs error (device dm-0): ext4_find_entry:1455: inode #2: comm ls: lost")
+        (second,) = program.wait(60)
+    assert second["References"] == first["Message-ID"]
+    assert "vg-data was built on sdb1" in text(second)
+
+
 def test_swap_that_cannot_be_read_is_reported_at_once_with_how_much_is_in_it(
     tmp_path: Path,
 ) -> None:

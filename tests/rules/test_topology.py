@@ -326,6 +326,16 @@ def test_what_stands_on_a_disk_is_found_where_sysfs_has_no_link(
     assert [(each.shown, each.on) for each in on] == expected
 
 
+@pytest.mark.parametrize("name", ["nbd0", "rbd0", "drbd0"])
+def test_what_is_on_a_device_of_the_network_stands_on_it(name: str) -> None:
+    """With a mount, and with swap: there is no disk below that this machine has."""
+    areas = f"{SWAPS}/dev/{name}p2 partition 9 1 -2\n"
+    files = block_device(name, "43:0", f"{name}p1", f"{name}p2") | {"/proc/swaps": areas}
+    found = block.read_block(Memory(files))
+    on = Stack(found, mounts(f"25 1 43:1 / /net rw - ext4 /dev/{name}p1 rw\n")).used_on(name)
+    assert on == ("/net", "swap (1.0 KiB used)")
+
+
 def test_only_what_is_in_use_is_lost_with_a_disk() -> None:
     """A backup disk is locked or exported before it is unplugged: that is no alarm."""
     mounted = mounts(DATASET)
