@@ -250,7 +250,9 @@ _FILE_SYSTEM: Rows = (
     (_FILE_SYSTEM_BAD, "fs_warning"),
     (FAULT, "fs_warning"),
 )  # fmt: skip
-_JOURNAL_FOUND = r"(?i)wants too many credits|memory|crc32c|leaked|checksumming v"
+_JOURNAL_FOUND = (
+    r"(?i)wants too many credits|memory|crc32c|leaked|checksumming v|disabling barriers"
+)
 _JOURNAL: Rows = (
     (r"IO errors while flushing file data", "lost_write"),
     (_JOURNAL_FOUND, NOTHING),
@@ -260,7 +262,9 @@ _JOURNAL: Rows = (
 _MD_ASKED = (
     r"(?i)takeover|reshape|layout|personality|cannot register|in use|array_size|bitmap file must"
 )
+_MD_AUTODETECT = r"valid v0\.90 superblock"
 _MD: Rows = (
+    (_MD_AUTODETECT, NOTHING),
     (
         (
             r"(?i)Cannot continue operation|failing array|journal disk is missing"
@@ -308,7 +312,7 @@ _MAPPED: Rows = (
     ((r"(?i)I/O error|IO error|read fail|write fail|error (?:reading|writing)|fail(?:ed"
         r"|ure) to (?:read|write"
      r"|correct)|Backing device|primary mirror|error writing"), "dm_error"),
-    (r"[Ee]rror|ERROR|[Ff]ail|corrupt|invalid", "dm_error"),
+    (r"[Ee]rror|ERROR|[Ff]ail(?!over|back)|corrupt|invalid", "dm_error"),
     (FAULT, "driver_message"),
 )  # fmt: skip
 _CACHE: Rows = (
@@ -410,6 +414,7 @@ WHY = {
     _NO_MAPPER: "a line that is none of the device mapper",
     _NO_CONNECTION: "a line that is none of iSCSI or Fibre Channel",
     _ASKED_FOR: "what a mount, a check or a command of an administrator was refused or asks for",
+    _MD_AUTODETECT: "what autodetection finds of an array whose superblock is a newer one",
     _MD_ASKED: "what mdadm asked for and the array cannot do: mdadm says so",
     _MAPPED_ASKED: "a table, a message or a version that dmsetup or LVM offers: they say so",
     _SCSI_FOUND: "what a disk does not tell when it is found",

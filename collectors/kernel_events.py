@@ -696,6 +696,8 @@ _REGISTERS = re.compile(
     r"(?:.*Emask 0x[0-9a-f]+ \((?P<mask>[^)]*)\))?",
     re.ASCII,
 )
+_OF_AN_EMPTY_PORT = ("SATA link down", "NODEV after polling", "failed to resume link")
+"""Also printed at boot, of each port that nothing is on."""
 _QUEUED = frozenset({0x60, 0x61})
 _LONG = frozenset({0x24, 0x25, 0x29, 0x34, 0x35, 0x39, 0x3D, 0x42, 0xCE})
 _SHORT = frozenset({0x20, 0x21, 0x30, 0x31, 0x40, 0xC4, 0xC5, 0xC8, 0xCA})
@@ -749,11 +751,11 @@ def _ata(state: Classifier, line: Line, text: str) -> tuple[Classifier, Found | 
         return state._replace(removed=_with(state.removed, device)), None
     if rest.startswith("disable device") and device in state.removed:
         return state._replace(removed=state.removed - {device}), None
+    if rest.startswith(_OF_AN_EMPTY_PORT) and port not in state.ata_troubled:
+        return state, None
     if rest.startswith("SATA link down"):
-        if port not in state.ata_troubled:
-            return state, None
         return state, ("ata_link_down", {"device": device})
-    if rest.startswith(("EH complete", "SATA link up")):
+    if rest.startswith("EH complete"):
         return state._replace(ata_troubled=state.ata_troubled - {port}), None
     for pattern, kind in _ATA_SHAPES:
         if (shape := pattern.match(rest)) is not None:
