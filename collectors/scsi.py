@@ -198,6 +198,11 @@ def host_names(hosts: Mapping[str, ScsiHost]) -> dict[str, str]:
     return {other: "".join(names) if len(names) == 1 else "" for other, names in found.items()}
 
 
+def fabrics(value: Scsi) -> frozenset[str]:
+    """Return the hosts whose devices are LUNs of a storage array or another machine."""
+    return frozenset(name for name, host in value.hosts.items() if host.fabric)
+
+
 def read_scsi(root: Root) -> Scsi:
     """Read all host adapters and devices; what vanishes meanwhile is left out.
 

@@ -41,8 +41,8 @@ class Map:
     and by ATA port, 'ata3.00'; `arrays` are those of software RAID by name. `boot_id` is this
     boot's, '' unknown; `before` is who had each name when iowarden ran last; `ahead_seconds` is by
     how much Unix time is ahead of the program's clock; `hosts` are the SCSI hosts by what drivers
-    call them: 'mpt3sas_cm0', '0000:03:00.0'; `standing` is what stands on what, or did until
-    lately.
+    call them: 'mpt3sas_cm0', '0000:03:00.0', `fabrics` those of Fibre Channel and iSCSI; `standing`
+    is what stands on what, or did until lately.
     """
 
     topology: Topology | None = None
@@ -55,6 +55,7 @@ class Map:
     before: Mapping[str, Identity] = field(default_factory=dict)
     ahead_seconds: float = 0.0
     hosts: Mapping[str, str] = field(default_factory=dict)
+    fabrics: frozenset[str] = frozenset()
     standing: Standing = NOTHING
 
 

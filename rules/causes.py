@@ -242,7 +242,7 @@ def _together(facts: Iterable[Fact], around: Around) -> tuple[dict[Key, Fact], l
     Multipath maps that lose paths or hang together have the fabric in common, and no disk.
     """
     by_adapter: dict[str, list[Fact]] = {}
-    carried: set[str] = set()
+    carried = set(around.maps)
     maps = {name for own in around.maps.values() for name in own}
     for key, above in around.above.items():
         if not key.startswith(ADAPTER):
@@ -252,7 +252,7 @@ def _together(facts: Iterable[Fact], around: Around) -> tuple[dict[Key, Fact], l
         suffers = each.what.fault in _SUFFERS or each.event
         if each.subject in maps and each.what.fault in _MAP_SUFFERS:
             by_adapter.setdefault(FABRIC, []).append(each)
-        elif each.adapter and is_disk and suffers and each.subject not in {*carried, *around.maps}:
+        elif each.adapter and is_disk and suffers and each.subject not in carried:
             by_adapter.setdefault(each.adapter, []).append(each)
     found: dict[Key, Fact] = {}
     adapters: list[Fact] = []

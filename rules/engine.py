@@ -228,6 +228,7 @@ class Engine:
         """By selector and label 'device' what `_chunks` have."""
         self._looked_at: tuple[Topology, tuple[Mount, ...]] | None = None
         """What `_standing` is of."""
+        self._fabrics: frozenset[str] = frozenset()
         self._hosts: dict[str, str] = {}
         """SCSI hosts by what drivers call them; one that is gone may be called so once more."""
         self._unmounted: tuple[Mount, ...] = ()
@@ -411,6 +412,7 @@ class Engine:
                             self._due[number] = now
                 if reading.source == "scsi":
                     self._hosts |= scsi.host_names(reading.value.hosts)
+                    self._fabrics = scsi.fabrics(reading.value)
                 status.value = reading.value
                 status.good_seconds = status.since_seconds = now
         block = self._sources.get("block")
@@ -568,6 +570,7 @@ class Engine:
             slots=self.slots,
             arrays=md.value if md and md.value else {},
             hosts=self._hosts,
+            fabrics=self._fabrics,
             standing=self._standing,
         )
 

@@ -287,7 +287,8 @@ class Facts:
         if device.name.startswith("nvme"):
             return Kind.NVME
         covered = self._covered.get(device.name)
-        if covered is not None and covered.cover is Cover.LUN:
+        remote = device.host in self.of.map.fabrics
+        if remote or (covered is not None and covered.cover is Cover.LUN):
             return Kind.LUN
         unasked = covered is not None and covered.cover is Cover.NO_SMART
         if unasked or trust.virtual_device(device):

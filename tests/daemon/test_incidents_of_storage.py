@@ -266,6 +266,7 @@ def test_a_session_without_another_path_is_critical_when_it_is_given_up(tmp_path
         machine.stands("sda")
         (slow,) = program.wait(24)
         assert "[WARNING] db1.example.com: sda" in slow["Subject"]
+        assert "adapter, cable and switch on the way, and the storage array" in text(slow)
         machine.says(" session7: session recovery timed out after 120 secs")
         machine.state("sda", "transport-offline")
         mails = program.wait(60)
