@@ -170,6 +170,9 @@ class Drive:
     read_by: str = ""
     """What told it where that was not smartctl: 'cli64 disk smart drv=2'."""
     disagreements: int = 0
+    unread: tuple[str, ...] = ()
+    """What of its report could not be read, or contradicts itself: what follows from it is not all.
+    """
     exported: bytes = field(default=b"", repr=False)
     """What smartctl_exporter shows of it, packed; see collectors/smartctl_exporter.py."""
     memo: dict[tuple[str, str], tuple[Sample, ...]] = field(

@@ -100,6 +100,12 @@ _DRIVE = (
         "Values that pySMART reads otherwise from the same output.",
         lambda d: None if d.read_by else d.disagreements,
     ),
+    _row(
+        "smart_unread_fields",
+        "gauge",
+        "Fields of the disk's report that cannot be read, or contradict each other.",
+        lambda d: len(d.unread) or None,
+    ),
 )
 
 

@@ -126,6 +126,8 @@ def parse(text: str, *, kind: str = "") -> Drive | Refused:
                 f" {text.strip()[:80]!r}; run it by hand on this drive"
             )
             raise ParseError(message)
+    if begin:
+        document.pop("unread", None)  # JSON has its values, whatever the locale makes of its text
     judged = _judged(document, lines, kind)
     return _compared(judged, lines) if isinstance(judged, Drive) and lines else judged
 
@@ -294,6 +296,11 @@ class _Report:
                 report.messages = self.messages
                 yield report
 
+    def strings(self, name: str) -> list[str]:
+        """Return the texts of a list."""
+        value = self.at(name)
+        return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
+
     def starts(self, prefix: str) -> bool:
         """Whether there is a field of such a name."""
         return any(name.startswith(prefix) for name in self._document)
@@ -322,12 +329,9 @@ def _judged(document: Document, lines: list[str], kind: str) -> Drive | Refused:
     told = "\n".join((*drive.messages, *lines))
     if found := _ASLEEP.search(told):
         return Refused(Cover.ASLEEP, found[0], _identity(drive))
-    disabled = (
-        drive.protocol is Protocol.ATA  # others count errors all the same
-        and drive.smart_enabled is False
-        and drive.passed is None
-        and not drive.attributes
-    )
+    bad = drive.passed is False or any(each.failed == "now" for each in drive.attributes)
+    # Others count errors all the same; a verdict that is good is an old one then.
+    disabled = drive.protocol is Protocol.ATA and drive.smart_enabled is False and not bad
     little = _says_little(drive) and _of_no_disk(drive, kind)
     if _says_health(drive) and not little and not disabled:
         return dataclasses.replace(drive, exported=smartctl_exporter.pack(document))
@@ -471,6 +475,7 @@ def _drive(report: _Report, lines: list[str], kind: str) -> Drive:
     if errors is None:
         errors = report.integer("ata_smart_error_log", "summary", "count")
     pending = report.integer("ata_pending_defects_log", "count")
+    spoilt = report.strings("unread")
     drive = Drive(
         protocol=protocol,
         model=report.text("model_name")
@@ -512,9 +517,53 @@ def _drive(report: _Report, lines: list[str], kind: str) -> Drive:
     messages = [row.text("string") for row in report.rows("smartctl", "messages")]
     messages += [_clean(line) for line in lines if _COMPLAINT.search(line)]
     messages += report.messages
+    unread = [*report.messages, *_contradictions(drive)]
+    unread += [f"smartctl: expected a value that is known, got '{_clean(line)}'" for line in spoilt]
     return dataclasses.replace(
-        drive, messages=tuple(dict.fromkeys(filter(None, messages)))[:_MOST_MESSAGES]
+        drive,
+        messages=tuple(dict.fromkeys(filter(None, (*messages, *unread))))[:_MOST_MESSAGES],
+        unread=tuple(dict.fromkeys(unread))[:_MOST_MESSAGES],
     )
+
+
+def _contradictions(drive: Drive) -> Iterator[str]:
+    """Yield what smartctl's exit status, or a value, tells that the rest of its report does not.
+
+    Source: smartctl(8), EXIT STATUS, and smartmontools 7.5, ataprint.cpp: a temperature counts
+    there, too, and self-tests that failed ahead of one that passed do not.
+    """
+    rows = drive.attributes
+    now = any(_at_threshold(each, each.value) for each in rows)
+    past = now or any(_at_threshold(each, each.worst) or each.failed for each in rows)
+    tested = any(test.passed is False for test in drive.self_tests)
+    for bit, told in (
+        (ExitStatus.FAILING, drive.passed is not True),
+        (ExitStatus.PREFAIL, now),
+        (ExitStatus.PAST, past),
+        (ExitStatus.SELF_TEST, tested),
+    ):
+        if drive.exit_status & bit and not told:
+            yield f"smartctl: its exit status says what the rest does not: {_FINDINGS[bit]}"
+    for each in rows:
+        counted = each.counted() is not None or _OF_SO_MANY.fullmatch(each.raw_text)
+        if each.id in _ERRORS and each.raw_text and not counted:
+            yield f"smartctl: attribute {each.id}: expected a count, got '{each.raw_text[:60]}'"
+    for test in drive.self_tests:
+        if test.passed is None and test.status and not _UNFINISHED.match(test.status):
+            yield f"smartctl: a self-test: expected a result that is known, got '{test.status}'"
+
+
+def _at_threshold(attribute: Attribute, value: int | None) -> bool:
+    return bool(value is not None and attribute.threshold and value <= attribute.threshold)
+
+
+_ERRORS = frozenset({5, 10, 187, 188, 196, 197, 198, 199})
+"""Attributes that count errors. Source: domain condition H2, H3."""
+_OF_SO_MANY = re.compile(r"\d{1,9}/\d{1,12}", re.ASCII)
+_UNFINISHED = re.compile(
+    r"(?i)aborted|interrupted|(?:.{0,12}self[- ]test|test).{0,20} in progress|in progress|reserved"
+)
+"""A self-test that says nothing of the drive. Source: as of `_test_passed`."""
 
 
 _UNSUPPORTED = re.compile(r"not supported|does not support|[Uu]nsupported|not implemented")

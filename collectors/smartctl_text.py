@@ -26,6 +26,11 @@ _ATTRIBUTE = re.compile(
     r"(-|FAILING_NOW|In_the_past|NOW|Past)\s+(\S.*)"
 )
 """A line of '-f old', or of '-f brief', which '-x' implies."""
+_ATTRIBUTE_BEGIN = re.compile(
+    r" {0,2}[0-9]{1,3} [A-Za-z][\w-]{0,60} +(?:0x[0-9a-f]{4}|[P-][O-])", re.ASCII
+)
+_TABLE_END = re.compile(r"\s*(?:\||$)")
+"""What follows the table of attributes: a blank line, or what its flags mean."""
 _ATA_TEST = re.compile(r"#\s*\d+\s+(\S.*?)\s{2,}(\S.*?)\s+\d+%\s+(\d+)\s+(\S+)\s*$")
 _SCSI_TEST = re.compile(
     r"#\s*\d+\s+(\S.*?)\s{2,}(\S.*?)(?:\s+-->)?\s+(?:-|\d+)\s+(NOW|\d+)\s+(\S+)\s+\["
@@ -43,7 +48,8 @@ def read_lines(lines: Iterable[str]) -> Document:
     """Return what lines of smartctl say; a line that is not known is passed over.
 
     Of a field that is there twice, the first counts; of two logs of self-tests, the first that has
-    any, as 'self_tests'. An empty document: none of it is smartctl's.
+    any, as 'self_tests'. A line of health whose value cannot be read is one of 'unread'. An empty
+    document: none of it is smartctl's.
     """
     text = _Text()
     for line in lines:
@@ -53,6 +59,8 @@ def read_lines(lines: Iterable[str]) -> Document:
         document["ata_smart_attributes"] = {"table": text.attributes}
     if tests := next(filter(None, text.logs), None):
         document["self_tests"] = tests
+    if text.unread and document:
+        document["unread"] = text.unread
     return document
 
 
@@ -63,18 +71,29 @@ class _Text:
         self.document: Document = {}
         self.attributes: list[Document] = []
         self.logs: list[list[Document]] = []
+        self.unread: list[str] = []
+        self._in_table = False
         self._section = ""
         self._routine = ""
 
     def read(self, line: str) -> None:
         label, colon, rest = line.partition(":" if ":" in line else "=")
         if colon and (fields := _FIELDS.get(" ".join(label.split()))) is not None:
-            for reader, *path in fields:
-                value = reader(rest.strip())
+            values = [(path, reader(rest.strip())) for reader, *path in fields]
+            for path, value in values:
                 if value is not None:
                     _put(self.document, path, value)
+            known = any(value is not None for _, value in values)
+            if not known and rest.strip() and " ".join(label.split()) in _OF_HEALTH:
+                self.unread.append(line)
         elif found := _ATTRIBUTE.match(line):
             self.attributes.append(_attribute(found))
+        elif line.startswith("ID#"):
+            self._in_table = True
+        elif _ATTRIBUTE_BEGIN.match(line) or (self._in_table and not _TABLE_END.match(line)):
+            self.unread.append(line)
+        elif self._in_table:
+            self._in_table = False
         elif self._section == "self-tests" and (test := _self_test(line)):
             self.logs[-1].append(test)
         elif line[:1].isalpha():
@@ -303,6 +322,15 @@ _FIELDS: dict[str, tuple[tuple[Any, ...], ...]] = {
     "Critical Comp. Temperature Time": ((_number, _NVME, "critical_comp_time"),),
 }
 """By label: how it is read, and where smartctl's JSON has it."""
+_OF_HEALTH = frozenset(
+    {
+        *("Critical Warning", "Available Spare", "Available Spare Threshold", "Percentage Used"),
+        *("Media and Data Integrity Errors", "Elements in grown defect list", "read", "write"),
+        *("verify", "Pending defect count", "Percentage used endurance indicator"),
+        *("ATA Error Count", "Device Error Count", "SMART support is"),
+    }
+)
+"""Labels behind which what cannot be read is no matter of taste."""
 _LINES: dict[str, tuple[Any, ...]] = {
     "Device supports SMART and is Enabled": (True, "smart_support", "enabled"),
     "Device supports SMART and is Disabled": (False, "smart_support", "enabled"),

@@ -96,7 +96,7 @@ VALUE_FAMILIES = (
     Family(
         "iowarden_smart_at_threshold",
         "gauge",
-        "Normalised value at or below its threshold, by what that means.",
+        "Normalised value at or below its threshold, by what that means; of 'past' the worst.",
     ),
     Family("iowarden_smart_hot_celsius", "gauge", "Temperature of a disk that is too hot."),
     Family(
@@ -379,13 +379,10 @@ class _Look:
     ) -> Iterator[Sample]:
         for attribute in drive.attributes:
             labels = _attribute_labels(key, attribute)
-            meaning = smart_values.exceeded(attribute)
+            meaning, value = smart_values.exceeded(attribute)
             if meaning:
-                yield (
-                    "iowarden_smart_at_threshold",
-                    (*labels, ("meaning", meaning)),
-                    float(attribute.value or 0),
-                )
+                told = (*labels, ("meaning", meaning))
+                yield "iowarden_smart_at_threshold", told, float(value)
             judged = attribute.id in smart_values.JUDGED and not smart_counts.another(attribute)
             if not judged or attribute.value is None:
                 continue

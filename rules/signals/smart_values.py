@@ -21,8 +21,9 @@ LOW = 3
 """So far below its ceiling a value was not made."""
 _USE = frozenset({4, 9, 12, 192, 193, 222, 225, 240, 241, 242})
 """Attributes that only tell how much a drive was used: at the threshold it is old, not failing."""
-_TEMPERATURE = frozenset({190, 194, 231})
-"""Their thresholds are limits of temperature (or, 231, of wear): H6 and H8 have their own."""
+_WEAR = 231
+_TEMPERATURE = frozenset({190, 194, _WEAR})
+"""Their thresholds are limits of temperature, for which H6 has its own; 231 may be one of wear."""
 
 
 class Fall(NamedTuple):
@@ -82,14 +83,20 @@ def from_pairs(kept: Pairs | None) -> Fall | None:
             return None
 
 
-def exceeded(attribute: Attribute) -> str:
-    """Return 'prefail', 'old_age' or 'use' where a value is at its threshold or below, else ''.
+def exceeded(attribute: Attribute) -> tuple[str, int]:
+    """Return where a value is at its threshold or below: 'prefail', 'old_age' or 'use', and it.
 
-    A threshold of 0 never fails. Source: smartctl(8), '-A'.
+    'past': its worst was, and it is above it again; '': it never was. What smartctl calls failed
+    has, whatever its numbers are. A threshold of 0 never fails. Source: smartctl(8), '-A'.
     """
-    value, threshold = attribute.value, attribute.threshold
-    if value is None or not threshold or value > threshold or attribute.id in _TEMPERATURE:
-        return ""
-    if attribute.id in _USE:
-        return "use"
-    return "prefail" if attribute.prefail else "old_age"
+    wear = attribute.id == _WEAR and "temp" not in attribute.name.casefold()
+    if attribute.id in _TEMPERATURE and not wear:
+        return "", 0
+    value, threshold = attribute.value, attribute.threshold or -1
+    if attribute.failed == "now" or (value is not None and value <= threshold):
+        if attribute.id in _USE:
+            return "use", value or 0
+        return "prefail" if attribute.prefail else "old_age", value or 0
+    worst = attribute.worst
+    was = attribute.failed == "past" or (worst is not None and worst <= threshold)
+    return ("past", worst or 0) if was and attribute.id not in _USE else ("", 0)

@@ -708,7 +708,7 @@ def test_a_field_that_is_wrong_is_unknown_and_loses_nothing_else(name: str, wron
             continue  # that is not wrong
         after = flat(drive(put(said, path, wrong)))
         for field, value in after.items():
-            if field.startswith((".messages", ".self_tests", ".self_test_kinds")):
+            if field.startswith((".messages", ".unread", ".self_tests", ".self_test_kinds")):
                 continue
             plausible = {"", "x", "?", None} | ({-1, 1.5} if "celsius" in field else set())
             plausible |= {2.0**64 * unit for unit in (1, 60, 512e3)} if ".nvme." in field else set()
@@ -809,3 +809,63 @@ def test_the_smartctl_of_this_machine_is_understood(
         timeout=30,
     )
     assert refused(done.stdout).cover is cover
+
+
+_NOT_WELL = (
+    ({"exit_status": 8}, "the drive says that it is failing"),
+    ({"exit_status": 16}, "a pre-fail attribute is at or below its threshold"),
+    ({"exit_status": 32}, "an attribute is or was at or below its threshold, the drive passes"),
+    ({"exit_status": 128}, "its self-test log has failures"),
+    ({"raw": "many"}, "attribute 197: expected a count, got 'many'"),
+    ({"status": "Exploded"}, "a self-test: expected a result that is known, got 'Exploded'"),
+)
+
+
+@pytest.mark.parametrize(("changed", "reason"), _NOT_WELL, ids=[each[1] for each in _NOT_WELL])
+def test_what_contradicts_the_drives_verdict_is_not_read(
+    changed: dict[str, Any], reason: str
+) -> None:
+    """It passes, and a part of the same report that tells of a fault, or of nothing, is kept."""
+    row = {"id": 197, "name": "Current_Pending_Sector", "value": 100, "worst": 100, "thresh": 5}
+    said = {
+        "smartctl": {"version": [7, 3], "exit_status": changed.get("exit_status", 0)},
+        "device": {"protocol": "ATA"},
+        "model_name": "ACME",
+        "smart_status": {"passed": True},
+        "ata_smart_attributes": {"table": [row | {"raw": {"string": changed.get("raw", "0")}}]},
+        "ata_smart_self_test_log": {
+            "standard": {"table": [{"status": {"string": changed.get("status", "Completed")}}]}
+        },
+    }
+    (unread,) = drive(said).unread
+    assert unread.endswith(reason)
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "197 Current_Pending_Sector  0x0012   100   100   000    Old_age   Always   MAYBE 0",
+        "Media and Data Integrity Errors:    twelve",
+        "Elements in grown defect list: many",
+        "read:          0        0         0         0          0      12034.123      seven",
+    ],
+)
+def test_a_line_of_health_that_cannot_be_read_is_not_passed_over(row: str) -> None:
+    """The rest of the report is read; JSON beside such a line counts more than the line."""
+    text = f"smartctl 7.3\nModel Number: A\nCritical Warning: 0x00\nPower On Hours: 7\n{row}\n"
+    (unread,) = drive(text).unread
+    assert row.strip() in unread
+    assert drive(text.replace(row, "Local Time is: now")).unread == ()
+
+
+def test_a_drive_whose_smart_is_disabled_is_not_well_by_an_old_verdict() -> None:
+    """It passed when it last looked; one that fails is told all the same."""
+    said = {
+        "smartctl": {"version": [7, 3], "exit_status": 0},
+        "device": {"protocol": "ATA"},
+        "model_name": "ACME",
+        "smart_support": {"available": True, "enabled": False},
+        "smart_status": {"passed": True},
+    }
+    assert refused(said).cover is Cover.FAILED
+    assert drive(said | {"smart_status": {"passed": False}}).passed is False

@@ -200,6 +200,33 @@ def test_a_name_that_says_bogus_is_believed() -> None:
 
 
 @pytest.mark.parametrize(
+    ("number", "name", "values", "failed", "expected"),
+    [
+        (5, "Reallocated_Sector_Ct", (100, 100, 36), "", ("", 0)),
+        (5, "Reallocated_Sector_Ct", (36, 36, 36), "", ("old_age", 36)),
+        (5, "Reallocated_Sector_Ct", (100, 36, 36), "", ("past", 36)),
+        (5, "Reallocated_Sector_Ct", (100, None, 0), "past", ("past", 0)),
+        (5, "Reallocated_Sector_Ct", (100, 100, 36), "now", ("old_age", 100)),
+        (9, "Power_On_Hours", (100, 1, 5), "", ("", 0)),
+        (190, "Airflow_Temperature_Cel", (45, 40, 45), "now", ("", 0)),
+        (231, "Temperature_Celsius", (9, 9, 10), "now", ("", 0)),
+        (231, "SSD_Life_Left", (9, 9, 10), "", ("old_age", 9)),
+    ],
+)
+def test_what_was_at_its_threshold_once_and_what_smartctl_calls_failed(
+    number: int,
+    name: str,
+    values: tuple[int | None, ...],
+    failed: str,
+    expected: tuple[str, int],
+) -> None:
+    """A worst value tells of the past; limits of temperature have alerts of their own."""
+    value, worst, threshold = values
+    each = Attribute(number, name, value, worst, threshold, 0, "0", prefail=False, failed=failed)
+    assert smart_values.exceeded(each) == expected
+
+
+@pytest.mark.parametrize(
     ("value", "expected"),
     [(193, 200), (97, 100), (101, 100), (149, 100), (151, 200), (240, 252), (1, 100), (253, 253)],
 )
