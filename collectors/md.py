@@ -156,7 +156,10 @@ _SYNC = re.compile(
     r"\s*(?:DELAYED|PENDING|REMOTE"
     r"|[\d.]+%\s*\((\d{1,20})/(\d{1,20})\)(?:.*\bspeed=(\d{1,12})K/sec)?)"
 )
-_SYNC_WORD = re.compile(r"\b(?:resync|recover|recovery|reshape|check)\b")
+_SYNC_WORD = re.compile(
+    r"\b(?:resync|recover|recovery|reshape|check)\b|=\s*(?:[\d.]+%|DELAYED|PENDING|REMOTE)"
+)
+"""What a line of a synchronisation has, whatever runs."""
 _UNCOUNTED = frozenset({"faulty", "linear", "raid0"})
 """Levels of which the kernel prints no counts: without redundancy none is missing."""
 _ACTIONS = {"recovery": "recover"}
@@ -190,8 +193,11 @@ def parse_mdstat(text: str) -> dict[str, MdstatArray]:
         if heading := _HEADING.match(line):
             headings.append(heading[0])
         elif line[0] in " \t":
-            if below is not None:
-                below.append(line)
+            if below is None:
+                raise ParseError(
+                    f"'{PATH}' line {number}: expected an array ahead of it, got {line[:120]!r}"
+                )
+            below.append(line)
         else:
             found = _ARRAY.fullmatch(line.rstrip())
             if found is None or found[1] in sections:
@@ -263,7 +269,7 @@ def _contradiction(
     shown = " ".join(below.split())[:120]
     if members and not _BLOCKS.search(below):
         return f"expected '<number> blocks' below it, got {shown!r}"
-    if wrong := _missynced(below, shown):
+    if wrong := _twice(below) or _missynced(below, shown):
         return wrong
     working = _WORKING.search(below)
     if activity == "inactive":
@@ -281,6 +287,14 @@ def _contradiction(
     sync = _SYNC.search(below)
     reshaping = sync is not None and (sync[1] == "reshape" or sync[2] is None)
     return _miscounted(working, [m[3] for _, m in members if m], reshaping=reshaping)
+
+
+def _twice(below: str) -> str:
+    """Return what is told more than once of an array, or ''."""
+    for pattern in (_BLOCKS, _WORKING, _SYNC):
+        if len(said := [each[0].strip() for each in pattern.finditer(below)]) > 1:
+            return f"expected it once, got {' and '.join(said)[:120]!r}"
+    return ""
 
 
 def _missynced(below: str, shown: str) -> str:

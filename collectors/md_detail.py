@@ -15,6 +15,8 @@ from iowarden.collectors.members import parse_output
 from iowarden.collectors.vocabulary import ParseError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from iowarden.collectors.files import Root
 
 DEADLINE_SECONDS = 30.0
@@ -28,6 +30,22 @@ _ROW = re.compile(
 )
 _PERCENT = re.compile(r"(\d{1,3})% complete")
 _STATUS = re.compile(r"(\w+) Status")
+_STATES = frozenset(
+    {
+        *("active-idle", "active", "clear", "inactive", "suspended", "readonly", "read-only"),
+        *("read-auto", "clean", "write-pending", "broken"),
+        *("degraded", "failed", "recovering", "resyncing", "reshaping", "checking", "not started"),
+    }
+)
+"""Of 'State :', in small letters. Source: mdadm 4.6, Detail.c, and maps.c, sysfs_array_states;
+'read-only' is of older ones."""
+_WAITS = re.compile(r" \((?:DELAYED|PENDING|REMOTE)\)$")
+_ROW_STATES = re.compile(
+    r"faulty|active|sync|set-[A-Z]|removed|write-?mostly|failfast|journal|replacement|spare"
+    r"|rebuilding|missing"
+)
+"""Source: mdadm 4.6, Detail.c; 'replacement' is of mdadm's ReadMe.c, and unchecked."""
+_COUNTS = ("Raid Devices", "Active Devices", "Working Devices", "Failed Devices", "Spare Devices")
 _OTHER_COMMANDS = frozenset({"Magic", "Platform"})
 """First fields of --examine and --detail-platform."""
 
@@ -73,6 +91,8 @@ class Detail:
     uuid: str = ""
     label: str = ""
     slots: tuple[Slot, ...] = field(default=(), repr=False)
+    uncounted: tuple[str, ...] = ()
+    """Counts that are no numbers, as 'Failed Devices : one'."""
 
     @property
     def missing(self) -> tuple[int, ...]:
@@ -97,8 +117,9 @@ def parse_detail(text: str, contradictions: list[str] | None = None) -> Details:
     """Return what 'mdadm --detail' printed for one array or several.
 
     Fields that are not known are ignored; a line that is none is a complaint. Errors: ParseError,
-    for a row of the table that is none, where there is no array, and where counts and table
-    contradict each other; with a list for `contradictions` these are put there instead.
+    for a row of the table that is none, where there is no array, for words and counts that are not
+    known, and where words, counts and table contradict each other; with a list for `contradictions`
+    what is wrong with an array is put there instead.
     """
     complaints: list[str] = []
     arrays: list[tuple[str, dict[str, str], list[Slot]]] = []
@@ -120,6 +141,7 @@ def parse_detail(text: str, contradictions: list[str] | None = None) -> Details:
             arrays[-1][2].append(_slot(number, line))
         elif (pair := _PAIR.match(line)) is not None:
             key, value = (pair[1], pair[2]) if pair[1] else (pair[3], pair[4])
+            key = " ".join(key.split())
             if key in _OTHER_COMMANDS:
                 raise _refused(number, "a field of --detail", line, pair)
             arrays[-1][1].setdefault(key, value.strip())
@@ -128,7 +150,7 @@ def parse_detail(text: str, contradictions: list[str] | None = None) -> Details:
         raise ParseError(f"'mdadm --detail': expected '/dev/<array>:', got {what[:120]!r}")
     details = tuple(_detail(*each) for each in arrays)
     for array in details:
-        if wrong := _contradiction(array):
+        for wrong in _contradictions(array):
             error = f"'mdadm --detail': {array.name}: {wrong}"
             if contradictions is None:
                 raise ParseError(error)
@@ -148,7 +170,9 @@ def as_array(detail: Detail) -> Array:
     missing = len(detail.missing)
     if detail.raid_devices is not None and detail.active_devices is not None and state in _RUNNING:
         missing = max(missing, detail.raid_devices - detail.active_devices)
-    redundant = detail.level not in {"raid0", "linear", "container", ""}
+    redundant = detail.level not in {"raid0", "linear", "container", ""} or (
+        not detail.level and missing > 0
+    )
     return Array(
         name=detail.name,
         level=detail.level or None,
@@ -189,20 +213,38 @@ def read_detail(root: Root, name: str) -> Detail:
     return parse_detail(parse_output(answer)).arrays[0]
 
 
-def _contradiction(array: Detail) -> str:
-    """Return how an array's table and counts contradict, mostly because the text is cut, or ''.
+def _contradictions(array: Detail) -> Iterator[str]:
+    """Yield what is not known of an array, and how its words, counts and table contradict.
 
-    The table has each place, also one without a member (Detail.c); an inactive array has no counts.
+    The table has each place, also one without a member, and each that is faulty; an inactive array
+    has no places. Source: mdadm 4.6, Detail.c; kernel, drivers/md/md.c, get_array_info.
     """
+    for word in array.states:
+        if _WAITS.sub("", word).casefold() not in _STATES:
+            yield f"expected a state that is known, got '{word[:80]}'"
+    for word in (each for row in array.slots for each in row.states):
+        if not _ROW_STATES.fullmatch(word):
+            yield f"expected a member's state that is known, got '{word[:80]}'"
+    for told in array.uncounted:
+        yield f"expected a number, got '{told[:80]}'"
+    faulty = sum("faulty" in row.states for row in array.slots)
+    if array.failed_devices is not None and array.failed_devices > faulty:
+        yield f"expected rows of {array.failed_devices} failed devices, got {faulty}"
     if array.raid_devices is None:
-        return ""
+        running = array.states and array.states != ("inactive",)
+        if running and any(row.slot is not None for row in array.slots):
+            yield "expected 'Raid Devices', got none of them"
+        return
+    work = sum(bool(row.device) and "faulty" not in row.states for row in array.slots)
+    if array.working_devices is not None and array.working_devices < work:
+        yield f"expected rows of {array.working_devices} working devices, got {work}"
     places = {row.slot for row in array.slots if row.slot is not None}
     if not set(range(array.raid_devices)) <= places:
-        return f"expected rows of {array.raid_devices} raid devices, got {len(places)}: it is cut"
+        yield f"expected rows of {array.raid_devices} raid devices, got {len(places)}: it is cut"
+        return
     short = not {"degraded", "FAILED"}.isdisjoint(array.states)
     if array.states and short != bool(array.missing):
-        return f"expected '{', '.join(array.states)}' and the table to agree, got {array.missing}"
-    return ""
+        yield f"expected '{', '.join(array.states)}' and the table to agree, got {array.missing}"
 
 
 def _refused(number: int, expected: str, line: str, pair: re.Match[str]) -> ParseError:
@@ -249,4 +291,7 @@ def _detail(name: str, fields: dict[str, str], slots: list[Slot]) -> Detail:
         uuid=fields.get("UUID", ""),
         label=fields.get("Name", "").partition("  (local to")[0],
         slots=tuple(slots),
+        uncounted=tuple(
+            f"{key} : {fields[key]}" for key in _COUNTS if key in fields and count(key) is None
+        ),
     )

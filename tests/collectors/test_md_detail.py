@@ -71,7 +71,8 @@ def test_the_old_form_of_a_removed_member() -> None:
 
 def test_a_member_that_is_replaced_is_not_missing() -> None:
     """Its replacement is filled in the same place, and has a row of its own."""
-    text = LOST.replace("clean, degraded, recovering", "clean, recovering").replace(
+    text = LOST.replace("clean, degraded, recovering", "clean, recovering")
+    text = text.replace("Working Devices : 3", "Working Devices : 5").replace(
         "4       8       17        1      spare rebuilding   /dev/sdb1",
         "1       8       18        1      active sync   /dev/sdf1\n"
         "       4       8       17        1      spare rebuilding   /dev/sdb1",
@@ -91,6 +92,15 @@ def test_a_member_that_is_replaced_is_not_missing() -> None:
         ("Raid Devices : 4", "Raid Devices : 5", "expected rows of 5 raid devices, got 4"),
         ("clean, degraded, recovering", "clean, recovering", "'clean, recovering' and the table"),
         ("removed", "active sync   /dev/sdg1", ""),
+        ("clean, degraded", "clean, wobbly, degraded", "a state that is known, got 'wobbly'"),
+        (
+            "1      spare reb",
+            "1      wobbly spare reb",
+            "member's state that is known, got 'wobbly'",
+        ),
+        ("Failed Devices : 1", "Failed Devices : 2", "rows of 2 failed devices, got 1"),
+        ("Failed Devices : 1", "Failed Devices : one", "a number, got 'Failed Devices : one'"),
+        ("Working Devices : 3", "Working Devices : 2", "rows of 2 working devices, got 3"),
     ],
 )
 def test_a_table_that_contradicts_the_counts_is_refused(was: str, now: str, error: str) -> None:
