@@ -541,8 +541,11 @@ def _controller_state(
     if not word:
         return None
     state = controller.judged(_shown(word), _CONTROLLER_WORDS)
-    ill = re.fullmatch(r"\d{1,6}/(\d{1,6})/(\d{1,6})", _counts(about, blocks), re.ASCII)
+    told = _counts(about, blocks)
+    ill = re.fullmatch(r"\d{1,6}/(\d{1,6})/(\d{1,6})", told, re.ASCII)
     odd = []
+    if told and not ill:
+        odd.append(f"logical devices/failed/degraded: expected counts, got {_shown(told)}")
     known = sum(each.state.health not in {Health.OK, Health.BUSY} for each in arrays)
     if ill and int(ill[1]) + int(ill[2]) > known:
         odd.append(f"{int(ill[1])} failed and {int(ill[2])} degraded logical devices")
@@ -863,6 +866,8 @@ def _disk(record: _Block) -> PhysicalDisk:
     for key in _FOREBODING:
         if (told := record.get(key)).casefold() not in _NOT_FOREBODING:
             state = _foreboding(state, f"{key.upper()} {_shown(told)}")
+    counters, odd = _counters(record)
+    state = controller.doubted(state, odd)
     parent = record.get("array")
     vendor, model = _shown(record.get("vendor")), _shown(record.get("model"))
     return PhysicalDisk(
@@ -877,7 +882,7 @@ def _disk(record: _Block) -> PhysicalDisk:
         temperature_celsius=_celsius(
             record.get("current temperature") or record.get("temperature")
         ),
-        errors_total=_counters(record),
+        errors_total=counters,
     )
 
 
@@ -887,18 +892,17 @@ def _foreboding(state: State, why: str) -> State:
     return state
 
 
-def _counters(record: _Block) -> dict[str, int]:
-    """Return what a controller counted of a disk, by its words for it."""
+def _counters(record: _Block) -> tuple[dict[str, int], list[str]]:
+    """Return what a controller counted of a disk, by its words for it, and what is no number."""
     counted = re.compile(
         r"s\.m\.a\.r\.t\. warnings|.{1,40} (?:errors|error count|failures|failure count|faults)"
         r"|aborted commands?(?: count)?|smart warning count|failed (?:read|write) recovers"
     )
-    return {
-        key: int(value)
+    return controller.counts(
+        (key, value)
         for key, value in record.pairs
         if counted.fullmatch(key) and key not in _UNCOUNTED
-        if re.fullmatch(r"\d{1,15}", value, re.ASCII)
-    }
+    )
 
 
 def _batteries(blocks: list[_Block]) -> Iterator[Battery]:
@@ -913,6 +917,8 @@ def _batteries(blocks: list[_Block]) -> Iterator[Battery]:
             continue
         word = _shown(block.get(key))
         state = controller.judged(re.sub(r"^ZMM ", "", word, flags=re.IGNORECASE), _BATTERY_WORDS)
+        # It keeps the cache while its capacity is measured, or the card writes through.
+        learns = word.casefold() in controller.LEARNING
         state = replace(state, word=word)
         for part in ("supercap status", "non-volatile storage status"):
             state = _with_part(state, part.removesuffix(" status"), block.get(part))
@@ -924,7 +930,7 @@ def _batteries(blocks: list[_Block]) -> Iterator[Battery]:
         yield Battery(
             name,
             state,
-            None if state.health is Health.ABSENT else state.health is Health.OK,
+            None if learns or state.health is Health.ABSENT else state.health is Health.OK,
             min(int(charge[1]), 100) / 100 if charge else None,
             _celsius(block.get("current temperature")),
         )

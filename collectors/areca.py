@@ -247,22 +247,22 @@ def parse_disk_detail(text: str) -> PhysicalDisk:
     model = told("model name", "modelname")
     if not model or model == _NOTHING:
         raise controller.refused("cli64 disk info drv=N", "'Model Name : ...'", text)
-    counts = {
-        "timeout": told("timeout count", "timeout count(s)"),
-        "media error": told("media error count", "media error count(s)"),
-    }
+    counts, odd = controller.counts(
+        (
+            ("timeout", told("timeout count", "timeout count(s)")),
+            ("media error", told("media error count", "media error count(s)")),
+        )
+    )
     return PhysicalDisk(
         slot="",
-        state=controller.judged(told("device state", "disk state"), _DISK_WORDS),
+        state=controller.doubted(
+            controller.judged(told("device state", "disk state"), _DISK_WORDS), odd
+        ),
         model=controller.printable(model),
         serial=controller.printable(told("serial number", "serial num.", "serial#")),
         firmware=controller.printable(told("firmware rev.", "firmware revision")),
         temperature_celsius=_celsius(told("device temperature", "disk temperature")),
-        errors_total={
-            name: int(count)
-            for name, count in counts.items()
-            if re.fullmatch(r"\d{1,15}", count, re.ASCII)
-        },
+        errors_total=counts,
     )
 
 
@@ -309,10 +309,12 @@ def _battery(value: str) -> Battery:
     state = controller.judged(value, _BATTERY_WORDS)
     if state.done_ratio is not None and state.word.casefold() in {"", value.casefold()}:
         state = replace(state, health=Health.OK, word=controller.printable(value))
+    # While its capacity is measured it keeps the cache, or the card writes through.
+    unsure = state.health is Health.ABSENT or state.word.casefold() in controller.LEARNING
     return Battery(
         name="battery",
         state=replace(state, done_ratio=None),
-        ready=None if state.health is Health.ABSENT else state.health is Health.OK,
+        ready=None if unsure else state.health is Health.OK,
         charge_ratio=state.done_ratio,
     )
 

@@ -86,6 +86,7 @@ _FAILED = re.compile(r"\s*Total of (\d{1,4}) failed physical drives? detected .{
 _PAIR = re.compile(r"\s*([A-Za-z][^:]{0,60}): (\S.{0,80}?)\s*", re.ASCII)
 _REFUSED = re.compile(r"#?\s*(cciss_vol_status: \S.{0,200})")
 _MOST_SHOWN = 120
+_TWICE = ("cciss_vol_status of one device file", "cciss_vol_status of another")
 
 
 @dataclass(slots=True)
@@ -123,10 +124,22 @@ def parse_volume_status(text: str) -> tuple[Controller, ...]:
             _told(_card(cards, found["file"], found["model"]), found)
         elif cards:
             _line(cards[-1], line)
+        elif " connector " in line:
+            wanted = "'Controller: <model>' ahead of it"
+            unread.append(str(controller.refused("cciss_vol_status", wanted, line)))
     named: dict[str, Controller] = {}
     for card in cards:
         if card.file:
             one = _controller(card, unread)
+            if known := named.get(one.name):
+                disks, odd = controller.agreed(known.disks, one.disks, _TWICE)
+                one = replace(
+                    one,
+                    arrays=controller.once((*known.arrays, *one.arrays)),
+                    disks=disks,
+                    sensors=controller.once((*known.sensors, *one.sensors)),
+                    unread=tuple(dict.fromkeys((*known.unread, *one.unread, *odd))),
+                )
             named[one.name] = one
     if not named:
         raise controller.refused(
@@ -164,8 +177,9 @@ def _told(card: _Card, found: re.Match[str]) -> None:
         for each in found["more"].split(".")
         if (told := " ".join(each.split())) and told.casefold() not in _FINE_SPARES
     ]
-    card.volumes[name] = _worse(
-        Array(name, state, level=_shown(found["level"].removeprefix("RAID "))), *odd
+    volume = Array(name, state, level=_shown(found["level"].removeprefix("RAID ")))
+    (card.volumes[name],) = controller.once(
+        (*filter(None, [card.volumes.get(name)]), _worse(volume, *odd))
     )
 
 

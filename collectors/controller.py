@@ -8,7 +8,7 @@ from __future__ import annotations
 import enum
 import re
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from iowarden.collectors.vocabulary import Family, ParseError, Sample
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 _Row = TypeVar("_Row")
 _Read = TypeVar("_Read")
+
+_Named = TypeVar("_Named", "Array", "Battery", "Sensor")
 
 _CONTROL = re.compile(r"\x1b(?:\[[0-9;?]*[A-Za-z]|[()][0-9A-Za-z])|[\x00-\x08\x0b-\x1f\x7f]")
 _SIZE = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,6})?) ?([KMGTP]?)B", re.IGNORECASE)
@@ -292,6 +294,80 @@ def judged(word: str, meanings: Mapping[str, Health]) -> State:
     return State(health, bare or told, done)
 
 
+def counts(told: Iterable[tuple[str, str]]) -> tuple[dict[str, int], list[str]]:
+    """Return counts of faults by what they count, and which of them are no numbers, as they stand.
+
+    Of a count that cannot be read nobody knows that it is 0: what it is of needs attention. Words
+    for a count that is not kept, and '', are neither.
+    """
+    found: dict[str, int] = {}
+    odd: list[str] = []
+    for name, value in told:
+        if re.fullmatch(r"[0-9]{1,15}", value):
+            found[name] = int(value)
+        elif value.casefold() not in _UNCOUNTED:
+            odd.append(f"{name}: {printable(value[:80])}")
+    return found, odd
+
+
+def doubted(state: State, odd: Sequence[str]) -> State:
+    """Return a state that is not well where something `odd` is told beside it."""
+    if not odd or state.health not in {Health.OK, Health.BUSY}:
+        return state
+    return State(Health.ATTENTION, ", ".join(filter(None, (state.word, *odd))), state.done_ratio)
+
+
+_RANK = (
+    Health.FAILED,
+    Health.FAILING,
+    Health.ATTENTION,
+    Health.DEGRADED,
+    Health.REBUILDING,
+    Health.BUSY,
+    Health.OK,
+    Health.ABSENT,
+)
+
+
+def worse(one: State, other: State) -> State:
+    """Return the worse of two states of one thing; of equals the first."""
+    return min(one, other, key=lambda state: _RANK.index(state.health))
+
+
+def once(told: Iterable[_Named]) -> tuple[_Named, ...]:
+    """Return arrays, batteries or sensors of one name as one, with the worst of their states."""
+    found: dict[str, _Named] = {}
+    for each in told:
+        before = found.setdefault(each.name, each)
+        one, other = _own(before), _own(each)
+        if one and other:
+            found[each.name] = replace(before, state=worse(one, other))
+    return tuple(found.values())
+
+
+def _own(part: Array | Battery | Sensor) -> State | None:
+    return part.state
+
+
+def agreed(
+    one: Iterable[PhysicalDisk], other: Iterable[PhysicalDisk], told: Sequence[str]
+) -> tuple[tuple[PhysicalDisk, ...], list[str]]:
+    """Return the disks that two outputs list, and where they do not agree on one.
+
+    It has the worse of both states then, and all else as the first tells it. `told`: the commands.
+    """
+    found = {each.slot: each for each in one}
+    odd: list[str] = []
+    for each in other:
+        before = found.setdefault(each.slot, each)
+        if before.state.health is not each.state.health:
+            expected = f"expected '{before.state.word}', as '{told[0]}' tells"
+            odd.append(f"'{told[1]}': {each.slot}: {expected}, got '{each.state.word}'")
+            found[each.slot] = replace(before, state=worse(before.state, each.state))
+    return tuple(found.values()), odd
+
+
+_UNCOUNTED = frozenset({"", "-", "n/a", "not available", "not applicable", "not supported", "none"})
 _NO_CACHE = frozenset({"-", "n/a", "not applicable", "not supported"})
 
 
@@ -355,9 +431,17 @@ def torn(command: str, text: str) -> list[str]:
 
 
 def unlisted(command: str, what: str, counted: str, listed: int) -> list[str]:
-    """Return that a controller counts more of something than it lists: an answer may be cut."""
+    """Return that a controller counts more of something than it lists: an answer may be cut.
+
+    A count that is no number is not read; '' and words for nothing: it does not count.
+    """
     digits = re.match(r"([0-9]{1,5})(?: of [0-9]{1,5})?\s*$", counted)
-    if digits is None or int(digits[1]) <= listed:
+    if digits is None:
+        told = counted.strip()
+        if told.casefold() in _NO_CACHE | {""}:
+            return []
+        return [f"'{command}': expected a number of {what}, got '{printable(told[:80])}'"]
+    if int(digits[1]) <= listed:
         return []
     return [f"'{command}': expected {int(digits[1])} {what}, got {listed}: others are not known"]
 

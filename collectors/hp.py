@@ -282,6 +282,9 @@ def _line(card: _Card, line: str) -> None:
         card.part, card.group = ("", ""), ""
     elif re.match(r"(?:Expander|Enclosure SEP|SEP|Port Name:)(?: |$)", told):
         card.part = ("", "")
+    elif re.match(r"array [A-Z]{1,2}\b", told, re.IGNORECASE):
+        card.unread.append(str(controller.refused("ssacli", "'array <letter> (...)'", told)))
+        card.part, card.group = ("", ""), ""
     elif pair := _PAIR.fullmatch(told):
         _pair(card, pair[1].casefold(), pair[2] or "")
 
@@ -289,7 +292,8 @@ def _line(card: _Card, line: str) -> None:
 def _begin_group(card: _Card, letters: str, inner: str, *, block: bool) -> None:
     """Begin 'array A', 'array A (Failed)', 'array A (SAS, Unused Space: 0 MB)', or a block."""
     card.group = name = f"array {letters.upper()}"
-    word = "" if re.search(r"Unused Space|,", inner) else inner
+    told = (part for part in inner.split(") (") if not re.search(r"Unused Space|,", part))
+    word = next(told, "")
     if word or block:  # lists tell only a state that is not well
         state = controller.judged(_shown(word), _GROUP_WORDS)
         card.groups.setdefault(name, Array(name, state))
@@ -461,11 +465,12 @@ def _controller(card: _Card) -> Controller:
 def _battery(word: str, pairs: Mapping[str, str]) -> Battery:
     """Return the battery of 'OK', 'Recharging', 'Failed (Replace Batteries/Capacitors)'."""
     state = controller.judged(word.partition(" (")[0], _BATTERY_WORDS)
-    absent = state.health is Health.ABSENT
+    # While its capacity is measured it keeps the cache, or the card writes through.
+    unsure = state.health is Health.ABSENT or state.word.casefold() in controller.LEARNING
     return Battery(
         "battery",
         replace(state, word=_shown(word)),
-        None if absent else state.health is Health.OK,
+        None if unsure else state.health is Health.OK,
         temperature_celsius=controller.number(pairs.get("capacitor temperature (c)", "")),
     )
 

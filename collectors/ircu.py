@@ -67,7 +67,15 @@ _RULE = re.compile(r"\s*-{10,}\s*")
 _VOLUME = re.compile(r"\s*IR volume [0-9]{1,3}\s*", re.IGNORECASE)
 _DEVICE = re.compile(r"\s*Device is an? (\S.*?)\s*", re.IGNORECASE)
 _PLACE = re.compile(r"([0-9]{1,5}):([0-9]{1,5})")
-_STATE = re.compile(r"(\S.*?) ?\([A-Z]{2,6}\)")
+_STATE = re.compile(r"(\S.*?) ?\(([A-Z]{2,6})\)")
+_CODES = {
+    **dict.fromkeys(("OKY", "ONL", "OPT", "RDY", "HSP"), Health.OK),
+    "INIT": Health.BUSY,
+    **dict.fromkeys(("DGD", "OSY"), Health.DEGRADED),
+    "RBLD": Health.REBUILDING,
+    **dict.fromkeys(("FLD", "MIS"), Health.FAILED),
+}
+"""What stands in brackets behind a state. 'SBY' and 'AVL' are of what is no disk, or not ready."""
 _PERCENT = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,3})?)\s?%")
 _ONCE = (("status of volume", "'IR volume <n>'"), ("state", "'Device is a <kind>'"))
 _SECTIONS = ("Controller information", "IR Volume information", "Physical device information")
@@ -143,6 +151,12 @@ def parse_display(text: str, name: str) -> Controller:
             # Disks that are missing are all at 0:0.
             again = f" ({places[disk.slot]})" if places[disk.slot] > 1 else ""
             disks.append(replace(disk, slot=disk.slot + again, array=parents.get(disk.slot, "")))
+    listed = {disk.slot for disk in disks}
+    volumes = [
+        replace(each, state=controller.doubted(each.state, [f"no disk in {slot}" for slot in lost]))
+        for each in volumes
+        for lost in (sorted({*each.slots} - listed) if listed else [],)
+    ]
     return Controller(
         name=name,
         vendor="mpt",
@@ -222,6 +236,9 @@ def _state(word: str, meanings: Mapping[str, Health]) -> State:
     """Return what 'Okay (OKY)' means."""
     found = _STATE.fullmatch(word)
     state = controller.judged(found[1] if found else word, meanings)
+    code = _CODES.get(found[2]) if found else None
+    if found and code not in {None, state.health} and state.health in {Health.OK, Health.BUSY}:
+        return State(Health.ATTENTION, controller.printable(word))
     return replace(state, word=controller.printable(found[1] if found else word))
 
 
@@ -278,7 +295,8 @@ def with_task(array: Array, task: Task | None) -> Array:
         return replace(array, state=state)
     health = state.health
     if health is Health.OK:
-        health = Health.BUSY
+        known = task.operation.casefold() in controller.WORKING.keys() | _MENDING
+        health = Health.BUSY if known else Health.ATTENTION
     elif health is Health.DEGRADED and task.operation.casefold() in _MENDING:
         health = Health.REBUILDING
     return replace(array, state=State(health, f"{state.word}, {task.operation}", task.done_ratio))

@@ -47,7 +47,7 @@ _DISK_WORDS = {
     "hotspare": Health.OK,
     "jbod": Health.OK,
     "unconfigured(good)": Health.OK,
-    "copyback": Health.BUSY,
+    "copyback": Health.REBUILDING,
     "rebuild": Health.REBUILDING,
     "unconfigured(bad)": Health.FAILED,
 }
@@ -307,6 +307,12 @@ def parse_volumes(text: str) -> tuple[Array, ...]:
     return found
 
 
+def parse_members(text: str) -> tuple[PhysicalDisk, ...]:
+    """Return the disks that '-LdPdInfo' lists below its virtual drives. Errors: ParseError."""
+    pairs = list(_pairs(_lines("-LdPdInfo", text)))
+    return tuple({disk.slot: disk for disk in reversed(list(_disks(pairs)))}.values())
+
+
 def _volume(head: re.Match[str], lines: Sequence[str]) -> Array:
     below = next((at for at, line in enumerate(lines) if _DISK.match(line)), len(lines))
     own = _first(_pairs(lines[:below]))
@@ -319,6 +325,10 @@ def _volume(head: re.Match[str], lines: Sequence[str]) -> Array:
         state = State(Health.ATTENTION, controller.printable(f"{word}, Bad Blocks Exist: {bad}"))
     if state.health is Health.OK and (running := _running(lines[:below])):
         state = State(Health.BUSY, f"{state.word}, {running[0]}", running[1])
+    slots = tuple(dict.fromkeys(disk.slot for disk in _disks(list(_pairs(lines[below:])))))
+    drives = own.get("number of drives", "")
+    if slots and re.fullmatch(r"[0-9]{1,4}", drives) and int(drives) > len(slots):
+        state = controller.doubted(state, [f"Number Of Drives: {drives}, {len(slots)} listed"])
     target = int(head[3])
     return Array(
         name=volume_name(int(head[2])),
@@ -326,7 +336,7 @@ def _volume(head: re.Match[str], lines: Sequence[str]) -> Array:
         level="CacheCade" if head[1] else _level(own),
         label=controller.printable(own.get("name", "")),
         size_bytes=controller.size_bytes(own.get("size", ""), 1024),
-        slots=tuple(dict.fromkeys(disk.slot for disk in _disks(list(_pairs(lines[below:]))))),
+        slots=slots,
         address=f"{2 + target // _TARGETS}:{target % _TARGETS}:0",
         policy=_policy(own),
         disk_cache=_SWITCH.get(own.get("disk cache policy", "").casefold()),
@@ -393,7 +403,10 @@ def parse_disks(text: str) -> tuple[PhysicalDisk, ...]:
         former = found.get(disk.slot)
         if former is None:
             found[disk.slot] = disk
-        elif former.kind != disk.kind:  # two disks that say they are at one place
+        elif former.kind == disk.kind:
+            worst = controller.worse(former.state, disk.state)
+            found[disk.slot] = replace(former, state=worst)
+        else:  # two disks that say they are at one place
             slot = f"{disk.slot} ({disk.kind})"
             found[slot] = replace(disk, slot=slot)
     return tuple(found.values())
@@ -416,17 +429,13 @@ def _disks(pairs: Sequence[Pair]) -> Iterator[PhysicalDisk]:
 def _disk(block: Mapping[str, str], array: str) -> PhysicalDisk:
     slot = slot_name(block[_ENCLOSURE], block.get("slot number", ""))
     number = block.get("device id", "")
-    counts = {
-        name: int(block[key])
-        for key, name in COUNTS.items()
-        if re.fullmatch(r"[0-9]{1,15}", block.get(key, ""))
-    }
+    counts, odd = controller.counts((name, block.get(key, "")) for key, name in COUNTS.items())
     sata = block.get("pd type", "") == "SATA"
     serial, model, revision = _inquiry(block.get("inquiry data", ""), sata=sata)
     firmware = block.get("device firmware level", revision)
     return PhysicalDisk(
         slot=slot or f"device {controller.printable(number)}",
-        state=_disk_state(block, counts.get("predictive failure", 0)),
+        state=_disk_state(block, counts.get("predictive failure", 0), odd),
         model=controller.printable(" ".join(model.split())),
         serial=controller.printable(serial),
         firmware=controller.printable(firmware),
@@ -447,7 +456,7 @@ def slot_name(enclosure: str, slot: str) -> str:
     return (f"enclosure {int(enclosure)} " if known else "") + f"slot {int(slot)}"
 
 
-def _disk_state(block: Mapping[str, str], predicted: int) -> State:
+def _disk_state(block: Mapping[str, str], predicted: int, odd: Iterable[str]) -> State:
     word = block.get("firmware state", "")
     first, _, motor = word.partition(",")
     judged = controller.judged(first, _DISK_WORDS)
@@ -467,9 +476,7 @@ def _disk_state(block: Mapping[str, str], predicted: int) -> State:
         said.append((Health.FAILING, f"S.M.A.R.T alert: {alert}"))
     if predicted:
         said.append((Health.FAILING, f"Predictive Failure Count: {predicted}"))
-    elif block.get("predictive failure count", "0").strip("0"):  # no count: unread is not none
-        unread = controller.printable(block["predictive failure count"])
-        said.append((Health.ATTENTION, f"Predictive Failure Count: {unread}"))
+    said += [(Health.ATTENTION, told) for told in odd]
     healths = [state.health, *(health for health, _ in said)]
     words = [state.word, *(text for _, text in said if text)]
     return State(

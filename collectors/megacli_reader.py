@@ -14,7 +14,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from iowarden.collectors import attached, megacli
+from iowarden.collectors import attached, controller, megacli
 from iowarden.collectors.controller import Battery, Controller, Health, State
 from iowarden.collectors.controller_poll import run_program
 from iowarden.collectors.vocabulary import (
@@ -138,10 +138,12 @@ def state(root: Root, name: str, handle: tuple[str, ...], _: Controller | None) 
     offset = None
     if adapter.clock_seconds is not None and not root.path:
         offset = adapter.clock_seconds - asked_seconds
-    no_arrays: tuple[Array, ...] = ()
     no_disks: tuple[PhysicalDisk, ...] = ()
-    arrays = part(("-LdPdInfo",), listed(megacli.parse_volumes), no_arrays)
+    nothing_listed: tuple[tuple[Array, ...], tuple[PhysicalDisk, ...]] = ((), ())
+    arrays, members = part(("-LdPdInfo",), listed(_volumes), nothing_listed)
     disks = part(("-PDList",), listed(megacli.parse_disks), no_disks)
+    disks, odd = controller.agreed(disks, members, ("MegaCli -PDList", "MegaCli -LdPdInfo"))
+    unread += controller.few(odd)
     if not arrays and not disks and unread:
         raise ReadError("; ".join(unread))
     unread += megacli.uncounted(adapter, arrays, disks)
@@ -174,6 +176,10 @@ def state(root: Root, name: str, handle: tuple[str, ...], _: Controller | None) 
         clock_offset_seconds=offset,
         program=program,
     )
+
+
+def _volumes(text: str) -> tuple[tuple[Array, ...], tuple[PhysicalDisk, ...]]:
+    return megacli.parse_volumes(text), megacli.parse_members(text)
 
 
 def _place(slot: str) -> str:

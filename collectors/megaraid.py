@@ -261,13 +261,18 @@ def _patrol(text: str) -> tuple[Sensor, ...]:
     return (storcli.parse_patrol_read(text),)
 
 
+_COPIED = re.compile(r"cpybck|copyback", re.IGNORECASE)
+"""A disk that takes over from one that still works, or from a spare."""
+
+
 def _running(found: Controller, places: Sequence[str], *, running: bool) -> list[tuple[str, str]]:
     """Return the questions about what runs: at most those that something runs for."""
     asked: list[tuple[str, str]] = []
-    health = {disk.state.health for disk in found.disks}
-    if Health.REBUILDING in health:
+    filled = [disk for disk in found.disks if disk.state.health is Health.REBUILDING]
+    copied = [disk for disk in filled if _COPIED.search(disk.state.word)]
+    if len(copied) < len(filled):
         asked += [("rebuild", place) for place in places]
-    if Health.BUSY in health:
+    if copied:
         asked += [("copyback", place) for place in places]
     if running:
         asked += [(subject, "/vall") for subject in ("cc", "bgi", "initialization")]

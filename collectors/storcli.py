@@ -61,7 +61,7 @@ _DISK_WORDS = {
     "dhs": Health.OK,
     "jbod": Health.OK,
     "ugood": Health.OK,
-    "cpybck": Health.BUSY,
+    "cpybck": Health.REBUILDING,
     "sntze": Health.BUSY,
     "rbld": Health.REBUILDING,
     "offln": Health.FAILED,
@@ -78,7 +78,7 @@ _STATUS_WORDS = {
     **controller.DEAD,
     "online": Health.OK,
     "good": Health.OK,
-    "copyback": Health.BUSY,
+    "copyback": Health.REBUILDING,
     "rebuild": Health.REBUILDING,
     "replace": Health.FAILING,
     "bad": Health.FAILED,
@@ -142,6 +142,8 @@ _FLAGS = (
     "memory uncorrectable errors",
 )
 """What should be 'No', or 0."""
+_UNFLAGGED = frozenset({"no", "n/a", "-", ""})
+"""That a drive does not say that it is going to fail. Any other answer is that it does."""
 _ADAPTERS = frozenset({"mpt3sas", "mpt2sas"})
 """Drivers of cards that have no word for the state of a disk, and show all to the host."""
 _SWITCH = {"enbl": True, "enabled": True, "dsbl": False, "disabled": False}
@@ -271,10 +273,13 @@ def _answer(entry: object) -> Answer:
     rows = status.get("detailed status")
     told = [_error(row) for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
     description = controller.printable(_text(status, "description"))
+    word = _text(status, "status")
+    if word.casefold() != "success" and not rows and description.casefold() in {"none", ""}:
+        told.append(f"Status = {controller.printable(word)}, without a reason")
     unread = data.pop(UNREAD, []) if isinstance(data, dict) else []
     return Answer(
         int(number) if re.fullmatch(r"\d{1,3}", number, re.ASCII) else None,
-        _text(status, "status").casefold() == "success",
+        word.casefold() == "success",
         data if isinstance(data, dict) else {"rows": data} if isinstance(data, list) else {},
         description,
         tuple(dict.fromkeys(each for each in told if each)),
@@ -403,8 +408,11 @@ def _told(answer: Answer, name: str) -> Told:
         ("disks", told("physical drives"), len({disk.slot for disk in disks})),
         ("virtual drives", told("virtual drives"), volumes),
     ):
-        if re.fullmatch(r"\d{1,4}", expected, re.ASCII) and int(expected) != listed:
+        number = re.fullmatch(r"\d{1,4}", expected, re.ASCII)
+        if number and int(expected) != listed:
             unread.append(f"expected {expected} {what}, got {listed}: the others are not known")
+        elif expected and not number:
+            unread.append(f"expected a number of {what}, got '{controller.printable(expected)}'")
     if answer.text and arrays and not disks and not told("physical drives"):
         unread.append("expected 'Physical Drives = <n>', got none: its disks are not known")
     memory = told("on board memory size")
@@ -636,7 +644,7 @@ def with_details(told: Controller, details: Iterable[PhysicalDisk]) -> Controlle
     disks = [
         replace(
             known[disk.slot],
-            state=_worse(disk.state, known[disk.slot].state),
+            state=controller.worse(disk.state, known[disk.slot].state),
             usage=disk.usage or known[disk.slot].usage,
             array=disk.array or known[disk.slot].array,
         )
@@ -646,22 +654,6 @@ def with_details(told: Controller, details: Iterable[PhysicalDisk]) -> Controlle
     ]
     had = {disk.slot for disk in told.disks}
     return replace(told, disks=(*disks, *(disk for slot, disk in known.items() if slot not in had)))
-
-
-_RANK = (
-    Health.FAILED,
-    Health.FAILING,
-    Health.ATTENTION,
-    Health.DEGRADED,
-    Health.REBUILDING,
-    Health.BUSY,
-    Health.OK,
-    Health.ABSENT,
-)
-
-
-def _worse(one: State, other: State) -> State:
-    return min(one, other, key=lambda state: _RANK.index(state.health))
 
 
 def _disks(data: Tree, unread: list[str], *, adapter: bool) -> tuple[PhysicalDisk, ...]:
@@ -686,16 +678,17 @@ def _disk(row: Tree, slot: str, detail: Mapping[str, str], *, adapter: bool) -> 
     state = _disk_state(row, adapter=adapter)
     if foreign and state.health is Health.OK:
         state = State(Health.ATTENTION, f"{state.word}, foreign")
-    counts = {
-        name.removesuffix(" count"): int(detail[name])
+    counts, odd = controller.counts(
+        (name.removesuffix(" count"), detail.get(name, ""))
         for name in ("media error count", "other error count", "predictive failure count")
-        if re.fullmatch(r"\d{1,15}", detail.get(name, ""), re.ASCII)
-    }
+    )
     flagged = detail.get("s.m.a.r.t alert flagged by drive", "No").casefold()
-    failing = flagged == "yes" or counts.get("predictive failure", 0) > 0
+    alert = flagged not in _UNFLAGGED
+    failing = alert or counts.get("predictive failure", 0) > 0
     if failing and state.health in {Health.OK, Health.BUSY, Health.REBUILDING}:
-        told = "S.M.A.R.T. alert" if flagged == "yes" else "predictive failure"
+        told = "S.M.A.R.T. alert" if alert else "predictive failure"
         state = State(Health.FAILING, f"{state.word}, {told}")
+    state = controller.doubted(state, odd)
     return PhysicalDisk(
         slot=slot,
         state=state,
@@ -825,7 +818,7 @@ def with_volumes(told: Controller, volumes: Mapping[str, Array]) -> Controller:
             disk_cache=each.disk_cache
             if volumes[each.name].disk_cache is None
             else volumes[each.name].disk_cache,
-            state=_worse(each.state, volumes[each.name].state),
+            state=controller.worse(each.state, volumes[each.name].state),
         )
         if each.name in volumes
         else each

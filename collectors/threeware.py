@@ -311,7 +311,9 @@ def _unit(found: _Found, header: list[str], words: list[str]) -> None:
         address=f"0:{int(words[0][1:])}:0",
         policy=_policy(cells.get("Cache")),
     )
-    found.units.setdefault(unit.name, unit)  # a unit's own table has no 'Cache'
+    # A unit's own table has no 'Cache'.
+    before = found.units.setdefault(unit.name, unit)
+    found.units[unit.name] = replace(before, state=controller.worse(before.state, unit.state))
 
 
 def _policy(word: str | None) -> Policy | None:
@@ -346,7 +348,7 @@ def _port(found: _Found, header: list[str], words: list[str]) -> None:
     told = cells.groupdict()
     place = _SLOT.fullmatch(told.get("place") or "")
     blocks = told.get("blocks") or "-"
-    found.ports[cells["port"]] = PhysicalDisk(
+    port = PhysicalDisk(
         slot=f"enclosure {int(place[1])} slot {int(place[2])}"
         if place
         else f"port {int(cells['port'])}",
@@ -361,6 +363,8 @@ def _port(found: _Found, header: list[str], words: list[str]) -> None:
         # smartctl takes every disk there for an ATA disk.
         kind="" if told.get("type") == "SAS" else f"3ware,{int(cells['port'])}",
     )
+    before = found.ports.get(cells["port"], port)
+    found.ports[cells["port"]] = replace(port, state=controller.worse(before.state, port.state))
 
 
 def _battery(found: _Found, header: list[str], words: list[str]) -> None:
@@ -373,7 +377,10 @@ def _battery(found: _Found, header: list[str], words: list[str]) -> None:
         state = State(Health.ATTENTION, controller.printable(" ".join([cells["Status"], *odd])))
     ready = {"Yes": True, "No": False}.get(cells["BBUReady"])
     absent = state.health is Health.ABSENT
-    found.batteries[words[0]] = Battery(words[0], state, None if absent else ready)
+    battery = Battery(words[0], state, None if absent else ready)
+    (found.batteries[words[0]],) = controller.once(
+        (*filter(None, [found.batteries.get(words[0])]), battery)
+    )
 
 
 def _part(found: _Found, header: list[str], words: list[str]) -> None:

@@ -41,6 +41,11 @@ FAMILIES = (
         "Errors a controller counted at a disk, each within a day of the one before.",
     ),
     Family(
+        "iowarden_controller_disk_baseline_errors",
+        "gauge",
+        "Errors a controller had counted at a disk at first sight, or a day ago, where none came.",
+    ),
+    Family(
         "iowarden_controller_array_write_cache_turned_off",
         "gauge",
         "1 while an array does not cache writes that is set to, or did within 7 days; 0 where its"
@@ -185,3 +190,5 @@ def _errors(kept: Kept, name: str, disk: PhysicalDisk, now: float) -> Iterator[S
         kept[key] = baseline.pairs(count)
         labels = (("controller", name), ("counted", counted), ("slot", disk.slot))
         yield "iowarden_controller_disk_recent_errors", labels, count.new
+        if count.baseline and not count.new:
+            yield "iowarden_controller_disk_baseline_errors", labels, count.baseline

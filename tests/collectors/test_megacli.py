@@ -300,7 +300,7 @@ def test_what_runs_at_a_virtual_drive() -> None:
     (degraded,) = volumes(volume("Degraded", more=runs))
     assert degraded.state.health is Health.DEGRADED
     rebuilt = disk("Rebuild", **{"Rebuild                 ": "Completed 38%, Taken 12 min."})
-    (whole,) = volumes(volume() + rebuilt)
+    (whole,) = volumes(volume(Number_Of_Drives="1") + rebuilt)
     assert whole.state.health is Health.OK
     assert disks(volume() + rebuilt)[0].state.done_ratio == 0.38
 
@@ -343,7 +343,7 @@ def test_no_virtual_drives_and_no_disks_are_answers() -> None:
         ("Hotspare, Spun down", Health.OK, "hot spare"),
         ("JBOD", Health.OK, "JBOD"),
         ("Unconfigured(good), Spun Up", Health.OK, "unused"),
-        ("Copyback", Health.BUSY, "member"),
+        ("Copyback", Health.REBUILDING, "member"),
         ("Rebuild", Health.REBUILDING, "member"),
         ("Unconfigured(bad)", Health.FAILED, "unused"),
         ("Failed", Health.FAILED, "member"),
@@ -712,6 +712,32 @@ def test_a_part_that_cannot_be_read_leaves_the_others(machine: Machine) -> None:
     assert (found.arrays, len(found.disks)) == ((), 3)
     (problem,) = value.problems
     assert "-LdPdInfo" in problem.reason
+
+
+@pytest.mark.parametrize("word", ["Failed", "Onlein, Spun Up"])
+def test_a_disk_that_is_listed_twice_is_as_bad_as_the_worse_of_both(
+    machine: Machine, word: str
+) -> None:
+    """Below its virtual drive it has failed, or a word nobody knows; the list of disks is well."""
+    tree = f"Adapter #0\n\n{volume('Degraded')}{disk('Rebuild', slot=0)}{disk(word, slot=1)}{DONE}"
+    machine.answers["MegaCli -LdPdInfo -a0"] = tree
+    value = machine.look()
+    (found,) = value.controllers
+    states = {each.slot: each.state for each in found.disks}
+    assert states["enclosure 252 slot 1"].health is not Health.OK
+    assert states["enclosure 252 slot 1"].word == word
+    (problem,) = value.problems
+    assert problem.reason == (
+        "'MegaCli -LdPdInfo': enclosure 252 slot 1: expected 'Online, Spun Up',"
+        f" as 'MegaCli -PDList' tells, got '{word}'"
+    )
+
+
+def test_a_virtual_drive_that_lists_fewer_disks_than_it_has_needs_attention() -> None:
+    """It says that it is optimal, and one of its two disks is not there."""
+    (short,) = volumes(volume() + disk(slot=1))
+    assert short.state.health is Health.ATTENTION
+    assert "Number Of Drives: 2, 1 listed" in short.state.word
 
 
 def test_a_card_without_a_battery_is_not_asked_for_one(machine: Machine) -> None:

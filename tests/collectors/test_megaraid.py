@@ -237,7 +237,7 @@ def test_only_what_runs_is_asked_for(machine: Machine) -> None:
     states = {d.slot: (d.state.health, d.state.done_ratio, d.serial) for d in own.disks}
     assert states == {
         "enclosure 252 slot 0": (Health.REBUILDING, 0.42, "S0"),
-        "enclosure 252 slot 1": (Health.BUSY, None, "S1"),
+        "enclosure 252 slot 1": (Health.REBUILDING, None, "S1"),
         "slot 5": (Health.ATTENTION, None, "S5"),
     }
     asked = {each.removeprefix("storcli64 ") for each in machine.asked if "storcli64" in each}

@@ -168,7 +168,7 @@ def test_a_volume_and_its_disks() -> None:
 )
 def test_states_of_a_volume(word: str, health: Health) -> None:
     """Words that are not known need attention, whatever they begin with."""
-    (found,) = ircu.parse_display(display(volume(word), disk("1:0")), "x").arrays
+    (found,) = ircu.parse_display(display(volume(word), disk("1:0") + disk("1:1")), "x").arrays
     assert found.state.health is health
 
 
@@ -228,7 +228,7 @@ def test_what_runs_at_a_volume(
     state: str, operation: str, status: str, health: Health, done: float | None
 ) -> None:
     """What makes it whole again, and what does not."""
-    (mirror,) = ircu.parse_display(display(volume(state), disk("1:0")), "x").arrays
+    (mirror,) = ircu.parse_display(display(volume(state), disk("1:0") + disk("1:1")), "x").arrays
     tasks = ircu.parse_status(STATUS.format(operation=operation, status=status))
     found = ircu.with_task(mirror, tasks["volume 286"]).state
     assert (found.health, found.done_ratio) == (health, pytest.approx(done) if done else None)

@@ -248,7 +248,7 @@ def test_text_is_read_like_json() -> None:
         ("GHS", Health.OK),
         ("JBOD", Health.OK),
         ("UGood", Health.OK),
-        ("Cpybck", Health.BUSY),
+        ("Cpybck", Health.REBUILDING),
         ("Rbld", Health.REBUILDING),
         ("Offln", Health.FAILED),
         ("UBad", Health.FAILED),

@@ -217,6 +217,7 @@ def is_well(found: Controller) -> bool:
 UNPROTECTED = ("ControllerCacheUnprotected", "critical")
 NEVER_PROTECTED = ("ControllerCacheNeverProtected", "notice")
 DISKS_CACHE = ("ControllerDiskCacheOn", "notice")
+ERRORS_FOUND = ("ControllerDiskErrorsFound", "notice")
 CACHES = {
     "adaptec": {
         "glensc+nagios-plugin-check_raid/issue47/getconfig": {NEVER_PROTECTED},
@@ -224,10 +225,11 @@ CACHES = {
         "glensc+nagios-plugin-check_raid/pr156/arcconf.txt": {NEVER_PROTECTED},
     },
     "hp": {"netdata+netdata/hpssa/testdata/ssacli-P400ar.txt": {DISKS_CACHE}},
+    "megacli": {"glensc+nagios-plugin-check_raid/issue65/pdlist": {ERRORS_FOUND}},
 }
 """Machines that are well, but somebody set a write cache on that no battery keeps, or those of the
-disks. Of two that write through though they are set to write back nobody knows that they ever had a
-battery: their captures are of virtual drives alone.
+disks; or a disk of theirs has three media errors. Of two that write through though they are set to
+write back nobody knows that they ever had a battery: their captures are of virtual drives alone.
 """
 
 

@@ -103,6 +103,16 @@ def test_errors_of_a_lifetime_are_no_news_and_those_of_today_are() -> None:
     assert watch.look(card(disks=(disk(other=16554),)))[name] == 1.0
 
 
+def test_errors_that_stand_still_are_told_as_found() -> None:
+    """Three media errors at first sight; while more come, those are told instead."""
+    name = "disk_baseline_errors c0 media port 3"
+    watch = Watch()
+    assert name not in watch.look(card(disks=(disk(media=0),)))
+    watch = Watch()
+    assert watch.look(card(disks=(disk(media=3),)))[name] == 3.0
+    assert name not in watch.look(card(disks=(disk(media=4),)))
+
+
 def test_a_count_that_began_anew_is_all_new() -> None:
     """The controller was switched on again; what it counted since then is of today."""
     name = "disk_recent_errors c0 media port 3"
