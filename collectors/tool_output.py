@@ -86,11 +86,15 @@ class Kind(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """What of a text was not understood. `line` counts from 1; None: it is about all of it."""
+    """What of a text was not understood. `line` counts from 1; None: it is about all of it.
+
+    `fault`: as far as it can be read it tells of one, or the text contradicts itself.
+    """
 
     reason: str
     text: str = ""
     line: int | None = None
+    fault: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +131,8 @@ class Parsed:
 
 _BOMS = ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"), (b"\xef\xbb\xbf", "utf-8"))
 _CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f\ufffd]")
+_ESCAPE = re.compile(r"\x1b(?:\[[0-9;?]{0,20}[A-Za-z]|[()][0-9A-Za-z])")
+"""What colours a text, or moves it about."""
 _MOST_CONTROLS = 0.05
 """Of all characters; serial numbers of sick disks have some."""
 
@@ -153,7 +159,7 @@ def decoded(content: bytes) -> str:
         raise ParseError(f"expected text, got binary data, beginning {content[:16]!r}")
     if not text.strip():
         raise ParseError("expected what a tool or the kernel printed, got nothing")
-    return re.sub(r"\r+\n", "\n", text)
+    return re.sub(r"\r+\n?", "\n", _ESCAPE.sub("", text))
 
 
 # --- who printed it
@@ -211,7 +217,7 @@ def parse(text: str, kind: Kind, *, log: bool = False) -> Parsed:
         if next(pieces, None) is not None:
             found = replace(found, unread=(*found.unread, _MORE))
     more = [
-        Unread(reason)
+        Unread(reason, fault=_ILL.search(reason) is not None)
         for each in found.controllers
         for reason in (*each.unread, *controller.unknown_caches(each.arrays))
     ]
@@ -222,6 +228,11 @@ def parse(text: str, kind: Kind, *, log: bool = False) -> Parsed:
     return replace(found, unread=(*found.unread, *more))
 
 
+_ILL = re.compile(
+    r": expected [0-9]{1,9} (?:units|virtual drives|disks) (?:that (?:are|failed)|without)"
+    r"|: expected '.*', as '.*' tells, got '"
+)
+"""Of what a controller counts: more that is not well than it lists; or two outputs disagree."""
 _MORE = Unread(f"expected at most {MOST_OUTPUTS} outputs, got more: the others were not read")
 
 
@@ -248,6 +259,12 @@ _ENDS: Mapping[Kind, tuple[re.Pattern[str], str]] = {
 _RULE = re.compile(r"^-{10,}[ \t\r]*$", re.MULTILINE)
 _RULES = 3
 """A table of storcli has one above its header, one below it, and one at its end."""
+_STORCLI_BEGIN = re.compile(
+    r"^(?:CLI Version = .*\n(?:Operating system = .*\n)?)?(?:Controller = \d{1,3}\n)?"
+    r"Status = \w{1,40}[ \t]*\nDescription = ",
+    re.MULTILINE | re.ASCII,
+)
+"""How the answer of one controller begins."""
 _NEXT_JSON = re.compile(r"(?<=\n\})\s*\n(?:[^\n{}]*\n)*(?=\{)")
 
 
@@ -258,7 +275,9 @@ def _pieces(text: str, kind: Kind) -> Iterator[tuple[str, bool]]:
         if '"Controllers"' in text:
             yield from ((piece, True) for piece in _NEXT_JSON.split(text))
         else:
-            yield _tables(text)
+            begins = [answer.start() for answer in _STORCLI_BEGIN.finditer(text)][1:]
+            for own, following in itertools.pairwise([0, *begins, len(text)]):
+                yield _tables(text[own:following])
         return
     if kind not in _ENDS:
         yield text, True
@@ -334,6 +353,9 @@ def _piece(piece: tuple[str, bool], found: Parsed, *, log: bool) -> Parsed:
     )
 
 
+_OUTPUTS = ("an earlier output", "a later output")
+
+
 def _merged(told: Iterable[Controller]) -> tuple[Controller, ...]:
     """Return controllers, those of one name as one: what an earlier output told comes first."""
     found: dict[str, Controller] = {}
@@ -342,6 +364,7 @@ def _merged(told: Iterable[Controller]) -> tuple[Controller, ...]:
         if before is None:
             found[each.name] = each
             continue
+        disks, unread = controller.agreed(before.disks, each.disks, _OUTPUTS)
         found[each.name] = replace(
             before,
             model=before.model or each.model,
@@ -349,11 +372,11 @@ def _merged(told: Iterable[Controller]) -> tuple[Controller, ...]:
             firmware=before.firmware or each.firmware,
             state=before.state or each.state,
             memory_bytes=before.memory_bytes or each.memory_bytes,
-            arrays=_once((*before.arrays, *each.arrays), lambda own: own.name),
-            disks=_once((*before.disks, *each.disks), lambda own: own.slot),
-            batteries=_once((*before.batteries, *each.batteries), lambda own: own.name),
-            sensors=_once((*before.sensors, *each.sensors), lambda own: own.name),
-            unread=tuple(dict.fromkeys((*before.unread, *each.unread))),
+            arrays=controller.once((*before.arrays, *each.arrays)),
+            disks=disks,
+            batteries=controller.once((*before.batteries, *each.batteries)),
+            sensors=controller.once((*before.sensors, *each.sensors)),
+            unread=tuple(dict.fromkeys((*before.unread, *each.unread, *unread))),
         )
     return tuple(found.values())
 
@@ -590,14 +613,18 @@ def _smartctl(text: str, found: Parsed) -> Parsed:
             continue
         if isinstance(told, Drive):
             drives.append(told)
-            unread += [Unread(each) for each in told.messages if _NOT_READ.match(each)]
+            unread += [Unread(each, fault=True) for each in told.unread]
+            others = (each for each in told.messages if each not in told.unread)
+            unread += [Unread(each) for each in others if _NOT_READ.match(each)]
             if told.passed is None:
                 unread.append(Unread("smartctl: the drive's own verdict ('-H') is not in it"))
-            unread += _smart_spoilt(piece, told)
+            if told.exit_status & _ERRORS and told.errors_logged_total is None and not told.nvme:
+                unread.append(Unread("smartctl: its exit status tells of entries in the error log"))
         else:
             refusals.append(told)
             if told.cover not in _NOTHING_TO_READ:
-                unread.append(Unread(f"smartctl: {told.reason}"))
+                fault = told.cover is Cover.FAILED and told.drive is not None
+                unread.append(Unread(f"smartctl: {told.reason}", fault=fault))
     return replace(
         found,
         drives=tuple(drives),
@@ -607,23 +634,7 @@ def _smartctl(text: str, found: Parsed) -> Parsed:
     )
 
 
-def _smart_spoilt(piece: str, told: Drive) -> Iterator[Unread]:
-    """Yield what smartctl's exit status or a spoilt line tells beyond what could be read."""
-    status = told.exit_status
-    if (status & _FAILING and told.passed) or (status & _PREFAIL and not told.attributes):
-        said = "; ".join(smartctl.exit_findings(status & (_FAILING | _PREFAIL)))
-        yield Unread(f"smartctl: its exit status {status} says what the rest does not: {said}")
-    rows = {each.id for each in told.attributes}
-    for line in piece.splitlines():
-        row = _ATTRIBUTE_ROW.match(line)
-        if (row and int(row[1]) not in rows) or _BAD_WARNING.match(line):
-            yield Unread("smartctl: expected an attribute or a warning whole, got this", line)
-
-
-_FAILING, _PREFAIL = 0x08, 0x10
-"""Of the exit status. Source: smartctl(8), EXIT STATUS, bits 3 and 4."""
-_ATTRIBUTE_ROW = re.compile(r" {0,2}([0-9]{1,3}) [A-Za-z][\w-]{0,60} +(?:0x[0-9a-f]{4}|[P-][O-])")
-_BAD_WARNING = re.compile(r"Critical Warning:(?!\s*0x[0-9a-f]{2}\s*$)")
+_ERRORS = smartctl.ExitStatus.ERRORS
 _NOTHING_TO_READ = frozenset({Cover.ASLEEP, Cover.NO_SMART, Cover.LUN})
 _NOT_READ = re.compile(r"smartctl: '|(?!pySMART).*\bfail", re.IGNORECASE)
 """Of smartctl's messages those that say that something could not be read."""
@@ -654,12 +665,13 @@ def _mdstat(text: str, found: Parsed) -> Parsed:
             at = _bad_line(str(error), lines, len(begin.splitlines()))
             if at is None:
                 return replace(found, unread=(*unread, Unread(str(error))))
+            end = at + 1
+            while end < len(lines) and lines[end][:1] in {" ", "\t"}:  # what is below it
+                end += 1
             if not _PROMPT.match(lines[at]):
-                unread.append(Unread(str(error), lines[at], at + 1))
-            lines[at] = ""
-            while at + 1 < len(lines) and lines[at + 1][:1] in {" ", "\t"}:  # what was below it
-                at += 1
-                lines[at] = ""
+                fault = _MDSTAT_FAULT.search("\n".join(lines[at:end])) is not None
+                unread.append(Unread(str(error), lines[at], at + 1, fault))
+            lines[at:end] = [""] * (end - at)
             continue
         arrays = {name: md.from_mdstat(stat) for name, stat in stats.items()}
         outputs = ("/proc/mdstat",) if arrays or not begin else ()
@@ -681,6 +693,10 @@ def _bad_line(error: str, lines: Sequence[str], shift: int) -> int | None:
 _MDSTAT_BEGIN = re.compile(r"^Personalities :", re.MULTILINE)
 _MDSTAT_END = re.compile(r"^unused devices:", re.MULTILINE)
 """Source: kernel, drivers/md/md.c, md_seq_show: the last line of all."""
+_MDSTAT_FAULT = re.compile(
+    r"\(F\)|\[U*_[U_]*\]|\[([0-9]{1,9})/(?!\1\])[0-9]{1,9}\]|\b(?:inactive|broken|recover\w*)\b"
+)
+"""In what is printed of an array: a member failed, a place has none, or it is stopped."""
 _BELOW = re.compile(
     r"[0-9]{1,20} blocks\b|\[[=>.]{5,40}\]|bitmap: |(?:resync|recovery|reshape|check) {0,9}="
 )
@@ -699,28 +715,15 @@ def _mdadm(text: str, found: Parsed) -> Parsed:
         outputs=("mdadm --detail",),
         unread=(
             *(Unread(complaint) for complaint in details.complaints),
-            *map(Unread, contradictions),
-            *(Unread(reason) for each in details.arrays for reason in _mdadm_spoilt(each)),
+            *(Unread(wrong, fault=True) for wrong in contradictions),
         ),
     )
 
 
-def _mdadm_spoilt(array: md_detail.Detail) -> Iterator[str]:
-    """Yield what an array's count of failed disks, or a word, tells beyond its rows.
-
-    Source: kernel, drivers/md/md.c, get_array_info: each that is faulty has a row, and is counted.
-    """
-    faulty = sum("faulty" in row.states for row in array.slots)
-    if array.failed_devices is not None and array.failed_devices > faulty:
-        yield (
-            f"'mdadm --detail': {array.name}: expected rows of {array.failed_devices} failed"
-            f" devices, got {faulty}"
-        )
-
-
 _TROUBLE = re.compile(
     r"\b(?:errors?|fail\w*|time[d-]? ?out|abort\w*|offlin\w*|dead|fault\w*|corrupt\w*|lost|hung"
-    r"|cannot|can't|unable|unrecover\w*|degraded|rejecting)\b",
+    r"|cannot|can't|unable|unrecover\w*|degraded|rejecting|warning|will reset|critical|shut ?down"
+    r"|invalid|refus\w*|stuck|broken)\b",
     re.IGNORECASE,
 )
 _RAW = re.compile(r"[0-9]{1,5},[0-9]{1,20},[0-9]{1,20},[^;\n]{0,60};", re.ASCII)

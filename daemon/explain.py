@@ -15,11 +15,12 @@ Shape of `--json`, which only gains fields:
      "events_left_out": 0,
      "alerts": [{"severity": "critical", "state": "firing", "alert": "ArrayDegraded",
                  "object": "md0", "text": "...", "advice": "..."}],
-     "unread": [{"line": 7, "text": "...", "reason": "..."}]}
+     "unread": [{"line": 7, "text": "...", "reason": "...", "fault": false}]}
 
 `state` is one of ok, busy, rebuilding, degraded, failing, failed, absent, attention, unknown;
 `word` is the tool's own. `severity` of an event is critical, warning, notice, info or noise. What a
-text does not say is '' or null; of `details` and `counts` what it does not say is left out.
+text does not say is '' or null; of `details` and `counts` what it does not say is left out. Of what
+was not understood `fault` says whether it tells of one, or contradicts itself.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ import json
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from iowarden.collectors import kernel_events
 from iowarden.collectors.controller import Controllers, Health
 from iowarden.collectors.drive import Cover, Disk, Disks, Polled, Target
 from iowarden.collectors.table import SOURCES
@@ -47,10 +49,11 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.controller import Controller
     from iowarden.collectors.drive import Drive
+    from iowarden.collectors.event import Event
     from iowarden.collectors.md import Array
     from iowarden.collectors.tool_output import Found, Parsed, Unread
     from iowarden.rules.alerts import Alert
-    from iowarden.rules.events import Table
+    from iowarden.rules.events import Row, Table
     from iowarden.rules.rulefile import RuleGroup
 
 NOTHING_WRONG, WRONG, NOT_UNDERSTOOD = 0, 1, 2
@@ -130,7 +133,7 @@ class Explanation:
     alerts: tuple[AlertLine, ...]
     unread: tuple[Unread, ...]
     worst: Severity | None
-    """Of all events and alerts; None: there is nothing."""
+    """Of what counts: events and alerts; None: there is nothing."""
     lines_read: int = 0
     lines_other: int = 0
 
@@ -138,7 +141,8 @@ class Explanation:
     def status(self) -> int:
         """Return the exit status: what is wrong comes first, then what was not understood."""
         bad = any(each.state not in {*_WELL, _UNKNOWN} for each in self.objects)
-        if bad or (self.worst is not None and self.worst >= Severity.WARNING):
+        bad = bad or any(each.fault for each in self.unread)
+        if bad or (self.worst is not None and self.worst >= Severity.NOTICE):
             return WRONG
         if self.unread or not self.outputs:
             return NOT_UNDERSTOOD
@@ -174,7 +178,12 @@ class Explanation:
                 "events_left_out": self.events_left_out,
                 "alerts": [dataclasses.asdict(each) for each in self.alerts],
                 "unread": [
-                    {"line": each.line, "text": each.text, "reason": each.reason}
+                    {
+                        "line": each.line,
+                        "text": each.text,
+                        "reason": each.reason,
+                        "fault": each.fault,
+                    }
                     for each in self.unread
                 ],
             },
@@ -226,9 +235,8 @@ def explain(parsed: Parsed, groups: Sequence[RuleGroup], table: Table) -> Explan
     engine = Engine(
         [dataclasses.replace(group, interval_seconds=1.0) for group in groups], SOURCES, _NOW
     )
-    readings = _readings(parsed)
     for at in (_NOW + tick for tick in range(LOOKS)):
-        engine.observe([dataclasses.replace(r, monotonic_seconds=at) for r in readings], at, at)
+        engine.observe(_readings(parsed, at), at, at)
         engine.evaluate(at)
     now = _NOW + LOOKS - 1
     batch = happened.Batch(now, now, tuple(each.event for each in parsed.events))
@@ -239,12 +247,8 @@ def explain(parsed: Parsed, groups: Sequence[RuleGroup], table: Table) -> Explan
     here = facts.Facts(facts.known(engine.places(), engine.mounts(), alerts))
     told = [_alert(each, waits, here) for each in _ranked(alerts)]
     events = tuple(_event(each, table) for each in parsed.events[:MOST_EVENTS])
-    levels = [
-        severity
-        for each in parsed.events
-        if (severity := table.find(each.event).severity_of(each.event)) is not None
-    ]
-    levels += [Severity[each.severity.upper()] for each in told]
+    levels = [_weight(table.find(each.event), each.event) for each in parsed.events]
+    levels += [each.severity for each in _counted(alerts)]
     return Explanation(
         kind=parsed.kind.value,
         outputs=parsed.outputs,
@@ -259,7 +263,37 @@ def explain(parsed: Parsed, groups: Sequence[RuleGroup], table: Table) -> Explan
     )
 
 
-def _readings(parsed: Parsed) -> list[Reading]:
+def _weight(row: Row, event: Event) -> Severity:
+    """Return how bad an event is here, where what it follows from may not stand beside it.
+
+    What is evidence of an error, and a notice of the kernel's, say that something is wrong; notices
+    of a controller's log are mostly of what somebody did.
+    """
+    severity = row.severity_of(event) or Severity.INFO
+    if event.kind not in kernel_events.KINDS:
+        return Severity.INFO if severity is Severity.NOTICE else severity
+    return max(severity, Severity.NOTICE) if row.consequence else severity
+
+
+def _counted(alerts: Sequence[Alert]) -> Iterator[Alert]:
+    """Yield the alerts that say that something is wrong now.
+
+    One that waits does not where a milder one of its name and object fires: what that takes for
+    ordinary is so until the time is over.
+    """
+    own = [each for each in alerts if not _about_cover(each)]
+    firing = {_same(each) for each in own if each.state is State.FIRING}
+    for each in own:
+        waits = each.state is State.PENDING and _same(each) not in firing
+        if waits or each.state is State.FIRING:
+            yield each
+
+
+def _same(alert: Alert) -> tuple[str, tuple[tuple[str, str], ...]]:
+    return alert.name, tuple(pair for pair in alert.labels if pair[0] != "severity")
+
+
+def _readings(parsed: Parsed, at: float) -> list[Reading]:
     """Return what the sources of a machine would read that consists of the text."""
     values: dict[str, object] = {}
     if parsed.controllers:
@@ -267,15 +301,20 @@ def _readings(parsed: Parsed) -> list[Reading]:
     if parsed.arrays:
         values["md"] = dict(parsed.arrays)
     if parsed.drives:
-        values["smart"] = Disks({each.key: each for each in _disks(parsed)})
-    return [Reading(name, Outcome.OK, _NOW, 0.0, value) for name, value in values.items()]
+        values["smart"] = Disks({each.key: each for each in _disks(parsed, at)})
+    return [Reading(name, Outcome.OK, at, 0.0, value) for name, value in values.items()]
 
 
-def _disks(parsed: Parsed) -> Iterator[Disk]:
+def _disks(parsed: Parsed, at: float) -> Iterator[Disk]:
+    """Yield the drives as of a poll of their own at each look: some counts need two that agree."""
+    names: Counter[str] = Counter()
     for number, drive in enumerate(parsed.drives, 1):
+        name = _drive_name(drive, number)
+        names[name] += 1
+        name += f" ({names[name]})" if names[name] > 1 else ""
         target = Target("")
-        polled = Polled(target, Cover.READ, tried_seconds=_NOW, drive=drive, read_seconds=_NOW)
-        yield Disk(_drive_name(drive, number), polled)
+        polled = Polled(target, Cover.READ, tried_seconds=at, drive=drive, read_seconds=at)
+        yield Disk(name, polled)
 
 
 def _drive_name(drive: Drive, number: int) -> str:
@@ -295,8 +334,7 @@ def _ranked(alerts: Iterable[Alert]) -> list[Alert]:
     own.sort(key=lambda a: (-a.severity, not a.active, a.name, a.labels))
     found: dict[tuple[str, tuple[tuple[str, str], ...]], Alert] = {}
     for each in own:
-        same = each.name, tuple(pair for pair in each.labels if pair[0] != "severity")
-        found.setdefault(same, each)
+        found.setdefault(_same(each), each)
     return [*found.values()]
 
 
@@ -472,6 +510,8 @@ def _md(array: Array) -> Iterator[Object]:
         health = Health.REBUILDING if rebuilds else Health.DEGRADED
     elif faulty:
         health = Health.ATTENTION
+    elif array.sync_action == "recover":
+        health = Health.REBUILDING
     elif array.sync_action not in {None, "idle"}:
         health = Health.BUSY
     about = {
@@ -486,6 +526,7 @@ def _md(array: Array) -> Iterator[Object]:
     yield Object("array", array.name, "", health.value, word, _said(about))
     for member in array.members:
         bad = Health.FAILED if "faulty" in member.states else Health.OK
+        bad = Health.REBUILDING if "rebuilding" in member.states else bad
         counts = {"errors": member.errors_total, "bad_blocks": member.bad_blocks}
         yield Object(
             "member",

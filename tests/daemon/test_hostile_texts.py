@@ -1,0 +1,386 @@
+"""Texts of machines in trouble, cut, spoilt or in contradiction: never "nothing wrong".
+
+What is wanted stands in the tables, as an exit status: WRONG where the readable part says that
+something is, UNREAD where part of it cannot be read and the rest is well. The healthy texts of
+`support.printed` stay well. Nothing ends in a traceback, and all that is not well says why.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+from support.explained import read
+from support.printed import HEALTHY
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from iowarden.daemon.explain import Explanation
+
+WELL, WRONG, UNREAD = 0, 1, 2
+
+
+class Fault(NamedTuple):
+    """A healthy text by its name, the part of it that is changed, and the status wanted then."""
+
+    text: str
+    was: str
+    now: str
+    wanted: int = WRONG
+
+
+FAULTS: Mapping[str, tuple[Fault, ...]] = {
+    "mdstat": (
+        Fault("two arrays", "[2/2] [UU]", "[2/1] [U_]"),
+        Fault("two arrays", "[2/2] [UU]", "[2/2] [UU] [2/1] [U_]"),
+        Fault("two arrays", "[2/2] [UU]", "[2/1] [U_] [2/2] [UU]"),
+        Fault("two arrays", "[2/2] [UU]", "[2/2] [U_]"),
+        Fault("two arrays", "[2/2] [UU]", "[2/1] [UU]"),
+        Fault("two arrays", "[2/2] [UU]", "[2/2] [UF]", UNREAD),
+        Fault("two arrays", "[2/2] [UU]", "[2/2]", UNREAD),
+        Fault("check", "check =", "rescue =", UNREAD),
+        Fault("check", "check =", "recovery ="),
+    ),
+    "mdadm": (
+        Fault("clean", "State : clean", "State : clean, wobbly"),
+        Fault("clean", "State : clean", "State : clean, degraded"),
+        Fault("clean", "State : clean", "State : sauber"),
+        Fault("clean", "State : clean", "State : clean, FAILED"),
+        Fault("clean", "active sync   /dev/sdb1", "active wobbly   /dev/sdb1"),
+        Fault("clean", "active sync   /dev/sdb1", "active sync blocked   /dev/sdb1"),
+        Fault("clean", "Failed Devices : 0", "Failed Devices : eins"),
+        Fault("clean", "Active Devices : 3", "Active Devices : zwei"),
+        Fault("clean", "Working Devices : 3", "Working Devices : 2"),
+        Fault("clean", "Raid Devices : 3", "Raid Devices : drei"),
+        Fault("spare", "spare   /dev/sdd1", "spare rebuilding   /dev/sdd1"),
+    ),
+    "storcli": (
+        Fault("show all", "252:1     9 Onln ", "252:1     9 Offln"),
+        Fault("show all", "252:1     9 Onln ", "252:1     9 Wobbl"),
+        Fault("show all", "252:1     9 Onln ", "252:1     9 Cpybck"),
+        Fault("show all", "252:1     9 Onln ", "252:1     9 Rbld "),
+        Fault("show all", "Physical Drives = 2", "Physical Drives = drei", UNREAD),
+        Fault("drives", "Media Error Count = 0", "Media Error Count = 17"),
+        Fault("drives", "Media Error Count = 0", "Media Error Count = siebzehn"),
+        Fault("drives", "Media Error Count = 0", "Media Error Count = 1,234"),
+        Fault("drives", "Predictive Failure Count = 0", "Predictive Failure Count = drei"),
+        Fault("drives", "flagged by drive = No", "flagged by drive = Ja"),
+        Fault("json", '"Physical Drives": 1', '"Physical Drives": "1,234"', UNREAD),
+        Fault("json", '"Status": "Success"', '"Status": "Failure"'),
+    ),
+    "megacli": (
+        Fault("volumes and disks", "Media Error Count: 0", "Media Error Count: 12"),
+        Fault("volumes and disks", "Media Error Count: 0", "Media Error Count: zwoelf"),
+        Fault("volumes and disks", "Media Error Count: 0", "Media Error Count: 1.234"),
+        Fault("volumes and disks", "Other Error Count: 0", "Other Error Count: viele"),
+        Fault("volumes and disks", "Predictive Failure Count: 0", "Predictive Failure Count: 2"),
+        Fault("volumes and disks", "Predictive Failure Count: 0", "Predictive Failure Count: 00x"),
+        Fault("volumes and disks", "alert : No", "alert : Yes"),
+        Fault("volumes and disks", "Online, Spun Up", "Copyback"),
+        Fault("volumes and disks", "Number Of Drives    : 2", "Number Of Drives    : 3"),
+    ),
+    "arcconf": (
+        Fault(
+            "configuration",
+            "State                              : Online",
+            "State                              : Offlin",
+        ),
+        Fault(
+            "configuration",
+            "State                              : Online",
+            "State                              : Failed",
+        ),
+        Fault("configuration", "         State                              : Online\n", ""),
+        Fault(
+            "configuration",
+            "logical device                 : Optimal",
+            "logical device                 : Optimal-ish",
+        ),
+        Fault(
+            "configuration",
+            "Failed stripes                           : No",
+            "Failed stripes                           : Yes",
+        ),
+        Fault(
+            "configuration",
+            "Failed stripes                           : No",
+            "Failed stripes                           : Ja",
+        ),
+        Fault(
+            "configuration",
+            "S.M.A.R.T. warnings                : 0",
+            "S.M.A.R.T. warnings                : 4",
+        ),
+        Fault(
+            "configuration",
+            "S.M.A.R.T. warnings                : 0",
+            "S.M.A.R.T. warnings                : vier",
+        ),
+        Fault(
+            "configuration",
+            "Logical devices/Failed/Degraded          : 1/0/0",
+            "Logical devices/Failed/Degraded          : 1/x/y",
+        ),
+    ),
+    "ssacli": (
+        Fault("detail", "1\n         Status: OK", "1\n         Status: Interim Recovery Mode"),
+        Fault("detail", "1I\n         Status: OK", "1I\n         Status: Failed"),
+        Fault("detail", "1I\n         Status: OK", "1I\n         Status: Ok-ish"),
+        Fault("detail", "1I\n         Status: OK\n", "1I\n"),
+        Fault("detail", "Unrecoverable Media Errors: None", "Unrecoverable Media Errors: Detected"),
+        Fault("detail", "Controller Status: OK", "Controller Status: Unwell"),
+        Fault(
+            "detail",
+            "Battery/Capacitor Status: OK",
+            "Battery/Capacitor Status: Failed (Replace Batteries/Capacitors)",
+        ),
+        Fault("detail", "Cache Status: OK", "Cache Status: Permanently Disabled"),
+        Fault("list", "array A (SAS", "array A (Failed) (SAS"),
+    ),
+    "cciss": (
+        Fault("disks", "OK.\n", "OK. At least one spare drive has failed.\n"),
+        Fault("volume", "OK.\n", "kaputt.\n"),
+        Fault("volume", "OK.\n", "OK\n", UNREAD),
+        Fault("disks", "HPD9     OK\n", "HPD9     FAILED\n"),
+        Fault("disks", "HPD9     OK\n", "HPD9     \n"),
+        Fault("disks", "Physical drives: 2", "Physical drives: 3", UNREAD),
+        Fault("disks", "Physical drives: 2", "Physical drives: zwei", UNREAD),
+        Fault(
+            "disks",
+            "  Physical drives: 2",
+            "  Total of 1 failed physical drives detected on this drive.\n  Physical drives: 2",
+        ),
+    ),
+    "cli64": (
+        Fault("raid sets", "Normal", "Degraded"),
+        Fault("raid sets", "Normal", "Normalish"),
+        Fault("raid sets", "12                 Normal", "12"),
+        Fault("volumes", "Normal", "Failed"),
+        Fault("disks", "HotSpare", "Failed"),
+        Fault("disks", "HotSpare", "Wackelig"),
+        Fault("disks", "0.0GB  N.A.", "0.0GB  Failed"),
+        Fault("hardware", "100%", "Failed"),
+        Fault("hardware", "100%", "müde"),
+    ),
+    "tw_cli": (
+        Fault("show all", "RAID-1    OK ", "RAID-1    DEGRADED"),
+        Fault("show all", "RAID-1    OK ", "RAID-1    PONDERING"),
+        Fault("show all", "p1     OK ", "p1     SMART-FAILURE"),
+        Fault("show all", "p1     OK ", "p1     OK* "),
+        Fault("show all", "Not Optimal Units = 0", "Not Optimal Units = 1"),
+        Fault("show all", "Not Optimal Units = 0", "Not Optimal Units = eine", UNREAD),
+        Fault("show all", "Number of Drives = 2", "Number of Drives = 4", UNREAD),
+        Fault("show all", "Number of Drives = 2", "Number of Drives = vier", UNREAD),
+        Fault("show all", "p1     OK  ", "q1     OK  ", UNREAD),
+    ),
+    "sas2ircu": (
+        Fault("display", "Okay (OKY)", "Degraded (DGD)"),
+        Fault("display", "Okay (OKY)", "Okay (DGD)"),
+        Fault("display", "Okay (OKY)", "(OKY"),
+        Fault("display", "Optimal (OPT)", "Missing (MIS)"),
+        Fault("display", "Optimal (OPT)", "Optimal (FLD)"),
+        Fault("display", "Optimal (OPT)", "Schief"),
+        Fault(
+            "display",
+            "PHY[1] Enclosure#/Slot#                 : 1:1",
+            "PHY[1] Enclosure#/Slot#                 : 0:0",
+        ),
+        Fault(
+            "status",
+            "Volume state                            : Optimal",
+            "Volume state                            : Failed",
+        ),
+        Fault(
+            "status",
+            "Current operation                       : None",
+            "Current operation                       : Levitation",
+        ),
+    ),
+    "mpt-status": (
+        Fault("classic", "OPTIMAL", "DEGRADED"),
+        Fault("classic", "OPTIMAL", "OPTIMALISH"),
+        Fault("classic", "2 phy", "3 phy", UNREAD),
+        Fault("classic", "flags ENABLED", "flags ENABLED QUIESCED"),
+        Fault("classic", "ONLINE, flags NONE", "ONLINE, flags OUT_OF_SYNC"),
+        Fault("classic", "ONLINE, flags NONE", "MISSING, flags NONE"),
+        Fault("short", "phys_id:1 ONLINE", "phys_id:1 FAILED"),
+        Fault("short", "phys_id:1 ONLINE", "phys_id:1", UNREAD),
+    ),
+    "smartctl": (
+        Fault("ata", "result: PASSED", "result: FAILED!"),
+        Fault("ata", "result: PASSED", "result: BESTANDEN"),
+        Fault("ata", "result: PASSED", "result: UNKNOWN!", UNREAD),
+        Fault("ata", "SMART support is: Enabled", "SMART support is: Disabled"),
+        Fault(
+            "ata",
+            "010    Pre-fail  Always       -       0",
+            "010    Pre-fail  Always   In_the_past 0",
+        ),
+        Fault(
+            "ata",
+            "010    Pre-fail  Always       -       0",
+            "010    Pre-fail  Always   FAILING_NOW 0",
+        ),
+        Fault("ata", "100   100   010    Pre-fail", "100   005   010    Pre-fail"),
+        Fault(
+            "ata",
+            "100   100   010    Pre-fail  Always       -       0",
+            "100   100   010    Pre-fail  Always       -       viele",
+        ),
+        Fault(
+            "ata",
+            "000    Old_age   Always       -       0\n198",
+            "000    Old_age   Always       -       viele\n198",
+        ),
+        Fault(
+            "ata",
+            "000    Old_age   Always       -       0\n198",
+            "000    Old_age   Always       -       8\n198",
+        ),
+        Fault(
+            "ata",
+            "000    Old_age   Offline      -       0",
+            "000    Old_age   Offline      -       1.234",
+        ),
+        Fault("ata", "Completed without error ", "Kaputt gegangen         "),
+        Fault("scsi", "grown defect list: 0", "grown defect list: 1,234"),
+        Fault("scsi", "grown defect list: 0", "grown defect list: viele"),
+        Fault("scsi", "12034.123           0", "12034.123           sieben"),
+        Fault(
+            "nvme",
+            "Media and Data Integrity Errors:    0",
+            "Media and Data Integrity Errors:    12",
+        ),
+        Fault(
+            "nvme",
+            "Media and Data Integrity Errors:    0",
+            "Media and Data Integrity Errors:    zwölf",
+        ),
+        Fault(
+            "nvme",
+            "Available Spare:                    100%",
+            "Available Spare:                    wenig",
+        ),
+        Fault("json", '"exit_status": 0', '"exit_status": 16'),
+        Fault("json", '"exit_status": 0', '"exit_status": 32'),
+        Fault("json", '"exit_status": 0', '"exit_status": 64', UNREAD),
+        Fault("json", '"exit_status": 0', '"exit_status": 128'),
+        Fault("json", '"enabled": true', '"enabled": false'),
+        Fault(
+            "json",
+            '"when_failed": "", "flags": {"prefailure": true}',
+            '"when_failed": "now", "flags": {"prefailure": true}',
+        ),
+        Fault(
+            "json",
+            '"when_failed": "", "flags": {"prefailure": true}',
+            '"when_failed": "past", "flags": {"prefailure": true}',
+        ),
+    ),
+}
+"""By kind. A word of another language, a number with separators, a count that is none, and what two
+parts of a text say of one thing."""
+LINES: Mapping[str, int] = {
+    "sd 0:0:0:0: [sda] tag#1 FAILED Result: hostbyte=DID_NO_CONNECT driverbyte=DRIVER_OK": WRONG,
+    "sd 0:0:0:0: [sda] tag#1 FAILED Result: hostbyte=DID_WOBBLE driverbyte=DRIVER_OK": WRONG,
+    "sd 0:0:0:0: [sda] tag#1 FAILED Result: hostbyte=DID_OK driverbyte=DRIVER_SENSE": WRONG,
+    "sd 0:0:0:0: [sda] tag#1 Sense Key : Wobbly Error [current]": WRONG,
+    "sd 0:0:0:0: [sda] tag#1 Add. Sense: Unrecovered read error": WRONG,
+    "ata1.00: exception Emask 0x0 SAct 0x0 SErr 0x0 action 0x6 frozen": WRONG,
+    "ata1.00: failed command: READ FPDMA QUEUED": WRONG,
+    "ata1.00: status: { DRDY ERR }": WRONG,
+    "ata1: SError: { PHYRdyChg CommWake }": WRONG,
+    "device-mapper: multipath: 253:0: Failing path 8:16.": WRONG,
+    "md/raid1:md0: Operation continuing on 1 devices.": WRONG,
+    "nvme nvme0: Abort status: 0x371": WRONG,
+    "print_req_error: 23 callbacks suppressed": WRONG,
+    "nvme nvme0: controller wobbles; will reset: CSTS=0x3": UNREAD,
+    "EXT4-fs warning (device sda1): wobbly": UNREAD,
+    "end_request: I/O error, dev sdb, sector vier": UNREAD,
+}
+"""Lines of the kernel's log, each alone: what it follows from does not stand beside it."""
+BAD: Mapping[str, Fault] = {
+    "mdstat": Fault("two arrays", "[2/2] [UU]", "[2/1] [U_]"),
+    "mdadm": Fault("clean", "active sync   /dev/sdb1", "removed"),
+    "storcli": Fault("show all", "252:1     9 Onln  ", "252:1     9 Failed"),
+    "megacli": Fault("volumes and disks", "Online, Spun Up", "Failed"),
+    "arcconf": Fault("configuration", ": Online", ": Failed"),
+    "ssacli": Fault("detail", "Port: 1I\n         Status: OK", "Port: 1I\n         Status: Failed"),
+    "cciss": Fault("disks", "HPD9     OK", "HPD9     FAILED"),
+    "cli64": Fault("disks", "HotSpare", "Failed"),
+    "tw_cli": Fault("show all", "p1     OK           ", "p1     DRIVE-REMOVED"),
+    "sas2ircu": Fault("display", "Optimal (OPT)", "Failed (FLD)"),
+    "mpt-status": Fault("classic", "OPTIMAL", "DEGRADED"),
+    "smartctl": Fault("ata", "Offline      -       0", "Offline      -       24"),
+    "kernel": Fault(
+        "boot", "sd 0:0:0:0: [sda] Attached SCSI disk", "critical medium error, dev sda, sector 8"
+    ),
+}
+"""By kind one fault, for what may happen to any text."""
+MISHAPS: Mapping[str, Callable[[str, str], str | bytes]] = {
+    "line ends of old systems": lambda bad, _: bad.replace("\n", "\r"),
+    "a character cut": lambda bad, _: bad.encode() + b"\xe2\x80",
+    "colours": lambda bad, _: re.sub(r"(?m)^(.+)$", "\x1b[1;31m\\1\x1b[0m", bad),
+    "tabs": lambda bad, _: re.sub(" {2,}", "\t", bad),
+    "behind a healthy one": lambda bad, well: well + bad,
+    "ahead of a healthy one": lambda bad, well: bad + well,
+}
+"""What becomes of a text in mails, forums and terminals, of the bad one and the healthy one."""
+MUST_STAY_WRONG = {"line ends of old systems", "a character cut", "colours"}
+
+
+def changed(kind: str, fault: Fault) -> str:
+    """Return a healthy text with a fault."""
+    text = HEALTHY[kind][fault.text]
+    assert fault.was in text
+    return text.replace(fault.was, fault.now, 1)
+
+
+def silent(told: Explanation) -> bool:
+    """Whether nothing says why a text is not well."""
+    reasons = [each.state for each in told.objects if each.state not in {"ok", "busy", "absent"}]
+    return not (reasons or told.alerts or told.events or told.unread)
+
+
+def test_there_is_a_healthy_text_and_a_fault_of_each_kind() -> None:
+    """A table that forgets a kind says nothing of it."""
+    assert HEALTHY.keys() == BAD.keys() == FAULTS.keys() | {"kernel"}
+    assert sum(map(len, HEALTHY.values())) >= 30
+    assert sum(map(len, FAULTS.values())) >= 120
+
+
+@pytest.mark.parametrize("kind", HEALTHY)
+def test_where_nothing_is_wrong_nothing_is_said_to_be(kind: str) -> None:
+    """Also while something runs by itself: a check, a resync, a learn cycle of a battery."""
+    told = {name: read(text, kind) for name, text in HEALTHY[kind].items()}
+    assert {name: each.status for name, each in told.items()} == dict.fromkeys(told, WELL)
+    assert [each.unread for each in told.values() if each.unread] == []
+
+
+@pytest.mark.parametrize("kind", FAULTS)
+def test_a_part_that_says_that_something_is_wrong_is_not_outvoted(kind: str) -> None:
+    """All else of the text is well, and smartctl says PASSED above it."""
+    told = {fault: read(changed(kind, fault), kind) for fault in FAULTS[kind]}
+    assert {fault: each.status for fault, each in told.items()} == {
+        fault: fault.wanted for fault in told
+    }
+    assert [fault for fault, each in told.items() if silent(each)] == []
+
+
+def test_a_line_that_follows_from_an_error_tells_of_one() -> None:
+    """Whoever pastes it has not the line before; a line without a class is not understood."""
+    told = {line: read(f"[  100.000000] {line}\n", "kernel") for line in LINES}
+    assert {line: each.status for line, each in told.items()} == LINES
+    assert [line for line, each in told.items() if silent(each)] == []
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_what_happens_to_a_text_on_its_way_hides_no_fault(kind: str) -> None:
+    """Two reports pasted together are one text, and the later one does not mend the earlier."""
+    fault = BAD[kind]
+    bad, well = changed(kind, fault), HEALTHY[kind][fault.text]
+    told = {name: read(mishap(bad, well), kind) for name, mishap in MISHAPS.items()}
+    assert [name for name, each in told.items() if each.status == WELL or silent(each)] == []
+    assert {name for name in MUST_STAY_WRONG if told[name].status == WRONG} == MUST_STAY_WRONG

@@ -1,0 +1,29 @@
+"""What `iowarden explain` makes of a text, by the shipped rules, without the command around it."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING
+
+from iowarden.collectors import tool_output
+from iowarden.collectors.tool_output import Kind
+from iowarden.daemon import config
+from iowarden.daemon.explain import Explanation, explain
+from iowarden.daemon.rule_files import load_events, load_shipped
+
+if TYPE_CHECKING:
+    from iowarden.rules.events import Table
+    from iowarden.rules.rulefile import RuleGroup
+
+
+@functools.cache
+def rules() -> tuple[list[RuleGroup], Table]:
+    """The shipped rules and events; reading them takes longer than all that is asked of them."""
+    return load_shipped(config.parse("", "defaults", "text")), load_events()
+
+
+def read(text: str | bytes, kind: str = "", *, log: bool = False) -> Explanation:
+    """What iowarden makes of a text."""
+    found = tool_output.decoded(text.encode() if isinstance(text, str) else text)
+    told = Kind(kind) if kind else tool_output.guessed(found)
+    return explain(tool_output.parse(found, told, log=log), *rules())
