@@ -80,9 +80,8 @@ class Known:
 
     Fields: `troubled` are the disks, paths and volumes that alerts are about now, `adapters` the
     SCSI hosts that are in trouble as a whole, `slow` the disks that a backlog of writes waits for,
-    `paths` by multipath map how many paths it has by their state,
-    `full` the mapped devices that have no space left,
-    `unfit` the disks that are offline, failed or cannot read.
+    `paths` by multipath map how many paths it has by their state, `full` the mapped devices that
+    have no space left, `unfit` the disks that are offline, failed or cannot read.
     """
 
     map: Map = field(default_factory=Map)

@@ -608,11 +608,6 @@ def test_a_file_of_rules_that_is_broken_during_a_hang(tmp_path: Path) -> None:
     assert [subject for subject in subjects(end) if "sdb" in subject and "[OK]" in subject]
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="each mail that was tried waits for its own next time, and a later one overtakes it:"
-    " the all clear comes first, then a warning and a critical of what is long over",
-)
 def test_a_mail_server_that_defers_all_during_a_hang(tmp_path: Path) -> None:
     """Wanted: when it takes mails again, after the hang, the reader has at most two, in one thread.
 

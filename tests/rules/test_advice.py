@@ -201,7 +201,37 @@ def test_what_changes_a_file_system_comes_after_what_only_looks() -> None:
     )
     assert "  umount /srv" in text.splitlines()
     assert "xfs_repair -n /dev/md1" in said("{fsck}", everything(), device="md1")
-    assert "btrfs scrub start -Bd /lun" in said("{fsck}", everything(), device="dm-0")
+    text = said("{fsck}", everything(), device="dm-0")
+    assert (
+        text.index("btrfs device stats /lun")
+        < text.index("btrfs scrub start -r -Bd /lun")
+        < text.index("btrfs scrub start -Bd /lun")
+    )
+
+
+def test_a_file_system_of_f2fs_is_checked_by_its_own_program() -> None:
+    """e2fsck knows nothing of it; --dry-run changes nothing."""
+    text = said("{fsck}", everything(), device="dm-1", fstype="f2fs")
+    assert text.index("fsck.f2fs --dry-run /dev/mapper/vg-data") < text.index("fsck.f2fs -f")
+    assert "e2fsck" not in text
+
+
+def test_nothing_is_repaired_on_a_pool_without_space() -> None:
+    """The file system failed for want of space below: a repair writes, and fails there too."""
+    full = Facts(replace(everything().of, full=frozenset({"dm-1"})))
+    text = said("{fsck}", full, device="dm-1")
+    assert "vg-data has no space left" in text
+    assert "e2fsck" not in text
+
+
+@pytest.mark.parametrize("part", ["sda1", "sdq1"])
+def test_an_event_of_a_partition_is_of_the_file_system_on_it(part: str) -> None:
+    """An event goes by its disk; what is checked is the partition, if it is still of this disk."""
+    facts = everything()
+    about = About({"device": "sda", "fstype": "ext4"}, part=part)
+    text = filled("{fsck}", about, facts)
+    checked = "/dev/sda1" if part == "sda1" else "/dev/sda"
+    assert f"  e2fsck -f {checked}" in text.splitlines()
 
 
 def test_a_name_with_blanks_and_quotes_is_one_word_of_a_command() -> None:
