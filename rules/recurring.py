@@ -140,11 +140,11 @@ def sentences(
 
 
 def lesser(change: Transition, text: str) -> Transition:
-    """Return a change of what is usual as one that the weekly digest has."""
+    """Return a change of what is usual, or was until now, as one that the weekly digest has."""
     alert = change.alert
     labels = tuple((n, "notice" if n == "severity" else v) for n, v in alert.labels)
     words = tuple(
-        (n, f"{v.strip()} ({text})" if n == "summary" else v) for n, v in alert.annotations
+        (n, f"{v.strip()} ({text})" if n == "summary" and text else v) for n, v in alert.annotations
     )
     return replace(change, alert=replace(alert, labels=labels, annotations=words))
 
