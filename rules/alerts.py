@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.vocabulary import Labels  # noqa: TC001 - kept over restarts: read at run time
-from iowarden.rules.faults import NONE_LEFT
+from iowarden.rules.faults import DEGRADED, NONE_LEFT
 from iowarden.rules.notice import Severity
 
 if TYPE_CHECKING:
@@ -105,8 +105,11 @@ class Alert:
 
     @property
     def severity(self) -> Severity:
-        """Return the severity its label says; of what has no redundancy left it is critical."""
-        bare = self.annotation(REDUNDANCY) == NONE_LEFT
+        """Return the severity its label says; errors of what holds a last copy are critical.
+
+        That an array misses members is as severe as its rule says, also by a user's override.
+        """
+        bare = self.annotation(REDUNDANCY) == NONE_LEFT and self.name not in DEGRADED
         return Severity.CRITICAL if bare else severity(self.label("severity"))
 
     @property

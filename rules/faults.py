@@ -57,6 +57,8 @@ class Fault(enum.StrEnum):
 
 
 NONE_LEFT, LEFT = "none", "left"
+DEGRADED = frozenset(("ArrayDegraded", "ArrayDegradedFurther", "ControllerArrayDegraded"))
+"""Alerts that an array misses members."""
 """Of the redundancy of what an alert is about: whether something holds the data a second time."""
 SYMPTOMS = frozenset(
     (

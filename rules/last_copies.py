@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from iowarden.rules.advice import STEPS, TEXT
 from iowarden.rules.alerts import REDUNDANCY
 from iowarden.rules.facts import UNREADABLE, Facts, Known
-from iowarden.rules.faults import LEFT, NONE_LEFT
+from iowarden.rules.faults import DEGRADED, LEFT, NONE_LEFT
 from iowarden.rules.notice import Severity
 from iowarden.rules.redundancy import last_holders, spared
 
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from iowarden.rules.alerts import Alert
     from iowarden.rules.atlas import Map
 
-DEGRADED = frozenset(("ArrayDegraded", "ArrayDegradedFurther", "ControllerArrayDegraded"))
-"""Alerts that an array misses members."""
 _OF_DISKS = UNREADABLE | {"block_io_error"}
 _ONE_SPARE = frozenset(("1", "1e", "1+0", "10", "4", "5", "5+0", "50"))
 """Levels of RAID controllers that have no redundancy left where they are degraded at all, or have
