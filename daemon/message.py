@@ -50,6 +50,7 @@ _STATES = {
     Reason.UNREADABLE: "UNREADABLE",
     Reason.ALL_CLEAR: "",
     Reason.STILL: "STILL",
+    Reason.REBUILT: "REBUILT",
     Reason.ARRIVAL: "ARRIVAL",
     Reason.DIGEST: "DIGEST",
 }

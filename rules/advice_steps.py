@@ -519,6 +519,16 @@ def _take_back(step: Step) -> list[str]:
             if step.facts.is_unfit(member):
                 lines.append(f"{node} is not fit to be taken back into {name}: replace its disk.")
                 continue
+            if array.degraded == 0:
+                lines += [
+                    (
+                        f"{name} is whole without {node}. Its disk is in order or replaced? Then it"
+                        f" can be a spare of {name}; this writes over it:"
+                    ),
+                    f"  mdadm /dev/{name} --remove {quote(node)}",
+                    f"  mdadm /dev/{name} --add {quote(node)}",
+                ]
+                continue
             lines += [
                 (
                     f"The disk of {member} is in order (it was a cable or power)? Then take it"

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.vocabulary import Labels  # noqa: TC001 - kept over restarts: read at run time
-from iowarden.rules.faults import DEGRADED, NONE_LEFT
+from iowarden.rules.faults import NONE_LEFT, SHORT
 from iowarden.rules.notice import Severity
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ class Alert:
 
         That an array misses members is as severe as its rule says, also by a user's override.
         """
-        bare = self.annotation(REDUNDANCY) == NONE_LEFT and self.name not in DEGRADED
+        bare = self.annotation(REDUNDANCY) == NONE_LEFT and self.name not in SHORT
         return Severity.CRITICAL if bare else severity(self.label("severity"))
 
     @property

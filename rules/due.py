@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.rules.alerts import State
 from iowarden.rules.causes import AFTER_SECONDS, BEFORE_SECONDS
-from iowarden.rules.faults import CAUSES, Fault, Layer
+from iowarden.rules.faults import CAUSES, SHORT, Fault, Layer
 from iowarden.rules.notice import Reason, Severity
 
 if TYPE_CHECKING:
@@ -65,6 +65,8 @@ def reason(incident: Incident, now: float, policy: Policy) -> Reason | None:
     if incident.learnt or _is_worse(incident, now):
         return Reason.WORSE
     mailed = incident.mailed_seconds if incident.mailed_seconds is not None else now
+    if rebuilt(incident, now):
+        return Reason.REBUILT
     # Of a disk that is gone nothing can be read: that it is gone is the news.
     gone = {
         m.subject
@@ -88,6 +90,24 @@ def reason(incident: Incident, now: float, policy: Policy) -> Reason | None:
         and incident.last_reason is not Reason.STILL
     ):
         return Reason.STILL
+    return None
+
+
+def rebuilt(incident: Incident, now: float) -> Member | None:
+    """Return what was reported of an array that has all of its members again for a minute."""
+    short = {m.subject for m in incident.members if m.name in SHORT and m.cleared_seconds is None}
+    for m in incident.members:
+        reported_short = m.name in SHORT and not m.count and m.told_seconds is not None
+        if (
+            reported_short
+            and m.subject not in short
+            and m.state is State.RESOLVED
+            and m.cleared_seconds is not None
+            and m.cleared_seconds > (incident.mailed_seconds or 0.0)
+            and now - m.cleared_seconds >= URGENT_CLEAR_SECONDS
+            and not m.silenced
+        ):
+            return m
     return None
 
 
@@ -244,13 +264,22 @@ def _has_changed(incident: Incident, since: float) -> bool:
     return not same or any(at is not None and at > since for at in times)
 
 
+def _whole_again(members: tuple[Member, ...]) -> tuple[Member, ...]:
+    """Return the members once a mail said that an array is whole: what it misses next is news."""
+    return tuple(
+        replace(m, told_seconds=None) if m.name in SHORT and m.cleared_seconds is not None else m
+        for m in members
+    )
+
+
 def mailed(incident: Incident, reason: Reason, now: float) -> Incident:
     """Return an incident with one mail more."""
     long_ago = now - (incident.mailed_seconds or now) >= SHARED_RESET_SECONDS
     shared = incident.shared + 1 if reason is Reason.WORSE and not long_ago else 0
+    members = reported(incident, now)
     return replace(
         incident,
-        members=reported(incident, now),
+        members=_whole_again(members) if reason is Reason.REBUILT else members,
         mails=incident.mails + 1,
         references=incident.first_mails,
         mailed_object=incident.object,

@@ -57,8 +57,6 @@ class Fault(enum.StrEnum):
 
 
 NONE_LEFT, LEFT = "none", "left"
-DEGRADED = frozenset(("ArrayDegraded", "ArrayDegradedFurther", "ControllerArrayDegraded"))
-"""Alerts that an array misses members."""
 """Of the redundancy of what an alert is about: whether something holds the data a second time."""
 SYMPTOMS = frozenset(
     (
@@ -177,14 +175,15 @@ RULES = _table(
         "ControllerDiskFailing ControllerDiskAttention ControllerDiskErrors DiskFailing"
         " DiskAttributeFailed DiskErrorsGrow DiskSectorsUnreadable DiskSectorsReallocated"
         " DiskSectorsManyReallocated DiskCommandTimeouts DiskReallocationEvents DiskErrorLogGrows"
-        " DiskErrorsFound DiskCableErrors DiskCableErrorsFound DiskValueFell DiskValueLow"
+        " DiskErrorsFound ControllerDiskErrorsFound DiskCableErrors DiskCableErrorsFound DiskValueFell DiskValueLow"
         " DiskSelfTestFailed DiskSelfTestOverdue DiskSelfTestRefused DiskTooHot DiskDefectsGrow"
         " DiskUncorrectedErrors DiskWarns NvmeWarns NvmeMediaErrorsGrow DiskSpareLow DiskWorn",
         Fault.ERRORS,
         _D,
     ),
     _all(
-        "DiskNotCovered DiskNeverCovered ControllerNotRead ControllerPartNotRead SmartUntrusted",
+        "DiskNotCovered DiskNeverCovered ControllerNotRead ControllerPartNotRead SmartUntrusted"
+        " SmartPartlyUnreadable",
         Fault.UNREADABLE,
         _D,
     ),
@@ -322,6 +321,8 @@ EVENTS = _table(
 SUMS_UP = frozenset({"ControllerImpaired"})
 """Shipped alerts that, but for a critical one, only say that a part is not in order: other alerts
 say which."""
+SHORT = frozenset({"ArrayDegraded", "ArrayDegradedFurther", "ControllerArrayDegraded"})
+"""Shipped alerts that an array misses members."""
 TIMED = frozenset({"DeviceStall", "DeviceSuspended", "ProbeProgramStuck", "WriteLull"})
 """Shipped alerts whose value is for how many seconds it has been so."""
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from iowarden.rules.advice import STEPS, TEXT
 from iowarden.rules.alerts import REDUNDANCY
 from iowarden.rules.facts import UNREADABLE, Facts, Known
-from iowarden.rules.faults import DEGRADED, LEFT, NONE_LEFT
+from iowarden.rules.faults import LEFT, NONE_LEFT, SHORT
 from iowarden.rules.notice import Severity
 from iowarden.rules.redundancy import last_holders, spared
 
@@ -41,7 +41,7 @@ def marked(alerts: Iterable[Alert], where: Map) -> list[Alert]:
     first not to lose the disk.
     """
     known = list(alerts)
-    matter = [a for a in known if a.active and a.name in DEGRADED | _OF_DISKS]
+    matter = [a for a in known if a.active and a.name in SHORT | _OF_DISKS]
     if not matter:
         return known
     facts = Facts(Known(where))
@@ -50,7 +50,7 @@ def marked(alerts: Iterable[Alert], where: Map) -> list[Alert]:
 
 
 def _marked(alert: Alert, facts: Facts) -> Alert:
-    if alert.name in DEGRADED:
+    if alert.name in SHORT:
         left = _left(alert, facts)
         if left is None:
             return alert

@@ -23,6 +23,8 @@ class Reason(enum.StrEnum):
     UNREADABLE = "unreadable"
     ALL_CLEAR = "all clear"
     AGAIN = "again"
+    REBUILT = "rebuilt"
+    """An array has all of its members again, while something else of its incident stays."""
     STILL = "still"
     """Once, when nothing changed for 7 days."""
     ARRIVAL = "arrival"

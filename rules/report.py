@@ -12,7 +12,7 @@ from iowarden.rules.alerts import State
 from iowarden.rules.causes import meaning
 from iowarden.rules.devices import ADAPTER, ARRAY, FABRIC, ITSELF, identity
 from iowarden.rules.due import COMES_AND_GOES
-from iowarden.rules.faults import LOST_A_DISK, SUMS_UP, SYMPTOMS, THREATS, Fault, Layer
+from iowarden.rules.faults import LOST_A_DISK, SHORT, SUMS_UP, SYMPTOMS, THREATS, Fault, Layer
 from iowarden.rules.notice import Evidence, Notice, Reason, Severity
 from iowarden.rules.quantity import quantity
 from iowarden.rules.topology import NOTHING, carried
@@ -92,7 +92,8 @@ def notice(  # noqa: PLR0913, PLR0917 - all but three are named where it is call
     waits: tuple[Evidence, ...] = ()
     if _stalls(members) and not any(line.source == TASKS for line in begun):
         waits = tuple(_waits_for(tasks, busy, topology, realtime(now)))
-    told = set() if due.replaces else set(incident.advised)
+    anew = due.replaces or reason is Reason.REBUILT
+    told = set() if anew else set(incident.advised)
     valid = _advising(members)
     fresh = [m for m in valid if m.name not in told or _has_become_critical(m, incident)]
     if any(m.cleared_seconds is None for m in members):  # what is over needs no advice any more
@@ -117,7 +118,7 @@ def notice(  # noqa: PLR0913, PLR0917 - all but three are named where it is call
         number=number,
         references=() if number == 1 else incident.references,
         reason=reason,
-        severity=incident.severity,
+        severity=_severity(due.reason, incident),
         object=incident.object,
         summary=summary,
         # What a log told late was so before it opened anything.
@@ -168,6 +169,12 @@ def _order(member: Member) -> tuple[bool, bool, bool, Layer, bool, int, float]:
         -member.severity,
         member.since_seconds,
     )
+
+
+def _severity(reason: Reason, incident: Incident) -> Severity:
+    """Return how bad it is; once an array is rebuilt, what is left."""
+    left = [m.severity for m in incident.members if m.cleared_seconds is None and not m.silenced]
+    return max(left) if reason is Reason.REBUILT and left else incident.severity
 
 
 def _has_become_critical(member: Member, incident: Incident) -> bool:
@@ -227,6 +234,10 @@ def _summary(reason: Reason, members: Sequence[Member], incident: Incident) -> s
     if reason is Reason.ALL_CLEAR:  # of the last time, where there were several
         last = [m for m in members if (m.cleared_seconds or 0.0) >= incident.started_seconds]
         return f"was: {(last or [worst])[0].summary}"
+    if reason is Reason.REBUILT:
+        ended = [m for m in members if m.name in SHORT and m.cleared_seconds is not None]
+        whole = max(ended, key=lambda m: m.cleared_seconds or 0.0, default=worst)
+        return f"all members are there again; was: {whole.summary}"
     if reason is Reason.UNREADABLE:
         silent = next((m for m in members if m.state is State.UNKNOWN and not m.silenced), worst)
         return silent.unknown or f"can no longer be read: {silent.summary}"

@@ -131,7 +131,10 @@ def test_a_dead_nvme_drive_is_one_incident_of_its_name(tmp_path: Path) -> None:
 
 
 def test_a_spare_that_takes_over_is_named_with_how_far_it_is(tmp_path: Path) -> None:
-    """sdb failed, sdc is filled in its place: nobody is to add another disk meanwhile."""
+    """sdb failed, sdc is filled in its place: nobody is to add another disk meanwhile.
+
+    When that is done a mail says so, and what becomes of sdb, which stays where it is.
+    """
     machine = Server(tmp_path)
     for number, letter in enumerate("abc"):
         machine.adapter(number, "ahci")
@@ -146,6 +149,13 @@ def test_a_spare_that_takes_over_is_named_with_how_far_it_is(tmp_path: Path) -> 
         array.done = 0.125
         machine.array_is("md0")
         (mail,) = program.wait(60)
+        array.done, array.recover = 0.0, ""
+        machine.array_is("md0")
+        (rebuilt,) = program.wait(200)
+    assert one_thread([mail, rebuilt])
+    assert rebuilt["Subject"].startswith("[WARNING] db1.example.com: sdb: REBUILT: all members")
+    assert "md0 is whole without /dev/sdb1" in text(rebuilt)
+    assert "--re-add" not in text(rebuilt)
     told = text(mail)
     assert "array md0 runs with 1 member missing; sdc1 is rebuilding in its place, 12.5%" in told
     assert "add no disk and take none out meanwhile" in told

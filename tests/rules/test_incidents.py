@@ -557,8 +557,10 @@ def test_a_second_failure_is_told_although_the_first_member_was_never_taken_out(
     faulty = alert("ArrayMemberFaulty", device="md0", condition="M5")
     degraded = alert("ArrayDegraded", "critical", device="md0", condition="M5")
     assert host.run(HOUR, faulty, degraded) == ["opened"]
-    assert host.run(2 * DAY, faulty, step=60.0) == []
+    assert host.run(HOUR, faulty, step=60.0) == ["rebuilt"]
+    # It was said to be whole: that it is not any more is news, though it was told today.
     assert host.run(60, faulty, replace(degraded, fired_seconds=host.now)) == ["worse"]
+    assert host.run(2 * DAY, faulty, step=60.0) == ["rebuilt"]
 
 
 def test_a_full_disk_that_is_mounted_each_night_does_not_nag() -> None:

@@ -1,0 +1,84 @@
+"""What redundancy an array has left, which members hold a last copy, and alerts marked by that."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from support.everything import array
+
+from iowarden.collectors import controller
+from iowarden.collectors.block import Md
+from iowarden.collectors.controller import Health, State
+from iowarden.collectors.md import Member
+from iowarden.rules import causes, last_copies, redundancy
+from iowarden.rules.alerts import Alert
+from iowarden.rules.alerts import State as Life
+from iowarden.rules.faults import Fault
+from iowarden.rules.places import Map
+
+NEAR_2, NEAR_3, FAR_2 = 0x102, 0x103, 0x201
+
+
+@pytest.mark.parametrize(
+    ("level", "layout", "disks", "gone", "last"),
+    [
+        ("raid1", None, 2, {1}, {0}),
+        ("raid1", None, 3, {1}, set()),
+        ("raid1", None, 3, {1, 2}, {0}),
+        ("raid5", 2, 4, {3}, {0, 1, 2}),
+        ("raid6", 2, 4, {3}, set()),
+        ("raid6", 2, 4, {0, 3}, {1, 2}),
+        ("raid10", NEAR_2, 4, {1}, {0}),
+        ("raid10", NEAR_2, 4, {1, 2}, {0, 3}),
+        ("raid10", NEAR_2, 3, {1}, {0, 2}),
+        ("raid10", NEAR_3, 6, {1}, set()),
+        ("raid10", NEAR_3, 6, {1, 2}, {0}),
+        ("raid10", FAR_2, 4, {1}, set()),
+        ("raid10", None, 4, {1}, set()),
+        ("raid0", None, 2, set(), set()),
+        ("linear", None, 2, set(), set()),
+        ("raid5", 2, 4, set(), set()),
+    ],
+)
+def test_members_that_hold_a_last_copy(
+    level: str, layout: int | None, disks: int, gone: set[int], last: set[int]
+) -> None:
+    """By level and layout; of a raid10 'far', or where the layout is not known, none is named."""
+    copies = None if layout is None or level != "raid10" else (layout & 255) * (layout >> 8)
+    there = [slot for slot in range(disks) if slot not in gone]
+    own = replace(
+        array("md9", level, (), disks),
+        members=tuple(Member(f"sd{slot}1", slot, ("in_sync",)) for slot in there),
+        degraded=len(gone),
+    )
+    geometry = Md(level, disks, layout, copies, None)
+    expected = {f"sd{slot}1" for slot in last}
+    assert set(redundancy.last_holders(own, geometry)) == expected
+    for damaged in (replace(own, degraded=len(gone) + 1), replace(own, state="inactive")):
+        assert redundancy.last_holders(damaged, geometry) == (), "counts that contradict each other"
+
+
+@pytest.mark.parametrize(
+    ("level", "fault"),
+    [
+        ("RAID1", Fault.EXHAUSTED),
+        ("RAID-5", Fault.EXHAUSTED),
+        ("Raid 1+0", Fault.EXHAUSTED),
+        ("RAID50", Fault.EXHAUSTED),
+        ("5", Fault.EXHAUSTED),
+        ("RAID6", Fault.DEGRADED),
+        ("RAID60", Fault.DEGRADED),
+        ("1 adm", Fault.DEGRADED),
+        ("", Fault.DEGRADED),
+        ("CacheCade", Fault.DEGRADED),
+    ],
+)
+def test_a_degraded_array_of_a_controller_is_judged_by_its_level(level: str, fault: Fault) -> None:
+    """What may have a spare disk left stays as it was: degraded."""
+    made = controller.Array("u0", State(Health.DEGRADED, "DEGRADED"), level)
+    where = Map(controllers=(controller.Controller("c0", "3ware", arrays=(made,)),))
+    labels = (("alertname", "ControllerArrayDegraded"), ("array", "u0"), ("controller", "c0"))
+    alert = Alert("ControllerArrayDegraded", labels, Life.FIRING, 1.0, (), 0.0, subject="array u0")
+    (found,) = last_copies.marked([alert], where)
+    assert causes.meaning(found).fault is fault
