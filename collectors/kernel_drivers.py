@@ -171,6 +171,7 @@ _NVME_FOUND = (
     r"|VID:|boundary|SUBNQN"
 )
 _NVME: Rows = (
+    (r"Successfully reconnected", "connection_restored"),
     (
         (
             r"(?i)max reconnect attempts|dev_loss_tmo .* expired|no available path|removing ctrl"

@@ -293,6 +293,10 @@ EXAMPLES = {
     "md_sync_done": ("md: md0: data-check done.",),
     "md_sync_interrupted": ("md: md0: recovery interrupted.",),
     "dm_path_failed": ("device-mapper: multipath: 253:2: Failing path 8:16.",),
+    "dm_path_reinstated": (
+        "device-mapper: multipath: 253:2: Reinstating path 8:16.",
+        "device-mapper: multipath: Reinstating path 8:16.",
+    ),
     "dm_pool_low": ("device-mapper: thin: 253:4: reached low water mark for data device: x",),
     "dm_pool_full": (
         "device-mapper: thin: 253:4: switching pool to out-of-data-space (queue IO) mode",
@@ -330,6 +334,11 @@ EXAMPLES = {
     "driver_message": (
         "<3>ufshcd-pci 0000:00:12.7: Unable to post the query request",
         "<4>snic: Error 5 devcmd 3",
+    ),
+    "connection_restored": (
+        "nvme nvme0: Successfully reconnected (1 attempt)",
+        "nvme nvme0: Successfully reconnected (2 attempts)",
+        "nvme nvme0: Successfully reconnected (attempt 1/60)",
     ),
     "connection_error": (
         "connection1:0: ping timeout of 5 secs expired, recv timeout 5, last rx 1, last ping 2",
