@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from iowarden.daemon import answers, status
 from iowarden.daemon.event_rows import Wanted
 from iowarden.daemon.telling import event_line
-from iowarden.rules.incidents import Due
+from iowarden.rules.incidents import CLOSED_QUIETLY, Due
 from iowarden.rules.notice import Reason, Severity
 
 if TYPE_CHECKING:
@@ -126,7 +126,11 @@ def detail(
             if each.identifier in line.silences
         ),
         members=tuple(_member(known, each) for each in found.members),
-        happened=notice.happened,
+        happened=(
+            (*notice.happened, f"closed: {CLOSED_QUIETLY}")
+            if found.closed_quietly
+            else notice.happened
+        ),
         meaning=notice.meaning,
         evidence=tuple(
             status.EvidenceLine(e.realtime_seconds, e.source, e.text) for e in notice.evidence

@@ -13,7 +13,7 @@ from iowarden.daemon.event_rows import OWN
 from iowarden.daemon.status import EventLine
 from iowarden.rules import digest, incidents
 from iowarden.rules.alerts import State, Transition
-from iowarden.rules.notice import Reason, Severity
+from iowarden.rules.notice import Severity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
@@ -155,13 +155,12 @@ class Telling:
     def incident(self, event: incidents.Event) -> None:
         """Say that an incident changed."""
         incident = event.incident
-        unseen = incident.mails and incident.last_reason is not Reason.ALL_CLEAR
-        quiet = "; nothing told its end, so no mail says that it is over"
+        quietly = incident.closed_quietly and event.change is incidents.Change.CLOSED
         self.send(
             _INCIDENT[event.change],
             5 if event.change in _NO_NEWS else PRIORITY[incident.severity],
             f"incident {incident.identifier} ({incident.object}): {event.change}"
-            + (quiet if unseen and event.change is incidents.Change.CLOSED else ""),
+            + (f"; {incidents.CLOSED_QUIETLY}" if quietly else ""),
             IOWARDEN_INCIDENT=incident.identifier,
             IOWARDEN_SEVERITY=incident.severity.name.lower(),
             IOWARDEN_STATE=event.change.value,

@@ -40,6 +40,7 @@ WORSE_WHEN_DOUBLED = "worse_when_doubled"
 """Annotation of alerts that are news again when their value is twice what is known: 'true'."""
 URGENT = "urgent"
 """Annotation of alerts that programs stand still for, 'true', or whose kind says so in vain."""
+CLOSED_QUIETLY = "nothing told its end, so no mail says that it is over"
 DAY_SECONDS = 86_400.0
 
 
@@ -213,6 +214,12 @@ class Incident:
         own = self.members
         seen = bool(own) and all(m.missed_seconds is not None for m in own)
         return not own or seen or any(not m.count for m in own)
+
+    @property
+    def closed_quietly(self) -> bool:
+        """Whether nothing told its end: it was quiet for so long that it is closed."""
+        told = self.last_reason is Reason.ALL_CLEAR or not self.mails
+        return self.closed_seconds is not None and not told
 
     @property
     def lost(self) -> bool:

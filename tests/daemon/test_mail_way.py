@@ -172,6 +172,9 @@ def test_what_nothing_tells_the_end_of_is_closed_quietly(tmp_path: Path) -> None
         assert host.wait(2 * DAY, step=DAY) == []
         closed = "closed; nothing told its end, so no mail says that it is over"
         assert host.program.text().count(closed) == 1
+        identifier = host.program.text().partition(" (sda")[0].rpartition(" ")[2]
+        shown = host.program.asked("incident", "show", identifier).stdout
+        assert " ".join(shown.split()).count(closed.replace("closed;", "closed:")) == 1
 
 
 def test_a_clock_that_is_set_during_a_hang_moves_its_begin_and_its_evidence_alike(
