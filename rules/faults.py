@@ -175,7 +175,8 @@ RULES = _table(
         "ControllerDiskFailing ControllerDiskAttention ControllerDiskErrors DiskFailing"
         " DiskAttributeFailed DiskErrorsGrow DiskSectorsUnreadable DiskSectorsReallocated"
         " DiskSectorsManyReallocated DiskCommandTimeouts DiskReallocationEvents DiskErrorLogGrows"
-        " DiskErrorsFound ControllerDiskErrorsFound DiskCableErrors DiskCableErrorsFound DiskValueFell DiskValueLow"
+        " DiskErrorsFound ControllerDiskErrorsFound DiskCableErrors DiskCableErrorsFound"
+        " DiskValueFell DiskValueLow"
         " DiskSelfTestFailed DiskSelfTestOverdue DiskSelfTestRefused DiskTooHot DiskDefectsGrow"
         " DiskUncorrectedErrors DiskWarns NvmeWarns NvmeMediaErrorsGrow DiskSpareLow DiskWorn",
         Fault.ERRORS,
