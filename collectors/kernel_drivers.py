@@ -63,8 +63,8 @@ FAULT = (
     r"|inconsisten|bogus|dead|aborting|aborted|\bno (?:response|device|path|disk|sense|such|data)"
     r"|never|malformed|short|refus|denied|insane|insufficient|offline|conflict|reset|unusable"
     r"|wedged|retr(?:y|ies)|impossible|incorrect|suspicious|unclean|overlap|exhaust|expired"
-    r"|unaligned|not aligned|beyond|damaged|dirty|doesn.t|does not|did not|didn.t|wasn.t|is not"
-    r"|are not|without)"
+    r"|unaligned|not aligned|giving up|beyond|damaged|dirty|doesn.t|does not|did not|didn.t|wasn.t"
+    r"|is not|are not|without)"
 )
 """Words of a fault in general."""
 

@@ -262,6 +262,10 @@ OLD = (
         {"kind": "hba_dead", "controller": "ioc0"},
     ),
     (
+        "hpsa 0000:06:00.0: giving up on device.",  # hpsa.c 3.6 to 7.2
+        {"kind": "driver_message", "controller": "0000:06:00.0"},
+    ),
+    (
         "megasas: cannot recover from previous reset failures",  # megaraid_sas.c 2.6.9, 2.6.18
         {"kind": "hba_dead", "controller": "megaraid_sas"},
     ),
