@@ -142,7 +142,7 @@ KINDS = {
     "md_sync_done": "a rebuild, resync, check or reshape is done",
     "md_sync_interrupted": "a rebuild, resync, check or reshape stopped before its end",
     "dm_path_failed": "a path of a multipath device failed",
-    "dm_path_reinstated": "a path of a multipath device works again",
+    "dm_path_reinstated": "a path of a multipath device is used again",
     "dm_pool_low": "a thin pool has little space left",
     "dm_pool_full": "a thin pool has no space left, or went read-only",
     "dm_snapshot_invalid": "a snapshot is lost",

@@ -469,7 +469,10 @@ _ROWS: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "device": (
         (r"device-mapper: (?:dm-)?multipath: .*Failing path (?P<place>[\d:]+)", "dm_path_failed"),
-        (r"device-mapper: multipath: .*Reinstating path (?P<place>[\d:]+)", "dm_path_reinstated"),
+        (
+            r"device-mapper: (?:dm-)?multipath: .*Reinstating path (?P<place>[\d:]+)",
+            "dm_path_reinstated",
+        ),
         (r"device-mapper: thin: (?P<place>\d+:\d+)?.*low water mark", "dm_pool_low"),
         (
             (

@@ -50,6 +50,8 @@ def reason(incident: Incident, now: float, policy: Policy) -> Reason | None:
     # From the opening, not from the last beginning: what flaps must not start its minute anew.
     waited = now - incident.opened_seconds >= policy.grouping_seconds
     if incident.mails == 0:
+        if all(m.count and m.missed_seconds is not None for m in incident.members):
+            return None  # its log told that it is over before a mail was due
         soon = waited or incident.severity is Severity.CRITICAL
         soon = soon or any(urgent(m) for m in reportable(incident, now))
         return Reason.OPENED if soon and incident.closed_seconds is None else None

@@ -999,7 +999,7 @@ def _line(
 def _is_redundant(row: Row, own: frozenset[str]) -> bool:
     """Whether a map with these paths has another one, or its rules tell that it has none."""
     lost = faults.meaning(row.kind, row.condition, event=True).layer is Layer.PATH
-    return len(own) > 1 or (lost and not any(name.startswith("nvme") for name in own))
+    return lost or len(own) > 1
 
 
 def is_nameless(event: Event) -> bool:

@@ -202,12 +202,18 @@ def paths(
         return {}
     found: dict[str, dict[str, frozenset[str]]] = {}
     maps = {identity(topology, name).key: name for name in path_maps(topology)}
+    one = {name for name in maps.values() if name.startswith("nvme")}  # may have one path only
     for lower in dict.fromkeys((*state.now, *state.until)) if maps else ():
         for above in carried(state, lower, now):
-            if above.name == maps.get(above.key) and above.key != lower:
+            if above.name == maps.get(above.key):
                 own = found.setdefault(lower, {})
                 own[above.key] = own.get(above.key, frozenset()) | {above.on}
-    return {lower: own for lower, own in found.items() if not lower.startswith(ADAPTER)}
+    return {
+        lower: several
+        for lower, own in found.items()
+        if not lower.startswith(ADAPTER)
+        and (several := {key: on for key, on in own.items() if len(on) > 1 or maps[key] not in one})
+    }
 
 
 def with_held(state: Standing, before: Topology, event: Event, now: float) -> Event:

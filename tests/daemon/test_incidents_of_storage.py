@@ -269,8 +269,9 @@ def test_a_session_without_another_path_is_critical_when_it_is_given_up(tmp_path
         assert "adapter, cable and switch on the way, and the storage array" in text(slow)
         machine.says(" session7: session recovery timed out after 120 secs")
         machine.state("sda", "transport-offline")
-        mails = program.wait(60)
-    assert "[CRITICAL] db1.example.com: host3" in mails[0]["Subject"]
+        mails = program.wait(90)
+    assert "[CRITICAL]" in mails[-1]["Subject"]
+    assert "connection_lost" in text(mails[-1])
     assert one_thread([slow, *mails])
 
 
@@ -425,3 +426,19 @@ def test_a_removable_disk_that_nothing_needs_wakes_nobody(tmp_path: Path) -> Non
         assert program.wait(60) == []
         (mail,) = program.wait(60)
     assert "[WARNING] db1.example.com: sdc" in mail["Subject"]
+
+
+@pytest.mark.parametrize(("seconds", "mails"), [(40, 0), (200, 1)])
+def test_a_path_that_multipath_gave_up_is_a_warning_unless_it_is_back_within_a_minute(
+    tmp_path: Path, seconds: int, mails: int
+) -> None:
+    """Its device is well for the kernel, its checker finds it failed: only the log tells of it."""
+    machine = two_paths(tmp_path, "qla2xxx")
+    with watched(tmp_path, machine) as program:
+        program.wait(20)
+        machine.says("device-mapper: multipath: 253:0: Failing path 8:16.", priority=4)
+        told = program.wait(seconds)
+        machine.says("device-mapper: multipath: 253:0: Reinstating path 8:16.", priority=4)
+        told += program.wait(120)
+    assert ["[WARNING]" in mail["Subject"] for mail in told] == [True] * mails
+    assert all("multipath -ll mpatha" in text(mail) for mail in told)
