@@ -9,6 +9,7 @@ Limits: arcconf says 'Command completed successfully.' also of a card it cannot 
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter
 from dataclasses import dataclass, field, replace
@@ -818,6 +819,10 @@ def _reported(record: _Block) -> str:
 
 
 _STATUS = frozenset({"status of logical device", "status of logical drive", "status of maxcache"})
+_OF_CONTROLLER = (
+    *("controller status", "defunct disk drive count"),
+    *("logical devices/failed/degraded", "logical drives/offline/critical"),
+)
 _PLACE = frozenset({"reported channel,device(t:l)", "reported channel,device"})
 
 
@@ -830,7 +835,20 @@ def _merged(blocks: list[_Block]) -> list[str]:
                 entities.append([])
             entities[-1] += [key for key, _ in block.pairs]
     devices = [[key for key, _ in record.pairs] for record in _devices(blocks)]
-    return [
+    lost = [
+        "'arcconf GETCONFIG': expected 'Device #<n>' ahead of 'State', got none"
+        for block in itertools.takewhile(lambda each: not _DEVICE.fullmatch(each.title), blocks)
+        if block.section == "physical" and block.get("state")
+    ]
+    about = _titled(blocks, "controller information")
+    for block in blocks:
+        if block is not about and (told := block.get(*_OF_CONTROLLER)):
+            odd = f"expected 'Controller information' ahead of '{_shown(told)}', got none"
+            lost.append(f"'arcconf GETCONFIG': {odd}")
+        if _DEVICE.fullmatch(block.title) and block.section != "physical":
+            odd = "expected 'Physical Device information' ahead of 'Device #<n>', got none"
+            lost.append(f"'arcconf GETCONFIG': {odd}")
+    return [*dict.fromkeys(lost)] + [
         reason
         for heading, groups, once in (
             ("'Logical device number <n>'", entities, _STATUS),

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _GB = 1000
 _SIZE = r"[0-9]+(?:\.[0-9]+)? ?[KMGTP]?B"
 _NOTHING = "N.A."
-_SUCCESS = re.compile(r"GuiErrMsg<0x00>", re.IGNORECASE)
+_SUCCESS = re.compile(r"GuiErrMsg<0x00>(?:: Success\.?)?\s*$", re.IGNORECASE | re.MULTILINE)
 _FAILURE = re.compile(r"^.*(?:GuiErrMsg<0x(?!00>)|ErrMsg:).*$", re.MULTILINE | re.IGNORECASE)
 _PROMPT = re.compile(r"^(?:CLI> ?)+", re.MULTILINE)
 _RULE = re.compile(r"\s*(?:={10,}|-{10,})\s*")

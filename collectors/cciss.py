@@ -127,6 +127,10 @@ def parse_volume_status(text: str) -> tuple[Controller, ...]:
         elif " connector " in line:
             wanted = "'Controller: <model>' ahead of it"
             unread.append(str(controller.refused("cciss_vol_status", wanted, line)))
+    for card in cards:
+        if not card.file and (card.disks or card.counted or card.unread):
+            wanted = "'<device>: (<controller>) ... status: ...'"
+            unread.append(str(controller.refused("cciss_vol_status", wanted, card.model)))
     named: dict[str, Controller] = {}
     for card in cards:
         if card.file:

@@ -134,6 +134,10 @@ _CAGE = re.compile(
     r"(?: \(Index \d{1,4}\))?, (?P<state>\S.{0,60})",
     re.ASCII,
 )
+_HEADLESS = re.compile(
+    r"(?i)\s*(?:physicaldrive |logicaldrive |array:? [A-Z]|\S.{0,40} Status:|Status:)"
+)
+"""What is of a controller."""
 _PAIR = re.compile(r"([A-Za-z0-9][^:]{0,80}?(?: \([^()]{1,40}\))?):(?:\s+(\S.{0,200}?))?\s*")
 _PROGRESS = re.compile(r"[, ]*\(?(\d{1,3}(?:\.\d{1,3})?) ?% complete\)?", re.ASCII)
 _SIZED = re.compile(r"(?:[0-9.]{1,12}|---|\?\?) ?[KMGTP]?B", re.ASCII)
@@ -165,6 +169,8 @@ class _Card:
     part: tuple[str, str] = ("controller", "")
     unread: list[str] = field(default_factory=list)
     """Why lines are not read."""
+    keys: set[str] = field(default_factory=set)
+    """What `part` told already that it tells once."""
     internal: bool = False
     """Whether the cage is the server's own: those have no power supplies."""
 
@@ -196,6 +202,9 @@ def parse_controllers(text: str) -> tuple[Found, ...]:
             cards.append(card)
         elif cards and line.strip():
             _line(cards[-1], line)
+        elif _HEADLESS.match(line):
+            wanted = "'<controller> in Slot <n>' ahead of it"
+            errors.append(str(controller.refused("ssacli", wanted, line)))
         if len(cards) > _MOST_CONTROLLERS or (cards and _parts(cards[-1]) > _MOST_PARTS):
             raise controller.refused(
                 "ssacli",
@@ -269,7 +278,7 @@ def _line(card: _Card, line: str) -> None:
         _begin_volume(card, found[1], inner or "", state)
     elif found := _DISK.fullmatch(told):
         _begin_disk(card, found[1], found[2], found[3])
-    elif told.startswith(("physicaldrive ", "logicaldrive ")):
+    elif told.casefold().startswith(("physicaldrive ", "logicaldrive ")):
         wanted = "'physicaldrive <port>:<box>:<bay> (...)'"
         card.unread.append(str(controller.refused("ssacli", wanted, told)))
         card.part = ("", "")  # what follows is about that disk, and not of the one ahead
@@ -315,7 +324,7 @@ def _begin_volume(card: _Card, number: str, inner: str, state: str | None) -> No
     )
     if inner or name not in card.volumes:
         card.volumes[name] = array
-    card.part = ("", "") if inner else ("volume", name)
+    card.part, card.keys = ("", "") if inner else ("volume", name), set()
 
 
 def _begin_disk(card: _Card, place: str, inner: str | None, state: str | None) -> None:
@@ -325,7 +334,7 @@ def _begin_disk(card: _Card, place: str, inner: str | None, state: str | None) -
     known = replace(known, array=known.array or card.group)
     if inner is None and state is None:
         card.disks[slot] = known
-        card.part = ("disk", slot)
+        card.part, card.keys = ("disk", slot), set()
         return
     words = (inner or "").split(", ")
     at = next((n for n, word in enumerate(words) if _SIZED.fullmatch(word)), len(words) - 1)
@@ -350,6 +359,13 @@ def _pair(card: _Card, key: str, value: str) -> None:
         listed = re.fullmatch(r"(mirror|parity) group \d{1,4}", key, re.ASCII)
         kind = "member" if listed else "volume"
         card.part = kind, name
+    if kind in {"disk", "volume"} and key in {"status", "port"}:
+        if key in card.keys or (kind, key) == ("volume", "port"):
+            told = f"'{key}' of {name}"
+            card.unread.append(f"'ssacli': expected 'physicaldrive ...' ahead of {told}, got none")
+            card.part = ("", "")
+            return
+        card.keys.add(key)
     if kind == "controller":
         card.pairs.setdefault(key, value)
     elif kind == "group" and key == "status":

@@ -280,11 +280,22 @@ def parse_addresses(text: str) -> dict[int, str]:
     return found
 
 
+_JOINED = re.compile(
+    r"(?i)(?:firmware state|foreign state|error count|failure count|s\.m\.a\.r\.t alert) *:"
+)
+"""Within a value: two lines in one."""
+
+
 def merged(text: str) -> list[str]:
-    """Return that a disk or a virtual drive begins with a line that is not read."""
-    found: list[str] = []
+    """Return that a disk or a virtual drive begins with a line that is not read, or a line does."""
+    lines = controller.plain(text).splitlines()
+    found = [
+        str(_refused("-PDList", "one line for each", line))
+        for line in lines
+        if _JOINED.search(line.partition(":")[2])
+    ]
     keys: list[str] = []
-    for key, value in [*_pairs(controller.plain(text).splitlines()), (_ENCLOSURE, "")]:
+    for key, value in [*_pairs(lines), (_ENCLOSURE, "")]:
         if key == _ENCLOSURE or _VOLUME.fullmatch(f"{key}: {value}"):
             wanted = "'Enclosure Device ID' or 'Virtual Drive'"
             found += controller.merged("MegaCli", wanted, keys, {"slot number", "state"})

@@ -678,7 +678,7 @@ def test_headings_that_are_not_known_lose_no_disk_and_no_array_in_silence() -> N
         other = WHOLE.replace(heading, "Drive overview")
         answers = {**ANSWERS, "arcconf GETCONFIG 1 AL": other}
         found = asked(ADAPTEC, {AACRAID: None}, answers)
-        assert [why in each.reason for each in found.problems] == [True], heading
+        assert {why in each.reason for each in found.problems} == {True}, heading
 
 
 def test_a_word_for_a_write_cache_that_is_not_known_is_told() -> None:

@@ -384,3 +384,35 @@ def test_what_happens_to_a_text_on_its_way_hides_no_fault(kind: str) -> None:
     told = {name: read(mishap(bad, well), kind) for name, mishap in MISHAPS.items()}
     assert [name for name, each in told.items() if each.status == WELL or silent(each)] == []
     assert {name for name in MUST_STAY_WRONG if told[name].status == WRONG} == MUST_STAY_WRONG
+
+
+LOST: Mapping[str, tuple[tuple[str, str, str], ...]] = {
+    "mdstat": (("two arrays", "md0 : active raid1 sdb1[1] sda1[0]\n", ""),),
+    "megacli": (
+        ("disks", "Device Id: 0\nMedia Error Count: 0", "Device Id: 0 Media Error Count: 7"),
+    ),
+    "arcconf": (
+        ("configuration", "Controller information", "Renseignements"),
+        ("configuration", "Physical Device information", "Renseignements"),
+        ("configuration", "      Device #0\n", ""),
+    ),
+    "ssacli": (
+        ("detail", "      physicaldrive 1I:1:2\n", ""),
+        ("detail", "      physicaldrive 1I:1:1\n", "      PHYSICALDRIVE 1\n"),
+        (
+            "detail",
+            "Smart Array P999i in Slot 0 (Embedded)\n   Bus",
+            "Status: OK\n\nP in Slot 0\n   Bus",
+        ),
+    ),
+    "cciss": (("disks", "RAID 1 Volume 0 status: OK.", "RAID 1"),),
+    "cli64": (("disks", "GuiErrMsg<0x00>: Success.", "GuiErrMsg<0x00>: Success. 4 4 ST1"),),
+}
+"""By kind what a text loses, of which it does not say itself that it is gone: a heading, a line."""
+
+
+@pytest.mark.parametrize("kind", LOST)
+def test_a_heading_that_is_lost_takes_nothing_with_it_in_silence(kind: str) -> None:
+    """What stands below it would be taken for a part of what stands ahead."""
+    told = {row: read(changed(kind, Fault(*row)), kind) for row in LOST[kind]}
+    assert [row for row, each in told.items() if each.status == WELL or silent(each)] == []
