@@ -547,7 +547,6 @@ _DESCRIBED = re.compile(r"\s*Event Description\s*:", re.IGNORECASE)
 _TRAILER = re.compile(r"\s*(CLI Version|Operating system|Controller|Status|Description)\s*=.*")
 _EXIT = re.compile(r"\s*Exit Code: 0x[0-9a-f]{1,8}\s*", re.IGNORECASE | re.ASCII)
 _STATUS = re.compile(r"^Status\s*=\s*(\w+)[ \t]*\n(?:Description\s*=\s*(.*))?", re.MULTILINE)
-_SINCE_START = re.compile(r"\s*Seconds since last reboot\s*:\s*(\d{1,10})\s*", re.IGNORECASE)
 _DISK_CHANGE = re.compile(r"State change (by user )?on PD \S+(?: \S+)? from .+ to ([A-Z_ ]+)\(")
 _ARRAY_CHANGE = re.compile(r"State change (?:by user )?on VD \S+ from .+ to ([A-Z_ ]+)\(")
 _SENSE_DATA = re.compile(

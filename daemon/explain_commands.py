@@ -1,7 +1,7 @@
 """The command `iowarden explain`.
 
-Exit status: 0 nothing is wrong; 1 something is wrong; 2 nothing is wrong in what was understood,
-and that was not all, or the command was not called as it should be.
+Exit status: 0 nothing is wrong; 1 something is wrong, or a text contradicts itself; 2 nothing is
+wrong in what was understood, and that was not all, or the command was not called as it should be.
 """
 
 from __future__ import annotations
@@ -30,8 +30,11 @@ examples:
   storcli64 /c0 show events | iowarden explain --as storcli --log
   smartctl -x /dev/sda | iowarden explain --json
 
-exit status: 0 nothing is wrong; 1 something is wrong; 2 nothing is wrong in what was understood,
-and that was not all of it, or wrong usage
+exit status:
+  0  nothing is wrong, and all of it was understood
+  1  something is wrong: an alert, a state, an event of the kernel's log from notice up, or a text
+     that contradicts itself
+  2  nothing is wrong in what was understood, and that was not all of it; or wrong usage
 """
 
 
