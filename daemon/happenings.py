@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from iowarden.collectors.controller import Listed  # noqa: TC001 - kept over restarts: read at run time
+from iowarden.collectors.controller import Health, Listed
 from iowarden.collectors.kernel_log import Cursor as KernelCursor  # noqa: TC001 - kept over restarts: read at run time
 from iowarden.collectors.log_alignment import Cursor as LogCursor
 from iowarden.collectors.log_alignment import align, align_numbered
@@ -27,12 +27,13 @@ from iowarden.rules.causes import Around
 from iowarden.rules.events import WINDOW_SECONDS
 from iowarden.rules.happened import Batch, Happened, News
 from iowarden.rules.notice import Severity
+from iowarden.rules.places import at_controller
 from iowarden.rules.topology import paths
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from iowarden.collectors.controller import Controllers
+    from iowarden.collectors.controller import Controller, Controllers
     from iowarden.collectors.controller_poll import Poller
     from iowarden.collectors.event import Event
     from iowarden.collectors.kernel_log import KernelLog, Reader
@@ -117,7 +118,8 @@ class Happenings:
         self._boot_id = ""
         self._before: Mapping[str, Identity] = {}
         self._around = Around()
-        self._around_of: tuple[Standing | None, Happened] = None, self.state
+        self._around_of: tuple[Standing | None, Happened, tuple[Controller, ...]]
+        self._around_of = None, self.state, ()
         self._unnamed: tuple[Event, ...] = ()
         """Lines that name nothing, and wait for those behind them."""
         self._unnamed_seconds = 0.0
@@ -262,11 +264,12 @@ class Happenings:
     def around(self, now: float) -> Around:
         """Return what stands on what, or did a moment ago."""
         standing = self._engine.standing()
-        if standing is not self._around_of[0] or self.state is not self._around_of[1]:
-            self._around_of = standing, self.state
+        where = self._engine.places()
+        of = standing, self.state, where.controllers
+        if any(a is not b for a, b in zip(of, self._around_of, strict=True)):
+            self._around_of = of
         elif not standing.until:  # nothing of it ends as time passes
             return self._around
-        where = self._engine.places()
         found = () if where.topology is None else where.topology.devices.values()
         gone = devices.lately_gone(where.devices, now)
         disks = Counter(each.host for each in found if each.leaf and each.host)
@@ -275,7 +278,14 @@ class Happenings:
         seen = {key: each.at_seconds for key, each in gone.items()}
         reached = paths(standing, where.topology, now)
         maps = {key: frozenset(own) for key, own in reached.items()}
-        self._around = Around(happened.carries(self.state, standing, now), disks, seen, maps)
+        behind = [
+            at_controller(card.name, disk.slot, where)
+            for card in where.controllers
+            for disk in card.disks
+            if disk.state.health not in {Health.OK, Health.ABSENT}
+        ]
+        above = happened.carries(self.state, standing, now, behind)
+        self._around = Around(above, disks, seen, maps)
         return self._around
 
     def evidence(self, incident: Incident, now: float) -> tuple[Evidence, ...]:

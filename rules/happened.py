@@ -720,14 +720,22 @@ def lesser(state: Happened, news: Iterable[News]) -> list[Transition]:
     return found
 
 
-def carries(state: Happened, standing: Standing, now: float) -> dict[str, frozenset[str]]:
-    """Return what stands on each object, by its key; also what a controller makes of a disk."""
+def carries(
+    state: Happened, standing: Standing, now: float, behind: Iterable[Place] = ()
+) -> dict[str, frozenset[str]]:
+    """Return what stands on each object, by its key; also what a controller makes of a disk.
+
+    `behind` are disks of controllers that are not in order.
+    """
     above = standing.above(now)
-    for h in state.happenings:
-        if h.subject and h.volumes and now - h.heard_seconds <= WINDOW_SECONDS:
-            further = (above.get(each, frozenset()) for each in h.volumes)
-            found = above.get(h.subject, frozenset()).union(h.volumes, *further)
-            above[h.subject] = found - {h.subject}
+    late = (h for h in state.happenings if now - h.heard_seconds <= WINDOW_SECONDS)
+    made = [(h.subject, h.volumes) for h in late]
+    made += [(each.identity.key, each.volumes) for each in behind]
+    for subject, volumes in made:
+        if subject and volumes:
+            further = (above.get(each, frozenset()) for each in volumes)
+            found = above.get(subject, frozenset()).union(volumes, *further)
+            above[subject] = found - {subject}
     return above
 
 
