@@ -572,7 +572,7 @@ def test_a_restart_in_the_middle_of_a_write_stall_reports_nothing_anew(tmp_path:
         )
         before = host.wait(90)
         host.restart()
-        after = host.wait(120, 1.0)
+        after = host.wait(120)
         live.rates["sdb"] = live.in_flight["sdb"] = live.dirty_pages = live.blocked = 0
         live.waiting = ()
         end = host.wait(300)
