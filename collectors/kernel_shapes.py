@@ -356,9 +356,12 @@ _ROWS: dict[str, tuple[tuple[str, str], ...]] = {
             ),
             "fs_device_errors",
         ),
-        (
-            r"(?i:btrfs).*lost page write due to I/?O error on (?:/dev/)?(?P<device>[\w!-]+)",
-            "lost_write",
+        (  # one of the super block's copies; what programs wrote is elsewhere
+            (
+                r"(?i:btrfs).*lost (?:page|super block) write due to I/?O error on "
+                r"(?:/dev/)?(?P<device>[\w!-]+)"
+            ),
+            "fs_device_errors",
         ),
         (
             (

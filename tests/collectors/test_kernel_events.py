@@ -88,12 +88,10 @@ EXAMPLES = {
         "JBD2: Detected IO errors while flushing file data on dm-0-8",
         "nvme0n1p2: writeback error on inode 131, offset 4096, sector 2056",
         "VFS: Dirty inode writeback failed for block device sdb1 (err=-5).",
-        "BTRFS warning (device sdb1): lost super block write due to IO error on /dev/sdb1 (-5)",
         (
             "EXT4-fs warning (device sdb1): ext4_end_bio:343: I/O error 10 writing to inode 12 "
             "starting block 8705)"
         ),
-        "BTRFS warning (device sdb1): lost page write due to IO error on /dev/sdb1 (-5)",
     ),
     "callbacks_suppressed": (
         "blk_print_req_error: 5 callbacks suppressed",
@@ -273,6 +271,8 @@ EXAMPLES = {
     ),
     "fs_device_errors": (
         "BTRFS error (device sdb1): bdev /dev/sdc1 errs: wr 0, rd 5, flush 0, corrupt 0, gen 0",
+        "BTRFS warning (device sdb1): lost page write due to IO error on /dev/sdc1 (-5)",
+        "BTRFS warning (device sdb1): lost super block write due to IO error on /dev/sdc1 (-5)",
     ),
     "md_disk_failure": ("md/raid1:md0: Disk failure on sdb1, disabling device.",),
     "md_members": ("md/raid1:md0: Operation continuing on 1 devices.", "--- level:5 rd:3 wd:2"),

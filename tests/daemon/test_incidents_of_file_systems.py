@@ -165,6 +165,39 @@ def test_btrfs_has_no_second_copy_of_a_wrong_block(tmp_path: Path) -> None:
     assert "--repair" not in said_there
 
 
+def test_the_half_of_a_btrfs_mirror_that_was_pulled(tmp_path: Path) -> None:
+    """Wanted: one thread, at most 2 mails, first 'sdd has vanished' within 10 s; no data are lost.
+
+    raid1 of sdc1 and sdd1: the kernel cannot write sdd1's super block any more, which is no data.
+    """
+    live = Database(
+        tmp_path, sdc="0:50 / /pool rw,relatime - btrfs /dev/sdc1 rw,subvolid=5", sdd=""
+    )
+    base = f"/sys/fs/btrfs/{UUID}"
+    live._files |= {
+        f"{base}/label": "pool\n",
+        f"{base}/devices/sdc1": None,
+        f"{base}/devices/sdd1": None,
+        f"{base}/devinfo/2/missing": "0\n",
+        f"{base}/devinfo/2/error_stats": stats(),
+        "/pool/.statvfs": usage("0:50"),
+    }
+    with watched(tmp_path, live) as host:
+        host.wait(20)
+        live.pull("sdd", 3)
+        mails = host.wait(8)
+        assert "has vanished" in str(mails[0]["Subject"])
+        live.kernel.says(
+            "BTRFS error (device sdc1): bdev /dev/sdd1 errs: wr 1, rd 0, flush 0, corrupt 0, gen 0",
+            "BTRFS warning (device sdc1): lost page write due to IO error on /dev/sdd1 (-5)",
+        )
+        live.change({f"{base}/devinfo/2/error_stats": stats(write_errs=2)})
+        mails += host.wait(300, 20.0)
+    assert len(threads(mails)) == 1
+    assert len(mails) <= 2
+    assert all("are lost" not in subject for subject in subjects(mails))
+
+
 def test_f2fs_stops_after_an_error(tmp_path: Path) -> None:
     """Wanted: one critical mail within 15 s for sdc1, with fsck.f2fs, never e2fsck."""
     live = Database(tmp_path, sdc="8:33 / /data rw,relatime - f2fs /dev/sdc1 rw,errors=remount-ro")

@@ -108,6 +108,14 @@ class Database(Live):
             f"/sys/class/scsi_host/host{number}/proc_name": "ahci\n",
         }
 
+    def pull(self, name: str, number: int) -> None:
+        """Take a disk away that was added by a number, a second later."""
+        del self.counters[name]
+        gone = (f"/sys/block/{name}", f"/sys/class/scsi_device/{number}:0:0:0")
+        self._files = {p: text for p, text in self._files.items() if not p.startswith(gone)}
+        self._monotonic, self.wall = self._monotonic + 1.0, self.wall + 1.0
+        self._look(self.now(), gone)
+
     def now(self) -> Files:
         """Return the counters as they are."""
         lines = []
