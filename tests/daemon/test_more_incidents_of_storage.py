@@ -77,8 +77,6 @@ LEFT = {
     ),
     "fibre_link_bounces": "the link of a host is told by its PCI address, so no path stands on it",
     "all_paths_down_for_40_seconds": "a map without any path is not reported before 45 s",
-    "cache_device_fails": "bcache's 'error on UUID: nvme0n1p1: ...' is told of the host",
-    "thin_pool_is_full": "'thin: 253:1: reached low water mark' is told of '253:1:', not of dm-1",
     "image_on_a_file_server": "a server that does not respond waits for others, and names no mount",
 }
 """What is not as it was wanted, and why."""
