@@ -285,7 +285,8 @@ class Happenings:
             if disk.state.health not in {Health.OK, Health.ABSENT}
         ]
         above = happened.carries(self.state, standing, now, behind)
-        self._around = Around(above, disks, seen, maps)
+        drivers = {host: other for other, host in where.hosts.items() if ":" not in other}
+        self._around = Around(above, disks, seen, maps, drivers)
         return self._around
 
     def evidence(self, incident: Incident, now: float) -> tuple[Evidence, ...]:

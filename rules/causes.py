@@ -70,13 +70,15 @@ class Around:
 
     Fields: `above` is by object what stands on it, or did a moment ago; `disks` is how many each
     adapter has or had a moment ago, by name; `seen` is when a disk that is gone was last seen;
-    `maps` are the multipath maps of each disk or LUN that is reached by paths.
+    `maps` are the multipath maps of each disk or LUN that is reached by paths; `drivers` is what
+    the driver of an adapter calls it, or itself.
     """
 
     above: Mapping[str, frozenset[str]] = field(default_factory=dict)
     disks: Mapping[str, int] = field(default_factory=dict)
     seen: Mapping[str, float] = field(default_factory=dict)
     maps: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    drivers: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,7 +277,7 @@ def _together(facts: Iterable[Fact], around: Around) -> tuple[dict[Key, Fact], l
                 first,
                 key=((("adapter", adapter),), key),
                 subject=key,
-                object=adapter_text(adapter),
+                object=adapter_text(adapter, around.drivers.get(adapter, "")),
                 what=faults.Meaning(Fault.FAILED, Layer.ADAPTER),
                 layer=Layer.ADAPTER,
                 event=False,

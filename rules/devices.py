@@ -231,12 +231,12 @@ def adapter_identity(name: str) -> Identity:
     return Identity(f"{ADAPTER}{name}", adapter_text(name))
 
 
-def adapter_text(name: str) -> str:
+def adapter_text(name: str, driver: str = "") -> str:
     """Return what people are told that disks have in common."""
     if name == FABRIC:
         return "storage fabric (what the multipath maps have in common)"
     if name.startswith("host"):
-        return f"{name} (SCSI host adapter)"
+        return f"{name} (SCSI host adapter{driver and f', {driver}'})"
     return name if " " in name else f"{name} (controller)"  # with blanks it is words already
 
 

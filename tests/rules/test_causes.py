@@ -299,3 +299,11 @@ def test_a_controller_that_is_gone_is_no_consequence_of_its_disks() -> None:
     """What is missing is the card: its disks were seen to go first."""
     card = alert("ControllerMissing", "adapter host6", adapter="host6")
     assert not cause(card, alert("DeviceGone", "disk a", since=2.0, adapter="host6"))
+
+
+def test_an_adapter_is_named_with_its_driver() -> None:
+    """'host6' alone says nothing to who looks for it in the kernel's log, or in the machine."""
+    around = Around(disks={"host6": 2}, drivers={"host6": "mpt3sas_cm0"})
+    disks = [alert("DeviceStall", f"disk {n}", adapter="host6") for n in "ab"]
+    found = causes.explained([causes.fact(each, NOW) for each in disks], around)
+    assert {f.object for f in found.values()} == {"host6 (SCSI host adapter, mpt3sas_cm0)"}
