@@ -20,7 +20,7 @@ from iowarden.rules.faults import CAUSES, SHORT, Fault, Layer
 from iowarden.rules.notice import Reason, Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from iowarden.rules.incidents import Incident, Member, Policy
 
@@ -47,14 +47,8 @@ def reason(incident: Incident, now: float, policy: Policy) -> Reason | None:
     active = [m for m in incident.members if (m.cleared_seconds is None) is incident.firing]
     if all(m.silenced for m in active) and (incident.firing or not incident.mails):
         return None  # what was told before gets its all clear
-    # From the opening, not from the last beginning: what flaps must not start its minute anew.
-    waited = now - incident.opened_seconds >= policy.grouping_seconds
     if incident.mails == 0:
-        if all(m.count and m.missed_seconds is not None for m in incident.members):
-            return None  # its log told that it is over before a mail was due
-        soon = waited or incident.severity is Severity.CRITICAL
-        soon = soon or any(urgent(m) for m in reportable(incident, now))
-        return Reason.OPENED if soon and incident.closed_seconds is None else None
+        return _first(incident, now, policy)
     if any(m.doubled and not m.silenced for m in incident.members):
         return Reason.WORSE
     if not incident.firing:
@@ -69,23 +63,9 @@ def reason(incident: Incident, now: float, policy: Policy) -> Reason | None:
     mailed = incident.mailed_seconds if incident.mailed_seconds is not None else now
     if rebuilt(incident, now):
         return Reason.REBUILT
-    # Of a disk that is gone nothing can be read: that it is gone is the news.
-    gone = {
-        m.subject
-        for m in active
-        if m.what.fault in {Fault.GONE, Fault.FAILED} and m.state is State.FIRING
-    }
-    silent = [
-        m
-        for m in active
-        if m.state is State.UNKNOWN
-        and not m.silenced
-        and m.subject not in gone
-        and now - (m.unknown_seconds or 0.0) >= SILENT_SECONDS
-    ]
     # Again and again the same: a full disk that is mounted for each night's backup.
     often = incident.last_reason is Reason.UNREADABLE and now - mailed < policy.remind_seconds
-    if silent and not incident.unreadable and not often:
+    if not incident.unreadable and not often and any(_silent(active, now)):
         return Reason.UNREADABLE
     if (
         now - incident.changed_seconds >= policy.remind_seconds
@@ -93,6 +73,31 @@ def reason(incident: Incident, now: float, policy: Policy) -> Reason | None:
     ):
         return Reason.STILL
     return None
+
+
+def _first(incident: Incident, now: float, policy: Policy) -> Reason | None:
+    """Return whether the first mail is due."""
+    if all(m.count and m.missed_seconds is not None for m in incident.members):
+        return None  # its log told that it is over before a mail was due
+    # From the opening, not from the last beginning: what flaps must not start its minute anew.
+    waited = now - incident.opened_seconds >= policy.grouping_seconds
+    soon = waited or incident.severity is Severity.CRITICAL
+    soon = soon or any(urgent(m) for m in reportable(incident, now))
+    return Reason.OPENED if soon and incident.closed_seconds is None else None
+
+
+def _silent(active: Iterable[Member], now: float) -> Iterator[Member]:
+    """Yield what cannot be read any more; of a disk that is gone, that it is gone is the news."""
+    known = list(active)
+    gone = {
+        m.subject
+        for m in known
+        if m.what.fault in {Fault.GONE, Fault.FAILED} and m.state is State.FIRING
+    }
+    for m in known:
+        unread = m.state is State.UNKNOWN and not m.silenced and m.subject not in gone
+        if unread and now - (m.unknown_seconds or 0.0) >= SILENT_SECONDS:
+            yield m
 
 
 def rebuilt(incident: Incident, now: float) -> Member | None:
