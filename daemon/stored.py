@@ -169,7 +169,7 @@ RECORDS: Mapping[type, tuple[Field, ...]] = dict(
         _record(
             Happening,
             "source burst subject object adapter disk device controller slot volumes baseline note"
-            " smart repeats",
+            " smart repeats places",
             program="began_seconds last_seconds heard_seconds ended_seconds",
         ),
         _record(Burst, "kind object severity count first last", source="until times"),
@@ -288,8 +288,15 @@ def _with_habits(incidents: Any) -> Any:  # noqa: ANN401 - JSON
 
 
 def _not_ended(happened: Any) -> Any:  # noqa: ANN401 - JSON
-    """Add when events told the end of others: not known from before."""
-    found = [each | {"ended_seconds": None} for each in happened["happenings"]]
+    """Add when events told the end of others, and where not: all of what is known of before."""
+    found = [
+        each
+        | {
+            "ended_seconds": None,
+            "places": sorted({each["burst"][end]["place"] for end in ("first", "last")}),
+        }
+        for each in happened["happenings"]
+    ]
     return happened | {"happenings": found}
 
 
@@ -298,7 +305,7 @@ DOCUMENTS: Mapping[str, Document] = {
     "alerts": Document(tuple[Alert, ...], ("3f33d6bf6e1f1bed",)),
     "incidents": Document(
         dict[str, Incident],
-        ("704da6a830288bb4", "f76721166c981406", "83f090282f9e03ab", "00e068350b536dac"),
+        ("704da6a830288bb4", "f76721166c981406", "83f090282f9e03ab", "de03e26e88e34670"),
         (_with_returns, _with_redundancy, _with_habits),
     ),
     "sequences": Document(dict[str, int], ("9124cd72e572a446",)),
@@ -313,7 +320,7 @@ DOCUMENTS: Mapping[str, Document] = {
     "silences": Document(Silences, ("dfb8f090becbd06b",)),
     "self_tests": Document(Runs, ("d7fbbcd729447f4e",)),
     "stuck": Document(tuple[Stuck, ...], ("5f36e306e81c77a8",)),
-    "happened": Document(Happened, ("34304c00c797d5ca", "5d2bee79394a5b48"), (_not_ended,)),
+    "happened": Document(Happened, ("34304c00c797d5ca", "ee81739f9249d8e3"), (_not_ended,)),
     "cursors": Document(Cursors, ("5b7b1163f2b646f1",)),
     "hits": Document(tuple[Hit, ...], ("965d8f3852d7c7d4",)),
     "recurring": Document(Habits, ("f129b604f7421345",)),

@@ -53,6 +53,7 @@ SHARED_SECONDS = 60.0
 MOST_HAPPENINGS = 400
 MOST_DISKS = 2000
 MOST_RECENT = 100
+MOST_PLACES = 16
 MOST_TIMES = controller_clock.MOST_TIMES
 MOST_SHOWN = 4
 """Lesser bursts that are evidence in a mail."""
@@ -183,7 +184,9 @@ class Happening:
     smart: str = ""
     """How the disk itself is asked by SMART, where the controller makes up what `device` says."""
     ended_seconds: float | None = None
-    """When an event told its end."""
+    """When events told its end, at each place."""
+    places: tuple[str, ...] = ()
+    """Where it has not ended: the last `MOST_PLACES`."""
     repeats: int = 0
     """Events that are not among those of `burst`: the kernel's log told too many in one look."""
 
@@ -532,6 +535,7 @@ class _Work:
                 baseline=baseline,
                 note=note,
                 smart=smart_way(where, self.known),
+                places=(event.place,),
             )
         else:
             happening = replace(
@@ -543,6 +547,7 @@ class _Work:
                 volumes=where.volumes or before.volumes,
                 baseline=before.baseline and baseline,
                 ended_seconds=None,
+                places=(*_without(before.places, event.place), event.place)[-MOST_PLACES:],
             )
         self.happenings[key] = happening
         for kind in row.ends:
@@ -560,13 +565,15 @@ class _Work:
         self.news.append(news)
 
     def _end(self, key: tuple[str, str, str], place: str, at: float) -> None:
-        """Take note that something is over, if it was all of one place."""
+        """Take note that something is over at a place; where that was the last one, it is over."""
         h = self.happenings.get(key)
-        if h is None or {h.burst.first.place, h.burst.last.place} != {place}:
+        if h is None or place not in h.places or h.last_seconds > at:
             return
-        now = self.batch.now_seconds
-        if h.last_seconds <= at and h.ended_seconds is None:
-            self.happenings[key] = replace(h, ended_seconds=at, heard_seconds=now)
+        left = _without(h.places, place)
+        h = replace(h, places=left)
+        if not left:
+            h = replace(h, ended_seconds=at, heard_seconds=self.batch.now_seconds)
+        self.happenings[key] = h
 
     def _place(self, event: Event) -> Place:
         """Return where an event happened; of a storm each place is looked up once."""
@@ -704,6 +711,10 @@ def alerts(
         for h in state.happenings
         if h.severity >= Severity.WARNING and fires(h)
     ]
+
+
+def _without(places: Iterable[str], place: str) -> tuple[str, ...]:
+    return tuple(each for each in places if each != place)
 
 
 def lesser(state: Happened, news: Iterable[News]) -> list[Transition]:
