@@ -643,6 +643,7 @@ def _mapped(m: Machine) -> None:
     for host, name in ((7, "sdb"), (8, "sdc")):
         m.adapter(host, "qla2xxx")
         m.has({f"/sys/class/fc_host/host{host}/port_state": "Online\n"})
+        m.has({f"/sys/bus/pci/drivers/qla2xxx/0000:{host - 3:02}:00.0/host{host}": None})
         m.disk(
             name, f"{host}:0:0:0", serial="LUN7", vendor="NETAPP", model="LUN C-Mode", parts=False
         )
@@ -1243,17 +1244,7 @@ INCIDENTS: dict[str, tuple[Told, Wanted]] = {
             ),
         ),
         (fibre_link_bounces, SILENCE),
-        (
-            all_paths_down_for_40_seconds,
-            Wanted(
-                subject=("mpatha",),
-                within=50,
-                most=1,
-                says=("multipath -ll", "/db"),
-                never=(*MD, "scterc", "hdparm"),
-                over=True,
-            ),
-        ),
+        (all_paths_down_for_40_seconds, SILENCE),  # below the 45 s of a map
         (
             unreadable_sector_below_an_lv,
             Wanted(
@@ -1417,7 +1408,6 @@ WITHOUT_LOG: dict[str, Wanted] = {
     # The card is polled each quarter of an hour, and its log each five minutes.
     "megaraid_volume_rebuilds": replace(INCIDENTS["megaraid_volume_rebuilds"][1], within=960),
     "megaraid_resets_online": replace(INCIDENTS["megaraid_resets_online"][1], severity="WARNING"),
-    # Below the 45 s of a map nothing tells it from a failover.
     "all_paths_down_for_40_seconds": SILENCE,
     # Nothing else is known of the disk that cannot read: the other one is still one incident.
     "two_disks_on_two_adapters": replace(
