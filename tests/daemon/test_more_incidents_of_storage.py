@@ -76,7 +76,7 @@ LEFT = {
         "'kicking non-fresh sdb1 from array' names no array: a warning of its own beside md0's"
     ),
     "image_on_a_file_server": (
-        "a server that does not respond waits a minute, and no loop device on its mount is named"
+        "a server that does not respond waits a minute, and no loop device on it is named"
     ),
 }
 """What is not as it was wanted, and why."""
