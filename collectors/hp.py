@@ -366,6 +366,8 @@ def _pair(card: _Card, key: str, value: str) -> None:
             card.part = ("", "")
             return
         card.keys.add(key)
+    if kind in {"group", "controller"} and key in {"fault tolerance", "unrecoverable media errors"}:
+        card.unread.append(f"'ssacli': expected 'Logical Drive: <n>' ahead of '{key}', got none")
     if kind == "controller":
         card.pairs.setdefault(key, value)
     elif kind == "group" and key == "status":

@@ -111,6 +111,9 @@ def _body(lines: Sequence[str]) -> Tree:
             section, at = data, end + 1
         elif not _PREAMBLE.fullmatch(line) and (found := _PAIR.fullmatch(line)):
             section[" ".join(found[1].split())] = found[2]
+            if " = " in found[2]:
+                joined = controller.refused("storcli", "one 'key = value' in a line", line)
+                data.setdefault(UNREAD, []).append(str(joined))
     return data
 
 

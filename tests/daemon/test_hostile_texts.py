@@ -398,12 +398,16 @@ LOST: Mapping[str, tuple[tuple[str, str, str], ...]] = {
     ),
     "ssacli": (
         ("detail", "      physicaldrive 1I:1:2\n", ""),
+        ("detail", "      Logical Drive: 1\n", ""),
         ("detail", "      physicaldrive 1I:1:1\n", "      PHYSICALDRIVE 1\n"),
         (
             "detail",
             "Smart Array P999i in Slot 0 (Embedded)\n   Bus",
             "Status: OK\n\nP in Slot 0\n   Bus",
         ),
+    ),
+    "storcli": (
+        ("drives", "Shield Counter = 0\nMedia Error Count = 0", "Shield = 0 Media Error Count = 7"),
     ),
     "cciss": (("disks", "RAID 1 Volume 0 status: OK.", "RAID 1"),),
     "cli64": (("disks", "GuiErrMsg<0x00>: Success.", "GuiErrMsg<0x00>: Success. 4 4 ST1"),),
