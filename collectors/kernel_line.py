@@ -53,6 +53,8 @@ _PREFIXES = tuple(
 _LEVELS = ("emerg", "alert", "crit", "err", "warn", "notice", "info", "debug")
 """Source: dmesg(1), --decode."""
 _COLOUR = re.compile(r"\x1b\[[0-9;]{0,20}[mK]", re.ASCII)
+_FIELD = re.compile(r" (?:SUBSYSTEM|DEVICE)=", re.ASCII)
+"""Of the record above, in '/dev/kmsg'."""
 _QUOTED = re.compile(r"[\s>`\ufeff]+")
 """What a mail or a forum puts before a line."""
 
@@ -126,6 +128,8 @@ def parse_text(text: str) -> tuple[Line, ...]:
     """
     lines: list[Line] = []
     for number, whole in enumerate(text.split("\n"), start=1):
+        if _FIELD.match(whole):
+            continue
         rest = whole[:TEXT_CHARACTERS].rstrip()
         if "\x1b" in rest:
             rest = _COLOUR.sub("", rest)
@@ -145,13 +149,15 @@ def parse_text(text: str) -> tuple[Line, ...]:
                 priority = _LEVELS.index(told["level"])
             facility = 0 if priority is None else priority >> 3
             seconds = float(told["seconds"]) if "seconds" in told else None
-            if "microseconds" in told:
+            if recorded := "microseconds" in told:
                 seconds = int(told["microseconds"]) / 1e6
             if told.get("facility", "kern") != "kern" or _PROGRAM.match(rest, begin):
                 facility = facility or _USER
             lines.append(
                 Line(
-                    rest[start:].strip(),
+                    _plain(rest[start:].encode(errors="replace"))
+                    if recorded
+                    else rest[start:].strip(),
                     None if priority is None else priority & 7,
                     facility,
                     seconds,

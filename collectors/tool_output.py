@@ -726,7 +726,6 @@ _TROUBLE = re.compile(
     r"|invalid|refus\w*|stuck|broken)\b",
     re.IGNORECASE,
 )
-_RAW = re.compile(r"[0-9]{1,5},[0-9]{1,20},[0-9]{1,20},[^;\n]{0,60};", re.ASCII)
 
 
 def _kernel(text: str, found: Parsed) -> Parsed:
@@ -735,7 +734,7 @@ def _kernel(text: str, found: Parsed) -> Parsed:
     unread: list[Unread] = []
     held_at = others = count = 0
     asked = False
-    for line in _lines(text):
+    for line in kernel_line.parse_text(text):
         count += 1
         before = state.held
         state, told = kernel_events.classify(state, line)
@@ -772,19 +771,6 @@ def _kernel(text: str, found: Parsed) -> Parsed:
 
 _WARNING = 4
 """KERN_WARNING."""
-
-
-def _lines(text: str) -> Iterator[kernel_line.Line]:
-    """Yield the lines of a log, each with its number in the text."""
-    if not _RAW.match(text):
-        yield from kernel_line.parse_text(text)
-        return
-    for number, line in enumerate(text.split("\n"), 1):
-        if _RAW.match(line):
-            try:
-                yield replace(kernel_line.parse_record(line.encode()), sequence=number)
-            except ParseError:
-                yield kernel_line.Line(line.partition(";")[2], sequence=number)
 
 
 _OTHERS: Mapping[Kind, Callable[[str, Parsed], Parsed]] = {

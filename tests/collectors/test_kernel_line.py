@@ -208,6 +208,20 @@ def test_whatever_carried_the_log_the_events_are_the_same(carrier: str) -> None:
     assert told("\n".join(carrier.format(each) for each in PRINTED)) == expected
 
 
+def test_records_and_lines_in_one_text_are_all_read() -> None:
+    """What a script gathered: records of '/dev/kmsg' with their fields, then the lines of dmesg."""
+    text = (
+        "4,416,123456789,-;sd 2:0:0:0: [sdb] tag#5 Sense Key : Medium Error [current]\n"
+        " SUBSYSTEM=scsi\n"
+        " DEVICE=+scsi:2:0:0:0\n"
+        "3,417,123456790,-;critical medium error, dev sdb, sector 8\n"
+        "[  124.000000] md/raid1:md0: Disk failure on sdb1, disabling device.\n"
+    )
+    kinds = [kind for kind, *_ in told(text)]
+    assert kinds == ["scsi_medium_error", "block_medium_error", "md_disk_failure"]
+    assert len(parse_text(text)) == 3
+
+
 def test_the_level_that_dmesg_decoded_counts() -> None:
     """What only sounds like a fault is one by its level, told as a word as by a number."""
     words = "ufshcd-pci 0000:00:12.7: Unable to post the query request"
