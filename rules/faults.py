@@ -173,7 +173,8 @@ RULES = _table(
     _all("ControllerDiskFailed", Fault.FAILED, _D),
     _all(
         "ControllerDiskFailing ControllerDiskAttention ControllerDiskErrors DiskFailing"
-        " DiskAttributeFailed DiskErrorsGrow DiskSectorsUnreadable DiskSectorsReallocated"
+        " DiskAttributeFailed DiskAttributeHadFailed DiskErrorsGrow DiskSectorsUnreadable"
+        " DiskSectorsReallocated"
         " DiskSectorsManyReallocated DiskCommandTimeouts DiskReallocationEvents DiskErrorLogGrows"
         " DiskErrorsFound ControllerDiskErrorsFound DiskCableErrors DiskCableErrorsFound"
         " DiskValueFell DiskValueLow"
