@@ -389,7 +389,14 @@ def _replace(step: Step) -> list[str]:
     lines = []
     for each in _distinct_members(step):
         node, array = step.facts.node(each.member.device), each.array
-        if each.faulty:
+        if each.faulty and array.level in {"raid0", "linear"}:
+            continue  # the kernel removes no member of these
+        if each.faulty and step.facts.device(each.member.device) is None:
+            lines += [
+                f"{array.name} uses {node} no longer, and it is gone. Have it forgotten:",
+                f"  mdadm /dev/{array.name} --remove detached",
+            ]
+        elif each.faulty:
             lines += [
                 f"{array.name} uses {node} no longer. Before the disk is pulled:",
                 f"  mdadm /dev/{array.name} --remove {quote(node)}",
@@ -707,14 +714,20 @@ def _bad_below(step: Step) -> list[str]:
     """Return what is wrong below a file system: arrays, pools and disks in trouble."""
     facts, device = step.facts, step.device
     if device is None:
-        return [step.name] if step.name else []
+        return [f"{step.name} is gone"] if step.name else []
     found: dict[str, None] = {}
     todo, seen = [device], {device.name}
+    borne: set[str] = set()
+    """What goes on without a disk that is gone."""
     while todo:
         each = todo.pop(0)
         array = facts.of.map.arrays.get(each.name)
         if array is not None and not runs(array):
             found[f"{each.name} does not run"] = None
+        elif array is not None and array.level not in {"raid0", "linear"}:
+            borne.add(each.name)
+        elif facts.kind(each) is Kind.MAP and facts.paths(each)[0]:
+            borne.add(each.dm_name or each.name)
         if each.name in facts.of.full:
             found[f"{each.dm_name or each.name} has no space left"] = None
         for name in each.slaves:
@@ -726,6 +739,12 @@ def _bad_below(step: Step) -> list[str]:
                 todo.append(below)
         if each.leaf and (each.name in facts.of.troubled or each.host in facts.of.adapters):
             found[f"{each.name} is in trouble"] = None
+    # sysfs forgets at once what a disk carried that is gone
+    points = (mount.mount_point for mount in facts.mounts_of(device.name))
+    own = {device.name, device.dm_name or "", *points}
+    for gone in facts.of.map.devices.gone.values():
+        if not own.isdisjoint(gone.carried) and borne.isdisjoint(gone.carried):
+            found[f"{gone.name} is gone"] = None
     return list(found)
 
 

@@ -158,6 +158,10 @@ def test_a_file_system_that_fails_after_a_restart_is_the_vanished_disks_matter(
         (second,) = program.wait(60)
     assert second["References"] == first["Message-ID"]
     assert "vg-data was built on sdb1" in text(second)
+    assert "Repair nothing on /dev/mapper/vg-data before this is in order: sdb is gone" in text(
+        second
+    )
+    assert "e2fsck" not in text(second)
 
 
 def test_swap_that_cannot_be_read_is_reported_at_once_with_how_much_is_in_it(

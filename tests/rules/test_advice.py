@@ -224,6 +224,31 @@ def test_nothing_is_repaired_on_a_pool_without_space() -> None:
     assert "e2fsck" not in text
 
 
+@pytest.mark.parametrize(
+    ("carried", "device", "refused"),
+    [
+        (("vg-data", "/srv"), "dm-1", True),
+        (("md0", "vg-data", "/srv"), "dm-1", False),
+        (("mpatha", "/lun"), "dm-0", False),
+        (("secret", "/home"), "dm-1", False),
+        (("/pool",), "md1", True),
+    ],
+)
+def test_no_file_system_is_repaired_over_a_disk_that_is_gone(
+    carried: tuple[str, ...], device: str, *, refused: bool
+) -> None:
+    """A volume lost one of its two disks, and sysfs has no link any more that says so.
+
+    An array that runs without the disk, or a map with another path, has all that it had.
+    """
+    here = everything()
+    gone = Devices(gone={"disk X": Gone("sdx", "sdx (X)", 0.0, carried)})
+    facts = Facts(replace(here.of, map=replace(here.of.map, devices=gone)))
+    text = said("{fsck}", facts, device=device)
+    assert ("before this is in order: sdx is gone" in text) is refused
+    assert ("fsck" in text or "xfs_repair" in text or "scrub" in text) is not refused
+
+
 @pytest.mark.parametrize("part", ["sda1", "sdq1"])
 def test_an_event_of_a_partition_is_of_the_file_system_on_it(part: str) -> None:
     """An event goes by its disk; what is checked is the partition, if it is still of this disk."""
