@@ -92,6 +92,7 @@ def said_of(alerts: Iterable[Alert], facts: Callable[[], Facts]) -> Callable[[Me
     """
     by_key = {alert.key: alert for alert in alerts}
     asked = functools.cache(facts)
+    failing = {a.label("disk") for a in by_key.values() if a.name == "DiskFailing" and a.active}
 
     def said(member: Member) -> Said:
         alert = by_key.get(member.key)
@@ -102,7 +103,10 @@ def said_of(alerts: Iterable[Alert], facts: Callable[[], Facts]) -> Callable[[Me
             dict(a.labels) for a in by_key.values() if a.name == alert.name and a is not alert
         ]
         about = About(dict(alert.labels), alert.subject, tuple(others), part=alert.annotation(PART))
-        return Said(filled(steps_of(alert), about, asked()), alert.annotation("description"))
+        text = filled(steps_of(alert), about, asked())
+        if alert.label("disk") in failing:
+            text = _without_tests(text)
+        return Said(text, alert.annotation("description"))
 
     return said
 
@@ -161,6 +165,16 @@ def together(texts: Iterable[str]) -> tuple[str, ...]:
             found.append("\n".join(kept))
     packages = _packages(found)
     return (*found, packages) if packages else tuple(found)
+
+
+def _without_tests(text: str) -> str:
+    """Return a text without self-tests to begin: they make a disk work that is failing."""
+    kept = ("\n".join((prose, *own)) for prose, own in _paragraphs(text) if not _tests(own))
+    return "\n".join(kept)
+
+
+def _tests(commands: Iterable[str]) -> bool:
+    return any("iowarden selftest start" in line for line in commands)
 
 
 def _paragraphs(text: str) -> Iterator[tuple[str, list[str]]]:

@@ -107,6 +107,20 @@ def test_a_degraded_array_names_each_member_by_its_disk() -> None:
     assert "  mdadm /dev/md0 --re-add /dev/sdb1" in text.splitlines()
 
 
+@pytest.mark.parametrize(("level", "forgotten"), [("raid1", True), ("raid0", False)])
+def test_a_faulty_member_whose_disk_is_gone_has_no_node_to_name(
+    level: str, *, forgotten: bool
+) -> None:
+    """mdadm(8): 'detached' stands for those; of a raid0 the kernel removes none."""
+    well, faulty = ARRAYS["md0"].members
+    members = (well, replace(faulty, slot=None, states=("faulty",)))
+    arrays = {"md0": replace(ARRAYS["md0"], level=level, degraded=1, members=members)}
+    facts = everything(arrays=arrays, without=("sdb",))
+    text = said("{replace}", facts, device="md0", member="sdb1")
+    assert ("  mdadm /dev/md0 --remove detached" in text.splitlines()) is forgotten
+    assert "--remove /dev/sdb1" not in text
+
+
 def test_a_disk_that_was_pulled_is_looked_for_at_its_own_adapter() -> None:
     """Not at all of them: one that hangs would hold whoever asks."""
     here = everything(without=("sdb",))
@@ -175,6 +189,30 @@ def test_a_raid6_keeps_its_members_while_their_adapter_hangs(hung: str, failed: 
     assert "dmesg" in told
     assert ("mdadm /dev/md1 --fail /dev/sdc1" in told) is failed
     assert ("out of md1: its adapter (host4)" in told) is not failed
+
+
+def test_no_self_test_is_begun_on_a_disk_that_says_it_is_failing() -> None:
+    """Its defects grow, which alone asks for a long test; "no test" said the same mail above it."""
+    grow, fail = (
+        Alert(name, (("alertname", name), ("disk", "S1")), State.FIRING, 1.0, annotations, 0.0)
+        for name, annotations in (
+            (
+                "DiskDefectsGrow",
+                (("advice", "Read it once:\n  iowarden selftest start 'S1' long\nReplace it."),),
+            ),
+            ("DiskFailing", (("advice", "No test."),)),
+        )
+    )
+    assert "selftest start" in _said_of_grow(grow)
+    assert _said_of_grow(grow, fail) == "Replace it."
+    other = replace(fail, labels=(("alertname", "DiskFailing"), ("disk", "S2")))
+    assert "selftest start" in _said_of_grow(grow, other)
+
+
+def _said_of_grow(*alerts: Alert) -> str:
+    grow = alerts[0]
+    member = Member(grow.labels, grow.name, Severity.WARNING, State.FIRING, 0.0, "", "", "")
+    return said_of(alerts, everything)(member).advice
 
 
 # --- file systems
