@@ -18,7 +18,7 @@ from iowarden.rules.alerts import REDUNDANCY
 from iowarden.rules.facts import UNREADABLE, Facts, Known
 from iowarden.rules.faults import LEFT, NONE_LEFT, SHORT
 from iowarden.rules.notice import Severity
-from iowarden.rules.redundancy import last_holders, spared
+from iowarden.rules.redundancy import last_holders, runs, spared
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -54,7 +54,9 @@ def _marked(alert: Alert, facts: Facts) -> Alert:
         left = _left(alert, facts)
         if left is None:
             return alert
-        text = "" if left else "; no redundancy left"
+        array = facts.of.map.arrays.get(alert.label("device"))
+        stopped = array is not None and not runs(array)  # then it has no data either
+        text = "" if left or stopped else "; no redundancy left"
         return _with(alert, LEFT if left else NONE_LEFT, f"{alert.summary}{text}")
     if not facts.of.map.arrays or alert.severity < Severity.WARNING:
         return alert

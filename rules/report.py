@@ -95,6 +95,9 @@ def notice(  # noqa: PLR0913, PLR0917 - all but three are named where it is call
     anew = due.replaces or reason is Reason.REBUILT
     told = set() if anew else set(incident.advised)
     valid = _advising(members)
+    retracted = tuple(_retracted(due, members, valid))
+    if retracted:  # who reads what not to do reads what to do instead
+        told = set()
     fresh = [m for m in valid if m.name not in told or _has_become_critical(m, incident)]
     if any(m.cleared_seconds is None for m in members):  # what is over needs no advice any more
         fresh = [m for m in fresh if m.cleared_seconds is None or m.count]
@@ -135,9 +138,7 @@ def notice(  # noqa: PLR0913, PLR0917 - all but three are named where it is call
             )
         ),
         affected=_affected(incident, members, topology, standing, now),
-        advice=_distinct(
-            (*_retracted(due, members, valid), *(each.advice.strip("\n") for each in texts))
-        ),
+        advice=_distinct((*retracted, *(each.advice.strip("\n") for each in texts))),
         unknown=_distinct(
             m.unknown.strip() for m in members if m.unknown and m.cleared_seconds is None
         ),
@@ -187,7 +188,8 @@ def _advising(members: Sequence[Member]) -> list[Member]:
     """Return the members whose advice may be followed as things are now.
 
     What is advised for a disk or a file system may destroy an array that has stopped; of one that
-    has no redundancy left, only what is about that and about what it lost holds.
+    has no redundancy left, only what is about that and about what it lost holds. What an adapter
+    says is only looked at.
     """
     now = {m.what.fault for m in members if m.cleared_seconds is None}
     if not now & THREATS:
@@ -196,10 +198,23 @@ def _advising(members: Sequence[Member]) -> list[Member]:
     return [
         m
         for m in members
-        if m.what.fault in valid
-        and m.layer < Layer.FILE_SYSTEM
-        and (m.cleared_seconds is None or m.what.fault not in THREATS)
+        if _only_looks(m)
+        or (
+            m.what.fault in valid
+            and m.layer < Layer.FILE_SYSTEM
+            and (m.cleared_seconds is None or m.what.fault not in THREATS)
+        )
     ]
+
+
+def _lost_a_disk(member: Member) -> bool:
+    """Whether an adapter says that it lost a disk, and not which one."""
+    return member.what == LOST_A_DISK and member.subject.startswith(ADAPTER)
+
+
+def _only_looks(member: Member) -> bool:
+    """Whether what is advised for a member can be followed whatever else is wrong."""
+    return _lost_a_disk(member) or member.name == "hba_aen"
 
 
 def _retracted(due: Due, members: Sequence[Member], valid: Sequence[Member]) -> Iterator[str]:
@@ -212,7 +227,7 @@ def _retracted(due: Due, members: Sequence[Member], valid: Sequence[Member]) -> 
         return
     why = f"its disks fail together: {incident.object}"
     if len(valid) < len(members):
-        why = "; ".join(_distinct(m.summary for m in valid))
+        why = "; ".join(_distinct(m.summary for m in valid if not _only_looks(m)))
     yield f"Do not follow the earlier advice ({'; '.join(void)}) any more: {why}."
 
 
@@ -248,6 +263,7 @@ def _summary(reason: Reason, members: Sequence[Member], incident: Incident) -> s
             key=lambda m: (
                 m.silenced,
                 m.told_seconds != incident.mailed_seconds,
+                m.what.fault is not Fault.STOPPED,
                 not m.what.threatens,
                 _order(m),
             ),
@@ -388,14 +404,14 @@ def _affected(
         return ("what iowarden tells of this machine; not the machine",)
     if not key.startswith((ADAPTER, ARRAY, "device ", "disk ")):
         return ()
-    own = _distinct(_key(m, topology) for m in members if m.cleared_seconds is None)
+    active = [m for m in members if m.cleared_seconds is None]
+    own = _distinct(_key(m, topology) for m in active)
     if key.startswith(ADAPTER):  # only what its disks in trouble carry, where it says which
         own = tuple(each for each in own if each != key) or (key,)
-        active = [m for m in members if m.cleared_seconds is None]
         if own == (key,) and all(m.what == LOST_A_DISK for m in active):
             return ("Not known yet: which of its disks it lost.",)
-    else:
-        own = _distinct((key, *own))
+    else:  # what an adapter says of a disk that it lost hits none of its others
+        own = _distinct((key, *(_key(m, topology) for m in active if not _lost_a_disk(m))))
     lines = tuple(_carried_lines(own, standing, now))
     if lines or key.startswith(ADAPTER):
         return lines

@@ -71,6 +71,12 @@ def test_an_adapter_that_loses_all_disks_is_one_incident_without_any_announcemen
     assert one_thread(mails)
     assert all(" host0: " in mail["Subject"] for mail in mails)
     assert len(mails) == 1 + log  # with the log: that the adapter lost a device
+    last = text(mails[-1])
+    assert "array md0 has " in last
+    assert not [each for each in ("runs with", "no redundancy left") if each in last]
+    if log:
+        assert "array md0 does not run" in " ".join(mails[-1]["Subject"].split())
+        assert "Do not follow the earlier advice" not in last  # it was to look at the adapter
 
 
 def test_resets_of_a_link_without_any_loss_are_one_warning(tmp_path: Path) -> None:

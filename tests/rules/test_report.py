@@ -261,6 +261,18 @@ def test_advice_that_the_newest_state_makes_dangerous_is_taken_back() -> None:
     assert report.advised(open_now) == ("FileSystemErrors", "ArrayStopped")
 
 
+def test_each_mail_that_takes_advice_back_says_what_to_do_instead() -> None:
+    """The array stopped in the mail before; now the file system on it fails as well."""
+    failed = member("FileSystemErrors", advice="e2fsck -f /dev/md0", told_seconds=1.0)
+    stopped = member("ArrayStopped", advice="write nothing there", summary="md0 does not run")
+    names = ("FileSystemErrors", "ArrayStopped")
+    third = incident(failed, stopped, advised=names, mails=3)
+    notice = report.notice(Due(Reason.WORSE, third), float, 10.0, (), MACHINE, STANDING)
+    back, again = notice.advice
+    assert back.startswith("Do not follow the earlier advice (FileSystemErrors")
+    assert again == "write nothing there"
+
+
 def test_a_controller_that_only_says_that_something_is_wrong_leaves_the_word_to_what_is() -> None:
     """'Needs Attention' stands for its battery: which is what its reader has to see first."""
     sums_up = member("ControllerImpaired", subject="adapter host0")
