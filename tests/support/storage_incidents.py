@@ -1099,7 +1099,7 @@ INCIDENTS: dict[str, tuple[Told, Wanted]] = {
                 subject=("sdc",),
                 most=3,
                 says=("/data",),
-                never=(*MD, "e2fsck", *NO_ERASE),
+                never=(*MD, "e2fsck", "xfs_repair", *NO_ERASE),
             ),
         ),
         (
@@ -1187,7 +1187,7 @@ INCIDENTS: dict[str, tuple[Told, Wanted]] = {
                 within=140,
                 most=3,
                 says=("S-sdc", "/srv"),
-                never=("scterc", *MD, "hdparm"),
+                never=("scterc", *MD, "hdparm", "selftest start"),
             ),
         ),
         (
@@ -1197,7 +1197,7 @@ INCIDENTS: dict[str, tuple[Told, Wanted]] = {
                 within=6,
                 most=3,
                 says=("md0", "/shelf0", "mpt3sas"),
-                never=(*FAIL_MEMBER, "/shelf1", *NO_ERASE),
+                never=(*FAIL_MEMBER, "/shelf1", "runs with", "Do not follow", *NO_ERASE),
             ),
         ),
         (
@@ -1207,7 +1207,13 @@ INCIDENTS: dict[str, tuple[Told, Wanted]] = {
                 within=20,
                 most=4,
                 says=("enclosure 252 slot 1",),
-                never=(*MD, "/fall del"),
+                never=(
+                    *MD,
+                    "/fall del",
+                    "every disk on it is",
+                    "Nothing rebuilds it",
+                    "Do not follow",
+                ),
                 over=None,
             ),
         ),
@@ -1219,7 +1225,7 @@ INCIDENTS: dict[str, tuple[Told, Wanted]] = {
                 within=80,
                 most=2,
                 says=("write",),
-                never=(*MD,),
+                never=(*MD, "every disk on it is"),
             ),
         ),
         (
