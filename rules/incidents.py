@@ -707,20 +707,35 @@ def lasting(alert: Alert) -> bool:
 
 
 def _told(incident: Incident, alerts: Iterable[Alert], arrival: Arrival, now: float) -> Incident:
-    """Return an incident counted as mailed, for the arrival mail tells it."""
+    """Return an incident counted as mailed, for the arrival mail tells it.
+
+    Once that is sent it counts what joins: what is worse than it said is news, and mails that
+    followed it stay counted. What is learnt of first sight makes no mail.
+    """
     reference, names = f"{arrival.identifier}.1", [alert.name for alert in alerts]
     if not names or (incident.mails and incident.references != (reference,)):
         return incident
-    return replace(
+    told = replace(
         incident,
-        members=due.reported(incident, now),
+        members=tuple(
+            after if arrival.seconds is None or before.joined_seconds == now else before
+            for before, after in zip(incident.members, due.reported(incident, now), strict=True)
+        ),
+        advised=tuple(dict.fromkeys((*incident.advised, *names))),
+        learnt=False,
+        detailed=incident.detailed and not incident.learnt,
+    )
+    if incident.mails > 1:
+        return told
+    sent = incident.mailed_seconds if arrival.seconds is None else arrival.seconds
+    return replace(
+        told,
         mails=1,
         references=(reference,),
         mailed_object=incident.object,
         mailed_severity=incident.severity,
-        mailed_seconds=now,
+        mailed_seconds=now if sent is None else sent,
         last_reason=Reason.OPENED,
-        advised=tuple(dict.fromkeys((*incident.advised, *names))),
     )
 
 

@@ -478,6 +478,68 @@ def test_what_was_so_at_first_sight_is_told_by_the_arrival_mail() -> None:
     assert host.state.by_key["disk md0"].references == ("arrivalx.1",)
 
 
+def of_first_sight(each: Alert) -> Alert:
+    """An alert on what was so when iowarden came."""
+    return replace(each, annotations=(*each.annotations, ("first_sight", "true")))
+
+
+def arrived(first: Alert) -> Machine:
+    """A machine whose arrival mail, sent after a minute, told an alert."""
+    host = Machine()
+    host.arrival = incidents.Arrival("arrivalx")
+    host.run(MINUTE, first)
+    host.arrival = incidents.Arrival("arrivalx", MINUTE)
+    host.run(MINUTE, first)
+    assert host.mails == []
+    return host
+
+
+def test_mails_that_follow_the_arrival_mail_are_counted() -> None:
+    """Old errors of a disk, a hang, and both over: the all clear had the number of the hang's mail.
+
+    Two mails of one number have one Message-ID, of which a reader's program may show but one.
+    """
+    old = of_first_sight(alert("Found", device="sda", condition="H2"))
+    host = arrived(old)
+    hang = replace(HANG, active_seconds=host.now, fired_seconds=host.now)
+    host.run(MINUTE, old, hang)
+    host.run(HOUR, old)
+    host.run(2 * HOUR)
+    assert [(reason, number) for _, reason, _, number in host.mails] == [
+        (Reason.WORSE, 2),
+        (Reason.ALL_CLEAR, 3),
+    ]
+
+
+def test_what_the_arrival_mail_told_and_has_doubled_is_mailed() -> None:
+    """40 sectors that cannot be read when iowarden came, 4000 a day later: that is no baseline."""
+    host = arrived(of_first_sight(growing(40)))
+    assert host.run(MINUTE, of_first_sight(growing(4000))) == ["worse"]
+
+
+def test_what_is_learnt_of_first_sight_makes_no_mail_ahead_of_the_arrival_mail() -> None:
+    """An old error whose file was found within a second was mailed as WORSE than nothing."""
+    host = Machine()
+    host.arrival = incidents.Arrival("arrivalx")
+    first = of_first_sight(alert("Found", "critical", device="sda", condition="H2"))
+    host.run(5, first)
+    own = host.state.by_key["disk sda"]
+    learnt = replace(own, learnt=True, detailed=True)
+    host.state = replace(host.state, by_key={"disk sda": learnt})
+    assert host.run(MINUTE, first) == []
+    host.arrival = incidents.Arrival("arrivalx", MINUTE)
+    assert host.run(HOUR, first) == []
+    assert host.state.by_key["disk sda"].mailed_seconds == MINUTE
+
+
+def test_an_incident_that_the_arrival_mail_told_is_not_written_each_second() -> None:
+    """When it was mailed stands still, so there is nothing new to keep."""
+    old = of_first_sight(alert("Found", device="sda", condition="H2"))
+    host = arrived(old)
+    host.run(10, old)
+    assert host.state.changed == frozenset()
+
+
 def test_a_disk_that_hangs_at_first_sight_is_told_at_once() -> None:
     """The first minute is no excuse: what happens now is no baseline."""
     host = Machine()
@@ -1101,8 +1163,7 @@ def test_what_was_known_survives_a_restart_and_what_was_not_is_no_news() -> None
 
 def test_old_errors_of_a_disk_are_told_by_the_arrival_mail() -> None:
     """Old errors of a disk, found when iowarden came: no mail of their own."""
-    found = alert("Found", device="sda", condition="H2")
-    found = replace(found, annotations=(*found.annotations, ("first_sight", "true")))
+    found = of_first_sight(alert("Found", device="sda", condition="H2"))
     machine = Machine()
     machine.arrival = incidents.Arrival("arrival", None)
     assert machine.run(DAY, found, step=60.0) == []
