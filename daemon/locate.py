@@ -46,6 +46,9 @@ MOST_DEPTH = 16
 SET_UP_SECONDS = 60.0
 """udev may come to a device so much later than the kernel, which may fail to read it before; nor do
 the two clocks agree."""
+_REFILLED = re.compile(r"(loop|nbd)[0-9]+")
+"""Devices that stay while what is behind them changes (drivers/block/{loop,nbd}.c): udev has the
+device since it was first made, whatever file or server it stands for by now."""
 
 _EXT = frozenset({"ext2", "ext3", "ext4"})
 
@@ -109,7 +112,8 @@ def locate(
             " names both (that of an array, or of a file system's block, is not the disk's), and"
             " not in bytes"
         )
-    walk = _Walk(root, stack, partial(_left, clock, clock() + deadline_seconds), erred_seconds)
+    now = clock()
+    walk = _Walk(root, stack, partial(_left, clock, now + deadline_seconds), now, erred_seconds)
     answers = merged(walk.climb(Spot(start, count, ((device, start),))))
     disk = device if re.fullmatch(r"sd[a-z]{1,4}", device) else ""
     return Located(device, start, count, tuple(answers), disk, node.sector_bytes)
@@ -127,12 +131,13 @@ def _left(clock: Callable[[], float], end: float) -> float:
 class _Walk:
     """One question. `left` returns how long a program may take, or says that time is over.
 
-    `erred_seconds`: as of `locate`.
+    `asked_seconds` is when it was asked; `erred_seconds`: as of `locate`.
     """
 
     root: Root
     stack: Stack
     left: Callable[[], float]
+    asked_seconds: float
     erred_seconds: float | None = None
     geometries: dict[str, Geometry | None] = field(default_factory=dict)
     tables: dict[str, tuple[Target, ...]] = field(default_factory=dict)
@@ -288,6 +293,12 @@ class _Walk:
         """Return why a device is not the one that was there at the time of the error, or ''."""
         if self.erred_seconds is None:
             return ""
+        age = self.asked_seconds - self.erred_seconds
+        if _REFILLED.fullmatch(node.name) and age > SET_UP_SECONDS:
+            return (
+                f"the error was {duration(age)} before: {node.name} may stand for another file or"
+                " server since"
+            )
         since = udev.parse_set_up_seconds(self._udev(node))
         if since is None or since <= self.erred_seconds + SET_UP_SECONDS:
             return ""

@@ -390,6 +390,22 @@ def test_what_is_there_only_since_the_error_is_not_said_to_be_hit(
             assert f"{name} is there only since 13 min 20 s after" in asked.lines()[0]
 
 
+def test_what_a_loop_device_stood_for_before_is_not_said_to_be_hit(tmp_path: Path) -> None:
+    """An image was detached after its error, and another one is loop0 now.
+
+    The mail said of the new one's free block that nothing is lost.
+    """
+    asked = Asked(tmp_path)
+    write_tree(tmp_path / "machine", images.disk("loop0", asked.sector + 8, "7:0"))
+    for ago, spoken in ((900.0, True), (2.0, False)):
+        asked.files.forget()
+        at = asked.now - ago
+        asked.files.ask(Wanted("disk loop0", "loop0", asked.sector, 8, erred_seconds=at))
+        (line,) = (each.text for each in files_hit.evidence([asked.learn()], float))
+        said = "the error was 15 min 0 s before: loop0 may stand for another file or server since"
+        assert (said in line) is spoken
+
+
 def test_a_mail_does_not_name_a_hundred_files() -> None:
     """Small ones, in one request of a megabyte."""
     answers = tuple(
