@@ -285,7 +285,7 @@ def inventory(
     lines = [f"{_counted(len(disks), 'disk')}: {_some(named)}" if disks else "no disk"]
     lines += [f"{_counted(len(arrays), 'software RAID array')}: {_some(arrays)}"] if arrays else []
     lines += [_counted(mounted, "mounted file system")] if mounted else []
-    lines += [f"SMART: {covered}; iowarden coverage says why"] if covered else []
+    lines += [f"{covered}; iowarden coverage says why"] if covered else []
     lines += [f"not readable: {', '.join(silent)}"] if silent else []
     return lines
 
@@ -324,8 +324,8 @@ def _lines(entries: Sequence[Entry], now: float | None = None) -> list[str]:
 def _advice(entries: Sequence[Entry]) -> tuple[str, ...]:
     texts = []
     for same in _by_name(entries).values():
-        if not same[0].advice:
-            continue
+        if not same[0].advice.strip():
+            continue  # the advice of another finding says it
         others = _others(same)
         also = f"\nThe same for {_some(others)}." if others else ""
         texts.append(f"{same[0].name}:\n{same[0].advice.strip()}{also}")

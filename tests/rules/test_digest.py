@@ -137,10 +137,24 @@ def test_a_state_that_comes_late_joins_what_was_seen_since() -> None:
 
 def test_the_inventory_counts_what_there_is() -> None:
     """One disk, and a machine whose disks cannot be listed yet."""
-    found = digest.inventory(topology(disk("sda", model="ACME")), 1, ["scsi"])
-    assert found == ["1 disk: sda (ACME)", "1 mounted file system", "not readable: scsi"]
+    found = digest.inventory(topology(disk("sda", model="ACME")), 1, ["scsi"], "SMART: 1 of 1 disk")
+    assert found == [
+        "1 disk: sda (ACME)",
+        "1 mounted file system",
+        "SMART: 1 of 1 disk; iowarden coverage says why",
+        "not readable: scsi",
+    ]
     (unknown,) = digest.inventory(None, None, ())
     assert "could not be read yet" in unknown
+
+
+def test_what_has_no_advice_of_its_own_has_no_heading() -> None:
+    """Two lines of one error at first sight: the second one's cure is that of the first."""
+    first, second = alert("First", "loop0"), alert("Second", "loop0")
+    second = replace(second, annotations=(("summary", "Second is so"), ("advice", "\n")))
+    alerts = [first, second]
+    _, notice = digest.arrival(Digest(), alerts, (), install="x", now=0.0, realtime_seconds=0.0)
+    assert [text.partition(":")[0] for text in notice.advice] == ["First"]
 
 
 def test_what_is_silenced_is_counted_beside_what_is_told() -> None:
