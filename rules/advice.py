@@ -161,7 +161,7 @@ def together(texts: Iterable[str]) -> tuple[str, ...]:
                 continue
             told.update(new)
             kept += [prose, *commands]
-        if kept:
+        if kept and not (len(kept) == 1 and kept[0].endswith(":")):  # a heading of what was told
             found.append("\n".join(kept))
     packages = _packages(found)
     return (*found, packages) if packages else tuple(found)

@@ -347,6 +347,12 @@ def test_a_mail_says_nothing_twice_and_names_the_packages() -> None:
     assert together(["Look at its cable.", "Look at its cable."]) == ("Look at its cable.",)
 
 
+def test_a_heading_of_what_was_told_is_left_out() -> None:
+    """Two findings of one disk in the arrival mail: the second one's heading stood alone."""
+    texts = ["first:\nSave what matters.", "second:\nSave what matters."]
+    assert together(texts) == ("first:\nSave what matters.",)
+
+
 def test_commands_that_belong_together_stay_together() -> None:
     """What is told by one text is not taken out of the middle of another's commands."""
     whole = together(
