@@ -466,8 +466,11 @@ def _array(step: Step) -> list[str]:
 def _shown_member(facts: Facts, name: str, states: Sequence[str]) -> str:
     device = facts.device(name)
     below = () if device is None else facts.leaves(device)
+    state = " ".join(states)
+    if not facts.atlas.devices:  # of a text nobody knows where it is from
+        return f"{name} {state}".strip()
     on = ", ".join(facts.shown(each) for each in below[:4]) or "a disk that is gone"
-    return f"{name} {' '.join(states) or 'in an unknown state'}, on {on}"
+    return f"{name} {state or 'in an unknown state'}, on {on}"
 
 
 def _examine(step: Step) -> list[str]:

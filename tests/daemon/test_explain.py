@@ -536,6 +536,13 @@ def test_what_a_terminal_would_obey_is_spelled_out() -> None:
     assert "\x07" not in told
 
 
+def test_of_a_texts_machine_nothing_is_said_that_the_text_does_not_say() -> None:
+    """A degraded mirror from a forum: each of its members was said to be on a disk that is gone."""
+    advice = "\n".join(alert["advice"] for alert in data(DEGRADED)["alerts"])
+    assert "Members of md0 (raid1): sda1; sdb1 faulty.\n" in advice
+    assert "is gone" not in advice
+
+
 def test_what_a_machine_lacks_that_is_no_more_than_a_text_is_no_fault() -> None:
     """That no disk is monitored and there is no swap is true of every text."""
     for well, _, _ in KINDS.values():
