@@ -539,7 +539,7 @@ def test_what_a_terminal_would_obey_is_spelled_out() -> None:
 def test_of_a_texts_machine_nothing_is_said_that_the_text_does_not_say() -> None:
     """A degraded mirror from a forum: each of its members was said to be on a disk that is gone."""
     advice = "\n".join(alert["advice"] for alert in data(DEGRADED)["alerts"])
-    assert "Members of md0 (raid1): sda1; sdb1 faulty.\n" in advice
+    assert "Members of md0 (raid1): sdb1 faulty; sda1.\n" in advice
     assert "is gone" not in advice
 
 
