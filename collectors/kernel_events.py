@@ -125,6 +125,7 @@ KINDS = {
     "fs_readonly": "a file system does not take writes any more",
     "fs_shutdown": "a file system was shut down after an error",
     "fs_read_corrected": "a file system read bad data and repaired them from another copy",
+    "fs_no_space": "data that a program had written are lost: no space or quota was left for them",
     "fs_device_errors": "what a file system counted of errors of a device since it was made",
     "fs_warning": "a file system reports something that does not stop it",
     # arrays and mapped devices
@@ -172,6 +173,9 @@ _WARNING = 4
 """Source: include/linux/kern_levels.h."""
 _SEEN = 16
 _PORTS = 256
+_NEXT_OF_FULL = "This should not happen!!"
+"""Begins the line after that of an error code. Source: fs/ext4/inode.c, mpage_map_and_submit_extent
+(Linux 3.11 to 6.12)."""
 _SAME_PRINT_SECONDS = 1.0
 """Lines of one message are printed within microseconds, over a serial line within a second."""
 _SECTORS_PER_SEGMENT = 8
@@ -217,6 +221,8 @@ class Classifier(NamedTuple):
     moment: float | None = None
     seen: tuple[tuple[str, int], ...] = ()
     """Events of this moment, so that equal ones are told apart."""
+    full: tuple[str, float | None] = ("", None)
+    """The file system that told last that it has no space, and when."""
 
 
 def classify(state: Classifier, line: Line) -> tuple[Classifier, tuple[Event, ...]]:
@@ -803,8 +809,19 @@ def _registers(state: Classifier, _line: Line, text: str) -> tuple[Classifier, F
 # --- the rest: one line, one shape ---
 
 
-def _shaped(state: Classifier, _line: Line, text: str) -> tuple[Classifier, Found | None]:
-    return state, shape(text)
+def _shaped(state: Classifier, line: Line, text: str) -> tuple[Classifier, Found | None]:
+    found = shape(text)
+    if found is None:
+        return state, None
+    kind, fields = found
+    device, moment = fields.get("device", ""), line.monotonic_seconds
+    if kind == "fs_no_space":
+        return state._replace(full=(device, moment)), found
+    if kind == "lost_write" and _NEXT_OF_FULL in text and state.full[0] == device != "":
+        last = state.full[1]
+        if last is None or moment is None or moment - last <= _SAME_PRINT_SECONDS:
+            return state, ("fs_no_space", fields)
+    return state, found
 
 
 _LEVEL = re.compile(r"<[0-9]>")

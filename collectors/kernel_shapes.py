@@ -237,6 +237,13 @@ _ROWS: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             (
+                rf"EXT\d-fs \({_DEVICE}\): (?:Delayed block allocation failed"
+                r"|failed to convert unwritten extents) .*\berror -?(?:28|122)\b"
+            ),
+            "fs_no_space",
+        ),
+        (
+            (
                 rf"EXT\d-fs (?:critical|warning)? ?\((?:device )?{_DEVICE}\): "
                 r".*(?:[Dd]ata will be lost|potential data loss)"
             ),

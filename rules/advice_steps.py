@@ -775,6 +775,24 @@ def _count(number: int, what: str) -> str:
     return f"{number} {what}{'s' if number != 1 else ''}"
 
 
+def _space(step: Step) -> list[str]:
+    """What takes the space of a file system; of one that is not known, which one is full."""
+    points = step.facts.mounts_of(step.about.part or step.name)
+    if not points:
+        return [
+            "Which file systems have no room left, by bytes and by inodes:",
+            "  df -h",
+            "  df -i",
+        ]
+    point = quote(points[0].mount_point)
+    return [
+        "Whether bytes or inodes are used up (if neither, a quota is); what takes the space:",
+        f"  df -h {point}",
+        f"  df -i {point}",
+        f"  du -xh --max-depth=2 {point} | sort -h | tail -20",
+    ]
+
+
 STEPS: Mapping[str, Callable[[Step], list[str]]] = {
     "array": _array,
     "below": _below,
@@ -795,6 +813,7 @@ STEPS: Mapping[str, Callable[[Step], list[str]]] = {
     "scrub": _scrub,
     "smart": _smart,
     "sooner": _sooner,
+    "space": _space,
     "state": _state,
     "take_back": _take_back,
 }

@@ -279,6 +279,7 @@ EVENTS = _table(
     _all("megaraid_controller_reset 3ware_controller_reset_occurred", Fault.RESETS, _A),
     # what follows an error of the device: requests that were refused, pages that were not written
     _all("lost_write", Fault.LOST, _F),
+    _all("fs_no_space", Fault.FULL, _F),
     _all("swap_read_error", Fault.FAILED, _F),
     _all("swap_write_error", Fault.ERRORS, _F),
     _all("buffer_io_error fs_device_errors fs_errors_remembered", Fault.ERRORS, _F),

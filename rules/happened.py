@@ -78,6 +78,8 @@ NAMELESS = frozenset({"dm_pool_full", "md_super_error"})
 """Lines that may name no device. Source: Linux 6.1, drivers/md/md.c, super_written;
 drivers/md/persistent-data/dm-space-map-metadata.c, sm_metadata_new_block.
 """
+FULL = frozenset({"fs_no_space"})
+"""What is the matter of a file system that is full, and not of the disk below."""
 AMID_SECONDS = 5.0
 SET_SECONDS = 2.0
 """The wall clock was set where a stamp of it and the program's clock part by so much."""
@@ -494,6 +496,8 @@ class _Work:
             return
         if not where.identity.key and row.kind in NAMELESS:
             where = self._amid(at) or where
+        if row.kind in FULL:
+            where = self._mounted(where, event)
         own = where.identity
         if event.source == "kernel" or event.source not in OWN:
             self.recent.append(event)
@@ -630,6 +634,16 @@ class _Work:
             return None
         (h,) = bottom
         return Place(Identity(h.subject, h.object, h.adapter), h.disk, h.device)
+
+    def _mounted(self, where: Place, event: Event) -> Place:
+        """Return the file system of a device, as its rules call it, if that is mounted."""
+        known, key = self.known, where.identity.key
+        for each in carried(known.standing, key, self.batch.now_seconds):
+            if each.mount and each.on == event.device:
+                return replace(
+                    where, identity=Identity(f"file system {each.name}", each.name), disk=""
+                )
+        return where
 
     def _old(self, event: Event, *, baseline: bool) -> bool:
         """Whether an event at first sight is older than a day."""

@@ -265,6 +265,10 @@ EXAMPLES = {
         "EXT4-fs (sdb1): Remounting filesystem read-only",
         "BTRFS info (device sdb1): forced readonly",
     ),
+    "fs_no_space": (
+        "EXT4-fs (sdb1): Delayed block allocation failed for inode 12 with error 28",
+        "EXT4-fs (sdb1): failed to convert unwritten extents -- potential data loss!  (error -122)",
+    ),
     "fs_shutdown": ("XFS (sdb1): Filesystem has been shut down due to log error (0x2).",),
     "fs_read_corrected": (
         "BTRFS info (device sdb1): read error corrected: ino 1 off 8192 (dev /dev/sdc1 sector 16)",
@@ -700,6 +704,22 @@ def test_a_sense_that_waits_is_told_before_what_follows() -> None:
     assert [event.kind for event in told(recovered + other)] == kinds
     assert [event.kind for event in told(recovered)] == kinds[:1]
     assert [event.kind for event in told(recovered + recovered)] == kinds[:1] * 2
+
+
+@pytest.mark.parametrize(
+    ("first", "kind"),
+    [
+        ("EXT4-fs (sdb1): Delayed block allocation failed for inode 12 with error 28", True),
+        ("EXT4-fs (sdb1): Delayed block allocation failed for inode 12 with error 122", True),
+        ("EXT4-fs (sdb1): Delayed block allocation failed for inode 12 with error 5", False),
+        ("EXT4-fs (sdc1): Delayed block allocation failed for inode 12 with error 28", False),
+    ],
+)
+def test_what_is_lost_for_want_of_space_is_no_error_of_the_disk(first: str, kind: bool) -> None:
+    """The second line has no code: that of its own file system's first line counts."""
+    *_, last = told(f"{first}\nEXT4-fs (sdb1): This should not happen!! Data will be lost")
+    assert last.kind == ("fs_no_space" if kind else "lost_write")
+    assert last.device == "sdb1"
 
 
 def test_equal_lines_of_one_moment_are_two_events() -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-import pytest
 from support.database import Database, drive, self_tests, subjects, threads, usage
 from support.live import text, watched
 
@@ -519,11 +518,6 @@ def test_forty_drives_whose_program_was_removed_are_one_mail(tmp_path: Path) -> 
     assert "[WARNING]" in str(mails[0]["Subject"])
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="the error code of a line of ext4 is not read: that no block was left (28) is an error"
-    " of the file system's own, and not explained by its being full",
-)
 def test_a_full_file_system_of_logs_is_no_matter_of_the_disk_below(tmp_path: Path) -> None:
     """Wanted: one critical mail about /var/log, with du; no smartctl, no second incident.
 
