@@ -10,6 +10,7 @@ Units: seconds of the program's clock; those of events are their sources' own, o
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from dataclasses import dataclass, field, replace
@@ -83,6 +84,10 @@ FULL = frozenset({"fs_no_space"})
 AMID_SECONDS = 5.0
 SET_SECONDS = 2.0
 """The wall clock was set where a stamp of it and the program's clock part by so much."""
+KICKED = "md_kicked"
+"""A line that names the member and not the array, whose own line follows when it runs.
+Source: Linux 6.12, drivers/md: md.c, md_analyze_sbs; raid1.c, raid5.c, raid10.c, 'active with'.
+"""
 NEIGHBOUR_SECONDS = 1.0
 """So long such a line waits for the one behind it, which names array and member."""
 _NO_ERROR = frozenset(md_events.KINDS) | {
@@ -488,16 +493,12 @@ class _Work:
         if severity is None:
             return
         at = self._at(event)
-        where = self._place(event)
+        event, where = self._where(event, row, at)
+        if where is None:
+            return
         if severity >= Severity.WARNING and self._has_other_path(row, where):
             severity = Severity.NOTICE
             row = replace(row, severity=severity, storm=None)
-        if _BACKED.match(where.device) and self._unused(where.identity.key):
-            return
-        if not where.identity.key and row.kind in NAMELESS:
-            where = self._amid(at) or where
-        if row.kind in FULL:
-            where = self._mounted(where, event)
         own = where.identity
         if event.source == "kernel" or event.source not in OWN:
             self.recent.append(event)
@@ -634,6 +635,33 @@ class _Work:
             return None
         (h,) = bottom
         return Place(Identity(h.subject, h.object, h.adapter), h.disk, h.device)
+
+    def _where(self, event: Event, row: Row, at: float) -> tuple[Event, Place | None]:
+        """Return an event with the array that it means, and what its incident is about.
+
+        None: a device that nothing stands on, so that nothing is lost with it.
+        """
+        if row.kind == KICKED:
+            event = event if event.place else self._kicked(event)
+            array = replace(event, device=event.place or event.device, place="")
+            return event, self._place(array)
+        where = self._place(event)
+        if _BACKED.match(where.device) and self._unused(where.identity.key):
+            return event, None
+        if not where.identity.key and row.kind in NAMELESS:
+            where = self._amid(at) or where
+        return event, self._mounted(where, event) if row.kind in FULL else where
+
+    def _kicked(self, event: Event) -> Event:
+        """Return that a member was left out with its array: the next that is short of members."""
+        short = [
+            (after, each.device)
+            for each in (*self.before.recent, *self.batch.baseline, *self.batch.events)
+            if each.kind == "md_degraded" and each.boot_id == event.boot_id
+            if (after := (events.moment(each) or 0.0) - (events.moment(event) or 0.0)) >= 0.0
+        ]
+        after, array = min(short, default=(math.inf, ""))
+        return replace(event, place=array) if after <= NEIGHBOUR_SECONDS else event
 
     def _mounted(self, where: Place, event: Event) -> Place:
         """Return the file system of a device, as its rules call it, if that is mounted."""
@@ -925,6 +953,8 @@ def _told(event: Event) -> str:
     """
     if event.kind == "md_disk_failure" and event.device and event.place:
         return f"array {event.place} gave up its member {event.device}"
+    if event.kind == KICKED and event.device and event.place:
+        return f"array {event.place} was put together without its member {event.device}"
     found = _SENT.fullmatch(event.text) if event.kind == "hba_aen" else None
     return "" if found is None else found["words"]
 
@@ -1037,6 +1067,8 @@ def _is_redundant(row: Row, own: frozenset[str]) -> bool:
 
 def is_nameless(event: Event) -> bool:
     """Whether an event is of a line without a name, and waits for its neighbour."""
+    if event.kind == KICKED:
+        return not event.place
     return event.kind in NAMELESS and not (event.device or event.place)
 
 

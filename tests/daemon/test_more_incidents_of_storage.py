@@ -72,9 +72,6 @@ def judged(machine: Machine, mails: list[EmailMessage], wanted: Wanted) -> list[
 
 
 LEFT = {
-    "degraded_since_boot": (
-        "'kicking non-fresh sdb1 from array' names no array: a warning of its own beside md0's"
-    ),
     "image_on_a_file_server": (
         "a server that does not respond waits a minute, and no loop device on it is named"
     ),

@@ -651,6 +651,28 @@ BACKED = topology(
 SRV = "20 1 8:0 / /srv rw - ext4 /dev/sda rw\n"
 
 
+def test_a_member_that_was_left_out_belongs_to_the_array_that_is_started_next() -> None:
+    """Two mirrors at boot, in the order of their lines; of a third nothing tells which it is."""
+    machine = Machine()
+    texts = (
+        (0.0, "md: kicking non-fresh sdc1 from array!"),
+        (0.1, "md/raid1:md0: active with 1 out of 2 mirrors"),
+        (0.2, "md: kicking non-fresh sdd1 from array!"),
+        (0.3, "md/raid1:md1: active with 1 out of 2 mirrors"),
+        (9.0, "md: kicking non-fresh sdb from array!"),
+    )
+    events: tuple[Event, ...] = ()
+    for after, words in texts:
+        events += classify(Classifier(), Line(words, realtime_seconds=START - 60 + after))[1]
+    machine.tell(*events, baseline=True)
+    alerts = happened.alerts(machine.state, TABLE, machine.now)
+    assert {(a.subject, a.annotation("summary")) for a in alerts} == {
+        ("device md0", "array md0 was put together without its member sdc1"),
+        ("device md1", "array md1 was put together without its member sdd1"),
+        ("disk  DISK-9 S-B", "a member was left out when the array was put together"),
+    }
+
+
 def lines(machine: Machine, *texts: str) -> tuple[Event, ...]:
     """Return what lines of the kernel's log tell now."""
     state, found = Classifier(), []
