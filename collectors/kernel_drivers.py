@@ -355,9 +355,9 @@ _NETWORK_BLOCK: Rows = (
     (FAULT, "driver_message"),
 )
 _NFS: Rows = (
+    (r"timed out", "nfs_timed_out"),
     (r"not responding", "nfs_not_responding"),
     (r"\bOK$", "nfs_responding"),
-    (r"timed out", "nfs_not_responding"),
     ((r"lost \d+ locks|state recovery failed|state manager|migration recovery failed|fileid changed"
      r"|failed to reclaim lock|won't be reclaimed|wrote zero bytes|clientid is in use"
      r"|bad sequence-id"

@@ -735,7 +735,7 @@ class Loop:
         """Return the alerts of rules, and what happens."""
         happen = self._happenings.alerts(now, self._policy.all_clear_seconds)
         own = last_copies.marked([*self._engine.alerts(), *happen], self._engine.places())
-        if any(each.name in (hung.EVENT, hung.COUNTER) for each in own):
+        if any(each.name in hung.NAMES for each in own):
             return hung.named(own, self._engine.waiting(now))
         return own
 

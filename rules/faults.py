@@ -298,8 +298,9 @@ EVENTS = _table(
     _all("hba_link_down connection_lost", Fault.GONE, Layer.PATH),
     _all("connection_error dm_path_failed", Fault.RESETS, Layer.PATH),
     _all("network_block_failed", Fault.FAILED, _D),
+    _all("nfs_not_responding", Fault.HANGS, Layer.NETWORK),
     _all(
-        "nfs_not_responding nfs_responding nfs_error smb_not_responding",
+        "nfs_timed_out nfs_responding nfs_error smb_not_responding",
         Fault.ERRORS,
         Layer.NETWORK,
     ),

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from iowarden.rules.alerts import Alert
 
 EVENT, COUNTER = "hung_task", "HungTask"
+SERVER = "nfs_not_responding"
+"""The event of a file server that programs wait for."""
+NAMES = frozenset((EVENT, COUNTER, SERVER))
+"""Alerts that `named` says more of."""
 TASK = "task"
 """Annotation of the event's alert: number of the task that hangs."""
 _LINE = re.compile(
@@ -27,12 +31,13 @@ _LINE = re.compile(
     re.ASCII,
 )
 """Source: kernel, kernel/hung_task.c, check_hung_task."""
+NFS = "an NFS server"
 _CHANNELS = {
     "the journal of its file system": "jbd2 do_get_write_access wait_transaction add_transaction",
     "its XFS file system": "xfs_ xlog_",
     "its Btrfs file system": "btrfs_",
     "its F2FS file system": "f2fs_",
-    "an NFS server": "nfs rpc_",
+    NFS: "nfs rpc_",
     "the program of a FUSE file system": "fuse_ request_wait_answer",
     "a software RAID array": "md_ raid wait_barrier wait_read_barrier regular_request_wait",
     "a device-mapper device": "dm_",
@@ -63,6 +68,7 @@ def named(alerts: Iterable[Alert], tasks: Tasks | None) -> list[Alert]:
     """
     known = list(alerts)
     waiting = () if tasks is None else tasks.tasks
+    known = [_of_server(each, waiting) if each.name == SERVER else each for each in known]
     lines = [_with_cause(each, waiting) for each in known if each.name == EVENT and each.count]
     by_key = {each.key: each for each in lines}
     newest = max(lines, key=lambda each: each.last_seconds or 0.0, default=None)
@@ -78,6 +84,17 @@ def _with_cause(alert: Alert, tasks: Iterable[Task]) -> Alert:
     own = next((task for task in tasks if number in {str(task.pid), str(task.process)}), None)
     what = "" if own is None else _cause(own)
     return _said(alert, f"{alert.summary} for {what}") if what else alert
+
+
+def _of_server(alert: Alert, tasks: Iterable[Task]) -> Alert:
+    """Return the alert of a file server with the programs that wait, which the probe can see."""
+    programs = [task for task in tasks if not task.kernel and _cause(task) == NFS]
+    if not alert.count or not programs:
+        return alert
+    first, more = programs[0], len(programs) - 1
+    wait = f"and {more} more wait" if more else "waits"
+    number = first.process or first.pid
+    return _said(alert, f"{alert.summary}: {first.command} (pid {number}) {wait} for it")
 
 
 def _counted(alert: Alert, line: Alert | None, tasks: Iterable[Task]) -> Alert:

@@ -132,6 +132,15 @@ class Stack:
         del found[device.name]
         return [*found.values(), *points.values(), *swaps.values()]
 
+    def within(self, point: str) -> list[Carried]:
+        """Return what lies in files of a mount: loop devices with what stands on them, and swap."""
+        found: dict[str, Carried] = {}
+        for name in self._loops.get(point, ()):
+            own = self._topology.devices[name]
+            found[name] = Carried(name, name, point, own)
+            found |= {each.name: each for each in self.on(own)}
+        return [*found.values(), *self._swapped(point).values()]
+
     def mounts(self, name: str) -> list[Mount]:
         """Return what a device or partition is mounted as, by any of its names."""
         return self._mounts.get(self._topology.kernel_name(name), [])

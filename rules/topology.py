@@ -102,7 +102,9 @@ def remember(state: Standing, topology: Topology, mounts: Iterable[Mount], now: 
         if server := _server(mount):
             key, shown = f"{FILE_SYSTEM}{mount.mount_point}", f"{mount.mount_point} ({mount.kind})"
             of_it = Above(key, mount.mount_point, shown, server, mount=True)
-            found.setdefault(identity(None, server).key, {})[of_it] = None
+            images = (_above(topology, each) for each in stack.within(mount.mount_point))
+            held = found.setdefault(identity(None, server).key, {})
+            held |= dict.fromkeys((of_it, *images))
     return _since(state, {key: tuple(above) for key, above in found.items() if above}, now)
 
 

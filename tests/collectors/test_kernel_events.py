@@ -367,10 +367,8 @@ EXAMPLES = {
         "drbd r0/0 drbd0: IO ERROR: neither local nor remote data, sector 8+8",
         "drbd r0/0 drbd0: Split-Brain detected but unresolved, dropping connection!",
     ),
-    "nfs_not_responding": (
-        "nfs: server backup1 not responding, still trying",
-        "nfs: server 192.0.2.7 not responding, timed out",
-    ),
+    "nfs_not_responding": ("nfs: server backup1 not responding, still trying",),
+    "nfs_timed_out": ("nfs: server 192.0.2.7 not responding, timed out",),
     "smb_not_responding": (
         "CIFS: VFS: \\\\backup1 has not responded in 180 seconds. Reconnecting...",
         "CIFS VFS: Server 192.0.2.7 has not responded in 120 seconds. Reconnecting...",

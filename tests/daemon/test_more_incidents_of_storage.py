@@ -13,7 +13,6 @@ from support.live import text, watched
 from support.storage_incidents import INCIDENTS, WITHOUT_LOG, Machine, Wanted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
     from email.message import EmailMessage
     from pathlib import Path
 
@@ -71,21 +70,7 @@ def judged(machine: Machine, mails: list[EmailMessage], wanted: Wanted) -> list[
     return wrong and [*wrong, *subjects]
 
 
-LEFT = {
-    "image_on_a_file_server": (
-        "a server that does not respond waits a minute, and no loop device on it is named"
-    ),
-}
-"""What is not as it was wanted, and why."""
-
-
-def cases(names: Iterable[str], left: Mapping[str, str]) -> list[object]:
-    """Return the incidents, with those marked that are known to be reported otherwise."""
-    marks = {n: pytest.mark.xfail(strict=True, reason=left[n]) for n in names if n in left}
-    return [pytest.param(name, marks=marks.get(name, ())) for name in names]
-
-
-@pytest.mark.parametrize("name", cases(INCIDENTS, LEFT))
+@pytest.mark.parametrize("name", INCIDENTS)
 def test_an_incident_is_reported_as_wanted(tmp_path: Path, name: str) -> None:
     """With the kernel's log."""
     story, wanted = INCIDENTS[name]
