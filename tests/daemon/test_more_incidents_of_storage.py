@@ -1,6 +1,6 @@
 """Incidents that were made for a review, each with what is wanted written before it was played.
 
-What happens and what is wanted of the mails: tests/support/storage_incidents.py.
+What happens and what is wanted of the mails: tests/support/storage_incidents.py, storage_reviews.py.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from support.live import text, watched
 from support.storage_incidents import INCIDENTS, WITHOUT_LOG, Machine, Wanted
+from support.storage_reviews import REVIEWS, REVIEWS_WITHOUT_LOG
 
 if TYPE_CHECKING:
     from email.message import EmailMessage
@@ -82,3 +83,17 @@ def test_an_incident_is_reported_without_the_kernels_log(tmp_path: Path, name: s
     """What only the log can say is not known; nothing else is worse."""
     story, _ = INCIDENTS[name]
     assert judged(*told(tmp_path, story, log=False), WITHOUT_LOG[name]) == []
+
+
+@pytest.mark.parametrize("name", REVIEWS)
+def test_what_a_second_review_made_is_reported_as_wanted(tmp_path: Path, name: str) -> None:
+    """With the kernel's log."""
+    story, wanted = REVIEWS[name]
+    assert judged(*told(tmp_path, story, log=True), wanted) == []
+
+
+@pytest.mark.parametrize("name", REVIEWS_WITHOUT_LOG)
+def test_what_a_second_review_made_is_reported_without_the_log(tmp_path: Path, name: str) -> None:
+    """What the disks, arrays and file systems count is enough."""
+    story, _ = REVIEWS[name]
+    assert judged(*told(tmp_path, story, log=False), REVIEWS_WITHOUT_LOG[name]) == []
