@@ -1,6 +1,6 @@
 """Incidents that were made for a review, each with what is wanted written before it was played.
 
-What happens and what is wanted of the mails: tests/support/storage_incidents.py, storage_reviews.py.
+What happens and what is wanted: tests/support/storage_incidents.py, storage_reviews.py.
 """
 
 from __future__ import annotations

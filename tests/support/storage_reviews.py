@@ -15,7 +15,6 @@ from support.storage_incidents import (
     MD,
     NO_ERASE,
     SILENCE,
-    Incident,
     Machine,
     Wanted,
     ata,
@@ -25,7 +24,7 @@ from support.storage_incidents import (
 
 if TYPE_CHECKING:
     from support.live import Files, Watched
-    from support.storage_incidents import Told
+    from support.storage_incidents import Incident, Told
 
 
 # --- md
