@@ -501,7 +501,8 @@ def _refresh(
 ) -> Incident:
     """Return the incident with its members as they are now."""
     current = {alert.key: alert for alert in alerts}
-    if not current and not incident.firing:
+    # Events outlast what is over by their window: once that has passed, the next ones are news.
+    if not (current or incident.firing or any(m.cleared_seconds is None for m in incident.members)):
         return incident
     members = []
     for member in incident.members:

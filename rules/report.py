@@ -106,14 +106,15 @@ def notice(  # noqa: PLR0913, PLR0917 - all but three are named where it is call
     facts = _facts(members)
     several = len({_disk(m) for m in facts}) > 1
     happened = [(_named(m) if several else "") + _happened(m, now) for m in facts]
-    summary = _summary(reason, members, incident)
+    summary, of = _summary(reason, members, incident)
     if incident.key.startswith(ADAPTER):  # of many disks, one stands for all
         fresh = list({m.name: m for m in reversed(fresh)}.values())[::-1]
         happened = _happened_together(facts, now)
         disks = _distinct(_disk(m) for m in members if m.layer <= Layer.DISK)
         maps = _distinct(_disk(m) for m in members if fabric and m.layer > Layer.DISK)
         what = f"{len(maps)} multipath maps" if maps else f"{len(disks)} disks"
-        summary = f"{what}: {summary}" if len(maps or disks) > 1 else summary
+        together = len(maps or disks) > 1 and of != incident.key
+        summary = f"{what}: {summary}" if together else summary
     fresh.sort(key=lambda m: not (m.what.fault is Fault.EXHAUSTED and m.layer is Layer.DISK))
     texts = [said(m) for m in fresh]
     return Notice(
@@ -242,20 +243,23 @@ def _in_order(lines: Iterable[Evidence]) -> tuple[Evidence, ...]:
     return tuple(sorted(_distinct(lines)[:MOST_EVIDENCE], key=lambda line: line.realtime_seconds))
 
 
-def _summary(reason: Reason, members: Sequence[Member], incident: Incident) -> str:
+def _summary(reason: Reason, members: Sequence[Member], incident: Incident) -> tuple[str, str]:
+    """Return what a mail is headed, and the subject of what that says."""
     if not members:
-        return "no alert is left"
+        return "no alert is left", ""
     worst = members[0]
     if reason is Reason.ALL_CLEAR:  # of the last time, where there were several
-        last = [m for m in members if (m.cleared_seconds or 0.0) >= incident.started_seconds]
-        return f"was: {(last or [worst])[0].summary}"
+        start = incident.started_seconds
+        last = [m for m in members if m.cleared_seconds is None or m.cleared_seconds >= start]
+        worst = min(last or [worst], key=lambda m: _order(m)[1:])
+        return f"was: {worst.summary}", worst.subject
     if reason is Reason.REBUILT:
         ended = [m for m in members if m.name in SHORT and m.cleared_seconds is not None]
         whole = max(ended, key=lambda m: m.cleared_seconds or 0.0, default=worst)
-        return f"all members are there again; was: {whole.summary}"
+        return f"all members are there again; was: {whole.summary}", whole.subject
     if reason is Reason.UNREADABLE:
         silent = next((m for m in members if m.state is State.UNKNOWN and not m.silenced), worst)
-        return silent.unknown or f"can no longer be read: {silent.summary}"
+        return silent.unknown or f"can no longer be read: {silent.summary}", silent.subject
     if reason is Reason.WORSE:  # the news: what threatens data, else the deepest of what is new
         active = [m for m in members if m.cleared_seconds is None] or [worst]
         worst = min(
@@ -269,7 +273,7 @@ def _summary(reason: Reason, members: Sequence[Member], incident: Incident) -> s
             ),
         )
     over = all(m.missed_seconds is not None for m in members if m.cleared_seconds is None)
-    return f"cleared; was: {worst.summary}" if over else worst.summary
+    return f"cleared; was: {worst.summary}" if over else worst.summary, worst.subject
 
 
 def _facts(members: Iterable[Member]) -> list[Member]:

@@ -1306,3 +1306,19 @@ def test_what_becomes_known_later_follows_once_and_only_where_it_is_critical() -
     host.run(15 * MINUTE)
     host.run(30, WORSE)  # it came back: another time, with other files
     assert host.only().awaits_details
+
+
+def test_a_line_of_the_log_hours_after_the_hang_that_it_began_with_is_news() -> None:
+    """The firmware of an adapter dies twice a day; the second time no disk has requests to hang.
+
+    The first line outlasts its hang by its window, and the incident is not closed for a day.
+    """
+    machine = Machine()
+    line = replace(alert("hba_dead", "critical", device="sda"), count=1, last_seconds=0.0)
+    assert machine.run(30, line, HANG) == ["opened"]
+    assert machine.run(600, line) == ["all clear"]
+    assert machine.run(5 * HOUR, step=60.0) == []
+    again = replace(line, active_seconds=machine.now, fired_seconds=machine.now)
+    assert machine.run(60, replace(again, last_seconds=machine.now)) == ["again"]
+    (member,) = [m for m in machine.state.by_key["disk sda"].members if m.count]
+    assert member.since_seconds > 5 * HOUR
