@@ -308,7 +308,7 @@ def smart_array_loses_its_battery(m: Machine) -> Incident:
     )
     m.has(files)
     m.change(files)
-    yield 60
+    yield 120
 
 
 def _smart_array(cache: str, battery: str, caching: str) -> Files:
