@@ -121,7 +121,9 @@ def _log(step: Step) -> list[str]:
     for device in ([step.device] if step.device else []) + (step.disks() if step.adapter else []):
         names |= dict.fromkeys(_logged(step.facts, device))
     if step.adapter.startswith("host"):
-        names = {step.adapter: None, **names}
+        called = [n for n, host in step.facts.of.map.hosts.items() if host == step.adapter]
+        own = [step.adapter, step.adapter.replace("host", "scsi"), *map(_pattern, called)]
+        names = dict.fromkeys(own) | names
     if step.device is None and step.name:
         names[_pattern(step.name)] = None
     for array in step.arrays():

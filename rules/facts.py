@@ -140,7 +140,8 @@ def known(
         if alert.subject.startswith(ADAPTER):
             adapters.add(alert.subject.removeprefix(ADAPTER))
         meaning = causes.meaning(alert)
-        if meaning.fault is Fault.FULL and meaning.layer is Layer.MAPPED:
+        # A snapshot is lost when its room is used up.
+        if meaning.fault in {Fault.FULL, Fault.LOST} and meaning.layer is Layer.MAPPED:
             full.add(alert.label("device"))
         if meaning.fault in _NO_TROUBLE or alert.name in _OUTSIDE:
             continue

@@ -75,8 +75,9 @@ MEDIUM = frozenset(
     )
 )
 """Sectors that could not be read: a drive that counts none of them does not tell the truth."""
-NAMELESS = frozenset({"dm_pool_full", "md_super_error"})
+NAMELESS = frozenset({"dm_pool_full", "dm_snapshot_invalid", "md_super_error"})
 """Lines that may name no device. Source: Linux 6.1, drivers/md/md.c, super_written;
+drivers/md/dm-snap.c, __invalidate_snapshot;
 drivers/md/persistent-data/dm-space-map-metadata.c, sm_metadata_new_block.
 """
 FULL = frozenset({"fs_no_space"})
