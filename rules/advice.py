@@ -157,10 +157,12 @@ def together(texts: Iterable[str]) -> tuple[str, ...]:
         kept: list[str] = []
         for prose, commands in _paragraphs(text):
             new = commands or [prose]
-            if told.issuperset(new):
-                continue
-            told.update(new)
-            kept += [prose, *commands]
+            if not told.issuperset(new):
+                told.update((prose, *new))
+                kept += [prose, *commands]
+            elif prose.endswith(".") and prose not in told:  # it says more than what to run
+                told.add(prose)
+                kept.append(prose)
         if kept and not (len(kept) == 1 and kept[0].endswith(":")):  # a heading of what was told
             found.append("\n".join(kept))
     packages = _packages(found)

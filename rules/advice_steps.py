@@ -448,12 +448,12 @@ def _array(step: Step) -> list[str]:
         if array is None:
             continue
         members = [_shown_member(step.facts, m.device, m.states) for m in array.members]
-        if (
-            array.raid_disks
-            and len(used := [m for m in array.members if not _is_spare(m.states)])
-            < array.raid_disks
-        ):
-            members.append(f"{array.raid_disks - len(used)} not there")
+        # A spare that is filled has the place of the one that is missing, and counts for it.
+        placed = {m.slot for m in array.members if m.slot is not None}
+        others = [m for m in array.members if m.slot is None and not _is_spare(m.states)]
+        gone = (array.raid_disks or 0) - len(placed) - len(others)
+        if gone > 0:
+            members.append(f"{gone} not there")
         of = f"{name} ({array.level})" if array.level else name
         if members:
             lines.append(f"Members of {of}: {'; '.join(members[:MOST_DISKS])}.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
@@ -35,6 +36,8 @@ MOST_DISKS = 24
 """Disks of an adapter that a line names."""
 MOST_WAITING = 5
 """Tasks that a mail names."""
+_BEHIND = re.compile(r"disk (host[0-9]+) ", re.ASCII)
+"""Key of a disk behind an adapter that no program could be asked of: 'disk host6 port 1'."""
 _BARE = frozenset((Fault.EXHAUSTED, Fault.DEGRADED, Fault.GONE, Fault.FAILED))
 TASKS = "tasks"
 """The source of lines about who waits."""
@@ -425,6 +428,10 @@ def _affected(
         return ("Not known: '/sys/block' has not been read yet.",)
     if any(identity(topology, name).key in own for name in topology.devices):
         return ("No array, volume or mount is known to stand on it.",)
+    behind = _BEHIND.match(key)  # only its adapter's driver knows it
+    shown = _carried_lines((f"{ADAPTER}{behind[1]}",), standing, now) if behind else ()
+    if behind and (lines := tuple(shown)):
+        return (f"It is behind {behind[1]}; what that shows, of this disk or of others:", *lines)
     return ("Not known: it is not in '/sys/block', and was not in the last 5 minutes.",)
 
 
