@@ -353,6 +353,12 @@ def test_a_heading_of_what_was_told_is_left_out() -> None:
     assert together(texts) == ("first:\nSave what matters.",)
 
 
+def test_a_sentence_stays_where_only_its_command_was_told() -> None:
+    """On which disk a volume stands, by its serial number, was left out with the 'lsblk' of it."""
+    texts = ["Its state:\n  lsblk -s /dev/dm-0", "dm-0 stands on sdb.\n  lsblk -s /dev/dm-0"]
+    assert together(texts) == (texts[0], "dm-0 stands on sdb.")
+
+
 def test_commands_that_belong_together_stay_together() -> None:
     """What is told by one text is not taken out of the middle of another's commands."""
     whole = together(
