@@ -11,7 +11,7 @@ nvme/host/sysfs.c (state).
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from shlex import quote
 from typing import TYPE_CHECKING
 
@@ -81,6 +81,13 @@ class Step:
             return self.about.subject.removeprefix(ADAPTER)
         return self.own.get("host", "")
 
+    def widened(self) -> Step:
+        """Return the same about the adapter of its disk, where that is in trouble as a whole."""
+        host = self.device.host if self.device and self.kind in {Kind.ATA, Kind.SCSI} else None
+        if self.adapter or not host or host not in self.facts.of.adapters:
+            return self
+        return Step(self.facts, replace(self.about, subject=f"{ADAPTER}{host}"))
+
     def whole(self) -> str:
         """Return the name to look for in the log and in arrays: of the disk, else as labelled."""
         return self.name if self.device is None else self.device.name
@@ -117,6 +124,7 @@ class Step:
 
 def _log(step: Step) -> list[str]:
     """What the kernel logged: by every name that it may have used."""
+    step = step.widened()
     names: dict[str, None] = {}
     for device in ([step.device] if step.device else []) + (step.disks() if step.adapter else []):
         names |= dict.fromkeys(_logged(step.facts, device))
@@ -160,6 +168,7 @@ def _pattern(name: str) -> str:
 
 def _state(step: Step) -> list[str]:
     """What state the kernel has it in: nothing of this touches a disk."""
+    step = step.widened()
     if step.adapter:
         files = [
             each
@@ -237,6 +246,7 @@ def _smart(step: Step) -> list[str]:
 
 def _cable(step: Step) -> list[str]:
     """Where to look next, by hand."""
+    step = step.widened()
     if step.adapter:
         return [
             (

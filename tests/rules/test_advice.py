@@ -131,6 +131,18 @@ def test_a_disk_that_was_pulled_is_looked_for_at_its_own_adapter() -> None:
     assert said("{rescan}", facts, device="sda") == ""
 
 
+def test_a_disk_that_stands_still_with_its_adapter_is_no_matter_of_its_own_cable() -> None:
+    """Two disks of a shelf: what they have in common is looked at, and both of them."""
+    facts = everything(troubled=("sdc", "sdd"), adapters=("host4",))
+    text = said("{log}\n{state}\n{cable}", facts, ({"device": "sdd"},), device="sdc")
+    assert "the adapter and its firmware" in text
+    assert "Then its cable" not in text
+    assert "/sys/block/sdc/device/state /sys/block/sdd/device/state" in text
+    assert "What the kernel logged of host4:" in text
+    alone = said("{log}\n{state}\n{cable}", everything(troubled=("sdc",)), device="sdc")
+    assert "Then its cable" in alone
+
+
 def test_the_log_of_an_array_is_that_of_its_disks() -> None:
     """Why it lost a member stands under the disk's names: sdb, ata2, its address."""
     assert "ata2" in said("{log}", everything(), device="md0")
