@@ -336,7 +336,9 @@ def _happened_together(members: Sequence[Member], now: float) -> list[str]:
     for group in same.values():
         names = _distinct(_disk(m) for m in group)
         shown = _listed(names)
-        of = f"{len(names)} disks ({shown}): " if len(names) > 1 else f"{shown}: " if shown else ""
+        what = "disks" if group[0].layer is Layer.DISK else "devices"  # maps, paths
+        of = f"{shown}: " if shown else ""
+        of = f"{len(names)} {what} ({shown}): " if len(names) > 1 else of
         lines.append(of + _happened(group[0], now))
     return lines
 
