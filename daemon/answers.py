@@ -14,6 +14,7 @@ from iowarden.collectors.vocabulary import Outcome
 from iowarden.daemon import status
 from iowarden.rules import coverage, self_tests, silences
 from iowarden.rules.alerts import Alert, State
+from iowarden.rules.faults import Fault
 from iowarden.rules.notice import Severity
 
 if TYPE_CHECKING:
@@ -163,7 +164,14 @@ def _incident(known: Known, found: Incident, kept_back: Mapping[Key, str]) -> st
     ]
     cleared = None if None in ended else max(filter(None, ended), default=None)
     worst = max(
-        active or found.members, key=lambda m: (m.key not in kept_back, m.severity), default=None
+        active or found.members,
+        key=lambda m: (
+            m.key not in kept_back,
+            m.severity,
+            m.what.fault is Fault.STOPPED,
+            m.what.threatens,
+        ),
+        default=None,
     )
     # By one that is told it is mailed about: then no silence keeps its mails back.
     quiet = all(m.silenced or m.key in kept_back for m in active)
