@@ -95,7 +95,8 @@ def notice(  # noqa: PLR0913, PLR0917 - all but three are named where it is call
     waits: tuple[Evidence, ...] = ()
     if _stalls(members) and not any(line.source == TASKS for line in begun):
         waits = tuple(_waits_for(tasks, busy, topology, realtime(now)))
-    anew = due.replaces or reason is Reason.REBUILT
+    # Hours later it may be somebody else who is woken.
+    anew = due.replaces or reason in {Reason.REBUILT, Reason.AGAIN}
     told = set() if anew else set(incident.advised)
     valid = _advising(members)
     retracted = tuple(_retracted(due, members, valid))

@@ -261,6 +261,14 @@ def test_advice_that_the_newest_state_makes_dangerous_is_taken_back() -> None:
     assert report.advised(open_now) == ("FileSystemErrors", "ArrayStopped")
 
 
+def test_what_comes_again_is_told_with_what_to_do() -> None:
+    """The first mail was hours ago, and went to whoever was on duty then."""
+    hung = member("Hung", Severity.CRITICAL, advice="look at the adapter", told_seconds=1.0)
+    again = incident(hung, advised=("Hung",), mails=3, recurrences=1)
+    notice = report.notice(Due(Reason.AGAIN, again), float, 10.0, (), MACHINE)
+    assert notice.advice == ("look at the adapter",)
+
+
 def test_each_mail_that_takes_advice_back_says_what_to_do_instead() -> None:
     """The array stopped in the mail before; now the file system on it fails as well."""
     failed = member("FileSystemErrors", advice="e2fsck -f /dev/md0", told_seconds=1.0)
