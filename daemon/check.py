@@ -706,7 +706,7 @@ def service(
         answer = f"something else answers, status {status}" if status else "no answer"
         level, text = _NOT_RUNNING[installed]
         return [Finding(level, "service", "", text.format(f"{shown}: {answer}"))]
-    findings = list(_service_alerts(samples, known))
+    findings = [*_service_alerts(samples, known), *_unresolved(samples)]
     status, text = _get(host, address[1], "/-/healthy")
     if status != 200:
         said = text.strip() or "no answer"
@@ -734,6 +734,19 @@ def _service_alerts(
         text = f"{state} in the running service ({severity})"
         text += "; its mail and 'journalctl -t iowarden' say more"
         yield Finding(Level.UNKNOWN if state == "unknown" else level, alert, place, text)
+
+
+def _unresolved(samples: _Metrics) -> Iterator[Finding]:
+    """Yield that incidents are open: what the kernel's or a controller's log told is no metric."""
+    open_now = {
+        dict(labels).get("severity", ""): int(value)
+        for name, labels, value in samples
+        if name == "iowarden_incidents_unresolved"
+    }
+    for word, level in (("critical", Level.CRITICAL), ("warning", Level.WARNING)):
+        if count := open_now.get(word, 0):
+            text = f"{count} {word} in the running service; 'iowarden incident list' shows them"
+            yield Finding(level, "open incidents", "", text)
 
 
 def _standing_of(samples: _Metrics) -> str:

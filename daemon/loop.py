@@ -128,6 +128,11 @@ SETTLE_SECONDS = 2.0
 """How long a recording waits, in real time, for threads at work on the last frame."""
 
 _INCIDENTS_OPEN = Family("iowarden_incidents_open", "gauge", "Incidents that are not closed.")
+_INCIDENTS_UNRESOLVED = Family(
+    "iowarden_incidents_unresolved",
+    "gauge",
+    "Incidents that are not over, by severity; what only events tell of until it is closed.",
+)
 _LOG_LOST = Family("iowarden_log_lost_total", "counter", "Log lines that nobody took.")
 _RELOADED = Family(
     "iowarden_config_last_reload_successful",
@@ -154,6 +159,7 @@ _UEVENTS_LOST = Family(
 FAMILIES = (
     *delivery.FAMILIES,
     _INCIDENTS_OPEN,
+    _INCIDENTS_UNRESOLVED,
     _LOG_LOST,
     _RELOADED,
     _RELOADED_AT,
@@ -1297,7 +1303,16 @@ class Loop:
 
     def _own_samples(self, now: float) -> list[Sample]:
         open_now = [i for i in self._incidents.by_key.values() if i.closed_seconds is None]
+        unresolved = Counter(i.severity for i in open_now if i.firing or not i.ends)
         return [
+            *(
+                (
+                    _INCIDENTS_UNRESOLVED.name,
+                    (("severity", each.name.lower()),),
+                    float(unresolved[each]),
+                )
+                for each in (Severity.WARNING, Severity.CRITICAL)
+            ),
             *self._mails.samples(now),
             *self._desk.samples(now),
             *self._self_tests.samples(now),

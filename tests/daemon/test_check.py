@@ -446,6 +446,8 @@ def test_what_the_running_service_says_counts(tmp_path: Path) -> None:
         stall = next(f for f in found if f.topic == "WriteStall")
         assert stall.level is Level.WARNING
         assert "firing in the running service (warning)" in stall.text
+        told = next(f for f in found if f.topic == "open incidents")
+        assert (told.level, told.text[:9]) == (Level.WARNING, "1 warning")
         answer = next(f for f in found if f.topic == "service")
         assert answer.level is Level.OK
         firing = sum(
