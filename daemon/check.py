@@ -533,7 +533,10 @@ def source_findings(engine: Engine, now: float) -> Iterator[Finding]:
             stuck = outcome is Outcome.STUCK
             text = f"silent for {now - since:.0f} s" if stuck else status.reading.error
             yield Finding(Level.UNKNOWN, "source", name, f"{outcome}: {text}")
-    there = f"; not offered here: {', '.join(absent)}" if absent else ""
+    offered = [name for name in absent if name != "kernel_log"]
+    there = f"; not offered here: {', '.join(offered)}" if offered else ""
+    if len(offered) < len(absent):
+        there += "; the kernel's log is read by the service alone: 'dmesg | iowarden explain'"
     yield Finding(Level.OK, "sources", "", f"{good} of {len(engine.statuses())} read{there}")
 
 

@@ -433,6 +433,20 @@ def test_a_source_that_hangs_is_unknown_and_the_others_are_told(tmp_path: Path) 
     assert "1 source could not be read" in text
 
 
+def test_a_check_does_not_say_that_a_machine_has_no_kernel_log(tmp_path: Path) -> None:
+    """It does not read one: who has no service running is told what judges it."""
+    sources = [s for s in table.SOURCES if s.name in {"kernel_log", "controllers", "stat"}]
+    clock, events = SystemClock(), queue.SimpleQueue[object]()
+    readers = Readers(sources, {}, lambda: Root(str(tmp_path)), clock.now, events.put)
+    engine = Engine([], readers.sources, clock.now())
+    check.look(engine, readers, events, clock, 0.0)
+    (found,) = (f for f in check.source_findings(engine, clock.now()) if f.topic == "sources")
+    assert found.text == (
+        "0 of 3 read; not offered here: stat, controllers; the kernel's log is read by the service"
+        " alone: 'dmesg | iowarden explain'"
+    )
+
+
 def test_what_the_running_service_says_counts(tmp_path: Path) -> None:
     """A write stall needs minutes to be seen: the service has seen it, the check repeats it."""
     feed = Feed(recorded("write-stall"), tmp_path / "feed")
