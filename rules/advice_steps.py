@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 MOST_DISKS = 24
 """Disks of an adapter, and members of an array, that a step names."""
+MOST_MAPS = 8
+"""Multipath maps whose paths are shown one by one."""
 MOST_HELD_BACK = 2
 """Devices for each slow disk."""
 
@@ -297,22 +299,35 @@ def _rescan(step: Step) -> list[str]:
 
 
 def _paths(step: Step) -> list[str]:
-    """How many paths of a map still work."""
-    device = step.device
-    if device is None:
-        return []
-    of_map = device if step.kind is Kind.MAP else step.facts.map_of(device)
+    """How many paths of a map still work, and of others that are in trouble as well."""
+    of_map = _map_of(step, step.device)
     if of_map is None:
         return []
     working, every, good = step.facts.paths(of_map)
     name = of_map.dm_name or of_map.name
-    return [
+    found = [
         (
             f"{working} of {_count(every, 'path')} of {name} work{'s' * (working == 1)} by what is"
             f" known here{f' ({_listed(good)})' if good else ''}; what multipathd says of them:"
         ),
         f"  multipath -ll {quote(name)}",
     ]
+    named = (About(labels).name for labels in step.about.others)
+    maps = (_map_of(step, step.facts.device(each)) for each in named if each)
+    others = {m.dm_name or m.name: None for m in maps if m is not None and m is not of_map}
+    if len(others) >= MOST_MAPS:
+        of_all = f"Paths of {len(others)} other maps are in trouble as well; of all maps:"
+        return [*found, of_all, "  multipath -ll"]
+    if others:
+        found.append(f"Paths of {_listed(others)} are in trouble as well:")
+    return [*found, *(f"  multipath -ll {quote(other)}" for other in others)]
+
+
+def _map_of(step: Step, device: Device | None) -> Device | None:
+    """Return the multipath map that a device is, or is a path of."""
+    if device is None:
+        return None
+    return device if step.facts.kind(device) is Kind.MAP else step.facts.map_of(device)
 
 
 def _member(step: Step) -> list[str]:

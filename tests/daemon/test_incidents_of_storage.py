@@ -8,6 +8,8 @@ import pytest
 from support.live import text, watched
 from support.storage import Server
 
+from iowarden.rules.advice_steps import MOST_MAPS
+
 if TYPE_CHECKING:
     from email.message import EmailMessage
     from pathlib import Path
@@ -318,16 +320,16 @@ def test_a_disk_of_a_pool_takes_the_pool_with_it_and_one_that_was_locked_before_
         assert "zpool status -v tank" in said
 
 
-@pytest.mark.parametrize("log", [True, False])
+@pytest.mark.parametrize(("log", "luns"), [(True, 6), (False, 6), (True, 9)])
 def test_maps_that_lose_all_paths_together_are_one_incident_of_the_fabric(
-    tmp_path: Path, *, log: bool
+    tmp_path: Path, *, log: bool, luns: int
 ) -> None:
-    """The storage at the other side is switched off: six LUNs, twelve paths, one mail."""
-    machine = two_paths(tmp_path, "qla2xxx", log=log, luns=6)
+    """The storage at the other side is switched off: LUNs with two paths each, one mail."""
+    machine = two_paths(tmp_path, "qla2xxx", log=log, luns=luns)
     with watched(tmp_path, machine) as program:
         program.wait(20)
         machine.loses(
-            *(f"sd{letter}" for letter in LETTERS[:12]),
+            *(f"sd{letter}" for letter in LETTERS[: 2 * luns]),
             lines=tuple(
                 f"rport-{host}:0-1: blocked FC remote port time out: removing target and saving"
                 " binding"
@@ -336,8 +338,13 @@ def test_maps_that_lose_all_paths_together_are_one_incident_of_the_fabric(
         )
         mails = program.wait(120)
     (mail,) = mails
-    assert "[CRITICAL] db1.example.com: storage fabric: 6 multipath maps" in mail["Subject"]
-    assert all(f"/db{number} (ext4)" in text(mail) for number in range(6))
+    assert f"[CRITICAL] db1.example.com: storage fabric: {luns} multipath maps" in mail["Subject"]
+    said = text(mail)
+    assert all(f"/db{number} (ext4)" in said for number in range(luns))
+    if luns > MOST_MAPS:
+        assert "Paths of 8 other maps are in trouble as well; of all maps: multipath -ll" in said
+    else:
+        assert all(said.count(f"multipath -ll mpath{each}") == 1 for each in LETTERS[:luns])
 
 
 def test_an_adapter_that_loses_one_path_of_each_map_is_one_warning(tmp_path: Path) -> None:
