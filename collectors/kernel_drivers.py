@@ -88,6 +88,8 @@ _LINK = (
     r"|failure|disconnected|unplugged)\b|devloss timeout|connection (?:lost|closed|timed|failed"
     r"|error)|connectivity lost|lost (?:connection|link))"
 )
+_LINK_UP = r"(?:\bLink Up Event|\bLOOP UP detected|\bLINK UP \(|: Link up$)"
+"""Source: lpfc_hbadisc.c, qla_isr.c, qedf_main.c, fnic_fcs.c."""
 _GONE = (
     r"(?i:removing (?:handle|target|drive)|(?:device|drive|disk) (?:was )?(?:removed|is gone|lost"
     r"|no longer|not present|is not present|disappeared|missing))"
@@ -114,6 +116,7 @@ _ADAPTER: Rows = (
         "hba_dead",
     ),
     (_OTHERS_OF_A_MAKER, NOTHING),
+    (_LINK_UP, "hba_link_up"),
     (_WELL, NOTHING),
     (_LINK, "hba_link_down"),
     (_SHORT_OF, NOTHING),
@@ -367,9 +370,12 @@ _NFS: Rows = (
 )  # fmt: skip
 _SMB: Rows = ((r"has not responded in", "smb_not_responding"),)
 """Source: fs/smb/client/connect.c, server_unresponsive; cifs_debug.h, cifs_server_dbg."""
+# Of a session of iscsi_tcp that is back only iscsid tells, of an rport and of SMB nobody does. That
+# a connection is logged in (3): scsi/iscsi_if.h, iscsi_conn_state; scsi_transport_iscsi.c.
 _NO_CONNECTION = r"^(?!connection\d|session\d|rport-)"
 _CONNECTION: Rows = (
     (_NO_CONNECTION, NOTHING),
+    (r"detected conn login \(3\)", "connection_restored"),
     (r"recovery timed out|time out: removing|no longer a FCP target", "connection_lost"),
     (
         (

@@ -93,6 +93,7 @@ KINDS = {
     "ata_reset_failed": "resetting a link failed, or the drive does not come back from it",
     "ata_slow": "a drive takes long after a reset",
     "ata_link_down": "a link with an error is down: the drive is gone",
+    "ata_link_up": "a link that was down is up again",
     "ata_speed_limited": "a link became slower after errors: cable or drive",
     "ata_ncq_disabled": "command queueing was switched off after errors",
     "ata_gone": "the kernel gave up a drive",
@@ -117,12 +118,14 @@ KINDS = {
     "hba_dead": "an adapter does not answer",
     "hba_device_removed": "an adapter lost a device",
     "hba_link_down": "a link or port of an adapter is down",
+    "hba_link_up": "a link or port of an adapter is up",
     "driver_message": "a driver reports what is no known fault; evidence",
     # file systems
     "fs_error": "a file system met an error, of the disk or of its own structures",
     "fs_checksum_error": "data or structures on the disk do not match their checksum",
     "fs_errors_remembered": "a file system holds errors from earlier",
     "fs_readonly": "a file system does not take writes any more",
+    "fs_writable": "a file system takes writes again",
     "fs_shutdown": "a file system was shut down after an error",
     "fs_read_corrected": "a file system read bad data and repaired them from another copy",
     "fs_no_space": "data that a program had written are lost: no space or quota was left for them",
@@ -213,6 +216,8 @@ class Classifier(NamedTuple):
     ata_device: str = ""
     ata_troubled: frozenset[str] = frozenset()
     """Ports under error handling."""
+    ata_down: frozenset[str] = frozenset()
+    """Links that are down, after an error."""
     removed: frozenset[str] = frozenset()
     """Devices that the kernel is told to let go."""
     held: tuple[Event, ...] = ()
@@ -762,8 +767,8 @@ def _ata(state: Classifier, line: Line, text: str) -> tuple[Classifier, Found | 
         return state._replace(removed=state.removed - {device}), None
     if rest.startswith(_OF_AN_EMPTY_PORT) and port not in state.ata_troubled:
         return state, None
-    if rest.startswith("SATA link down"):
-        return state, ("ata_link_down", {"device": device})
+    if rest.startswith(("SATA link down", "SATA link up")):
+        return _ata_link(state, device, rest)
     if rest.startswith("EH complete"):
         return state._replace(ata_troubled=state.ata_troubled - {port}), None
     for pattern, kind in _ATA_SHAPES:
@@ -775,6 +780,16 @@ def _ata(state: Classifier, line: Line, text: str) -> tuple[Classifier, Found | 
     if kind := kernel_drivers.kind_of("ata", rest):
         return state, (kind, {"device": device})
     return state, None
+
+
+def _ata_link(state: Classifier, device: str, rest: str) -> tuple[Classifier, Found | None]:
+    """Read that a link is down, or up again: at boot each link that is in use is up."""
+    down = state.ata_down
+    if rest.startswith("SATA link down"):
+        return state._replace(ata_down=_with(down, device)), ("ata_link_down", {"device": device})
+    if device not in down:
+        return state, None
+    return state._replace(ata_down=down - {device}), ("ata_link_up", {"device": device})
 
 
 def _with(names: frozenset[str], name: str) -> frozenset[str]:

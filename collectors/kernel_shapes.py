@@ -261,6 +261,7 @@ _ROWS: dict[str, tuple[tuple[str, str], ...]] = {
             "fs_errors_remembered",
         ),
         (rf"EXT\d-fs \({_DEVICE}\): (?:error: )?[Rr]emounting filesystem read-only", "fs_readonly"),
+        (rf"EXT\d-fs \({_DEVICE}\): re-mounted \S+ r/w", "fs_writable"),  # from 6.2 on
         (rf"EXT\d-fs \({_DEVICE}\): .*shut ?down", "fs_shutdown"),
         (
             (

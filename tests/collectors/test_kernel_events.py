@@ -188,6 +188,9 @@ EXAMPLES = {
     ),
     "ata_slow": ("ata3: link is slow to respond, please be patient (ready=0)",),
     "ata_link_down": ("ata3: hard resetting link\nata3: SATA link down (SStatus 0 SControl 300)",),
+    "ata_link_up": (
+        "ata3: hard resetting link\nata3: SATA link down (SStatus 0)\nata3: SATA link up 6.0 Gbps",
+    ),
     "ata_speed_limited": (
         "ata3: limiting SATA link speed to 1.5 Gbps",
         "ata3.00: limiting speed to UDMA/33:PIO4",
@@ -335,6 +338,13 @@ EXAMPLES = {
         "lpfc 0000:3b:00.0: 0:1305 Link Down Event x2 received Data: x2 x20 x800110 x0",
         "qla2xxx [0000:3b:00.0]-500b:7: LOOP DOWN detected (2 7 0 0).",
     ),
+    "hba_link_up": (
+        "lpfc 0000:3b:00.0: 0:1303 Link Up Event x3 received Data: x3 x0 x40 x0 x0",
+        "qla2xxx [0000:3b:00.0]-500a:7: LOOP UP detected (16 Gbps).",
+    ),
+    "fs_writable": (
+        "EXT4-fs (sdb1): re-mounted 3a1b9c52-1f0e-4d54-9a0b-2f7c3c9d1e77 r/w. Quota mode: none.",
+    ),
     "driver_message": (
         "<3>ufshcd-pci 0000:00:12.7: Unable to post the query request",
         "<4>snic: Error 5 devcmd 3",
@@ -343,6 +353,7 @@ EXAMPLES = {
         "nvme nvme0: Successfully reconnected (1 attempt)",
         "nvme nvme0: Successfully reconnected (2 attempts)",
         "nvme nvme0: Successfully reconnected (attempt 1/60)",
+        "connection1:0: detected conn login (3)",
     ),
     "connection_error": (
         "connection1:0: ping timeout of 5 secs expired, recv timeout 5, last rx 1, last ping 2",

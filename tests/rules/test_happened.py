@@ -651,6 +651,41 @@ BACKED = topology(
 SRV = "20 1 8:0 / /srv rw - ext4 /dev/sda rw\n"
 
 
+@pytest.mark.parametrize(
+    ("begins", "ends"),
+    [
+        (
+            "ata3: hard resetting link\nata3: SATA link down (SStatus 0 SControl 300)",
+            "ata3: SATA link up 6.0 Gbps (SStatus 133 SControl 300)",
+        ),
+        (
+            "lpfc 0000:3b:00.0: 0:1305 Link Down Event x2 received Data: x2 x20 x800110 x0",
+            "lpfc 0000:3b:00.0: 0:1303 Link Up Event x3 received Data: x3 x0 x40 x0 x0",
+        ),
+        (
+            "qla2xxx [0000:3b:00.0]-500b:7: LOOP DOWN detected (2 7 0 0).",
+            "qla2xxx [0000:3b:00.0]-500a:7: LOOP UP detected (16 Gbps).",
+        ),
+        ("connection1:0: detected conn error (1011)", "connection1:0: detected conn login (3)"),
+        (
+            "EXT4-fs (sdb): Remounting filesystem read-only",
+            "EXT4-fs (sdb): re-mounted 3a1b9c52-1f0e-4d54-9a0b-2f7c3c9d1e77 r/w. Quota mode: none.",
+        ),
+    ],
+)
+def test_a_line_tells_the_end_of_what_another_one_began(begins: str, ends: str) -> None:
+    """Until it comes the fault goes on, though its own line is hours old; then it is over."""
+    machine = Machine()
+    first, second = lines(machine, begins, ends)[-2:]
+    machine.tell(first)
+    machine.wait(2 * HOUR, 600.0)
+    (alert,) = happened.alerts(machine.state, TABLE, machine.now)
+    assert alert.missed_seconds is None
+    machine.tell(replace(second, realtime_seconds=machine.now))
+    (alert,) = happened.alerts(machine.state, TABLE, machine.now)
+    assert alert.missed_seconds == machine.now
+
+
 def test_a_member_that_was_left_out_belongs_to_the_array_that_is_started_next() -> None:
     """Two mirrors at boot, in the order of their lines; of a third nothing tells which it is."""
     machine = Machine()
