@@ -59,7 +59,8 @@ def reason(incident: Incident, now: float, policy: Policy) -> Reason | None:
     if incident.last_reason in (Reason.ALL_CLEAR, None):
         return _again(incident, now, policy)
     if incident.learnt or _is_worse(incident, now):
-        return Reason.WORSE
+        often = _returns(incident, Reason.WORSE, now) > incident.returns
+        return Reason.AGAIN if often and incident.returns + 1 >= COMES_AND_GOES else Reason.WORSE
     mailed = incident.mailed_seconds if incident.mailed_seconds is not None else now
     if rebuilt(incident, now):
         return Reason.REBUILT
@@ -101,7 +102,12 @@ def _silent(active: Iterable[Member], now: float) -> Iterator[Member]:
 
 
 def rebuilt(incident: Incident, now: float) -> Member | None:
-    """Return what was reported of an array that has all of its members again for a minute."""
+    """Return what was reported of an array that has all of its members again for a minute.
+
+    Of one that comes and goes, for a day.
+    """
+    often = incident.returns >= COMES_AND_GOES
+    least = RETURNED_CLEAR_SECONDS[COMES_AND_GOES] if often else URGENT_CLEAR_SECONDS
     short = {m.subject for m in incident.members if m.name in SHORT and m.cleared_seconds is None}
     for m in incident.members:
         reported_short = m.name in SHORT and not m.count and m.told_seconds is not None
@@ -111,7 +117,7 @@ def rebuilt(incident: Incident, now: float) -> Member | None:
             and m.state is State.RESOLVED
             and m.cleared_seconds is not None
             and m.cleared_seconds > (incident.mailed_seconds or 0.0)
-            and now - m.cleared_seconds >= URGENT_CLEAR_SECONDS
+            and now - m.cleared_seconds >= least
             and not m.silenced
         ):
             return m
@@ -279,6 +285,15 @@ def _whole_again(members: tuple[Member, ...]) -> tuple[Member, ...]:
     )
 
 
+def _returns(incident: Incident, reason: Reason, now: float) -> int:
+    """Return how often it came back, with a mail: also what an array misses anew, once whole."""
+    if reason is Reason.REBUILT:
+        return incident.returns if incident.returns < COMES_AND_GOES else 0  # a day of quiet
+    again = reason in (Reason.WORSE, Reason.AGAIN) and incident.last_reason is Reason.REBUILT
+    soon = now - (incident.mailed_seconds or now) <= NEW_SECONDS
+    return incident.returns + 1 if again and soon else incident.returns
+
+
 def mailed(incident: Incident, reason: Reason, now: float) -> Incident:
     """Return an incident with one mail more."""
     long_ago = now - (incident.mailed_seconds or now) >= SHARED_RESET_SECONDS
@@ -296,5 +311,6 @@ def mailed(incident: Incident, reason: Reason, now: float) -> Incident:
         unreadable=incident.unreadable or reason is Reason.UNREADABLE,
         learnt=False,
         shared=shared,
+        returns=_returns(incident, reason, now),
         changed_seconds=incident.changed_seconds if reason is Reason.STILL else now,
     )

@@ -625,6 +625,29 @@ def test_a_second_failure_is_told_although_the_first_member_was_never_taken_out(
     assert host.run(2 * DAY, faulty, step=60.0) == ["rebuilt"]
 
 
+def test_an_array_that_is_whole_for_a_moment_again_and_again_comes_and_goes() -> None:
+    """A cable with a bad contact: the third time within a day one mail says so, then none.
+
+    The failed member stays listed, so that the incident stays open. After a day of quiet it is
+    whole, and the next time is news as the first was.
+    """
+    host = Machine()
+    faulty = alert("ArrayMemberFaulty", device="md0", condition="M5")
+    degraded = alert("ArrayDegraded", "critical", device="md0", condition="M5")
+    mails = []
+    for _ in range(6):
+        mails += host.run(HOUR, faulty, replace(degraded, fired_seconds=host.now), step=60.0)
+        mails += host.run(180, faulty, step=10.0)
+    assert mails == ["opened", "rebuilt", "worse", "rebuilt", "again"]
+    (incident,) = host.state.by_key.values()
+    assert incident.returns == 2  # its mail says three times
+    assert host.run(2 * DAY, faulty, step=600.0) == ["rebuilt"]
+    again = replace(degraded, fired_seconds=host.now)
+    assert host.run(HOUR, faulty, again, step=60.0) == ["worse"]
+    (incident,) = host.state.by_key.values()
+    assert incident.returns <= 1
+
+
 def test_a_full_disk_that_is_mounted_each_night_does_not_nag() -> None:
     """Mounted for its backup, unmounted in the morning: nobody can read it, and that was said."""
     host = Machine()

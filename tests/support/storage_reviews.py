@@ -516,7 +516,11 @@ REVIEWS: dict[str, tuple[Told, Wanted]] = {
             firmware_crashes_twice_a_day,
             Wanted(
                 threads=1,
-                subject=("host0: an adapter", "host0: was: an adapter", "AGAIN (2nd time): an adapter"),
+                subject=(
+                    "host0: an adapter",
+                    "host0: was: an adapter",
+                    "AGAIN (2nd time): an adapter",
+                ),
                 within=14,
                 most=3,
                 says=("mpt3sas", "/a", "/b"),
