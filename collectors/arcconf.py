@@ -840,9 +840,8 @@ def _merged(blocks: list[_Block]) -> list[str]:
         for block in itertools.takewhile(lambda each: not _DEVICE.fullmatch(each.title), blocks)
         if block.section == "physical" and block.get("state")
     ]
-    about = _titled(blocks, "controller information")
     for block in blocks:
-        if block is not about and (told := block.get(*_OF_CONTROLLER)):
+        if block.section != "controller" and (told := block.get(*_OF_CONTROLLER)):
             odd = f"expected 'Controller information' ahead of '{_shown(told)}', got none"
             lost.append(f"'arcconf GETCONFIG': {odd}")
         if _DEVICE.fullmatch(block.title) and block.section != "physical":

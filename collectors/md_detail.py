@@ -75,7 +75,7 @@ class Detail:
 
     Fields: `name` as in '/dev/<name>'; `states` are words: 'clean', 'active', 'degraded',
     'recovering', 'FAILED'; `done_ratio` is of the `action` ('Rebuild', 'Resync', 'Reshape') that
-    runs; `label` is the name in the superblock.
+    runs; `label` is the name in the superblock, `metadata` its kind ('1.2', 'imsm', 'ddf').
     """
 
     name: str
@@ -90,6 +90,7 @@ class Detail:
     done_ratio: float | None = None
     uuid: str = ""
     label: str = ""
+    metadata: str = ""
     slots: tuple[Slot, ...] = field(default=(), repr=False)
     uncounted: tuple[str, ...] = ()
     """Counts that are no numbers, as 'Failed Devices : one'."""
@@ -190,6 +191,7 @@ def as_array(detail: Detail) -> Array:
             for each in detail.slots
             if each.device
         ),
+        metadata=f"external:{detail.metadata}" if detail.level == "container" else None,
     )
 
 
@@ -290,6 +292,7 @@ def _detail(name: str, fields: dict[str, str], slots: list[Slot]) -> Detail:
         done_ratio=done,
         uuid=fields.get("UUID", ""),
         label=fields.get("Name", "").partition("  (local to")[0],
+        metadata=fields.get("Version", ""),
         slots=tuple(slots),
         uncounted=tuple(
             f"{key} : {fields[key]}" for key in _COUNTS if key in fields and count(key) is None

@@ -120,6 +120,11 @@ _TARGETS = 128
 _EXIT = re.compile(r"^[ \t]*Exit Code: 0x([0-9a-fA-F]{1,8})\s*$", re.MULTILINE)
 _NOT_THERE = re.compile(r"required hardware component is not present", re.IGNORECASE)
 _ADAPTER = re.compile(r"\s*Adapter #([0-9]{1,3})\s*")
+ADAPTER_HEAD = re.compile(
+    r"^[ \t]*(?:Adapter #|Adapter (?=[0-9]{1,3} -- )|BBU status for Adapter: )([0-9]{1,3})",
+    re.MULTILINE,
+)
+"""How what is of one adapter begins, in the outputs of '-aALL'."""
 _OF = re.compile(r"\s*Adapter[: #]{1,3}([0-9]{1,3})")
 _PCI = re.compile(r"\s*PCI information for Controller ([0-9]{1,3})\s*", re.IGNORECASE)
 _VOLUME = re.compile(

@@ -144,6 +144,13 @@ def parse_controllers(text: str) -> tuple[Listed, ...]:
     return tuple(found)
 
 
+def listed_battery(told: Listed) -> tuple[Battery, ...]:
+    """Return the battery that the overview tells of in its last column, if it does."""
+    if not told.battery:
+        return ()
+    return (Battery("bbu", _state(told.battery, _BATTERY_WORDS)),)
+
+
 @dataclass(slots=True)
 class _Found:
     """What the tables of one output have, by name: a table may come twice."""

@@ -219,7 +219,11 @@ def parse(text: str, kind: Kind, *, log: bool = False) -> Parsed:
     more = [
         Unread(reason, fault=_ILL.search(reason) is not None)
         for each in found.controllers
-        for reason in (*each.unread, *controller.unknown_caches(each.arrays))
+        for reason in (
+            *each.unread,
+            *controller.unknown_caches(each.arrays),
+            *_unexplained(each),
+        )
     ]
     if kind in _STATES and found.outputs and not found.events and not _tells(found.controllers):
         outputs = ", ".join(found.outputs)
@@ -233,6 +237,19 @@ _ILL = re.compile(
     r"|: expected '.*', as '.*' tells, got '"
 )
 """Of what a controller counts: more that is not well than it lists; or two outputs disagree."""
+
+
+def _unexplained(told: Controller) -> Iterator[str]:
+    """Yield which arrays cache no writes though they are set to, where no battery tells why."""
+    for each in told.arrays if not told.batteries else ():
+        policy = each.policy
+        if policy and policy.default_write_back and policy.write_back is False:
+            yield (
+                f"{each.name} is set to cache writes and writes through: expected the state of the"
+                " battery to tell why, got none"
+            )
+
+
 _MORE = Unread(f"expected at most {MOST_OUTPUTS} outputs, got more: the others were not read")
 
 
@@ -285,10 +302,21 @@ def _pieces(text: str, kind: Kind) -> Iterator[tuple[str, bool]]:
     end, mark = _ENDS[kind]
     begin = 0
     for found in end.finditer(text):
-        yield text[begin : found.end()] + "\n", True
+        piece = text[begin : found.end()] + "\n"
+        parts = _by_adapter(piece) if kind is Kind.MEGACLI else [piece]
+        for part in parts[:-1]:
+            yield f"{part}{found[0]}\n", True
+        yield parts[-1], True
         begin = found.end()
     if len(text[begin:].split()) > (0 if not begin else 12):  # a prompt may be left over
         yield f"{text[begin:]}{mark}\n", False
+
+
+def _by_adapter(text: str) -> list[str]:
+    """Return what '-aALL' printed, by adapter: slots and numbers of one are those of another."""
+    heads = [*megacli.ADAPTER_HEAD.finditer(text)]
+    news = [now.start() for was, now in itertools.pairwise(heads) if was[1] != now[1]]
+    return [text[own:end] for own, end in itertools.pairwise([0, *news, len(text)])]
 
 
 def _tables(text: str) -> tuple[str, bool]:
@@ -488,11 +516,20 @@ def _arcconf(tries: _Tries, before: Sequence[Controller]) -> list[Controller]:
     config = tries.take("arcconf GETCONFIG", lambda text: arcconf.parse_config(text, name))
     if config is not None:
         return [*_merged((*before, config.controller))]
+    if _INACCESSIBLE.search(tries.text):
+        tries.outputs.append("arcconf GETCONFIG")
+        state = State(Health.ATTENTION, "Inaccessible")
+        told = Controller(name, "adaptec", state=state, unread=tuple(tries.refusals))
+        return [*_merged((*before, told))]
     tasks = tries.take("arcconf GETSTATUS", arcconf.parse_tasks) or {}
     tries.take("arcconf GETLOGS", arcconf.parse_device_log)
     if not tries.outputs:
         tries.take("arcconf GETVERSION", arcconf.parse_count)
     return [arcconf.with_tasks(each, tasks) for each in before]
+
+
+_INACCESSIBLE = re.compile(r"^[ \t]*Controller Status[ \t]*: Inaccessible\b", re.MULTILINE)
+"""A controller that arcconf cannot talk to: sick, or newer than this arcconf."""
 
 
 def _ssacli(tries: _Tries, _: Sequence[Controller]) -> list[Controller]:
@@ -535,7 +572,8 @@ def _threeware(tries: _Tries, before: Sequence[Controller]) -> list[Controller]:
     listed = tries.take("tw_cli show", threeware.parse_controllers) or ()
     for each in listed:
         bad = each.units_not_optimal or 0
-        found.append(Controller(each.name, "3ware", each.model))
+        battery = threeware.listed_battery(each)
+        found.append(Controller(each.name, "3ware", each.model, batteries=battery))
         if bad:
             found[-1] = replace(
                 found[-1],
@@ -700,7 +738,7 @@ _MDSTAT_FAULT = re.compile(
 _BELOW = re.compile(
     r"[0-9]{1,20} blocks\b|\[[=>.]{5,40}\]|bitmap: |(?:resync|recovery|reshape|check) {0,9}="
 )
-_PROMPT = re.compile(r"\S{0,80}[#$>%] ")
+_PROMPT = re.compile(r"\S{0,80}[#$>%](?: |$)")
 
 
 def _mdadm(text: str, found: Parsed) -> Parsed:

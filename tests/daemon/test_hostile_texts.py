@@ -40,6 +40,11 @@ FAULTS: Mapping[str, tuple[Fault, ...]] = {
         Fault("two arrays", "[2/2] [UU]", "[2/1] [UU]"),
         Fault("two arrays", "[2/2] [UU]", "[2/2] [UF]", UNREAD),
         Fault("two arrays", "[2/2] [UU]", "[2/2]", UNREAD),
+        Fault("prompt", "[2/2] [UU]", "[2/1] [U_]"),
+        Fault("reshape", "[4/4] [UUUU]", "[4/3] [UU_U]"),
+        Fault("never written", "[4/4] [UUUU]", "[4/3] [_UUU]"),
+        Fault("journal, written mostly elsewhere", "(J)", "(J)(F)"),
+        Fault("journal, written mostly elsewhere", "sda2[2](W)", "sda2[2](W)(F)"),
         Fault("check", "check =", "rescue =", UNREAD),
         Fault("check", "check =", "recovery ="),
     ),
@@ -80,6 +85,21 @@ FAULTS: Mapping[str, tuple[Fault, ...]] = {
         Fault("volumes and disks", "alert : No", "alert : Yes"),
         Fault("volumes and disks", "Online, Spun Up", "Copyback"),
         Fault("volumes and disks", "Number Of Drives    : 2", "Number Of Drives    : 3"),
+        Fault("two adapters", "Online, Spun Up", "Failed"),
+        Fault(
+            "two adapters",
+            "Device Id: 1\nMedia Error Count: 0",
+            "Device Id: 1\nMedia Error Count: 9",
+        ),
+        Fault("two adapters' volumes", "Optimal", "Partially Degraded"),
+        Fault(
+            "two adapters' volumes",
+            "Cache Policy: WriteBack, ReadAheadNone, Direct, No Write Cache if Bad BBU\nBad",
+            "Cache Policy: WriteThrough, ReadAheadNone, Direct, No Write Cache if Bad BBU\nBad",
+            UNREAD,
+        ),
+        Fault("unused, spare and alone", "Hotspare, Spun down", "Unconfigured(bad)"),
+        Fault("unused, spare and alone", "JBOD", "Failed"),
     ),
     "arcconf": (
         Fault(
@@ -123,6 +143,12 @@ FAULTS: Mapping[str, tuple[Fault, ...]] = {
             "Logical devices/Failed/Degraded          : 1/0/0",
             "Logical devices/Failed/Degraded          : 1/x/y",
         ),
+        Fault("counts below a heading of their own", ": 1/0/0", ": 1/0/1"),
+        Fault(
+            "configuration",
+            "Controller Status                        : Optimal",
+            "Controller Status                        : Inaccessible",
+        ),
     ),
     "ssacli": (
         Fault("detail", "1\n         Status: OK", "1\n         Status: Interim Recovery Mode"),
@@ -165,6 +191,9 @@ FAULTS: Mapping[str, tuple[Fault, ...]] = {
         Fault("hardware", "100%", "müde"),
     ),
     "tw_cli": (
+        Fault("overview", "1       1      OK", "1       1      Fault"),
+        Fault("overview", "1       1      OK", "1       1      Muede"),
+        Fault("overview", "4         4        1       0 ", "4         4        1       1 "),
         Fault("show all", "RAID-1    OK ", "RAID-1    DEGRADED"),
         Fault("show all", "RAID-1    OK ", "RAID-1    PONDERING"),
         Fault("show all", "p1     OK ", "p1     SMART-FAILURE"),

@@ -35,6 +35,20 @@ MDSTAT = {
     f"      1047552 blocks super 1.2 [2/2] [UU]\n\n{_MDSTAT_END}",
     "stripes": "Personalities : [raid0]\nmd2 : active raid0 sdb3[1] sda3[0]\n"
     f"      2095104 blocks super 1.2 512k chunks\n\n{_MDSTAT_END}",
+    "prompt": f"root@nas:~# cat /proc/mdstat\nPersonalities : [raid1]\n{_RAID1}{_MDSTAT_END}"
+    "root@nas:~#\n",
+    "journal, written mostly elsewhere": "Personalities : [raid6] [raid5] [raid4] [raid1]\n"
+    "md9 : active raid5 nvme1n1p1[4](J) sdd[3] sdc[1] sdb[0]\n      7813774336 blocks super 1.2"
+    " level 5, 512k chunk, algorithm 2 [3/3] [UUU]\n\nmd0 : active raid1 nvme0n1p2[0] sda2[2](W)\n"
+    f"      487105536 blocks super 1.2 [2/2] [UU]\n\n{_MDSTAT_END}",
+    "reshape": "Personalities : [raid6]\nmd5 : active raid6 sdd[3] sdc[2] sdb[1] sda[0]\n"
+    "      7813772288 blocks super 1.2 level 6, 512k chunk, algorithm 2 [4/4] [UUUU]\n"
+    "      [=>...................]  reshape =  8.8% (344276480/3906886144) finish=1512.4min"
+    f" speed=39255K/sec\n\n{_MDSTAT_END}",
+    "never written": "Personalities : [raid10]\n"
+    "md127 : active (auto-read-only) raid10 sdd2[3] sdc2[2] sdb2[1] sda2[0]\n"
+    "      1953258496 blocks super 1.2 512K chunks 2 near-copies [4/4] [UUUU]\n"
+    f"      \tresync=PENDING\n\n{_MDSTAT_END}",
     "container": "Personalities : [raid1]\nmd126 : active raid1 sda[1] sdb[0]\n"
     "      1047552 blocks super external:/md127/0 [2/2] [UU]\n\n"
     "md127 : inactive sdb[1](S) sda[0](S)\n      5288 blocks super external:imsm\n\n" + _MDSTAT_END,
@@ -63,8 +77,29 @@ _DETAIL = """\
        1       8       17        1      active sync   /dev/sdb1
        3       8       33        2      active sync   /dev/sdc1
 """
+_CONTAINER = """\
+/dev/md/imsm0:
+           Version : imsm
+        Raid Level : container
+     Total Devices : 2
+
+   Working Devices : 2
+
+
+              UUID : 01234567:89abcdef:01234567:89abcdef
+     Member Arrays : /dev/md/Volume0
+
+    Number   Major   Minor   RaidDevice
+
+       -       8        0        -        /dev/sda
+       -       8       16        -        /dev/sdb
+"""
 _SPARE = "\n       4       8       49        -      spare   /dev/sdd1\n"
 MDADM = {
+    "container": _CONTAINER,
+    "written mostly elsewhere": _DETAIL.format(state="clean", more="").replace(
+        "sync   /dev/sdb1", "sync writemostly   /dev/sdb1"
+    ),
     "clean": _DETAIL.format(state="clean", more=""),
     "check": _DETAIL.format(state="active, checking", more="\n      Check Status : 7% complete\n"),
     "resync": _DETAIL.format(state="clean, resyncing (PENDING)", more=""),
@@ -221,6 +256,17 @@ MEGACLI = {
     "disks": f"Adapter #0\n\n{_MEGACLI_DISKS}{_MEGACLI_END}",
     "battery": _MEGACLI_BATTERY.format(state="Optimal", learns="No") + _MEGACLI_END,
     "learn cycle": _MEGACLI_BATTERY.format(state="Degraded(Charging)", learns="Yes") + _MEGACLI_END,
+    "two adapters": f"Adapter #0\n\n{_MEGACLI_DISKS}Adapter #1\n\n{_MEGACLI_DISKS}{_MEGACLI_END}",
+    "two adapters' volumes": "".join(
+        _MEGACLI_VOLUME.replace("Adapter #0", f"Adapter {number} -- Virtual Drive Information:")
+        for number in (0, 1)
+    )
+    + _MEGACLI_END,
+    "unused, spare and alone": "Adapter #0\n\n"
+    + _MEGACLI_DISK.format(slot=0).replace("Online, Spun Up", "Unconfigured(good), Spun down")
+    + _MEGACLI_DISK.format(slot=1).replace("Online, Spun Up", "Hotspare, Spun down")
+    + _MEGACLI_DISK.format(slot=2).replace("Online, Spun Up", "JBOD")
+    + _MEGACLI_END,
     "check": f"{_MEGACLI_VOLUME}"
     "Ongoing Progresses:\n  Check Consistency        : Completed 45%, Taken 12 min.\n\n"
     f"{_MEGACLI_DISKS}{_MEGACLI_END}",
@@ -286,6 +332,12 @@ Command completed successfully.
 """
 ARCCONF = {
     "configuration": _ARCCONF.format(state="Optimal", battery="Optimal"),
+    "counts below a heading of their own": _ARCCONF.format(
+        state="Optimal", battery="Optimal"
+    ).replace(
+        "   Logical devices/F",
+        f"   {'-' * 56}\n   RAID Properties\n   {'-' * 56}\n   Logical devices/F",
+    ),
     "verification": _ARCCONF.format(state="Impacted (Verify : 12 %)", battery="Optimal"),
     "learn cycle": _ARCCONF.format(state="Optimal", battery="Learning"),
 }
@@ -414,6 +466,12 @@ bbu   On           Yes       OK        OK       OK       255    06-Jul-2013
 """
 TW_CLI = {
     "show all": _TW_CLI,
+    "overview": """\
+Ctl   Model        (V)Ports  Drives   Units   NotOpt  RRate   VRate  BBU
+------------------------------------------------------------------------
+c0    9650SE-8LPML 8         6        2       0       1       1      OK
+c1    9500S-4LP    4         4        1       0       4       4      -
+""",
     "verification": _TW_CLI.replace(
         "OK             -       -       64K", "VERIFYING      -       12%     64K"
     ),
