@@ -43,6 +43,7 @@ from iowarden.rules.alerts import State
 from iowarden.rules.engine import Engine
 from iowarden.rules.notice import Severity
 from iowarden.rules.quantity import size
+from iowarden.rules.signals.smart import HOT_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -306,14 +307,18 @@ def _readings(parsed: Parsed, at: float) -> list[Reading]:
 
 
 def _disks(parsed: Parsed, at: float) -> Iterator[Disk]:
-    """Yield the drives as of a poll of their own at each look: some counts need two that agree."""
+    """Yield the drives as of a poll of their own at each look: some counts need two that agree.
+
+    The polls are as far apart as heat must last: the text says nothing of how long it did.
+    """
+    read = at - (_NOW + LOOKS - 1 - at) * HOT_SECONDS
     names: Counter[str] = Counter()
     for number, drive in enumerate(parsed.drives, 1):
         name = _drive_name(drive, number)
         names[name] += 1
         name += f" ({names[name]})" if names[name] > 1 else ""
         target = Target("")
-        polled = Polled(target, Cover.READ, tried_seconds=at, drive=drive, read_seconds=at)
+        polled = Polled(target, Cover.READ, tried_seconds=read, drive=drive, read_seconds=read)
         yield Disk(name, polled)
 
 

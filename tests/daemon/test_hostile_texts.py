@@ -163,6 +163,8 @@ FAULTS: Mapping[str, tuple[Fault, ...]] = {
             "Battery/Capacitor Status: Failed (Replace Batteries/Capacitors)",
         ),
         Fault("detail", "Cache Status: OK", "Cache Status: Permanently Disabled"),
+        Fault("battery is charged", "Write Cache: Disabled", "Write Cache: Enabled"),
+        Fault("battery is charged", "Status: Recharging", "Status: Failed (Replace Batteries)"),
         Fault("list", "array A (SAS", "array A (Failed) (SAS"),
     ),
     "cciss": (
@@ -274,6 +276,13 @@ FAULTS: Mapping[str, tuple[Fault, ...]] = {
             "000    Old_age   Offline      -       1.234",
         ),
         Fault("ata", "Completed without error ", "Kaputt gegangen         "),
+        Fault("ata", "-       36 (Min/Max", "-       61 (Min/Max"),
+        Fault("scsi", "Temperature:     30 C", "Temperature:     58 C"),
+        Fault(
+            "nvme",
+            "Temperature:                        35",
+            "Temperature:                        74",
+        ),
         Fault("scsi", "grown defect list: 0", "grown defect list: 1,234"),
         Fault("scsi", "grown defect list: 0", "grown defect list: viele"),
         Fault("scsi", "12034.123           0", "12034.123           sieben"),

@@ -395,6 +395,7 @@ Smart Array P999i in Slot 0 (Embedded)    (sn: PXYZ1)
       physicaldrive 1I:1:2 (port 1I:box 1:bay 2, SAS HDD, 600 GB, OK)
 
 """,
+    "battery is charged": _SSACLI.replace("Capacitor Status: OK", "Capacitor Status: Recharging"),
     "expansion": _SSACLI.replace(
         "Fault Tolerance: 1\n         Status: OK",
         "Fault Tolerance: 1\n         Status: Transforming, 26% complete",
