@@ -277,6 +277,9 @@ FAULTS: Mapping[str, tuple[Fault, ...]] = {
         ),
         Fault("ata", "Completed without error ", "Kaputt gegangen         "),
         Fault("ata", "-       36 (Min/Max", "-       61 (Min/Max"),
+        Fault("flash", "095   095   000", "001   001   000"),
+        Fault("two drives", "095   095   000", "004   004   000"),
+        Fault("two drives", "Offline      -       0", "Offline      -       3"),
         Fault("scsi", "Temperature:     30 C", "Temperature:     58 C"),
         Fault(
             "nvme",

@@ -15,6 +15,7 @@ from support.recordings import CORPUS, cases_of_corpus, corpus
 
 from iowarden.collectors.areca import parse_disk_smart
 from iowarden.collectors.drive import (
+    Attribute,
     Cover,
     Drive,
     ErrorCounter,
@@ -486,6 +487,28 @@ def test_nvme_warnings_spare_and_wear(rack: Rack) -> None:
     }
     texts = {a.label("warning") for a in rack.engine.alerts() if a.name == "NvmeWarns"}
     assert texts == {"spare capacity is below its threshold", "all media are read-only"}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "rpm", "told"),
+    [
+        ("Wear_Leveling_Count", 1, 0, True),
+        ("Media_Wearout_Indicator", 10, 0, True),
+        ("Wear_Leveling_Count", 95, 0, False),
+        ("Media_Wearout_Indicator", 0, 0, False),
+        ("Wear_Leveling_Count", 165, 0, False),
+        ("Wear_Range_Delta", 1, 0, False),
+        ("Wear_Leveling_Count", 1, 7200, False),
+    ],
+)
+def test_flash_that_is_worn_behind_sata(
+    rack: Rack, name: str, value: int, rpm: int, told: bool
+) -> None:
+    """Its threshold is 0 and its verdict PASSED to the end; 0 and 165 are of other scales."""
+    worn = Attribute(177, name, value, value, 0, 1, "1", prefail=True)
+    rack.poll(Drive(Protocol.ATA, serial="S42", attributes=(worn,), rotation_rpm=rpm), times=2)
+    expected = {("DiskWorn", "warning")} if told else set()
+    assert {each for each in rack.firing() if each[0] == "DiskWorn"} == expected
 
 
 # --- H4, H4b: the reference incident

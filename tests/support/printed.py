@@ -575,6 +575,11 @@ SMART support is: Enabled
 === START OF READ SMART DATA SECTION ===
 SMART overall-health self-assessment test result: PASSED
 {_ATTRIBUTES}"""
+_FLASH = _ATA.replace("7200 rpm", "Solid State Device").replace(
+    "194 Temp",
+    "177 Wear_Leveling_Count     0x0013   095   095   000    Pre-fail  Always       -       98\n"
+    "194 Temp",
+)
 _SCSI = f"""\
 {_BANNER}=== START OF INFORMATION SECTION ===
 Vendor:               SEAGATE
@@ -628,6 +633,8 @@ Error Information Log Entries:      57
 """
 SMARTCTL = {
     "ata": _ATA,
+    "flash": _FLASH,
+    "two drives": _ATA + _FLASH.replace("SLOW1", "FLASH1"),
     "scsi": _SCSI,
     "nvme": _NVME,
     "json": '{"smartctl": {"version": [7, 3], "exit_status": 0}, "device": {"name": "/dev/sda",'
