@@ -244,7 +244,7 @@ def _at_nvme(atlas: Atlas, number: str) -> Place:
 def _at_adapter(atlas: Atlas, event: Event) -> Place:
     """Return what an adapter's driver tells of: 'host6', and there 'port 3' or 'id 0 lun 1'."""
     host = _host(atlas, event.controller)
-    known = atlas.known.controllers
+    known, known_hosts = atlas.known.controllers, atlas.known.hosts
     cards = [card.name for card in known if host and atlas.host(card) == host]
     if event.controller == "arcmsr":  # an old driver does not say which
         cards = [card.name for card in known if card.vendor == "areca"]
@@ -258,9 +258,13 @@ def _at_adapter(atlas: Atlas, event: Event) -> Place:
     if name:
         return slots.itself(atlas, name)
     own = devices.adapter_identity(host or event.controller)
-    return Place(
-        own if _HOST.fullmatch(event.controller) else placed(own, host and event.controller)
-    )
+    if not host or _HOST.fullmatch(event.controller):
+        return Place(own)
+    called = event.controller
+    if _PCI.fullmatch(called):  # by its address alone nobody knows what it is
+        names = (n for n, other in known_hosts.items() if other == host and ":" not in n)
+        called = " ".join(filter(None, (next(names, ""), called)))
+    return Place(placed(own, called))
 
 
 def _host(atlas: Atlas, name: str) -> str:

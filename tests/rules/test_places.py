@@ -731,6 +731,7 @@ def test_an_adapter_is_its_host_by_whatever_name_its_driver_gives_it() -> None:
     assert at("mpt3sas_cm0") == ("adapter host6", six)
     assert at("host6") == ("adapter host6", "host6 (SCSI host adapter)")
     assert at("0000:04:00.0")[0] == at("megaraid_sas")[0] == "adapter host7"
+    assert at("0000:04:00.0")[1] == "host7 (SCSI host adapter, megaraid_sas 0000:04:00.0)"
     assert at("qla2xxx [0000:03:00.0]-8006:6")[0] == "adapter host6"
     assert at("ahci") == ("adapter ahci", "ahci (controller)")
     assert at("mpt3sas_cm1") == ("adapter mpt3sas_cm1", "mpt3sas_cm1 (controller)")
