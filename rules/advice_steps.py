@@ -267,7 +267,7 @@ def _cable(step: Step) -> list[str]:
         case Kind.NVME:
             return ["Then its slot or riser, its temperature, and its firmware."]
         case Kind.ATA | Kind.SCSI:
-            return ["Then its cable, its power supply and its place in the backplane."]
+            return ["Then its cable, its power supply, and its bay, port or USB bridge."]
         case Kind.VOLUME:
             return [
                 "Then the event log of its controller, which knows more of the disks behind it."

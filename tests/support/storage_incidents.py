@@ -1346,7 +1346,9 @@ INCIDENTS: dict[str, tuple[Told, Wanted]] = {
         (
             # Its hang is none (30 s), that commands are aborted is a warning as of any disk.
             usb_disk_is_reset,
-            Wanted(severity="WARNING", subject=("sdb",), within=90, most=1, never=MD),
+            Wanted(
+                severity="WARNING", subject=("sdb",), within=90, most=1, says=("USB",), never=MD
+            ),
         ),
         (snapshot_is_taken, SILENCE),
         (
