@@ -108,6 +108,11 @@ def _judge(settings: configuration.Config, path: str, user: pwd.struct_passwd | 
         print(note)
     if said := checking.mail_path(settings):
         print(said)
+    if settings.mail.password_file is not None and user is None and not os.geteuid():
+        print(
+            "whether the service may read 'mail.password_file' is not known: there is no user"
+            f" '{SERVICE_USER}' before 'make install'"
+        )
     return 0
 
 

@@ -563,6 +563,9 @@ def test_the_configuration_is_judged_as_the_service_reads_it(
         monkeypatch.setattr(command, "DEFAULT_CONFIG", path)
         assert cli.main(["config", "check"]) == 78
         assert f"'{path}': expected a readable configuration file" in capfd.readouterr().err
+        monkeypatch.setattr(check_commands, "SERVICE_USER", "nobody-yet")
+        assert cli.main(["config", "check", path]) == 0
+        assert "there is no user 'nobody-yet' before" in capfd.readouterr().out
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user")
