@@ -2,8 +2,11 @@
 
 The kernel's log names program and seconds, the probe the function of the kernel that holds it. A
 counter says neither: its alert has the words of the log, where that can be read.
-Source of functions: Linux 6.12, fs/jbd2, fs/xfs, fs/btrfs, fs/nfs, net/sunrpc, drivers/md, block,
-mm/filemap.c, mm/page-writeback.c, kernel/locking.
+Source of functions: linux-source 6.1.192 and 6.12.117 (Debian), fs/jbd2/transaction.c, fs/xfs,
+fs/btrfs, fs/f2fs, fs/fuse/dev.c, fs/nfs, fs/direct-io.c, fs/buffer.c, fs/fs-writeback.c,
+fs/super.c, net/sunrpc/sched.c, drivers/{md,scsi,nvme}, block, mm/filemap.c, mm/page-writeback.c,
+kernel/locking. Older kernels have __sb_start_write (5.4, fs/super.c), and the names with 'page' for
+those with 'folio' (mm before 5.16: unchecked).
 """
 
 from __future__ import annotations
@@ -68,7 +71,9 @@ def named(alerts: Iterable[Alert], tasks: Tasks | None) -> list[Alert]:
     """
     known = list(alerts)
     waiting = () if tasks is None else tasks.tasks
-    known = [_of_server(each, waiting) if each.name == SERVER else each for each in known]
+    away = [each.key for each in known if each.name == SERVER and each.missed_seconds is None]
+    server = "it" if len(away) == 1 else NFS
+    known = [_of_server(a, waiting, server) if a.key in away else a for a in known]
     lines = [_with_cause(each, waiting) for each in known if each.name == EVENT and each.count]
     by_key = {each.key: each for each in lines}
     newest = max(lines, key=lambda each: each.last_seconds or 0.0, default=None)
@@ -86,15 +91,18 @@ def _with_cause(alert: Alert, tasks: Iterable[Task]) -> Alert:
     return _said(alert, f"{alert.summary} for {what}") if what else alert
 
 
-def _of_server(alert: Alert, tasks: Iterable[Task]) -> Alert:
-    """Return the alert of a file server with the programs that wait, which the probe can see."""
+def _of_server(alert: Alert, tasks: Iterable[Task], server: str) -> Alert:
+    """Return the alert of a file server with the programs that wait, which the probe can see.
+
+    Of several that are away it does not see which of them each waits for.
+    """
     programs = [task for task in tasks if not task.kernel and _cause(task) == NFS]
     if not alert.count or not programs:
         return alert
     first, more = programs[0], len(programs) - 1
     wait = f"and {more} more wait" if more else "waits"
     number = first.process or first.pid
-    return _said(alert, f"{alert.summary}: {first.command} (pid {number}) {wait} for it")
+    return _said(alert, f"{alert.summary}: {first.command} (pid {number}) {wait} for {server}")
 
 
 def _counted(alert: Alert, line: Alert | None, tasks: Iterable[Task]) -> Alert:

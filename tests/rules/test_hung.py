@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from iowarden.collectors.tasks import Task, Tasks
@@ -54,6 +56,24 @@ def test_a_line_of_the_kernel_names_program_and_seconds(line: str, words: str) -
     found = hung.summary(line)
     assert found is not None
     assert found[0] == words
+
+
+def test_a_file_server_that_is_away_is_told_with_who_waits_for_it() -> None:
+    """Only with those that wait for an NFS server: others wait for something else."""
+    server = replace(LINE, name=hung.SERVER, subject="device nas1")
+    tasks = (
+        waiting("rpc_wait_bit_killable"),
+        waiting("nfs_wait_on_request", pid=9),
+        waiting("rq_qos_wait", pid=10),
+    )
+    (said,) = hung.named([server], Tasks(tasks, 3))
+    assert said.summary == f"{server.summary}: postgres (pid 4711) and 1 more wait for it"
+    assert hung.named([server], Tasks(tasks[2:], 1)) == [server]
+    assert hung.named([server], None) == [server]
+    other = replace(server, subject="device nas2")
+    both = hung.named([server, other], Tasks(tasks, 3))
+    assert all(each.summary.endswith("and 1 more wait for an NFS server") for each in both)
+    assert hung.named([server, replace(other, missed_seconds=1.0)], Tasks(tasks, 3))[0] == said
 
 
 @pytest.mark.parametrize("line", ["INFO: rcu detected a stall", "INFO: task x:1 blocked", ""])
