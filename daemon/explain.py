@@ -66,8 +66,9 @@ SHOWN_EVENTS = 10
 SHOWN_UNREAD = 20
 LOOKS = 3
 """How often the machine is looked at, a second apart; nothing of it changes meanwhile."""
-_NOW = 1_000_000.0
-"""Of a clock that stands for the program's: a text says nothing of when it is read."""
+_NOW = 4_000_000_000.0
+"""Of a clock that stands for the program's, in 2096: a text says nothing of when it is read, and no
+drive in it may seem to be made later than that."""
 _NOISE = "noise"
 _WELL = frozenset({Health.OK.value, Health.BUSY.value, Health.ABSENT.value})
 _UNKNOWN = "unknown"

@@ -427,6 +427,12 @@ def test_what_happens_to_a_text_on_its_way_hides_no_fault(kind: str) -> None:
     assert {name for name in MUST_STAY_WRONG if told[name].status == WRONG} == MUST_STAY_WRONG
 
 
+def test_a_drive_hotter_than_its_own_limit_is_believed() -> None:
+    """It says OK all the same: one doubt, and its year of manufacture is no second one."""
+    told = read(changed("smartctl", Fault("scsi", "Temperature:     30", "Temperature:     63")))
+    assert ("critical", "DiskTooHot") in {(each.severity, each.alert) for each in told.alerts}
+
+
 LOST: Mapping[str, tuple[tuple[str, str, str], ...]] = {
     "mdstat": (("two arrays", "md0 : active raid1 sdb1[1] sda1[0]\n", ""),),
     "megacli": (

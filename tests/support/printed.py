@@ -597,6 +597,7 @@ SMART Health Status: OK
 Current Drive Temperature:     30 C
 Drive Trip Temperature:        60 C
 
+Manufactured in week 12 of year 2014
 Elements in grown defect list: 0
 
 Error counter log:
