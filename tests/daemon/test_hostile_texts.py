@@ -66,6 +66,8 @@ FAULTS: Mapping[str, tuple[Fault, ...]] = {
         Fault("show all", "252:1     9 Onln ", "252:1     9 Wobbl"),
         Fault("show all", "252:1     9 Onln ", "252:1     9 Cpybck"),
         Fault("show all", "252:1     9 Onln ", "252:1     9 Rbld "),
+        Fault("show all", "0/0   RAID1 Optl  RW ", "0/0   RAID1 Optl  B  "),
+        Fault("show all", "CVPM02 Optimal", "CVPM02 Failed "),
         Fault("show all", "Physical Drives = 2", "Physical Drives = drei", UNREAD),
         Fault("drives", "Media Error Count = 0", "Media Error Count = 17"),
         Fault("drives", "Media Error Count = 0", "Media Error Count = siebzehn"),
@@ -170,6 +172,8 @@ FAULTS: Mapping[str, tuple[Fault, ...]] = {
     "cciss": (
         Fault("disks", "OK.\n", "OK. At least one spare drive has failed.\n"),
         Fault("volume", "OK.\n", "kaputt.\n"),
+        Fault("volume", "OK.\n", "Using interim recovery mode.\n"),
+        Fault("volume", "OK.\n", "Currently recovering.\n"),
         Fault("volume", "OK.\n", "OK\n", UNREAD),
         Fault("disks", "HPD9     OK\n", "HPD9     FAILED\n"),
         Fault("disks", "HPD9     OK\n", "HPD9     \n"),
@@ -211,6 +215,8 @@ FAULTS: Mapping[str, tuple[Fault, ...]] = {
         Fault("display", "Okay (OKY)", "Okay (DGD)"),
         Fault("display", "Okay (OKY)", "(OKY"),
         Fault("display", "Optimal (OPT)", "Missing (MIS)"),
+        Fault("display", "Optimal (OPT)", "Out of Sync (OSY)"),
+        Fault("display", "Okay (OKY)", "Inactive"),
         Fault("display", "Optimal (OPT)", "Optimal (FLD)"),
         Fault("display", "Optimal (OPT)", "Schief"),
         Fault(
@@ -233,6 +239,8 @@ FAULTS: Mapping[str, tuple[Fault, ...]] = {
         Fault("classic", "OPTIMAL", "DEGRADED"),
         Fault("classic", "OPTIMAL", "OPTIMALISH"),
         Fault("classic", "2 phy", "3 phy", UNREAD),
+        Fault("classic", "flags ENABLED", "flags VOLUME_INACTIVE"),
+        Fault("classic", "OPTIMAL, flags ENABLED", "DEGRADED, flags ENABLED RESYNC_IN_PROGRESS"),
         Fault("classic", "flags ENABLED", "flags ENABLED QUIESCED"),
         Fault("classic", "ONLINE, flags NONE", "ONLINE, flags OUT_OF_SYNC"),
         Fault("classic", "ONLINE, flags NONE", "MISSING, flags NONE"),
@@ -425,6 +433,96 @@ def test_what_happens_to_a_text_on_its_way_hides_no_fault(kind: str) -> None:
     told = {name: read(mishap(bad, well), kind) for name, mishap in MISHAPS.items()}
     assert [name for name, each in told.items() if each.status == WELL or silent(each)] == []
     assert {name for name in MUST_STAY_WRONG if told[name].status == WRONG} == MUST_STAY_WRONG
+
+
+class Named(NamedTuple):
+    """Lines of the kernel's log, what they are about, and how bad the worst of it is."""
+
+    text: str
+    about: str
+    severity: str
+
+
+NAMED: tuple[Named, ...] = (
+    Named(
+        "Mar  3 04:11:09 db1 kernel: sd 0:0:2:0: [sdc] Unhandled sense code\n"
+        "Mar  3 04:11:09 db1 kernel: sd 0:0:2:0: [sdc] Sense Key : Medium Error [current]\n"
+        "Mar  3 04:11:09 db1 kernel: sd 0:0:2:0: [sdc] Add. Sense: Unrecovered read error\n"
+        "Mar  3 04:11:09 db1 kernel: end_request: I/O error, dev sdc, sector 447923156\n",
+        "sdc",
+        "warning",
+    ),
+    Named(
+        "[900.000001] ata5: SError: { UnrecovData Handshk }\n"
+        "[900.000002] ata5.00: failed command: WRITE DMA EXT\n"
+        "[900.000003] ata5.00: error: { ICRC ABRT }\n"
+        "[900.000004] ata5: hard resetting link\n",
+        "ata5",
+        "warning",
+    ),
+    Named(
+        "[3.000001] nvme nvme1: controller is down; will reset: CSTS=0xffffffff,"
+        " PCI_STATUS=0xffff\n"
+        "[5.000002] nvme nvme1: Disabling device after reset failure: -19\n",
+        "nvme1",
+        "critical",
+    ),
+    Named(
+        "[4.000001] EXT4-fs error (device dm-3): ext4_journal_check_start:83: comm mysqld:"
+        " Detected aborted journal\n[4.000002] EXT4-fs (dm-3): Remounting filesystem read-only\n",
+        "dm-3",
+        "critical",
+    ),
+    Named(
+        "Nov 20 11:00:00 h kernel: XFS (sdb1): log I/O error -5\n"
+        "Nov 20 11:00:00 h kernel: XFS (sdb1): Filesystem has been shut down due to log error"
+        " (0x2).\n",
+        "sdb1",
+        "critical",
+    ),
+    Named(
+        "[160.000001] hpsa 0000:03:00.0: Controller lockup detected: 0x00130000 after 30\n",
+        "0000:03:00.0",
+        "critical",
+    ),
+    Named(
+        "[100.000001] megaraid_sas 0000:02:00.0: FW in FAULT state Fault code:0x10000 subcode:0x0"
+        " func:megasas_wait_for_outstanding_fusion\n",
+        "0000:02:00.0",
+        "critical",
+    ),
+    Named(
+        "Mo Nov 16 03:12:44 2026 srv kernel: INFO: task jbd2/sdb1-8:412 blocked for more than 120"
+        " seconds.\n",
+        "sdb1",
+        "critical",
+    ),
+    Named(
+        "[9000.000001] usb 2-1: USB disconnect, device number 3\n"
+        "[9000.000002] Buffer I/O error on dev sdf1, logical block 121634816, lost sync page"
+        " write\n",
+        "sdf1",
+        "critical",
+    ),
+    Named(
+        "".join(
+            f"[{n}.000001] iwlwifi 0000:00:14.3: Unhandled alg: 0x{n:04x}\n" for n in range(999)
+        )
+        + "[1000.000001] critical medium error, dev sdg, sector 88 op 0x0:(READ) flags 0x0\n"
+        + "".join(f"[2{n}.000001] iwlwifi 0000:00:14.3: Unhandled alg: {n}\n" for n in range(999)),
+        "sdg",
+        "warning",
+    ),
+)
+
+
+@pytest.mark.parametrize("told", NAMED, ids=lambda told: told.about)
+def test_what_is_wrong_has_its_name_and_its_weight(told: Named) -> None:
+    """Lines as they are found in forums, of kernels from 2.6.32 to 6.12."""
+    found = read(told.text, "kernel")
+    ranks = ["noise", "info", "notice", "warning", "critical"]
+    weights = [ranks.index(each.severity) for each in found.events if told.about in each.object]
+    assert (found.status, ranks[max(weights)]) == (WRONG, told.severity)
 
 
 def test_a_drive_hotter_than_its_own_limit_is_believed() -> None:
