@@ -133,6 +133,12 @@ _BOMS = ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"), (b"\xef\xbb\xbf
 _CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f\ufffd]")
 _ESCAPE = re.compile(r"\x1b(?:\[[0-9;?]{0,20}[A-Za-z]|[()][0-9A-Za-z])")
 """What colours a text, or moves it about."""
+_AROUND = re.compile(
+    r"^(?:```\w{0,20}|\[sudo\] [^\n]*|\[?[\w.-]{1,32}@[^\n#$]{1,80}[#$](?: [^\n]*)?|\$ [^\n]*)"
+    r"[ \t]*$",
+    re.MULTILINE,
+)
+"""What a shell or a forum puts around what a tool printed; '# 1' begins a line of smartctl's."""
 _MOST_CONTROLS = 0.05
 """Of all characters; serial numbers of sick disks have some."""
 
@@ -159,7 +165,10 @@ def decoded(content: bytes) -> str:
         raise ParseError(f"expected text, got binary data, beginning {content[:16]!r}")
     if not text.strip():
         raise ParseError("expected what a tool or the kernel printed, got nothing")
-    return re.sub(r"\r+\n?", "\n", _ESCAPE.sub("", text))
+    text = re.sub(r"\r+\n?", "\n", _ESCAPE.sub("", text))
+    if all(line.startswith(">") for line in text.split("\n") if line.strip()):  # quoted in a mail
+        text = re.sub(r"^> ?", "", text, flags=re.MULTILINE)
+    return _AROUND.sub("", text)
 
 
 # --- who printed it

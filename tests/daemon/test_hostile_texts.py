@@ -525,6 +525,24 @@ def test_what_is_wrong_has_its_name_and_its_weight(told: Named) -> None:
     assert (found.status, ranks[max(weights)]) == (WRONG, told.severity)
 
 
+AROUND: Mapping[str, Callable[[str], str]] = {
+    "a prompt": lambda text: f"root@srv:~# tool\n{text}root@srv:~#\n",
+    "another prompt": lambda text: f"[root@srv ~]# sudo tool\n{text}[root@srv ~]# \n",
+    "a password": lambda text: f"$ sudo tool\n[sudo] password for joe: \n{text}",
+    "a quotation": lambda text: "".join(f"> {line}\n" for line in text.splitlines()),
+    "a fence": lambda text: f"```text\n{text}```\n",
+}
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_what_a_shell_or_a_forum_puts_around_a_text_is_no_part_of_it(kind: str) -> None:
+    """The healthy one stays well, and the bad one is wrong."""
+    fault = BAD[kind]
+    pair = HEALTHY[kind][fault.text], changed(kind, fault)
+    told = {name: [read(put(text), kind).status for text in pair] for name, put in AROUND.items()}
+    assert told == {name: [WELL, WRONG] for name in AROUND}
+
+
 def test_a_drive_hotter_than_its_own_limit_is_believed() -> None:
     """It says OK all the same: one doubt, and its year of manufacture is no second one."""
     told = read(changed("smartctl", Fault("scsi", "Temperature:     30", "Temperature:     63")))
