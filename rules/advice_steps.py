@@ -418,7 +418,8 @@ def _replace(step: Step) -> list[str]:
         node, array = step.facts.node(each.member.device), each.array
         if each.faulty and array.level in {"raid0", "linear"}:
             continue  # the kernel removes no member of these
-        if each.faulty and step.facts.device(each.member.device) is None:
+        known = step.facts.atlas.devices  # of a text nobody knows what its machine has
+        if each.faulty and known and step.facts.device(each.member.device) is None:
             lines += [
                 f"{array.name} uses {node} no longer, and it is gone. Have it forgotten:",
                 f"  mdadm /dev/{array.name} --remove detached",
