@@ -110,14 +110,14 @@ def notice(  # noqa: PLR0913, PLR0917 - all but three are named where it is call
     facts = _facts(members)
     several = len({_disk(m) for m in facts}) > 1
     happened = [(_named(m) if several else "") + _happened(m, now) for m in facts]
-    summary, of = _summary(reason, members, incident)
+    summary, disk = _summary(reason, members, incident)
     if incident.key.startswith(ADAPTER):  # of many disks, one stands for all
         fresh = list({m.name: m for m in reversed(fresh)}.values())[::-1]
         happened = _happened_together(facts, now)
         disks = _distinct(_disk(m) for m in members if m.layer <= Layer.DISK)
         maps = _distinct(_disk(m) for m in members if fabric and m.layer > Layer.DISK)
         what = f"{len(maps)} multipath maps" if maps else f"{len(disks)} disks"
-        together = len(maps or disks) > 1 and of != incident.key
+        together = len(maps or disks) > 1 and disk
         summary = f"{what}: {summary}" if together else summary
     fresh.sort(key=lambda m: not (m.what.fault is Fault.EXHAUSTED and m.layer is Layer.DISK))
     texts = [said(m) for m in fresh]
@@ -248,7 +248,7 @@ def _in_order(lines: Iterable[Evidence]) -> tuple[Evidence, ...]:
 
 
 def _summary(reason: Reason, members: Sequence[Member], incident: Incident) -> tuple[str, str]:
-    """Return what a mail is headed, and the subject of what that says."""
+    """Return what a mail is headed, and the disk that it says that of, '' where of none."""
     if not members:
         return "no alert is left", ""
     worst = members[0]
@@ -256,14 +256,14 @@ def _summary(reason: Reason, members: Sequence[Member], incident: Incident) -> t
         start = incident.started_seconds
         last = [m for m in members if m.cleared_seconds is None or m.cleared_seconds >= start]
         worst = min(last or [worst], key=lambda m: _order(m)[1:])
-        return f"was: {worst.summary}", worst.subject
+        return f"was: {worst.summary}", _disk(worst)
     if reason is Reason.REBUILT:
         ended = [m for m in members if m.name in SHORT and m.cleared_seconds is not None]
         whole = max(ended, key=lambda m: m.cleared_seconds or 0.0, default=worst)
-        return f"all members are there again; was: {whole.summary}", whole.subject
+        return f"all members are there again; was: {whole.summary}", _disk(whole)
     if reason is Reason.UNREADABLE:
         silent = next((m for m in members if m.state is State.UNKNOWN and not m.silenced), worst)
-        return silent.unknown or f"can no longer be read: {silent.summary}", silent.subject
+        return silent.unknown or f"can no longer be read: {silent.summary}", _disk(silent)
     if reason is Reason.WORSE:  # the news: what threatens data, else the deepest of what is new
         active = [m for m in members if m.cleared_seconds is None] or [worst]
         worst = min(
@@ -277,7 +277,7 @@ def _summary(reason: Reason, members: Sequence[Member], incident: Incident) -> t
             ),
         )
     over = all(m.missed_seconds is not None for m in members if m.cleared_seconds is None)
-    return f"cleared; was: {worst.summary}" if over else worst.summary, worst.subject
+    return f"cleared; was: {worst.summary}" if over else worst.summary, _disk(worst)
 
 
 def _facts(members: Iterable[Member]) -> list[Member]:
