@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.rules.atlas import Place
 from iowarden.rules.controller_programs import asked
-from iowarden.rules.devices import ADAPTER, Identity, identity
+from iowarden.rules.devices import ADAPTER, Identity, identity, named_now
 from iowarden.rules.facts import DISKS, MAPPED, Facts, Kind, Membership
 from iowarden.rules.places import smart_way
 from iowarden.rules.redundancy import BUILDING, runs
@@ -64,7 +64,7 @@ class Step:
     def __init__(self, facts: Facts, about: About) -> None:
         self.facts, self.about = facts, about
         self.own = dict(about.labels)
-        self.name = about.name
+        self.name = named_now(facts.of.map.topology, about.subject, about.name)
         self.device = self._device()
         self.kind = None if self.device is None else facts.kind(self.device)
         self.adapter = self._adapter()

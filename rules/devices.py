@@ -165,6 +165,21 @@ def identity(topology: Topology | None, name: str) -> Identity:
     return Identity(key, name, device.host or "")
 
 
+def named_now(topology: Topology | None, key: str, name: str) -> str:
+    """Return what a disk is called now that was `name`: names of disks move with each boot.
+
+    `key` is what its incidents go by. '' where another disk has its name, and it is not there.
+    """
+    own = None if topology is None else topology.whole(name)
+    if topology is None or own is None or not own.serial or not key.startswith("disk "):
+        return name
+    if identity(topology, name).key == key:
+        return name
+    now = next((n for n in sorted(topology.devices) if identity(topology, n).key == key), "")
+    number = topology.kernel_name(name).removeprefix(own.name).removeprefix("p")
+    return f"{now}{'p' if now[-1:].isdigit() else ''}{number}" if now and number else now
+
+
 def subject(
     topology: Topology | None,
     state: Devices,

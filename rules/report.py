@@ -11,7 +11,7 @@ from iowarden.collectors.tasks import writeback_channel
 from iowarden.rules.advice import Said
 from iowarden.rules.alerts import State
 from iowarden.rules.causes import meaning
-from iowarden.rules.devices import ADAPTER, ARRAY, FABRIC, ITSELF, identity
+from iowarden.rules.devices import ADAPTER, ARRAY, FABRIC, ITSELF, identity, named_now
 from iowarden.rules.due import COMES_AND_GOES
 from iowarden.rules.faults import LOST_A_DISK, SHORT, SUMS_UP, SYMPTOMS, THREATS, Fault, Layer
 from iowarden.rules.notice import Evidence, Notice, Reason, Severity
@@ -120,6 +120,12 @@ def notice(  # noqa: PLR0913, PLR0917 - all but three are named where it is call
         together = len(maps or disks) > 1 and disk
         summary = f"{what}: {summary}" if together else summary
     fresh.sort(key=lambda m: not (m.what.fault is Fault.EXHAUSTED and m.layer is Layer.DISK))
+    name = incident.object.partition(" ")[0]
+    now_called = named_now(topology, incident.key, name)
+    own, moved = identity(topology, now_called), now_called not in {"", name}
+    if now_called != name:
+        then = f"what was {name} then is {now_called} now" if moved else f"what was {name} is gone"
+        happened.append(f"{then}; {name} is another disk")
     texts = [said(m) for m in fresh]
     return Notice(
         incident=incident.identifier,
@@ -127,7 +133,7 @@ def notice(  # noqa: PLR0913, PLR0917 - all but three are named where it is call
         references=() if number == 1 else incident.references,
         reason=reason,
         severity=_severity(due.reason, incident),
-        object=incident.object,
+        object=own.object if moved else incident.object,
         summary=summary,
         # What a log told late was so before it opened anything.
         opened_seconds=realtime(_begun(incident)),

@@ -20,7 +20,7 @@ from iowarden.rules.advice import filled, said_of, steps_of, together, unknown_s
 from iowarden.rules.advice_steps import STEPS, About
 from iowarden.rules.alerts import Alert, State
 from iowarden.rules.controller_programs import asked
-from iowarden.rules.devices import Devices, Gone
+from iowarden.rules.devices import Devices, Gone, identity
 from iowarden.rules.events import parse_events_file
 from iowarden.rules.facts import Facts
 from iowarden.rules.incidents import Member
@@ -119,6 +119,18 @@ def test_a_faulty_member_whose_disk_is_gone_has_no_node_to_name(
     text = said("{replace}", facts, device="md0", member="sdb1")
     assert ("  mdadm /dev/md0 --remove detached" in text.splitlines()) is forgotten
     assert "--remove /dev/sdb1" not in text
+
+
+def test_after_a_reboot_the_disk_of_today_is_advised_on_and_not_who_has_its_name() -> None:
+    """The log of yesterday says sda; that disk is sdb now, and sda is the other half of md0."""
+    facts = everything()
+    key = identity(facts.of.map.topology, "sdb").key
+    steps = "{state}\n{smart}\n{member}\n{log}"
+    today = said(steps, facts, subject=key, device="sdb")
+    assert said(steps, facts, subject=key, device="sda") == today
+    assert "/dev/sda" not in today
+    lost = said(steps, facts, subject="disk ACME GONE 1", device="sda")
+    assert "sda" not in lost
 
 
 def test_a_disk_that_was_pulled_is_looked_for_at_its_own_adapter() -> None:

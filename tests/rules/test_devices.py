@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -23,7 +23,7 @@ HUNG = {"sda": 3}
 
 def numbered(device: Device, diskseq: int) -> Device:
     """A disk that came up as the n-th of all that ever did."""
-    return dataclasses.replace(device, diskseq=diskseq)
+    return replace(device, diskseq=diskseq)
 
 
 def mounted(source: str, mount_point: str) -> Mount:
@@ -96,7 +96,7 @@ def test_two_names_of_a_disk_may_be_swapped() -> None:
 
 def test_a_partition_is_its_disk() -> None:
     """An error on sda1 belongs to the incident of sda."""
-    whole = dataclasses.replace(disk("sda", serial="A"), partitions=("sda1",))
+    whole = replace(disk("sda", serial="A"), partitions=("sda1",))
     assert identity(topology(whole), "sda1") == identity(topology(whole), "sda")
 
 
@@ -325,7 +325,7 @@ def test_what_an_alert_is_about_follows_from_its_labels(labels: dict[str, str], 
 
     A user's label 'condition' says nothing of that.
     """
-    whole = dataclasses.replace(disk("sda", serial="A"), partitions=("sda1",))
+    whole = replace(disk("sda", serial="A"), partitions=("sda1",))
     known = topology(whole, disk("md0", slaves=("sda",), leaf=False))
     assert devices.subject(known, Devices(), tuple(sorted(labels.items()))).key == key
 
@@ -349,3 +349,30 @@ def test_a_host_adapter_that_fails_is_one_mail_that_names_its_disks() -> None:
     )
     assert notice.summary.startswith("5 disks: nothing completed for")
     assert len(notice.advice) == 1
+
+
+@pytest.mark.parametrize(
+    ("serial", "name", "expected"),
+    [
+        ("S1", "sdb", "sdb"),
+        ("S1", "sda", "sdb"),
+        ("S1", "sda1", "sdb1"),
+        ("S1", "/dev/sda1", "sdb1"),
+        ("S2", "sdb2", "nvme0n1p2"),
+        ("S9", "sda", ""),
+        ("S9", "sdx", "sdx"),
+        ("S1", "dm-0", "dm-0"),
+    ],
+)
+def test_after_a_reboot_a_disk_is_found_under_the_name_of_today(
+    serial: str, name: str, expected: str
+) -> None:
+    """sda of yesterday is sdb: what is advised for it must not hit the disk that is sda now."""
+    machine = topology(
+        replace(disk("sda", serial="S3"), partitions=("sda1",)),
+        replace(disk("sdb", serial="S1", holders=("dm-0",)), partitions=("sdb1", "sdb2")),
+        replace(disk("nvme0n1", serial="S2"), partitions=("nvme0n1p2",)),
+        disk("dm-0", slaves=("sdb",), leaf=False),
+    )
+    key = identity(topology(disk("sda", serial=serial)), "sda").key
+    assert devices.named_now(machine, key, name) == expected

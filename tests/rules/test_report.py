@@ -39,7 +39,7 @@ def incident(*members: Member, **changes: object) -> Incident:
     """Return an open incident of which the first mail is due."""
     values: dict[str, object] = {
         "identifier": "abc",
-        "key": "disk x",
+        "key": "disk ACME HDD S1",
         "object": "sda",
         "opened_seconds": 0.0,
         "severity": Severity.CRITICAL,
@@ -94,6 +94,28 @@ def test_what_is_silenced_is_listed_and_is_not_the_subject(reason: Reason) -> No
     assert notice.summary == "Slow happens"
     assert [line.startswith("critical Hung") for line in notice.happened] == [False, True]
     assert notice.happened[1].endswith("(silenced)")
+
+
+@pytest.mark.parametrize(
+    ("serial", "object_", "said"),
+    [
+        ("S1", "sda (ACME HDD, serial S1)", ""),
+        ("S2", "sdb (ACME HDD, serial S2)", "what was sda then is sdb now; sda is another disk"),
+        ("S3", "sda (ACME HDD, serial S3)", "what was sda is gone; sda is another disk"),
+    ],
+)
+def test_a_mail_after_a_reboot_calls_a_disk_by_its_name_of_today(
+    serial: str, object_: str, said: str
+) -> None:
+    """Errors of yesterday's sda: whoever pulls what is sda today pulls a disk that is well."""
+    disks = [
+        disk(n, serial=s, model="HDD", vendor="ACME") for n, s in (("sda", "S1"), ("sdb", "S2"))
+    ]
+    known = identity(topology(disk("sda", serial=serial, model="HDD", vendor="ACME")), "sda")
+    due = Due(Reason.OPENED, incident(member("Slow"), key=known.key, object=known.object))
+    notice = report.notice(due, float, 60.0, (), topology(*disks))
+    assert notice.object == object_
+    assert notice.happened[1:] == ((said,) if said else ())
 
 
 def test_what_is_built_on_the_disk_is_named() -> None:

@@ -480,7 +480,9 @@ def test_a_reboot_tells_what_happened_before_it_and_repeats_nothing(watched: Wat
     )
     vm.repair("scratched")
     after = [m for m in watched.mail.mails if m["Message-ID"] not in {*told, mail["Message-ID"]}]
-    assert [m["Subject"] for m in after if m not in _about(watched, "scratched")] == []
+    others = [m["Subject"] for m in after if m not in _about(watched, "scratched")]
+    # That the mirror is whole again is news; how long the service ran before decides when it is.
+    assert [subject for subject in others if "REBUILT" not in subject] == []
 
 
 def test_nothing_else_was_mailed(watched: Watched) -> None:
