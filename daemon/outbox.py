@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from iowarden.daemon import message
 from iowarden.daemon.clock import PLAUSIBLE_SECONDS
 from iowarden.daemon.state import Batch, OutboxRow
+from iowarden.rules.due import REPLACED_SECONDS
 from iowarden.rules.notice import Severity
 from iowarden.rules.quantity import duration
 
@@ -23,8 +24,6 @@ COMMIT_WAIT_SECONDS = 2.0
 """So long a mail waits for state.db before it goes out without."""
 DIGEST_AFTER_SECONDS = 3600.0
 """Mails of which the oldest waits for so long go as one."""
-REPLACED_SECONDS = 60.0
-"""A mail that surely nobody has gives way after so long to one of its incident's newest state."""
 MOST_BYTES = 8 * 1024 * 1024
 """Of all messages: a digest of them must be taken (Postfix by default takes 10,240,000 bytes)."""
 REFUSED_SECONDS = 30 * 86400.0
@@ -82,10 +81,19 @@ class _Entry:
     """The digest it goes in, while that is under way or not settled."""
     overtaken: bool = False
     """Whether the server took another mail since it failed at this one."""
+    whole: bool | None = None
+    """Whether nobody has it by itself or refused it; None: its head has not been read."""
 
     def waits(self) -> bool:
         """Whether it is to be sent by itself or in a digest to come."""
         return self.digest is None and not self.row.kept
+
+    def is_whole(self) -> bool:
+        """Whether all whom it was written to are yet to get it."""
+        if self.whole is None:
+            to = message.addressees(self.row.data)
+            self.whole = set(self.row.recipients_pending) >= set(to)
+        return self.whole
 
     def awaits_disk(self, now: float) -> bool:
         """Whether state.db has a moment left to make it durable."""
@@ -174,7 +182,7 @@ class Outbox:
                 entry.waits()
                 and not (entry.maybe_taken or row.parts or row.recipients_refused)
                 and row.message_id not in (self._flying, self._chosen)
-                and set(row.recipients_pending) >= set(message.addressees(row.data))
+                and entry.is_whole()
             ):
                 found.setdefault(row.incident, []).append(entry)
         return {
@@ -340,6 +348,7 @@ class Outbox:
                 return Batch(sequence, remove=remove), f"{result.error}; {_ONE_BY_ONE}"
         words = "; ".join(dict.fromkeys({**result.deferred, **refused}.values()))
         gone = {*result.delivered, *refused}
+        entry.whole = False if gone else entry.whole
         entry.row = row = replace(
             row,
             recipients_pending=tuple(r for r in row.recipients_pending if r not in gone),

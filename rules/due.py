@@ -62,7 +62,7 @@ def reason(incident: Incident, now: float, policy: Policy) -> Reason | None:
         often = _returns(incident, Reason.WORSE, now) > incident.returns
         return Reason.AGAIN if often and incident.returns + 1 >= COMES_AND_GOES else Reason.WORSE
     mailed = incident.mailed_seconds if incident.mailed_seconds is not None else now
-    if rebuilt(incident, now):
+    if _rebuilt(incident, now):
         return Reason.REBUILT
     # Again and again the same: a full disk that is mounted for each night's backup.
     often = incident.last_reason is Reason.UNREADABLE and now - mailed < policy.remind_seconds
@@ -101,27 +101,26 @@ def _silent(active: Iterable[Member], now: float) -> Iterator[Member]:
             yield m
 
 
-def rebuilt(incident: Incident, now: float) -> Member | None:
-    """Return what was reported of an array that has all of its members again for a minute.
+def _rebuilt(incident: Incident, now: float) -> bool:
+    """Whether an array that was reported has had all of its members again for a minute.
 
     Of one that comes and goes, for a day.
     """
     often = incident.returns >= COMES_AND_GOES
     least = RETURNED_CLEAR_SECONDS[COMES_AND_GOES] if often else URGENT_CLEAR_SECONDS
     short = {m.subject for m in incident.members if m.name in SHORT and m.cleared_seconds is None}
-    for m in incident.members:
-        reported_short = m.name in SHORT and not m.count and m.told_seconds is not None
-        if (
-            reported_short
-            and m.subject not in short
-            and m.state is State.RESOLVED
-            and m.cleared_seconds is not None
-            and m.cleared_seconds > (incident.mailed_seconds or 0.0)
-            and now - m.cleared_seconds >= least
-            and not m.silenced
-        ):
-            return m
-    return None
+    return any(
+        m.name in SHORT
+        and not m.count
+        and m.told_seconds is not None
+        and m.subject not in short
+        and m.state is State.RESOLVED
+        and m.cleared_seconds is not None
+        and m.cleared_seconds > (incident.mailed_seconds or 0.0)
+        and now - m.cleared_seconds >= least
+        and not m.silenced
+        for m in incident.members
+    )
 
 
 def urgent(member: Member) -> bool:
