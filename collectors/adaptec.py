@@ -12,20 +12,14 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors import arcconf, attached
 from iowarden.collectors.controller_poll import Maker, run_program
-from iowarden.collectors.vocabulary import (
-    AbsentError,
-    LateError,
-    ParseError,
-    ReadError,
-    StuckError,
-)
+from iowarden.collectors.model import AbsentError, LateError, ParseError, ReadError, StuckError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from iowarden.collectors.arcconf import Config
     from iowarden.collectors.controller import Controller
-    from iowarden.collectors.files import Root
+    from iowarden.collectors.machine import Root
 
 _DRIVERS = ("aacraid", "smartpqi")
 _HP = frozenset({"0x103c", "0x1590", "0x0e11"})

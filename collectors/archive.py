@@ -17,7 +17,7 @@ import tarfile
 import zlib
 from typing import TYPE_CHECKING, BinaryIO
 
-from iowarden.collectors.files import LIMIT_BYTES
+from iowarden.collectors.machine import LIMIT_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

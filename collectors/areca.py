@@ -22,7 +22,7 @@ from iowarden.collectors.controller import (
     State,
 )
 from iowarden.collectors.drive import Attribute
-from iowarden.collectors.vocabulary import ParseError
+from iowarden.collectors.model import ParseError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

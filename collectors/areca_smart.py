@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors import areca, attached, makers
 from iowarden.collectors.drive import Drive, Protocol
-from iowarden.collectors.files import probe_path
-from iowarden.collectors.vocabulary import AbsentError, ParseError, ReadError
+from iowarden.collectors.machine import probe_path
+from iowarden.collectors.model import AbsentError, ParseError, ReadError
 
 if TYPE_CHECKING:
     from iowarden.collectors.controller import PhysicalDisk
     from iowarden.collectors.drive import Target
-    from iowarden.collectors.files import Root
+    from iowarden.collectors.machine import Root
 
 _DRIVER = "arcmsr"
 _KIND = re.compile(r"areca,([0-9]{1,3})(?:/[0-9]{1,3})?", re.ASCII)

@@ -14,10 +14,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors import areca_smart, monitors, smartctl
-from iowarden.collectors.answer import field, optional
 from iowarden.collectors.drive import Cover, Drive, Target
-from iowarden.collectors.files import probe_path
-from iowarden.collectors.vocabulary import (
+from iowarden.collectors.machine import probe_path
+from iowarden.collectors.model import (
     AbsentError,
     LateError,
     MissingError,
@@ -26,9 +25,10 @@ from iowarden.collectors.vocabulary import (
     StuckError,
     trace,
 )
+from iowarden.collectors.probe_reply import field, optional
 
 if TYPE_CHECKING:
-    from iowarden.collectors.files import Root
+    from iowarden.collectors.machine import Root
 
 PROFILES = {
     # '-x' prints attributes in a format of its own, which is not what pySMART reads, and reads the

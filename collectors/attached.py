@@ -12,15 +12,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.drive import Cover, Target
+from iowarden.collectors.model import AbsentError, ReadError
 from iowarden.collectors.sysfs import entry_name
 from iowarden.collectors.udev import DIRECTORY as UDEV
-from iowarden.collectors.vocabulary import AbsentError, ReadError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from iowarden.collectors.block import Device, Topology
-    from iowarden.collectors.files import Root
+    from iowarden.collectors.machine import Root
 
 HOSTS = "/sys/class/scsi_host"
 DEVICES = "/sys/class/scsi_device"

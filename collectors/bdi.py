@@ -6,14 +6,14 @@ from collections.abc import Mapping  # noqa: TC003 - to be evaluated
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
+from iowarden.collectors.model import KIB, Metric, Sample, describe
 from iowarden.collectors.sysfs import attributes, shown
-from iowarden.collectors.vocabulary import KIB, Metric, Sample, describe
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from iowarden.collectors.files import Root
-    from iowarden.collectors.vocabulary import Labels
+    from iowarden.collectors.machine import Root
+    from iowarden.collectors.model import Labels
 
 DIRECTORY = "/sys/class/bdi"
 _MEMORY_BACKED = ("1:", "7:")

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 from iowarden.collectors import attached, members
 from iowarden.collectors.drive import Cover, Target
 from iowarden.collectors.members import Member
-from iowarden.collectors.vocabulary import AbsentError, ParseError, ReadError
+from iowarden.collectors.model import AbsentError, ParseError, ReadError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from iowarden.collectors.attached import Host, Machine, Uncovered, Volume
-    from iowarden.collectors.files import Root
+    from iowarden.collectors.machine import Root
 
 DEADLINE_SECONDS = 60.0
 MOST_CCISS = 128

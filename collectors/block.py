@@ -8,11 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.btrfs_owner import read_file_systems
-from iowarden.collectors.swaps import read_swaps
-from iowarden.collectors.sysfs import device_name
-from iowarden.collectors.udev import DIRECTORY as UDEV
-from iowarden.collectors.udev import parse_signature, parse_zvol
-from iowarden.collectors.vocabulary import (
+from iowarden.collectors.model import (
     SECTOR_BYTES,
     AbsentError,
     Family,
@@ -20,12 +16,16 @@ from iowarden.collectors.vocabulary import (
     ReadError,
     Sample,
 )
+from iowarden.collectors.swaps import read_swaps
+from iowarden.collectors.sysfs import device_name
+from iowarden.collectors.udev import DIRECTORY as UDEV
+from iowarden.collectors.udev import parse_signature, parse_zvol
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from iowarden.collectors.btrfs_owner import FileSystem
-    from iowarden.collectors.files import Root
+    from iowarden.collectors.machine import Root
     from iowarden.collectors.swaps import Swap
     from iowarden.collectors.udev import Signature
 

@@ -10,15 +10,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.btrfs_owner import read_file_systems
+from iowarden.collectors.model import AbsentError, ParseError, ReadError
 from iowarden.collectors.swaps import read_swaps
 from iowarden.collectors.sysfs import Attributes, attributes, device_name
-from iowarden.collectors.vocabulary import AbsentError, ParseError, ReadError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from iowarden.collectors.btrfs_owner import FileSystem
-    from iowarden.collectors.files import Root
+    from iowarden.collectors.machine import Root
 
 DIRECTORY = "/sys/block"
 

@@ -6,19 +6,12 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-from iowarden.collectors.vocabulary import (
-    AbsentError,
-    Metric,
-    ParseError,
-    Sample,
-    describe,
-    parse_count,
-)
+from iowarden.collectors.model import AbsentError, Metric, ParseError, Sample, describe, parse_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from iowarden.collectors.files import Root
+    from iowarden.collectors.machine import Root
 
 DIRECTORY = "/sys/fs/btrfs"
 

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.btrfs import DIRECTORY
 from iowarden.collectors.controller_poll import run_program
+from iowarden.collectors.model import AbsentError, ParseError, ReadError
 from iowarden.collectors.sysfs import device_name
-from iowarden.collectors.vocabulary import AbsentError, ParseError, ReadError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from iowarden.collectors.files import Root
+    from iowarden.collectors.machine import Root
 
 MOST_DEVICES = 32
 """Of one file system: what the probe takes."""

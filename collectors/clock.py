@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from iowarden.collectors import stat
-from iowarden.collectors.vocabulary import AbsentError, Family, ParseError, ReadError, Sample
+from iowarden.collectors.model import AbsentError, Family, ParseError, ReadError, Sample
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from iowarden.collectors.files import Root
+    from iowarden.collectors.machine import Root
 
 PATH = "/proc/uptime"
 CLOCKSOURCE = "/sys/devices/system/clocksource/clocksource0"

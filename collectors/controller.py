@@ -11,14 +11,14 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
-from iowarden.collectors.vocabulary import Family, ParseError, Sample
+from iowarden.collectors.model import Family, ParseError, Sample
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 
     from iowarden.collectors.event import Event
     from iowarden.collectors.log_alignment import Cursor
-    from iowarden.collectors.vocabulary import Labels
+    from iowarden.collectors.model import Labels
 
 _Row = TypeVar("_Row")
 _Read = TypeVar("_Read")

@@ -25,9 +25,9 @@ from iowarden.collectors.controller import (
     Problem,
     unknown_caches,
 )
-from iowarden.collectors.files import PROBE
 from iowarden.collectors.log_alignment import MOST_ENTRIES, Cursor, align, align_numbered
-from iowarden.collectors.vocabulary import (
+from iowarden.collectors.machine import PROBE
+from iowarden.collectors.model import (
     AbsentError,
     LateError,
     ParseError,
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.controller import Controller, Log
     from iowarden.collectors.event import Event
-    from iowarden.collectors.files import Root
+    from iowarden.collectors.machine import Root
 
     Handle = tuple[str, ...]
 

@@ -6,12 +6,12 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.vocabulary import SECTOR_BYTES, AbsentError, Family, ParseError, Sample
+from iowarden.collectors.model import SECTOR_BYTES, AbsentError, Family, ParseError, Sample
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from iowarden.collectors.files import Root
+    from iowarden.collectors.machine import Root
 
 PATH = "/proc/diskstats"
 _READS, _READ_SECTORS, _WRITES, _WRITTEN_SECTORS, _IN_FLIGHT = 0, 2, 4, 6, 8

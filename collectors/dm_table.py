@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.controller_poll import run_program
-from iowarden.collectors.vocabulary import ParseError
+from iowarden.collectors.model import ParseError
 
 if TYPE_CHECKING:
-    from iowarden.collectors.files import Root
+    from iowarden.collectors.machine import Root
 
 MOST_TARGETS = 10_000
 _LINE = re.compile(r"(\d{1,18}) (\d{1,18}) (\S{1,64})(?: (.*))?", re.ASCII)

@@ -10,7 +10,7 @@ import enum
 from collections.abc import Mapping  # noqa: TC003 - to be evaluated
 from dataclasses import dataclass, field
 
-from iowarden.collectors.vocabulary import Sample  # noqa: TC001 - to be evaluated
+from iowarden.collectors.model import Sample  # noqa: TC001 - to be evaluated
 
 
 class Protocol(enum.StrEnum):

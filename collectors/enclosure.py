@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.model import Family, Sample
 from iowarden.collectors.sysfs import Attributes, attributes, device_name, shown
-from iowarden.collectors.vocabulary import Family, Sample
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from iowarden.collectors.files import Root
-    from iowarden.collectors.vocabulary import Labels
+    from iowarden.collectors.machine import Root
+    from iowarden.collectors.model import Labels
 
 DIRECTORY = "/sys/class/enclosure"
 _NO_SLOT = frozenset({"device", "power", "subsystem"})

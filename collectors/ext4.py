@@ -5,19 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.model import AbsentError, Family, ParseError, Sample, parse_count
 from iowarden.collectors.sysfs import device_name
-from iowarden.collectors.vocabulary import (
-    AbsentError,
-    Family,
-    ParseError,
-    Sample,
-    parse_count,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from iowarden.collectors.files import Root
+    from iowarden.collectors.machine import Root
 
 DIRECTORY = "/sys/fs/ext4"
 _FEATURES = "features"

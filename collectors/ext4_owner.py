@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.controller_poll import run_program
-from iowarden.collectors.vocabulary import ParseError
+from iowarden.collectors.model import ParseError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from iowarden.collectors.files import Root
+    from iowarden.collectors.machine import Root
 
 MOST_ASKED = 60
 """Blocks or inodes of one question: what the probe takes."""

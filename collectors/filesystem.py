@@ -10,14 +10,7 @@ from collections.abc import Mapping  # noqa: TC003 - to be evaluated
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.mounts import (
-    identity,
-    parse_mountinfo,
-    read_mountinfo,
-    storage,
-    visible,
-)
-from iowarden.collectors.vocabulary import (
+from iowarden.collectors.model import (
     AbsentError,
     Family,
     Labels,
@@ -26,11 +19,18 @@ from iowarden.collectors.vocabulary import (
     Sample,
     parse_count,
 )
+from iowarden.collectors.mounts import (
+    identity,
+    parse_mountinfo,
+    read_mountinfo,
+    storage,
+    visible,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator
 
-    from iowarden.collectors.files import Root
+    from iowarden.collectors.machine import Root
     from iowarden.collectors.mounts import Mount
 
 OWN = "/proc/self/mountinfo"

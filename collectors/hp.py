@@ -23,7 +23,7 @@ from iowarden.collectors.controller import (
     Sensor,
     State,
 )
-from iowarden.collectors.vocabulary import ParseError
+from iowarden.collectors.model import ParseError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,10 +6,10 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-from iowarden.collectors.vocabulary import AbsentError, Metric, ParseError, Sample, describe
+from iowarden.collectors.model import AbsentError, Metric, ParseError, Sample, describe
 
 if TYPE_CHECKING:
-    from iowarden.collectors.files import Root
+    from iowarden.collectors.machine import Root
 
 PREFIX = "/proc/sys/kernel/hung_task_"
 

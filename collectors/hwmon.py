@@ -10,14 +10,14 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
+from iowarden.collectors.model import Metric, describe
 from iowarden.collectors.sysfs import Attributes, attributes, device_name, shown
-from iowarden.collectors.vocabulary import Metric, describe
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from iowarden.collectors.files import Root
-    from iowarden.collectors.vocabulary import Labels, Sample
+    from iowarden.collectors.machine import Root
+    from iowarden.collectors.model import Labels, Sample
 
 DIRECTORY = "/sys/class/hwmon"
 _INPUT = re.compile(r"(temp\d+)_input", re.ASCII)

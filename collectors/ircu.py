@@ -19,7 +19,7 @@ from iowarden.collectors.controller import Array, Controller, Health, PhysicalDi
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from iowarden.collectors.vocabulary import ParseError
+    from iowarden.collectors.model import ParseError
 
     Pair = tuple[str, str]
 

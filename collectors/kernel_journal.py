@@ -9,11 +9,11 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from iowarden.collectors.answer import field, number, optional
-from iowarden.collectors.vocabulary import ParseError
+from iowarden.collectors.model import ParseError
+from iowarden.collectors.probe_reply import field, number, optional
 
 if TYPE_CHECKING:
-    from iowarden.collectors.files import Root
+    from iowarden.collectors.machine import Root
 
 DEADLINE_SECONDS = 60.0
 """A large journal on a disk that is at work: seconds; nobody waits for it."""

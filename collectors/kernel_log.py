@@ -38,21 +38,14 @@ from iowarden.collectors.event import Event
 from iowarden.collectors.kernel_events import KINDS, Classifier, classify, finish
 from iowarden.collectors.kernel_journal import read_messages
 from iowarden.collectors.kernel_line import TEXT_CHARACTERS, from_message, parse_record
-from iowarden.collectors.vocabulary import (
-    AbsentError,
-    Family,
-    ParseError,
-    ReadError,
-    Sample,
-    trace,
-)
+from iowarden.collectors.model import AbsentError, Family, ParseError, ReadError, Sample, trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from iowarden.collectors.files import Root
     from iowarden.collectors.kernel_journal import Message
     from iowarden.collectors.kernel_line import Line
+    from iowarden.collectors.machine import Root
 
     Open = Callable[[], int]
     """Return a descriptor of '/dev/kmsg', the caller's. Errors: AbsentError, ReadError."""

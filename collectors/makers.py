@@ -15,8 +15,7 @@ from iowarden.collectors import areca, areca_events, controller, mpt, threeware,
 from iowarden.collectors.adaptec import ADAPTEC
 from iowarden.collectors.controller_poll import Maker, Poller, run_program
 from iowarden.collectors.megaraid import MEGARAID, MPI3MR
-from iowarden.collectors.smart_array import HP
-from iowarden.collectors.vocabulary import (
+from iowarden.collectors.model import (
     AbsentError,
     LateError,
     MissingError,
@@ -24,6 +23,7 @@ from iowarden.collectors.vocabulary import (
     ReadError,
     StuckError,
 )
+from iowarden.collectors.smart_array import HP
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.areca import Bay
     from iowarden.collectors.controller import Array, Controller, Controllers, Log, PhysicalDisk
-    from iowarden.collectors.files import Root
+    from iowarden.collectors.machine import Root
 
     _T = TypeVar("_T")
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.block import parse_number
-from iowarden.collectors.sysfs import device_name
-from iowarden.collectors.vocabulary import (
+from iowarden.collectors.model import (
     KIB,
     SECTOR_BYTES,
     AbsentError,
@@ -17,11 +16,12 @@ from iowarden.collectors.vocabulary import (
     ReadError,
     Sample,
 )
+from iowarden.collectors.sysfs import device_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from iowarden.collectors.files import Root
+    from iowarden.collectors.machine import Root
 
 PATH = "/proc/mdstat"
 DIRECTORY = "/sys/block"

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.md import Array, Member
 from iowarden.collectors.members import parse_output
-from iowarden.collectors.vocabulary import ParseError
+from iowarden.collectors.model import ParseError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from iowarden.collectors.files import Root
+    from iowarden.collectors.machine import Root
 
 DEADLINE_SECONDS = 30.0
 

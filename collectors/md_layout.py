@@ -11,11 +11,11 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.model import KIB, SECTOR_BYTES, parse_count
 from iowarden.collectors.sysfs import attributes, device_name, entry_name
-from iowarden.collectors.vocabulary import KIB, SECTOR_BYTES, parse_count
 
 if TYPE_CHECKING:
-    from iowarden.collectors.files import Root
+    from iowarden.collectors.machine import Root
     from iowarden.collectors.sysfs import Attributes
 
 DIRECTORY = "/sys/block"

@@ -24,13 +24,13 @@ from iowarden.collectors.controller import (
     Sensor,
     State,
 )
-from iowarden.collectors.vocabulary import SECTOR_BYTES
+from iowarden.collectors.model import SECTOR_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from iowarden.collectors.controller import Log
-    from iowarden.collectors.vocabulary import ParseError
+    from iowarden.collectors.model import ParseError
 
     Pair = tuple[str, str]
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from iowarden.collectors import attached, controller, megacli
 from iowarden.collectors.controller import Battery, Controller, Health, State
 from iowarden.collectors.controller_poll import run_program
-from iowarden.collectors.vocabulary import (
+from iowarden.collectors.model import (
     AbsentError,
     LateError,
     MissingError,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from iowarden.collectors.controller import Array, Log, PhysicalDisk
-    from iowarden.collectors.files import Root
+    from iowarden.collectors.machine import Root
 
     _T = TypeVar("_T")
 

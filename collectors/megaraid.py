@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from iowarden.collectors import attached, megacli_reader, storcli, storcli_events
 from iowarden.collectors.controller import Health
 from iowarden.collectors.controller_poll import Maker, run_program
-from iowarden.collectors.vocabulary import (
+from iowarden.collectors.model import (
     AbsentError,
     LateError,
     MissingError,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from iowarden.collectors.controller import Array, Controller, Log, PhysicalDisk, Sensor
-    from iowarden.collectors.files import Root
+    from iowarden.collectors.machine import Root
 
     _T = TypeVar("_T")
 

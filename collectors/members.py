@@ -8,8 +8,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Literal
 
-from iowarden.collectors.answer import field, optional
-from iowarden.collectors.vocabulary import ParseError
+from iowarden.collectors.model import ParseError
+from iowarden.collectors.probe_reply import field, optional
 
 _ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 """cli64 clears the screen when it takes its output for a terminal."""

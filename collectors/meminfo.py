@@ -6,19 +6,12 @@ from collections.abc import Mapping  # noqa: TC003 - describe() evaluates the an
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-from iowarden.collectors.vocabulary import (
-    KIB,
-    Metric,
-    ParseError,
-    Sample,
-    describe,
-    parse_count,
-)
+from iowarden.collectors.model import KIB, Metric, ParseError, Sample, describe, parse_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from iowarden.collectors.files import Root
+    from iowarden.collectors.machine import Root
 
 PATH = "/proc/meminfo"
 

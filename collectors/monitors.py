@@ -12,13 +12,13 @@ from collections.abc import Mapping  # noqa: TC003 - to be evaluated
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.vocabulary import AbsentError, Family, ReadError
+from iowarden.collectors.model import AbsentError, Family, ReadError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from iowarden.collectors.files import Root
-    from iowarden.collectors.vocabulary import Sample
+    from iowarden.collectors.machine import Root
+    from iowarden.collectors.model import Sample
 
 PROC = "/proc"
 PCI_DRIVERS = "/sys/bus/pci/drivers"

@@ -7,13 +7,13 @@ from collections.abc import Mapping  # noqa: TC003 - to be evaluated
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.vocabulary import AbsentError, Family, ParseError, ReadError, Sample
+from iowarden.collectors.model import AbsentError, Family, ParseError, ReadError, Sample
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from iowarden.collectors.files import Root
-    from iowarden.collectors.vocabulary import Labels
+    from iowarden.collectors.machine import Root
+    from iowarden.collectors.model import Labels
 
 PATH = "/proc/1/mountinfo"
 """The host's, not our own: a service's namespace shows its mounts read-only, '/home' as a tmpfs."""

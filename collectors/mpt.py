@@ -17,19 +17,13 @@ from typing import TYPE_CHECKING
 from iowarden.collectors import attached, ircu, mpt_status
 from iowarden.collectors.controller import Controller
 from iowarden.collectors.controller_poll import Maker, run_program
-from iowarden.collectors.vocabulary import (
-    AbsentError,
-    LateError,
-    ParseError,
-    ReadError,
-    StuckError,
-)
+from iowarden.collectors.model import AbsentError, LateError, ParseError, ReadError, StuckError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from iowarden.collectors.controller import Array, PhysicalDisk
-    from iowarden.collectors.files import Root
+    from iowarden.collectors.machine import Root
 
 _SECONDS = 60.0
 _IRCU_DRIVERS = ("mpt3sas", "mpt2sas")

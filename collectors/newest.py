@@ -9,11 +9,11 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from iowarden.collectors.answer import field, number
-from iowarden.collectors.vocabulary import ParseError
+from iowarden.collectors.model import ParseError
+from iowarden.collectors.probe_reply import field, number
 
 if TYPE_CHECKING:
-    from iowarden.collectors.files import Root
+    from iowarden.collectors.machine import Root
 
 DEADLINE_SECONDS = 60.0
 """A million names of which none is in memory take a disk minutes; then it is no answer."""

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-from iowarden.collectors.vocabulary import (
+from iowarden.collectors.model import (
     KIB,
     AbsentError,
     Metric,
@@ -17,7 +17,7 @@ from iowarden.collectors.vocabulary import (
 )
 
 if TYPE_CHECKING:
-    from iowarden.collectors.files import Root
+    from iowarden.collectors.machine import Root
 
 DIRECTORY = "/sys/devices/system/node"
 _NAME = re.compile(r"node(\d{1,6})", re.ASCII)

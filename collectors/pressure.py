@@ -6,12 +6,12 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-from iowarden.collectors.vocabulary import AbsentError, Metric, ParseError, Sample, describe
+from iowarden.collectors.model import AbsentError, Metric, ParseError, Sample, describe
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from iowarden.collectors.files import Root
+    from iowarden.collectors.machine import Root
 
 DIRECTORY = "/proc/pressure"
 RESOURCES = ("cpu", "io", "memory", "irq")

@@ -7,14 +7,14 @@ from collections.abc import Mapping  # noqa: TC003 - to be evaluated
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
+from iowarden.collectors.model import KIB, SECTOR_BYTES, Family, Metric, Sample, describe
 from iowarden.collectors.sysfs import Attributes, attributes, device_name
-from iowarden.collectors.vocabulary import KIB, SECTOR_BYTES, Family, Metric, Sample, describe
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from iowarden.collectors.files import Root
-    from iowarden.collectors.vocabulary import Labels
+    from iowarden.collectors.machine import Root
+    from iowarden.collectors.model import Labels
 
 DIRECTORY = "/sys/block"
 _NO_QUEUE_TO_TUNE = re.compile(r"(loop|ram|zram|sr|fd)\d+")

@@ -42,15 +42,15 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol, Self
 
 from iowarden.collectors import archive
-from iowarden.collectors.files import LIMIT_BYTES, Root
+from iowarden.collectors.machine import LIMIT_BYTES, Root
+from iowarden.collectors.model import AbsentError, GivenError, ReadError
 from iowarden.collectors.mounts import FSTAB
-from iowarden.collectors.table import SOURCES, collect
-from iowarden.collectors.vocabulary import AbsentError, GivenError, ReadError
+from iowarden.collectors.registry import SOURCES, collect
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from iowarden.collectors.table import Source
+    from iowarden.collectors.registry import Source
 
 FORMAT = "iowarden-recording"
 VERSION = 1

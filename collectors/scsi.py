@@ -7,21 +7,14 @@ from collections.abc import Iterable, Mapping  # noqa: TC003 - to be evaluated
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
+from iowarden.collectors.model import AbsentError, Family, Metric, ParseError, ReadError, describe
 from iowarden.collectors.sysfs import Attributes, attributes, device_name, shown
-from iowarden.collectors.vocabulary import (
-    AbsentError,
-    Family,
-    Metric,
-    ParseError,
-    ReadError,
-    describe,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from iowarden.collectors.files import Root
-    from iowarden.collectors.vocabulary import Labels, Sample
+    from iowarden.collectors.machine import Root
+    from iowarden.collectors.model import Labels, Sample
 
 HOSTS = "/sys/class/scsi_host"
 DEVICES = "/sys/class/scsi_device"

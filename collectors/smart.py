@@ -28,8 +28,8 @@ from iowarden.collectors import (
     targets,
 )
 from iowarden.collectors.drive import Cover, Disk, Disks, Polled, Target
-from iowarden.collectors.files import PROBE, probe_path
-from iowarden.collectors.vocabulary import AbsentError, ReadError, trace
+from iowarden.collectors.machine import PROBE, probe_path
+from iowarden.collectors.model import AbsentError, ReadError, trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from iowarden.collectors.asking import Answer
     from iowarden.collectors.block import Topology
     from iowarden.collectors.drive import Drive
-    from iowarden.collectors.files import Root
+    from iowarden.collectors.machine import Root
+    from iowarden.collectors.model import Labels
     from iowarden.collectors.targets import ConfiguredDrive, Found, Uncovered
-    from iowarden.collectors.vocabulary import Labels
 
     Find = Callable[[Root, Topology, Sequence[ConfiguredDrive]], Found]
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors import adaptec, attached, cciss, hp
 from iowarden.collectors.controller_poll import Maker, run_program
-from iowarden.collectors.vocabulary import (
+from iowarden.collectors.model import (
     AbsentError,
     LateError,
     MissingError,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from iowarden.collectors.controller import Controller
-    from iowarden.collectors.files import Root
+    from iowarden.collectors.machine import Root
 
 _DRIVERS = ("hpsa", "smartpqi")
 _PROGRAMS = ("ssacli", "hpssacli", "hpacucli")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from iowarden.collectors.drive import Protocol
-from iowarden.collectors.vocabulary import Family, Kind, Labels, Sample
+from iowarden.collectors.model import Family, Kind, Labels, Sample
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

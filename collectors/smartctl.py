@@ -26,8 +26,8 @@ from iowarden.collectors.drive import (
     SelfTest,
 )
 from iowarden.collectors.json_text import is_deep
+from iowarden.collectors.model import ParseError
 from iowarden.collectors.smartctl_text import read_lines
-from iowarden.collectors.vocabulary import ParseError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

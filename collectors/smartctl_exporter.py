@@ -19,7 +19,7 @@ import sys
 import zlib
 from typing import TYPE_CHECKING, Any
 
-from iowarden.collectors.vocabulary import Family, Kind, Sample
+from iowarden.collectors.model import Family, Kind, Sample
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

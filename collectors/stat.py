@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.vocabulary import Family, ParseError, Sample, parse_count
+from iowarden.collectors.model import Family, ParseError, Sample, parse_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from iowarden.collectors.files import Root
+    from iowarden.collectors.machine import Root
 
 PATH = "/proc/stat"
 USER_HZ = 100

@@ -30,8 +30,8 @@ from iowarden.collectors.controller import (
     State,
 )
 from iowarden.collectors.json_text import is_deep
+from iowarden.collectors.model import ParseError
 from iowarden.collectors.storcli_text import UNREAD, parse_text
-from iowarden.collectors.vocabulary import ParseError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -13,7 +13,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from iowarden.collectors import controller
-from iowarden.collectors.vocabulary import ParseError
+from iowarden.collectors.model import ParseError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

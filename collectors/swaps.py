@@ -6,10 +6,10 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.vocabulary import KIB, ParseError
+from iowarden.collectors.model import KIB, ParseError
 
 if TYPE_CHECKING:
-    from iowarden.collectors.files import Root
+    from iowarden.collectors.machine import Root
 
 PATH = "/proc/swaps"
 _AREA = re.compile(r"(\S+)\s+(partition|file)\s+(\d{1,15})\s+(\d{1,15})\s+-?\d{1,10}", re.ASCII)

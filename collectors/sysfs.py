@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.vocabulary import AbsentError, ParseError, ReadError, parse_count
+from iowarden.collectors.model import AbsentError, ParseError, ReadError, parse_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from iowarden.collectors.files import Root
+    from iowarden.collectors.machine import Root
 
 _SIGNED = re.compile(r"-?\d{1,19}", re.ASCII)
 

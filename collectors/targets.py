@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.attached import Machine
     from iowarden.collectors.block import Topology
-    from iowarden.collectors.files import Root
+    from iowarden.collectors.machine import Root
 
 _SD = r"/dev/sd[a-z]{1,3}"
 _SG = r"/dev/sg\d{1,4}"

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from iowarden.collectors import mounts, stat
-from iowarden.collectors.vocabulary import (
+from iowarden.collectors.model import (
     AbsentError,
     Family,
     ParseError,
@@ -27,7 +27,7 @@ from iowarden.collectors.vocabulary import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from iowarden.collectors.files import Root
+    from iowarden.collectors.machine import Root
 
 MOST_TASKS = 64
 MOST_FUNCTIONS = 16

@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from iowarden.collectors import json_text
-from iowarden.collectors.answer import field, optional
-from iowarden.collectors.vocabulary import AbsentError, ReadError, StuckError, trace
+from iowarden.collectors.model import AbsentError, ReadError, StuckError, trace
+from iowarden.collectors.probe_reply import field, optional
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from iowarden.collectors.drive import Target
-    from iowarden.collectors.files import Root
+    from iowarden.collectors.machine import Root
 
 DEADLINE_SECONDS = 120.0
 """A drive that spins up first, behind a controller where others are asked."""

@@ -6,10 +6,10 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.vocabulary import AbsentError, Family, ParseError, Sample
+from iowarden.collectors.model import AbsentError, Family, ParseError, Sample
 
 if TYPE_CHECKING:
-    from iowarden.collectors.files import Root
+    from iowarden.collectors.machine import Root
 
 DIRECTORIES = (
     "/sys/kernel/mm/transparent_hugepage",

@@ -21,7 +21,7 @@ from iowarden.collectors.controller import (
     Sensor,
     State,
 )
-from iowarden.collectors.vocabulary import SECTOR_BYTES, ParseError
+from iowarden.collectors.model import SECTOR_BYTES, ParseError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -37,7 +37,7 @@ from iowarden.collectors import (
 )
 from iowarden.collectors.controller import Controller, Health, State
 from iowarden.collectors.drive import Cover, Drive
-from iowarden.collectors.vocabulary import ParseError
+from iowarden.collectors.model import ParseError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from iowarden.collectors import diskstats
+from iowarden.collectors.model import AbsentError, Family, Labels, ReadError, Sample
 from iowarden.collectors.sysfs import entry_name
-from iowarden.collectors.vocabulary import AbsentError, Family, Labels, ReadError, Sample
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from iowarden.collectors.files import Root
+    from iowarden.collectors.machine import Root
 
 DIRECTORY = "/run/udev/data"
 _SET_UP = re.compile(r"^I:(\d{1,18})$", re.ASCII | re.MULTILINE)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import pyudev
 
-from iowarden.collectors.vocabulary import ParseError
+from iowarden.collectors.model import ParseError
 
 MOST = 1000
 """Of one batch; what is left comes with the next."""

@@ -6,12 +6,12 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.vocabulary import AbsentError, Family, Labels, ParseError, Sample
+from iowarden.collectors.model import AbsentError, Family, Labels, ParseError, Sample
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from iowarden.collectors.files import Root
+    from iowarden.collectors.machine import Root
 
 DIRECTORY = "/proc/sys/kernel"
 _LIMIT_CHARACTERS = 4 * 65

@@ -6,8 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-from iowarden.collectors.swaps import read_swaps
-from iowarden.collectors.vocabulary import (
+from iowarden.collectors.model import (
     KIB,
     AbsentError,
     Metric,
@@ -16,9 +15,10 @@ from iowarden.collectors.vocabulary import (
     Sample,
     describe,
 )
+from iowarden.collectors.swaps import read_swaps
 
 if TYPE_CHECKING:
-    from iowarden.collectors.files import Root
+    from iowarden.collectors.machine import Root
 
 DIRECTORY = "/proc/sys/vm"
 RELEASE_PATH = "/proc/sys/kernel/osrelease"

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.drive import Cover
-from iowarden.collectors.vocabulary import Outcome
+from iowarden.collectors.model import Outcome
 from iowarden.daemon import status
 from iowarden.rules import coverage, self_tests, silences
 from iowarden.rules.alerts import Alert, State
@@ -20,7 +20,7 @@ from iowarden.rules.notice import Severity
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from iowarden.collectors.vocabulary import Labels
+    from iowarden.collectors.model import Labels
     from iowarden.daemon.probe.protocol import Stuck
     from iowarden.rules.causes import Key
     from iowarden.rules.coverage import Covered

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors import btrfs_owner
-from iowarden.collectors.vocabulary import SECTOR_BYTES, ParseError, ReadError
+from iowarden.collectors.model import SECTOR_BYTES, ParseError, ReadError
 from iowarden.daemon.spots import FAILED, HUNG, answer, joined, unknown
 from iowarden.rules import btrfs_layout, layout
 from iowarden.rules.layout import LayoutError, Use
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from iowarden.collectors.btrfs_owner import FileSystem, Reference, Superblock
-    from iowarden.collectors.files import Root
+    from iowarden.collectors.machine import Root
     from iowarden.collectors.mounts import Mount
     from iowarden.daemon.spots import Spot
     from iowarden.rules.btrfs_layout import Piece

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.block import Topology
 from iowarden.collectors.drive import Cover
-from iowarden.collectors.vocabulary import AbsentError, Outcome, ReadError, Reading, trace
+from iowarden.collectors.model import AbsentError, Outcome, ReadError, Reading, trace
 from iowarden.daemon import config as configuration
 from iowarden.daemon import exporters, stateful
 from iowarden.daemon.clock import local_zone
@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from iowarden.collectors.drive import Disks
-    from iowarden.collectors.files import Root
     from iowarden.collectors.filesystem import Filesystems
+    from iowarden.collectors.machine import Root
     from iowarden.collectors.md import Array
     from iowarden.collectors.mounts import Mounts
     from iowarden.collectors.queue import Queue

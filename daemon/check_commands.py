@@ -10,8 +10,8 @@ import sys
 import traceback
 from typing import TYPE_CHECKING, NoReturn
 
+from iowarden.collectors.model import GivenError
 from iowarden.collectors.recording import RecordingError
-from iowarden.collectors.vocabulary import GivenError
 from iowarden.daemon import check as checking
 from iowarden.daemon import command
 from iowarden.daemon import config as configuration

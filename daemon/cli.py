@@ -12,7 +12,7 @@ import importlib.metadata
 import sys
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.vocabulary import GivenError
+from iowarden.collectors.model import GivenError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

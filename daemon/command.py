@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.files import Root
+from iowarden.collectors.machine import Root
 from iowarden.collectors.recording import Player
 from iowarden.daemon import config as configuration
 from iowarden.daemon.clock import PlayedClock, SystemClock

@@ -21,8 +21,8 @@ import yaml
 
 from iowarden.collectors import asking, targets
 from iowarden.collectors.drive import Target
+from iowarden.collectors.model import GivenError
 from iowarden.collectors.smart import Options
-from iowarden.collectors.vocabulary import GivenError
 from iowarden.daemon.duration import duration_seconds
 from iowarden.rules import calendar, self_tests
 from iowarden.rules.nodes import NotYamlError, root_node
@@ -31,7 +31,7 @@ from iowarden.rules.overrides import Override
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from iowarden.collectors.vocabulary import Labels
+    from iowarden.collectors.model import Labels
 
 LIMIT_BYTES = 64 * 1024
 LIMIT_DEPTH = 8

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 
 from systemd.daemon import listen_fds_with_names
 
-from iowarden.collectors.vocabulary import trace
+from iowarden.collectors.model import trace
 from iowarden.daemon import codec
 from iowarden.daemon.words import one_line
 

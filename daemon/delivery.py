@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Protocol
 
-from iowarden.collectors.vocabulary import Family, Sample
+from iowarden.collectors.model import Family, Sample
 from iowarden.daemon import journal
 from iowarden.daemon.mail import OutboundMail
 from iowarden.daemon.outbox import Outbox, SendResult

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.vocabulary import trace
+from iowarden.collectors.model import trace
 from iowarden.daemon import (
     answers,
     codec,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from iowarden.collectors.block import Topology
-    from iowarden.collectors.vocabulary import Sample
+    from iowarden.collectors.model import Sample
     from iowarden.daemon.control import Command
     from iowarden.daemon.event_rows import EventRow
     from iowarden.daemon.telling import Telling

@@ -33,8 +33,8 @@ from typing import TYPE_CHECKING
 from iowarden.collectors import kernel_events
 from iowarden.collectors.controller import Controllers, Health
 from iowarden.collectors.drive import Cover, Disk, Disks, Polled, Target
-from iowarden.collectors.table import SOURCES
-from iowarden.collectors.vocabulary import Outcome, Reading
+from iowarden.collectors.model import Outcome, Reading
+from iowarden.collectors.registry import SOURCES
 from iowarden.daemon import check, console
 from iowarden.daemon.words import one_line
 from iowarden.rules import facts, happened, last_copies

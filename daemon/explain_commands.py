@@ -13,8 +13,8 @@ import sys
 from typing import TYPE_CHECKING
 
 from iowarden.collectors import tool_output
+from iowarden.collectors.model import ParseError
 from iowarden.collectors.tool_output import Kind
-from iowarden.collectors.vocabulary import ParseError
 from iowarden.daemon import command, console
 from iowarden.daemon import config as configuration
 from iowarden.daemon.explain import NOT_UNDERSTOOD, explain

@@ -14,7 +14,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.samples import Sample as Line
 from prometheus_client.utils import floatToGoString
 
-from iowarden.collectors.vocabulary import Chunk, Family, Sample
+from iowarden.collectors.model import Chunk, Family, Sample
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

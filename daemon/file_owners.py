@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from iowarden.collectors import ext4_owner, xfs_owner
-from iowarden.collectors.vocabulary import SECTOR_BYTES
+from iowarden.collectors.model import SECTOR_BYTES
 from iowarden.daemon.spots import FAILED, HUNG, answer, joined, unknown
 from iowarden.rules import layout
 from iowarden.rules.located import Kind
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from iowarden.collectors.ext4_owner import Inode, Superblock
-    from iowarden.collectors.files import Root
+    from iowarden.collectors.machine import Root
     from iowarden.collectors.mounts import Mount
     from iowarden.collectors.xfs_owner import Found
     from iowarden.daemon.spots import Spot

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.vocabulary import trace
+from iowarden.collectors.model import trace
 from iowarden.daemon.locate import Located, LocateError, locate
 from iowarden.rules.located import SECTOR_BYTES, Answer, Kind, narrowed, sentence, steps, unreadable
 from iowarden.rules.notice import Evidence
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from iowarden.collectors.event import Event
-    from iowarden.collectors.files import Root
+    from iowarden.collectors.machine import Root
     from iowarden.rules.incidents import Member
 
 KINDS = frozenset({"block_medium_error", "block_io_error", "nvme_medium_error"})

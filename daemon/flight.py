@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.model import trace
 from iowarden.collectors.recording import Changes, Frame, Recorder, RecordingError, Step
-from iowarden.collectors.vocabulary import trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterator, Mapping

@@ -16,8 +16,8 @@ from iowarden.collectors.kernel_log import Cursor as KernelCursor  # noqa: TC001
 from iowarden.collectors.log_alignment import Cursor as LogCursor
 from iowarden.collectors.log_alignment import align, align_numbered
 from iowarden.collectors.md_events import md_events
+from iowarden.collectors.model import Outcome
 from iowarden.collectors.storcli_events import SOURCE as NUMBERED
-from iowarden.collectors.vocabulary import Outcome
 from iowarden.daemon import journal
 from iowarden.daemon.event_rows import EventRow
 from iowarden.daemon.files_hit import wanted
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.controller_poll import Poller
     from iowarden.collectors.event import Event
     from iowarden.collectors.kernel_log import KernelLog, Reader
-    from iowarden.collectors.vocabulary import Reading, Sample
+    from iowarden.collectors.model import Reading, Sample
     from iowarden.daemon.files_hit import Wanted
     from iowarden.daemon.tails import Store
     from iowarden.daemon.telling import Telling

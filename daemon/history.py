@@ -20,7 +20,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.vocabulary import trace
+from iowarden.collectors.model import trace
 from iowarden.daemon import chunks, database, event_rows
 from iowarden.daemon.clock import PLAUSIBLE_SECONDS
 from iowarden.daemon.event_rows import EventRow

@@ -18,7 +18,7 @@ from iowarden.collectors import mounts, udev
 from iowarden.collectors.block_stack import read_block_stack
 from iowarden.collectors.dm_table import read_dm_table
 from iowarden.collectors.md_layout import read_md_layout
-from iowarden.collectors.vocabulary import AbsentError, LateError, ReadError
+from iowarden.collectors.model import AbsentError, LateError, ReadError
 from iowarden.daemon.btrfs_owners import Btrfs
 from iowarden.daemon.file_owners import Ext4, Xfs
 from iowarden.daemon.spots import FAILED, Spot, answer, unknown
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.block_stack import Node, Stack
     from iowarden.collectors.dm_table import Target
-    from iowarden.collectors.files import Root
+    from iowarden.collectors.machine import Root
     from iowarden.collectors.md_layout import Geometry
     from iowarden.collectors.mounts import Mount
 

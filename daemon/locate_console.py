@@ -16,8 +16,8 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.files import Root
-from iowarden.collectors.vocabulary import AbsentError, ParseError, ReadError
+from iowarden.collectors.machine import Root
+from iowarden.collectors.model import AbsentError, ParseError, ReadError
 from iowarden.daemon import command
 from iowarden.daemon.clock import SystemClock
 from iowarden.daemon.console import ServiceError, guarded, say, say_json

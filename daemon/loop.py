@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from iowarden.collectors import uevents
+from iowarden.collectors.model import Chunk, Family, Outcome, Reading, Sample, trace
 from iowarden.collectors.recording import RecordingError
-from iowarden.collectors.vocabulary import Chunk, Family, Outcome, Reading, Sample, trace
 from iowarden.daemon import (
     answers,
     delivery,
@@ -81,11 +81,11 @@ if TYPE_CHECKING:
     from iowarden.collectors.controller_poll import Poller as ControllerPoller
     from iowarden.collectors.diskstats import BlockIo
     from iowarden.collectors.drive import Disks
-    from iowarden.collectors.files import Root
     from iowarden.collectors.kernel_log import Reader
+    from iowarden.collectors.machine import Root
+    from iowarden.collectors.model import Labels
     from iowarden.collectors.recording import Frame
     from iowarden.collectors.smart import Poller
-    from iowarden.collectors.vocabulary import Labels
     from iowarden.daemon.clock import PlayedClock, SystemClock
     from iowarden.daemon.config import Config
     from iowarden.daemon.control import Control

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from email.utils import parseaddr
 from typing import TYPE_CHECKING, NamedTuple
 
-from iowarden.collectors.vocabulary import trace
+from iowarden.collectors.model import trace
 from iowarden.daemon.outbox import SendResult
 from iowarden.daemon.words import one_line
 

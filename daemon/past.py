@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, TypeVar
 
-from iowarden.collectors.vocabulary import trace
+from iowarden.collectors.model import trace
 from iowarden.daemon import database, history, status
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import time
 
 import psutil
 
-from iowarden.collectors.vocabulary import Family, Group
+from iowarden.collectors.model import Family, Group
 
 REFRESH_SECONDS = 15.0
 

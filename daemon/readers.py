@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.table import collect
-from iowarden.collectors.vocabulary import Outcome, Reading
+from iowarden.collectors.model import Outcome, Reading
+from iowarden.collectors.registry import collect
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping
 
-    from iowarden.collectors.files import Root
-    from iowarden.collectors.table import Source
+    from iowarden.collectors.machine import Root
+    from iowarden.collectors.registry import Source
 
 STUCK_SECONDS = 10.0
 """A run, or a part of one, is called stuck after so long; sysfs answers in milliseconds."""

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from iowarden.collectors import uevents
+from iowarden.collectors.model import Reading
 from iowarden.collectors.recording import Changes, Frame, Recorder, watched
 from iowarden.collectors.smart import Options
-from iowarden.collectors.vocabulary import Reading
 from iowarden.daemon import stateful
 from iowarden.daemon.loop import HOTPLUG_SOURCES, TICK_SECONDS, Stop
 from iowarden.daemon.readers import Readers
@@ -18,7 +18,7 @@ from iowarden.daemon.readers import Readers
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from iowarden.collectors.files import Root
+    from iowarden.collectors.machine import Root
     from iowarden.daemon.clock import SystemClock
     from iowarden.daemon.stateful import Stateful
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.archive import SUFFIXES
-from iowarden.collectors.files import Root
+from iowarden.collectors.machine import Root
 from iowarden.collectors.recording import Recording
 from iowarden.daemon import command, expectation, hotplug, record, replay, stateful
 from iowarden.daemon import config as configuration

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from iowarden.collectors import uevents
+from iowarden.collectors.model import ParseError
 from iowarden.collectors.recording import Frame, PlayedRoot, Recording, RecordingError
-from iowarden.collectors.vocabulary import ParseError
 from iowarden.daemon import codec, journal, stateful
 from iowarden.daemon.clock import PlayedClock
 from iowarden.daemon.expectation import Told, moment

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from iowarden.collectors import table
+from iowarden.collectors import registry
 from iowarden.daemon import loop
 from iowarden.rules import devices, engine
 from iowarden.rules.events import parse_events_file
@@ -141,7 +141,7 @@ def notes(groups: Iterable[RuleGroup], settings: Config, names: Renames = NAMES)
 def known(settings: Config) -> Known:
     """Return what rules can find."""
     families = (
-        *(family for source in table.SOURCES for family in source.families),
+        *(family for source in registry.SOURCES for family in source.families),
         *(family for group in signals.GROUPS for family in group.families),
         *devices.FAMILIES,
         *engine.FAMILIES,
@@ -149,7 +149,7 @@ def known(settings: Config) -> Known:
     )
     return Known(
         frozenset(family.name for family in families),
-        tuple(prefix for source in table.SOURCES for prefix in source.node_prefixes),
+        tuple(prefix for source in registry.SOURCES for prefix in source.node_prefixes),
         settings.targets,
     )
 

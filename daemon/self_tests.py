@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.diskstats import BlockIo
     from iowarden.collectors.drive import Drive, Target
-    from iowarden.collectors.files import Root
-    from iowarden.collectors.vocabulary import Sample
+    from iowarden.collectors.machine import Root
+    from iowarden.collectors.model import Sample
     from iowarden.daemon.control import Command
     from iowarden.daemon.telling import Telling
     from iowarden.rules.engine import Engine

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from systemd.daemon import notify
 
-from iowarden.collectors.files import Root
+from iowarden.collectors.machine import Root
 from iowarden.collectors.recording import watched
 from iowarden.collectors.smart import MOST_TOLD_BYTES
 from iowarden.daemon import (

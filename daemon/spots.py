@@ -8,13 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.vocabulary import (
-    AbsentError,
-    LateError,
-    ParseError,
-    ReadError,
-    StuckError,
-)
+from iowarden.collectors.model import AbsentError, LateError, ParseError, ReadError, StuckError
 from iowarden.rules.located import Answer, Kind
 
 if TYPE_CHECKING:

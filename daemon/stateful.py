@@ -6,12 +6,12 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from iowarden.collectors import controller_poll, kernel_log, makers, smart, table
+from iowarden.collectors import controller_poll, kernel_log, makers, registry, smart
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from iowarden.collectors.table import Source
+    from iowarden.collectors.registry import Source
     from iowarden.daemon.clock import SystemClock
 
 
@@ -25,8 +25,8 @@ class Stateful:
 
     def sources(self) -> list[Source]:
         """Return all sources, some of them read by these."""
-        return table.with_readers(
-            table.SOURCES,
+        return registry.with_readers(
+            registry.SOURCES,
             {
                 "smart": self.drives.read,
                 "controllers": self.controllers.read,

@@ -16,12 +16,12 @@ from datetime import UTC, datetime
 from queue import Full, Queue
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.vocabulary import trace
+from iowarden.collectors.model import trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from iowarden.collectors.vocabulary import Reading
+    from iowarden.collectors.model import Reading
 
 DIRECTORY = "unparsed"
 """In the state directory."""

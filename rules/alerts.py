@@ -12,7 +12,7 @@ import enum
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.vocabulary import Labels  # noqa: TC001 - kept over restarts: read at run time
+from iowarden.collectors.model import Labels  # noqa: TC001 - kept over restarts: read at run time
 from iowarden.rules.faults import NONE_LEFT, SHORT
 from iowarden.rules.notice import Severity
 

@@ -21,7 +21,7 @@ from iowarden.rules.faults import CAUSES, Fault, Layer
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from iowarden.collectors.vocabulary import Labels
+    from iowarden.collectors.model import Labels
     from iowarden.rules.alerts import Alert
     from iowarden.rules.faults import Meaning
 

@@ -13,7 +13,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.vocabulary import Family, Sample
+from iowarden.collectors.model import Family, Sample
 from iowarden.rules import faults
 from iowarden.rules.faults import Fault
 from iowarden.rules.stack import Stack
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from iowarden.collectors.block import Device, Topology
+    from iowarden.collectors.model import Labels
     from iowarden.collectors.mounts import Mount
-    from iowarden.collectors.vocabulary import Labels
     from iowarden.rules.faults import Meaning
 
 ADAPTER = "adapter "

@@ -13,8 +13,8 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from iowarden.collectors import node, scsi
-from iowarden.collectors.vocabulary import Chunk, Family, Labels, Outcome, Reading, Sample
+from iowarden.collectors import node_series, scsi
+from iowarden.collectors.model import Chunk, Family, Labels, Outcome, Reading, Sample
 from iowarden.rules import alerts as life
 from iowarden.rules import coverage, devices, places, returned, scraped
 from iowarden.rules.promql import evaluator
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.block import Topology
     from iowarden.collectors.mounts import Mount, Mounts
-    from iowarden.collectors.table import Source
+    from iowarden.collectors.registry import Source
     from iowarden.collectors.tasks import Tasks
     from iowarden.rules.facts import Facts
 
@@ -637,7 +637,7 @@ class Engine:
         before = self._chunks.get(key)
         version = 1 if before is None else before.version + 1
         samples = status.source.node(status.value)
-        self._chunks[key] = node.chunk(status.source.name, samples, version)
+        self._chunks[key] = node_series.chunk(status.source.name, samples, version)
         self._newest.clear()
 
     def _publish_status(self, fresh: Container[str], now: float) -> None:

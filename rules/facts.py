@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from iowarden.collectors import md
     from iowarden.collectors.block import Device, Md
-    from iowarden.collectors.vocabulary import Chunk
+    from iowarden.collectors.model import Chunk
     from iowarden.rules.alerts import Alert
 
 _NO_TROUBLE = frozenset((Fault.PRESSURE, Fault.SETTING, Fault.UNREADABLE, Fault.ITSELF, Fault.FULL))

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors import md_events
 from iowarden.collectors.event import Event
-from iowarden.collectors.vocabulary import Family
+from iowarden.collectors.model import Family
 from iowarden.rules import controller_clock, events, faults, hung
 from iowarden.rules.advice import PART
 from iowarden.rules.alerts import Alert, State, Transition
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.controller import Controllers
     from iowarden.collectors.kernel_log import KernelLog
-    from iowarden.collectors.vocabulary import Sample
+    from iowarden.collectors.model import Sample
     from iowarden.rules.events import Row, Table
     from iowarden.rules.topology import Standing
 

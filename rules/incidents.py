@@ -16,7 +16,7 @@ import hashlib
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.vocabulary import Labels  # noqa: TC001 - kept over restarts: read at run time
+from iowarden.collectors.model import Labels  # noqa: TC001 - kept over restarts: read at run time
 from iowarden.rules import alerts as life
 from iowarden.rules import causes, due, faults, folding
 from iowarden.rules.alerts import REDUNDANCY, Alert, State

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import yaml
 
-from iowarden.collectors.vocabulary import GivenError
+from iowarden.collectors.model import GivenError
 from iowarden.rules.promql.lexer import duration_seconds
 
 if TYPE_CHECKING:

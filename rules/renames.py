@@ -18,7 +18,7 @@ from iowarden.rules.promql.regex import compile_anchored
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from iowarden.collectors.vocabulary import Labels
+    from iowarden.collectors.model import Labels
     from iowarden.rules.silences import Matcher, Silence
 
 

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from iowarden.collectors.block import Topology
+    from iowarden.collectors.model import Labels, Sample
     from iowarden.collectors.tasks import Task, Tasks
-    from iowarden.collectors.vocabulary import Labels, Sample
     from iowarden.rules.alerts import Alert
     from iowarden.rules.incidents import Due, Incident, Member
     from iowarden.rules.topology import Above, Standing

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from iowarden.collectors.vocabulary import Labels, Sample
+    from iowarden.collectors.model import Labels, Sample
 
 UP = "up"
 """1 for each exporter, because what it would tell is known here; a source that is not is told."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.drive import Cover, Protocol
-from iowarden.collectors.vocabulary import Family, Sample
+from iowarden.collectors.model import Family, Sample
 from iowarden.rules.calendar import Calendar  # noqa: TC001 - to be evaluated
 
 if TYPE_CHECKING:

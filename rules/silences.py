@@ -15,7 +15,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.vocabulary import Family
+from iowarden.collectors.model import Family
 from iowarden.rules.devices import identity
 from iowarden.rules.notice import Severity  # noqa: TC001 - kept over restarts: read at run time
 from iowarden.rules.promql.lexer import unquote
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
     from iowarden.collectors.block import Topology
-    from iowarden.collectors.vocabulary import Labels, Sample
+    from iowarden.collectors.model import Labels, Sample
     from iowarden.rules.alerts import Alert
     from iowarden.rules.incidents import Incident
 

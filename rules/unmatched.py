@@ -19,7 +19,7 @@ from iowarden.rules.scraped import UP, exporter
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from iowarden.collectors.vocabulary import Labels
+    from iowarden.collectors.model import Labels
     from iowarden.rules.promql.ast import Matcher, Node
 
 _OF_ALERTS = frozenset({"ALERTS", "ALERTS_FOR_STATE"})

@@ -292,7 +292,7 @@ def test_a_bad_module_is_found(check: Check, path: str, source: str) -> None:
 
 GOOD = [
     ("daemon/mail.py", "import smtplib\nfrom iowarden.rules import notice\nimport time"),
-    ("rules/a.py", "import math\nfrom iowarden.collectors.vocabulary import Sample\nbook.open(1)"),
+    ("rules/a.py", "import math\nfrom iowarden.collectors.model import Sample\nbook.open(1)"),
     ("collectors/a.py", "import os\nNAMES = {'a': 1}\n_X: list[int] = [1]\nAlias = dict[str, int]"),
     ("daemon/loop.py", "from iowarden.daemon.probe.client import Client"),
     ("daemon/probe/client.py", "from iowarden.daemon.probe import protocol\nimport socket"),

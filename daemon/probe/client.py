@@ -16,7 +16,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.vocabulary import (
+from iowarden.collectors.model import (
     AbsentError,
     Family,
     Labels,

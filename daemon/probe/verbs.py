@@ -16,10 +16,10 @@ import uuid
 from typing import TYPE_CHECKING, Any
 
 from iowarden.collectors import tasks as blocked_tasks
-from iowarden.collectors.files import Root
+from iowarden.collectors.machine import Root
+from iowarden.collectors.model import AbsentError, ReadError
 from iowarden.collectors.mounts import PATH as HOST_MOUNTS
 from iowarden.collectors.mounts import parse_mountinfo, visible
-from iowarden.collectors.vocabulary import AbsentError, ReadError
 from iowarden.daemon.words import ELLIPSIS
 
 if TYPE_CHECKING:

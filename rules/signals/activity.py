@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Annotated
 
-from iowarden.collectors.vocabulary import SECTOR_BYTES, Metric, Sample, describe
+from iowarden.collectors.model import SECTOR_BYTES, Metric, Sample, describe
 from iowarden.rules.signals.writeback import GAP_SECONDS
 
 if TYPE_CHECKING:

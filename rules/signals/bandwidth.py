@@ -11,7 +11,7 @@ import statistics
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.vocabulary import Family, Sample
+from iowarden.collectors.model import Family, Sample
 from iowarden.rules.signals.limits import drain_seconds
 from iowarden.rules.signals.writeback import GAP_SECONDS
 

@@ -12,8 +12,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.model import Family, Sample
 from iowarden.collectors.tasks import writeback_channel
-from iowarden.collectors.vocabulary import Family, Sample
 from iowarden.rules.signals.writeback import DIGITS
 
 if TYPE_CHECKING:

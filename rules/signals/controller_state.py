@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors import controller
 from iowarden.collectors.controller import Health
-from iowarden.collectors.vocabulary import Family, Sample
+from iowarden.collectors.model import Family, Sample
 from iowarden.rules.devices import GONE_SECONDS
 from iowarden.rules.signals import baseline
 

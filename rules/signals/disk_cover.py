@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.drive import Cover
-from iowarden.collectors.vocabulary import Family, Sample
+from iowarden.collectors.model import Family, Sample
 from iowarden.rules import coverage
 from iowarden.rules.coverage import Covered, Seen
 from iowarden.rules.devices import GONE_SECONDS, Identity

@@ -11,7 +11,7 @@ from iowarden.rules.signals.writeback import DIGITS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from iowarden.collectors.vocabulary import Sample
+    from iowarden.collectors.model import Sample
     from iowarden.rules.signals.table import Pairs
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.vocabulary import Family, Sample
+from iowarden.collectors.model import Family, Sample
 from iowarden.rules.signals.growth import Growth, grow, since_boot
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.vocabulary import Family, Labels, Sample
+from iowarden.collectors.model import Family, Labels, Sample
 from iowarden.rules.redundancy import BUILDING, PARITY
 from iowarden.rules.signals import baseline
 from iowarden.rules.stack import Stack

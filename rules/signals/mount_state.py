@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.model import Family, Sample
 from iowarden.collectors.mounts import storage
-from iowarden.collectors.vocabulary import Family, Sample
 from iowarden.rules.signals import baseline
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.vocabulary import KIB, Family, Sample
+from iowarden.collectors.model import KIB, Family, Sample
 from iowarden.rules.signals import activity, phantom_reads, volume
 from iowarden.rules.signals.activity import WINDOW_SECONDS
 from iowarden.rules.signals.held import NOTHING, Held

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.vocabulary import KIB, Family, Sample
+from iowarden.collectors.model import KIB, Family, Sample
 from iowarden.rules.signals import activity, read_ahead, volume
 from iowarden.rules.signals.activity import STEP_SECONDS
 from iowarden.rules.signals.held import NOTHING, Held

@@ -12,7 +12,7 @@ import zlib
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.vocabulary import Family, Labels, Sample
+from iowarden.collectors.model import Family, Labels, Sample
 from iowarden.rules import trust
 from iowarden.rules.signals import smart_counts, smart_health, smart_values
 

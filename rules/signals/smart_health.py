@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.model import Family, Labels, Sample
 from iowarden.collectors.smart_series import hours_since
-from iowarden.collectors.vocabulary import Family, Labels, Sample
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.vocabulary import Family, Sample
+from iowarden.collectors.model import Family, Sample
 from iowarden.rules.signals.held import NOTHING, Held
 from iowarden.rules.signals.writeback import DIGITS
 

@@ -6,7 +6,7 @@ import itertools
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from iowarden.collectors.vocabulary import Family, Sample
+from iowarden.collectors.model import Family, Sample
 from iowarden.rules import devices
 from iowarden.rules.signals import (
     activity,
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from iowarden.collectors.block import Topology
-    from iowarden.collectors.vocabulary import Labels
+    from iowarden.collectors.model import Labels
 
 HELD_SECONDS = 10.0
 """Bandwidth is told while writers are held: so many of the last 15 s at or above freerun."""

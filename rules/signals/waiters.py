@@ -12,9 +12,9 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.model import Family, Sample
 from iowarden.collectors.stat import USER_HZ
 from iowarden.collectors.tasks import writeback_channel
-from iowarden.collectors.vocabulary import Family, Sample
 from iowarden.rules.signals.activity import members
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-from iowarden.collectors.vocabulary import Metric, describe
+from iowarden.collectors.model import Metric, describe
 
 if TYPE_CHECKING:
     from iowarden.rules.signals.limits import Limits

@@ -36,9 +36,10 @@ from support.program import Feed, Program, recorded
 from support.recordings import open_fixture
 from support.smtp import smtp_server
 
-from iowarden.collectors import smartctl, table
+from iowarden.collectors import registry, smartctl
 from iowarden.collectors.drive import Cover, Disk, Disks, Drive, Polled, Target
-from iowarden.collectors.files import Root
+from iowarden.collectors.machine import Root
+from iowarden.collectors.model import Chunk, Family, Outcome, Reading
 from iowarden.collectors.recording import (
     Changes,
     Frame,
@@ -46,7 +47,6 @@ from iowarden.collectors.recording import (
     Recording,
     watched,
 )
-from iowarden.collectors.vocabulary import Chunk, Family, Outcome, Reading
 from iowarden.daemon import config, flight, history, journal, mail, replay
 from iowarden.daemon.clock import PlayedClock
 from iowarden.daemon.exposition import Exposition, Snapshot
@@ -108,7 +108,7 @@ class Machine:
         self.clock.set(1000.0, 1_800_000_000.0)
         events: queue.SimpleQueue[object] = queue.SimpleQueue()
         # In the loop's own thread, all of them: then their processor time is the turn's.
-        sources = [dataclasses.replace(s, may_hang=False) for s in table.SOURCES]
+        sources = [dataclasses.replace(s, may_hang=False) for s in registry.SOURCES]
         self.readers = Readers(
             sources,
             self.settings.period_seconds,
@@ -483,7 +483,7 @@ def bench_smart(rounds: int) -> None:
     del read, texts, values
 
     found = Drives()
-    smart = next(source for source in table.SOURCES if source.name == "smart")
+    smart = next(source for source in registry.SOURCES if source.name == "smart")
     groups = load_rules(config.parse("", "bench"))
     for what, expose in (("series", ()), ("smartctl_exporter's as well", ("smartctl_",))):
         gc.collect()

@@ -13,7 +13,7 @@ from support.controllers import DEVICES, DRIVERS, asked
 from iowarden.collectors import arcconf
 from iowarden.collectors.adaptec import ADAPTEC
 from iowarden.collectors.controller import Health, State
-from iowarden.collectors.vocabulary import AbsentError, ParseError
+from iowarden.collectors.model import AbsentError, ParseError
 
 if TYPE_CHECKING:
     from iowarden.collectors.controller import Array, Controller, PhysicalDisk

@@ -18,7 +18,8 @@ from support.recordings import FIXTURES, open_fixture, write_recording
 
 from iowarden.collectors import archive, recording
 from iowarden.collectors.diskstats import read_diskstats
-from iowarden.collectors.files import Root
+from iowarden.collectors.machine import Root
+from iowarden.collectors.model import AbsentError, ParseError
 from iowarden.collectors.recording import (
     Changes,
     Frame,
@@ -28,9 +29,8 @@ from iowarden.collectors.recording import (
     Recording,
     RecordingError,
 )
-from iowarden.collectors.table import SOURCES, collect
+from iowarden.collectors.registry import SOURCES, collect
 from iowarden.collectors.uevents import Batch, Uevent, parse_batch, text
-from iowarden.collectors.vocabulary import AbsentError, ParseError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,7 +6,7 @@ import pytest
 from support.recordings import corpus
 
 from iowarden.collectors.areca import parse_disk_smart
-from iowarden.collectors.vocabulary import ParseError
+from iowarden.collectors.model import ParseError
 
 TABLE = """\
 S.M.A.R.T Information For Drive[#02]

@@ -12,7 +12,7 @@ from support.recordings import corpus
 
 from iowarden.collectors import asking, smart, smart_series
 from iowarden.collectors.drive import Cover, Disk, Disks, Protocol, Target
-from iowarden.collectors.files import probe_path
+from iowarden.collectors.machine import probe_path
 from iowarden.collectors.targets import Found
 from iowarden.rules import coverage
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from conftest import MachineMaker
 
-    from iowarden.collectors.files import Root
+    from iowarden.collectors.machine import Root
 
     Files = dict[str, str | bytes | None]
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from iowarden.collectors.bdi import Bdi, emit, read_bdi, unread
-from iowarden.collectors.files import Root
-from iowarden.collectors.vocabulary import AbsentError, ParseError
+from iowarden.collectors.machine import Root
+from iowarden.collectors.model import AbsentError, ParseError
 
 if TYPE_CHECKING:
     from conftest import MachineMaker

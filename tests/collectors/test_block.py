@@ -18,7 +18,7 @@ from iowarden.collectors.block import (
     read_block,
 )
 from iowarden.collectors.btrfs_owner import FileSystem
-from iowarden.collectors.vocabulary import AbsentError
+from iowarden.collectors.model import AbsentError
 
 if TYPE_CHECKING:
     from conftest import MachineMaker

@@ -22,8 +22,8 @@ from iowarden.collectors.btrfs_owner import (
     parse_superblock,
     read_file_systems,
 )
-from iowarden.collectors.files import Root
-from iowarden.collectors.vocabulary import ParseError
+from iowarden.collectors.machine import Root
+from iowarden.collectors.model import ParseError
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -17,8 +17,8 @@ from iowarden.collectors.clock import (
     parse_uptime,
     read_clock,
 )
-from iowarden.collectors.files import Root
-from iowarden.collectors.vocabulary import ParseError
+from iowarden.collectors.machine import Root
+from iowarden.collectors.model import ParseError
 
 if TYPE_CHECKING:
     from conftest import MachineMaker

@@ -13,7 +13,7 @@ from support.recordings import CORPUS, corpus, needs_corpus
 
 from iowarden.collectors import areca, areca_events, threeware, threeware_events
 from iowarden.collectors.controller import Health
-from iowarden.collectors.vocabulary import ParseError
+from iowarden.collectors.model import ParseError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -19,8 +19,8 @@ from iowarden.collectors.adaptec import ADAPTEC
 from iowarden.collectors.controller import Controllers, Health
 from iowarden.collectors.makers import ARECA, THREEWARE
 from iowarden.collectors.megaraid import MEGARAID
+from iowarden.collectors.model import ParseError
 from iowarden.collectors.smart_array import HP
-from iowarden.collectors.vocabulary import ParseError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -18,16 +18,10 @@ from iowarden.collectors.controller_poll import (
     Poller,
     run_program,
 )
-from iowarden.collectors.files import Root, probe_path
 from iowarden.collectors.log_alignment import recalled
+from iowarden.collectors.machine import Root, probe_path
 from iowarden.collectors.makers import MAKERS
-from iowarden.collectors.vocabulary import (
-    AbsentError,
-    LateError,
-    MissingError,
-    ReadError,
-    StuckError,
-)
+from iowarden.collectors.model import AbsentError, LateError, MissingError, ReadError, StuckError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

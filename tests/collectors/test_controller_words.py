@@ -23,7 +23,7 @@ from iowarden.collectors import (
     threeware,
 )
 from iowarden.collectors.controller import Health
-from iowarden.collectors.vocabulary import ParseError
+from iowarden.collectors.model import ParseError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

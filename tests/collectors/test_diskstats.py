@@ -15,7 +15,7 @@ from iowarden.collectors.diskstats import (
     parse_diskstats,
     read_diskstats,
 )
-from iowarden.collectors.vocabulary import AbsentError, ParseError
+from iowarden.collectors.model import AbsentError, ParseError
 
 if TYPE_CHECKING:
     from conftest import MachineMaker

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from iowarden.collectors.dm import MappedDevice, emit, read_dm, unread
-from iowarden.collectors.vocabulary import AbsentError, ParseError
+from iowarden.collectors.model import AbsentError, ParseError
 
 if TYPE_CHECKING:
     from conftest import MachineMaker

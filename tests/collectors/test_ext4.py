@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from iowarden.collectors.ext4 import Ext4, Ext4Error, emit, read_ext4
-from iowarden.collectors.vocabulary import AbsentError, ParseError, ReadError
+from iowarden.collectors.model import AbsentError, ParseError, ReadError
 
 if TYPE_CHECKING:
     from conftest import MachineMaker

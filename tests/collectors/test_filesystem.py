@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iowarden.collectors.files import Root
 from iowarden.collectors.filesystem import (
     Unread,
     Usage,
@@ -22,9 +21,10 @@ from iowarden.collectors.filesystem import (
     read_filesystems,
     unread_parts,
 )
+from iowarden.collectors.machine import Root
+from iowarden.collectors.model import AbsentError, ParseError
 from iowarden.collectors.mounts import Mount, parse_mountinfo
 from iowarden.collectors.recording import Player, Recorder
-from iowarden.collectors.vocabulary import AbsentError, ParseError
 
 if TYPE_CHECKING:
     from collections.abc import Hashable

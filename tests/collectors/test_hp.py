@@ -15,9 +15,9 @@ from iowarden.collectors import cciss, hp, smart_array
 from iowarden.collectors.adaptec import ADAPTEC
 from iowarden.collectors.controller import Health
 from iowarden.collectors.controller_poll import Poller
-from iowarden.collectors.files import Root
+from iowarden.collectors.machine import Root
+from iowarden.collectors.model import MissingError, ParseError
 from iowarden.collectors.smart_array import HP
-from iowarden.collectors.vocabulary import MissingError, ParseError
 from iowarden.daemon.probe import allowed
 
 if TYPE_CHECKING:

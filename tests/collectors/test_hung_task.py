@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from iowarden.collectors.hung_task import PREFIX, HungTask, emit, parse_setting, read_hung_task
-from iowarden.collectors.vocabulary import AbsentError, ParseError
+from iowarden.collectors.model import AbsentError, ParseError
 
 if TYPE_CHECKING:
     from conftest import MachineMaker

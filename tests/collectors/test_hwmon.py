@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.memory import Memory
 
-from iowarden.collectors.files import Root
 from iowarden.collectors.hwmon import Temperature, emit, read_hwmon, unread
-from iowarden.collectors.vocabulary import AbsentError, ParseError
+from iowarden.collectors.machine import Root
+from iowarden.collectors.model import AbsentError, ParseError
 
 if TYPE_CHECKING:
     from conftest import MachineMaker

@@ -17,7 +17,7 @@ from iowarden.collectors.kernel_line import (
     parse_record,
     parse_text,
 )
-from iowarden.collectors.vocabulary import ParseError
+from iowarden.collectors.model import ParseError
 
 BOOT = "0f70219b-9a6f-44d1-99ad-824270d0ef01"
 

@@ -19,10 +19,10 @@ from hypothesis import strategies as st
 from support.memory import Memory
 
 from iowarden.collectors import kernel_log
-from iowarden.collectors.files import Root
 from iowarden.collectors.kernel_events import KINDS
 from iowarden.collectors.kernel_log import BOOT_ID, PATH, Cursor, KernelLog, Reader, emit
-from iowarden.collectors.vocabulary import AbsentError, ParseError, ReadError
+from iowarden.collectors.machine import Root
+from iowarden.collectors.model import AbsentError, ParseError, ReadError
 from iowarden.daemon.probe import verbs
 
 if TYPE_CHECKING:

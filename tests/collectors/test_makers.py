@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from iowarden.collectors import areca, areca_events, controller, threeware, threeware_events
 from iowarden.collectors.controller import Health
-from iowarden.collectors.vocabulary import ParseError
+from iowarden.collectors.model import ParseError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -18,7 +18,7 @@ from iowarden.collectors.md import (
     parse_mdstat,
     read_md,
 )
-from iowarden.collectors.vocabulary import AbsentError, ParseError, ReadError
+from iowarden.collectors.model import AbsentError, ParseError, ReadError
 
 if TYPE_CHECKING:
     from conftest import MachineMaker

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.recordings import CORPUS, cases_of_corpus, needs_corpus
 
-from iowarden.collectors.files import probe_path
+from iowarden.collectors.machine import probe_path
 from iowarden.collectors.md import Array, from_mdstat, parse_mdstat
 from iowarden.collectors.md_detail import Details, Slot, parse_detail, read_detail
-from iowarden.collectors.vocabulary import AbsentError, ParseError
+from iowarden.collectors.model import AbsentError, ParseError
 
 if TYPE_CHECKING:
     from conftest import MachineMaker

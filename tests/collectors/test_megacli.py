@@ -14,8 +14,8 @@ from support.memory import Memory
 from iowarden.collectors import megacli, megacli_reader
 from iowarden.collectors.controller import Health
 from iowarden.collectors.controller_poll import Maker, Poller
-from iowarden.collectors.files import Root
-from iowarden.collectors.vocabulary import AbsentError, LateError, MissingError, ParseError
+from iowarden.collectors.machine import Root
+from iowarden.collectors.model import AbsentError, LateError, MissingError, ParseError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -17,10 +17,10 @@ from iowarden.collectors.controller_poll import (
     STATE_SECONDS,
     Poller,
 )
-from iowarden.collectors.files import Root, probe_path
 from iowarden.collectors.log_alignment import recalled
+from iowarden.collectors.machine import Root, probe_path
 from iowarden.collectors.megaraid import EVENTS, MEGARAID, MPI3MR
-from iowarden.collectors.vocabulary import LateError, MissingError
+from iowarden.collectors.model import LateError, MissingError
 from iowarden.daemon.probe import allowed
 
 if TYPE_CHECKING:

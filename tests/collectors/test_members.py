@@ -13,7 +13,7 @@ from support.recordings import corpus
 
 from iowarden.collectors import members
 from iowarden.collectors.members import Member
-from iowarden.collectors.vocabulary import ParseError
+from iowarden.collectors.model import ParseError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

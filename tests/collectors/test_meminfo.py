@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iowarden.collectors.meminfo import Meminfo, emit, node_samples, parse_meminfo
-from iowarden.collectors.vocabulary import KIB, ParseError
+from iowarden.collectors.model import KIB, ParseError
 
 STALLED_2_6_18 = """\
 MemTotal: 8174540 kB

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.recordings import write_tree
 
-from iowarden.collectors.files import Root
+from iowarden.collectors.machine import Root
+from iowarden.collectors.model import AbsentError, ReadError
 from iowarden.collectors.monitors import (
     KNOWN,
     Monitors,
@@ -20,7 +21,6 @@ from iowarden.collectors.monitors import (
     parse_unit,
     read_monitors,
 )
-from iowarden.collectors.vocabulary import AbsentError, ReadError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from iowarden.collectors.model import AbsentError, ParseError, ReadError
 from iowarden.collectors.mounts import (
     Mount,
     emit,
@@ -17,7 +18,6 @@ from iowarden.collectors.mounts import (
     read_mounts,
     storage,
 )
-from iowarden.collectors.vocabulary import AbsentError, ParseError, ReadError
 
 if TYPE_CHECKING:
     from conftest import MachineMaker

@@ -12,7 +12,7 @@ from support.recordings import CORPUS, corpus, needs_corpus
 
 from iowarden.collectors import ircu, mpt_status
 from iowarden.collectors.controller import Health
-from iowarden.collectors.vocabulary import ParseError
+from iowarden.collectors.model import ParseError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,10 +14,10 @@ import pytest
 from support import node_exporter
 from support.smtp import DEADLINE_SECONDS
 
-from iowarden.collectors import node
-from iowarden.collectors.files import Root
-from iowarden.collectors.table import SOURCES, collect
-from iowarden.collectors.vocabulary import Outcome
+from iowarden.collectors import node_series
+from iowarden.collectors.machine import Root
+from iowarden.collectors.model import Outcome
+from iowarden.collectors.registry import SOURCES, collect
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -139,7 +139,9 @@ def test_it_says_the_same_of_this_machine(address: str) -> None:
     assert before.keys() & after.keys() <= theirs.keys() <= before.keys() | after.keys()
     names = {name for name, _ in theirs}
     assert names >= {"node_load15", "node_uname_info", "node_time_seconds", "node_disk_info"}
-    assert {name: node.family(name).kind for name in names} == {name: types[name] for name in names}
+    assert {name: node_series.family(name).kind for name in names} == {
+        name: types[name] for name in names
+    }
 
     wrong = {}
     for key in before.keys() & after.keys():

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from iowarden.collectors import dm_table, ext4_owner, xfs_owner
 from iowarden.collectors.block_stack import Node, read_block_stack
 from iowarden.collectors.ext4_owner import Extent
-from iowarden.collectors.files import probe_path
+from iowarden.collectors.machine import probe_path
 from iowarden.collectors.md_layout import Place, read_md_layout
-from iowarden.collectors.vocabulary import AbsentError, ParseError
+from iowarden.collectors.model import AbsentError, ParseError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

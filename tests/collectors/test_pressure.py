@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from iowarden.collectors.model import AbsentError, ParseError
 from iowarden.collectors.pressure import (
     Pressures,
     emit,
@@ -15,7 +16,6 @@ from iowarden.collectors.pressure import (
     parse_pressure,
     read_pressure,
 )
-from iowarden.collectors.vocabulary import AbsentError, ParseError
 
 if TYPE_CHECKING:
     from conftest import MachineMaker

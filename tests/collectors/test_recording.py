@@ -22,8 +22,9 @@ from iowarden.collectors import archive
 from iowarden.collectors import recording as recording_module
 from iowarden.collectors.block import read_block
 from iowarden.collectors.diskstats import read_diskstats
-from iowarden.collectors.files import Root
+from iowarden.collectors.machine import Root
 from iowarden.collectors.meminfo import read_meminfo
+from iowarden.collectors.model import AbsentError, Outcome, ReadError
 from iowarden.collectors.mounts import read_mounts
 from iowarden.collectors.pressure import read_pressure
 from iowarden.collectors.recording import (
@@ -38,10 +39,9 @@ from iowarden.collectors.recording import (
     record,
     write_frame,
 )
+from iowarden.collectors.registry import SOURCES, collect
 from iowarden.collectors.stat import read_stat
-from iowarden.collectors.table import SOURCES, collect
 from iowarden.collectors.vmstat import read_vmstat
-from iowarden.collectors.vocabulary import AbsentError, Outcome, ReadError
 
 UPTIME = "/proc/uptime"
 

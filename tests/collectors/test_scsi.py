@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iowarden.collectors.files import Root
+from iowarden.collectors.machine import Root
+from iowarden.collectors.model import AbsentError, ParseError
 from iowarden.collectors.scsi import (
     MULTI_QUEUE,
     PCI_DRIVERS,
@@ -19,7 +20,6 @@ from iowarden.collectors.scsi import (
     read_scsi,
     unread,
 )
-from iowarden.collectors.vocabulary import AbsentError, ParseError
 
 if TYPE_CHECKING:
     from pathlib import Path

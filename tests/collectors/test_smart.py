@@ -9,14 +9,14 @@ import pytest
 
 from iowarden.collectors import asking, smart
 from iowarden.collectors.drive import Cover, Disk, Disks, Target
-from iowarden.collectors.files import probe_path
+from iowarden.collectors.machine import probe_path
+from iowarden.collectors.model import AbsentError
 from iowarden.collectors.targets import Found
-from iowarden.collectors.vocabulary import AbsentError
 
 if TYPE_CHECKING:
     from conftest import MachineMaker
 
-    from iowarden.collectors.files import Root
+    from iowarden.collectors.machine import Root
 
 SDA = Target("/dev/sda", "sat", "sda", "host0", "ahci")
 NAME = probe_path("run", asking.command(SDA, "full"))

@@ -22,12 +22,12 @@ from iowarden.collectors.drive import (
     SelfTest,
     Target,
 )
+from iowarden.collectors.model import Chunk
 from iowarden.collectors.smart_series import FAMILIES, emit, hours_since
-from iowarden.collectors.vocabulary import Chunk
 from iowarden.daemon.exposition import Exposition, Snapshot
 
 if TYPE_CHECKING:
-    from iowarden.collectors.vocabulary import Labels
+    from iowarden.collectors.model import Labels
 
 PENDING = Attribute(197, "Current_Pending_Sector", 199, 199, 0, 8, "8", prefail=False)
 TEMPERATURE = Attribute(

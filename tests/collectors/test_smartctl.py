@@ -25,8 +25,8 @@ from iowarden.collectors.drive import (
     Scsi,
     SelfTest,
 )
+from iowarden.collectors.model import ParseError
 from iowarden.collectors.smartctl import MOST_CHARACTERS, Refused, exit_findings, parse
-from iowarden.collectors.vocabulary import ParseError
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "smartctl"
 Document = dict[str, Any]

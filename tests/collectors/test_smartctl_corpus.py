@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from support.recordings import CORPUS, cases_of_corpus, needs_corpus
 
+from iowarden.collectors.model import ParseError
 from iowarden.collectors.smartctl import Refused, parse
-from iowarden.collectors.vocabulary import ParseError
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from iowarden.collectors import storcli, storcli_events
 from iowarden.collectors.controller import Health
-from iowarden.collectors.vocabulary import ParseError
+from iowarden.collectors.model import ParseError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from iowarden.collectors.model import ParseError
 from iowarden.collectors.swaps import Swap, parse_swaps
-from iowarden.collectors.vocabulary import ParseError
 
 HEADING = "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"
 

@@ -16,11 +16,11 @@ from iowarden.collectors.enclosure import read_enclosure
 from iowarden.collectors.ext4 import read_ext4
 from iowarden.collectors.hwmon import read_hwmon
 from iowarden.collectors.md import read_md
+from iowarden.collectors.model import AbsentError, ParseError
 from iowarden.collectors.queue import read_queue
 from iowarden.collectors.scsi import read_scsi
 from iowarden.collectors.sysfs import Attributes, attributes
 from iowarden.collectors.udev import read_udev
-from iowarden.collectors.vocabulary import AbsentError, ParseError
 
 if TYPE_CHECKING:
     from conftest import MachineMaker

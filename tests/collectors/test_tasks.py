@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iowarden.collectors.files import Root
+from iowarden.collectors.machine import Root
+from iowarden.collectors.model import ParseError, ReadError
 from iowarden.collectors.tasks import (
     MOST_TASKS,
     WRITEBACK,
@@ -26,7 +27,6 @@ from iowarden.collectors.tasks import (
     to_json,
     writeback_channel,
 )
-from iowarden.collectors.vocabulary import ParseError, ReadError
 
 if TYPE_CHECKING:
     from pathlib import Path

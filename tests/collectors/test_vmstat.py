@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from iowarden.collectors.model import ParseError
 from iowarden.collectors.vmstat import Vmstat, emit, node_samples, parse_vmstat
-from iowarden.collectors.vocabulary import ParseError
 
 PAGE = 4096
 KERNEL_6_1 = """\

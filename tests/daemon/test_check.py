@@ -21,8 +21,8 @@ from support.program import COMMAND, Feed, Played, recorded, run
 from support.recordings import FIXTURES, write_recording
 from support.smtp import DEADLINE_SECONDS, free_port
 
-from iowarden.collectors import table
-from iowarden.collectors.files import Root
+from iowarden.collectors import registry
+from iowarden.collectors.machine import Root
 from iowarden.daemon import check, check_commands, cli, command, config
 from iowarden.daemon.check import Finding, Level, Report
 from iowarden.daemon.clock import SystemClock
@@ -419,7 +419,9 @@ def test_a_source_that_hangs_is_unknown_and_the_others_are_told(tmp_path: Path) 
     release = threading.Event()
     held = {"md": lambda _: release.wait()}
     sources = [
-        replace(s, read=held.get(s.name, s.read)) for s in table.SOURCES if s.name in {"md", "stat"}
+        replace(s, read=held.get(s.name, s.read))
+        for s in registry.SOURCES
+        if s.name in {"md", "stat"}
     ]
     clock, events = Fast(), queue.SimpleQueue[object]()
     readers = Readers(sources, {}, lambda: Root(str(tmp_path)), clock.now, events.put)
@@ -435,7 +437,7 @@ def test_a_source_that_hangs_is_unknown_and_the_others_are_told(tmp_path: Path) 
 
 def test_a_check_does_not_say_that_a_machine_has_no_kernel_log(tmp_path: Path) -> None:
     """It does not read one: who has no service running is told what judges it."""
-    sources = [s for s in table.SOURCES if s.name in {"kernel_log", "controllers", "stat"}]
+    sources = [s for s in registry.SOURCES if s.name in {"kernel_log", "controllers", "stat"}]
     clock, events = SystemClock(), queue.SimpleQueue[object]()
     readers = Readers(sources, {}, lambda: Root(str(tmp_path)), clock.now, events.put)
     engine = Engine([], readers.sources, clock.now())

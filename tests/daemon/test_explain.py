@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from support.explained import read
 
-from iowarden.collectors.vocabulary import ParseError
+from iowarden.collectors.model import ParseError
 from iowarden.daemon import console
 from iowarden.daemon.cli import main
 

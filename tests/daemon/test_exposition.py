@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from iowarden.collectors.vocabulary import Chunk, Family, Group, Labels, Sample
+from iowarden.collectors.model import Chunk, Family, Group, Labels, Sample
 from iowarden.daemon import exposition
 from iowarden.daemon.exposition import Exposition, Snapshot
 

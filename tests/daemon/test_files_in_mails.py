@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from support.smtp import Answers
 
-    from iowarden.collectors.files import Root
+    from iowarden.collectors.machine import Root
 
 START = 2048
 SOURCES = frozenset({"block", "kernel_log", "mounts", "stat"})

@@ -16,7 +16,7 @@ from support.recordings import FIXTURES
 from support.smtp import DEADLINE_SECONDS, smtp_server
 
 from iowarden.collectors.recording import Changes, Frame, PlayedRoot, Recording, watched
-from iowarden.collectors.table import SOURCES, collect
+from iowarden.collectors.registry import SOURCES, collect
 from iowarden.daemon import flight as flight_module
 from iowarden.daemon.cli import main
 from iowarden.daemon.flight import MOST_FILES, Flight, Keeper

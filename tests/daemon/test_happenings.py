@@ -11,7 +11,7 @@ from iowarden.collectors.controller_poll import Poller
 from iowarden.collectors.event import Event
 from iowarden.collectors.kernel_log import Cursor, KernelLog
 from iowarden.collectors.log_alignment import Cursor as LogCursor
-from iowarden.collectors.vocabulary import Outcome, Reading
+from iowarden.collectors.model import Outcome, Reading
 from iowarden.daemon import kept
 from iowarden.daemon.happenings import Asked, Cursors, Happenings
 from iowarden.daemon.telling import Telling

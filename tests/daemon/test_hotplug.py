@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from support.smtp import DEADLINE_SECONDS
 
-from iowarden.collectors import table
-from iowarden.collectors.files import Root
+from iowarden.collectors import registry
+from iowarden.collectors.machine import Root
 from iowarden.collectors.uevents import Batch
 from iowarden.daemon import config, journal, mail
 from iowarden.daemon.clock import SystemClock
@@ -33,7 +33,7 @@ def test_lost_announcements_have_the_devices_listed_anew(tmp_path: Path) -> None
         if path == "/sys/block/":
             listed.put(path)
 
-    block = next(source for source in table.SOURCES if source.name == "block")
+    block = next(source for source in registry.SOURCES if source.name == "block")
     settings = config.parse(f"state_directory: {tmp_path}\n", "test")
     events: queue.SimpleQueue[object] = queue.SimpleQueue()
     clock = SystemClock()

@@ -12,7 +12,7 @@ from support.database import Database, drive, self_tests, subjects, threads, usa
 from support.live import text, watched
 
 from iowarden.collectors.drive import Cover
-from iowarden.collectors.files import probe_path
+from iowarden.collectors.machine import probe_path
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,7 +14,7 @@ import pytest
 from support.images import SECTOR, where_is, written
 from support.loops import at, command, loops, mount
 
-from iowarden.collectors.files import Root
+from iowarden.collectors.machine import Root
 from iowarden.daemon.locate import locate
 from iowarden.daemon.probe.client import Client, spawn
 from iowarden.rules.located import Kind, sentence, steps

@@ -15,7 +15,7 @@ import pytest
 from support.images import PLACES, SECTOR, where_is
 from support.loops import command
 
-from iowarden.collectors.files import Root
+from iowarden.collectors.machine import Root
 from iowarden.daemon.locate import locate
 from iowarden.daemon.probe.client import Client, spawn
 from iowarden.rules.located import Kind, sentence, steps, unreadable

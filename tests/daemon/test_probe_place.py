@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from iowarden.collectors.vocabulary import AbsentError
+from iowarden.collectors.model import AbsentError
 from iowarden.daemon import command, config
 from iowarden.daemon.clock import SystemClock
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import pytest
 from support.recordings import write_tree
 
-from iowarden.collectors import table
-from iowarden.collectors.files import Root
-from iowarden.collectors.vocabulary import AbsentError, Outcome, Reading
+from iowarden.collectors import registry
+from iowarden.collectors.machine import Root
+from iowarden.collectors.model import AbsentError, Outcome, Reading
 from iowarden.daemon.readers import (
     MOST_STUCK_PARTS,
     NEXT_STUCK_SECONDS,
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 DEADLINE_SECONDS = 20.0
 
 
-def source(name: str, **changes: object) -> table.Source:
+def source(name: str, **changes: object) -> registry.Source:
     """Return a source of the table, changed."""
-    return replace(next(s for s in table.SOURCES if s.name == name), **changes)  # type: ignore[arg-type]
+    return replace(next(s for s in registry.SOURCES if s.name == name), **changes)  # type: ignore[arg-type]
 
 
 def test_each_source_is_read_in_its_period(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from support.program import COMMAND
 from support.recordings import write_tree
 from support.smtp import DEADLINE_SECONDS
 
-from iowarden.collectors.files import Root
+from iowarden.collectors.machine import Root
 from iowarden.collectors.recording import PlayedRoot, Recording
 from iowarden.collectors.stat import read_stat
 from iowarden.collectors.uevents import Batch, Uevent

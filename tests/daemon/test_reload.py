@@ -22,7 +22,7 @@ from support.program import Program
 from support.smtp import smtp_server
 
 from iowarden.collectors import asking
-from iowarden.collectors.files import probe_path
+from iowarden.collectors.machine import probe_path
 from iowarden.daemon import service
 from iowarden.daemon.cli import EXIT_CONFIG
 

@@ -15,14 +15,14 @@ from support.probe import DEADLINE_SECONDS, Probe
 from support.program import Asked
 from support.program import run as run_command
 
-from iowarden.collectors import smart, table, testing
+from iowarden.collectors import registry, smart, testing
 from iowarden.collectors.block import Device, Topology
 from iowarden.collectors.diskstats import BlockIo
 from iowarden.collectors.drive import Target
-from iowarden.collectors.files import Root
+from iowarden.collectors.machine import Root
+from iowarden.collectors.model import Outcome, Reading
 from iowarden.collectors.targets import Found
 from iowarden.collectors.testing import Said
-from iowarden.collectors.vocabulary import Outcome, Reading
 from iowarden.daemon import check, config, control, self_tests
 from iowarden.daemon.probe.client import Client, at
 from iowarden.daemon.telling import Telling
@@ -125,7 +125,7 @@ class Machine:
 
     def _start(self) -> self_tests.SelfTests:
         names = {"smart", "block", "md", "diskstats"}
-        sources = [source for source in table.SOURCES if source.name in names]
+        sources = [source for source in registry.SOURCES if source.name in names]
         self.engine = Engine([], sources, self.now)
         telling = Telling(self.log, lambda: self.now, lambda: self.now)  # type: ignore[arg-type]
         return self_tests.SelfTests(

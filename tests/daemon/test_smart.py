@@ -16,7 +16,7 @@ from support.recordings import write_tree
 
 from iowarden.collectors import asking, smart, smartctl_exporter
 from iowarden.collectors.drive import Cover, Disk, Disks, Target
-from iowarden.collectors.files import Root, probe_path
+from iowarden.collectors.machine import Root, probe_path
 from iowarden.collectors.targets import ConfiguredDrive, Found, Uncovered
 from iowarden.daemon.probe.client import Client, at
 

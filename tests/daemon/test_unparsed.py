@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iowarden.collectors.table import SOURCES, collect
-from iowarden.collectors.vocabulary import Outcome, Reading
+from iowarden.collectors.model import Outcome, Reading
+from iowarden.collectors.registry import SOURCES, collect
 from iowarden.daemon.cli import main
 from iowarden.daemon.unparsed import WARNING, Unparsed, head, names, read, redact
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from iowarden.collectors import table
+from iowarden.collectors import registry
 from iowarden.collectors.meminfo import parse_meminfo
-from iowarden.collectors.vocabulary import Family, Outcome, Reading, Sample
+from iowarden.collectors.model import Family, Outcome, Reading, Sample
 from iowarden.rules.alerts import Alert, State, Transition
 from iowarden.rules.engine import Engine
 from iowarden.rules.rulefile import parse_rule_file
@@ -28,7 +28,7 @@ groups:
         annotations: {summary: "{{ $labels.device }} has {{ $value }}"}
 """
 
-THERMOMETER = table.Source(
+THERMOMETER = registry.Source(
     name="thermometer",
     period_seconds=1.0,
     may_hang=False,
@@ -229,7 +229,7 @@ def test_one_second_of_a_rule_in_error_is_counted_for_metrics() -> None:
 def test_rules_read_both_our_names_and_those_of_node_exporter(name: str) -> None:
     """A user's rule for node_exporter works in the daemon as it is."""
     rules = RULES.replace("temperature > 50", f"{name} > 1024").replace("for: 3s", "for: 0s")
-    source = next(s for s in table.SOURCES if s.name == "meminfo")
+    source = next(s for s in registry.SOURCES if s.name == "meminfo")
     engine = Engine(parse_rule_file(rules, "test.yaml"), [source], START)
     text = "MemTotal: 9 kB\nMemFree: 1 kB\nBuffers: 0 kB\nCached: 0 kB\n"
     text += "Dirty: 2 kB\nWriteback: 0 kB\n"

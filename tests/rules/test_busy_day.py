@@ -19,9 +19,9 @@ from iowarden.rules.signals.writeback import GAP_SECONDS
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from iowarden.collectors.model import Reading
     from iowarden.collectors.recording import Frame
-    from iowarden.collectors.table import Source
-    from iowarden.collectors.vocabulary import Reading
+    from iowarden.collectors.registry import Source
 
 DAY_SECONDS = 86_400.0
 STEP_SECONDS = GAP_SECONDS - 0.1

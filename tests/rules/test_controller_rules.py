@@ -19,8 +19,8 @@ from iowarden.collectors import (
     ircu,
     megacli,
     mpt_status,
+    registry,
     storcli,
-    table,
     threeware,
 )
 from iowarden.collectors.controller import (
@@ -35,9 +35,9 @@ from iowarden.collectors.controller import (
     Sensor,
     State,
 )
-from iowarden.collectors.files import probe_path
+from iowarden.collectors.machine import probe_path
 from iowarden.collectors.makers import MAKERS
-from iowarden.collectors.vocabulary import Outcome, ParseError, Reading
+from iowarden.collectors.model import Outcome, ParseError, Reading
 from iowarden.daemon.probe import allowed
 from iowarden.daemon.probe.programs import DIRECTORIES
 from iowarden.rules import alerts as life
@@ -67,7 +67,7 @@ class Machine:
 
     def __init__(self) -> None:
         self.now = START
-        sources = [source for source in table.SOURCES if source.name == "controllers"]
+        sources = [source for source in registry.SOURCES if source.name == "controllers"]
         self.engine = Engine(shipped_rules(), sources, self.now)
 
     def look(
@@ -460,7 +460,7 @@ def test_a_module_of_an_adaptec_that_is_gone_is_an_alarm() -> None:
     machine = Machine()
     machine.look(caching(battery(Health.OK, ready=True), "adaptec", write_back=True, forced=True))
     before = machine.engine
-    sources = [source for source in table.SOURCES if source.name == "controllers"]
+    sources = [source for source in registry.SOURCES if source.name == "controllers"]
     machine.engine = Engine(shipped_rules(), sources, machine.now)
     machine.engine.recall(before.remember(), before.known_devices())
     gone = caching(battery(Health.ABSENT, None), "adaptec", write_back=True, forced=True)
@@ -635,7 +635,7 @@ def test_a_spare_that_fell_out_of_sight_is_told_and_stays_so_over_a_restart() ->
     assert alert.label("serial") == "S3"
     before = machine.engine
     machine.engine = Engine(
-        shipped_rules(), [s for s in table.SOURCES if s.name == "controllers"], machine.now
+        shipped_rules(), [s for s in registry.SOURCES if s.name == "controllers"], machine.now
     )
     machine.engine.recall(before.remember(), before.known_devices())
     machine.engine.restore(before.alerts())
@@ -654,7 +654,7 @@ def test_before_controllers_are_asked_nothing_is_said_of_them() -> None:
     machine.look(degraded)
     before = machine.engine
     machine.engine = Engine(
-        shipped_rules(), [s for s in table.SOURCES if s.name == "controllers"], machine.now
+        shipped_rules(), [s for s in registry.SOURCES if s.name == "controllers"], machine.now
     )
     machine.engine.recall(before.remember(), before.known_devices())
     machine.engine.restore(before.alerts())

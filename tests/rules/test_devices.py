@@ -16,7 +16,7 @@ from iowarden.rules.notice import Reason, Severity
 
 if TYPE_CHECKING:
     from iowarden.collectors.block import Device
-    from iowarden.collectors.vocabulary import Labels
+    from iowarden.collectors.model import Labels
 
 HUNG = {"sda": 3}
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 from support.recordings import write_tree
 
-from iowarden.collectors.files import Root
-from iowarden.collectors.table import SOURCES, collect
-from iowarden.collectors.vocabulary import Outcome, Reading
+from iowarden.collectors.machine import Root
+from iowarden.collectors.model import Outcome, Reading
+from iowarden.collectors.registry import SOURCES, collect
 from iowarden.rules.engine import Engine
 from iowarden.rules.promql.evaluator import EvaluationError
 from iowarden.rules.rulefile import RuleGroup, parse_rule_file

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import pytest
 from support.host import shipped_rules
 
-from iowarden.collectors import table
-from iowarden.collectors.vocabulary import Family, Outcome, Reading
+from iowarden.collectors import registry
+from iowarden.collectors.model import Family, Outcome, Reading
 from iowarden.rules.engine import Engine
 
 if TYPE_CHECKING:
-    from iowarden.collectors.vocabulary import Labels
+    from iowarden.collectors.model import Labels
     from iowarden.rules.alerts import Alert
 
 START = 1_800_000_000.0
@@ -32,7 +32,7 @@ CASES: tuple[tuple[str, Labels, float, float, str, str], ...] = (
 class Program:
     """The shipped rules over what the program says of itself."""
 
-    def __init__(self, *sources: table.Source) -> None:
+    def __init__(self, *sources: registry.Source) -> None:
         self.now = START
         self.engine = Engine(shipped_rules(), sources, self.now)
 
@@ -67,7 +67,7 @@ def test_what_goes_wrong_in_the_program_is_an_alert_until_it_is_over(
 
 def test_a_collector_that_falls_silent_is_told_with_what_became_of_it() -> None:
     """meminfo cannot be read from the start: told a minute after three of its periods."""
-    meminfo = next(source for source in table.SOURCES if source.name == "meminfo")
+    meminfo = next(source for source in registry.SOURCES if source.name == "meminfo")
     program = Program(meminfo)
     told = []
     for second in range(70):

@@ -14,11 +14,11 @@ from support.machine import disk, topology
 from iowarden.collectors.diskstats import parse_diskstats
 from iowarden.collectors.hung_task import HungTask
 from iowarden.collectors.meminfo import parse_meminfo
+from iowarden.collectors.model import Family, Sample
 from iowarden.collectors.pressure import Pressures, parse_pressure
 from iowarden.collectors.scsi import Scsi, ScsiDevice, ScsiHost
 from iowarden.collectors.stat import parse_stat
 from iowarden.collectors.vmstat import parse_vmstat
-from iowarden.collectors.vocabulary import Family, Sample
 from iowarden.rules.engine import Engine
 from iowarden.rules.signals import growth, hung, leaves, reclaim, swap
 from iowarden.rules.signals.table import Inputs, View, derive

@@ -20,7 +20,7 @@ from support.incidents import (
     r4,
 )
 
-from iowarden.collectors import table
+from iowarden.collectors import registry
 from iowarden.rules.devices import Devices
 from iowarden.rules.engine import Engine
 from iowarden.rules.signals.table import Memory
@@ -42,7 +42,7 @@ def play(story: Story, memory: Memory | None = None, groups: Collection[str] = (
     """Return the host after a story; `memory` is what it has learnt before."""
     host = Host(groups=groups)
     if memory is not None:
-        host.engine = Engine(host.rules, table.SOURCES, 0.0)
+        host.engine = Engine(host.rules, registry.SOURCES, 0.0)
         host.engine.recall(memory, Devices())
     host.play(story.steps())
     return host

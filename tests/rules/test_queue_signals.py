@@ -22,7 +22,7 @@ from iowarden.rules.signals.table import Memory
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from iowarden.collectors.vocabulary import Sample
+    from iowarden.collectors.model import Sample
 
 WRITTEN_22_HOURS = Memory(groups={"phantom_reads": {"SN1": ((0.0, 22 * 3600.0),)}})
 START = 1_800_000_000.0

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from iowarden.collectors import table
+from iowarden.collectors import registry
 from iowarden.collectors.meminfo import parse_meminfo
-from iowarden.collectors.vocabulary import Outcome, Reading
+from iowarden.collectors.model import Outcome, Reading
 from iowarden.rules import alerts as life
 from iowarden.rules.engine import Engine
 from iowarden.rules.rulefile import parse_rule_file
@@ -27,7 +27,7 @@ groups:
       - {alert: Ours, expr: 'iowarden_memory_free_bytes{instance=""}'}
       - {alert: Elsewhere, expr: 'node_memory_MemFree_bytes{instance="db2"}'}
 """
-MEMINFO = next(source for source in table.SOURCES if source.name == "meminfo")
+MEMINFO = next(source for source in registry.SOURCES if source.name == "meminfo")
 VALUE = parse_meminfo(
     "MemTotal: 100 kB\nMemFree: 10 kB\nMemAvailable: 20 kB\nBuffers: 0 kB\nCached: 0 kB\n"
     "Dirty: 0 kB\nWriteback: 0 kB\n"

@@ -13,7 +13,7 @@ from support.host import Host, played, shipped_rules
 from support.recordings import STALL, corpus, fixture, stall
 from support.simulation import START, UPTIME, Simulation
 
-from iowarden.collectors.vocabulary import Outcome, Reading
+from iowarden.collectors.model import Outcome, Reading
 from iowarden.rules.rulefile import Rule
 
 RULES = Path(__file__).parents[2] / "rules"

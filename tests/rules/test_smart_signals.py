@@ -29,7 +29,7 @@ from iowarden.rules.signals.leaves import LeafHistory
 from iowarden.rules.signals.table import Inputs, View
 
 if TYPE_CHECKING:
-    from iowarden.collectors.vocabulary import Sample
+    from iowarden.collectors.model import Sample
     from iowarden.rules.signals.smart import SmartState
 
 START = 1_790_000_000.0

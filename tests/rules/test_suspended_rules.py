@@ -14,7 +14,7 @@ from iowarden.rules.signals import leaves, suspended
 from iowarden.rules.signals.table import Inputs, View
 
 if TYPE_CHECKING:
-    from iowarden.collectors.vocabulary import Sample
+    from iowarden.collectors.model import Sample
     from iowarden.rules.signals.held import Held
 
 

@@ -11,8 +11,8 @@ from support.host import shipped_rules
 from support.machine import disk, topology
 from support.simulation import Simulation
 
+from iowarden.collectors.model import Family
 from iowarden.collectors.tasks import Task, Tasks, to_json
-from iowarden.collectors.vocabulary import Family
 from iowarden.rules import report
 from iowarden.rules.alerts import Alert, State
 from iowarden.rules.devices import Devices, subject
@@ -24,7 +24,7 @@ from iowarden.rules.signals.leaves import LeafHistory
 from iowarden.rules.signals.table import Inputs, View
 
 if TYPE_CHECKING:
-    from iowarden.collectors.vocabulary import Labels, Sample
+    from iowarden.collectors.model import Labels, Sample
 
 BDI_THROTTLE = "iowarden_bdi_throttle_seconds"
 WRITER = Task(812, 4000, "postgres", "balance_dirty_pages", (), 0, 1_288_490_189)

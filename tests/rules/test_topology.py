@@ -8,11 +8,11 @@ import pytest
 from support.machine import disk
 from support.memory import Files, Memory
 
-from iowarden.collectors import block, table
+from iowarden.collectors import block, registry
 from iowarden.collectors.block import Topology, lv_names
 from iowarden.collectors.btrfs_owner import FileSystem
+from iowarden.collectors.model import Outcome, Reading
 from iowarden.collectors.mounts import Mount, parse_mountinfo
-from iowarden.collectors.vocabulary import Outcome, Reading
 from iowarden.rules.devices import Devices, identity, subject, with_sources
 from iowarden.rules.engine import Engine
 from iowarden.rules.stack import Stack
@@ -421,7 +421,7 @@ def test_a_damaged_document_costs_only_what_it_names() -> None:
 
 def test_an_unchanged_machine_is_not_put_together_anew() -> None:
     """A thousand disks are listed each minute: that costs a comparison while nothing changes."""
-    sources = [source for source in table.SOURCES if source.name == "block"]
+    sources = [source for source in registry.SOURCES if source.name == "block"]
     engine = Engine([], sources, 0.0)
 
     def look(devices: Topology, now: float) -> Standing:

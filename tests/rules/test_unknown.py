@@ -9,9 +9,9 @@ from support.memory import Memory
 
 from iowarden.collectors import asking
 from iowarden.collectors.drive import Target
-from iowarden.collectors.files import probe_path
-from iowarden.collectors.table import SOURCES, Source, collect
-from iowarden.collectors.vocabulary import Outcome, Reading
+from iowarden.collectors.machine import probe_path
+from iowarden.collectors.model import Outcome, Reading
+from iowarden.collectors.registry import SOURCES, Source, collect
 from iowarden.rules import incidents
 from iowarden.rules.engine import HELD_PERIODS, Engine
 from iowarden.rules.notice import Evidence

@@ -10,10 +10,10 @@ from support.machine import disk as block_device
 from support.machine import topology
 from support.simulation import START, UPTIME
 
-from iowarden.collectors import table
+from iowarden.collectors import registry
 from iowarden.collectors.drive import Cover, Disk, Disks, Drive, Polled, Protocol, Target
+from iowarden.collectors.model import Outcome, Reading
 from iowarden.collectors.mounts import Mounts
-from iowarden.collectors.vocabulary import Outcome, Reading
 from iowarden.rules import incidents, report
 from iowarden.rules.engine import Engine
 
@@ -70,7 +70,7 @@ class Machine:
 
     def start(self) -> None:
         """Start the program anew, knowing nothing."""
-        sources = [s for s in table.SOURCES if s.name in SOURCES]
+        sources = [s for s in registry.SOURCES if s.name in SOURCES]
         self.engine = Engine(shipped_rules(), sources, self.now)
         self.incidents = incidents.Incidents()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.files import probe_path
+from iowarden.collectors.machine import probe_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

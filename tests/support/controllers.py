@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from support.memory import Memory
 
 from iowarden.collectors.controller_poll import Poller
-from iowarden.collectors.files import probe_path
+from iowarden.collectors.machine import probe_path
 from iowarden.daemon.probe import allowed
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from support.everything import wrong
 from support.memory import Memory
 from support.recordings import recorded
 
-from iowarden.collectors import table
+from iowarden.collectors import registry
 from iowarden.collectors.recording import IDLE, idle_steps
-from iowarden.collectors.table import collect
+from iowarden.collectors.registry import collect
 from iowarden.daemon.loop import HOTPLUG_SOURCES
 from iowarden.rules import advice, facts, incidents, report
 from iowarden.rules.causes import Around
@@ -25,9 +25,9 @@ from iowarden.rules.rulefile import RuleGroup, parse_rule_file
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from iowarden.collectors.files import Root
+    from iowarden.collectors.machine import Root
+    from iowarden.collectors.model import Reading
     from iowarden.collectors.recording import Frame, Step
-    from iowarden.collectors.vocabulary import Reading
     from iowarden.rules.alerts import Alert
 
 
@@ -89,16 +89,16 @@ class Host:
         # As the program's readers do: what remembers from run to run is made once.
         self._started = {
             source.name: dataclasses.replace(source, read=source.start(lambda: self._now))
-            for source in table.SOURCES
+            for source in registry.SOURCES
             if source.start is not None
         }
 
     def tick(self, uptime: float, now: float) -> None:
         """Do what the program does each second."""
         if self.engine is None:
-            self.engine = Engine(self.rules, table.SOURCES, now)
+            self.engine = Engine(self.rules, registry.SOURCES, now)
         readings = []
-        for source in table.SOURCES:
+        for source in registry.SOURCES:
             if now >= self._due.get(source.name, now) - 0.05:
                 self._due[source.name] = now + source.period_seconds
                 readings.append(self.read(source, now))
@@ -137,7 +137,7 @@ class Host:
         """Have the devices looked at with the next tick, as after an announcement of the kernel."""
         self._due.update(dict.fromkeys(HOTPLUG_SOURCES, 0.0))
 
-    def read(self, source: table.Source, now: float) -> Reading:
+    def read(self, source: registry.Source, now: float) -> Reading:
         """Return what a source says now."""
         self._now = now
         return collect(self._started.get(source.name, source), self.root, lambda: now)

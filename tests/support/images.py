@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from iowarden.collectors.files import Root
-from iowarden.collectors.vocabulary import AbsentError, MissingError
+from iowarden.collectors.machine import Root
+from iowarden.collectors.model import AbsentError, MissingError
 from iowarden.daemon.probe import allowed
 
 if TYPE_CHECKING:

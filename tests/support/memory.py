@@ -7,7 +7,7 @@ import os
 from collections import Counter
 from typing import TYPE_CHECKING, Self
 
-from iowarden.collectors.files import translated
+from iowarden.collectors.machine import translated
 from iowarden.collectors.recording import Frame, PlayedRoot, Step
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class Memory(PlayedRoot):
     """A machine that a test writes, with the links and the faults that a real one has.
 
     It differs from a directory as sysfs does: a file that was removed is gone for who holds it
-    open, too. tests/collectors/test_files.py holds both to the same.
+    open, too. tests/collectors/test_machine.py holds both to the same.
     """
 
     def __init__(

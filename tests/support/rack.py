@@ -10,8 +10,8 @@ from support.simulation import START, UPTIME
 
 from iowarden.collectors import smart
 from iowarden.collectors.drive import Attribute, Cover, Disk, Disks, Drive, Polled, Protocol, Target
-from iowarden.collectors.table import Source
-from iowarden.collectors.vocabulary import Outcome, Reading
+from iowarden.collectors.model import Outcome, Reading
+from iowarden.collectors.registry import Source
 from iowarden.daemon.kept import Kept, documents, read
 from iowarden.rules import incidents, silences
 from iowarden.rules.engine import Engine

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from support.host import Host
 
-from iowarden.collectors import table
+from iowarden.collectors import registry
 from iowarden.rules.engine import Engine
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ class Looks:
     def restart(self) -> None:
         """Start the program anew, with what it keeps."""
         before = self._engine()
-        after = Engine(self.host.rules, table.SOURCES, self.now)
+        after = Engine(self.host.rules, registry.SOURCES, self.now)
         after.recall(before.remember(), before.known_devices())
         after.restore(before.alerts())
         self.host.engine = after

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.probe import DEADLINE_SECONDS, Probe
 
-from iowarden.collectors.vocabulary import ReadError
+from iowarden.collectors.model import ReadError
 from iowarden.daemon.probe.client import Client, Limits, at, spawn
 from iowarden.daemon.probe.protocol import (
     MOST_REPLY_BYTES,

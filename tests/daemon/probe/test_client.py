@@ -18,13 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.smtp import DEADLINE_SECONDS
 
-from iowarden.collectors.vocabulary import (
-    AbsentError,
-    LateError,
-    MissingError,
-    ReadError,
-    StuckError,
-)
+from iowarden.collectors.model import AbsentError, LateError, MissingError, ReadError, StuckError
 from iowarden.daemon.probe.children import look
 from iowarden.daemon.probe.client import (
     FAMILIES,

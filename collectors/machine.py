@@ -6,7 +6,7 @@ import errno
 import os
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.vocabulary import AbsentError, ReadError
+from iowarden.collectors.model import AbsentError, ReadError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

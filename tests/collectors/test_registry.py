@@ -15,9 +15,9 @@ from support.memory import Memory
 from support.recordings import STALL, corpus, stall
 from support.tiers import examples
 
-from iowarden.collectors.files import LIMIT_BYTES, Root
-from iowarden.collectors.table import SOURCES, Source, collect
-from iowarden.collectors.vocabulary import Outcome, Reading
+from iowarden.collectors.machine import LIMIT_BYTES, Root
+from iowarden.collectors.model import Outcome, Reading
+from iowarden.collectors.registry import SOURCES, Source, collect
 
 if TYPE_CHECKING:
     from conftest import MachineMaker

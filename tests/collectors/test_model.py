@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iowarden.collectors.vocabulary import Family, Metric, describe, parse_count
+from iowarden.collectors.model import Family, Metric, describe, parse_count
 
 
 @given(st.integers(0, 2**64 - 1))

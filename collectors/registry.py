@@ -42,7 +42,7 @@ from iowarden.collectors import (
     vm_sysctl,
     vmstat,
 )
-from iowarden.collectors.vocabulary import (
+from iowarden.collectors.model import (
     AbsentError,
     Family,
     Labels,
@@ -58,7 +58,7 @@ from iowarden.collectors.vocabulary import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Hashable, Iterable, Mapping
 
-    from iowarden.collectors.files import Root
+    from iowarden.collectors.machine import Root
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from iowarden.collectors.node import chunk, family
+from iowarden.collectors.node_series import chunk, family
 from iowarden.daemon.exposition import Exposition, Snapshot
 
 

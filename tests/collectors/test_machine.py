@@ -18,9 +18,9 @@ from support.memory import Content, Memory
 from support.recordings import write_tree
 from support.tiers import examples
 
-from iowarden.collectors.files import LIMIT_BYTES, Root
+from iowarden.collectors.machine import LIMIT_BYTES, Root
+from iowarden.collectors.model import AbsentError, ReadError
 from iowarden.collectors.recording import Frame, PlayedRoot, Step
-from iowarden.collectors.vocabulary import AbsentError, ReadError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from iowarden.collectors import smartctl_exporter
-from iowarden.collectors.vocabulary import Chunk, Family, Group, Kind, Sample
+from iowarden.collectors.model import Chunk, Family, Group, Kind, Sample
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
