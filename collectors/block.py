@@ -16,7 +16,7 @@ from iowarden.collectors.model import (
     ReadError,
     Sample,
 )
-from iowarden.collectors.swaps import read_swaps
+from iowarden.collectors.procfs.swaps import read_swaps
 from iowarden.collectors.sysfs import device_name
 from iowarden.collectors.udev import DIRECTORY as UDEV
 from iowarden.collectors.udev import parse_signature, parse_zvol
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.btrfs_owner import FileSystem
     from iowarden.collectors.machine import Root
-    from iowarden.collectors.swaps import Swap
+    from iowarden.collectors.procfs.swaps import Swap
     from iowarden.collectors.udev import Signature
 
 DIRECTORY = "/sys/block"

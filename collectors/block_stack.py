@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.btrfs_owner import read_file_systems
 from iowarden.collectors.model import AbsentError, ParseError, ReadError
-from iowarden.collectors.swaps import read_swaps
+from iowarden.collectors.procfs.swaps import read_swaps
 from iowarden.collectors.sysfs import Attributes, attributes, device_name
 
 if TYPE_CHECKING:

@@ -33,12 +33,12 @@ from collections import Counter, deque
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from iowarden.collectors import stat
 from iowarden.collectors.event import Event
 from iowarden.collectors.kernel_events import KINDS, Classifier, classify, finish
 from iowarden.collectors.kernel_journal import read_messages
 from iowarden.collectors.kernel_line import TEXT_CHARACTERS, from_message, parse_record
 from iowarden.collectors.model import AbsentError, Family, ParseError, ReadError, Sample, trace
+from iowarden.collectors.procfs import stat
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

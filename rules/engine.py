@@ -52,8 +52,8 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.block import Topology
     from iowarden.collectors.mounts import Mount, Mounts
+    from iowarden.collectors.procfs.tasks import Tasks
     from iowarden.collectors.registry import Source
-    from iowarden.collectors.tasks import Tasks
     from iowarden.rules.facts import Facts
 
 HELD_PERIODS = 3

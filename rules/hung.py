@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from iowarden.collectors.tasks import Task, Tasks
+    from iowarden.collectors.procfs.tasks import Task, Tasks
     from iowarden.rules.alerts import Alert
 
 EVENT, COUNTER = "hung_task", "HungTask"

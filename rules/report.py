@@ -7,7 +7,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from iowarden.collectors.tasks import writeback_channel
+from iowarden.collectors.procfs.tasks import writeback_channel
 from iowarden.rules.advice import Said
 from iowarden.rules.alerts import State
 from iowarden.rules.causes import meaning
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.block import Topology
     from iowarden.collectors.model import Labels, Sample
-    from iowarden.collectors.tasks import Task, Tasks
+    from iowarden.collectors.procfs.tasks import Task, Tasks
     from iowarden.rules.alerts import Alert
     from iowarden.rules.incidents import Due, Incident, Member
     from iowarden.rules.topology import Above, Standing

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.block import Device, Topology
     from iowarden.collectors.mounts import Mount
-    from iowarden.collectors.swaps import Swap
+    from iowarden.collectors.procfs.swaps import Swap
     from iowarden.collectors.udev import Signature
 
 POOL = "pool "

@@ -302,7 +302,7 @@ GOOD = [
     ),
     (
         "daemon/probe/verbs.py",
-        "from iowarden.collectors.tasks import look\nfrom iowarden.daemon import words",
+        "from iowarden.collectors.procfs.tasks import look\nfrom iowarden.daemon import words",
     ),
     ("daemon/a.py", "import os\ndef f():\n    local = {}\n    local['a'] = 1\n    return local"),
 ]

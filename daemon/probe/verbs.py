@@ -15,11 +15,11 @@ import time
 import uuid
 from typing import TYPE_CHECKING, Any
 
-from iowarden.collectors import tasks as blocked_tasks
 from iowarden.collectors.machine import Root
 from iowarden.collectors.model import AbsentError, ReadError
 from iowarden.collectors.mounts import PATH as HOST_MOUNTS
 from iowarden.collectors.mounts import parse_mountinfo, visible
+from iowarden.collectors.procfs import tasks as blocked_tasks
 from iowarden.daemon.words import ELLIPSIS
 
 if TYPE_CHECKING:

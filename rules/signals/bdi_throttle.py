@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import Family, Sample
-from iowarden.collectors.tasks import writeback_channel
+from iowarden.collectors.procfs.tasks import writeback_channel
 from iowarden.rules.signals.writeback import DIGITS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from iowarden.collectors.tasks import Tasks
+    from iowarden.collectors.procfs.tasks import Tasks
     from iowarden.rules.signals.table import View
 
 LOOKS = 3

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from iowarden.collectors.hung_task import HungTask
+    from iowarden.collectors.procfs.stat import Stat
     from iowarden.collectors.scsi import Scsi
-    from iowarden.collectors.stat import Stat
     from iowarden.rules.signals.table import View
 
 TASK_FAMILIES = (

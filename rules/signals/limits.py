@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from iowarden.collectors.meminfo import Meminfo
-    from iowarden.collectors.vm_sysctl import VmSysctl
-    from iowarden.collectors.vmstat import Vmstat
+    from iowarden.collectors.procfs.meminfo import Meminfo
+    from iowarden.collectors.procfs.sysctl_vm import VmSysctl
+    from iowarden.collectors.procfs.vmstat import Vmstat
 
 _FREERUN_KERNEL = (3, 2, 0)
 """From 3.2 on writers are paused from (threshold + background) / 2 on, not only above."""

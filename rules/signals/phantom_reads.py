@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from iowarden.collectors.block import Topology
-    from iowarden.collectors.meminfo import Meminfo
-    from iowarden.collectors.vmstat import Vmstat
+    from iowarden.collectors.procfs.meminfo import Meminfo
+    from iowarden.collectors.procfs.vmstat import Vmstat
     from iowarden.rules.signals.activity import Activity
     from iowarden.rules.signals.table import Pairs, View
 

@@ -19,7 +19,7 @@ from iowarden.rules.signals.held import NOTHING, Held
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from iowarden.collectors.meminfo import Meminfo
+    from iowarden.collectors.procfs.meminfo import Meminfo
     from iowarden.rules.signals.activity import Activity
     from iowarden.rules.signals.table import Pairs, View
     from iowarden.rules.signals.volume import Volume

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from iowarden.collectors.diskstats import BlockIo
-    from iowarden.collectors.meminfo import Meminfo
-    from iowarden.collectors.pressure import Pressures
-    from iowarden.collectors.stat import Stat
-    from iowarden.collectors.vmstat import Vmstat
+    from iowarden.collectors.procfs.meminfo import Meminfo
+    from iowarden.collectors.procfs.pressure import Pressures
+    from iowarden.collectors.procfs.stat import Stat
+    from iowarden.collectors.procfs.vmstat import Vmstat
     from iowarden.rules.signals.table import Pairs, View
 
 SHORTEST_SECONDS = 10.0

@@ -12,8 +12,8 @@ from iowarden.collectors.model import Family, Sample
 from iowarden.rules.signals.writeback import DIGITS, GAP_SECONDS
 
 if TYPE_CHECKING:
-    from iowarden.collectors.meminfo import Meminfo
-    from iowarden.collectors.vmstat import Vmstat
+    from iowarden.collectors.procfs.meminfo import Meminfo
+    from iowarden.collectors.procfs.vmstat import Vmstat
     from iowarden.rules.signals.table import View
 
 PAUSE_SECONDS = 10.0

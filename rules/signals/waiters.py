@@ -13,15 +13,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import Family, Sample
-from iowarden.collectors.stat import USER_HZ
-from iowarden.collectors.tasks import writeback_channel
+from iowarden.collectors.procfs.stat import USER_HZ
+from iowarden.collectors.procfs.tasks import writeback_channel
 from iowarden.rules.signals.activity import members
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from iowarden.collectors.block import Topology
-    from iowarden.collectors.tasks import Task, Tasks
+    from iowarden.collectors.procfs.tasks import Task, Tasks
     from iowarden.rules.signals.table import View
 
 SEEN_SECONDS = 12.0

@@ -23,10 +23,12 @@ from iowarden.collectors import recording as recording_module
 from iowarden.collectors.block import read_block
 from iowarden.collectors.diskstats import read_diskstats
 from iowarden.collectors.machine import Root
-from iowarden.collectors.meminfo import read_meminfo
 from iowarden.collectors.model import AbsentError, Outcome, ReadError
 from iowarden.collectors.mounts import read_mounts
-from iowarden.collectors.pressure import read_pressure
+from iowarden.collectors.procfs.meminfo import read_meminfo
+from iowarden.collectors.procfs.pressure import read_pressure
+from iowarden.collectors.procfs.stat import read_stat
+from iowarden.collectors.procfs.vmstat import read_vmstat
 from iowarden.collectors.recording import (
     Frame,
     Player,
@@ -40,8 +42,6 @@ from iowarden.collectors.recording import (
     write_frame,
 )
 from iowarden.collectors.registry import SOURCES, collect
-from iowarden.collectors.stat import read_stat
-from iowarden.collectors.vmstat import read_vmstat
 
 UPTIME = "/proc/uptime"
 

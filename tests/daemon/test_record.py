@@ -15,8 +15,8 @@ from support.recordings import write_tree
 from support.smtp import DEADLINE_SECONDS
 
 from iowarden.collectors.machine import Root
+from iowarden.collectors.procfs.stat import read_stat
 from iowarden.collectors.recording import PlayedRoot, Recording
-from iowarden.collectors.stat import read_stat
 from iowarden.collectors.uevents import Batch, Uevent
 from iowarden.daemon.cli import main
 from iowarden.daemon.clock import SystemClock

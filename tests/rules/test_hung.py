@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from iowarden.collectors.tasks import Task, Tasks
+from iowarden.collectors.procfs.tasks import Task, Tasks
 from iowarden.rules import hung
 from iowarden.rules.alerts import Alert, State
 

@@ -13,12 +13,12 @@ from support.machine import disk, topology
 
 from iowarden.collectors.diskstats import parse_diskstats
 from iowarden.collectors.hung_task import HungTask
-from iowarden.collectors.meminfo import parse_meminfo
 from iowarden.collectors.model import Family, Sample
-from iowarden.collectors.pressure import Pressures, parse_pressure
+from iowarden.collectors.procfs.meminfo import parse_meminfo
+from iowarden.collectors.procfs.pressure import Pressures, parse_pressure
+from iowarden.collectors.procfs.stat import parse_stat
+from iowarden.collectors.procfs.vmstat import parse_vmstat
 from iowarden.collectors.scsi import Scsi, ScsiDevice, ScsiHost
-from iowarden.collectors.stat import parse_stat
-from iowarden.collectors.vmstat import parse_vmstat
 from iowarden.rules.engine import Engine
 from iowarden.rules.signals import growth, hung, leaves, reclaim, swap
 from iowarden.rules.signals.table import Inputs, View, derive

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from iowarden.collectors import registry
-from iowarden.collectors.meminfo import parse_meminfo
 from iowarden.collectors.model import Outcome, Reading
+from iowarden.collectors.procfs.meminfo import parse_meminfo
 from iowarden.rules import alerts as life
 from iowarden.rules.engine import Engine
 from iowarden.rules.rulefile import parse_rule_file

@@ -13,9 +13,9 @@ from support.machine import block, disk, topology
 from support.recordings import corpus
 
 from iowarden.collectors.block import Device, Md, Topology
-from iowarden.collectors.meminfo import Meminfo, parse_meminfo
-from iowarden.collectors.vm_sysctl import VmSysctl
-from iowarden.collectors.vmstat import Vmstat, parse_vmstat
+from iowarden.collectors.procfs.meminfo import Meminfo, parse_meminfo
+from iowarden.collectors.procfs.sysctl_vm import VmSysctl
+from iowarden.collectors.procfs.vmstat import Vmstat, parse_vmstat
 from iowarden.rules.signals import (
     bandwidth,
     blocked,

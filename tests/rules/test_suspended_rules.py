@@ -9,7 +9,7 @@ import pytest
 from support.simulation import START, Simulation
 
 from iowarden.collectors.dm import MappedDevice
-from iowarden.collectors.tasks import Task, Tasks, to_json
+from iowarden.collectors.procfs.tasks import Task, Tasks, to_json
 from iowarden.rules.signals import leaves, suspended
 from iowarden.rules.signals.table import Inputs, View
 

@@ -12,7 +12,7 @@ from support.machine import disk, topology
 from support.simulation import Simulation
 
 from iowarden.collectors.model import Family
-from iowarden.collectors.tasks import Task, Tasks, to_json
+from iowarden.collectors.procfs.tasks import Task, Tasks, to_json
 from iowarden.rules import report
 from iowarden.rules.alerts import Alert, State
 from iowarden.rules.devices import Devices, subject

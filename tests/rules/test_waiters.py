@@ -8,7 +8,7 @@ import pytest
 from support.machine import block, disk, topology
 from support.simulation import UPTIME, Simulation
 
-from iowarden.collectors.tasks import Task, Tasks, to_json
+from iowarden.collectors.procfs.tasks import Task, Tasks, to_json
 from iowarden.rules.signals import bandwidth, leaves, table, waiters
 from iowarden.rules.signals.table import Inputs, View
 

@@ -7,8 +7,8 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from iowarden.collectors import stat
 from iowarden.collectors.model import AbsentError, Family, ParseError, ReadError, Sample
+from iowarden.collectors.procfs import stat
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,7 +14,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from iowarden.collectors import mounts, stat
+from iowarden.collectors import mounts
 from iowarden.collectors.model import (
     AbsentError,
     Family,
@@ -23,6 +23,7 @@ from iowarden.collectors.model import (
     Sample,
     parse_count,
 )
+from iowarden.collectors.procfs import stat
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

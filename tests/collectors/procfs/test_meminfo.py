@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iowarden.collectors.meminfo import Meminfo, emit, node_samples, parse_meminfo
 from iowarden.collectors.model import KIB, ParseError
+from iowarden.collectors.procfs.meminfo import Meminfo, emit, node_samples, parse_meminfo
 
 STALLED_2_6_18 = """\
 MemTotal: 8174540 kB

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iowarden.collectors.loadavg import PATH, Loadavg, emit, node_samples, parse_loadavg
 from iowarden.collectors.machine import Root
 from iowarden.collectors.model import ParseError
+from iowarden.collectors.procfs.loadavg import PATH, Loadavg, emit, node_samples, parse_loadavg
 
 OVERRUN = "1203.55 870.10 402.00 3/4711 98304\n"
 

@@ -15,7 +15,7 @@ from iowarden.collectors.model import (
     Sample,
     describe,
 )
-from iowarden.collectors.swaps import read_swaps
+from iowarden.collectors.procfs.swaps import read_swaps
 
 if TYPE_CHECKING:
     from iowarden.collectors.machine import Root

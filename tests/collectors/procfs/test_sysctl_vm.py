@@ -9,12 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iowarden.collectors.model import AbsentError, ParseError
-from iowarden.collectors.vm_sysctl import (
-    emit,
-    parse_release,
-    parse_setting,
-    read_vm_sysctl,
-)
+from iowarden.collectors.procfs.sysctl_vm import emit, parse_release, parse_setting, read_vm_sysctl
 
 if TYPE_CHECKING:
     from conftest import MachineMaker

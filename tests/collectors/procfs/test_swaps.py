@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iowarden.collectors.model import ParseError
-from iowarden.collectors.swaps import Swap, parse_swaps
+from iowarden.collectors.procfs.swaps import Swap, parse_swaps
 
 HEADING = "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iowarden.collectors.model import AbsentError, ParseError
-from iowarden.collectors.pressure import (
+from iowarden.collectors.procfs.pressure import (
     Pressures,
     emit,
     node_samples,

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from iowarden.collectors.machine import Root
 from iowarden.collectors.model import ParseError, ReadError
-from iowarden.collectors.tasks import (
+from iowarden.collectors.procfs.tasks import (
     MOST_TASKS,
     WRITEBACK,
     Task,

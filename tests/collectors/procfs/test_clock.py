@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iowarden.collectors.clock import (
+from iowarden.collectors.machine import Root
+from iowarden.collectors.model import ParseError
+from iowarden.collectors.procfs.clock import (
     CLOCKSOURCE,
     PATH,
     emit,
@@ -17,8 +19,6 @@ from iowarden.collectors.clock import (
     parse_uptime,
     read_clock,
 )
-from iowarden.collectors.machine import Root
-from iowarden.collectors.model import ParseError
 
 if TYPE_CHECKING:
     from conftest import MachineMaker

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iowarden.collectors.model import ParseError
-from iowarden.collectors.vmstat import Vmstat, emit, node_samples, parse_vmstat
+from iowarden.collectors.procfs.vmstat import Vmstat, emit, node_samples, parse_vmstat
 
 PAGE = 4096
 KERNEL_6_1 = """\

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iowarden.collectors.model import ParseError
-from iowarden.collectors.stat import emit, node_samples, parse_stat
+from iowarden.collectors.procfs.stat import emit, node_samples, parse_stat
 
 TWO_CPUS = """\
 cpu  507 0 643 316 28 0 1 0 9 3
