@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.model import Family, Sample
 
 if TYPE_CHECKING:
-    from iowarden.collectors.numa import Node
+    from iowarden.collectors.kernel.numa import Node
     from iowarden.rules.signals.table import View
 
 FAMILIES = (Family("iowarden_numa_nodes", "gauge", "NUMA nodes that have memory."),)

@@ -12,7 +12,7 @@ from support.host import Host, shipped_rules
 from support.machine import disk, topology
 
 from iowarden.collectors.diskstats import parse_diskstats
-from iowarden.collectors.hung_task import HungTask
+from iowarden.collectors.kernel.hung_task import HungTask
 from iowarden.collectors.model import Family, Sample
 from iowarden.collectors.procfs.meminfo import parse_meminfo
 from iowarden.collectors.procfs.pressure import Pressures, parse_pressure

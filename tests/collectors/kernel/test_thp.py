@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from iowarden.collectors.kernel.thp import TransparentHugepage, emit, parse_choice, read_thp
 from iowarden.collectors.model import ParseError
-from iowarden.collectors.thp import TransparentHugepage, emit, parse_choice, read_thp
 
 if TYPE_CHECKING:
     from conftest import MachineMaker

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from iowarden.collectors.kernel.numa import Node, emit, parse_node, read_numa
 from iowarden.collectors.model import AbsentError, ParseError
-from iowarden.collectors.numa import Node, emit, parse_node, read_numa
 
 if TYPE_CHECKING:
     from conftest import MachineMaker

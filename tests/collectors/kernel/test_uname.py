@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from iowarden.collectors.kernel.uname import DIRECTORY, emit, node_samples, parse_name, read_uname
 from iowarden.collectors.machine import Root
 from iowarden.collectors.model import AbsentError, ParseError
-from iowarden.collectors.uname import DIRECTORY, emit, node_samples, parse_name, read_uname
 
 if TYPE_CHECKING:
     from conftest import MachineMaker

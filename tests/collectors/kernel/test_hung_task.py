@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from iowarden.collectors.hung_task import PREFIX, HungTask, emit, parse_setting, read_hung_task
+from iowarden.collectors.kernel.hung_task import (
+    PREFIX,
+    HungTask,
+    emit,
+    parse_setting,
+    read_hung_task,
+)
 from iowarden.collectors.model import AbsentError, ParseError
 
 if TYPE_CHECKING:
