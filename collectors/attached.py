@@ -11,15 +11,15 @@ from collections.abc import Mapping  # noqa: TC003 - to be evaluated
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.block.udev import DIRECTORY as UDEV
 from iowarden.collectors.drive import Cover, Target
 from iowarden.collectors.model import AbsentError, ReadError
 from iowarden.collectors.sysfs import entry_name
-from iowarden.collectors.udev import DIRECTORY as UDEV
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from iowarden.collectors.block import Device, Topology
+    from iowarden.collectors.block.block_devices import Device, Topology
     from iowarden.collectors.machine import Root
 
 HOSTS = "/sys/class/scsi_host"

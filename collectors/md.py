@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.block import parse_number
+from iowarden.collectors.block.block_devices import parse_number
 from iowarden.collectors.model import (
     KIB,
     SECTOR_BYTES,

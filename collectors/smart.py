@@ -18,15 +18,8 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from iowarden.collectors import (
-    areca_smart,
-    asking,
-    block,
-    identity,
-    json_text,
-    smartctl_exporter,
-    targets,
-)
+from iowarden.collectors import areca_smart, asking, identity, json_text, smartctl_exporter, targets
+from iowarden.collectors.block import block_devices
 from iowarden.collectors.drive import Cover, Disk, Disks, Polled, Target
 from iowarden.collectors.machine import PROBE, probe_path
 from iowarden.collectors.model import AbsentError, ReadError, trace
@@ -35,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 
     from iowarden.collectors.asking import Answer
-    from iowarden.collectors.block import Topology
+    from iowarden.collectors.block.block_devices import Topology
     from iowarden.collectors.drive import Drive
     from iowarden.collectors.machine import Root
     from iowarden.collectors.model import Labels
@@ -442,7 +435,9 @@ class Poller:
         self._ways.setdefault(target, way)
 
     def _diskseq(self, target: Target) -> str:
-        return next(iter(self._listed.get(f"{block.DIRECTORY}/{target.device}/diskseq", ())), "")
+        return next(
+            iter(self._listed.get(f"{block_devices.DIRECTORY}/{target.device}/diskseq", ())), ""
+        )
 
     # --- what a try came to
 
@@ -667,11 +662,11 @@ def _listed(root: Root) -> dict[str, tuple[str, ...]]:
 
     Errors: AbsentError, ReadError (of '/sys/block').
     """
-    names = root.names(block.DIRECTORY)
-    listed = {block.DIRECTORY: tuple(names)}
+    names = root.names(block_devices.DIRECTORY)
+    listed = {block_devices.DIRECTORY: tuple(names)}
     for name in names:
         if _DISK.fullmatch(name):
-            path = f"{block.DIRECTORY}/{name}/diskseq"
+            path = f"{block_devices.DIRECTORY}/{name}/diskseq"
             try:
                 listed[path] = (root.read(path).strip(),)
             except (AbsentError, ReadError):
@@ -704,7 +699,7 @@ def _look(
             seen[name] = text
             if former is not None and former.found is not None:
                 return replace(former, unusable=unusable, seen={**former.seen, **seen})
-        topology = block.read_block(root)
+        topology = block_devices.read_block(root)
         return _Looked(find(root, topology, drives), topology, "", unusable, seen)
     except (AbsentError, ReadError) as error:
         problem = f"drives could not be looked for: {error}"

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING
 from iowarden.collectors import attached, behind
 from iowarden.collectors.attached import Uncovered as Uncovered  # noqa: PLC0414, TC001 - of Found
 from iowarden.collectors.attached import Volume as Volume  # noqa: PLC0414, TC001 - the same
+from iowarden.collectors.block.udev import DIRECTORY as UDEV
 from iowarden.collectors.drive import Target
-from iowarden.collectors.udev import DIRECTORY as UDEV
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from iowarden.collectors.attached import Machine
-    from iowarden.collectors.block import Topology
+    from iowarden.collectors.block.block_devices import Topology
     from iowarden.collectors.machine import Root
 
 _SD = r"/dev/sd[a-z]{1,3}"

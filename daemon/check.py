@@ -25,7 +25,7 @@ from collections import Counter, defaultdict
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.block import Topology
+from iowarden.collectors.block.block_devices import Topology
 from iowarden.collectors.drive import Cover
 from iowarden.collectors.model import AbsentError, Outcome, ReadError, Reading, trace
 from iowarden.daemon import config as configuration
@@ -47,12 +47,12 @@ from iowarden.rules.signals import table as signals
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from iowarden.collectors.block.queue import Queue
     from iowarden.collectors.drive import Disks
     from iowarden.collectors.filesystem import Filesystems
     from iowarden.collectors.machine import Root
     from iowarden.collectors.md import Array
     from iowarden.collectors.mounts import Mounts
-    from iowarden.collectors.queue import Queue
     from iowarden.collectors.recording import Player
     from iowarden.daemon.clock import PlayedClock, SystemClock
     from iowarden.daemon.config import Config

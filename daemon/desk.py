@@ -33,7 +33,7 @@ from iowarden.rules.renames import NAMES, Renames
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from iowarden.collectors.block import Topology
+    from iowarden.collectors.block.block_devices import Topology
     from iowarden.collectors.model import Sample
     from iowarden.daemon.control import Command
     from iowarden.daemon.event_rows import EventRow

@@ -14,7 +14,7 @@ from iowarden.rules.stack import Stack
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from iowarden.collectors.block import Topology
+    from iowarden.collectors.block.block_devices import Topology
     from iowarden.collectors.drive import Disks, Drive
     from iowarden.daemon.answers import Known
     from iowarden.rules.coverage import Covered

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.uevents import Batch, Uevents
+from iowarden.collectors.block.uevents import Batch, Uevents
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,9 +14,10 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from iowarden.collectors import mounts, udev
-from iowarden.collectors.block_stack import read_block_stack
-from iowarden.collectors.dm_table import read_dm_table
+from iowarden.collectors import mounts
+from iowarden.collectors.block import udev
+from iowarden.collectors.block.block_stack import read_block_stack
+from iowarden.collectors.block.dm_table import read_dm_table
 from iowarden.collectors.md_layout import read_md_layout
 from iowarden.collectors.model import AbsentError, LateError, ReadError
 from iowarden.daemon.btrfs_owners import Btrfs
@@ -30,8 +31,8 @@ from iowarden.rules.quantity import duration
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from iowarden.collectors.block_stack import Node, Stack
-    from iowarden.collectors.dm_table import Target
+    from iowarden.collectors.block.block_stack import Node, Stack
+    from iowarden.collectors.block.dm_table import Target
     from iowarden.collectors.machine import Root
     from iowarden.collectors.md_layout import Geometry
     from iowarden.collectors.mounts import Mount

@@ -15,7 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from iowarden.collectors import uevents
+from iowarden.collectors.block import uevents
 from iowarden.collectors.model import Chunk, Family, Outcome, Reading, Sample, trace
 from iowarden.collectors.recording import RecordingError
 from iowarden.daemon import (
@@ -77,9 +77,9 @@ from iowarden.rules.topology import NOTHING, Stood, restacked
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from iowarden.collectors.block import Topology
+    from iowarden.collectors.block.block_devices import Topology
+    from iowarden.collectors.block.diskstats import BlockIo
     from iowarden.collectors.controller_poll import Poller as ControllerPoller
-    from iowarden.collectors.diskstats import BlockIo
     from iowarden.collectors.drive import Disks
     from iowarden.collectors.kernel_log import Reader
     from iowarden.collectors.machine import Root

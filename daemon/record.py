@@ -7,7 +7,7 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from iowarden.collectors import uevents
+from iowarden.collectors.block import uevents
 from iowarden.collectors.model import Reading
 from iowarden.collectors.recording import Changes, Frame, Recorder, watched
 from iowarden.collectors.smart import Options

@@ -14,7 +14,7 @@ import queue
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from iowarden.collectors import uevents
+from iowarden.collectors.block import uevents
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.recording import Frame, PlayedRoot, Recording, RecordingError
 from iowarden.daemon import codec, journal, stateful

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from iowarden.collectors import asking, testing
-from iowarden.collectors.block import Topology
+from iowarden.collectors.block.block_devices import Topology
 from iowarden.collectors.drive import Cover, Disks
 from iowarden.collectors.testing import Reply, Said
 from iowarden.daemon import answers, codec, journal, status
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
     from datetime import tzinfo
 
-    from iowarden.collectors.diskstats import BlockIo
+    from iowarden.collectors.block.diskstats import BlockIo
     from iowarden.collectors.drive import Drive, Target
     from iowarden.collectors.machine import Root
     from iowarden.collectors.model import Sample

@@ -26,7 +26,7 @@ from iowarden.rules.stack import POOL
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from iowarden.collectors.block import Device
+    from iowarden.collectors.block.block_devices import Device
 
 MOST_DISKS = 24
 """Disks of an adapter, and members of an array, that a step names."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from iowarden.collectors import md
-    from iowarden.collectors.block import Device, Topology
+    from iowarden.collectors.block.block_devices import Device, Topology
     from iowarden.collectors.controller import Array, Controller
     from iowarden.rules.coverage import Covered
 

@@ -20,9 +20,9 @@ from iowarden.rules.devices import Identity
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from iowarden.collectors.block import Topology
+    from iowarden.collectors.block.block_devices import Topology
+    from iowarden.collectors.block.enclosure import Slot
     from iowarden.collectors.drive import Disk, Disks, Drive, Polled, Target
-    from iowarden.collectors.enclosure import Slot
     from iowarden.rules.devices import Gone
 
 _VIRTUAL = re.compile(r"(vd|xvd|nbd|rbd|pmem|dasd|mmcblk)[a-z0-9]+.*")

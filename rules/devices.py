@@ -21,7 +21,7 @@ from iowarden.rules.stack import Stack
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from iowarden.collectors.block import Device, Topology
+    from iowarden.collectors.block.block_devices import Device, Topology
     from iowarden.collectors.model import Labels
     from iowarden.collectors.mounts import Mount
     from iowarden.rules.faults import Meaning

@@ -19,7 +19,7 @@ from iowarden.rules.returned import sentence
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
-    from iowarden.collectors.block import Topology
+    from iowarden.collectors.block.block_devices import Topology
     from iowarden.rules.devices import Event
 
 ARRIVAL_SECONDS = 60.0

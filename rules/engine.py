@@ -13,7 +13,8 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from iowarden.collectors import node_series, scsi
+from iowarden.collectors import node_series
+from iowarden.collectors.block import scsi
 from iowarden.collectors.model import Chunk, Family, Labels, Outcome, Reading, Sample
 from iowarden.rules import alerts as life
 from iowarden.rules import coverage, devices, places, returned, scraped
@@ -50,7 +51,7 @@ from iowarden.rules.watched import Watched, resumed
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
-    from iowarden.collectors.block import Topology
+    from iowarden.collectors.block.block_devices import Topology
     from iowarden.collectors.mounts import Mount, Mounts
     from iowarden.collectors.procfs.tasks import Tasks
     from iowarden.collectors.registry import Source

@@ -14,7 +14,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.block import NVME_PATH, Topology
+from iowarden.collectors.block.block_devices import NVME_PATH, Topology
 from iowarden.collectors.drive import Cover
 from iowarden.collectors.mounts import Mount
 from iowarden.rules import causes, devices, trust
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from iowarden.collectors import md
-    from iowarden.collectors.block import Device, Md
+    from iowarden.collectors.block.block_devices import Device, Md
     from iowarden.collectors.model import Chunk
     from iowarden.rules.alerts import Alert
 

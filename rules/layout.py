@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from iowarden.collectors.dm_table import Target
+    from iowarden.collectors.block.dm_table import Target
     from iowarden.collectors.md_layout import Geometry, Place
 
 MOST_PIECES = 65_536

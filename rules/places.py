@@ -25,7 +25,7 @@ from iowarden.rules.stack import Stack
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from iowarden.collectors.block import Topology
+    from iowarden.collectors.block.block_devices import Topology
     from iowarden.collectors.controller import Controller
     from iowarden.collectors.event import Event
     from iowarden.collectors.mounts import Mount

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from iowarden.collectors import md
-    from iowarden.collectors.block import Md
+    from iowarden.collectors.block.block_devices import Md
 
 PARITY = {"raid4": 1, "raid5": 1, "raid6": 2}
 """Members that may be missing: beyond them the kernel fails what is read and written, and shows the

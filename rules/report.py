@@ -21,7 +21,7 @@ from iowarden.rules.topology import NOTHING, carried
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from iowarden.collectors.block import Topology
+    from iowarden.collectors.block.block_devices import Topology
     from iowarden.collectors.model import Labels, Sample
     from iowarden.collectors.procfs.tasks import Task, Tasks
     from iowarden.rules.alerts import Alert

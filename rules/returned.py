@@ -10,13 +10,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.block import lv_names
+from iowarden.collectors.block.block_devices import lv_names
 from iowarden.rules.redundancy import runs, spared
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from iowarden.collectors.block import Topology
+    from iowarden.collectors.block.block_devices import Topology
     from iowarden.collectors.md import Array
     from iowarden.rules.devices import Returned
 

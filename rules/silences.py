@@ -24,7 +24,7 @@ from iowarden.rules.promql.regex import RegexError, compile_anchored
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
-    from iowarden.collectors.block import Topology
+    from iowarden.collectors.block.block_devices import Topology
     from iowarden.collectors.model import Labels, Sample
     from iowarden.rules.alerts import Alert
     from iowarden.rules.incidents import Incident

@@ -19,7 +19,7 @@ from iowarden.rules.atlas import Place, Slotted, joined, placed, says
 from iowarden.rules.devices import Identity
 
 if TYPE_CHECKING:
-    from iowarden.collectors.block import Device
+    from iowarden.collectors.block.block_devices import Device
     from iowarden.collectors.controller import Array, Controller, PhysicalDisk
     from iowarden.rules.atlas import Atlas
     from iowarden.rules.coverage import Covered

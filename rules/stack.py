@@ -13,16 +13,16 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from iowarden.collectors.block import ZFS
+from iowarden.collectors.block.block_devices import ZFS
 from iowarden.rules.quantity import quantity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from iowarden.collectors.block import Device, Topology
+    from iowarden.collectors.block.block_devices import Device, Topology
+    from iowarden.collectors.block.udev import Signature
     from iowarden.collectors.mounts import Mount
     from iowarden.collectors.procfs.swaps import Swap
-    from iowarden.collectors.udev import Signature
 
 POOL = "pool "
 """Begins the name of a pool of ZFS, which is the key of its incidents as well."""

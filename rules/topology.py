@@ -19,7 +19,7 @@ from iowarden.rules.stack import FILE_SYSTEM, POOL, Stack, path_maps
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from iowarden.collectors.block import Topology
+    from iowarden.collectors.block.block_devices import Topology
     from iowarden.rules.devices import Event
     from iowarden.rules.stack import Carried
 

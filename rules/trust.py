@@ -15,7 +15,7 @@ from iowarden.collectors.drive import Protocol
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from iowarden.collectors.block import Device
+    from iowarden.collectors.block.block_devices import Device
     from iowarden.collectors.drive import Disk, Drive, Target
 
 Signature = tuple[tuple[int, int], ...]

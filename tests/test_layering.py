@@ -35,7 +35,7 @@ DOORS = {
     "smtplib": "daemon/mail.py",
     "sqlite3": "daemon/database.py",
     "waitress": "daemon/http.py",
-    "pyudev": "collectors/uevents.py",
+    "pyudev": "collectors/block/uevents.py",
     "subprocess": None,
 }
 """Modules that one file only may import; None: whichever, but one."""

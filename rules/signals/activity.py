@@ -16,8 +16,8 @@ from iowarden.rules.signals.writeback import GAP_SECONDS
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from iowarden.collectors.block import Device, Topology
-    from iowarden.collectors.diskstats import BlockIo
+    from iowarden.collectors.block.block_devices import Device, Topology
+    from iowarden.collectors.block.diskstats import BlockIo
     from iowarden.rules.signals.table import View
 
 STEP_SECONDS = 10.0

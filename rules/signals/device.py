@@ -17,7 +17,7 @@ from iowarden.rules.signals.writeback import DIGITS, GAP_SECONDS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from iowarden.collectors.diskstats import BlockIo
+    from iowarden.collectors.block.diskstats import BlockIo
     from iowarden.rules.signals.in_flight import Counted
     from iowarden.rules.signals.stall_limits import Kinds, Limits
     from iowarden.rules.signals.table import Pairs

@@ -10,8 +10,8 @@ from iowarden.rules.signals import baseline
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from iowarden.collectors.block import Device, Topology
-    from iowarden.collectors.scsi import Scsi
+    from iowarden.collectors.block.block_devices import Device, Topology
+    from iowarden.collectors.block.scsi import Scsi
     from iowarden.rules.signals.baseline import Kept
     from iowarden.rules.signals.table import Pairs, View
 

@@ -19,7 +19,7 @@ from iowarden.rules.signals import baseline
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from iowarden.collectors.block import Topology
+    from iowarden.collectors.block.block_devices import Topology
     from iowarden.collectors.drive import Disks
     from iowarden.rules.signals.table import Pairs, View
 

@@ -14,8 +14,8 @@ from iowarden.rules.signals import baseline
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from iowarden.collectors.block.diskstats import BlockIo
     from iowarden.collectors.btrfs import BtrfsDevice
-    from iowarden.collectors.diskstats import BlockIo
     from iowarden.collectors.ext4 import Ext4
     from iowarden.collectors.mounts import Mounts
     from iowarden.rules.signals.baseline import Kept

@@ -14,9 +14,9 @@ from iowarden.rules.signals.growth import Growth, grow, since_boot
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from iowarden.collectors.block.scsi import Scsi
     from iowarden.collectors.kernel.hung_task import HungTask
     from iowarden.collectors.procfs.stat import Stat
-    from iowarden.collectors.scsi import Scsi
     from iowarden.rules.signals.table import View
 
 TASK_FAMILIES = (

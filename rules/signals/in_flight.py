@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from iowarden.collectors.diskstats import BlockIo
+    from iowarden.collectors.block.diskstats import BlockIo
 
 WINDOW_SECONDS = 30.0
 TURNOVERS = 100

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from iowarden.collectors.block import Md, Topology
-    from iowarden.collectors.diskstats import BlockIo
+    from iowarden.collectors.block.block_devices import Md, Topology
+    from iowarden.collectors.block.diskstats import BlockIo
     from iowarden.rules.signals.in_flight import Counted
 
 KEPT_SECONDS = 30.0

@@ -15,7 +15,7 @@ from iowarden.rules.stack import Stack
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from iowarden.collectors.block import Topology
+    from iowarden.collectors.block.block_devices import Topology
     from iowarden.collectors.md import Array
     from iowarden.collectors.mounts import Mounts
     from iowarden.rules.signals.baseline import Kept

@@ -18,7 +18,7 @@ from iowarden.rules.signals import baseline
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from iowarden.collectors.diskstats import BlockIo
+    from iowarden.collectors.block.diskstats import BlockIo
     from iowarden.collectors.mounts import Mount, Mounts
     from iowarden.rules.signals.table import Pairs, View
 

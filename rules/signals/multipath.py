@@ -16,8 +16,8 @@ from iowarden.rules.stack import path_maps
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from iowarden.collectors.block import Device, Topology
-    from iowarden.collectors.scsi import Scsi
+    from iowarden.collectors.block.block_devices import Device, Topology
+    from iowarden.collectors.block.scsi import Scsi
     from iowarden.rules.signals.baseline import Kept
     from iowarden.rules.signals.table import Pairs, View
 

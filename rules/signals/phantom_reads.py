@@ -18,7 +18,7 @@ from iowarden.rules.signals.held import NOTHING, Held
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from iowarden.collectors.block import Topology
+    from iowarden.collectors.block.block_devices import Topology
     from iowarden.collectors.procfs.meminfo import Meminfo
     from iowarden.collectors.procfs.vmstat import Vmstat
     from iowarden.rules.signals.activity import Activity

@@ -18,8 +18,8 @@ from iowarden.rules.signals.writeback import GAP_SECONDS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from iowarden.collectors.diskstats import BlockIo
-    from iowarden.collectors.scsi import Scsi
+    from iowarden.collectors.block.diskstats import BlockIo
+    from iowarden.collectors.block.scsi import Scsi
     from iowarden.rules.signals.table import Pairs, View
 
 DISK = 0

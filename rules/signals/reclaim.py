@@ -18,7 +18,7 @@ from iowarden.rules.signals.writeback import GAP_SECONDS
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from iowarden.collectors.diskstats import BlockIo
+    from iowarden.collectors.block.diskstats import BlockIo
     from iowarden.collectors.procfs.meminfo import Meminfo
     from iowarden.collectors.procfs.pressure import Pressures
     from iowarden.collectors.procfs.stat import Stat

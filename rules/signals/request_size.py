@@ -17,7 +17,7 @@ from iowarden.rules.signals.held import NOTHING, Held
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from iowarden.collectors.queue import Partition, Queue
+    from iowarden.collectors.block.queue import Partition, Queue
     from iowarden.rules.signals.activity import Activity
     from iowarden.rules.signals.table import View
 

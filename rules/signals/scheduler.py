@@ -13,7 +13,7 @@ from iowarden.rules.signals import volume
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from iowarden.collectors.queue import Queue
+    from iowarden.collectors.block.queue import Queue
     from iowarden.rules.signals.table import View
 
 FOR_ONE_ARM = frozenset({"anticipatory", "bfq", "cfq"})

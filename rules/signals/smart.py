@@ -19,8 +19,8 @@ from iowarden.rules.signals import smart_counts, smart_health, smart_values
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from iowarden.collectors.block import Topology
-    from iowarden.collectors.diskstats import BlockIo
+    from iowarden.collectors.block.block_devices import Topology
+    from iowarden.collectors.block.diskstats import BlockIo
     from iowarden.collectors.drive import Attribute, Disk, Disks, Drive
     from iowarden.rules.signals.smart_counts import Count
     from iowarden.rules.signals.table import Pairs, View

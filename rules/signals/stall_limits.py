@@ -9,17 +9,17 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from iowarden.collectors.block import NVME_PATH
+from iowarden.collectors.block.block_devices import NVME_PATH
 from iowarden.rules.stack import Stack
 from iowarden.rules.trust import virtual_device
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from iowarden.collectors.block import Device, Topology
-    from iowarden.collectors.dm import MappedDevice
+    from iowarden.collectors.block.block_devices import Device, Topology
+    from iowarden.collectors.block.device_mapper import MappedDevice
+    from iowarden.collectors.block.scsi import Scsi
     from iowarden.collectors.mounts import Mounts
-    from iowarden.collectors.scsi import Scsi
 
 WARNING_SECONDS = 10.0
 CRITICAL_SECONDS = (30.0, 180.0)

@@ -15,7 +15,7 @@ from iowarden.rules.signals.writeback import DIGITS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from iowarden.collectors.dm import MappedDevice
+    from iowarden.collectors.block.device_mapper import MappedDevice
     from iowarden.rules.signals.table import Pairs, View
 
 FAMILIES = (

@@ -47,7 +47,7 @@ from iowarden.rules.signals.held import Held
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from iowarden.collectors.block import Topology
+    from iowarden.collectors.block.block_devices import Topology
     from iowarden.collectors.model import Labels
 
 HELD_SECONDS = 10.0

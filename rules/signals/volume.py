@@ -10,10 +10,10 @@ from iowarden.rules.signals.activity import is_real, members
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from iowarden.collectors.block import Device, Md, Topology
+    from iowarden.collectors.block.block_devices import Device, Md, Topology
+    from iowarden.collectors.block.queue import Queue
+    from iowarden.collectors.block.scsi import Scsi
     from iowarden.collectors.md import Array
-    from iowarden.collectors.queue import Queue
-    from iowarden.collectors.scsi import Scsi
 
 RAID_DRIVERS = frozenset(
     (

@@ -20,7 +20,7 @@ from iowarden.rules.signals.activity import members
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from iowarden.collectors.block import Topology
+    from iowarden.collectors.block.block_devices import Topology
     from iowarden.collectors.procfs.tasks import Task, Tasks
     from iowarden.rules.signals.table import View
 

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from support.recordings import FIXTURES, open_fixture, write_recording
 
 from iowarden.collectors import archive, recording
-from iowarden.collectors.diskstats import read_diskstats
+from iowarden.collectors.block.diskstats import read_diskstats
+from iowarden.collectors.block.uevents import Batch, Uevent, parse_batch, text
 from iowarden.collectors.machine import Root
 from iowarden.collectors.model import AbsentError, ParseError
 from iowarden.collectors.recording import (
@@ -30,7 +31,6 @@ from iowarden.collectors.recording import (
     RecordingError,
 )
 from iowarden.collectors.registry import SOURCES, collect
-from iowarden.collectors.uevents import Batch, Uevent, parse_batch, text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -20,8 +20,8 @@ from support.recordings import (
 
 from iowarden.collectors import archive
 from iowarden.collectors import recording as recording_module
-from iowarden.collectors.block import read_block
-from iowarden.collectors.diskstats import read_diskstats
+from iowarden.collectors.block.block_devices import read_block
+from iowarden.collectors.block.diskstats import read_diskstats
 from iowarden.collectors.machine import Root
 from iowarden.collectors.model import AbsentError, Outcome, ReadError
 from iowarden.collectors.mounts import read_mounts

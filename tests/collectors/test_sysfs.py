@@ -10,17 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.memory import Memory
 
-from iowarden.collectors.block import read_block
-from iowarden.collectors.diskstats import read_diskstats
-from iowarden.collectors.enclosure import read_enclosure
+from iowarden.collectors.block.block_devices import read_block
+from iowarden.collectors.block.diskstats import read_diskstats
+from iowarden.collectors.block.enclosure import read_enclosure
+from iowarden.collectors.block.hwmon import read_hwmon
+from iowarden.collectors.block.queue import read_queue
+from iowarden.collectors.block.scsi import read_scsi
+from iowarden.collectors.block.udev import read_udev
 from iowarden.collectors.ext4 import read_ext4
-from iowarden.collectors.hwmon import read_hwmon
 from iowarden.collectors.md import read_md
 from iowarden.collectors.model import AbsentError, ParseError
-from iowarden.collectors.queue import read_queue
-from iowarden.collectors.scsi import read_scsi
 from iowarden.collectors.sysfs import Attributes, attributes
-from iowarden.collectors.udev import read_udev
 
 if TYPE_CHECKING:
     from conftest import MachineMaker

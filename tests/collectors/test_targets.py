@@ -9,7 +9,7 @@ import pytest
 from support.attached import Files, cciss, disk, host, node, said, scan, udev
 from support.recordings import corpus
 
-from iowarden.collectors.block import read_block
+from iowarden.collectors.block.block_devices import read_block
 from iowarden.collectors.drive import Cover
 from iowarden.collectors.targets import ConfiguredDrive, Found, find, parse_configured
 from iowarden.daemon.probe import allowed

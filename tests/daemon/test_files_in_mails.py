@@ -18,7 +18,7 @@ from support.live import parsed
 from support.recordings import write_tree
 from support.smtp import DEADLINE_SECONDS, smtp_server
 
-from iowarden.collectors.uevents import Batch, Uevent
+from iowarden.collectors.block.uevents import Batch, Uevent
 from iowarden.daemon import config, journal, mail, stateful
 from iowarden.daemon.clock import SystemClock
 from iowarden.daemon.exposition import Exposition

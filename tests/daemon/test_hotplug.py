@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from support.smtp import DEADLINE_SECONDS
 
 from iowarden.collectors import registry
+from iowarden.collectors.block.uevents import Batch
 from iowarden.collectors.machine import Root
-from iowarden.collectors.uevents import Batch
 from iowarden.daemon import config, journal, mail
 from iowarden.daemon.clock import SystemClock
 from iowarden.daemon.exposition import Exposition

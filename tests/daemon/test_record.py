@@ -14,10 +14,10 @@ from support.program import COMMAND
 from support.recordings import write_tree
 from support.smtp import DEADLINE_SECONDS
 
+from iowarden.collectors.block.uevents import Batch, Uevent
 from iowarden.collectors.machine import Root
 from iowarden.collectors.procfs.stat import read_stat
 from iowarden.collectors.recording import PlayedRoot, Recording
-from iowarden.collectors.uevents import Batch, Uevent
 from iowarden.daemon.cli import main
 from iowarden.daemon.clock import SystemClock
 from iowarden.daemon.loop import Stop

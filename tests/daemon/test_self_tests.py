@@ -16,8 +16,8 @@ from support.program import Asked
 from support.program import run as run_command
 
 from iowarden.collectors import registry, smart, testing
-from iowarden.collectors.block import Device, Topology
-from iowarden.collectors.diskstats import BlockIo
+from iowarden.collectors.block.block_devices import Device, Topology
+from iowarden.collectors.block.diskstats import BlockIo
 from iowarden.collectors.drive import Target
 from iowarden.collectors.machine import Root
 from iowarden.collectors.model import Outcome, Reading

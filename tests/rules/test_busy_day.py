@@ -13,7 +13,7 @@ import pytest
 from support.host import Host
 from support.recordings import fixture, recorded
 
-from iowarden.collectors import diskstats
+from iowarden.collectors.block import diskstats
 from iowarden.rules.signals.writeback import GAP_SECONDS
 
 if TYPE_CHECKING:

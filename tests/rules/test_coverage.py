@@ -10,6 +10,7 @@ from support.machine import disk as block_device
 from support.machine import topology
 from support.simulation import START
 
+from iowarden.collectors.block.enclosure import Slot
 from iowarden.collectors.drive import (
     Attribute,
     Cover,
@@ -20,7 +21,6 @@ from iowarden.collectors.drive import (
     Scsi,
     Target,
 )
-from iowarden.collectors.enclosure import Slot
 from iowarden.daemon import answers
 from iowarden.rules import coverage
 from iowarden.rules.coverage import Verdict

@@ -15,7 +15,7 @@ from iowarden.rules.devices import Change, Devices, Identity, identity
 from iowarden.rules.notice import Reason, Severity
 
 if TYPE_CHECKING:
-    from iowarden.collectors.block import Device
+    from iowarden.collectors.block.block_devices import Device
     from iowarden.collectors.model import Labels
 
 HUNG = {"sda": 3}

@@ -8,7 +8,7 @@ import pytest
 from support.everything import ARRAYS, array, devices, everything
 from support.machine import disk, topology
 
-from iowarden.collectors import block
+from iowarden.collectors.block import block_devices
 from iowarden.collectors.mounts import parse_mountinfo
 from iowarden.rules import facts, redundancy
 from iowarden.rules.advice import filled
@@ -176,7 +176,7 @@ MOUNTED = """\
 
 def test_what_is_mounted_is_known_by_its_number_and_not_by_the_word_in_its_place() -> None:
     """systemd mounts by UUID, the kernel its root: no name of '/dev' is the device's."""
-    machine = block.topology(
+    machine = block_devices.topology(
         {each.name: each for each in (SDA, LV, LOOP)}, {"8:1": "sda1", "8:2": "sda2"}
     )
     known = Facts(Known(Map(topology=machine), parse_mountinfo(MOUNTED)))

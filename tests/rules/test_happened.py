@@ -10,7 +10,7 @@ import pytest
 from support.machine import disk as block_device
 from support.machine import topology
 
-from iowarden.collectors.block import Device, Md
+from iowarden.collectors.block.block_devices import Device, Md
 from iowarden.collectors.controller import Array, Controller, Health, PhysicalDisk
 from iowarden.collectors.controller import State as Told
 from iowarden.collectors.event import Event

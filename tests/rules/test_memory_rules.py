@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from support.host import Host, shipped_rules
 from support.machine import disk, topology
 
-from iowarden.collectors.diskstats import parse_diskstats
+from iowarden.collectors.block.diskstats import parse_diskstats
+from iowarden.collectors.block.scsi import Scsi, ScsiDevice, ScsiHost
 from iowarden.collectors.kernel.hung_task import HungTask
 from iowarden.collectors.model import Family, Sample
 from iowarden.collectors.procfs.meminfo import parse_meminfo
 from iowarden.collectors.procfs.pressure import Pressures, parse_pressure
 from iowarden.collectors.procfs.stat import parse_stat
 from iowarden.collectors.procfs.vmstat import parse_vmstat
-from iowarden.collectors.scsi import Scsi, ScsiDevice, ScsiHost
 from iowarden.rules.engine import Engine
 from iowarden.rules.signals import growth, hung, leaves, reclaim, swap
 from iowarden.rules.signals.table import Inputs, View, derive

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 from support.machine import disk, topology
 
-from iowarden.collectors.scsi import Scsi, ScsiDevice
+from iowarden.collectors.block.scsi import Scsi, ScsiDevice
 from iowarden.rules.signals import multipath, table
 from iowarden.rules.signals.leaves import LeafHistory
 
 if TYPE_CHECKING:
-    from iowarden.collectors.block import Device, Topology
+    from iowarden.collectors.block.block_devices import Device, Topology
 
 DAY = 86_400.0
 MAP = replace(

@@ -14,7 +14,7 @@ from support.machine import topology
 from support.recordings import corpus
 
 from iowarden.collectors import areca_events, md, members
-from iowarden.collectors.block import Md
+from iowarden.collectors.block.block_devices import Md
 from iowarden.collectors.controller import (
     Array,
     Battery,
@@ -38,7 +38,7 @@ from iowarden.rules.places import Map, Slotted, place, remember
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from iowarden.collectors.block import Device
+    from iowarden.collectors.block.block_devices import Device
     from iowarden.rules.places import Place
 
 MODEL = "ACME DISK-9"

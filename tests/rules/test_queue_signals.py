@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.machine import MEMINFO, disk, topology
 
-from iowarden.collectors.block import Md, Topology
-from iowarden.collectors.diskstats import BlockIo
+from iowarden.collectors.block.block_devices import Md, Topology
+from iowarden.collectors.block.diskstats import BlockIo
+from iowarden.collectors.block.queue import Queue
+from iowarden.collectors.block.scsi import Scsi, ScsiDevice, ScsiHost
 from iowarden.collectors.procfs.meminfo import parse_meminfo
 from iowarden.collectors.procfs.vmstat import parse_vmstat
-from iowarden.collectors.queue import Queue
-from iowarden.collectors.scsi import Scsi, ScsiDevice, ScsiHost
 from iowarden.rules.signals import activity, phantom_reads, table
 from iowarden.rules.signals.table import Memory
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from support.simulation import Looks
 
-from iowarden.collectors import diskstats
+from iowarden.collectors.block import diskstats
 
 DAY = 86_400.0
 DISKS = ("sda", "sdb", "sdc", "sdd")

@@ -8,7 +8,7 @@ import pytest
 from support.everything import array
 
 from iowarden.collectors import controller
-from iowarden.collectors.block import Md
+from iowarden.collectors.block.block_devices import Md
 from iowarden.collectors.controller import Health, State
 from iowarden.collectors.md import Member
 from iowarden.rules import causes, last_copies, redundancy

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from support.machine import disk, topology
 
-from iowarden.collectors.block import Md
+from iowarden.collectors.block.block_devices import Md
 from iowarden.rules import report
 from iowarden.rules.advice import Said
 from iowarden.rules.alerts import State

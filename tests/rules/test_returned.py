@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from support.machine import disk, topology
 
-from iowarden.collectors.block import Md
+from iowarden.collectors.block.block_devices import Md
 from iowarden.collectors.md import Array, Member
 from iowarden.rules import devices, returned
 from iowarden.rules.devices import Change, Devices, Returned

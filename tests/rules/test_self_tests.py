@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iowarden.collectors.block import Device, Md, Topology
+from iowarden.collectors.block.block_devices import Device, Md, Topology
 from iowarden.collectors.drive import (
     Cover,
     Disk,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from support.machine import block, disk, topology
 from support.recordings import corpus
 
-from iowarden.collectors.block import Device, Md, Topology
+from iowarden.collectors.block.block_devices import Device, Md, Topology
 from iowarden.collectors.procfs.meminfo import Meminfo, parse_meminfo
 from iowarden.collectors.procfs.sysctl_vm import VmSysctl
 from iowarden.collectors.procfs.vmstat import Vmstat, parse_vmstat
@@ -27,7 +27,7 @@ from iowarden.rules.signals import (
 )
 
 if TYPE_CHECKING:
-    from iowarden.collectors.diskstats import BlockIo
+    from iowarden.collectors.block.diskstats import BlockIo
 
 KIB = 1024
 REFERENCE_KB = {  # incident R0: an 8 GB database server with 3.2 GB queued, kernel 2.6.18

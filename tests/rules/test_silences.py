@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iowarden.collectors.block import Device, Topology
+from iowarden.collectors.block.block_devices import Device, Topology
 from iowarden.daemon import kept
 from iowarden.rules import silences
 from iowarden.rules.alerts import Alert, State

@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from support.machine import block, disk, topology
 from support.simulation import START, UPTIME, Simulation
 
-from iowarden.collectors.dm import MappedDevice
+from iowarden.collectors.block.device_mapper import MappedDevice
+from iowarden.collectors.block.scsi import Scsi, ScsiDevice, ScsiHost
 from iowarden.collectors.mounts import Mount, Mounts
-from iowarden.collectors.scsi import Scsi, ScsiDevice, ScsiHost
 from iowarden.rules.signals import device, device_state, leaves, stall_limits, table
 
 if TYPE_CHECKING:
-    from iowarden.collectors.block import Device, Topology
-    from iowarden.collectors.diskstats import BlockIo
+    from iowarden.collectors.block.block_devices import Device, Topology
+    from iowarden.collectors.block.diskstats import BlockIo
     from iowarden.rules.signals.stall_limits import Kinds
 
 SSD = replace(disk("sda"), rotational=False)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from support.simulation import START, Simulation
 
-from iowarden.collectors.dm import MappedDevice
+from iowarden.collectors.block.device_mapper import MappedDevice
 from iowarden.collectors.procfs.tasks import Task, Tasks, to_json
 from iowarden.rules.signals import leaves, suspended
 from iowarden.rules.signals.table import Inputs, View

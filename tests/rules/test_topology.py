@@ -8,8 +8,9 @@ import pytest
 from support.machine import disk
 from support.memory import Files, Memory
 
-from iowarden.collectors import block, registry
-from iowarden.collectors.block import Topology, lv_names
+from iowarden.collectors import registry
+from iowarden.collectors.block import block_devices
+from iowarden.collectors.block.block_devices import Topology, lv_names
 from iowarden.collectors.btrfs_owner import FileSystem
 from iowarden.collectors.model import Outcome, Reading
 from iowarden.collectors.mounts import Mount, parse_mountinfo
@@ -36,7 +37,7 @@ SDA = replace(
 MD0 = disk("md0", slaves=("sda",), holders=("dm-0",), leaf=False)
 LV = replace(disk("dm-0", slaves=("md0",), leaf=False), dm_name="vg--1-data", device_number="253:0")
 LOOP = replace(disk("loop0", leaf=False), device_number="7:0", backing_file="/srv/images/a.img")
-MACHINE = block.topology(
+MACHINE = block_devices.topology(
     {each.name: each for each in (SDA, MD0, LV, LOOP)}, {"8:1": "sda1", "8:2": "sda2"}
 )
 ON_LV = "30 1 253:0 / /srv rw - ext4 {} rw\n"
@@ -93,7 +94,9 @@ def test_btrfs_has_a_number_of_its_own_and_is_known_by_its_source() -> None:
 
 def test_every_device_of_a_btrfs_carries_it() -> None:
     """The mount names sdb, and sdc has the other copy."""
-    pair = block.topology({"sdb": disk("sdb"), "sdc": replace(disk("sdc"), partitions=("sdc1",))})
+    pair = block_devices.topology(
+        {"sdb": disk("sdb"), "sdc": replace(disk("sdc"), partitions=("sdc1",))}
+    )
     pair = replace(pair, btrfs=dict.fromkeys(("sdb", "sdc1"), FileSystem("77b7", ("sdb", "sdc1"))))
     mounted = mounts("40 1 0:45 / /data rw - btrfs /dev/sdb rw\n")
     for name, on in (("sdb", "sdb"), ("sdc", "sdc1")):
@@ -123,7 +126,7 @@ def test_what_stood_on_a_disk_is_remembered_for_300_s() -> None:
     """sda vanished and with it every link of sysfs; md0 and the file system fail a moment later."""
     mounted = mounts(ON_LV.format("/dev/mapper/vg--1-data"))
     before = remember(NOTHING, MACHINE, mounted, 0.0)
-    left = block.topology({"md0": replace(MD0, slaves=()), "dm-0": LV})
+    left = block_devices.topology({"md0": replace(MD0, slaves=()), "dm-0": LV})
     after = remember(before, left, mounted, 10.0)
     key, md0 = identity(MACHINE, "sda").key, identity(MACHINE, "md0").key
     dm0 = identity(MACHINE, "dm-0").key
@@ -136,7 +139,7 @@ def test_what_stood_on_a_disk_is_remembered_for_300_s() -> None:
 def test_a_disk_that_is_back_carries_what_it_carried_and_nothing_twice() -> None:
     """It was gone for a look only."""
     before = remember(NOTHING, MACHINE, (), 0.0)
-    gone = remember(before, block.topology({}), (), 10.0)
+    gone = remember(before, block_devices.topology({}), (), 10.0)
     back = remember(gone, MACHINE, (), 20.0)
     key = identity(MACHINE, "sda").key
     assert carried(back, key, 20.0) == carried(before, key, 0.0)
@@ -321,7 +324,7 @@ def test_what_stands_on_a_disk_is_found_where_sysfs_has_no_link(
 ) -> None:
     """From udev's database, '/proc/swaps', the mount table and the state of ZFS."""
     root = Memory(files | block_device("sda", "8:0", "sda1"))
-    found = block.read_block(root)
+    found = block_devices.read_block(root)
     on = Stack(found, mounts(mounted)).on(found.devices["sdb"])
     assert [(each.shown, each.on) for each in on] == expected
 
@@ -331,7 +334,7 @@ def test_what_is_on_a_device_of_the_network_stands_on_it(name: str) -> None:
     """With a mount, and with swap: there is no disk below that this machine has."""
     areas = f"{SWAPS}/dev/{name}p2 partition 9 1 -2\n"
     files = block_device(name, "43:0", f"{name}p1", f"{name}p2") | {"/proc/swaps": areas}
-    found = block.read_block(Memory(files))
+    found = block_devices.read_block(Memory(files))
     on = Stack(found, mounts(f"25 1 43:1 / /net rw - ext4 /dev/{name}p1 rw\n")).used_on(name)
     assert on == ("/net", "swap (1.0 KiB used)")
 
@@ -340,17 +343,17 @@ def test_only_what_is_in_use_is_lost_with_a_disk() -> None:
     """A backup disk is locked or exported before it is unplugged: that is no alarm."""
     mounted = mounts(DATASET)
     for files, used in ((TANK | IMPORTED, True), (TANK, False)):
-        found = block.read_block(Memory(files))
+        found = block_devices.read_block(Memory(files))
         assert bool(Stack(found).used_on("sdb")) is used
-    found = block.read_block(Memory(TANK))
+    found = block_devices.read_block(Memory(TANK))
     assert Stack(found, mounted).used_on("sdb") == ("pool tank (ZFS)", "/tank/db")
-    locked = block.read_block(Memory(SDB | udev("8:17", "crypto_LUKS")))
+    locked = block_devices.read_block(Memory(SDB | udev("8:17", "crypto_LUKS")))
     assert Stack(locked).used_on("sdb") == ()
 
 
 def test_a_pool_and_a_btrfs_go_by_what_alerts_about_them_have() -> None:
     """The incident of a disk explains those of the file systems on it."""
-    found = block.read_block(Memory(TANK | {f"/sys/fs/btrfs/{BTRFS}/devices/sdb9": None}))
+    found = block_devices.read_block(Memory(TANK | {f"/sys/fs/btrfs/{BTRFS}/devices/sdb9": None}))
     standing = remember(
         NOTHING, found, mounts(DATASET + "62 1 0:9 / /b rw - btrfs /dev/sdb9 rw\n"), 0.0
     )
@@ -370,7 +373,7 @@ def test_a_pool_and_a_btrfs_go_by_what_alerts_about_them_have() -> None:
 def test_what_stood_on_a_disk_is_known_after_a_restart_for_300_s() -> None:
     """sda vanished at 10; iowarden was started anew at 60, and md0 stops at 100."""
     mounted = mounts(ON_LV.format("/dev/mapper/vg--1-data"))
-    left = block.topology({"md0": replace(MD0, slaves=()), "dm-0": LV})
+    left = block_devices.topology({"md0": replace(MD0, slaves=()), "dm-0": LV})
     before = remember(remember(NOTHING, MACHINE, mounted, 0.0), left, mounted, 10.0)
     after = remember(recalled(NOTHING, kept(before, 10.0), -900.0, 60.0), left, mounted, 61.0)
     sda, md0 = identity(MACHINE, "sda").key, identity(MACHINE, "md0").key
@@ -383,7 +386,7 @@ def test_what_stood_on_a_disk_is_known_after_a_restart_for_300_s() -> None:
 def test_a_disk_that_went_while_the_program_was_down_carried_what_it_did() -> None:
     """Nobody saw it go: for 300 s from the first look on it counts; also where that came first."""
     stood = kept(remember(NOTHING, MACHINE, (), 0.0), 0.0)
-    left = block.topology({"md0": replace(MD0, slaves=())})
+    left = block_devices.topology({"md0": replace(MD0, slaves=())})
     sda, md0 = identity(MACHINE, "sda").key, identity(MACHINE, "md0").key
     early = remember(recalled(NOTHING, stood, -900.0, 60.0), left, (), 61.0)
     late = recalled(remember(NOTHING, left, (), 61.0), stood, -900.0, 61.0)
@@ -430,7 +433,7 @@ def test_an_unchanged_machine_is_not_put_together_anew() -> None:
 
     standing = look(MACHINE, 0.0)
     assert look(replace(MACHINE, devices=dict(MACHINE.devices)), 60.0) is standing
-    left = block.topology({"md0": replace(MD0, slaves=()), "dm-0": LV})
+    left = block_devices.topology({"md0": replace(MD0, slaves=()), "dm-0": LV})
     gone = look(left, 120.0)
     assert [each.name for each in engine.device_events()] == ["sda"]
     assert look(replace(left), 180.0) is gone
@@ -444,7 +447,7 @@ def test_mounts_that_come_and_go_are_not_written_each_time() -> None:
     mounted = remember(before, MACHINE, bind, 60.0)
     assert mounted != before
     assert not restacked(before, mounted)
-    alone = block.topology({"sda": replace(SDA, holders=(), uses=())}, {"8:1": "sda1"})
+    alone = block_devices.topology({"sda": replace(SDA, holders=(), uses=())}, {"8:1": "sda1"})
     assert restacked(mounted, remember(mounted, alone, (), 120.0))
 
 
@@ -452,7 +455,7 @@ def test_what_ended_is_forgotten_in_time() -> None:
     """The same object until something is too old."""
     standing = remember(NOTHING, MACHINE, (), 0.0)
     assert without_old(standing, 1e6) is standing
-    gone = remember(standing, block.topology({}), (), 10.0)
+    gone = remember(standing, block_devices.topology({}), (), 10.0)
     assert without_old(gone, 310.0) is gone
     assert without_old(gone, 311.0).until == {}
 

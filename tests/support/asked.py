@@ -18,7 +18,7 @@ from iowarden.rules import incidents, report
 from iowarden.rules.engine import Engine
 
 if TYPE_CHECKING:
-    from iowarden.collectors.block import Device, Topology
+    from iowarden.collectors.block.block_devices import Device, Topology
     from iowarden.rules.alerts import Alert
     from iowarden.rules.notice import Notice
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from support.machine import disk, topology
 
 from iowarden.collectors import md
-from iowarden.collectors.block import Md
+from iowarden.collectors.block.block_devices import Md
 from iowarden.collectors.controller import Controller
 from iowarden.collectors.drive import Cover, Polled, Target
 from iowarden.collectors.mounts import Mount
@@ -24,7 +24,7 @@ from iowarden.rules.places import Map
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from iowarden.collectors.block import Device
+    from iowarden.collectors.block.block_devices import Device
 
 IN_SYNC = ("in_sync",)
 USUAL = frozenset(

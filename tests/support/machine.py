@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from support.recordings import write_tree
 
-from iowarden.collectors.block import Device, Md, Topology
-from iowarden.collectors.block import topology as block_topology
-from iowarden.collectors.diskstats import BlockIo
+from iowarden.collectors.block.block_devices import Device, Md, Topology
+from iowarden.collectors.block.block_devices import topology as block_topology
+from iowarden.collectors.block.diskstats import BlockIo
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -19,9 +19,9 @@ from support.recordings import BOOTED_SECONDS, FIXTURES
 from support.storage import SECTORS, Server
 
 from iowarden.collectors import asking
+from iowarden.collectors.block.uevents import Batch, Uevent
 from iowarden.collectors.drive import Target
 from iowarden.collectors.megaraid import EVENTS
-from iowarden.collectors.uevents import Batch, Uevent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

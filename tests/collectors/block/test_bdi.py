@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from iowarden.collectors.bdi import Bdi, emit, read_bdi, unread
+from iowarden.collectors.block.bdi import Bdi, emit, read_bdi, unread
 from iowarden.collectors.machine import Root
 from iowarden.collectors.model import AbsentError, ParseError
 

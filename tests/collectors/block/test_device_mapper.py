@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from iowarden.collectors.dm import MappedDevice, emit, read_dm, unread
+from iowarden.collectors.block.device_mapper import MappedDevice, emit, read_dm, unread
 from iowarden.collectors.model import AbsentError, ParseError
 
 if TYPE_CHECKING:

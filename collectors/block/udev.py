@@ -7,7 +7,7 @@ from collections.abc import Mapping  # noqa: TC003 - a public annotation
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from iowarden.collectors import diskstats
+from iowarden.collectors.block import diskstats
 from iowarden.collectors.model import AbsentError, Family, Labels, ReadError, Sample
 from iowarden.collectors.sysfs import entry_name
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iowarden.collectors.block import (
+from iowarden.collectors.block.block_devices import (
     Md,
     copies,
     emit,

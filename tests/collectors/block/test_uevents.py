@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from iowarden.collectors.uevents import MOST, Uevents
+from iowarden.collectors.block.uevents import MOST, Uevents
 
 DEADLINE_SECONDS = 20.0
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iowarden.collectors.diskstats import (
+from iowarden.collectors.block.diskstats import (
     FAMILIES,
     emit,
     node_samples,

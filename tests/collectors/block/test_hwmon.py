@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.memory import Memory
 
-from iowarden.collectors.hwmon import Temperature, emit, read_hwmon, unread
+from iowarden.collectors.block.hwmon import Temperature, emit, read_hwmon, unread
 from iowarden.collectors.machine import Root
 from iowarden.collectors.model import AbsentError, ParseError
 

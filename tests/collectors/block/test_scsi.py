@@ -8,9 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iowarden.collectors.machine import Root
-from iowarden.collectors.model import AbsentError, ParseError
-from iowarden.collectors.scsi import (
+from iowarden.collectors.block.scsi import (
     MULTI_QUEUE,
     PCI_DRIVERS,
     ScsiHost,
@@ -20,6 +18,8 @@ from iowarden.collectors.scsi import (
     read_scsi,
     unread,
 )
+from iowarden.collectors.machine import Root
+from iowarden.collectors.model import AbsentError, ParseError
 
 if TYPE_CHECKING:
     from pathlib import Path

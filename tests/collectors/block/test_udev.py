@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iowarden.collectors.udev import (
+from iowarden.collectors.block.udev import (
     Signature,
     emit,
     node_samples,

@@ -207,7 +207,7 @@ def emit(value: Mapping[str, BlockIo], whole_devices: frozenset[str] | None = No
 def node_samples(value: Mapping[str, BlockIo]) -> Iterator[Sample]:
     """Yield node_exporter's node_disk_* of the devices that it does not ignore by default.
 
-    What it takes from udev's database is in collectors/udev.py.
+    What it takes from udev's database is in collectors/block/udev.py.
     """
     for name, block in value.items():
         if not NODE_IGNORED.fullmatch(name):

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from iowarden.collectors.block.queue import Partition, emit, parse_schedulers, read_queue, unread
 from iowarden.collectors.machine import Root
 from iowarden.collectors.model import AbsentError, ParseError
-from iowarden.collectors.queue import Partition, emit, parse_schedulers, read_queue, unread
 
 if TYPE_CHECKING:
     from conftest import MachineMaker

@@ -7,6 +7,8 @@ from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.block.udev import DIRECTORY as UDEV
+from iowarden.collectors.block.udev import parse_signature, parse_zvol
 from iowarden.collectors.btrfs_owner import read_file_systems
 from iowarden.collectors.model import (
     SECTOR_BYTES,
@@ -18,16 +20,14 @@ from iowarden.collectors.model import (
 )
 from iowarden.collectors.procfs.swaps import read_swaps
 from iowarden.collectors.sysfs import device_name
-from iowarden.collectors.udev import DIRECTORY as UDEV
-from iowarden.collectors.udev import parse_signature, parse_zvol
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from iowarden.collectors.block.udev import Signature
     from iowarden.collectors.btrfs_owner import FileSystem
     from iowarden.collectors.machine import Root
     from iowarden.collectors.procfs.swaps import Swap
-    from iowarden.collectors.udev import Signature
 
 DIRECTORY = "/sys/block"
 ATA_PORTS = "/sys/class/ata_port"

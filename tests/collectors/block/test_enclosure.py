@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from iowarden.collectors.enclosure import Slot, emit, read_enclosure, unread
+from iowarden.collectors.block.enclosure import Slot, emit, read_enclosure, unread
 from iowarden.collectors.model import AbsentError, ParseError
 
 if TYPE_CHECKING:
