@@ -14,7 +14,6 @@ from iowarden.collectors import (
     filesystem,
     kernel_log,
     makers,
-    md,
     monitors,
     mounts,
     smart,
@@ -33,6 +32,7 @@ from iowarden.collectors.block import (
     udev,
 )
 from iowarden.collectors.kernel import hung_task, numa, thp, uname
+from iowarden.collectors.md import mdstat
 from iowarden.collectors.model import (
     AbsentError,
     Family,
@@ -299,11 +299,11 @@ SOURCES = (
         name="md",
         period_seconds=15,
         may_hang=True,
-        read=md.read_md,
-        families=md.FAMILIES,
-        emit=lambda value, _: md.emit(value),
+        read=mdstat.read_md,
+        families=mdstat.FAMILIES,
+        emit=lambda value, _: mdstat.emit(value),
         objects=("device",),
-        node=md.node_samples,
+        node=mdstat.node_samples,
         node_prefixes=("node_md_",),
     ),
     Source(

@@ -25,8 +25,6 @@ from iowarden.collectors import (
     ircu,
     kernel_events,
     kernel_line,
-    md,
-    md_detail,
     megacli,
     mpt_status,
     smartctl,
@@ -37,6 +35,7 @@ from iowarden.collectors import (
 )
 from iowarden.collectors.controller import Controller, Health, State
 from iowarden.collectors.drive import Cover, Drive
+from iowarden.collectors.md import md_detail, mdstat
 from iowarden.collectors.model import ParseError
 
 if TYPE_CHECKING:
@@ -116,7 +115,7 @@ class Parsed:
 
     kind: Kind
     controllers: tuple[Controller, ...] = ()
-    arrays: Mapping[str, md.Array] = field(default_factory=dict)
+    arrays: Mapping[str, mdstat.Array] = field(default_factory=dict)
     drives: tuple[Drive, ...] = ()
     refusals: tuple[smartctl.Refused, ...] = ()
     events: tuple[Found, ...] = ()
@@ -707,7 +706,7 @@ def _mdstat(text: str, found: Parsed) -> Parsed:
     begin = "" if _MDSTAT_BEGIN.search(text) else "Personalities :\n"
     for _ in range(MOST_BAD_ROWS):
         try:
-            stats = md.parse_mdstat(begin + "\n".join(lines))
+            stats = mdstat.parse_mdstat(begin + "\n".join(lines))
         except ParseError as error:
             at = _bad_line(str(error), lines, len(begin.splitlines()))
             if at is None:
@@ -720,7 +719,7 @@ def _mdstat(text: str, found: Parsed) -> Parsed:
                 unread.append(Unread(str(error), lines[at], at + 1, fault))
             lines[at:end] = [""] * (end - at)
             continue
-        arrays = {name: md.from_mdstat(stat) for name, stat in stats.items()}
+        arrays = {name: mdstat.from_mdstat(stat) for name, stat in stats.items()}
         outputs = ("/proc/mdstat",) if arrays or not begin else ()
         return replace(found, arrays=arrays, outputs=outputs, unread=tuple(unread))
     return replace(found, unread=tuple(unread))

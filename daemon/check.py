@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.drive import Disks
     from iowarden.collectors.filesystem import Filesystems
     from iowarden.collectors.machine import Root
-    from iowarden.collectors.md import Array
+    from iowarden.collectors.md.mdstat import Array
     from iowarden.collectors.mounts import Mounts
     from iowarden.collectors.recording import Player
     from iowarden.daemon.clock import PlayedClock, SystemClock

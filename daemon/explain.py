@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.controller import Controller
     from iowarden.collectors.drive import Drive
     from iowarden.collectors.event import Event
-    from iowarden.collectors.md import Array
+    from iowarden.collectors.md.mdstat import Array
     from iowarden.collectors.tool_output import Found, Parsed, Unread
     from iowarden.rules.alerts import Alert
     from iowarden.rules.events import Row, Table

@@ -15,7 +15,7 @@ from iowarden.collectors.controller import Health, Listed
 from iowarden.collectors.kernel_log import Cursor as KernelCursor  # noqa: TC001 - kept over restarts: read at run time
 from iowarden.collectors.log_alignment import Cursor as LogCursor
 from iowarden.collectors.log_alignment import align, align_numbered
-from iowarden.collectors.md_events import md_events
+from iowarden.collectors.md.md_events import md_events
 from iowarden.collectors.model import Outcome
 from iowarden.collectors.storcli_events import SOURCE as NUMBERED
 from iowarden.daemon import journal

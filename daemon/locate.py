@@ -18,7 +18,7 @@ from iowarden.collectors import mounts
 from iowarden.collectors.block import udev
 from iowarden.collectors.block.block_stack import read_block_stack
 from iowarden.collectors.block.dm_table import read_dm_table
-from iowarden.collectors.md_layout import read_md_layout
+from iowarden.collectors.md.md_layout import read_md_layout
 from iowarden.collectors.model import AbsentError, LateError, ReadError
 from iowarden.daemon.btrfs_owners import Btrfs
 from iowarden.daemon.file_owners import Ext4, Xfs
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.block.block_stack import Node, Stack
     from iowarden.collectors.block.dm_table import Target
     from iowarden.collectors.machine import Root
-    from iowarden.collectors.md_layout import Geometry
+    from iowarden.collectors.md.md_layout import Geometry
     from iowarden.collectors.mounts import Mount
 
 DEADLINE_SECONDS = 300.0

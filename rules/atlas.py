@@ -18,9 +18,9 @@ from iowarden.rules.topology import NOTHING, Standing
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from iowarden.collectors import md
     from iowarden.collectors.block.block_devices import Device, Topology
     from iowarden.collectors.controller import Array, Controller
+    from iowarden.collectors.md import mdstat
     from iowarden.rules.coverage import Covered
 
 
@@ -50,7 +50,7 @@ class Map:
     covered: Mapping[str, Covered] = field(default_factory=dict)
     controllers: tuple[Controller, ...] = ()
     slots: Mapping[str, Slotted] = field(default_factory=dict)
-    arrays: Mapping[str, md.Array] = field(default_factory=dict)
+    arrays: Mapping[str, mdstat.Array] = field(default_factory=dict)
     boot_id: str = ""
     before: Mapping[str, Identity] = field(default_factory=dict)
     ahead_seconds: float = 0.0

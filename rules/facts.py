@@ -28,8 +28,8 @@ from iowarden.rules.stack import Stack
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from iowarden.collectors import md
     from iowarden.collectors.block.block_devices import Device, Md
+    from iowarden.collectors.md import mdstat
     from iowarden.collectors.model import Chunk
     from iowarden.rules.alerts import Alert
 
@@ -103,8 +103,8 @@ class Membership:
     this one must not be taken out, '' where it may be; `last`: it holds what no other member has.
     """
 
-    array: md.Array
-    member: md.Member
+    array: mdstat.Array
+    member: mdstat.Member
     bears: int | None
     troubled: tuple[str, ...]
     refusal: str
@@ -354,17 +354,17 @@ class Facts:
         every = max(sum(states.values()), len(of_map.slaves))
         return working, every, good if working == len(good) else []
 
-    def geometry(self, array: md.Array) -> Md | None:
+    def geometry(self, array: mdstat.Array) -> Md | None:
         """Return how an array is laid out, where that is known."""
         holder = self.atlas.whole(array.name)
         return None if holder is None else holder.md
 
-    def bears(self, array: md.Array) -> int | None:
+    def bears(self, array: mdstat.Array) -> int | None:
         """Return how many further members an array can lose for certain; None: not known."""
         geometry = self.geometry(array)
         return bears(array, None if geometry is None else geometry.copies)
 
-    def last_copies_in_trouble(self, array: md.Array) -> bool:
+    def last_copies_in_trouble(self, array: mdstat.Array) -> bool:
         """Return whether a disk is in trouble that holds what no other one of an array has."""
         return any(map(self._is_troubled, last_holders(array, self.geometry(array))))
 
@@ -389,7 +389,7 @@ class Facts:
                     found.append(self._judged(array, member))
         return found
 
-    def _judged(self, array: md.Array, member: md.Member) -> Membership:
+    def _judged(self, array: mdstat.Array, member: mdstat.Member) -> Membership:
         left = self.bears(array)
         used = [m for m in array.members if in_use(m)]
         troubled = tuple(m.device for m in used if m is member or self._is_troubled(m.device))
@@ -398,7 +398,11 @@ class Facts:
         return Membership(array, member, left, troubled, refusal, last)
 
     def _refusal(
-        self, array: md.Array, member: md.Member, left: int | None, troubled: tuple[str, ...]
+        self,
+        array: mdstat.Array,
+        member: mdstat.Member,
+        left: int | None,
+        troubled: tuple[str, ...],
     ) -> str:
         if not runs(array):
             return f"{array.name} does not run"

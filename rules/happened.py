@@ -16,8 +16,8 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from iowarden.collectors import md_events
 from iowarden.collectors.event import Event
+from iowarden.collectors.md import md_events
 from iowarden.collectors.model import Family
 from iowarden.rules import controller_clock, events, faults, hung
 from iowarden.rules.advice import PART

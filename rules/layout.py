@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from iowarden.collectors.block.dm_table import Target
-    from iowarden.collectors.md_layout import Geometry, Place
+    from iowarden.collectors.md.md_layout import Geometry, Place
 
 MOST_PIECES = 65_536
 """Of one range: 32 MiB in the smallest chunks."""

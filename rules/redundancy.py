@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from iowarden.collectors import md
     from iowarden.collectors.block.block_devices import Md
+    from iowarden.collectors.md import mdstat
 
 PARITY = {"raid4": 1, "raid5": 1, "raid6": 2}
 """Members that may be missing: beyond them the kernel fails what is read and written, and shows the
@@ -22,17 +22,17 @@ _RUNNING = frozenset({"clean", "active", "active-idle", "write-pending", "readon
 """Of array_state."""
 
 
-def runs(array: md.Array) -> bool:
+def runs(array: mdstat.Array) -> bool:
     """Return whether an array takes reads."""
     return array.state in _RUNNING
 
 
-def in_use(member: md.Member) -> bool:
+def in_use(member: mdstat.Member) -> bool:
     """Return whether an array counts on a member; an old kernel tells no state of one it uses."""
     return "in_sync" in member.states or (not member.states and member.slot is not None)
 
 
-def spared(array: md.Array, copies: int | None) -> int | None:
+def spared(array: mdstat.Array, copies: int | None) -> int | None:
     """Return how many members an array can do without for certain; None: not known.
 
     `copies` is that of a raid10.
@@ -46,7 +46,7 @@ def spared(array: md.Array, copies: int | None) -> int | None:
     return PARITY.get(array.level or "")
 
 
-def bears(array: md.Array, copies: int | None = None) -> int | None:
+def bears(array: mdstat.Array, copies: int | None = None) -> int | None:
     """Return how many further members an array can lose for certain; None: not known.
 
     Of a raid10 that lost a member it is not asked whose copy that was.
@@ -57,7 +57,7 @@ def bears(array: md.Array, copies: int | None = None) -> int | None:
     return None if array.degraded is None else max(spare - array.degraded, 0)
 
 
-def last_holders(array: md.Array, geometry: Md | None) -> tuple[str, ...]:
+def last_holders(array: mdstat.Array, geometry: Md | None) -> tuple[str, ...]:
     """Return the members, by device, without which data of an array that runs are lost.
 
     Of a raid10 those that share copies with a place nobody fills; of its layouts only 'near' is

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from iowarden.collectors.block.block_devices import Topology
-    from iowarden.collectors.md import Array
+    from iowarden.collectors.md.mdstat import Array
     from iowarden.rules.devices import Returned
 
 _PART_OF = re.compile(

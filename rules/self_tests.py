@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.block.block_devices import Topology
     from iowarden.collectors.drive import Disk, Disks, Drive, SelfTest
-    from iowarden.collectors.md import Array
+    from iowarden.collectors.md.mdstat import Array
     from iowarden.rules.incidents import Member
 
 KINDS = ("short", "long", "conveyance")

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.block.block_devices import Device, Md, Topology
     from iowarden.collectors.block.queue import Queue
     from iowarden.collectors.block.scsi import Scsi
-    from iowarden.collectors.md import Array
+    from iowarden.collectors.md.mdstat import Array
 
 RAID_DRIVERS = frozenset(
     (

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from support.recordings import corpus
 
 from iowarden.collectors.block.dm_table import Target
-from iowarden.collectors.md_layout import Geometry, Place
+from iowarden.collectors.md.md_layout import Geometry, Place
 from iowarden.rules import layout
 from iowarden.rules.layout import LayoutError, Piece, Position, Use
 

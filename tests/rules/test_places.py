@@ -13,7 +13,7 @@ from support.machine import disk as block_device
 from support.machine import topology
 from support.recordings import corpus
 
-from iowarden.collectors import areca_events, md, members
+from iowarden.collectors import areca_events, members
 from iowarden.collectors.block.block_devices import Md
 from iowarden.collectors.controller import (
     Array,
@@ -28,6 +28,7 @@ from iowarden.collectors.drive import Cover, Disk, Polled, Target
 from iowarden.collectors.event import Event
 from iowarden.collectors.kernel_events import Classifier, classify, finish
 from iowarden.collectors.kernel_line import parse_text
+from iowarden.collectors.md import mdstat
 from iowarden.collectors.mounts import Mount
 from iowarden.daemon import kept
 from iowarden.rules import coverage, devices, places
@@ -207,7 +208,7 @@ def test_an_event_of_a_member_is_its_disks_and_that_of_an_array_the_arrays() -> 
     """sdb1 failed in md0: with the disk's own errors. md0 is degraded: with the array's alerts."""
     disk = dataclasses.replace(sd("sdb", "2:0:1:0", "S2"), partitions=("sdb1",))
     machine = topology(disk, block_device("md0", leaf=False))
-    array = md.Array("md0", "raid1", "clean", 2, 1, "idle", *(None,) * 5, ())
+    array = mdstat.Array("md0", "raid1", "clean", 2, 1, "idle", *(None,) * 5, ())
     known = Map(machine, arrays={"md0": array})
     failed = Event("md", "md_member_failed", "sdb1 failed", device="sdb1", place="md0")
     found = place(failed, known)

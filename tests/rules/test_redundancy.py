@@ -10,7 +10,7 @@ from support.everything import array
 from iowarden.collectors import controller
 from iowarden.collectors.block.block_devices import Md
 from iowarden.collectors.controller import Health, State
-from iowarden.collectors.md import Member
+from iowarden.collectors.md.mdstat import Member
 from iowarden.rules import causes, last_copies, redundancy
 from iowarden.rules.alerts import Alert
 from iowarden.rules.alerts import State as Life

@@ -9,7 +9,7 @@ import pytest
 from support.machine import disk, topology
 
 from iowarden.collectors.block.block_devices import Md
-from iowarden.collectors.md import Array, Member
+from iowarden.collectors.md.mdstat import Array, Member
 from iowarden.rules import devices, returned
 from iowarden.rules.devices import Change, Devices, Returned
 from iowarden.rules.topology import NOTHING, remember, with_held

@@ -25,7 +25,7 @@ from iowarden.collectors.drive import (
     SelfTest,
     Target,
 )
-from iowarden.collectors.md import Array
+from iowarden.collectors.md.mdstat import Array
 from iowarden.rules import calendar, self_tests
 from iowarden.rules.alerts import State
 from iowarden.rules.incidents import Member

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from support.machine import disk, topology
 
-from iowarden.collectors import md
 from iowarden.collectors.block.block_devices import Md
 from iowarden.collectors.controller import Controller
 from iowarden.collectors.drive import Cover, Polled, Target
+from iowarden.collectors.md import mdstat
 from iowarden.collectors.mounts import Mount
 from iowarden.rules.advice import PACKAGED, PACKAGES, programs
 from iowarden.rules.coverage import Covered
@@ -53,13 +53,13 @@ def scsi(name: str, address: str, serial: str, **fields: object) -> Device:
     return replace(own, host=host, address=address, partitions=(f"{name}1",), **fields)
 
 
-def array(name: str, level: str, members: Iterable[str], disks: int | None = None) -> md.Array:
+def array(name: str, level: str, members: Iterable[str], disks: int | None = None) -> mdstat.Array:
     """Return an array that runs; `disks`: so many it has when it is whole."""
     own = tuple(members)
     wanted = disks or len(own)
-    slots = tuple(md.Member(each, slot, IN_SYNC) for slot, each in enumerate(own))
+    slots = tuple(mdstat.Member(each, slot, IN_SYNC) for slot, each in enumerate(own))
     degraded = wanted - len(own)
-    return md.Array(
+    return mdstat.Array(
         name, level, "active", wanted, degraded, "idle", None, None, 0, None, None, slots
     )
 
@@ -161,7 +161,7 @@ def everything(
     *,
     troubled: Iterable[str] = (),
     adapters: Iterable[str] = (),
-    arrays: dict[str, md.Array] | None = None,
+    arrays: dict[str, mdstat.Array] | None = None,
     without: Iterable[str] = (),
     slow: Iterable[str] = (),
 ) -> Facts:

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iowarden.collectors.event import Event
-from iowarden.collectors.md import Array, Member, from_mdstat, parse_mdstat
-from iowarden.collectors.md_events import KINDS, md_events
+from iowarden.collectors.md.md_events import KINDS, md_events
+from iowarden.collectors.md.mdstat import Array, Member, from_mdstat, parse_mdstat
 
 HEAD, END = "Personalities : [raid1]\n", "unused devices: <none>\n"
 WHOLE = """md0 : active raid1 sdb1[1] sda1[0]

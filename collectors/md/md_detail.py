@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.md import Array, Member
+from iowarden.collectors.md.mdstat import Array, Member
 from iowarden.collectors.members import parse_output
 from iowarden.collectors.model import ParseError
 

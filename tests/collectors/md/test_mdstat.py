@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.recordings import CORPUS, corpus
 
-from iowarden.collectors.md import (
+from iowarden.collectors.md.mdstat import (
     Member,
     emit,
     node_samples,

@@ -15,7 +15,7 @@ from iowarden.collectors.event import Event
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from iowarden.collectors.md import Array, Member
+    from iowarden.collectors.md.mdstat import Array, Member
 
 SOURCE = "md"
 KINDS = {

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from support.recordings import CORPUS, cases_of_corpus, needs_corpus
 
 from iowarden.collectors.machine import probe_path
-from iowarden.collectors.md import Array, from_mdstat, parse_mdstat
-from iowarden.collectors.md_detail import Details, Slot, parse_detail, read_detail
+from iowarden.collectors.md.md_detail import Details, Slot, parse_detail, read_detail
+from iowarden.collectors.md.mdstat import Array, from_mdstat, parse_mdstat
 from iowarden.collectors.model import AbsentError, ParseError
 
 if TYPE_CHECKING:
