@@ -42,9 +42,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol, Self
 
 from iowarden.collectors import archive
+from iowarden.collectors.filesystem.mountinfo import FSTAB
 from iowarden.collectors.machine import LIMIT_BYTES, Root
 from iowarden.collectors.model import AbsentError, GivenError, ReadError
-from iowarden.collectors.mounts import FSTAB
 from iowarden.collectors.registry import SOURCES, collect
 
 if TYPE_CHECKING:

@@ -7,15 +7,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from iowarden.collectors import (
-    btrfs,
     controller,
     controller_poll,
-    ext4,
-    filesystem,
     kernel_log,
     makers,
     monitors,
-    mounts,
     smart,
     smart_series,
     smartctl_exporter,
@@ -31,6 +27,7 @@ from iowarden.collectors.block import (
     scsi,
     udev,
 )
+from iowarden.collectors.filesystem import btrfs, ext4, mountinfo, statfs
 from iowarden.collectors.kernel import hung_task, numa, thp, uname
 from iowarden.collectors.md import mdstat
 from iowarden.collectors.model import (
@@ -319,11 +316,11 @@ SOURCES = (
         name="mounts",
         period_seconds=15,
         may_hang=True,
-        read=mounts.read_mounts,
-        families=mounts.FAMILIES,
-        emit=lambda value, _: mounts.emit(value),
+        read=mountinfo.read_mounts,
+        families=mountinfo.FAMILIES,
+        emit=lambda value, _: mountinfo.emit(value),
         objects=("mountpoint",),
-        lists=("mountpoint", mounts.mount_points),
+        lists=("mountpoint", mountinfo.mount_points),
     ),
     Source(
         name="hwmon",
@@ -368,14 +365,14 @@ SOURCES = (
         name="filesystem",
         period_seconds=15,
         may_hang=True,
-        read=filesystem.read_filesystems,
-        families=filesystem.FAMILIES,
-        emit=lambda value, _: filesystem.emit(value),
-        node=filesystem.node_samples,
+        read=statfs.read_filesystems,
+        families=statfs.FAMILIES,
+        emit=lambda value, _: statfs.emit(value),
+        node=statfs.node_samples,
         node_prefixes=("node_filesystem_",),
         objects=("mountpoint",),
-        unread=filesystem.unread_parts,
-        parts=filesystem.read_filesystems,
+        unread=statfs.unread_parts,
+        parts=statfs.read_filesystems,
     ),
     Source(
         name="smart",

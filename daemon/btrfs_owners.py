@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from iowarden.collectors import btrfs_owner
+from iowarden.collectors.filesystem import btrfs_owner
 from iowarden.collectors.model import SECTOR_BYTES, ParseError, ReadError
 from iowarden.daemon.spots import FAILED, HUNG, answer, joined, unknown
 from iowarden.rules import btrfs_layout, layout
@@ -21,9 +21,9 @@ from iowarden.rules.located import SUPERBLOCK, Kind
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from iowarden.collectors.btrfs_owner import FileSystem, Reference, Superblock
+    from iowarden.collectors.filesystem.btrfs_owner import FileSystem, Reference, Superblock
+    from iowarden.collectors.filesystem.mountinfo import Mount
     from iowarden.collectors.machine import Root
-    from iowarden.collectors.mounts import Mount
     from iowarden.daemon.spots import Spot
     from iowarden.rules.btrfs_layout import Piece
     from iowarden.rules.located import Answer

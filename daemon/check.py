@@ -49,10 +49,10 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.block.queue import Queue
     from iowarden.collectors.drive import Disks
-    from iowarden.collectors.filesystem import Filesystems
+    from iowarden.collectors.filesystem.mountinfo import Mounts
+    from iowarden.collectors.filesystem.statfs import Filesystems
     from iowarden.collectors.machine import Root
     from iowarden.collectors.md.mdstat import Array
-    from iowarden.collectors.mounts import Mounts
     from iowarden.collectors.recording import Player
     from iowarden.daemon.clock import PlayedClock, SystemClock
     from iowarden.daemon.config import Config

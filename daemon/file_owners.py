@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from iowarden.collectors import ext4_owner, xfs_owner
+from iowarden.collectors.filesystem import ext4_owner, xfs_owner
 from iowarden.collectors.model import SECTOR_BYTES
 from iowarden.daemon.spots import FAILED, HUNG, answer, joined, unknown
 from iowarden.rules import layout
@@ -19,10 +19,10 @@ from iowarden.rules.located import Kind
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from iowarden.collectors.ext4_owner import Inode, Superblock
+    from iowarden.collectors.filesystem.ext4_owner import Inode, Superblock
+    from iowarden.collectors.filesystem.mountinfo import Mount
+    from iowarden.collectors.filesystem.xfs_owner import Found
     from iowarden.collectors.machine import Root
-    from iowarden.collectors.mounts import Mount
-    from iowarden.collectors.xfs_owner import Found
     from iowarden.daemon.spots import Spot
     from iowarden.rules.located import Answer
 

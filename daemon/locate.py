@@ -14,10 +14,10 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from iowarden.collectors import mounts
 from iowarden.collectors.block import udev
 from iowarden.collectors.block.block_stack import read_block_stack
 from iowarden.collectors.block.dm_table import read_dm_table
+from iowarden.collectors.filesystem import mountinfo
 from iowarden.collectors.md.md_layout import read_md_layout
 from iowarden.collectors.model import AbsentError, LateError, ReadError
 from iowarden.daemon.btrfs_owners import Btrfs
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.block.block_stack import Node, Stack
     from iowarden.collectors.block.dm_table import Target
+    from iowarden.collectors.filesystem.mountinfo import Mount
     from iowarden.collectors.machine import Root
     from iowarden.collectors.md.md_layout import Geometry
-    from iowarden.collectors.mounts import Mount
 
 DEADLINE_SECONDS = 300.0
 """For all of one question."""
@@ -329,7 +329,7 @@ class _Walk:
     def _read_mounts(self) -> tuple[Mount, ...]:
         """Return all mounts. Errors: AbsentError, ReadError, ParseError."""
         if self.mounts is None:
-            self.mounts = tuple(mounts.visible(mounts.read_mountinfo(self.root)))
+            self.mounts = tuple(mountinfo.visible(mountinfo.read_mountinfo(self.root)))
         return self.mounts
 
 

@@ -14,7 +14,7 @@ from iowarden.rules.located import Answer, Kind
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from iowarden.collectors.mounts import Mount
+    from iowarden.collectors.filesystem.mountinfo import Mount
 
 FAILED = (AbsentError, ReadError, ParseError)
 """What asking may come to; the text is the reason that is told."""

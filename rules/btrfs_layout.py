@@ -19,7 +19,7 @@ from iowarden.rules.layout import LayoutError, Use, gaps, overlap
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
-    from iowarden.collectors.btrfs_owner import Chunk, Stripe
+    from iowarden.collectors.filesystem.btrfs_owner import Chunk, Stripe
 
 RESERVED_BYTES = 1 << 20
 """At the beginning of each device no chunk lies."""

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from iowarden.collectors.block.block_devices import Device, Topology
+    from iowarden.collectors.filesystem.mountinfo import Mount
     from iowarden.collectors.model import Labels
-    from iowarden.collectors.mounts import Mount
     from iowarden.rules.faults import Meaning
 
 ADAPTER = "adapter "

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
     from iowarden.collectors.block.block_devices import Topology
-    from iowarden.collectors.mounts import Mount, Mounts
+    from iowarden.collectors.filesystem.mountinfo import Mount, Mounts
     from iowarden.collectors.procfs.tasks import Tasks
     from iowarden.collectors.registry import Source
     from iowarden.rules.facts import Facts

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.block.block_devices import NVME_PATH, Topology
 from iowarden.collectors.drive import Cover
-from iowarden.collectors.mounts import Mount
+from iowarden.collectors.filesystem.mountinfo import Mount
 from iowarden.rules import causes, devices, trust
 from iowarden.rules.atlas import Atlas, Map
 from iowarden.rules.devices import ADAPTER, is_part

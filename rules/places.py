@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.block.block_devices import Topology
     from iowarden.collectors.controller import Controller
     from iowarden.collectors.event import Event
-    from iowarden.collectors.mounts import Mount
+    from iowarden.collectors.filesystem.mountinfo import Mount
 
 __all__ = [  # three are those of rules/atlas.py
     "Map",

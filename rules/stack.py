@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.block.block_devices import Device, Topology
     from iowarden.collectors.block.udev import Signature
-    from iowarden.collectors.mounts import Mount
+    from iowarden.collectors.filesystem.mountinfo import Mount
     from iowarden.collectors.procfs.swaps import Swap
 
 POOL = "pool "

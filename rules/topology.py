@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.mounts import Mount
+from iowarden.collectors.filesystem.mountinfo import Mount
 from iowarden.collectors.procfs.swaps import Swap
 from iowarden.rules.devices import ADAPTER, Change, adapter_identity, identity
 from iowarden.rules.stack import FILE_SYSTEM, POOL, Stack, path_maps

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.block.udev import DIRECTORY as UDEV
 from iowarden.collectors.block.udev import parse_signature, parse_zvol
-from iowarden.collectors.btrfs_owner import read_file_systems
+from iowarden.collectors.filesystem.btrfs_owner import read_file_systems
 from iowarden.collectors.model import (
     SECTOR_BYTES,
     AbsentError,
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from iowarden.collectors.block.udev import Signature
-    from iowarden.collectors.btrfs_owner import FileSystem
+    from iowarden.collectors.filesystem.btrfs_owner import FileSystem
     from iowarden.collectors.machine import Root
     from iowarden.collectors.procfs.swaps import Swap
 

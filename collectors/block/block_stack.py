@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.btrfs_owner import read_file_systems
+from iowarden.collectors.filesystem.btrfs_owner import read_file_systems
 from iowarden.collectors.model import AbsentError, ParseError, ReadError
 from iowarden.collectors.procfs.swaps import read_swaps
 from iowarden.collectors.sysfs import Attributes, attributes, device_name
@@ -17,7 +17,7 @@ from iowarden.collectors.sysfs import Attributes, attributes, device_name
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from iowarden.collectors.btrfs_owner import FileSystem
+    from iowarden.collectors.filesystem.btrfs_owner import FileSystem
     from iowarden.collectors.machine import Root
 
 DIRECTORY = "/sys/block"

@@ -14,7 +14,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from iowarden.collectors import mounts
+from iowarden.collectors.filesystem import mountinfo
 from iowarden.collectors.model import (
     AbsentError,
     Family,
@@ -338,7 +338,7 @@ def _file_of(root: Root, status: _Status) -> str:
     line = next((t for t in table.splitlines() if mount and t.startswith(f"{mount[0]} ")), "")
     if not line:
         return ""
-    found = mounts.parse_mountinfo(line)[0]
+    found = mountinfo.parse_mountinfo(line)[0]
     # What btrfs has as a number is no device's.
     return found.source if found.device_number.startswith("0:") else found.device_number
 

@@ -15,10 +15,10 @@ import time
 import uuid
 from typing import TYPE_CHECKING, Any
 
+from iowarden.collectors.filesystem.mountinfo import PATH as HOST_MOUNTS
+from iowarden.collectors.filesystem.mountinfo import parse_mountinfo, visible
 from iowarden.collectors.machine import Root
 from iowarden.collectors.model import AbsentError, ReadError
-from iowarden.collectors.mounts import PATH as HOST_MOUNTS
-from iowarden.collectors.mounts import parse_mountinfo, visible
 from iowarden.collectors.procfs import tasks as blocked_tasks
 from iowarden.daemon.words import ELLIPSIS
 

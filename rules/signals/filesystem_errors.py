@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from iowarden.collectors.block.diskstats import BlockIo
-    from iowarden.collectors.btrfs import BtrfsDevice
-    from iowarden.collectors.ext4 import Ext4
-    from iowarden.collectors.mounts import Mounts
+    from iowarden.collectors.filesystem.btrfs import BtrfsDevice
+    from iowarden.collectors.filesystem.ext4 import Ext4
+    from iowarden.collectors.filesystem.mountinfo import Mounts
     from iowarden.rules.signals.baseline import Kept
     from iowarden.rules.signals.table import Pairs, View
 

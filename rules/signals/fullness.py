@@ -20,7 +20,7 @@ from iowarden.collectors.model import Family, Sample
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from iowarden.collectors.filesystem import Filesystems, Usage
+    from iowarden.collectors.filesystem.statfs import Filesystems, Usage
     from iowarden.rules.signals.table import Pairs, View
 
 HELD_RATIO = 0.02

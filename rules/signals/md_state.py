@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from iowarden.collectors.block.block_devices import Topology
+    from iowarden.collectors.filesystem.mountinfo import Mounts
     from iowarden.collectors.md.mdstat import Array
-    from iowarden.collectors.mounts import Mounts
     from iowarden.rules.signals.baseline import Kept
     from iowarden.rules.signals.table import Pairs, View
 

@@ -11,15 +11,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.filesystem.mountinfo import storage
 from iowarden.collectors.model import Family, Sample
-from iowarden.collectors.mounts import storage
 from iowarden.rules.signals import baseline
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from iowarden.collectors.block.diskstats import BlockIo
-    from iowarden.collectors.mounts import Mount, Mounts
+    from iowarden.collectors.filesystem.mountinfo import Mount, Mounts
     from iowarden.rules.signals.table import Pairs, View
 
 EMERGENCY = frozenset({"emergency_ro", "shutdown"})

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.block.block_devices import Device, Topology
     from iowarden.collectors.block.device_mapper import MappedDevice
     from iowarden.collectors.block.scsi import Scsi
-    from iowarden.collectors.mounts import Mounts
+    from iowarden.collectors.filesystem.mountinfo import Mounts
 
 WARNING_SECONDS = 10.0
 CRITICAL_SECONDS = (30.0, 180.0)

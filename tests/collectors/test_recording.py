@@ -22,9 +22,9 @@ from iowarden.collectors import archive
 from iowarden.collectors import recording as recording_module
 from iowarden.collectors.block.block_devices import read_block
 from iowarden.collectors.block.diskstats import read_diskstats
+from iowarden.collectors.filesystem.mountinfo import read_mounts
 from iowarden.collectors.machine import Root
 from iowarden.collectors.model import AbsentError, Outcome, ReadError
-from iowarden.collectors.mounts import read_mounts
 from iowarden.collectors.procfs.meminfo import read_meminfo
 from iowarden.collectors.procfs.pressure import read_pressure
 from iowarden.collectors.procfs.stat import read_stat

@@ -17,7 +17,7 @@ from iowarden.collectors.block.hwmon import read_hwmon
 from iowarden.collectors.block.queue import read_queue
 from iowarden.collectors.block.scsi import read_scsi
 from iowarden.collectors.block.udev import read_udev
-from iowarden.collectors.ext4 import read_ext4
+from iowarden.collectors.filesystem.ext4 import read_ext4
 from iowarden.collectors.md.mdstat import read_md
 from iowarden.collectors.model import AbsentError, ParseError
 from iowarden.collectors.sysfs import Attributes, attributes

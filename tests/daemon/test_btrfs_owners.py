@@ -14,7 +14,7 @@ from support import btrfs_text, images
 from support.images import Imaged
 from support.recordings import write_tree
 
-from iowarden.collectors.btrfs_owner import Chunk, Stripe
+from iowarden.collectors.filesystem.btrfs_owner import Chunk, Stripe
 from iowarden.daemon.locate import locate
 from iowarden.rules.located import Kind
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from iowarden.collectors.filesystem import Filesystems
+    from iowarden.collectors.filesystem.statfs import Filesystems
 
 DEADLINE_SECONDS = 20.0
 

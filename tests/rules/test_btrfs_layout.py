@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iowarden.collectors.btrfs_owner import Chunk, Stripe
+from iowarden.collectors.filesystem.btrfs_owner import Chunk, Stripe
 from iowarden.rules import btrfs_layout
 from iowarden.rules.btrfs_layout import fixed, forward, redundant, reverse
 from iowarden.rules.layout import LayoutError, Use

@@ -9,7 +9,7 @@ import pytest
 from support.machine import disk, topology
 from support.simulation import Simulation
 
-from iowarden.collectors.mounts import Mount
+from iowarden.collectors.filesystem.mountinfo import Mount
 from iowarden.rules import devices, report
 from iowarden.rules.devices import Change, Devices, Identity, identity
 from iowarden.rules.notice import Reason, Severity

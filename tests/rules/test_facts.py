@@ -9,7 +9,7 @@ from support.everything import ARRAYS, array, devices, everything
 from support.machine import disk, topology
 
 from iowarden.collectors.block import block_devices
-from iowarden.collectors.mounts import parse_mountinfo
+from iowarden.collectors.filesystem.mountinfo import parse_mountinfo
 from iowarden.rules import facts, redundancy
 from iowarden.rules.advice import filled
 from iowarden.rules.advice_steps import About

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.tiers import examples
 
-from iowarden.collectors.filesystem import Filesystems, Usage
+from iowarden.collectors.filesystem.statfs import Filesystems, Usage
 from iowarden.rules.signals import fullness
 from iowarden.rules.signals.fullness import FullnessState, Track, follow, full_in_seconds
 from iowarden.rules.signals.leaves import LeafHistory

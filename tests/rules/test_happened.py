@@ -14,9 +14,9 @@ from iowarden.collectors.block.block_devices import Device, Md
 from iowarden.collectors.controller import Array, Controller, Health, PhysicalDisk
 from iowarden.collectors.controller import State as Told
 from iowarden.collectors.event import Event
+from iowarden.collectors.filesystem.mountinfo import Mount, parse_mountinfo
 from iowarden.collectors.kernel_events import Classifier, classify
 from iowarden.collectors.kernel_line import Line
-from iowarden.collectors.mounts import Mount, parse_mountinfo
 from iowarden.rules import happened, incidents
 from iowarden.rules.alerts import Alert, State
 from iowarden.rules.causes import Around

@@ -13,7 +13,7 @@ from support.simulation import START, UPTIME, Simulation
 
 from iowarden.collectors.block.device_mapper import MappedDevice
 from iowarden.collectors.block.scsi import Scsi, ScsiDevice, ScsiHost
-from iowarden.collectors.mounts import Mount, Mounts
+from iowarden.collectors.filesystem.mountinfo import Mount, Mounts
 from iowarden.rules.signals import device, device_state, leaves, stall_limits, table
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from support.memory import Files, Memory
 from iowarden.collectors import registry
 from iowarden.collectors.block import block_devices
 from iowarden.collectors.block.block_devices import Topology, lv_names
-from iowarden.collectors.btrfs_owner import FileSystem
+from iowarden.collectors.filesystem.btrfs_owner import FileSystem
+from iowarden.collectors.filesystem.mountinfo import Mount, parse_mountinfo
 from iowarden.collectors.model import Outcome, Reading
-from iowarden.collectors.mounts import Mount, parse_mountinfo
 from iowarden.rules.devices import Devices, identity, subject, with_sources
 from iowarden.rules.engine import Engine
 from iowarden.rules.stack import Stack

@@ -12,8 +12,8 @@ from support.simulation import START, UPTIME
 
 from iowarden.collectors import registry
 from iowarden.collectors.drive import Cover, Disk, Disks, Drive, Polled, Protocol, Target
+from iowarden.collectors.filesystem.mountinfo import Mounts
 from iowarden.collectors.model import Outcome, Reading
-from iowarden.collectors.mounts import Mounts
 from iowarden.rules import incidents, report
 from iowarden.rules.engine import Engine
 

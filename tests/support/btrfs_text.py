@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from iowarden.collectors.btrfs_owner import Chunk
+    from iowarden.collectors.filesystem.btrfs_owner import Chunk
 
 UUID = "5e1f0c9a-77aa-4b3c-9d2e-0123456789ab"
 DEVICE_UUID = "11112222-3333-4444-8555-666677778888"

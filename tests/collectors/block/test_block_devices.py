@@ -17,7 +17,7 @@ from iowarden.collectors.block.block_devices import (
     parse_wwn,
     read_block,
 )
-from iowarden.collectors.btrfs_owner import FileSystem
+from iowarden.collectors.filesystem.btrfs_owner import FileSystem
 from iowarden.collectors.model import AbsentError
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from iowarden.collectors.filesystem.newest import File, Listing, from_json, read_listing
 from iowarden.collectors.model import AbsentError, ParseError
-from iowarden.collectors.newest import File, Listing, from_json, read_listing
 
 if TYPE_CHECKING:
     from conftest import MachineMaker

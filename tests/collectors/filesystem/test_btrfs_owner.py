@@ -8,7 +8,7 @@ import pytest
 from support import btrfs_text
 from support.recordings import write_tree
 
-from iowarden.collectors.btrfs_owner import (
+from iowarden.collectors.filesystem.btrfs_owner import (
     Chunk,
     Reference,
     Shown,

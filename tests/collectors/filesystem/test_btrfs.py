@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from iowarden.collectors.btrfs import BtrfsDevice, emit, filesystems, read_btrfs
+from iowarden.collectors.filesystem.btrfs import BtrfsDevice, emit, filesystems, read_btrfs
 from iowarden.collectors.model import AbsentError, ParseError
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iowarden.collectors.filesystem import (
+from iowarden.collectors.filesystem.mountinfo import Mount, parse_mountinfo
+from iowarden.collectors.filesystem.statfs import (
     Unread,
     Usage,
     emit,
@@ -23,7 +24,6 @@ from iowarden.collectors.filesystem import (
 )
 from iowarden.collectors.machine import Root
 from iowarden.collectors.model import AbsentError, ParseError
-from iowarden.collectors.mounts import Mount, parse_mountinfo
 from iowarden.collectors.recording import Player, Recorder
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iowarden.collectors import ext4_owner, xfs_owner
 from iowarden.collectors.block import dm_table
 from iowarden.collectors.block.block_stack import Node, read_block_stack
-from iowarden.collectors.ext4_owner import Extent
+from iowarden.collectors.filesystem import ext4_owner, xfs_owner
+from iowarden.collectors.filesystem.ext4_owner import Extent
 from iowarden.collectors.machine import probe_path
 from iowarden.collectors.md.md_layout import Place, read_md_layout
 from iowarden.collectors.model import AbsentError, ParseError

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iowarden.collectors.model import AbsentError, ParseError, ReadError
-from iowarden.collectors.mounts import (
+from iowarden.collectors.filesystem.mountinfo import (
     Mount,
     emit,
     parse_fstab,
@@ -18,11 +17,12 @@ from iowarden.collectors.mounts import (
     read_mounts,
     storage,
 )
+from iowarden.collectors.model import AbsentError, ParseError, ReadError
 
 if TYPE_CHECKING:
     from conftest import MachineMaker
 
-    from iowarden.collectors.mounts import Mounts
+    from iowarden.collectors.filesystem.mountinfo import Mounts
 
 PATH = "/proc/1/mountinfo"
 ROOT = "27 1 8:2 / / rw,relatime shared:1 - ext4 /dev/sda2 rw,errors=remount-ro\n"

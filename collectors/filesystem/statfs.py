@@ -10,6 +10,13 @@ from collections.abc import Mapping  # noqa: TC003 - to be evaluated
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.filesystem.mountinfo import (
+    identity,
+    parse_mountinfo,
+    read_mountinfo,
+    storage,
+    visible,
+)
 from iowarden.collectors.model import (
     AbsentError,
     Family,
@@ -19,19 +26,12 @@ from iowarden.collectors.model import (
     Sample,
     parse_count,
 )
-from iowarden.collectors.mounts import (
-    identity,
-    parse_mountinfo,
-    read_mountinfo,
-    storage,
-    visible,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator
 
+    from iowarden.collectors.filesystem.mountinfo import Mount
     from iowarden.collectors.machine import Root
-    from iowarden.collectors.mounts import Mount
 
 OWN = "/proc/self/mountinfo"
 PROBE_SECONDS = 5.0

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from iowarden.collectors.ext4 import Ext4, Ext4Error, emit, read_ext4
+from iowarden.collectors.filesystem.ext4 import Ext4, Ext4Error, emit, read_ext4
 from iowarden.collectors.model import AbsentError, ParseError, ReadError
 
 if TYPE_CHECKING:
