@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from iowarden.collectors import (
     controller,
     controller_poll,
-    kernel_log,
     makers,
     monitors,
     smart,
@@ -29,6 +28,7 @@ from iowarden.collectors.block import (
 )
 from iowarden.collectors.filesystem import btrfs, ext4, mountinfo, statfs
 from iowarden.collectors.kernel import hung_task, numa, thp, uname
+from iowarden.collectors.kmsg import kernel_log
 from iowarden.collectors.md import mdstat
 from iowarden.collectors.model import (
     AbsentError,

@@ -23,8 +23,6 @@ from iowarden.collectors import (
     controller,
     hp,
     ircu,
-    kernel_events,
-    kernel_line,
     megacli,
     mpt_status,
     smartctl,
@@ -35,6 +33,7 @@ from iowarden.collectors import (
 )
 from iowarden.collectors.controller import Controller, Health, State
 from iowarden.collectors.drive import Cover, Drive
+from iowarden.collectors.kmsg import kernel_events, kernel_line
 from iowarden.collectors.md import md_detail, mdstat
 from iowarden.collectors.model import ParseError
 

@@ -30,9 +30,9 @@ import json
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from iowarden.collectors import kernel_events
 from iowarden.collectors.controller import Controllers, Health
 from iowarden.collectors.drive import Cover, Disk, Disks, Polled, Target
+from iowarden.collectors.kmsg import kernel_events
 from iowarden.collectors.model import Outcome, Reading
 from iowarden.collectors.registry import SOURCES
 from iowarden.daemon import check, console

@@ -12,7 +12,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from iowarden.collectors.controller import Health, Listed
-from iowarden.collectors.kernel_log import Cursor as KernelCursor  # noqa: TC001 - kept over restarts: read at run time
+from iowarden.collectors.kmsg.kernel_log import Cursor as KernelCursor  # noqa: TC001 - kept over restarts: read at run time
 from iowarden.collectors.log_alignment import Cursor as LogCursor
 from iowarden.collectors.log_alignment import align, align_numbered
 from iowarden.collectors.md.md_events import md_events
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.controller import Controller, Controllers
     from iowarden.collectors.controller_poll import Poller
     from iowarden.collectors.event import Event
-    from iowarden.collectors.kernel_log import KernelLog, Reader
+    from iowarden.collectors.kmsg.kernel_log import KernelLog, Reader
     from iowarden.collectors.model import Reading, Sample
     from iowarden.daemon.files_hit import Wanted
     from iowarden.daemon.tails import Store

@@ -81,7 +81,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.block.diskstats import BlockIo
     from iowarden.collectors.controller_poll import Poller as ControllerPoller
     from iowarden.collectors.drive import Disks
-    from iowarden.collectors.kernel_log import Reader
+    from iowarden.collectors.kmsg.kernel_log import Reader
     from iowarden.collectors.machine import Root
     from iowarden.collectors.model import Labels
     from iowarden.collectors.recording import Frame

@@ -6,7 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from iowarden.collectors import controller_poll, kernel_log, makers, registry, smart
+from iowarden.collectors import controller_poll, makers, registry, smart
+from iowarden.collectors.kmsg import kernel_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from iowarden.collectors.controller import Controllers
-    from iowarden.collectors.kernel_log import KernelLog
+    from iowarden.collectors.kmsg.kernel_log import KernelLog
     from iowarden.collectors.model import Sample
     from iowarden.rules.events import Row, Table
     from iowarden.rules.topology import Standing

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from iowarden.collectors.controller import Controllers, Listed
 from iowarden.collectors.controller_poll import Poller
 from iowarden.collectors.event import Event
-from iowarden.collectors.kernel_log import Cursor, KernelLog
+from iowarden.collectors.kmsg.kernel_log import Cursor, KernelLog
 from iowarden.collectors.log_alignment import Cursor as LogCursor
 from iowarden.collectors.model import Outcome, Reading
 from iowarden.daemon import kept

@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.recordings import CORPUS, needs_corpus
 
-from iowarden.collectors import areca_events, kernel_events, storcli_events, threeware_events
+from iowarden.collectors import areca_events, storcli_events, threeware_events
 from iowarden.collectors.event import Event
-from iowarden.collectors.kernel_line import parse_text
+from iowarden.collectors.kmsg import kernel_events
+from iowarden.collectors.kmsg.kernel_line import parse_text
 from iowarden.collectors.md import md_events
 from iowarden.rules import happened
 from iowarden.rules.events import (

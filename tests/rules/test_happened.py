@@ -15,8 +15,8 @@ from iowarden.collectors.controller import Array, Controller, Health, PhysicalDi
 from iowarden.collectors.controller import State as Told
 from iowarden.collectors.event import Event
 from iowarden.collectors.filesystem.mountinfo import Mount, parse_mountinfo
-from iowarden.collectors.kernel_events import Classifier, classify
-from iowarden.collectors.kernel_line import Line
+from iowarden.collectors.kmsg.kernel_events import Classifier, classify
+from iowarden.collectors.kmsg.kernel_line import Line
 from iowarden.rules import happened, incidents
 from iowarden.rules.alerts import Alert, State
 from iowarden.rules.causes import Around

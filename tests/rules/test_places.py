@@ -27,8 +27,8 @@ from iowarden.collectors.controller import (
 from iowarden.collectors.drive import Cover, Disk, Polled, Target
 from iowarden.collectors.event import Event
 from iowarden.collectors.filesystem.mountinfo import Mount
-from iowarden.collectors.kernel_events import Classifier, classify, finish
-from iowarden.collectors.kernel_line import parse_text
+from iowarden.collectors.kmsg.kernel_events import Classifier, classify, finish
+from iowarden.collectors.kmsg.kernel_line import parse_text
 from iowarden.collectors.md import mdstat
 from iowarden.daemon import kept
 from iowarden.rules import coverage, devices, places

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import yaml
 from support.kernel_messages import TREES, Tree, line
 
-from iowarden.collectors import kernel_drivers
-from iowarden.collectors.kernel_drivers import FAULT, QUIET
-from iowarden.collectors.kernel_events import Classifier, classify, finish
-from iowarden.collectors.kernel_line import Line
-from iowarden.collectors.kernel_shapes import LEAD, LEADS
+from iowarden.collectors.kmsg import kernel_drivers
+from iowarden.collectors.kmsg.kernel_drivers import FAULT, QUIET
+from iowarden.collectors.kmsg.kernel_events import Classifier, classify, finish
+from iowarden.collectors.kmsg.kernel_line import Line
+from iowarden.collectors.kmsg.kernel_patterns import LEAD, LEADS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -17,8 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.journald import private_journald
 
-from iowarden.collectors import kernel_journal
 from iowarden.collectors.filesystem import newest
+from iowarden.collectors.kmsg import kernel_journal
 from iowarden.daemon.probe import verbs
 from iowarden.daemon.probe.protocol import MOST_REPLY_BYTES
 

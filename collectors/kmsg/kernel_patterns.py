@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from iowarden.collectors import kernel_drivers, storcli_events
+from iowarden.collectors import storcli_events
+from iowarden.collectors.kmsg import kernel_drivers
 
 Fields = dict[str, Any]
 Found = tuple[str, Fields]

@@ -10,8 +10,8 @@ from __future__ import annotations
 import pytest
 from support import kernel_verdicts
 
-from iowarden.collectors.kernel_events import Classifier, classify, finish
-from iowarden.collectors.kernel_line import Line
+from iowarden.collectors.kmsg.kernel_events import Classifier, classify, finish
+from iowarden.collectors.kmsg.kernel_line import Line
 from iowarden.rules.events import parse_events_file
 from iowarden.rules.notice import Severity
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iowarden.collectors.kernel_journal import Message, Messages, from_json, read_messages
+from iowarden.collectors.kmsg.kernel_journal import Message, Messages, from_json, read_messages
 from iowarden.collectors.model import AbsentError, ParseError
 
 if TYPE_CHECKING:

@@ -34,17 +34,17 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from iowarden.collectors.event import Event
-from iowarden.collectors.kernel_events import KINDS, Classifier, classify, finish
-from iowarden.collectors.kernel_journal import read_messages
-from iowarden.collectors.kernel_line import TEXT_CHARACTERS, from_message, parse_record
+from iowarden.collectors.kmsg.kernel_events import KINDS, Classifier, classify, finish
+from iowarden.collectors.kmsg.kernel_journal import read_messages
+from iowarden.collectors.kmsg.kernel_line import TEXT_CHARACTERS, from_message, parse_record
 from iowarden.collectors.model import AbsentError, Family, ParseError, ReadError, Sample, trace
 from iowarden.collectors.procfs import stat
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from iowarden.collectors.kernel_journal import Message
-    from iowarden.collectors.kernel_line import Line
+    from iowarden.collectors.kmsg.kernel_journal import Message
+    from iowarden.collectors.kmsg.kernel_line import Line
     from iowarden.collectors.machine import Root
 
     Open = Callable[[], int]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iowarden.collectors.sense import ADDITIONAL, KEYS, command_range, information
+from iowarden.collectors.kmsg.sense import ADDITIONAL, KEYS, command_range, information
 
 SENSE = bytes.fromhex("72031104 0000000c 000a8000 00000000 05bbdd3d")
 

@@ -9,16 +9,16 @@ import pytest
 from support import kernel_verdicts
 from support.kernel_messages import Tree, line
 
-from iowarden.collectors import kernel_drivers
-from iowarden.collectors.kernel_events import KINDS, Classifier, classify, finish
-from iowarden.collectors.kernel_line import Line
+from iowarden.collectors.kmsg import kernel_drivers
+from iowarden.collectors.kmsg.kernel_events import KINDS, Classifier, classify, finish
+from iowarden.collectors.kmsg.kernel_line import Line
 from iowarden.rules.events import Table, parse_events_file
 from iowarden.rules.notice import Severity
 
 if TYPE_CHECKING:
     from iowarden.collectors.event import Event
 
-KEPT = Path(__file__).parents[1] / "fixtures" / "kernel-messages.tsv"
+KEPT = Path(__file__).parents[2] / "fixtures" / "kernel-messages.tsv"
 """Lines of Linux 6.12 and 6.1. Made by 'packaging/list-kernel-messages --fixture SOURCE...'."""
 
 

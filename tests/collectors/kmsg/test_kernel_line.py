@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iowarden.collectors import tool_output
-from iowarden.collectors.kernel_journal import Message
-from iowarden.collectors.kernel_line import (
+from iowarden.collectors.kmsg.kernel_journal import Message
+from iowarden.collectors.kmsg.kernel_line import (
     TEXT_CHARACTERS,
     Line,
     from_message,

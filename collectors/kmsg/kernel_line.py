@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.model import ParseError
 
 if TYPE_CHECKING:
-    from iowarden.collectors.kernel_journal import Message
+    from iowarden.collectors.kmsg.kernel_journal import Message
 
 TEXT_CHARACTERS = 2048
 """A record holds at most about 1000 bytes of text (kernel/printk, LOG_LINE_MAX)."""

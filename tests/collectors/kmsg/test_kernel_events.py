@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.recordings import CORPUS, cases_of_corpus, needs_corpus
 
-from iowarden.collectors import sense
-from iowarden.collectors.kernel_events import KINDS, Classifier, classify, finish
-from iowarden.collectors.kernel_line import Line, parse_record, parse_text
+from iowarden.collectors.kmsg import sense
+from iowarden.collectors.kmsg.kernel_events import KINDS, Classifier, classify, finish
+from iowarden.collectors.kmsg.kernel_line import Line, parse_record, parse_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -20,14 +20,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from iowarden.collectors import kernel_drivers, sense
 from iowarden.collectors.event import Event
-from iowarden.collectors.kernel_shapes import LEAD, LEADS, Fields, Found, number, shape
+from iowarden.collectors.kmsg import kernel_drivers, sense
+from iowarden.collectors.kmsg.kernel_patterns import LEAD, LEADS, Fields, Found, number, shape
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from iowarden.collectors.kernel_line import Line
+    from iowarden.collectors.kmsg.kernel_line import Line
 
 KINDS = {
     # block layer
