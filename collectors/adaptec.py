@@ -10,9 +10,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from iowarden.collectors import arcconf, attached
+from iowarden.collectors import arcconf
 from iowarden.collectors.controller_poll import Maker, run_program
 from iowarden.collectors.model import AbsentError, LateError, ParseError, ReadError, StuckError
+from iowarden.collectors.smart import scsi_hosts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -34,8 +35,8 @@ def hosts_of(root: Root, drivers: Iterable[str], hosts: Sequence[str]) -> dict[s
     return {
         entry: address
         for driver in drivers
-        for address in attached.listed(root, f"{attached.PCI_DRIVERS}/{driver}", [])
-        for entry in attached.listed(root, f"{attached.PCI_DRIVERS}/{driver}/{address}", [])
+        for address in scsi_hosts.listed(root, f"{scsi_hosts.PCI_DRIVERS}/{driver}", [])
+        for entry in scsi_hosts.listed(root, f"{scsi_hosts.PCI_DRIVERS}/{driver}/{address}", [])
         if entry in hosts
     }
 
@@ -45,7 +46,7 @@ def made_by_hp(root: Root, address: str) -> bool:
 
     Where that cannot be read, it is.
     """
-    vendor = attached.text_of(root, f"/sys/bus/pci/devices/{address}/subsystem_vendor")
+    vendor = scsi_hosts.text_of(root, f"/sys/bus/pci/devices/{address}/subsystem_vendor")
     return not vendor or vendor.lower() in _HP
 
 
@@ -63,11 +64,11 @@ def _own(root: Root, hosts: Sequence[str]) -> dict[str, str]:
 def hiding(root: Root, hosts: Iterable[str], drivers: Iterable[str] = _DRIVERS) -> list[str]:
     """Return the hosts of drivers that may hide disks: not those that show drives alone."""
     at = {host: driver for driver in drivers for host in hosts_of(root, (driver,), [*hosts])}
-    drives = attached.Shown.DRIVES
+    drives = scsi_hosts.Shown.DRIVES
     return [
         each
         for each in hosts
-        if each not in at or attached.shown(root, each, at[each]) is not drives
+        if each not in at or scsi_hosts.shown(root, each, at[each]) is not drives
     ]
 
 
@@ -156,7 +157,7 @@ def _at_host(root: Root, config: Config, hosts: Sequence[str]) -> Controller:
     serial = config.controller.serial
     if not found and not config.pci_address and serial:
         for host in hosts:
-            told = attached.text_of(root, f"{attached.HOSTS}/{host}/serial_number")
+            told = scsi_hosts.text_of(root, f"{scsi_hosts.HOSTS}/{host}/serial_number")
             if len(told) >= _FEWEST_SERIAL_CHARACTERS and serial.upper().endswith(told.upper()):
                 found.append(host)
     if not found and len(hosts) == 1:

@@ -21,8 +21,8 @@ from iowarden.collectors.controller import (
     Sensor,
     State,
 )
-from iowarden.collectors.drive import Attribute
 from iowarden.collectors.model import ParseError
+from iowarden.collectors.smart.drive import Attribute
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

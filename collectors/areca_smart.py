@@ -14,15 +14,16 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from iowarden.collectors import areca, attached, makers
-from iowarden.collectors.drive import Drive, Protocol
+from iowarden.collectors import areca, makers
 from iowarden.collectors.machine import probe_path
 from iowarden.collectors.model import AbsentError, ParseError, ReadError
+from iowarden.collectors.smart import scsi_hosts
+from iowarden.collectors.smart.drive import Drive, Protocol
 
 if TYPE_CHECKING:
     from iowarden.collectors.controller import PhysicalDisk
-    from iowarden.collectors.drive import Target
     from iowarden.collectors.machine import Root
+    from iowarden.collectors.smart.drive import Target
 
 _DRIVER = "arcmsr"
 _KIND = re.compile(r"areca,([0-9]{1,3})(?:/[0-9]{1,3})?", re.ASCII)
@@ -80,10 +81,10 @@ def ask(root: Root, target: Target) -> Said:
 def _check_alone(root: Root) -> None:
     """Errors: ReadError, where there are several controllers."""
     try:
-        names = root.names(f"{attached.PCI_DRIVERS}/{_DRIVER}")
+        names = root.names(f"{scsi_hosts.PCI_DRIVERS}/{_DRIVER}")
     except AbsentError:
         names = []
-    count = sum(re.fullmatch(attached.ADAPTER, name, re.ASCII) is not None for name in names)
+    count = sum(re.fullmatch(scsi_hosts.ADAPTER, name, re.ASCII) is not None for name in names)
     if count > 1:
         raise ReadError(
             f"'cli64 disk smart': expected one controller of the driver '{_DRIVER}', got {count};"

@@ -16,7 +16,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from iowarden.collectors import attached, members
 from iowarden.collectors.controller import (
     LOG_PROBLEM,
     Controllers,
@@ -35,6 +34,7 @@ from iowarden.collectors.model import (
     StuckError,
     trace,
 )
+from iowarden.collectors.smart import members, scsi_hosts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -151,7 +151,7 @@ class Poller:
         """
         there = [(run, hosts) for run in self._runs if (hosts := _hosts(root, run.maker))]
         if not there:
-            raise AbsentError(f"'{attached.PCI_DRIVERS}': no RAID controller that has a log")
+            raise AbsentError(f"'{scsi_hosts.PCI_DRIVERS}': no RAID controller that has a log")
         for run, hosts in there:
             if root.path:
                 self._finish(
@@ -403,9 +403,9 @@ def _hosts(root: Root, maker: Maker) -> list[str]:
             return []
     found: set[str] = set()
     for driver in maker.drivers:
-        for address in _names(root, f"{attached.PCI_DRIVERS}/{driver}"):
-            if re.fullmatch(attached.ADAPTER, address, re.ASCII):
-                entries = _names(root, f"{attached.PCI_DRIVERS}/{driver}/{address}")
+        for address in _names(root, f"{scsi_hosts.PCI_DRIVERS}/{driver}"):
+            if re.fullmatch(scsi_hosts.ADAPTER, address, re.ASCII):
+                entries = _names(root, f"{scsi_hosts.PCI_DRIVERS}/{driver}/{address}")
                 found.update(each for each in entries if re.fullmatch(r"host\d{1,9}", each))
     return sorted(found, key=lambda name: int(name[4:]))
 

@@ -14,7 +14,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from iowarden.collectors import attached, controller, megacli
+from iowarden.collectors import controller, megacli
 from iowarden.collectors.controller import Battery, Controller, Health, State
 from iowarden.collectors.controller_poll import run_program
 from iowarden.collectors.model import (
@@ -25,6 +25,7 @@ from iowarden.collectors.model import (
     ReadError,
     StuckError,
 )
+from iowarden.collectors.smart import scsi_hosts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -76,9 +77,9 @@ def find(root: Root, hosts: Sequence[str]) -> dict[str, tuple[str, ...]]:
 def _addresses(root: Root) -> dict[str, str]:
     """Return the host of each adapter of the driver, '' where it has none, by PCI address."""
     found = {}
-    for address in attached.listed(root, f"{attached.PCI_DRIVERS}/{DRIVER}", []):
-        if re.fullmatch(attached.ADAPTER, address, re.ASCII):
-            entries = attached.listed(root, f"{attached.PCI_DRIVERS}/{DRIVER}/{address}", [])
+    for address in scsi_hosts.listed(root, f"{scsi_hosts.PCI_DRIVERS}/{DRIVER}", []):
+        if re.fullmatch(scsi_hosts.ADAPTER, address, re.ASCII):
+            entries = scsi_hosts.listed(root, f"{scsi_hosts.PCI_DRIVERS}/{DRIVER}/{address}", [])
             hosts = (each for each in entries if re.fullmatch(r"host[0-9]{1,9}", each))
             found[address] = next(hosts, "")
     return found
@@ -87,8 +88,8 @@ def _addresses(root: Root) -> dict[str, str]:
 def _refuse_aero(root: Root, addresses: Iterable[str]) -> None:
     """Errors: ReadError, where a card is one that MegaCli harms, or nobody knows which it is."""
     for address in addresses:
-        path = f"{attached.PCI_DRIVERS}/{DRIVER}/{address}/device"
-        told = attached.text_of(root, path)
+        path = f"{scsi_hosts.PCI_DRIVERS}/{DRIVER}/{address}/device"
+        told = scsi_hosts.text_of(root, path)
         if not re.fullmatch(r"0x[0-9a-f]{4}", told):
             raise ReadError(f"'{path}': expected '0x<4 digits>', got {told!r:.20}; MegaCli not run")
         if told[2:] in _AERO:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from iowarden.collectors import attached, megacli_reader, storcli, storcli_events
+from iowarden.collectors import megacli_reader, storcli, storcli_events
 from iowarden.collectors.controller import Health
 from iowarden.collectors.controller_poll import Maker, run_program
 from iowarden.collectors.model import (
@@ -27,6 +27,7 @@ from iowarden.collectors.model import (
     ReadError,
     StuckError,
 )
+from iowarden.collectors.smart import scsi_hosts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -177,8 +178,8 @@ def _with_volumes(
 
     Errors: LateError, StuckError.
     """
-    shown = {each: attached.shown(root, each, family.driver) for each in hosts}
-    rest = [each for each in hosts if shown[each] is attached.Shown.VOLUMES]
+    shown = {each: scsi_hosts.shown(root, each, family.driver) for each in hosts}
+    rest = [each for each in hosts if shown[each] is scsi_hosts.Shown.VOLUMES]
     unknown = 0
     for program, number, *_ in listed.values() if rest else ():
         question = (f"/c{number}", "show", "all")
@@ -283,7 +284,7 @@ def _host(root: Root, driver: str, address: str) -> str:
     """Return the SCSI host of a PCI address, '' where the driver has none there."""
     if not address:
         return ""
-    names = attached.listed(root, f"{attached.PCI_DRIVERS}/{driver}/{address}", [])
+    names = scsi_hosts.listed(root, f"{scsi_hosts.PCI_DRIVERS}/{driver}/{address}", [])
     return next((each for each in names if re.fullmatch(r"host\d{1,9}", each, re.ASCII)), "")
 
 
@@ -299,8 +300,8 @@ def _log(root: Root, name: str, handle: tuple[str, ...]) -> Log:
 
 
 def _hiding(family: _Family, root: Root, hosts: Sequence[str]) -> list[str]:
-    drives = attached.Shown.DRIVES
-    return [each for each in hosts if attached.shown(root, each, family.driver) is not drives]
+    drives = scsi_hosts.Shown.DRIVES
+    return [each for each in hosts if scsi_hosts.shown(root, each, family.driver) is not drives]
 
 
 def _maker(vendor: str, family: _Family) -> Maker:

@@ -14,10 +14,11 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from iowarden.collectors import attached, ircu, mpt_status
+from iowarden.collectors import ircu, mpt_status
 from iowarden.collectors.controller import Controller
 from iowarden.collectors.controller_poll import Maker, run_program
 from iowarden.collectors.model import AbsentError, LateError, ParseError, ReadError, StuckError
+from iowarden.collectors.smart import scsi_hosts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -48,7 +49,7 @@ class _Seen:
 def _seen(root: Root, hosts: Iterable[str]) -> dict[str, _Seen]:
     """Return the hosts that have, or had, an array. Limits: of sysfs names and texts alone."""
     found = {}
-    addresses = [each.split(":") for each in attached.listed(root, attached.DEVICES, [])]
+    addresses = [each.split(":") for each in scsi_hosts.listed(root, scsi_hosts.DEVICES, [])]
     for host in hosts:
         own = [parts for parts in addresses if len(parts) == 4 and f"host{parts[0]}" == host]
         volumes = tuple(":".join(parts) for parts in own if parts[1] == _RAID_CHANNEL)
@@ -59,9 +60,9 @@ def _seen(root: Root, hosts: Iterable[str]) -> dict[str, _Seen]:
 
 
 def _hidden(root: Root, address: str) -> bool:
-    path = f"{attached.DEVICES}/{address}/device"
-    entries = attached.listed(root, path, [])
-    is_disk = attached.text_of(root, f"{path}/type") == str(attached.DISK)
+    path = f"{scsi_hosts.DEVICES}/{address}/device"
+    entries = scsi_hosts.listed(root, path, [])
+    is_disk = scsi_hosts.text_of(root, f"{path}/type") == str(scsi_hosts.DISK)
     return is_disk and "block" not in entries
 
 
@@ -107,9 +108,9 @@ def _addresses(root: Root) -> dict[str, str]:
     return {
         address: entry
         for driver in _IRCU_DRIVERS
-        for address in attached.listed(root, f"{attached.PCI_DRIVERS}/{driver}", [])
-        if re.fullmatch(attached.ADAPTER, address, re.ASCII)
-        for entry in attached.listed(root, f"{attached.PCI_DRIVERS}/{driver}/{address}", [])
+        for address in scsi_hosts.listed(root, f"{scsi_hosts.PCI_DRIVERS}/{driver}", [])
+        if re.fullmatch(scsi_hosts.ADAPTER, address, re.ASCII)
+        for entry in scsi_hosts.listed(root, f"{scsi_hosts.PCI_DRIVERS}/{driver}/{address}", [])
         if re.fullmatch(r"host[0-9]{1,9}", entry)
     }
 
@@ -150,7 +151,9 @@ def _address(root: Root, array: Array, volumes: Sequence[str], *, alone: bool) -
     told = array.serial.casefold()
     ends = (told, "".join(reversed(re.findall("..", told)))) if len(told) == 16 else ()
     for each in volumes:
-        wwid = attached.text_of(root, f"{attached.DEVICES}/{each}/device/wwid").strip().casefold()
+        wwid = (
+            scsi_hosts.text_of(root, f"{scsi_hosts.DEVICES}/{each}/device/wwid").strip().casefold()
+        )
         if ends and wwid.endswith(ends):
             return each.partition(":")[2]
     return volumes[0].partition(":")[2] if alone and len(volumes) == 1 else ""
@@ -159,16 +162,16 @@ def _address(root: Root, array: Array, volumes: Sequence[str], *, alone: bool) -
 def _status_find(root: Root, hosts: Sequence[str]) -> dict[str, tuple[str, ...]]:
     """Name the adapters that have arrays as the kernel does, 'ioc0'."""
     seen = _seen(root, hosts)
-    parallel = attached.listed(root, f"{attached.PCI_DRIVERS}/mptspi", [])
+    parallel = scsi_hosts.listed(root, f"{scsi_hosts.PCI_DRIVERS}/mptspi", [])
     spi = {
         entry
         for address in parallel
-        if re.fullmatch(attached.ADAPTER, address, re.ASCII)
-        for entry in attached.listed(root, f"{attached.PCI_DRIVERS}/mptspi/{address}", [])
+        if re.fullmatch(scsi_hosts.ADAPTER, address, re.ASCII)
+        for entry in scsi_hosts.listed(root, f"{scsi_hosts.PCI_DRIVERS}/mptspi/{address}", [])
     }
     found = {}
     for host, each in seen.items():
-        unit = attached.text_of(root, f"{attached.HOSTS}/{host}/unique_id").strip()
+        unit = scsi_hosts.text_of(root, f"{scsi_hosts.HOSTS}/{host}/unique_id").strip()
         known = re.fullmatch(r"[0-9]{1,3}", unit) is not None
         which = unit if known and len(hosts) > 1 else ""
         targets = [] if host in spi else [volume.split(":")[2] for volume in each.volumes]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from iowarden.collectors import smartctl_exporter
 from iowarden.collectors.model import Chunk, Family, Group, Kind, Sample
+from iowarden.collectors.smart import smartctl_exporter
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

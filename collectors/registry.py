@@ -6,15 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from iowarden.collectors import (
-    controller,
-    controller_poll,
-    makers,
-    monitors,
-    smart,
-    smart_series,
-    smartctl_exporter,
-)
+from iowarden.collectors import controller, controller_poll, makers, monitors
 from iowarden.collectors.block import (
     bdi,
     block_devices,
@@ -52,6 +44,7 @@ from iowarden.collectors.procfs import (
     tasks,
     vmstat,
 )
+from iowarden.collectors.smart import smart_poller, smart_series, smartctl_exporter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Hashable, Iterable, Mapping
@@ -378,15 +371,15 @@ SOURCES = (
         name="smart",
         period_seconds=15,
         may_hang=True,
-        read=smart.read_smart,
+        read=smart_poller.read_smart,
         families=smart_series.FAMILIES,
         emit=lambda value, _: smart_series.emit(value),
         node=smartctl_exporter.samples,
         node_prefixes=smartctl_exporter.PREFIXES,
         objects=("disk",),
-        lists=("disk", smart.keys),
-        unread=smart.unread,
-        start=smart.start(),
+        lists=("disk", smart_poller.keys),
+        unread=smart_poller.unread,
+        start=smart_poller.start(),
     ),
     Source(
         name="kernel_log",

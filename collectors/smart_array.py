@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from iowarden.collectors import adaptec, attached, cciss, hp
+from iowarden.collectors import adaptec, cciss, hp
 from iowarden.collectors.controller_poll import Maker, run_program
 from iowarden.collectors.model import (
     AbsentError,
@@ -23,6 +23,7 @@ from iowarden.collectors.model import (
     ReadError,
     StuckError,
 )
+from iowarden.collectors.smart import scsi_hosts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -153,17 +154,17 @@ def _own(root: Root, hosts: Sequence[str]) -> list[str]:
 
 
 def _all_hosts(root: Root) -> list[str]:
-    return attached.listed(root, attached.HOSTS, [])
+    return scsi_hosts.listed(root, scsi_hosts.HOSTS, [])
 
 
 def _node(root: Root, host: str) -> str:
     """Return the '/dev/sgN' of the controller itself, '' where it has none."""
-    for name in attached.listed(root, attached.DEVICES, []):
-        path = f"{attached.DEVICES}/{name}/device"
-        if name.startswith(f"{host.removeprefix('host')}:") and attached.text_of(
+    for name in scsi_hosts.listed(root, scsi_hosts.DEVICES, []):
+        path = f"{scsi_hosts.DEVICES}/{name}/device"
+        if name.startswith(f"{host.removeprefix('host')}:") and scsi_hosts.text_of(
             root, f"{path}/type"
-        ) == str(attached.RAID_CONTROLLER):
-            for generic in attached.listed(root, f"{path}/scsi_generic", []):
+        ) == str(scsi_hosts.RAID_CONTROLLER):
+            for generic in scsi_hosts.listed(root, f"{path}/scsi_generic", []):
                 return f"/dev/{generic}"
     return ""
 

@@ -25,17 +25,17 @@ from iowarden.collectors import (
     ircu,
     megacli,
     mpt_status,
-    smartctl,
     storcli,
     storcli_events,
     threeware,
     threeware_events,
 )
 from iowarden.collectors.controller import Controller, Health, State
-from iowarden.collectors.drive import Cover, Drive
 from iowarden.collectors.kmsg import kernel_events, kernel_line
 from iowarden.collectors.md import md_detail, mdstat
 from iowarden.collectors.model import ParseError
+from iowarden.collectors.smart import smartctl
+from iowarden.collectors.smart.drive import Cover, Drive
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -9,8 +9,8 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.drive import Cover
 from iowarden.collectors.model import Outcome
+from iowarden.collectors.smart.drive import Cover
 from iowarden.daemon import status
 from iowarden.rules import coverage, self_tests, silences
 from iowarden.rules.alerts import Alert, State

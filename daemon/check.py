@@ -26,8 +26,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.block.block_devices import Topology
-from iowarden.collectors.drive import Cover
 from iowarden.collectors.model import AbsentError, Outcome, ReadError, Reading, trace
+from iowarden.collectors.smart.drive import Cover
 from iowarden.daemon import config as configuration
 from iowarden.daemon import exporters, stateful
 from iowarden.daemon.clock import local_zone
@@ -48,12 +48,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from iowarden.collectors.block.queue import Queue
-    from iowarden.collectors.drive import Disks
     from iowarden.collectors.filesystem.mountinfo import Mounts
     from iowarden.collectors.filesystem.statfs import Filesystems
     from iowarden.collectors.machine import Root
     from iowarden.collectors.md.mdstat import Array
     from iowarden.collectors.recording import Player
+    from iowarden.collectors.smart.drive import Disks
     from iowarden.daemon.clock import PlayedClock, SystemClock
     from iowarden.daemon.config import Config
     from iowarden.rules.alerts import Alert

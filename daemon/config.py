@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from iowarden.collectors import asking, targets
-from iowarden.collectors.drive import Target
 from iowarden.collectors.model import GivenError
-from iowarden.collectors.smart import Options
+from iowarden.collectors.smart import discovery, smartctl_runner
+from iowarden.collectors.smart.drive import Target
+from iowarden.collectors.smart.smart_poller import Options
 from iowarden.daemon.duration import duration_seconds
 from iowarden.rules import calendar, self_tests
 from iowarden.rules.nodes import NotYamlError, root_node
@@ -807,7 +807,7 @@ def _read_drives(node: yaml.Node, reading: _Reading) -> None:
         reading.report(node, f"smart.drives: {problem}; example: drives: {example}")
         return
     found: dict[tuple[str, str, str], int] = {}
-    drives: list[targets.ConfiguredDrive] = []
+    drives: list[discovery.ConfiguredDrive] = []
     for number, item in enumerate(node.value, 1):
         path = f"smart.drives, drive {number}"
         known = len(reading.problems)
@@ -820,7 +820,7 @@ def _read_drives(node: yaml.Node, reading: _Reading) -> None:
         if len(reading.problems) > known:
             continue
         try:
-            drive = targets.parse_configured(values, tuple(asking.PROFILES))
+            drive = discovery.parse_configured(values, tuple(smartctl_runner.PROFILES))
         except ValueError as error:
             reading.report(item, f"{path}: {error}")
             continue

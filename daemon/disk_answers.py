@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.drive import Cover, Protocol
+from iowarden.collectors.smart.drive import Cover, Protocol
 from iowarden.daemon import answers, status
 from iowarden.rules import coverage, self_tests
 from iowarden.rules.quantity import size
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from iowarden.collectors.block.block_devices import Topology
-    from iowarden.collectors.drive import Disks, Drive
+    from iowarden.collectors.smart.drive import Disks, Drive
     from iowarden.daemon.answers import Known
     from iowarden.rules.coverage import Covered
 

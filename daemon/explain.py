@@ -31,10 +31,10 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.controller import Controllers, Health
-from iowarden.collectors.drive import Cover, Disk, Disks, Polled, Target
 from iowarden.collectors.kmsg import kernel_events
 from iowarden.collectors.model import Outcome, Reading
 from iowarden.collectors.registry import SOURCES
+from iowarden.collectors.smart.drive import Cover, Disk, Disks, Polled, Target
 from iowarden.daemon import check, console
 from iowarden.daemon.words import one_line
 from iowarden.rules import facts, happened, last_copies
@@ -49,9 +49,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from iowarden.collectors.controller import Controller
-    from iowarden.collectors.drive import Drive
     from iowarden.collectors.event import Event
     from iowarden.collectors.md.mdstat import Array
+    from iowarden.collectors.smart.drive import Drive
     from iowarden.collectors.tool_output import Found, Parsed, Unread
     from iowarden.rules.alerts import Alert
     from iowarden.rules.events import Row, Table

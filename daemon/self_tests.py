@@ -11,10 +11,10 @@ from collections import deque
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from iowarden.collectors import asking, testing
 from iowarden.collectors.block.block_devices import Topology
-from iowarden.collectors.drive import Cover, Disks
-from iowarden.collectors.testing import Reply, Said
+from iowarden.collectors.smart import selftest, smartctl_runner
+from iowarden.collectors.smart.drive import Cover, Disks
+from iowarden.collectors.smart.selftest import Reply, Said
 from iowarden.daemon import answers, codec, journal, status
 from iowarden.daemon.clock import PLAUSIBLE_SECONDS
 from iowarden.rules import coverage, self_tests
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from datetime import tzinfo
 
     from iowarden.collectors.block.diskstats import BlockIo
-    from iowarden.collectors.drive import Drive, Target
     from iowarden.collectors.machine import Root
     from iowarden.collectors.model import Sample
+    from iowarden.collectors.smart.drive import Drive, Target
     from iowarden.daemon.control import Command
     from iowarden.daemon.telling import Telling
     from iowarden.rules.engine import Engine
@@ -432,13 +432,13 @@ class SelfTests:
 def ask(root: Root, disk: str, target: Target, action: str, who: str) -> Told:
     """Have a drive begin a test, or end it; the schedule wakes none, a person does."""
     if action == "abort":
-        return Told(disk, action, testing.abort(root, target), who)
-    words = asking.command(target, target.profile or "basic", wake=bool(who))
-    found = asking.ask(root, target, words, ASK_SECONDS)
+        return Told(disk, action, selftest.abort(root, target), who)
+    words = smartctl_runner.command(target, target.profile or "basic", wake=bool(who))
+    found = smartctl_runner.ask(root, target, words, ASK_SECONDS)
     if found.cover is not Cover.READ:
         asleep = found.cover is Cover.ASLEEP
         reason = found.reason or found.cover.value
         return Told(disk, action, Reply(Said.FAILED, reason), who, asleep=asleep)
     if found.drive is not None and found.drive.self_test_remaining_ratio is not None:
         return Told(disk, action, Reply(Said.RUNS, "another test runs in it"), who, found.drive)
-    return Told(disk, action, testing.begin(root, target, action), who, found.drive)
+    return Told(disk, action, selftest.begin(root, target, action), who, found.drive)

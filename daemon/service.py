@@ -17,7 +17,7 @@ from systemd.daemon import notify
 
 from iowarden.collectors.machine import Root
 from iowarden.collectors.recording import watched
-from iowarden.collectors.smart import MOST_TOLD_BYTES
+from iowarden.collectors.smart.smart_poller import MOST_TOLD_BYTES
 from iowarden.daemon import (
     claim,
     command,

@@ -6,8 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from iowarden.collectors import controller_poll, makers, registry, smart
+from iowarden.collectors import controller_poll, makers, registry
 from iowarden.collectors.kmsg import kernel_log
+from iowarden.collectors.smart import smart_poller
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 class Stateful:
     """What asks drives and controllers and reads the kernel's log."""
 
-    drives: smart.Poller
+    drives: smart_poller.Poller
     controllers: controller_poll.Poller
     kernel_log: kernel_log.Reader
 
@@ -37,7 +38,7 @@ class Stateful:
 
 
 def make(
-    options: smart.Options,
+    options: smart_poller.Options,
     clock: SystemClock,
     open_log: Callable[[], int] | None = None,
     *,
@@ -45,7 +46,7 @@ def make(
 ) -> Stateful:
     """Return them; nothing is asked yet. `open_log` returns a descriptor of '/dev/kmsg'."""
     return Stateful(
-        smart.Poller(options, clock.now, most_told_bytes=most_told_bytes),
+        smart_poller.Poller(options, clock.now, most_told_bytes=most_told_bytes),
         controller_poll.Poller(makers.MAKERS, clock.now),
         # The kernel's time stamps are of CLOCK_MONOTONIC.
         kernel_log.Reader(open_log, clock.uptime, lambda: clock.realtime(clock.now())),

@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.drive import Cover, Protocol
+from iowarden.collectors.smart.drive import Cover, Protocol
 from iowarden.rules import devices
 from iowarden.rules.devices import Identity
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.block.block_devices import Topology
     from iowarden.collectors.block.enclosure import Slot
-    from iowarden.collectors.drive import Disk, Disks, Drive, Polled, Target
+    from iowarden.collectors.smart.drive import Disk, Disks, Drive, Polled, Target
     from iowarden.rules.devices import Gone
 
 _VIRTUAL = re.compile(r"(vd|xvd|nbd|rbd|pmem|dasd|mmcblk)[a-z0-9]+.*")

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.block.block_devices import NVME_PATH, Topology
-from iowarden.collectors.drive import Cover
 from iowarden.collectors.filesystem.mountinfo import Mount
+from iowarden.collectors.smart.drive import Cover
 from iowarden.rules import causes, devices, trust
 from iowarden.rules.atlas import Atlas, Map
 from iowarden.rules.devices import ADAPTER, is_part

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from iowarden.collectors.drive import Disks, Drive
+    from iowarden.collectors.smart.drive import Disks, Drive
 
 ALERTING = frozenset({5, 10, 184, 187, 188, 196, 197, 198, 199})
 """Attributes that alerts are about: each change of one is kept. Source: domain condition H."""

@@ -16,7 +16,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.drive import Target
+from iowarden.collectors.smart.drive import Target
 from iowarden.rules import devices, slots, trust
 from iowarden.rules.atlas import Atlas, Map, Place, Slotted, joined, placed
 from iowarden.rules.devices import Identity

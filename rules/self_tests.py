@@ -14,8 +14,8 @@ import zlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.drive import Cover, Protocol
 from iowarden.collectors.model import Family, Sample
+from iowarden.collectors.smart.drive import Cover, Protocol
 from iowarden.rules.calendar import Calendar  # noqa: TC001 - to be evaluated
 
 if TYPE_CHECKING:
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from datetime import tzinfo
 
     from iowarden.collectors.block.block_devices import Topology
-    from iowarden.collectors.drive import Disk, Disks, Drive, SelfTest
     from iowarden.collectors.md.mdstat import Array
+    from iowarden.collectors.smart.drive import Disk, Disks, Drive, SelfTest
     from iowarden.rules.incidents import Member
 
 KINDS = ("short", "long", "conveyance")

@@ -10,13 +10,13 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.drive import Protocol
+from iowarden.collectors.smart.drive import Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from iowarden.collectors.block.block_devices import Device
-    from iowarden.collectors.drive import Disk, Drive, Target
+    from iowarden.collectors.smart.drive import Disk, Drive, Target
 
 Signature = tuple[tuple[int, int], ...]
 HARD, SOFT = 2, 1

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.md.mdstat import Array, Member
-from iowarden.collectors.members import parse_output
 from iowarden.collectors.model import ParseError
+from iowarden.collectors.smart.members import parse_output
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.drive import Cover
 from iowarden.collectors.model import Family, Sample
+from iowarden.collectors.smart.drive import Cover
 from iowarden.rules import coverage
 from iowarden.rules.coverage import Covered, Seen
 from iowarden.rules.devices import GONE_SECONDS, Identity
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from iowarden.collectors.block.block_devices import Topology
-    from iowarden.collectors.drive import Disks
+    from iowarden.collectors.smart.drive import Disks
     from iowarden.rules.signals.table import Pairs, View
 
 SOURCES = ("block",)

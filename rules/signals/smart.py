@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.block.block_devices import Topology
     from iowarden.collectors.block.diskstats import BlockIo
-    from iowarden.collectors.drive import Attribute, Disk, Disks, Drive
+    from iowarden.collectors.smart.drive import Attribute, Disk, Disks, Drive
     from iowarden.rules.signals.smart_counts import Count
     from iowarden.rules.signals.table import Pairs, View
 

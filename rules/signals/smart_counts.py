@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from iowarden.collectors.drive import Attribute, Drive
+    from iowarden.collectors.smart.drive import Attribute, Drive
     from iowarden.rules.signals.table import Pairs
 
 DAY = 86_400.0

@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import Family, Labels, Sample
-from iowarden.collectors.smart_series import hours_since
+from iowarden.collectors.smart.smart_series import hours_since
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from iowarden.collectors.drive import Drive, Scsi, SelfTest
+    from iowarden.collectors.smart.drive import Drive, Scsi, SelfTest
 
 _FAILURE_PREDICTED, _WARNING = 0x5D, 0x0B
 _FALSE_ALARM = 0xFF

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from iowarden.collectors.drive import Attribute
+    from iowarden.collectors.smart.drive import Attribute
     from iowarden.rules.signals.table import Pairs
 
 CEILINGS = (100, 200, 252, 253, 254, 255)

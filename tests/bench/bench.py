@@ -36,8 +36,7 @@ from support.program import Feed, Program, recorded
 from support.recordings import open_fixture
 from support.smtp import smtp_server
 
-from iowarden.collectors import registry, smartctl
-from iowarden.collectors.drive import Cover, Disk, Disks, Drive, Polled, Target
+from iowarden.collectors import registry
 from iowarden.collectors.machine import Root
 from iowarden.collectors.model import Chunk, Family, Outcome, Reading
 from iowarden.collectors.recording import (
@@ -47,6 +46,8 @@ from iowarden.collectors.recording import (
     Recording,
     watched,
 )
+from iowarden.collectors.smart import smartctl
+from iowarden.collectors.smart.drive import Cover, Disk, Disks, Drive, Polled, Target
 from iowarden.daemon import config, flight, history, journal, mail, replay
 from iowarden.daemon.clock import PlayedClock
 from iowarden.daemon.exposition import Exposition, Snapshot

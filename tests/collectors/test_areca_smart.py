@@ -10,10 +10,10 @@ from support.asked import Machine
 from support.attached import said
 from support.recordings import corpus
 
-from iowarden.collectors import asking, smart, smart_series
-from iowarden.collectors.drive import Cover, Disk, Disks, Protocol, Target
 from iowarden.collectors.machine import probe_path
-from iowarden.collectors.targets import Found
+from iowarden.collectors.smart import smart_poller, smart_series, smartctl_runner
+from iowarden.collectors.smart.discovery import Found
+from iowarden.collectors.smart.drive import Cover, Disk, Disks, Protocol, Target
 from iowarden.rules import coverage
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ SECOND = behind("areca,2", "channel 2")
 
 def smartctl(target: Target, output: str = REFUSED) -> Files:
     """Return what smartctl says of a disk: that there is no such way, if not something else."""
-    return said(*asking.command(target, "full"), stdout=output, status=2)
+    return said(*smartctl_runner.command(target, "full"), stdout=output, status=2)
 
 
 def table(number: int, pending: int = 193) -> str:
@@ -98,8 +98,8 @@ class Played:
         self._machine = machine
         self.now = 100.0
         self.root: Root = machine({**CARD, "/.probe": None})
-        self.poller = smart.Poller(
-            smart.Options(), lambda: self.now, lambda *_: Found(targets or (SECOND,))
+        self.poller = smart_poller.Poller(
+            smart_poller.Options(), lambda: self.now, lambda *_: Found(targets or (SECOND,))
         )
 
     def look(self, files: Mapping[str, str | bytes | None], seconds: float = 15.0) -> Disks:
@@ -251,7 +251,7 @@ def test_of_two_controllers_none_is_asked(machine: MachineMaker) -> None:
 def test_beside_smartd_no_program_is_run(machine: MachineMaker) -> None:
     """Each would lose answers of the other; that it was so is played as it was recorded."""
     clash = json.dumps({"cover": "failed", "reason": "'smartd' asks this controller, too"})
-    name = probe_path("run", asking.command(SECOND, "full"))
+    name = probe_path("run", smartctl_runner.command(SECOND, "full"))
     disk = Played(machine).only({name: clash, **told()})
     assert (disk.polled.cover, disk.polled.reason) == (
         *(Cover.FAILED, "'smartd' asks this controller, too"),
@@ -262,7 +262,7 @@ def test_a_disk_whose_controller_hangs_is_not_asked_by_another_program(
     machine: MachineMaker,
 ) -> None:
     """smartctl is in the kernel and does not come back: no second program beside it."""
-    name = probe_path("run", asking.command(SECOND, "full"))
+    name = probe_path("run", smartctl_runner.command(SECOND, "full"))
     disk = Played(machine).only({name: json.dumps({"cover": "stuck", "reason": "x"}), **told()})
     assert (disk.polled.cover, disk.polled.reason) == (Cover.STUCK, "x")
 

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 import pytest
 from support.recordings import CORPUS, corpus, needs_corpus
 
-from iowarden.collectors import arcconf, areca, areca_events, cciss, hp, members, threeware
+from iowarden.collectors import arcconf, areca, areca_events, cciss, hp, threeware
 from iowarden.collectors.controller import Health
 from iowarden.collectors.model import ParseError
+from iowarden.collectors.smart import members
 
 if TYPE_CHECKING:
     from collections.abc import Callable

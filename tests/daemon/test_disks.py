@@ -15,8 +15,8 @@ from support import drives
 from support.attached import said as answer
 from support.live import Live, text, watched
 
-from iowarden.collectors import asking
-from iowarden.collectors.drive import Target
+from iowarden.collectors.smart import smartctl_runner
+from iowarden.collectors.smart.drive import Target
 from iowarden.daemon import kept
 from iowarden.daemon.past import Past
 from iowarden.rules.self_tests import Outcome, Run
@@ -44,7 +44,7 @@ def data(host: Watched, *words: str) -> Any:  # noqa: ANN401 - whatever the comm
 
 def says(name: str, output: str) -> Files:
     """Let a disk say this to smartctl."""
-    return answer(*asking.command(Target(f"/dev/{name}", "scsi"), "full"), stdout=output)
+    return answer(*smartctl_runner.command(Target(f"/dev/{name}", "scsi"), "full"), stdout=output)
 
 
 def healthy(name: str, pending: int = 0) -> str:

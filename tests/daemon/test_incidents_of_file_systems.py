@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from support.database import Database, drive, self_tests, subjects, threads, usage
 from support.live import text, watched
 
-from iowarden.collectors.drive import Cover
 from iowarden.collectors.machine import probe_path
+from iowarden.collectors.smart.drive import Cover
 
 if TYPE_CHECKING:
     from pathlib import Path

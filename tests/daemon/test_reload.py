@@ -21,8 +21,8 @@ from support.live import RULE, Live, watched
 from support.program import Program
 from support.smtp import smtp_server
 
-from iowarden.collectors import asking
 from iowarden.collectors.machine import probe_path
+from iowarden.collectors.smart import smartctl_runner
 from iowarden.daemon import service
 from iowarden.daemon.cli import EXIT_CONFIG
 
@@ -113,8 +113,8 @@ def test_a_drive_that_is_written_down_is_missed_from_the_next_look_on(tmp_path: 
         assert missing not in host.program.metrics()
         # Both disks of the machine have been asked: it is neither of them.
         for name in ("sda", "sdb"):
-            target = asking.Target(f"/dev/{name}", "scsi", name)
-            live.change({probe_path("run", asking.command(target, "full")): found})
+            target = smartctl_runner.Target(f"/dev/{name}", "scsi", name)
+            live.change({probe_path("run", smartctl_runner.command(target, "full")): found})
         change(host, ("", "smart: {drives: [{serial: WD-WCC130000000}]}\n"))
         reload(host)
         host.wait(60)

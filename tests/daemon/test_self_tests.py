@@ -15,14 +15,15 @@ from support.probe import DEADLINE_SECONDS, Probe
 from support.program import Asked
 from support.program import run as run_command
 
-from iowarden.collectors import registry, smart, testing
+from iowarden.collectors import registry
 from iowarden.collectors.block.block_devices import Device, Topology
 from iowarden.collectors.block.diskstats import BlockIo
-from iowarden.collectors.drive import Target
 from iowarden.collectors.machine import Root
 from iowarden.collectors.model import Outcome, Reading
-from iowarden.collectors.targets import Found
-from iowarden.collectors.testing import Said
+from iowarden.collectors.smart import selftest, smart_poller
+from iowarden.collectors.smart.discovery import Found
+from iowarden.collectors.smart.drive import Target
+from iowarden.collectors.smart.selftest import Said
 from iowarden.daemon import check, config, control, self_tests
 from iowarden.daemon.probe.client import Client, at
 from iowarden.daemon.telling import Telling
@@ -115,7 +116,9 @@ class Machine:
             Target(f"/dev/bus/{host}", f"megaraid,{n}", "", f"host{host}", "megaraid_sas")
             for n, host in enumerate((0, 0, 1))
         )
-        self.poller = smart.Poller(smart.Options(), lambda: self.now, lambda *_: Found(targets))
+        self.poller = smart_poller.Poller(
+            smart_poller.Options(), lambda: self.now, lambda *_: Found(targets)
+        )
         self.looks = self.root("/")
         self.log = Lines()
         self.events: queue.SimpleQueue[object] = queue.SimpleQueue()
@@ -475,7 +478,7 @@ def test_what_smartctl_says_to_a_test_is_told_apart(
     document = {"smartctl": {"output": ["smartctl 7.3", "", *output.splitlines()]}}
     for text in (json.dumps(document), f"smartctl 7.3 2022\n\n{output}\n"):
         value = {"status": status, "signal": 9, "stdout": text, "stderr": ""}
-        reply = testing.judged(json.dumps(value))
+        reply = selftest.judged(json.dumps(value))
         assert reply.said is said
         assert output.partition("\n")[0] in reply.text or said is Said.DONE
 
@@ -483,4 +486,4 @@ def test_what_smartctl_says_to_a_test_is_told_apart(
 @pytest.mark.parametrize("content", ["", "{}", "[]", '{"status": "0"}'])
 def test_what_is_no_answer_of_the_probe_is_a_failure(content: str) -> None:
     """Whatever comes, a reply says so."""
-    assert testing.judged(content).said is Said.FAILED
+    assert selftest.judged(content).said is Said.FAILED

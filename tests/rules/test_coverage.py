@@ -11,7 +11,7 @@ from support.machine import topology
 from support.simulation import START
 
 from iowarden.collectors.block.enclosure import Slot
-from iowarden.collectors.drive import (
+from iowarden.collectors.smart.drive import (
     Attribute,
     Cover,
     Disk,

@@ -6,10 +6,10 @@ import dataclasses
 
 import pytest
 
-from iowarden.collectors import smart_series, smartctl_exporter
-from iowarden.collectors.drive import Cover, Disk, Disks, Drive, Polled, Protocol, Target
 from iowarden.collectors.model import Outcome, Reading, Sample
 from iowarden.collectors.registry import Source
+from iowarden.collectors.smart import smart_series, smartctl_exporter
+from iowarden.collectors.smart.drive import Cover, Disk, Disks, Drive, Polled, Protocol, Target
 from iowarden.rules.engine import Engine
 from iowarden.rules.rulefile import parse_rule_file
 

@@ -8,7 +8,7 @@ import pytest
 from support.asked import direct, disks, drive
 from support.simulation import START
 
-from iowarden.collectors.drive import Attribute, ErrorCounter, Nvme, Protocol, Scsi
+from iowarden.collectors.smart.drive import Attribute, ErrorCounter, Nvme, Protocol, Scsi
 from iowarden.rules import figures
 
 PENDING = Attribute(197, "Current_Pending_Sector", 200, 200, 0, 5, "5", prefail=False)

@@ -13,7 +13,7 @@ from support.machine import disk as block_device
 from support.machine import topology
 from support.recordings import corpus
 
-from iowarden.collectors import areca_events, members
+from iowarden.collectors import areca_events
 from iowarden.collectors.block.block_devices import Md
 from iowarden.collectors.controller import (
     Array,
@@ -24,12 +24,13 @@ from iowarden.collectors.controller import (
     Sensor,
     State,
 )
-from iowarden.collectors.drive import Cover, Disk, Polled, Target
 from iowarden.collectors.event import Event
 from iowarden.collectors.filesystem.mountinfo import Mount
 from iowarden.collectors.kmsg.kernel_events import Classifier, classify, finish
 from iowarden.collectors.kmsg.kernel_line import parse_text
 from iowarden.collectors.md import mdstat
+from iowarden.collectors.smart import members
+from iowarden.collectors.smart.drive import Cover, Disk, Polled, Target
 from iowarden.daemon import kept
 from iowarden.rules import coverage, devices, places
 from iowarden.rules.devices import Devices

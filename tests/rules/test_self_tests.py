@@ -15,7 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iowarden.collectors.block.block_devices import Device, Md, Topology
-from iowarden.collectors.drive import (
+from iowarden.collectors.md.mdstat import Array
+from iowarden.collectors.smart.drive import (
     Cover,
     Disk,
     Disks,
@@ -25,7 +26,6 @@ from iowarden.collectors.drive import (
     SelfTest,
     Target,
 )
-from iowarden.collectors.md.mdstat import Array
 from iowarden.rules import calendar, self_tests
 from iowarden.rules.alerts import State
 from iowarden.rules.incidents import Member

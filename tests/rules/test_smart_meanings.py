@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from support.rack import DAY, Rack, ata, attribute
 
-from iowarden.collectors.drive import SelfTest, Target
+from iowarden.collectors.smart.drive import SelfTest, Target
 from iowarden.rules.signals import smart_counts
 
 JBOD = Target("/dev/sda", "sat", device="sda", driver="megaraid_sas")

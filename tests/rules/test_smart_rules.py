@@ -14,7 +14,7 @@ from support.rack import DAY, HOUR, Rack, ata, attribute
 from support.recordings import CORPUS, cases_of_corpus, corpus
 
 from iowarden.collectors.areca import parse_disk_smart
-from iowarden.collectors.drive import (
+from iowarden.collectors.smart.drive import (
     Attribute,
     Cover,
     Drive,
@@ -25,7 +25,7 @@ from iowarden.collectors.drive import (
     SelfTest,
     Target,
 )
-from iowarden.collectors.smartctl import Refused, parse
+from iowarden.collectors.smart.smartctl import Refused, parse
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.rack import DAY, HOUR, POLL, ata, attribute
 
-from iowarden.collectors.drive import (
+from iowarden.collectors.smart.drive import (
     Attribute,
     Cover,
     Disk,

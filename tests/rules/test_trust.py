@@ -9,7 +9,7 @@ import pytest
 from support.machine import disk as block_device
 from support.rack import Rack, ata, attribute
 
-from iowarden.collectors.drive import (
+from iowarden.collectors.smart.drive import (
     Cover,
     Disk,
     Drive,

@@ -11,9 +11,9 @@ from support.machine import topology
 from support.simulation import START, UPTIME
 
 from iowarden.collectors import registry
-from iowarden.collectors.drive import Cover, Disk, Disks, Drive, Polled, Protocol, Target
 from iowarden.collectors.filesystem.mountinfo import Mounts
 from iowarden.collectors.model import Outcome, Reading
+from iowarden.collectors.smart.drive import Cover, Disk, Disks, Drive, Polled, Protocol, Target
 from iowarden.rules import incidents, report
 from iowarden.rules.engine import Engine
 

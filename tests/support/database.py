@@ -13,8 +13,8 @@ from support.drives import ata
 from support.kmsg import Kernel
 from support.live import Live
 
-from iowarden.collectors.asking import command
-from iowarden.collectors.drive import Target
+from iowarden.collectors.smart.drive import Target
+from iowarden.collectors.smart.smartctl_runner import command
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -12,9 +12,9 @@ from support.machine import disk, topology
 
 from iowarden.collectors.block.block_devices import Md
 from iowarden.collectors.controller import Controller
-from iowarden.collectors.drive import Cover, Polled, Target
 from iowarden.collectors.filesystem.mountinfo import Mount
 from iowarden.collectors.md import mdstat
+from iowarden.collectors.smart.drive import Cover, Polled, Target
 from iowarden.rules.advice import PACKAGED, PACKAGES, programs
 from iowarden.rules.coverage import Covered
 from iowarden.rules.devices import identity

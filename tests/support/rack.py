@@ -8,10 +8,19 @@ from typing import TYPE_CHECKING, Any
 from support.host import shipped_rules
 from support.simulation import START, UPTIME
 
-from iowarden.collectors import smart
-from iowarden.collectors.drive import Attribute, Cover, Disk, Disks, Drive, Polled, Protocol, Target
 from iowarden.collectors.model import Outcome, Reading
 from iowarden.collectors.registry import Source
+from iowarden.collectors.smart import smart_poller
+from iowarden.collectors.smart.drive import (
+    Attribute,
+    Cover,
+    Disk,
+    Disks,
+    Drive,
+    Polled,
+    Protocol,
+    Target,
+)
 from iowarden.daemon.kept import Kept, documents, read
 from iowarden.rules import incidents, silences
 from iowarden.rules.engine import Engine
@@ -27,12 +36,12 @@ SMART = Source(
     name="smart",
     period_seconds=15,
     may_hang=True,
-    read=smart.read_smart,
+    read=smart_poller.read_smart,
     families=(),
     emit=lambda _value, _names: [],
     objects=("disk",),
-    lists=("disk", smart.keys),
-    unread=smart.unread,
+    lists=("disk", smart_poller.keys),
+    unread=smart_poller.unread,
 )
 
 

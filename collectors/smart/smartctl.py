@@ -14,8 +14,10 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from iowarden.collectors import smartctl_exporter
-from iowarden.collectors.drive import (
+from iowarden.collectors.json_text import is_deep
+from iowarden.collectors.model import ParseError
+from iowarden.collectors.smart import smartctl_exporter
+from iowarden.collectors.smart.drive import (
     Attribute,
     Cover,
     Drive,
@@ -25,14 +27,12 @@ from iowarden.collectors.drive import (
     Scsi,
     SelfTest,
 )
-from iowarden.collectors.json_text import is_deep
-from iowarden.collectors.model import ParseError
-from iowarden.collectors.smartctl_text import read_lines
+from iowarden.collectors.smart.smartctl_text import read_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from iowarden.collectors.smartctl_text import Document
+    from iowarden.collectors.smart.smartctl_text import Document
 
 MOST_CHARACTERS = 4 * 1024 * 1024
 """Real ones have 1 to 60 thousand."""
@@ -135,7 +135,7 @@ def parse(text: str, *, kind: str = "") -> Drive | Refused:
 def _compared(drive: Drive, lines: list[str]) -> Drive:
     """Return a drive with what pySMART makes of the same lines counted."""
     # Only where there are drives: it is not worth its memory elsewhere.
-    from iowarden.collectors import pysmart  # noqa: PLC0415
+    from iowarden.collectors.smart import pysmart  # noqa: PLC0415
 
     disagreements = 0
     messages = list(drive.messages)

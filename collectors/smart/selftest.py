@@ -19,8 +19,8 @@ from iowarden.collectors.probe_reply import field, optional
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from iowarden.collectors.drive import Target
     from iowarden.collectors.machine import Root
+    from iowarden.collectors.smart.drive import Target
 
 DEADLINE_SECONDS = 120.0
 """A drive that spins up first, behind a controller where others are asked."""

@@ -8,10 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from iowarden.collectors.drive import Drive
-from iowarden.collectors.smartctl import parse
+from iowarden.collectors.smart.drive import Drive
+from iowarden.collectors.smart.smartctl import parse
 
-FIXTURES = Path(__file__).parents[1] / "fixtures" / "smartctl"
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "smartctl"
 LOOK = """
 import json, logging, os, subprocess, sys
 subprocess.Popen = os.execve = os.posix_spawn = None

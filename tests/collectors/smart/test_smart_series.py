@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from iowarden.collectors.drive import (
+from iowarden.collectors.model import Chunk
+from iowarden.collectors.smart.drive import (
     Attribute,
     Cover,
     Disk,
@@ -22,8 +23,7 @@ from iowarden.collectors.drive import (
     SelfTest,
     Target,
 )
-from iowarden.collectors.model import Chunk
-from iowarden.collectors.smart_series import FAMILIES, emit, hours_since
+from iowarden.collectors.smart.smart_series import FAMILIES, emit, hours_since
 from iowarden.daemon.exposition import Exposition, Snapshot
 
 if TYPE_CHECKING:

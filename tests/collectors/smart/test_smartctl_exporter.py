@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.recordings import corpus
 
-from iowarden.collectors import smartctl_exporter
-from iowarden.collectors.drive import Cover, Disk, Disks, Drive, Polled, Protocol, Target
-from iowarden.collectors.smartctl_exporter import label, pack, samples
+from iowarden.collectors.smart import smartctl_exporter
+from iowarden.collectors.smart.drive import Cover, Disk, Disks, Drive, Polled, Protocol, Target
+from iowarden.collectors.smart.smartctl_exporter import label, pack, samples
 
 TESTDATA = "smartctl/prometheus-community+smartctl_exporter"
 

@@ -13,18 +13,18 @@ from collections.abc import Mapping  # noqa: TC003 - to be evaluated
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from iowarden.collectors import attached, behind
-from iowarden.collectors.attached import Uncovered as Uncovered  # noqa: PLC0414, TC001 - of Found
-from iowarden.collectors.attached import Volume as Volume  # noqa: PLC0414, TC001 - the same
 from iowarden.collectors.block.udev import DIRECTORY as UDEV
-from iowarden.collectors.drive import Target
+from iowarden.collectors.smart import hidden_disks, scsi_hosts
+from iowarden.collectors.smart.drive import Target
+from iowarden.collectors.smart.scsi_hosts import Uncovered as Uncovered  # noqa: PLC0414, TC001 - of Found
+from iowarden.collectors.smart.scsi_hosts import Volume as Volume  # noqa: PLC0414, TC001 - the same
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from iowarden.collectors.attached import Machine
     from iowarden.collectors.block.block_devices import Topology
     from iowarden.collectors.machine import Root
+    from iowarden.collectors.smart.scsi_hosts import Machine
 
 _SD = r"/dev/sd[a-z]{1,3}"
 _SG = r"/dev/sg\d{1,4}"
@@ -35,12 +35,12 @@ _DIRECT = (
     r"|usbsunplus|snt(asmedia|realtek)(/sat)?|sntjmicron(/sat)?(,0x[0-9a-f]{1,8})?"
 )
 _BEHIND = {
-    r"areca,\d{1,3}(/[1-8])?": rf"{_SG}|{attached.ADAPTER}",
-    r"3ware,\d{1,3}": rf"/dev/tw[ael]\d{{1,2}}|{attached.ADAPTER}",
-    r"(sat\+)?megaraid,\d{1,3}": rf"{_SD}|/dev/bus/\d{{1,3}}|{_LINK}|{attached.ADAPTER}",
-    r"((sat|scsi)\+)?aacraid,\d{1,3},\d{1,3},\d{1,3}": rf"{_SD}|{_SG}|{_LINK}|{attached.ADAPTER}",
+    r"areca,\d{1,3}(/[1-8])?": rf"{_SG}|{scsi_hosts.ADAPTER}",
+    r"3ware,\d{1,3}": rf"/dev/tw[ael]\d{{1,2}}|{scsi_hosts.ADAPTER}",
+    r"(sat\+)?megaraid,\d{1,3}": rf"{_SD}|/dev/bus/\d{{1,3}}|{_LINK}|{scsi_hosts.ADAPTER}",
+    r"((sat|scsi)\+)?aacraid,\d{1,3},\d{1,3},\d{1,3}": rf"{_SD}|{_SG}|{_LINK}|{scsi_hosts.ADAPTER}",
     r"((sat|scsi)\+)?cciss,\d{1,3}": (
-        rf"{_SD}|{_SG}|/dev/cciss/c\d{{1,2}}d\d{{1,3}}|{_LINK}|{attached.ADAPTER}"
+        rf"{_SD}|{_SG}|/dev/cciss/c\d{{1,2}}d\d{{1,3}}|{_LINK}|{scsi_hosts.ADAPTER}"
     ),
     r"sssraid,\d{1,3},\d{1,3}": r"/dev/bsg/sssraid\d{1,3}",
     r"hpt,[1-4]/\d{1,3}(/[1-4])?": rf"{_SD}|{_LINK}",
@@ -107,9 +107,9 @@ def find(
     has the disks that it had. Limits: blocks while programs ask controllers, for minutes where one
     hangs; sysfs may hang on a sick disk. Whatever fails is a problem of the result, no error.
     """
-    machine = attached.read_machine(root, topology)
-    targets, volumes, uncovered = attached.leaves(root, machine)
-    listed, no_way = behind.hidden(root, machine, volumes)
+    machine = scsi_hosts.read_machine(root, topology)
+    targets, volumes, uncovered = scsi_hosts.leaves(root, machine)
+    listed, no_way = hidden_disks.hidden(root, machine, volumes)
     targets += listed
     if before is not None:
         targets += [
@@ -132,7 +132,7 @@ def find(
             ways.pop(_way(target), None)
         elif target is not None:
             ways[_way(target)] = target
-    uncovered += no_way + behind.unasked(root, machine, volumes, tuple(ways.values()))
+    uncovered += no_way + hidden_disks.unasked(root, machine, volumes, tuple(ways.values()))
     known = {target.device for _, target in told if target is not None} - {""}
     return Found(
         tuple(sorted(ways.values(), key=_order)),
@@ -170,7 +170,7 @@ def _links(root: Root, topology: Topology) -> dict[str, str]:
         f"/dev/{line[2:]}": name
         for name, device in topology.devices.items()
         if device.device_number is not None
-        for line in attached.text_of(root, f"{UDEV}/b{device.device_number}").splitlines()
+        for line in scsi_hosts.text_of(root, f"{UDEV}/b{device.device_number}").splitlines()
         if line.startswith("S:disk/")
     }
 
@@ -224,16 +224,18 @@ def _configured_direct(
     device = name
     if name in machine.nvme:
         device = next((e for e in machine.nvme[name] if e in machine.topology.leaves), "")
-    elif attached.NVME_DEVICE.fullmatch(name):
+    elif scsi_hosts.NVME_DEVICE.fullmatch(name):
         heads = [c for c, entries in machine.nvme.items() if name in entries]
         name = heads[0] if heads and not drive.kind.startswith("nvme,") else name
         device = next((e for e in machine.nvme.get(name, ()) if e in machine.topology.leaves), name)
     elif name.startswith("sg"):
-        if name not in attached.listed(root, attached.GENERIC, machine.problems):
+        if name not in scsi_hosts.listed(root, scsi_hosts.GENERIC, machine.problems):
             raise ValueError(
                 "expected a drive there, got none; is it in, and the module 'sg' loaded?"
             )
-        blocks = attached.listed(root, f"{attached.GENERIC}/{name}/device/block", machine.problems)
+        blocks = scsi_hosts.listed(
+            root, f"{scsi_hosts.GENERIC}/{name}/device/block", machine.problems
+        )
         device = blocks[0] if blocks else ""
     if device and device not in machine.topology.devices:
         raise ValueError("expected a drive there, got none; is it connected? See 'lsblk'")
@@ -250,7 +252,9 @@ def _configured_direct(
             f" with 'type: {kind}' each, or 'ignore: true'"
         )
     kind = (
-        attached.direct_kind(block, driver) if block and attached.SD_NAME.fullmatch(device) else ""
+        scsi_hosts.direct_kind(block, driver)
+        if block and scsi_hosts.SD_NAME.fullmatch(device)
+        else ""
     )
     return Target(f"/dev/{name}", drive.kind or kind, device, host or f"/dev/{name}", driver)
 
@@ -263,7 +267,7 @@ def _configured_member(
         return Target(path, drive.kind, "", f"{path.rpartition('d')[0]}d0", "cciss")
     name = path.removeprefix("/dev/")
     host = machine.hosts.get(_host_of(root, machine, name))
-    drivers = [driver for driver, raid in attached.RAID.items() if raid.family == family]
+    drivers = [driver for driver, raid in scsi_hosts.RAID.items() if raid.family == family]
     if host is None or host.driver not in drivers:
         there = [each for each in machine.hosts.values() if each.driver in drivers]
         hint = ", ".join(each.address or each.name for each in there)
@@ -275,9 +279,9 @@ def _configured_member(
     kind = drive.kind
     match family:
         case "areca":
-            path = machine.generic(host.name, attached.PROCESSOR)
+            path = machine.generic(host.name, scsi_hosts.PROCESSOR)
         case "3ware":
-            path = behind.threeware(machine, host)
+            path = hidden_disks.threeware(machine, host)
         case "megaraid":
             path = f"/dev/bus/{host.number()}"
         case "aacraid":
@@ -285,7 +289,7 @@ def _configured_member(
             # The number of a host may be another one after a reboot.
             kind = re.sub(r"aacraid,\d+", f"aacraid,{host.number()}", kind)
         case "cciss":
-            path = machine.generic(host.name, attached.RAID_CONTROLLER) or path
+            path = machine.generic(host.name, scsi_hosts.RAID_CONTROLLER) or path
     if not path.startswith("/dev/"):
         raise ValueError("expected a '/dev/sgN' of the controller, got none; load the module 'sg'")
     return Target(path, kind, "", host.name, host.driver)
@@ -298,18 +302,20 @@ def _host_of(root: Root, machine: Machine, name: str) -> str:
     if number := re.fullmatch(r"(?:bus/|bsg/sssraid)(\d+)", name):
         return f"host{number[1]}"
     if name.startswith("sg"):
-        path = f"{attached.GENERIC}/{name}/device/scsi_device"
+        path = f"{scsi_hosts.GENERIC}/{name}/device/scsi_device"
         return next(
             (
                 f"host{each.partition(':')[0]}"
-                for each in attached.listed(root, path, machine.problems)
+                for each in scsi_hosts.listed(root, path, machine.problems)
             ),
             "",
         )
     for host in machine.hosts.values():
         if name == host.address:
             return host.name
-        if host.driver in attached.THREEWARE and f"/dev/{name}" == behind.threeware(machine, host):
+        if host.driver in scsi_hosts.THREEWARE and f"/dev/{name}" == hidden_disks.threeware(
+            machine, host
+        ):
             return host.name
     return ""
 

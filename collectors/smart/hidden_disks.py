@@ -6,16 +6,16 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from iowarden.collectors import attached, members
-from iowarden.collectors.drive import Cover, Target
-from iowarden.collectors.members import Member
 from iowarden.collectors.model import AbsentError, ParseError, ReadError
+from iowarden.collectors.smart import members, scsi_hosts
+from iowarden.collectors.smart.drive import Cover, Target
+from iowarden.collectors.smart.members import Member
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from iowarden.collectors.attached import Host, Machine, Uncovered, Volume
     from iowarden.collectors.machine import Root
+    from iowarden.collectors.smart.scsi_hosts import Host, Machine, Uncovered, Volume
 
 DEADLINE_SECONDS = 60.0
 MOST_CCISS = 128
@@ -34,33 +34,33 @@ def hidden(
 ) -> tuple[list[Target], list[Uncovered]]:
     """Return the disks that controllers hide, where asking what they have is safe."""
     listed = []
-    for host in sorted(machine.hosts.values(), key=attached.Host.number):
-        raid = attached.RAID.get(host.driver)
-        visible = raid.channels if raid else attached.MPT_VOLUMES
+    for host in sorted(machine.hosts.values(), key=scsi_hosts.Host.number):
+        raid = scsi_hosts.RAID.get(host.driver)
+        visible = raid.channels if raid else scsi_hosts.MPT_VOLUMES
         listed += [
             _target(host, Member("sat" if node.vendor == "ATA" else "scsi"), f"/dev/{node.generic}")
             for node in machine.nodes
             if node.host == host.name and not node.device and node.generic
-            if node.kind == attached.DISK and node.channel not in visible
+            if node.kind == scsi_hosts.DISK and node.channel not in visible
         ]
         own = [volume.device for volume in volumes if volume.controller == host.name]
         alone = [each.driver for each in machine.hosts.values()].count(host.driver) == 1
         match raid.family if raid else "":
-            case "areca" if alone and (path := machine.generic(host.name, attached.PROCESSOR)):
+            case "areca" if alone and (path := machine.generic(host.name, scsi_hosts.PROCESSOR)):
                 listed += [_target(host, each, path) for each in _by_areca(root, machine, host)]
             case "3ware" if alone:
                 path = threeware(machine, host)
                 listed += [_target(host, each, path) for each in _by_threeware(root, machine, host)]
             case "cciss" if own:
-                path = machine.generic(host.name, attached.RAID_CONTROLLER) or f"/dev/{own[0]}"
+                path = machine.generic(host.name, scsi_hosts.RAID_CONTROLLER) or f"/dev/{own[0]}"
                 listed += _counted(root, machine, host, path)
     # The driver 'cciss' (till 4.13) is no SCSI host.
     for path in sorted({volume.controller for volume in volumes if volume.driver == "cciss"}):
-        listed += _counted(root, machine, attached.Host(path, "cciss"), path)
+        listed += _counted(root, machine, scsi_hosts.Host(path, "cciss"), path)
     scanned = _scanned(root, machine)
     no_way = "smartctl has a way to SATA disks behind a 3ware controller, to SAS disks it has none"
     return [target for target in (*listed, *scanned) if target.kind], [
-        attached.Uncovered(f"{each.slot} of {each.controller}", Cover.NO_PASS_THROUGH, no_way)
+        scsi_hosts.Uncovered(f"{each.slot} of {each.controller}", Cover.NO_PASS_THROUGH, no_way)
         for each in listed
         if not each.kind
     ]
@@ -157,13 +157,13 @@ def _scanned(root: Root, machine: Machine) -> list[Target]:
     ]
 
 
-def threeware(machine: Machine, host: attached.Host) -> str:
+def threeware(machine: Machine, host: scsi_hosts.Host) -> str:
     """Return '/dev/twa1' of the second host of its driver, as smartctl makes them."""
     peers = sorted(
         (each for each in machine.hosts.values() if each.driver == host.driver),
-        key=attached.Host.number,
+        key=scsi_hosts.Host.number,
     )
-    return f"/dev/{attached.THREEWARE[host.driver]}{peers.index(host)}"
+    return f"/dev/{scsi_hosts.THREEWARE[host.driver]}{peers.index(host)}"
 
 
 def unasked(
@@ -172,7 +172,7 @@ def unasked(
     """Return the volumes of controllers of which no disk is asked, and how to change that."""
     asked = {t.controller for t in targets if t.behind_raid() or t.origin == "controller"}
     uncovered = [
-        attached.Uncovered(
+        scsi_hosts.Uncovered(
             volume.device,
             Cover.NO_PASS_THROUGH,
             _cure(root, machine, volume.controller, volume.driver),
@@ -183,32 +183,34 @@ def unasked(
     ]
     seen = asked | {volume.controller for volume in volumes} | {t.controller for t in targets}
     return uncovered + [
-        attached.Uncovered(
+        scsi_hosts.Uncovered(
             f"disks of {host.name}",
             Cover.NO_PASS_THROUGH,
             _cure(root, machine, host.name, host.driver),
         )
-        for host in sorted(machine.hosts.values(), key=attached.Host.number)
-        if host.name not in seen and host.driver in attached.RAID
+        for host in sorted(machine.hosts.values(), key=scsi_hosts.Host.number)
+        if host.name not in seen and host.driver in scsi_hosts.RAID
     ]
 
 
 def _cure(root: Root, machine: Machine, controller: str, driver: str) -> str:
     """Return why the disks of a controller are not asked, and what to write to have them asked."""
-    host = machine.hosts.get(controller, attached.Host(controller, driver))
-    family = "cciss" if driver == "cciss" else attached.RAID.get(driver, attached.Raid()).family
+    host = machine.hosts.get(controller, scsi_hosts.Host(controller, driver))
+    family = "cciss" if driver == "cciss" else scsi_hosts.RAID.get(driver, scsi_hosts.Raid()).family
     where = host.address or "/dev/sdX"
     match family:
         case "areca":
             ports = (
-                attached.text_of(root, f"{attached.HOSTS}/{controller}/host_fw_hd_channels").strip()
+                scsi_hosts.text_of(
+                    root, f"{scsi_hosts.HOSTS}/{controller}/host_fw_hd_channels"
+                ).strip()
                 or "N"
             )
             how = (
                 f"install Areca's 'cli64', or configure each: {_entry(where, 'areca,1')} ..."
                 f" 'areca,{ports}', with enclosures 'areca,SLOT/ENCLOSURE'"
             )
-            if not machine.generic(controller, attached.PROCESSOR):
+            if not machine.generic(controller, scsi_hosts.PROCESSOR):
                 how = f"it has no '/dev/sgN': load the module 'sg', then {how}"
         case "3ware":
             how = f"install 3ware's 'tw_cli', or configure each: {_entry(where, '3ware,PORT')}"
@@ -228,7 +230,7 @@ def _cure(root: Root, machine: Machine, controller: str, driver: str) -> str:
             )
         case "hpt":
             how = f"configure each: {_entry('/dev/sdX', 'hpt,CONTROLLER/CHANNEL')}"
-        case _ if driver in attached.MPT:
+        case _ if driver in scsi_hosts.MPT:
             how = "they have no '/dev/sgN': load the module 'sg'"
         case _:
             how = "smartctl has no way to them; use the maker's program"

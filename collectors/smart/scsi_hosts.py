@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.block.udev import DIRECTORY as UDEV
-from iowarden.collectors.drive import Cover, Target
 from iowarden.collectors.model import AbsentError, ReadError
+from iowarden.collectors.smart.drive import Cover, Target
 from iowarden.collectors.sysfs import entry_name
 
 if TYPE_CHECKING:

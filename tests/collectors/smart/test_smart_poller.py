@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from iowarden.collectors import asking, smart
-from iowarden.collectors.drive import Cover, Disk, Disks, Target
 from iowarden.collectors.machine import probe_path
 from iowarden.collectors.model import AbsentError
-from iowarden.collectors.targets import Found
+from iowarden.collectors.smart import smart_poller, smartctl_runner
+from iowarden.collectors.smart.discovery import Found
+from iowarden.collectors.smart.drive import Cover, Disk, Disks, Target
 
 if TYPE_CHECKING:
     from conftest import MachineMaker
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.machine import Root
 
 SDA = Target("/dev/sda", "sat", "sda", "host0", "ahci")
-NAME = probe_path("run", asking.command(SDA, "full"))
+NAME = probe_path("run", smartctl_runner.command(SDA, "full"))
 
 
 def output(serial: str = "WD-WCC130123456", temperature: int = 30, status: int = 0) -> str:
@@ -41,14 +41,14 @@ def output(serial: str = "WD-WCC130123456", temperature: int = 30, status: int =
 class Played:
     """A recorded machine, its poller, and a clock."""
 
-    def __init__(self, machine: MachineMaker, options: smart.Options | None = None) -> None:
+    def __init__(self, machine: MachineMaker, options: smart_poller.Options | None = None) -> None:
         """Begin with one disk that has said nothing."""
         self._machine = machine
         self.now = 100.0
         self.targets: tuple[Target, ...] = (SDA,)
         self.root: Root = machine({"/sys/block/sda/diskseq": "9\n", "/.probe": None})
-        self.poller = smart.Poller(
-            options or smart.Options(), lambda: self.now, lambda *_: Found(self.targets)
+        self.poller = smart_poller.Poller(
+            options or smart_poller.Options(), lambda: self.now, lambda *_: Found(self.targets)
         )
 
     def later(self, seconds: float, files: dict[str, str | None] | None = None) -> Disks:
@@ -128,7 +128,9 @@ def test_a_recording_by_a_stranger_is_an_outcome(machine: MachineMaker) -> None:
 def test_what_is_written_of_a_drive_is_what_is_asked() -> None:
     """Options of each profile, and the type only where one is known."""
     usb = Target("/dev/sdb")
-    assert " ".join(asking.command(usb, "basic")) == ("smartctl --json=co -a -n standby,3 /dev/sdb")
-    assert " ".join(asking.command(SDA, "minimal", wake=True)) == (
+    assert " ".join(smartctl_runner.command(usb, "basic")) == (
+        "smartctl --json=co -a -n standby,3 /dev/sdb"
+    )
+    assert " ".join(smartctl_runner.command(SDA, "minimal", wake=True)) == (
         "smartctl --json=co -i -H -A -n never -d sat /dev/sda"
     )

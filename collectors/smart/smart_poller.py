@@ -18,21 +18,22 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from iowarden.collectors import areca_smart, asking, identity, json_text, smartctl_exporter, targets
+from iowarden.collectors import areca_smart, json_text
 from iowarden.collectors.block import block_devices
-from iowarden.collectors.drive import Cover, Disk, Disks, Polled, Target
 from iowarden.collectors.machine import PROBE, probe_path
 from iowarden.collectors.model import AbsentError, ReadError, trace
+from iowarden.collectors.smart import discovery, identity, smartctl_exporter, smartctl_runner
+from iowarden.collectors.smart.drive import Cover, Disk, Disks, Polled, Target
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 
-    from iowarden.collectors.asking import Answer
     from iowarden.collectors.block.block_devices import Topology
-    from iowarden.collectors.drive import Drive
     from iowarden.collectors.machine import Root
     from iowarden.collectors.model import Labels
-    from iowarden.collectors.targets import ConfiguredDrive, Found, Uncovered
+    from iowarden.collectors.smart.discovery import ConfiguredDrive, Found, Uncovered
+    from iowarden.collectors.smart.drive import Drive
+    from iowarden.collectors.smart.smartctl_runner import Answer
 
     Find = Callable[[Root, Topology, Sequence[ConfiguredDrive]], Found]
 
@@ -60,7 +61,7 @@ MOST_TOLD_BYTES = 2 * 1024 * 1024
 MOST_DEADLINES = 4
 """So many times the usual deadline is given to a drive that needs it."""
 
-_PROFILES = tuple(asking.PROFILES)
+_PROFILES = tuple(smartctl_runner.PROFILES)
 _WATCHED = ("/sys/class/nvme", "/sys/class/scsi_generic")
 """What comes and goes there, and in '/sys/block', is reason to look for drives anew."""
 _PROBE = PROBE.rstrip("/")
@@ -148,7 +149,7 @@ class Poller:
         self._most_told_bytes = most_told_bytes
         self._options = options
         self._clock = clock
-        self._find: Find = find or targets.find
+        self._find: Find = find or discovery.find
         self._lock = threading.Condition()
         # All that follows under the lock, which nobody holds while something is read:
         self._root: Root | None = None
@@ -270,10 +271,10 @@ class Poller:
             words, wake = self._words(way)
             began = self._clock()
             deadline_seconds = way.deadlines * self._options.deadline_seconds
-            said = self._without(way, began) or asking.ask(
+            said = self._without(way, began) or smartctl_runner.ask(
                 root, way.target, words, deadline_seconds
             )
-            answer = asking.otherwise(root, way.target, said)
+            answer = smartctl_runner.otherwise(root, way.target, said)
             with self._lock:
                 way.busy = False
                 self._busy[_controller(way.target)] -= 1
@@ -347,7 +348,7 @@ class Poller:
     def _play_one(self, root: Root, way: _Way, now: float) -> None:
         for profile in _PROFILES:
             for wake in (False, True):
-                words = asking.command(way.target, profile, wake=wake)
+                words = smartctl_runner.command(way.target, profile, wake=wake)
                 name = probe_path("run", words)
                 try:
                     content = root.read_bytes(name)
@@ -356,7 +357,7 @@ class Poller:
                 if json_text.is_deep(content.decode(errors="replace")):
                     content = b"{}"
                 if content != way.text[1] or way.beside or now >= way.due:
-                    answer = asking.judged(name, content, way.target)
+                    answer = smartctl_runner.judged(name, content, way.target)
                     self._play_answer(root, way, answer, now, wake=wake)
                 return
         unusable = None if self._looked is None else self._looked.unusable
@@ -366,7 +367,7 @@ class Poller:
     def _play_answer(
         self, root: Root, way: _Way, answer: Answer, now: float, *, wake: bool
     ) -> None:
-        answer = asking.otherwise(root, way.target, answer)
+        answer = smartctl_runner.otherwise(root, way.target, answer)
         same = (answer.text, answer.beside) == (way.text, way.beside)
         if not same or now >= way.due:
             self._finish(way, answer, now, wake=wake)
@@ -446,7 +447,7 @@ class Poller:
         limit = self._options.wake_after_seconds
         since = way.asleep_seconds
         wake = limit is not None and since is not None and self._clock() - since >= limit
-        return asking.command(way.target, _PROFILES[way.profile], wake=wake), wake
+        return smartctl_runner.command(way.target, _PROFILES[way.profile], wake=wake), wake
 
     def _finish(self, way: _Way, answer: Answer, began: float, *, wake: bool) -> None:
         """Take note of what a try came to, and set the next."""
@@ -510,10 +511,10 @@ class Poller:
         if way.lates % LATE_AGAIN or way.target.profile or way.profile + 1 == len(_PROFILES):
             way.deadlines = min(2 * way.deadlines, MOST_DEADLINES)
             return
-        said = " ".join(asking.PROFILES[_PROFILES[way.profile]])
+        said = " ".join(smartctl_runner.PROFILES[_PROFILES[way.profile]])
         way.profile += 1
         way.lates, way.deadlines = 0, 1.0
-        less = " ".join(asking.PROFILES[_PROFILES[way.profile]])
+        less = " ".join(smartctl_runner.PROFILES[_PROFILES[way.profile]])
         way.lessened = (
             f"asked with '{less}': it did not answer '{said}' in time, {LATE_AGAIN} times in a row"
         )
@@ -693,7 +694,7 @@ def _look(
     """
     unusable = topology = None
     try:
-        unusable = asking.usable(root)
+        unusable = smartctl_runner.usable(root)
         if unusable is not None:
             name, text = unusable.text
             seen[name] = text

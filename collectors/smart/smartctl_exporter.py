@@ -24,7 +24,7 @@ from iowarden.collectors.model import Family, Kind, Sample
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from iowarden.collectors.drive import Disks, Drive
+    from iowarden.collectors.smart.drive import Disks, Drive
 
 PREFIXES = ("smartctl_",)
 

@@ -11,12 +11,12 @@ import pytest
 from support.recordings import CORPUS, cases_of_corpus, needs_corpus
 
 from iowarden.collectors.model import ParseError
-from iowarden.collectors.smartctl import Refused, parse
+from iowarden.collectors.smart.smartctl import Refused, parse
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from iowarden.collectors.drive import Drive
+    from iowarden.collectors.smart.drive import Drive
 
 Facts = dict[str, Any]
 

@@ -12,7 +12,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.drive import Cover, Disk, Polled, Target
+from iowarden.collectors.smart.drive import Cover, Disk, Polled, Target
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -15,12 +15,12 @@ import threading
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from iowarden.collectors.drive import Protocol
+from iowarden.collectors.smart.drive import Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from iowarden.collectors.drive import Drive
+    from iowarden.collectors.smart.drive import Drive
 
 _INTERFACES = {Protocol.ATA: "sat", Protocol.SCSI: "scsi", Protocol.NVME: "nvme"}
 

@@ -174,7 +174,7 @@ class Drive:
     """What of its report could not be read, or contradicts itself: what follows from it is not all.
     """
     exported: bytes = field(default=b"", repr=False)
-    """What smartctl_exporter shows of it, packed; see collectors/smartctl_exporter.py."""
+    """What smartctl_exporter shows of it, packed; see collectors/smart/smartctl_exporter.py."""
     memo: dict[tuple[str, str], tuple[Sample, ...]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )

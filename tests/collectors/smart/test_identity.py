@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iowarden.collectors.drive import Cover, Drive, Polled, Protocol, Target
-from iowarden.collectors.identity import Way, merge, serial_number, world_wide_name
+from iowarden.collectors.smart.drive import Cover, Drive, Polled, Protocol, Target
+from iowarden.collectors.smart.identity import Way, merge, serial_number, world_wide_name
 
 MODEL = "WDC WD4000FYYZ-01UL1B0"
 SERIAL = "WD-WCC130123456"

@@ -13,8 +13,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from iowarden.collectors import areca_smart, monitors, smartctl
-from iowarden.collectors.drive import Cover, Drive, Target
+from iowarden.collectors import areca_smart, monitors
 from iowarden.collectors.machine import probe_path
 from iowarden.collectors.model import (
     AbsentError,
@@ -26,6 +25,8 @@ from iowarden.collectors.model import (
     trace,
 )
 from iowarden.collectors.probe_reply import field, optional
+from iowarden.collectors.smart import smartctl
+from iowarden.collectors.smart.drive import Cover, Drive, Target
 
 if TYPE_CHECKING:
     from iowarden.collectors.machine import Root

@@ -15,7 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.tiers import examples
 
-from iowarden.collectors.drive import (
+from iowarden.collectors.model import ParseError
+from iowarden.collectors.smart.drive import (
     Attribute,
     Cover,
     Drive,
@@ -25,10 +26,9 @@ from iowarden.collectors.drive import (
     Scsi,
     SelfTest,
 )
-from iowarden.collectors.model import ParseError
-from iowarden.collectors.smartctl import MOST_CHARACTERS, Refused, exit_findings, parse
+from iowarden.collectors.smart.smartctl import MOST_CHARACTERS, Refused, exit_findings, parse
 
-FIXTURES = Path(__file__).parents[1] / "fixtures" / "smartctl"
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "smartctl"
 Document = dict[str, Any]
 
 

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.recordings import corpus
 
-from iowarden.collectors import members
-from iowarden.collectors.members import Member
 from iowarden.collectors.model import ParseError
+from iowarden.collectors.smart import members
+from iowarden.collectors.smart.members import Member
 
 if TYPE_CHECKING:
     from collections.abc import Callable

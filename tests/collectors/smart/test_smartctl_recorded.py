@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from iowarden.collectors import members, testing
-from iowarden.collectors.drive import Cover, Drive, Protocol
-from iowarden.collectors.smartctl import Refused, parse
-from iowarden.collectors.testing import Said
+from iowarden.collectors.smart import members, selftest
+from iowarden.collectors.smart.drive import Cover, Drive, Protocol
+from iowarden.collectors.smart.selftest import Said
+from iowarden.collectors.smart.smartctl import Refused, parse
 
-RECORDED = Path(__file__).parents[1] / "fixtures" / "smartctl" / "recorded"
+RECORDED = Path(__file__).parents[2] / "fixtures" / "smartctl" / "recorded"
 
 
 def text(name: str) -> str:
@@ -105,4 +105,4 @@ def test_a_scan_may_list_a_disk_twice_and_another_not_at_all() -> None:
 def test_a_self_test_has_begun_only_where_smartctl_says_so(name: str, outcome: Said) -> None:
     """smartctl 7.3 knows none for NVMe: it says nothing about that, and its exit status is 0."""
     answer = {"status": 0, "signal": None, "stdout": text(name), "stderr": ""}
-    assert testing.judged(json.dumps(answer)).said is outcome
+    assert selftest.judged(json.dumps(answer)).said is outcome

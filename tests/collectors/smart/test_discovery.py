@@ -10,8 +10,8 @@ from support.attached import Files, cciss, disk, host, node, said, scan, udev
 from support.recordings import corpus
 
 from iowarden.collectors.block.block_devices import read_block
-from iowarden.collectors.drive import Cover
-from iowarden.collectors.targets import ConfiguredDrive, Found, find, parse_configured
+from iowarden.collectors.smart.discovery import ConfiguredDrive, Found, find, parse_configured
+from iowarden.collectors.smart.drive import Cover
 from iowarden.daemon.probe import allowed
 
 if TYPE_CHECKING:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from iowarden.collectors.drive import Protocol
 from iowarden.collectors.model import Family, Kind, Labels, Sample
+from iowarden.collectors.smart.drive import Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from iowarden.collectors.drive import Disk, Disks, Drive, SelfTest
+    from iowarden.collectors.smart.drive import Disk, Disks, Drive, SelfTest
 
 HOUR_SECONDS = 3600
 FAILURE_PREDICTED = 0x5D
