@@ -11,16 +11,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors import arcconf
-from iowarden.collectors.controller_poll import Maker, run_program
 from iowarden.collectors.model import AbsentError, LateError, ParseError, ReadError, StuckError
+from iowarden.collectors.raid.controller_poller import Maker, run_program
 from iowarden.collectors.smart import scsi_hosts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from iowarden.collectors.arcconf import Config
-    from iowarden.collectors.controller import Controller
     from iowarden.collectors.machine import Root
+    from iowarden.collectors.raid.controller import Controller
 
 _DRIVERS = ("aacraid", "smartpqi")
 _HP = frozenset({"0x103c", "0x1590", "0x0e11"})

@@ -15,8 +15,8 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from iowarden.collectors import controller
-from iowarden.collectors.controller import (
+from iowarden.collectors.raid import controller
+from iowarden.collectors.raid.controller import (
     Array,
     Battery,
     Controller,

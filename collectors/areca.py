@@ -11,8 +11,9 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from iowarden.collectors import controller
-from iowarden.collectors.controller import (
+from iowarden.collectors.model import ParseError
+from iowarden.collectors.raid import controller
+from iowarden.collectors.raid.controller import (
     Array,
     Battery,
     Controller,
@@ -21,7 +22,6 @@ from iowarden.collectors.controller import (
     Sensor,
     State,
 )
-from iowarden.collectors.model import ParseError
 from iowarden.collectors.smart.drive import Attribute
 
 if TYPE_CHECKING:

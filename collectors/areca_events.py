@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 
-from iowarden.collectors import controller
-from iowarden.collectors.controller import Log
 from iowarden.collectors.event import Event
+from iowarden.collectors.raid import controller
+from iowarden.collectors.raid.controller import Log
 
 SOURCE = "areca"
 OTHER = "areca_other"

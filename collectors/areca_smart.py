@@ -14,15 +14,16 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from iowarden.collectors import areca, makers
+from iowarden.collectors import areca
 from iowarden.collectors.machine import probe_path
 from iowarden.collectors.model import AbsentError, ParseError, ReadError
+from iowarden.collectors.raid import vendors
 from iowarden.collectors.smart import scsi_hosts
 from iowarden.collectors.smart.drive import Drive, Protocol
 
 if TYPE_CHECKING:
-    from iowarden.collectors.controller import PhysicalDisk
     from iowarden.collectors.machine import Root
+    from iowarden.collectors.raid.controller import PhysicalDisk
     from iowarden.collectors.smart.drive import Target
 
 _DRIVER = "arcmsr"
@@ -114,7 +115,7 @@ def _run(root: Root, texts: dict[str, bytes], *command: str) -> str:
         else:
             raise ReadError(reason)
     try:
-        return makers.run_areca(root, (), *command)
+        return vendors.run_areca(root, (), *command)
     except (AbsentError, ReadError) as error:
         texts[never] = str(error).encode(errors="backslashreplace")
         raise

@@ -12,8 +12,9 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from iowarden.collectors import controller
-from iowarden.collectors.controller import (
+from iowarden.collectors.model import ParseError
+from iowarden.collectors.raid import controller
+from iowarden.collectors.raid.controller import (
     Array,
     Battery,
     Controller,
@@ -23,7 +24,6 @@ from iowarden.collectors.controller import (
     Sensor,
     State,
 )
-from iowarden.collectors.model import ParseError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -13,8 +13,8 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from iowarden.collectors import controller
-from iowarden.collectors.controller import Array, Controller, Health, PhysicalDisk, State
+from iowarden.collectors.raid import controller
+from iowarden.collectors.raid.controller import Array, Controller, Health, PhysicalDisk, State
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -13,8 +13,10 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from iowarden.collectors import controller, storcli_events
-from iowarden.collectors.controller import (
+from iowarden.collectors import storcli_events
+from iowarden.collectors.model import SECTOR_BYTES
+from iowarden.collectors.raid import controller
+from iowarden.collectors.raid.controller import (
     Array,
     Battery,
     Controller,
@@ -24,13 +26,12 @@ from iowarden.collectors.controller import (
     Sensor,
     State,
 )
-from iowarden.collectors.model import SECTOR_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from iowarden.collectors.controller import Log
     from iowarden.collectors.model import ParseError
+    from iowarden.collectors.raid.controller import Log
 
     Pair = tuple[str, str]
 

@@ -14,9 +14,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from iowarden.collectors import controller, megacli
-from iowarden.collectors.controller import Battery, Controller, Health, State
-from iowarden.collectors.controller_poll import run_program
+from iowarden.collectors import megacli
 from iowarden.collectors.model import (
     AbsentError,
     LateError,
@@ -25,14 +23,17 @@ from iowarden.collectors.model import (
     ReadError,
     StuckError,
 )
+from iowarden.collectors.raid import controller
+from iowarden.collectors.raid.controller import Battery, Controller, Health, State
+from iowarden.collectors.raid.controller_poller import run_program
 from iowarden.collectors.smart import scsi_hosts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from typing import TypeVar
 
-    from iowarden.collectors.controller import Array, Log, PhysicalDisk
     from iowarden.collectors.machine import Root
+    from iowarden.collectors.raid.controller import Array, Log, PhysicalDisk
 
     _T = TypeVar("_T")
 

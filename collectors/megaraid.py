@@ -17,8 +17,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from iowarden.collectors import megacli_reader, storcli, storcli_events
-from iowarden.collectors.controller import Health
-from iowarden.collectors.controller_poll import Maker, run_program
 from iowarden.collectors.model import (
     AbsentError,
     LateError,
@@ -27,14 +25,16 @@ from iowarden.collectors.model import (
     ReadError,
     StuckError,
 )
+from iowarden.collectors.raid.controller import Health
+from iowarden.collectors.raid.controller_poller import Maker, run_program
 from iowarden.collectors.smart import scsi_hosts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import TypeVar
 
-    from iowarden.collectors.controller import Array, Controller, Log, PhysicalDisk, Sensor
     from iowarden.collectors.machine import Root
+    from iowarden.collectors.raid.controller import Array, Controller, Log, PhysicalDisk, Sensor
 
     _T = TypeVar("_T")
 

@@ -15,16 +15,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors import ircu, mpt_status
-from iowarden.collectors.controller import Controller
-from iowarden.collectors.controller_poll import Maker, run_program
 from iowarden.collectors.model import AbsentError, LateError, ParseError, ReadError, StuckError
+from iowarden.collectors.raid.controller import Controller
+from iowarden.collectors.raid.controller_poller import Maker, run_program
 from iowarden.collectors.smart import scsi_hosts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from iowarden.collectors.controller import Array, PhysicalDisk
     from iowarden.collectors.machine import Root
+    from iowarden.collectors.raid.controller import Array, PhysicalDisk
 
 _SECONDS = 60.0
 _IRCU_DRIVERS = ("mpt3sas", "mpt2sas")

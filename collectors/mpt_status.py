@@ -11,8 +11,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from iowarden.collectors import controller
-from iowarden.collectors.controller import Array, Health, PhysicalDisk, State
+from iowarden.collectors.raid import controller
+from iowarden.collectors.raid.controller import Array, Health, PhysicalDisk, State
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

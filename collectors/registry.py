@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from iowarden.collectors import controller, controller_poll, makers, monitors
+from iowarden.collectors import monitors
 from iowarden.collectors.block import (
     bdi,
     block_devices,
@@ -44,6 +44,7 @@ from iowarden.collectors.procfs import (
     tasks,
     vmstat,
 )
+from iowarden.collectors.raid import controller, controller_poller, vendors
 from iowarden.collectors.smart import smart_poller, smart_series, smartctl_exporter
 
 if TYPE_CHECKING:
@@ -392,15 +393,15 @@ SOURCES = (
     ),
     Source(
         name="controllers",
-        period_seconds=controller_poll.PERIOD_SECONDS,
+        period_seconds=controller_poller.PERIOD_SECONDS,
         may_hang=True,
-        read=makers.read_controllers,
+        read=vendors.read_controllers,
         families=controller.FAMILIES,
         emit=lambda value, _: controller.emit(value),
         objects=("controller",),
         lists=("controller", controller.names),
         unread=controller.unread,
-        start=controller_poll.start(makers.MAKERS),
+        start=controller_poller.start(vendors.MAKERS),
     ),
 )
 

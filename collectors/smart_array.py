@@ -14,7 +14,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from iowarden.collectors import adaptec, cciss, hp
-from iowarden.collectors.controller_poll import Maker, run_program
 from iowarden.collectors.model import (
     AbsentError,
     LateError,
@@ -23,13 +22,14 @@ from iowarden.collectors.model import (
     ReadError,
     StuckError,
 )
+from iowarden.collectors.raid.controller_poller import Maker, run_program
 from iowarden.collectors.smart import scsi_hosts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from iowarden.collectors.controller import Controller
     from iowarden.collectors.machine import Root
+    from iowarden.collectors.raid.controller import Controller
 
 _DRIVERS = ("hpsa", "smartpqi")
 _PROGRAMS = ("ssacli", "hpssacli", "hpacucli")

@@ -18,8 +18,10 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from iowarden.collectors import controller
-from iowarden.collectors.controller import (
+from iowarden.collectors.json_text import is_deep
+from iowarden.collectors.model import ParseError
+from iowarden.collectors.raid import controller
+from iowarden.collectors.raid.controller import (
     Array,
     Battery,
     Controller,
@@ -29,8 +31,6 @@ from iowarden.collectors.controller import (
     Sensor,
     State,
 )
-from iowarden.collectors.json_text import is_deep
-from iowarden.collectors.model import ParseError
 from iowarden.collectors.storcli_text import UNREAD, parse_text
 
 if TYPE_CHECKING:

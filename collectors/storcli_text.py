@@ -12,8 +12,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from iowarden.collectors import controller
 from iowarden.collectors.model import ParseError
+from iowarden.collectors.raid import controller
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

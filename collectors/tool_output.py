@@ -20,7 +20,6 @@ from iowarden.collectors import (
     areca,
     areca_events,
     cciss,
-    controller,
     hp,
     ircu,
     megacli,
@@ -30,10 +29,11 @@ from iowarden.collectors import (
     threeware,
     threeware_events,
 )
-from iowarden.collectors.controller import Controller, Health, State
 from iowarden.collectors.kmsg import kernel_events, kernel_line
 from iowarden.collectors.md import md_detail, mdstat
 from iowarden.collectors.model import ParseError
+from iowarden.collectors.raid import controller
+from iowarden.collectors.raid.controller import Controller, Health, State
 from iowarden.collectors.smart import smartctl
 from iowarden.collectors.smart.drive import Cover, Drive
 
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import TypeVar
 
-    from iowarden.collectors.controller import Array, Battery, Log, PhysicalDisk, Sensor
     from iowarden.collectors.event import Event
+    from iowarden.collectors.raid.controller import Array, Battery, Log, PhysicalDisk, Sensor
 
     _T = TypeVar("_T")
 

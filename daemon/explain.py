@@ -30,9 +30,9 @@ import json
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.controller import Controllers, Health
 from iowarden.collectors.kmsg import kernel_events
 from iowarden.collectors.model import Outcome, Reading
+from iowarden.collectors.raid.controller import Controllers, Health
 from iowarden.collectors.registry import SOURCES
 from iowarden.collectors.smart.drive import Cover, Disk, Disks, Polled, Target
 from iowarden.daemon import check, console
@@ -48,9 +48,9 @@ from iowarden.rules.signals.smart import HOT_SECONDS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from iowarden.collectors.controller import Controller
     from iowarden.collectors.event import Event
     from iowarden.collectors.md.mdstat import Array
+    from iowarden.collectors.raid.controller import Controller
     from iowarden.collectors.smart.drive import Drive
     from iowarden.collectors.tool_output import Found, Parsed, Unread
     from iowarden.rules.alerts import Alert

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from iowarden.collectors.controller import Health, Listed
 from iowarden.collectors.kmsg.kernel_log import Cursor as KernelCursor  # noqa: TC001 - kept over restarts: read at run time
-from iowarden.collectors.log_alignment import Cursor as LogCursor
-from iowarden.collectors.log_alignment import align, align_numbered
 from iowarden.collectors.md.md_events import md_events
 from iowarden.collectors.model import Outcome
+from iowarden.collectors.raid.controller import Health, Listed
+from iowarden.collectors.raid.log_alignment import Cursor as LogCursor
+from iowarden.collectors.raid.log_alignment import align, align_numbered
 from iowarden.collectors.storcli_events import SOURCE as NUMBERED
 from iowarden.daemon import journal
 from iowarden.daemon.event_rows import EventRow
@@ -33,11 +33,11 @@ from iowarden.rules.topology import paths
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from iowarden.collectors.controller import Controller, Controllers
-    from iowarden.collectors.controller_poll import Poller
     from iowarden.collectors.event import Event
     from iowarden.collectors.kmsg.kernel_log import KernelLog, Reader
     from iowarden.collectors.model import Reading, Sample
+    from iowarden.collectors.raid.controller import Controller, Controllers
+    from iowarden.collectors.raid.controller_poller import Poller
     from iowarden.daemon.files_hit import Wanted
     from iowarden.daemon.tails import Store
     from iowarden.daemon.telling import Telling

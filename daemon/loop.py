@@ -79,10 +79,10 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.block.block_devices import Topology
     from iowarden.collectors.block.diskstats import BlockIo
-    from iowarden.collectors.controller_poll import Poller as ControllerPoller
     from iowarden.collectors.kmsg.kernel_log import Reader
     from iowarden.collectors.machine import Root
     from iowarden.collectors.model import Labels
+    from iowarden.collectors.raid.controller_poller import Poller as ControllerPoller
     from iowarden.collectors.recording import Frame
     from iowarden.collectors.smart.drive import Disks
     from iowarden.collectors.smart.smart_poller import Poller

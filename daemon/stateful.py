@@ -6,8 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from iowarden.collectors import controller_poll, makers, registry
+from iowarden.collectors import registry
 from iowarden.collectors.kmsg import kernel_log
+from iowarden.collectors.raid import controller_poller, vendors
 from iowarden.collectors.smart import smart_poller
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ class Stateful:
     """What asks drives and controllers and reads the kernel's log."""
 
     drives: smart_poller.Poller
-    controllers: controller_poll.Poller
+    controllers: controller_poller.Poller
     kernel_log: kernel_log.Reader
 
     def sources(self) -> list[Source]:
@@ -47,7 +48,7 @@ def make(
     """Return them; nothing is asked yet. `open_log` returns a descriptor of '/dev/kmsg'."""
     return Stateful(
         smart_poller.Poller(options, clock.now, most_told_bytes=most_told_bytes),
-        controller_poll.Poller(makers.MAKERS, clock.now),
+        controller_poller.Poller(vendors.MAKERS, clock.now),
         # The kernel's time stamps are of CLOCK_MONOTONIC.
         kernel_log.Reader(open_log, clock.uptime, lambda: clock.realtime(clock.now())),
     )

@@ -23,9 +23,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from iowarden.collectors import controller, log_alignment
 from iowarden.collectors.event import Event
 from iowarden.collectors.kmsg import kernel_log
+from iowarden.collectors.raid import controller, log_alignment
 from iowarden.daemon.clock import PLAUSIBLE_SECONDS
 from iowarden.daemon.codec import CodecError
 from iowarden.daemon.files_hit import Hit

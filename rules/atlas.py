@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from iowarden.collectors import controller
+from iowarden.collectors.raid import controller
 from iowarden.rules import devices
 from iowarden.rules.devices import Devices, Identity
 from iowarden.rules.stack import Stack
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from iowarden.collectors.block.block_devices import Device, Topology
-    from iowarden.collectors.controller import Array, Controller
     from iowarden.collectors.md import mdstat
+    from iowarden.collectors.raid.controller import Array, Controller
     from iowarden.rules.coverage import Covered
 
 

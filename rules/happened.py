@@ -34,9 +34,9 @@ from iowarden.rules.topology import carried, paths
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from iowarden.collectors.controller import Controllers
     from iowarden.collectors.kmsg.kernel_log import KernelLog
     from iowarden.collectors.model import Sample
+    from iowarden.collectors.raid.controller import Controllers
     from iowarden.rules.events import Row, Table
     from iowarden.rules.topology import Standing
 

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from iowarden.collectors.block.block_devices import Topology
-    from iowarden.collectors.controller import Controller
     from iowarden.collectors.event import Event
     from iowarden.collectors.filesystem.mountinfo import Mount
+    from iowarden.collectors.raid.controller import Controller
 
 __all__ = [  # three are those of rules/atlas.py
     "Map",

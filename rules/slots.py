@@ -13,14 +13,14 @@ import re
 from typing import TYPE_CHECKING
 
 from iowarden.collectors import areca
-from iowarden.collectors.controller import Health
+from iowarden.collectors.raid.controller import Health
 from iowarden.rules import devices
 from iowarden.rules.atlas import Place, Slotted, joined, placed, says
 from iowarden.rules.devices import Identity
 
 if TYPE_CHECKING:
     from iowarden.collectors.block.block_devices import Device
-    from iowarden.collectors.controller import Array, Controller, PhysicalDisk
+    from iowarden.collectors.raid.controller import Array, Controller, PhysicalDisk
     from iowarden.rules.atlas import Atlas
     from iowarden.rules.coverage import Covered
 

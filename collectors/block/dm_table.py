@@ -11,8 +11,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.controller_poll import run_program
 from iowarden.collectors.model import ParseError
+from iowarden.collectors.raid.controller_poller import run_program
 
 if TYPE_CHECKING:
     from iowarden.collectors.machine import Root

@@ -15,9 +15,9 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.controller_poll import run_program
 from iowarden.collectors.filesystem.btrfs import DIRECTORY
 from iowarden.collectors.model import AbsentError, ParseError, ReadError
+from iowarden.collectors.raid.controller_poller import run_program
 from iowarden.collectors.sysfs import device_name
 
 if TYPE_CHECKING:

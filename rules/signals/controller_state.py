@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from iowarden.collectors import controller
-from iowarden.collectors.controller import Health
 from iowarden.collectors.model import Family, Sample
+from iowarden.collectors.raid import controller
+from iowarden.collectors.raid.controller import Health
 from iowarden.rules.devices import GONE_SECONDS
 from iowarden.rules.signals import baseline
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from iowarden.collectors.controller import Array, Controller, Controllers, PhysicalDisk
+    from iowarden.collectors.raid.controller import Array, Controller, Controllers, PhysicalDisk
     from iowarden.rules.signals.baseline import Kept
     from iowarden.rules.signals.table import Pairs, View
 

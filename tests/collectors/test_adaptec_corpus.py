@@ -12,14 +12,14 @@ import pytest
 from support.recordings import CORPUS, corpus, needs_corpus
 
 from iowarden.collectors import arcconf
-from iowarden.collectors.controller import Health
 from iowarden.collectors.model import ParseError
+from iowarden.collectors.raid.controller import Health
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from iowarden.collectors.controller import Controller, State
+    from iowarden.collectors.raid.controller import Controller, State
 
 READERS: dict[str, Callable[[str], object]] = {
     "config": lambda text: arcconf.parse_config(text, "adaptec 1"),

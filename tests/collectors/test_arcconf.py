@@ -12,11 +12,11 @@ from support.controllers import DEVICES, DRIVERS, asked
 
 from iowarden.collectors import arcconf
 from iowarden.collectors.adaptec import ADAPTEC
-from iowarden.collectors.controller import Health, State
 from iowarden.collectors.model import AbsentError, ParseError
+from iowarden.collectors.raid.controller import Health, State
 
 if TYPE_CHECKING:
-    from iowarden.collectors.controller import Array, Controller, PhysicalDisk
+    from iowarden.collectors.raid.controller import Array, Controller, PhysicalDisk
 
 DONE = "\n\nCommand completed successfully.\n"
 RULE = "-" * 70

@@ -13,18 +13,18 @@ from support.memory import Memory
 
 from iowarden.collectors import cciss, hp, smart_array
 from iowarden.collectors.adaptec import ADAPTEC
-from iowarden.collectors.controller import Health
-from iowarden.collectors.controller_poll import Poller
 from iowarden.collectors.machine import Root
 from iowarden.collectors.model import MissingError, ParseError
+from iowarden.collectors.raid.controller import Health
+from iowarden.collectors.raid.controller_poller import Poller
 from iowarden.collectors.smart_array import HP
 from iowarden.daemon.probe import allowed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from iowarden.collectors.controller import Array, Controller, PhysicalDisk
-    from iowarden.collectors.controller_poll import Maker
+    from iowarden.collectors.raid.controller import Array, Controller, PhysicalDisk
+    from iowarden.collectors.raid.controller_poller import Maker
 
 STATUS = """\
 

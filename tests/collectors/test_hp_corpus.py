@@ -12,15 +12,15 @@ import pytest
 from support.recordings import CORPUS, corpus, needs_corpus
 
 from iowarden.collectors import arcconf, areca, areca_events, cciss, hp, threeware
-from iowarden.collectors.controller import Health
 from iowarden.collectors.model import ParseError
+from iowarden.collectors.raid.controller import Health
 from iowarden.collectors.smart import members
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from iowarden.collectors.controller import Controller
+    from iowarden.collectors.raid.controller import Controller
 
 READERS: dict[str, Callable[[str], object]] = {
     "ssacli": hp.parse_controllers,

@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 from support.memory import Memory
 
 from iowarden.collectors import megacli, megacli_reader
-from iowarden.collectors.controller import Health
-from iowarden.collectors.controller_poll import Maker, Poller
 from iowarden.collectors.machine import Root
 from iowarden.collectors.model import AbsentError, LateError, MissingError, ParseError
+from iowarden.collectors.raid.controller import Health
+from iowarden.collectors.raid.controller_poller import Maker, Poller
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from iowarden.collectors.controller import Array, Controller, Controllers, PhysicalDisk
+    from iowarden.collectors.raid.controller import Array, Controller, Controllers, PhysicalDisk
 
 DEADLINE_SECONDS = 20.0
 DONE = "\n\nExit Code: 0x00\n"

@@ -12,8 +12,8 @@ import pytest
 from support.recordings import CORPUS, corpus, needs_corpus
 
 from iowarden.collectors import megacli
-from iowarden.collectors.controller import Health
 from iowarden.collectors.model import ParseError
+from iowarden.collectors.raid.controller import Health
 
 if TYPE_CHECKING:
     from collections.abc import Callable

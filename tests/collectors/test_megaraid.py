@@ -9,25 +9,25 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from support.memory import Memory
 
-from iowarden.collectors.controller import Health
-from iowarden.collectors.controller_poll import (
+from iowarden.collectors.machine import Root, probe_path
+from iowarden.collectors.megaraid import EVENTS, MEGARAID, MPI3MR
+from iowarden.collectors.model import LateError, MissingError
+from iowarden.collectors.raid.controller import Health
+from iowarden.collectors.raid.controller_poller import (
     EVENT_SECONDS,
     EXPECTED_SECONDS,
     HELD_SECONDS,
     STATE_SECONDS,
     Poller,
 )
-from iowarden.collectors.log_alignment import recalled
-from iowarden.collectors.machine import Root, probe_path
-from iowarden.collectors.megaraid import EVENTS, MEGARAID, MPI3MR
-from iowarden.collectors.model import LateError, MissingError
+from iowarden.collectors.raid.log_alignment import recalled
 from iowarden.daemon.probe import allowed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from iowarden.collectors.controller import Controllers
-    from iowarden.collectors.controller_poll import Maker
+    from iowarden.collectors.raid.controller import Controllers
+    from iowarden.collectors.raid.controller_poller import Maker
 
 DEADLINE_SECONDS = 20.0
 FIRST = "/sys/bus/pci/drivers/megaraid_sas/0000:3b:00.0/host6"

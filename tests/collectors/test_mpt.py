@@ -11,16 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.memory import Memory
 
-from iowarden.collectors import controller, ircu, mpt, mpt_status
-from iowarden.collectors.controller import Health
-from iowarden.collectors.controller_poll import EVENT_SECONDS, Poller
+from iowarden.collectors import ircu, mpt, mpt_status
 from iowarden.collectors.machine import Root
 from iowarden.collectors.model import AbsentError, LateError, MissingError, ParseError
+from iowarden.collectors.raid import controller
+from iowarden.collectors.raid.controller import Health
+from iowarden.collectors.raid.controller_poller import EVENT_SECONDS, Poller
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from iowarden.collectors.controller import Controller, Controllers
+    from iowarden.collectors.raid.controller import Controller, Controllers
 
 DEADLINE_SECONDS = 20.0
 LIST = """\

@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iowarden.collectors import storcli, storcli_events
-from iowarden.collectors.controller import Health
 from iowarden.collectors.model import ParseError
+from iowarden.collectors.raid.controller import Health
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from iowarden.collectors.controller import PhysicalDisk
     from iowarden.collectors.event import Event
+    from iowarden.collectors.raid.controller import PhysicalDisk
 
 TB = 2**40
 GB = 2**30

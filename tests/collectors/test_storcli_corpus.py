@@ -12,14 +12,14 @@ import pytest
 from support.recordings import CORPUS, corpus, needs_corpus
 
 from iowarden.collectors import storcli, storcli_events
-from iowarden.collectors.controller import Health
 from iowarden.collectors.model import ParseError
+from iowarden.collectors.raid.controller import Health
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from iowarden.collectors.controller import Controller
+    from iowarden.collectors.raid.controller import Controller
 
 READ: dict[str, Callable[[str], object]] = {
     "list": storcli.parse_list,

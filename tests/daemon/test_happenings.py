@@ -6,12 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from iowarden.collectors.controller import Controllers, Listed
-from iowarden.collectors.controller_poll import Poller
 from iowarden.collectors.event import Event
 from iowarden.collectors.kmsg.kernel_log import Cursor, KernelLog
-from iowarden.collectors.log_alignment import Cursor as LogCursor
 from iowarden.collectors.model import Outcome, Reading
+from iowarden.collectors.raid.controller import Controllers, Listed
+from iowarden.collectors.raid.controller_poller import Poller
+from iowarden.collectors.raid.log_alignment import Cursor as LogCursor
 from iowarden.daemon import kept
 from iowarden.daemon.happenings import Asked, Cursors, Happenings
 from iowarden.daemon.telling import Telling

@@ -23,7 +23,9 @@ from iowarden.collectors import (
     storcli,
     threeware,
 )
-from iowarden.collectors.controller import (
+from iowarden.collectors.machine import probe_path
+from iowarden.collectors.model import Outcome, ParseError, Reading
+from iowarden.collectors.raid.controller import (
     Array,
     Battery,
     Controller,
@@ -35,9 +37,7 @@ from iowarden.collectors.controller import (
     Sensor,
     State,
 )
-from iowarden.collectors.machine import probe_path
-from iowarden.collectors.makers import MAKERS
-from iowarden.collectors.model import Outcome, ParseError, Reading
+from iowarden.collectors.raid.vendors import MAKERS
 from iowarden.daemon.probe import allowed
 from iowarden.daemon.probe.programs import DIRECTORIES
 from iowarden.rules import alerts as life
@@ -46,7 +46,7 @@ from iowarden.rules.engine import Engine
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from iowarden.collectors.controller_poll import Maker
+    from iowarden.collectors.raid.controller_poller import Maker
 
 CHECK_RAID = "areca/glensc+nagios-plugin-check_raid/"
 ARECAS = {

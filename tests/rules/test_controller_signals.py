@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.controller import (
+from iowarden.collectors.raid.controller import (
     Array,
     Battery,
     Controller,

@@ -11,12 +11,12 @@ from support.machine import disk as block_device
 from support.machine import topology
 
 from iowarden.collectors.block.block_devices import Device, Md
-from iowarden.collectors.controller import Array, Controller, Health, PhysicalDisk
-from iowarden.collectors.controller import State as Told
 from iowarden.collectors.event import Event
 from iowarden.collectors.filesystem.mountinfo import Mount, parse_mountinfo
 from iowarden.collectors.kmsg.kernel_events import Classifier, classify
 from iowarden.collectors.kmsg.kernel_line import Line
+from iowarden.collectors.raid.controller import Array, Controller, Health, PhysicalDisk
+from iowarden.collectors.raid.controller import State as Told
 from iowarden.rules import happened, incidents
 from iowarden.rules.alerts import Alert, State
 from iowarden.rules.causes import Around

@@ -15,7 +15,12 @@ from support.recordings import corpus
 
 from iowarden.collectors import areca_events
 from iowarden.collectors.block.block_devices import Md
-from iowarden.collectors.controller import (
+from iowarden.collectors.event import Event
+from iowarden.collectors.filesystem.mountinfo import Mount
+from iowarden.collectors.kmsg.kernel_events import Classifier, classify, finish
+from iowarden.collectors.kmsg.kernel_line import parse_text
+from iowarden.collectors.md import mdstat
+from iowarden.collectors.raid.controller import (
     Array,
     Battery,
     Controller,
@@ -24,11 +29,6 @@ from iowarden.collectors.controller import (
     Sensor,
     State,
 )
-from iowarden.collectors.event import Event
-from iowarden.collectors.filesystem.mountinfo import Mount
-from iowarden.collectors.kmsg.kernel_events import Classifier, classify, finish
-from iowarden.collectors.kmsg.kernel_line import parse_text
-from iowarden.collectors.md import mdstat
 from iowarden.collectors.smart import members
 from iowarden.collectors.smart.drive import Cover, Disk, Polled, Target
 from iowarden.daemon import kept

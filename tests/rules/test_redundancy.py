@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 from support.everything import array
 
-from iowarden.collectors import controller
 from iowarden.collectors.block.block_devices import Md
-from iowarden.collectors.controller import Health, State
 from iowarden.collectors.md.mdstat import Member
+from iowarden.collectors.raid import controller
+from iowarden.collectors.raid.controller import Health, State
 from iowarden.rules import causes, last_copies, redundancy
 from iowarden.rules.alerts import Alert
 from iowarden.rules.alerts import State as Life

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 from support.memory import Memory
 
-from iowarden.collectors.controller_poll import Poller
 from iowarden.collectors.machine import probe_path
+from iowarden.collectors.raid.controller_poller import Poller
 from iowarden.daemon.probe import allowed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from iowarden.collectors.controller import Controllers
-    from iowarden.collectors.controller_poll import Maker
+    from iowarden.collectors.raid.controller import Controllers
+    from iowarden.collectors.raid.controller_poller import Maker
 
 DRIVERS = "/sys/bus/pci/drivers"
 DEVICES = "/sys/bus/pci/devices"

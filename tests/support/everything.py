@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from support.machine import disk, topology
 
 from iowarden.collectors.block.block_devices import Md
-from iowarden.collectors.controller import Controller
 from iowarden.collectors.filesystem.mountinfo import Mount
 from iowarden.collectors.md import mdstat
+from iowarden.collectors.raid.controller import Controller
 from iowarden.collectors.smart.drive import Cover, Polled, Target
 from iowarden.rules.advice import PACKAGED, PACKAGES, programs
 from iowarden.rules.coverage import Covered

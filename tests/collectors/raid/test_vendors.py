@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iowarden.collectors import areca, areca_events, controller, threeware, threeware_events
-from iowarden.collectors.controller import Health
+from iowarden.collectors import areca, areca_events, threeware, threeware_events
 from iowarden.collectors.model import ParseError
+from iowarden.collectors.raid import controller
+from iowarden.collectors.raid.controller import Health
 
 if TYPE_CHECKING:
     from collections.abc import Callable

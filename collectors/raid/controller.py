@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 
     from iowarden.collectors.event import Event
-    from iowarden.collectors.log_alignment import Cursor
     from iowarden.collectors.model import Labels
+    from iowarden.collectors.raid.log_alignment import Cursor
 
 _Row = TypeVar("_Row")
 _Read = TypeVar("_Read")

@@ -12,15 +12,15 @@ import pytest
 from support.recordings import CORPUS, corpus, needs_corpus
 
 from iowarden.collectors import areca, areca_events, threeware, threeware_events
-from iowarden.collectors.controller import Health
 from iowarden.collectors.model import ParseError
+from iowarden.collectors.raid.controller import Health
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from iowarden.collectors.controller import Array, Controller, PhysicalDisk
     from iowarden.collectors.event import Event
+    from iowarden.collectors.raid.controller import Array, Controller, PhysicalDisk
 
 AREAD: dict[str, Callable[[str], object]] = {
     "raid sets": areca.parse_raid_sets,

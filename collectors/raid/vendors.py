@@ -11,9 +11,8 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from iowarden.collectors import areca, areca_events, controller, mpt, threeware, threeware_events
+from iowarden.collectors import areca, areca_events, mpt, threeware, threeware_events
 from iowarden.collectors.adaptec import ADAPTEC
-from iowarden.collectors.controller_poll import Maker, Poller, run_program
 from iowarden.collectors.megaraid import MEGARAID, MPI3MR
 from iowarden.collectors.model import (
     AbsentError,
@@ -23,6 +22,8 @@ from iowarden.collectors.model import (
     ReadError,
     StuckError,
 )
+from iowarden.collectors.raid import controller
+from iowarden.collectors.raid.controller_poller import Maker, Poller, run_program
 from iowarden.collectors.smart_array import HP
 
 if TYPE_CHECKING:
@@ -30,8 +31,14 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from iowarden.collectors.areca import Bay
-    from iowarden.collectors.controller import Array, Controller, Controllers, Log, PhysicalDisk
     from iowarden.collectors.machine import Root
+    from iowarden.collectors.raid.controller import (
+        Array,
+        Controller,
+        Controllers,
+        Log,
+        PhysicalDisk,
+    )
 
     _T = TypeVar("_T")
 

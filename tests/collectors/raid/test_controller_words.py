@@ -14,7 +14,6 @@ from iowarden.collectors import (
     arcconf,
     areca,
     cciss,
-    controller,
     hp,
     ircu,
     megacli,
@@ -22,13 +21,14 @@ from iowarden.collectors import (
     storcli,
     threeware,
 )
-from iowarden.collectors.controller import Health
 from iowarden.collectors.model import ParseError
+from iowarden.collectors.raid.controller import Health
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from iowarden.collectors.controller import Battery, Sensor, State
+    from iowarden.collectors.raid import controller
+    from iowarden.collectors.raid.controller import Battery, Sensor, State
 
 ARCCONF_DONE = "\nCommand completed successfully.\n"
 ARECA_DONE = "GuiErrMsg<0x00>: Success.\n"

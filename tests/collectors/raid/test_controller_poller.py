@@ -9,24 +9,24 @@ from typing import TYPE_CHECKING
 import pytest
 from support.memory import Memory
 
-from iowarden.collectors import controller
-from iowarden.collectors.controller import Controller
-from iowarden.collectors.controller_poll import (
+from iowarden.collectors.machine import Root, probe_path
+from iowarden.collectors.model import AbsentError, LateError, MissingError, ReadError, StuckError
+from iowarden.collectors.raid import controller
+from iowarden.collectors.raid.controller import Controller
+from iowarden.collectors.raid.controller_poller import (
     EVENT_SECONDS,
     STATE_SECONDS,
     Maker,
     Poller,
     run_program,
 )
-from iowarden.collectors.log_alignment import recalled
-from iowarden.collectors.machine import Root, probe_path
-from iowarden.collectors.makers import MAKERS
-from iowarden.collectors.model import AbsentError, LateError, MissingError, ReadError, StuckError
+from iowarden.collectors.raid.log_alignment import recalled
+from iowarden.collectors.raid.vendors import MAKERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from iowarden.collectors.controller import Controllers
+    from iowarden.collectors.raid.controller import Controllers
 
 DEADLINE_SECONDS = 20.0
 ARCMSR = "/sys/bus/pci/drivers/arcmsr/0000:03:00.0/host2"

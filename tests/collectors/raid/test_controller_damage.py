@@ -16,18 +16,18 @@ from support.controllers import DRIVERS, asked
 
 from iowarden.collectors import cciss, ircu, mpt_status
 from iowarden.collectors.adaptec import ADAPTEC
-from iowarden.collectors.controller import Controllers, Health
-from iowarden.collectors.makers import ARECA, THREEWARE
 from iowarden.collectors.megaraid import MEGARAID
 from iowarden.collectors.model import ParseError
+from iowarden.collectors.raid.controller import Controllers, Health
+from iowarden.collectors.raid.vendors import ARECA, THREEWARE
 from iowarden.collectors.smart_array import HP
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from iowarden.collectors.controller import Controller, State
-    from iowarden.collectors.controller_poll import Maker
     from iowarden.collectors.mpt_status import Mirrors
+    from iowarden.collectors.raid.controller import Controller, State
+    from iowarden.collectors.raid.controller_poller import Maker
 
 WELL = {Health.OK, Health.BUSY, Health.ABSENT}
 RULE = "-" * 78

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from support.tiers import examples
 
-from iowarden.collectors.log_alignment import (
+from iowarden.collectors.raid.log_alignment import (
     MOST_ENTRIES,
     Cursor,
     align,
@@ -19,7 +19,7 @@ from iowarden.collectors.log_alignment import (
 )
 
 if TYPE_CHECKING:
-    from iowarden.collectors.log_alignment import Entry, Known
+    from iowarden.collectors.raid.log_alignment import Entry, Known
 
 
 def known(*lines: str, at: float = 0.0) -> Known:

@@ -16,15 +16,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.controller import (
-    LOG_PROBLEM,
-    Controllers,
-    Gap,
-    Listed,
-    Problem,
-    unknown_caches,
-)
-from iowarden.collectors.log_alignment import MOST_ENTRIES, Cursor, align, align_numbered
 from iowarden.collectors.machine import PROBE
 from iowarden.collectors.model import (
     AbsentError,
@@ -34,14 +25,23 @@ from iowarden.collectors.model import (
     StuckError,
     trace,
 )
+from iowarden.collectors.raid.controller import (
+    LOG_PROBLEM,
+    Controllers,
+    Gap,
+    Listed,
+    Problem,
+    unknown_caches,
+)
+from iowarden.collectors.raid.log_alignment import MOST_ENTRIES, Cursor, align, align_numbered
 from iowarden.collectors.smart import members, scsi_hosts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from iowarden.collectors.controller import Controller, Log
     from iowarden.collectors.event import Event
     from iowarden.collectors.machine import Root
+    from iowarden.collectors.raid.controller import Controller, Log
 
     Handle = tuple[str, ...]
 
