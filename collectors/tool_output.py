@@ -17,8 +17,6 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors import (
     arcconf,
-    areca,
-    areca_events,
     cciss,
     hp,
     ircu,
@@ -33,6 +31,7 @@ from iowarden.collectors.kmsg import kernel_events, kernel_line
 from iowarden.collectors.md import md_detail, mdstat
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.raid import controller
+from iowarden.collectors.raid.areca import cli64, event_info
 from iowarden.collectors.raid.controller import Controller, Health, State
 from iowarden.collectors.smart import smartctl
 from iowarden.collectors.smart.drive import Cover, Drive
@@ -551,19 +550,19 @@ def _cciss(tries: _Tries, _: Sequence[Controller]) -> list[Controller]:
 def _areca(tries: _Tries, before: Sequence[Controller]) -> list[Controller]:
     name = "areca 1"
     known = [each for own in before for each in own.arrays if each.name.startswith("raid set")]
-    system = tries.take("cli64 sys info", areca.parse_system)
+    system = tries.take("cli64 sys info", cli64.parse_system)
     unread: list[str] = []
-    arrays = tries.take("cli64 rsf info", lambda text: areca.parse_raid_sets(text, unread))
+    arrays = tries.take("cli64 rsf info", lambda text: cli64.parse_raid_sets(text, unread))
     if arrays is None:
-        arrays = tries.take("cli64 vsf info", lambda text: areca.parse_volumes(text, known, unread))
-    bays = tries.take("cli64 disk info", lambda text: areca.parse_bays(text, known, unread))
+        arrays = tries.take("cli64 vsf info", lambda text: cli64.parse_volumes(text, known, unread))
+    bays = tries.take("cli64 disk info", lambda text: cli64.parse_bays(text, known, unread))
     hardware = None
     if not tries.outputs:
-        hardware = tries.take("cli64 hw info", areca.parse_hardware) or None
+        hardware = tries.take("cli64 hw info", cli64.parse_hardware) or None
     found = [] if system is None else [replace(system, name=name)]
     disks = [bay.disk for bay in bays or () if bay.disk is not None]
     if not tries.outputs:
-        detail = tries.take("cli64 disk info drv=N", areca.parse_disk_detail)
+        detail = tries.take("cli64 disk info drv=N", cli64.parse_disk_detail)
         disks += [] if detail is None else [detail]
     batteries, sensors = ((), ()) if hardware is None else (hardware.batteries, hardware.sensors)
     if tries.outputs:
@@ -635,7 +634,7 @@ _ENRICH = frozenset({Kind.STORCLI, Kind.ARCCONF, Kind.SAS2IRCU})
 _LOGS: Mapping[Kind, tuple[str, Callable[[str, str], Log], str]] = {
     Kind.STORCLI: ("storcli /cN show events", storcli_events.parse_events, "megaraid c0"),
     Kind.MEGACLI: ("MegaCli -AdpEventLog", megacli.parse_log, "megaraid c0"),
-    Kind.CLI64: ("cli64 event info", areca_events.parse_events, "areca 1"),
+    Kind.CLI64: ("cli64 event info", event_info.parse_events, "areca 1"),
     Kind.TW_CLI: ("tw_cli /cN show alarms", threeware_events.parse_alarms, "c0"),
 }
 """Tools that show a log: the command, its parser, the controller it is taken to be of."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from iowarden.collectors import areca
+from iowarden.collectors.raid.areca import cli64
 from iowarden.collectors.raid.controller import Health
 from iowarden.rules import devices
 from iowarden.rules.atlas import Place, Slotted, joined, placed, says
@@ -297,7 +297,7 @@ def _areca_slots(atlas: Atlas, device: Device) -> set[str]:
     if found is None:
         return set()
     target, unit = int(found[2]), int(found[3])
-    slots = {f"channel {areca.pass_through_drive(target, unit)}"}
+    slots = {f"channel {cli64.pass_through_drive(target, unit)}"}
     addresses = (each.address or "" for each in atlas.devices)
     if all(a.endswith(":0") for a in addresses if a.startswith(f"{found[1]}:")):
         slots.add(f"channel {target + 1}")

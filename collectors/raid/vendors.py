@@ -11,7 +11,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from iowarden.collectors import areca, areca_events, mpt, threeware, threeware_events
+from iowarden.collectors import mpt, threeware, threeware_events
 from iowarden.collectors.adaptec import ADAPTEC
 from iowarden.collectors.megaraid import MEGARAID, MPI3MR
 from iowarden.collectors.model import (
@@ -23,6 +23,7 @@ from iowarden.collectors.model import (
     StuckError,
 )
 from iowarden.collectors.raid import controller
+from iowarden.collectors.raid.areca import cli64, event_info
 from iowarden.collectors.raid.controller_poller import Maker, Poller, run_program
 from iowarden.collectors.smart_array import HP
 
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import TypeVar
 
-    from iowarden.collectors.areca import Bay
     from iowarden.collectors.machine import Root
+    from iowarden.collectors.raid.areca.cli64 import Bay
     from iowarden.collectors.raid.controller import (
         Array,
         Controller,
@@ -84,15 +85,15 @@ def _areca_state(
             unread.append(str(error))
             return default
 
-    system = part(("sys", "info"), areca.parse_system, controller.Controller(name, "areca"))
+    system = part(("sys", "info"), cli64.parse_system, controller.Controller(name, "areca"))
     no_arrays: tuple[Array, ...] = ()
     no_bays: tuple[Bay, ...] = ()
-    raid_sets = part(("rsf", "info"), lambda text: areca.parse_raid_sets(text, unread), no_arrays)
+    raid_sets = part(("rsf", "info"), lambda text: cli64.parse_raid_sets(text, unread), no_arrays)
     volumes = part(
-        ("vsf", "info"), lambda text: areca.parse_volumes(text, raid_sets, unread), no_arrays
+        ("vsf", "info"), lambda text: cli64.parse_volumes(text, raid_sets, unread), no_arrays
     )
-    bays = part(("disk", "info"), lambda text: areca.parse_bays(text, raid_sets, unread), no_bays)
-    hardware = part(("hw", "info"), areca.parse_hardware, areca.Hardware())
+    bays = part(("disk", "info"), lambda text: cli64.parse_bays(text, raid_sets, unread), no_bays)
+    hardware = part(("hw", "info"), cli64.parse_hardware, cli64.Hardware())
     if not bays and not raid_sets:
         raise ReadError("; ".join(unread) or f"'{name}': expected disks or raid sets, got none")
     found = replace(
@@ -130,7 +131,7 @@ def _areca_state(
 def _areca_detail(root: Root, which: tuple[str, ...], number: int) -> PhysicalDisk | None:
     """Return who a disk is. Errors: LateError, StuckError."""
     try:
-        return areca.parse_disk_detail(run_areca(root, which, "disk", "info", f"drv={number}"))
+        return cli64.parse_disk_detail(run_areca(root, which, "disk", "info", f"drv={number}"))
     except (LateError, StuckError):
         raise
     except (AbsentError, ReadError, ParseError):
@@ -166,7 +167,7 @@ def _identified(
 
 
 def _areca_log(root: Root, name: str, which: tuple[str, ...]) -> Log:
-    return areca_events.parse_events(run_areca(root, which, "event", "info"), name)
+    return event_info.parse_events(run_areca(root, which, "event", "info"), name)
 
 
 def _threeware(root: Root, *command: str) -> str:

@@ -18,10 +18,11 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from iowarden.collectors import areca_smart, json_text
+from iowarden.collectors import json_text
 from iowarden.collectors.block import block_devices
 from iowarden.collectors.machine import PROBE, probe_path
 from iowarden.collectors.model import AbsentError, ReadError, trace
+from iowarden.collectors.raid.areca import areca_smart
 from iowarden.collectors.smart import discovery, identity, smartctl_exporter, smartctl_runner
 from iowarden.collectors.smart.drive import Cover, Disk, Disks, Polled, Target
 

@@ -13,7 +13,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from iowarden.collectors import areca_smart, monitors
+from iowarden.collectors import monitors
 from iowarden.collectors.machine import probe_path
 from iowarden.collectors.model import (
     AbsentError,
@@ -25,6 +25,7 @@ from iowarden.collectors.model import (
     trace,
 )
 from iowarden.collectors.probe_reply import field, optional
+from iowarden.collectors.raid.areca import areca_smart
 from iowarden.collectors.smart import smartctl
 from iowarden.collectors.smart.drive import Cover, Drive, Target
 

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 from support.recordings import CORPUS, corpus, needs_corpus
 
-from iowarden.collectors import arcconf, areca, areca_events, cciss, hp, threeware
+from iowarden.collectors import arcconf, cciss, hp, threeware
 from iowarden.collectors.model import ParseError
+from iowarden.collectors.raid.areca import cli64, event_info
 from iowarden.collectors.raid.controller import Health
 from iowarden.collectors.smart import members
 
@@ -32,9 +33,9 @@ OTHERS: dict[str, Callable[[str], object]] = {
     "arcconf tasks": arcconf.parse_tasks,
     "arcconf log": arcconf.parse_device_log,
     "arcconf count": arcconf.parse_count,
-    "areca sets": areca.parse_raid_sets,
-    "areca disks": areca.parse_bays,
-    "areca events": lambda text: areca_events.parse_events(text, "areca 1"),
+    "areca sets": cli64.parse_raid_sets,
+    "areca disks": cli64.parse_bays,
+    "areca events": lambda text: event_info.parse_events(text, "areca 1"),
     "3ware": lambda text: threeware.parse_controller(text, "c0"),
     "3ware list": threeware.parse_controllers,
 }

@@ -12,19 +12,10 @@ from support.host import shipped_rules
 from support.recordings import CORPUS, corpus
 from support.simulation import START, UPTIME, Simulation
 
-from iowarden.collectors import (
-    arcconf,
-    areca,
-    hp,
-    ircu,
-    megacli,
-    mpt_status,
-    registry,
-    storcli,
-    threeware,
-)
+from iowarden.collectors import arcconf, hp, ircu, megacli, mpt_status, registry, storcli, threeware
 from iowarden.collectors.machine import probe_path
 from iowarden.collectors.model import Outcome, ParseError, Reading
+from iowarden.collectors.raid.areca import cli64
 from iowarden.collectors.raid.controller import (
     Array,
     Battery,
@@ -108,8 +99,8 @@ def told(*found: Controller) -> Fired:
 def areca_of(name: str) -> Controller:
     """Return an Areca as its files tell it."""
     sets, disks = (corpus(CHECK_RAID + file).read_text() for file in ARECAS[name])
-    arrays = areca.parse_raid_sets(sets)
-    bays = tuple(bay.disk for bay in areca.parse_bays(disks, arrays) if bay.disk)
+    arrays = cli64.parse_raid_sets(sets)
+    bays = tuple(bay.disk for bay in cli64.parse_bays(disks, arrays) if bay.disk)
     return Controller("areca 1", "areca", arrays=arrays, disks=bays)
 
 
@@ -139,10 +130,10 @@ def test_a_healthy_areca_says_nothing(name: str) -> None:
 
 def test_a_healthy_areca_with_volumes_and_sensors_says_nothing() -> None:
     """Three raid sets with a volume each; no battery is installed, and a fan is not there."""
-    sets = areca.parse_raid_sets(corpus("areca/arc188x-exporter/rsf-info.txt").read_text())
-    volumes = areca.parse_volumes(corpus("areca/arc188x-exporter/vsf-info.txt").read_text(), sets)
+    sets = cli64.parse_raid_sets(corpus("areca/arc188x-exporter/rsf-info.txt").read_text())
+    volumes = cli64.parse_volumes(corpus("areca/arc188x-exporter/vsf-info.txt").read_text(), sets)
     monitor = corpus("areca/iissmart+munin-areca-plugin/hw-info.txt").read_text()
-    hardware = areca.parse_hardware(monitor)
+    hardware = cli64.parse_hardware(monitor)
     found = Controller(
         "areca 1",
         "areca",
@@ -258,7 +249,7 @@ def array(word: str, vendor: str) -> Array:
     """Return an array of which a controller says this."""
     if vendor == "areca":
         line = f" 1  Raid Set # 00  3 3000.0GB 0.0GB 123  {word}"
-        return areca.parse_raid_sets(f"{SETS}{line}\n{DONE}")[0]
+        return cli64.parse_raid_sets(f"{SETS}{line}\n{DONE}")[0]
     header = "Unit  UnitType  Status  %RCmpl  %V/I/M  Stripe  Size(GB)  Cache  AVrfy"
     text = f"{header}\nu0 RAID-5 {word} - - 64K 1862.62 OFF ON\n"
     return threeware.parse_controller(text, "c0").arrays[0]

@@ -13,13 +13,13 @@ from support.machine import disk as block_device
 from support.machine import topology
 from support.recordings import corpus
 
-from iowarden.collectors import areca_events
 from iowarden.collectors.block.block_devices import Md
 from iowarden.collectors.event import Event
 from iowarden.collectors.filesystem.mountinfo import Mount
 from iowarden.collectors.kmsg.kernel_events import Classifier, classify, finish
 from iowarden.collectors.kmsg.kernel_line import parse_text
 from iowarden.collectors.md import mdstat
+from iowarden.collectors.raid.areca import event_info
 from iowarden.collectors.raid.controller import (
     Array,
     Battery,
@@ -511,7 +511,7 @@ def test_in_the_recorded_case_the_log_of_the_controller_and_the_kernels_are_one_
     """An ARC-1210 with all disks JBOD: 'IDE Channel #02 Reading Error', and sdb's medium errors."""
     log = corpus("reference/areca-cli-event-info-1.txt").read_text()
     lines = corpus("reference/kernel-2.6-medium-error.log").read_text()
-    errors = [e for e in areca_events.parse_events(log, "areca 1").events if e.place]
+    errors = [e for e in event_info.parse_events(log, "areca 1").events if e.place]
     state, seen = Classifier(), []
     for line in parse_text(lines):
         state, more = classify(state, line)

@@ -13,7 +13,7 @@ from support.asked import Machine, device, direct, disks
 from support.rack import DAY, HOUR, Rack, ata, attribute
 from support.recordings import CORPUS, cases_of_corpus, corpus
 
-from iowarden.collectors.areca import parse_disk_smart
+from iowarden.collectors.raid.areca.cli64 import parse_disk_smart
 from iowarden.collectors.smart.drive import (
     Attribute,
     Cover,

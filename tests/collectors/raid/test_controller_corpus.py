@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 from support.recordings import CORPUS, corpus, needs_corpus
 
-from iowarden.collectors import areca, areca_events, threeware, threeware_events
+from iowarden.collectors import threeware, threeware_events
 from iowarden.collectors.model import ParseError
+from iowarden.collectors.raid.areca import cli64, event_info
 from iowarden.collectors.raid.controller import Health
 
 if TYPE_CHECKING:
@@ -23,13 +24,13 @@ if TYPE_CHECKING:
     from iowarden.collectors.raid.controller import Array, Controller, PhysicalDisk
 
 AREAD: dict[str, Callable[[str], object]] = {
-    "raid sets": areca.parse_raid_sets,
-    "volumes": areca.parse_volumes,
-    "disks": areca.parse_bays,
-    "hardware": areca.parse_hardware,
-    "system": areca.parse_system,
-    "smart": areca.parse_disk_smart,
-    "events": lambda text: areca_events.parse_events(text, "areca 1"),
+    "raid sets": cli64.parse_raid_sets,
+    "volumes": cli64.parse_volumes,
+    "disks": cli64.parse_bays,
+    "hardware": cli64.parse_hardware,
+    "system": cli64.parse_system,
+    "smart": cli64.parse_disk_smart,
+    "events": lambda text: event_info.parse_events(text, "areca 1"),
 }
 TREAD: dict[str, Callable[[str], object]] = {
     "controllers": threeware.parse_controllers,
@@ -94,26 +95,26 @@ def arrays(*told: tuple[Array, ...]) -> list[tuple[str, str, str]]:
 
 def disks(text: str, *sets: Array) -> dict[str, PhysicalDisk]:
     """Return the disks in the bays."""
-    return {b.disk.slot: b.disk for b in areca.parse_bays(text, sets) if b.disk is not None}
+    return {b.disk.slot: b.disk for b in cli64.parse_bays(text, sets) if b.disk is not None}
 
 
 def test_raid_sets_of_each_layout() -> None:
     """Names have blanks, a column lists channels by letters, a prompt stands ahead."""
-    one = areca.parse_raid_sets(corpus(CHECK_RAID + "cli64.rsf.info-1").read_text())
+    one = cli64.parse_raid_sets(corpus(CHECK_RAID + "cli64.rsf.info-1").read_text())
     assert arrays(one) == [("raid set 1", "Raid Set # 000", Health.OK)]
     assert one[0].size_bytes == 34_500_000_000_000
-    (two,) = areca.parse_raid_sets(corpus(CHECK_RAID + "cli64.rsf.info-2").read_text())
+    (two,) = cli64.parse_raid_sets(corpus(CHECK_RAID + "cli64.rsf.info-2").read_text())
     assert set(two.slots) == {f"channel {n}" for n in range(1, 17)} - {"channel 13"}
-    three = areca.parse_raid_sets(corpus(CHECK_RAID + "pr72/areca_cli64_rsf_info.out").read_text())
+    three = cli64.parse_raid_sets(corpus(CHECK_RAID + "pr72/areca_cli64_rsf_info.out").read_text())
     assert arrays(three) == [
         ("raid set 1", "Raid Set # 000", Health.OK),
         ("raid set 2", "data2", Health.OK),
         ("raid set 3", "PassThroughDisk", Health.OK),
     ]
-    (four,) = areca.parse_raid_sets(corpus(CHECK_RAID + "ticket40/areca-rsf-info.txt").read_text())
+    (four,) = cli64.parse_raid_sets(corpus(CHECK_RAID + "ticket40/areca-rsf-info.txt").read_text())
     assert set(four.slots) == {f"channel {n}" for n in range(1, 10)}
-    sets = areca.parse_raid_sets(corpus("areca/arc188x-exporter/rsf-info.txt").read_text())
-    volumes = areca.parse_volumes(corpus("areca/arc188x-exporter/vsf-info.txt").read_text(), sets)
+    sets = cli64.parse_raid_sets(corpus("areca/arc188x-exporter/rsf-info.txt").read_text())
+    volumes = cli64.parse_volumes(corpus("areca/arc188x-exporter/vsf-info.txt").read_text(), sets)
     assert arrays(sets, volumes) == [
         ("raid set 1", "OS", Health.OK),
         ("raid set 2", "EBS", Health.OK),
@@ -142,9 +143,9 @@ def test_disks_are_of_the_raid_sets_they_name(
     name: str, sets: str, count: int, spares: list[str], bays: int
 ) -> None:
     """Empty bays are no disks; all these machines are healthy."""
-    known = areca.parse_raid_sets(corpus(CHECK_RAID + sets).read_text())
+    known = cli64.parse_raid_sets(corpus(CHECK_RAID + sets).read_text())
     text = corpus(CHECK_RAID + name).read_text()
-    assert len(areca.parse_bays(text)) == bays
+    assert len(cli64.parse_bays(text)) == bays
     found = disks(text, *known)
     assert len(found) == count
     assert {disk.state.health for disk in found.values()} == {Health.OK}
@@ -173,7 +174,7 @@ def test_disks_of_the_other_captures() -> None:
 
 def test_the_hardware_monitor_and_the_system() -> None:
     """No battery is no fault; 0 degrees is an empty bay; a fan that is N.A. is none."""
-    found = areca.parse_hardware(
+    found = cli64.parse_hardware(
         corpus("areca/iissmart+munin-areca-plugin/hw-info.txt").read_text()
     )
     assert found.disk_temperatures_celsius == dict(
@@ -186,7 +187,7 @@ def test_the_hardware_monitor_and_the_system() -> None:
     assert told["CPU Temperature"].temperature_celsius == 61
     assert told["Power +12V"].voltage_volts == 11.916
     assert not any(sensor.state for sensor in found.sensors)
-    system = areca.parse_system(corpus("areca/inq-team+einarc/sys-info-arc1160.txt").read_text())
+    system = cli64.parse_system(corpus("areca/inq-team+einarc/sys-info-arc1160.txt").read_text())
     assert (system.model, system.firmware, system.memory_bytes) == (
         "ARC-1160",
         "V1.39 2006-2-9",
@@ -201,7 +202,7 @@ def kinds(events: tuple[Event, ...]) -> list[tuple[str, str]]:
 
 def test_the_controller_that_lost_its_memory() -> None:
     """DRAM errors, then a disk, a raid set and a volume in the same second; oldest first."""
-    log = areca_events.parse_events(
+    log = event_info.parse_events(
         corpus("areca/arc1210-incident/event-info.txt").read_text(), "areca 1"
     )
     assert not log.cut
@@ -221,9 +222,7 @@ def test_the_controller_that_lost_its_memory() -> None:
 def test_the_reading_errors_of_the_incident() -> None:
     """Channel 2, five times, and log-ins of the one who looked; then ten more."""
     first, second = (
-        areca_events.parse_events(
-            corpus(f"reference/areca-cli-event-info-{n}.txt").read_text(), "a"
-        )
+        event_info.parse_events(corpus(f"reference/areca-cli-event-info-{n}.txt").read_text(), "a")
         for n in ("1", "2-repeated")
     )
     assert Counter(kinds(first.events)) == {

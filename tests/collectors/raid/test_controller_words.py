@@ -10,18 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from iowarden.collectors import (
-    arcconf,
-    areca,
-    cciss,
-    hp,
-    ircu,
-    megacli,
-    mpt_status,
-    storcli,
-    threeware,
-)
+from iowarden.collectors import arcconf, cciss, hp, ircu, megacli, mpt_status, storcli, threeware
 from iowarden.collectors.model import ParseError
+from iowarden.collectors.raid.areca import cli64
 from iowarden.collectors.raid.controller import Health
 
 if TYPE_CHECKING:
@@ -85,7 +76,7 @@ ARRAYS: dict[str, Callable[[str], State]] = {
         .state
     ),
     "cli64": lambda word: (
-        areca.parse_raid_sets(
+        cli64.parse_raid_sets(
             " #  Name             Disks TotalCap  FreeCap DiskChannels       State\n"
             f" 1  Raid Set # 00        3 3000.0GB    0.0GB 123                {word}\n{ARECA_DONE}"
         )[0].state
@@ -126,7 +117,7 @@ DISKS: dict[str, Callable[[str], State]] = {
     ),
     "cli64": lambda word: next(
         bay.disk.state
-        for bay in areca.parse_bays(
+        for bay in cli64.parse_bays(
             "  # Ch# ModelName                       Capacity  Usage\n"
             f"  1  1  WDC WD10EADS-00L5B1             1000.2GB  {word}\n{ARECA_DONE}"
         )

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iowarden.collectors import areca, areca_events, threeware, threeware_events
+from iowarden.collectors import threeware, threeware_events
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.raid import controller
+from iowarden.collectors.raid.areca import cli64, event_info
 from iowarden.collectors.raid.controller import Health
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ c0   [Someday]                   PANIC     Cosmic ray: unit=2,subunit=0
 
 def test_words_that_are_not_known_need_attention() -> None:
     """A degraded set, one that is rebuilt, one whose word nobody knows."""
-    sets = areca.parse_raid_sets(SETS)
+    sets = cli64.parse_raid_sets(SETS)
     assert [(s.label, s.state.health, s.state.word, s.state.done_ratio) for s in sets] == [
         ("Raid Set # 00", Health.DEGRADED, "Degraded", None),
         ("500.0GB 7", Health.REBUILDING, "Rebuilding", 0.125),
@@ -96,8 +97,8 @@ def test_words_that_are_not_known_need_attention() -> None:
 
 def test_a_failed_disk_is_seen_only_where_disks_are_listed() -> None:
     """Its raid set may be normal: a spare took its place."""
-    sets = areca.parse_raid_sets(SETS)[:2]
-    disks = [bay.disk for bay in areca.parse_bays(DISKS, sets) if bay.disk]
+    sets = cli64.parse_raid_sets(SETS)[:2]
+    disks = [bay.disk for bay in cli64.parse_bays(DISKS, sets) if bay.disk]
     assert [(d.slot, d.state.health, d.array) for d in disks] == [
         ("channel 1", Health.OK, "raid set 1"),
         ("channel 2", Health.FAILED, ""),
@@ -111,13 +112,13 @@ def test_a_failed_disk_is_seen_only_where_disks_are_listed() -> None:
 
 def test_a_raid_set_may_be_called_failed() -> None:
     """The name of a set counts ahead of words for a use."""
-    disks = [bay.disk for bay in areca.parse_bays(DISKS, areca.parse_raid_sets(SETS)) if bay.disk]
+    disks = [bay.disk for bay in cli64.parse_bays(DISKS, cli64.parse_raid_sets(SETS)) if bay.disk]
     assert (disks[1].state.health, disks[1].array) == (Health.OK, "raid set 3")
 
 
 def test_volumes_have_names_with_blanks_and_a_scsi_address() -> None:
     """Names are cut by the columns of the header."""
-    volumes = areca.parse_volumes(VOLUMES, areca.parse_raid_sets(SETS))
+    volumes = cli64.parse_volumes(VOLUMES, cli64.parse_raid_sets(SETS))
     assert [(v.label, v.parent, v.level, v.address, v.state.health) for v in volumes] == [
         ("my data", "raid set 1", "Raid5", "0:1:7", Health.DEGRADED),
         ("B", "raid set 2", "Raid 5", "0:0:1", Health.REBUILDING),
@@ -127,7 +128,7 @@ def test_volumes_have_names_with_blanks_and_a_scsi_address() -> None:
 def test_a_size_in_the_name_of_a_model_is_not_the_capacity() -> None:
     """The capacity ends where its heading does."""
     row = "  1  1  INTEL 160GB SSD G2               160.0GB  Raid Set # 00"
-    (bay,) = areca.parse_bays("\n".join([*DISKS.splitlines()[:2], row, DONE]))
+    (bay,) = cli64.parse_bays("\n".join([*DISKS.splitlines()[:2], row, DONE]))
     assert bay.disk
     assert (bay.disk.model, bay.disk.size_bytes) == ("INTEL 160GB SSD G2", 160_000_000_000)
 
@@ -141,7 +142,7 @@ def test_the_oldest_layout_tells_serial_numbers() -> None:
         "  2  ST3400832NS       4NF0A1B3         3.03      400.1GB  Failed\n"
         f"{DONE}"
     )
-    disks = [bay.disk for bay in areca.parse_bays(text) if bay.disk]
+    disks = [bay.disk for bay in cli64.parse_bays(text) if bay.disk]
     assert [(d.model, d.serial, d.firmware, d.array, d.state.health) for d in disks] == [
         ("ST3400832NS", "4NF0A1B2", "3.03", "raid set 1", Health.OK),
         ("ST3400832NS", "4NF0A1B3", "3.03", "", Health.FAILED),
@@ -158,7 +159,7 @@ def test_a_battery_that_is_not_charged_keeps_no_cache() -> None:
         ("Worn", Health.ATTENTION, False, None),
     ):
         text = f"The Hardware Monitor Information\n{RULE}\nBattery Status : {value}\n{DONE}"
-        (battery,) = areca.parse_hardware(text).batteries
+        (battery,) = cli64.parse_hardware(text).batteries
         told = (battery.state.health, battery.ready, battery.charge_ratio)
         assert told == (health, ready, charge)
 
@@ -170,7 +171,7 @@ def test_newer_hardware_monitors_have_sections_and_units() -> None:
         " CPU Temperature  : 55 C\n 12V : 12.16 V\n[Enclosure#2 : Areca ARC-8026]\n"
         f" Fan 01 : 2170 RPM\n Power Supply 01 : Failed\n Power Supply 02 : OK\n{DONE}"
     )
-    found = {sensor.name: sensor for sensor in areca.parse_hardware(text).sensors}
+    found = {sensor.name: sensor for sensor in cli64.parse_hardware(text).sensors}
     assert found["CPU Temperature"].temperature_celsius == 55
     assert found["12V"].voltage_volts == 12.16
     assert found["enclosure 2 Fan 01"].fan_rpm == 2170
@@ -185,14 +186,14 @@ def test_a_disk_tells_who_it_is() -> None:
         f"Firmware Rev. : 3.03\nDevice State : NORMAL\nTimeout Count : 2\n"
         f"Media Error Count : 7\nDevice Temperature : 39 C\n{DONE}"
     )
-    disk = areca.parse_disk_detail(text)
+    disk = cli64.parse_disk_detail(text)
     assert (disk.serial, disk.state.health, disk.temperature_celsius) == ("4NF0A1B2", Health.OK, 39)
     assert disk.errors_total == {"timeout": 2, "media error": 7}
 
 
 def test_events_of_each_shape() -> None:
     """Two enclosures, an elapsed time with errors, an unknown text, no such date; oldest first."""
-    events = areca_events.parse_events(EVENTS, "areca 1").events
+    events = event_info.parse_events(EVENTS, "areca 1").events
     assert [(e.kind, e.place, e.code) for e in events] == [
         ("areca_raid_powered_on", "", ""),
         ("areca_other", "channel 12", ""),
@@ -207,20 +208,20 @@ def test_events_of_each_shape() -> None:
 
 def test_each_kind_of_an_areca_event_is_recognised_by_its_text() -> None:
     """Whatever stands in the column of the device, and whatever the case of its letters."""
-    for text in areca_events.TEXTS:
+    for text in event_info.TEXTS:
         for device in ("IDE Channel #02     ", "Raid Set # 01       ", "a name of 20 letters "):
             for shown in (text, text.upper()):
                 line = f"2026-06-01 08:00:00  {device}{shown}\n"
-                (event,) = areca_events.parse_events(line, "a").events
-                assert event.kind in areca_events.KINDS
-                assert event.kind != areca_events.OTHER
-                assert event.word == areca_events.TEXTS[text][0]
+                (event,) = event_info.parse_events(line, "a").events
+                assert event.kind in event_info.KINDS
+                assert event.kind != event_info.OTHER
+                assert event.word == event_info.TEXTS[text][0]
 
 
 def test_a_line_that_is_no_event_is_not_dropped() -> None:
     """Something new between two events needs attention."""
     text = EVENTS.replace("2000-00-00 00:00:00  H/W", "something H/W")
-    first = areca_events.parse_events(text, "areca 1").events[0]
+    first = event_info.parse_events(text, "areca 1").events[0]
     assert (first.kind, first.text) == (
         "areca_other",
         "something H/W MONITOR Raid Powered On",
@@ -229,15 +230,15 @@ def test_a_line_that_is_no_event_is_not_dropped() -> None:
 
 def test_an_empty_log_is_one_and_no_answer_is_none() -> None:
     """A cleared log has its header; a controller that did not answer has not."""
-    assert areca_events.parse_events(f"Date-Time Device Event Type\n{DONE}", "a").events == ()
+    assert event_info.parse_events(f"Date-Time Device Event Type\n{DONE}", "a").events == ()
     for text in ("", DONE, "CLI> \n", "GuiErrMsg<0x03>: Invaild Data Returned\n" + EVENTS):
         with pytest.raises(ParseError, match="event info"):
-            areca_events.parse_events(text, "a")
+            event_info.parse_events(text, "a")
 
 
 def test_half_a_line_at_the_end_is_no_event() -> None:
     """The program was cut off."""
-    cut = areca_events.parse_events(EVENTS[: EVENTS.index("H/W MONITOR")], "a")
+    cut = event_info.parse_events(EVENTS[: EVENTS.index("H/W MONITOR")], "a")
     assert (cut.cut, len(cut.events)) == (True, 4)
     assert threeware_events.parse_alarms(ALARMS[:-30], "c0").cut
 
@@ -326,30 +327,30 @@ def test_a_bay_that_cannot_be_placed_moves_no_other_into_its_place() -> None:
     row = "  {n}  {enc}    SLOT 0{n}  ST31000340NS                     1000.2GB  {usage}\n"
     rows = [row.format(n=n, enc="02", usage="Free") for n in (1, 2)]
     unread: list[str] = []
-    bays = areca.parse_bays(header + "".join(rows) + DONE, (), unread)
+    bays = cli64.parse_bays(header + "".join(rows) + DONE, (), unread)
     assert [bay.disk.slot for bay in bays if bay.disk] == [
         "enclosure 2 slot 1",
         "enclosure 2 slot 2",
     ]
     spoilt = row.format(n=1, enc="0x", usage="Free") + row.format(n=2, enc="02", usage="Failed")
     with pytest.raises(ParseError, match="0x"):
-        areca.parse_bays(header + spoilt + DONE, (), unread)
+        cli64.parse_bays(header + spoilt + DONE, (), unread)
     channels = DISKS.replace("  1  1  WDC", "  1  x  WDC")
-    found = [bay.disk for bay in areca.parse_bays(channels, (), unread) if bay.disk]
+    found = [bay.disk for bay in cli64.parse_bays(channels, (), unread) if bay.disk]
     assert (len(found), found[0].slot, len(unread)) == (5, "channel 2", 1)
 
 
 READERS: dict[str, tuple[Callable[[str], object], str]] = {
-    "raid sets": (areca.parse_raid_sets, SETS),
-    "volumes": (areca.parse_volumes, VOLUMES),
-    "disks": (areca.parse_bays, DISKS),
-    "detail": (areca.parse_disk_detail, f"Model Name : a\nSerial Number : b\n{DONE}"),
+    "raid sets": (cli64.parse_raid_sets, SETS),
+    "volumes": (cli64.parse_volumes, VOLUMES),
+    "disks": (cli64.parse_bays, DISKS),
+    "detail": (cli64.parse_disk_detail, f"Model Name : a\nSerial Number : b\n{DONE}"),
     "hardware": (
-        areca.parse_hardware,
+        cli64.parse_hardware,
         f"The Hardware Monitor Information\nFan#1 : 5 RPM\nBattery Status : 5%\n{DONE}",
     ),
-    "system": (areca.parse_system, f"System Memory : 256MB/333MHz\nController Name : A\n{DONE}"),
-    "areca events": (lambda text: areca_events.parse_events(text, "a"), EVENTS),
+    "system": (cli64.parse_system, f"System Memory : 256MB/333MHz\nController Name : A\n{DONE}"),
+    "areca events": (lambda text: event_info.parse_events(text, "a"), EVENTS),
     "controllers": (
         threeware.parse_controllers,
         (
@@ -398,7 +399,7 @@ def test_any_text_is_read_or_refused(name: str) -> None:
 
 def test_a_disk_that_is_passed_through_has_a_number_by_its_address() -> None:
     """Target 0 and unit 0 is drive 1; each target has eight."""
-    assert [areca.pass_through_drive(*at) for at in ((0, 0), (0, 7), (1, 0), (2, 3))] == [
+    assert [cli64.pass_through_drive(*at) for at in ((0, 0), (0, 7), (1, 0), (2, 3))] == [
         1,
         8,
         9,
@@ -409,14 +410,14 @@ def test_a_disk_that_is_passed_through_has_a_number_by_its_address() -> None:
 def test_ten_megabytes_of_log_are_read() -> None:
     """Far more than any controller keeps."""
     row = "2026-06-01 08:00:05  IDE Channel #02     Time Out Error\n"
-    log = areca_events.parse_events(EVENTS.replace(RULE + "\n", RULE + "\n" + row * 20_000, 1), "a")
+    log = event_info.parse_events(EVENTS.replace(RULE + "\n", RULE + "\n" + row * 20_000, 1), "a")
     assert len(log.events) == 20_005
 
 
 def test_what_cannot_be_printed_is_escaped() -> None:
     """A name of a raid set reaches mails and terminals."""
     text = EVENTS.replace("ARC-1886-VOL#000", "a\u202eb\x07c           ")
-    places = [event.place for event in areca_events.parse_events(text, "a").events]
+    places = [event.place for event in event_info.parse_events(text, "a").events]
     assert "a\\u202ebc" in places
     assert controller.printable("a\ud800") == "a\\ud800"
 
@@ -425,5 +426,5 @@ def test_a_text_of_areca_whose_words_stand_together_is_the_same_event() -> None:
     """Versions of its firmware differ in blanks and capitals."""
     for text in ("Time Out Error", "TimeOut Error", "TIMEOUTERROR"):
         row = f"2026-06-01 08:00:05  Enc#2 SLOT 07  {text}\n"
-        (event,) = areca_events.parse_events(row, "areca 1").events
+        (event,) = event_info.parse_events(row, "areca 1").events
         assert event.kind == "areca_time_out_error"

@@ -14,10 +14,10 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from iowarden.collectors import areca
 from iowarden.collectors.machine import probe_path
 from iowarden.collectors.model import AbsentError, ParseError, ReadError
 from iowarden.collectors.raid import vendors
+from iowarden.collectors.raid.areca import cli64
 from iowarden.collectors.smart import scsi_hosts
 from iowarden.collectors.smart.drive import Drive, Protocol
 
@@ -61,7 +61,7 @@ def ask(root: Root, target: Target) -> Said:
         _check_alone(root)
         number = _number(another, texts, target)
         output = _run(another, texts, "disk", "smart", f"drv={number}")
-        attributes = areca.parse_disk_smart(output)
+        attributes = cli64.parse_disk_smart(output)
         _check_heading(output, number, target)
         drive = Drive(
             Protocol.ATA,
@@ -69,7 +69,7 @@ def ask(root: Root, target: Target) -> Said:
             self_test_kinds=(),
             read_by=f"cli64 disk smart drv={number}",
         )
-        who = areca.parse_disk_detail(_run(another, texts, "disk", "info", f"drv={number}"))
+        who = cli64.parse_disk_detail(_run(another, texts, "disk", "info", f"drv={number}"))
         drive = _with_identity(drive, who)
     except AbsentError as error:
         reason = "" if root.path else str(error)  # an older recording has nothing of it
@@ -98,7 +98,7 @@ def _number(root: Root, texts: dict[str, bytes], target: Target) -> int:
     found = _KIND.fullmatch(target.kind)
     if found is not None and "/" not in target.kind:
         return int(found[1])
-    for bay in areca.parse_bays(_run(root, texts, "disk", "info")):
+    for bay in cli64.parse_bays(_run(root, texts, "disk", "info")):
         if bay.disk is not None and bay.disk.kind == target.kind:
             return bay.number
     raise ReadError(f"'cli64 disk info': expected a disk in the place of '{target.kind}', got none")

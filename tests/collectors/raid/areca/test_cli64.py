@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from support.recordings import corpus
 
-from iowarden.collectors.areca import parse_disk_smart
 from iowarden.collectors.model import ParseError
+from iowarden.collectors.raid.areca.cli64 import parse_disk_smart
 
 TABLE = """\
 S.M.A.R.T Information For Drive[#02]
