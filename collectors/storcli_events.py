@@ -19,7 +19,7 @@ from iowarden.collectors import storcli
 from iowarden.collectors.event import Event
 from iowarden.collectors.raid import controller
 from iowarden.collectors.raid.controller import Log
-from iowarden.collectors.threeware_events import clock_seconds as date_seconds
+from iowarden.collectors.raid.threeware.alarms import clock_seconds as date_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -24,8 +24,6 @@ from iowarden.collectors import (
     mpt_status,
     storcli,
     storcli_events,
-    threeware,
-    threeware_events,
 )
 from iowarden.collectors.kmsg import kernel_events, kernel_line
 from iowarden.collectors.md import md_detail, mdstat
@@ -33,6 +31,7 @@ from iowarden.collectors.model import ParseError
 from iowarden.collectors.raid import controller
 from iowarden.collectors.raid.areca import cli64, event_info
 from iowarden.collectors.raid.controller import Controller, Health, State
+from iowarden.collectors.raid.threeware import alarms, tw_cli
 from iowarden.collectors.smart import smartctl
 from iowarden.collectors.smart.drive import Cover, Drive
 
@@ -575,10 +574,10 @@ def _threeware(tries: _Tries, before: Sequence[Controller]) -> list[Controller]:
     number = re.search(r"(?:^|[\s/])/?(c\d{1,3})\b", tries.text, re.MULTILINE | re.ASCII)
     name = number[1] if number else before[0].name if before else "c0"
     found = []
-    listed = tries.take("tw_cli show", threeware.parse_controllers) or ()
+    listed = tries.take("tw_cli show", tw_cli.parse_controllers) or ()
     for each in listed:
         bad = each.units_not_optimal or 0
-        battery = threeware.listed_battery(each)
+        battery = tw_cli.listed_battery(each)
         found.append(Controller(each.name, "3ware", each.model, batteries=battery))
         if bad:
             found[-1] = replace(
@@ -586,7 +585,7 @@ def _threeware(tries: _Tries, before: Sequence[Controller]) -> list[Controller]:
                 state=State(Health.ATTENTION, f"{bad} units not optimal"),
                 unread=(f"which units are not optimal: 'tw_cli /{each.name} show all' tells",),
             )
-    told = tries.take("tw_cli /cN show all", lambda text: threeware.parse_controller(text, name))
+    told = tries.take("tw_cli /cN show all", lambda text: tw_cli.parse_controller(text, name))
     return [*found, *([] if told is None else [told])]
 
 
@@ -635,7 +634,7 @@ _LOGS: Mapping[Kind, tuple[str, Callable[[str, str], Log], str]] = {
     Kind.STORCLI: ("storcli /cN show events", storcli_events.parse_events, "megaraid c0"),
     Kind.MEGACLI: ("MegaCli -AdpEventLog", megacli.parse_log, "megaraid c0"),
     Kind.CLI64: ("cli64 event info", event_info.parse_events, "areca 1"),
-    Kind.TW_CLI: ("tw_cli /cN show alarms", threeware_events.parse_alarms, "c0"),
+    Kind.TW_CLI: ("tw_cli /cN show alarms", alarms.parse_alarms, "c0"),
 }
 """Tools that show a log: the command, its parser, the controller it is taken to be of."""
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 import yaml
 
-from iowarden.collectors import threeware_events
 from iowarden.collectors.event import Event  # noqa: TC001 - kept over restarts: read at run time
+from iowarden.collectors.raid.threeware import alarms
 from iowarden.rules.advice import unknown_steps
 from iowarden.rules.advice_steps import STEPS
 from iowarden.rules.nodes import Nodes, RuleFileError, compose, line_and_column, start
@@ -139,16 +139,14 @@ class Table:
 
 
 _AEN_KINDS = {
-    name.casefold(): threeware_events.kind_of(code)
-    for code, names in threeware_events.NAMES.items()
-    for name in names
+    name.casefold(): alarms.kind_of(code) for code, names in alarms.NAMES.items() for name in names
 }
 
 
 def _aen_kind(code: str) -> str:
     if _CODE.fullmatch(code):
-        return threeware_events.kind_of(int(code, 16))
-    return _AEN_KINDS.get(code.casefold(), threeware_events.OTHER)
+        return alarms.kind_of(int(code, 16))
+    return _AEN_KINDS.get(code.casefold(), alarms.OTHER)
 
 
 def parse_events_file(text: str, file: str) -> Table:

@@ -11,7 +11,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from iowarden.collectors import mpt, threeware, threeware_events
+from iowarden.collectors import mpt
 from iowarden.collectors.adaptec import ADAPTEC
 from iowarden.collectors.megaraid import MEGARAID, MPI3MR
 from iowarden.collectors.model import (
@@ -25,6 +25,7 @@ from iowarden.collectors.model import (
 from iowarden.collectors.raid import controller
 from iowarden.collectors.raid.areca import cli64, event_info
 from iowarden.collectors.raid.controller_poller import Maker, Poller, run_program
+from iowarden.collectors.raid.threeware import alarms, tw_cli
 from iowarden.collectors.smart_array import HP
 
 if TYPE_CHECKING:
@@ -179,7 +180,7 @@ def _threeware_find(root: Root, hosts: Sequence[str]) -> dict[str, tuple[str, ..
 
     Of hosts that are not listed nobody knows which they are: they are one more, 'unlisted'.
     """
-    listed = threeware.parse_controllers(_threeware(root, "show"))
+    listed = tw_cli.parse_controllers(_threeware(root, "show"))
     found = {
         each.name: (
             each.disks,
@@ -202,10 +203,10 @@ def _threeware_state(
     if len(handle) == 1:
         raise ReadError(handle[0])  # why
     *counts, enclosures = *handle[:3], handle[3:]
-    found = threeware.parse_controller(_threeware(root, f"/{name}", "show", "all"), name)
+    found = tw_cli.parse_controller(_threeware(root, f"/{name}", "show", "all"), name)
     if not found.arrays and not found.disks:
         units, ports = (
-            threeware.parse_controller(_threeware(root, "info", name, what), name)
+            tw_cli.parse_controller(_threeware(root, "info", name, what), name)
             for what in ("unitstatus", "drivestatus")
         )
         found = replace(
@@ -220,11 +221,11 @@ def _threeware_state(
             serials[each.name] = _unit_serial(root, name, each.name)
     arrays = tuple(replace(each, serial=serials[each.name]) for each in found.arrays)
     found = replace(found, arrays=arrays)
-    unread = list(found.unread) or list(threeware.uncounted("tw_cli show", found, *counts))
+    unread = list(found.unread) or list(tw_cli.uncounted("tw_cli show", found, *counts))
     for number in enclosures:
         try:
             text = _threeware(root, f"/{name}/e{number}", "show", "all")
-            part = threeware.parse_controller(text, name)
+            part = tw_cli.parse_controller(text, name)
             found = replace(found, sensors=(*found.sensors, *part.sensors))
             unread += part.unread
         except (LateError, StuckError):
@@ -237,7 +238,7 @@ def _threeware_state(
 def _unit_serial(root: Root, name: str, unit: str) -> str:
     """Return a unit's serial number, '' where it has none. Errors: LateError, StuckError."""
     try:
-        return threeware.parse_unit_serial(_threeware(root, f"/{name}/{unit}", "show", "serial"))
+        return tw_cli.parse_unit_serial(_threeware(root, f"/{name}/{unit}", "show", "serial"))
     except (LateError, StuckError):
         raise
     except (AbsentError, ReadError, ParseError):
@@ -247,7 +248,7 @@ def _unit_serial(root: Root, name: str, unit: str) -> str:
 def _threeware_log(root: Root, name: str, handle: tuple[str, ...]) -> Log:
     if len(handle) == 1:
         raise ReadError(handle[0])  # why
-    return threeware_events.parse_alarms(_threeware(root, f"/{name}", "show", "alarms"), name)
+    return alarms.parse_alarms(_threeware(root, f"/{name}", "show", "alarms"), name)
 
 
 ARECA = Maker("areca", ("arcmsr",), _ARECA_PROGRAMS, _areca_find, _areca_state, _areca_log)
@@ -258,7 +259,7 @@ THREEWARE = Maker(
     _threeware_find,
     _threeware_state,
     _threeware_log,
-    threeware_events.RING_ENTRIES,
+    alarms.RING_ENTRIES,
 )
 MAKERS = (ARECA, THREEWARE, MEGARAID, MPI3MR, ADAPTEC, HP, *mpt.MAKERS)
 

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 import pytest
 from support.recordings import CORPUS, corpus, needs_corpus
 
-from iowarden.collectors import arcconf, cciss, hp, threeware
+from iowarden.collectors import arcconf, cciss, hp
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.raid.areca import cli64, event_info
 from iowarden.collectors.raid.controller import Health
+from iowarden.collectors.raid.threeware import tw_cli
 from iowarden.collectors.smart import members
 
 if TYPE_CHECKING:
@@ -36,8 +37,8 @@ OTHERS: dict[str, Callable[[str], object]] = {
     "areca sets": cli64.parse_raid_sets,
     "areca disks": cli64.parse_bays,
     "areca events": lambda text: event_info.parse_events(text, "areca 1"),
-    "3ware": lambda text: threeware.parse_controller(text, "c0"),
-    "3ware list": threeware.parse_controllers,
+    "3ware": lambda text: tw_cli.parse_controller(text, "c0"),
+    "3ware list": tw_cli.parse_controllers,
 }
 FINE = {Health.OK, Health.ABSENT, Health.BUSY}
 CHECK_RAID = "hp/glensc+nagios-plugin-check_raid/"

@@ -12,7 +12,7 @@ from support.host import shipped_rules
 from support.recordings import CORPUS, corpus
 from support.simulation import START, UPTIME, Simulation
 
-from iowarden.collectors import arcconf, hp, ircu, megacli, mpt_status, registry, storcli, threeware
+from iowarden.collectors import arcconf, hp, ircu, megacli, mpt_status, registry, storcli
 from iowarden.collectors.machine import probe_path
 from iowarden.collectors.model import Outcome, ParseError, Reading
 from iowarden.collectors.raid.areca import cli64
@@ -28,6 +28,7 @@ from iowarden.collectors.raid.controller import (
     Sensor,
     State,
 )
+from iowarden.collectors.raid.threeware import tw_cli
 from iowarden.collectors.raid.vendors import MAKERS
 from iowarden.daemon.probe import allowed
 from iowarden.daemon.probe.programs import DIRECTORIES
@@ -111,7 +112,7 @@ def threewares() -> dict[str, Controller]:
         if path.is_file():
             try:
                 text = path.read_text(errors="surrogateescape")
-                found[path.relative_to(CORPUS).as_posix()] = threeware.parse_controller(text, "c0")
+                found[path.relative_to(CORPUS).as_posix()] = tw_cli.parse_controller(text, "c0")
             except ParseError:
                 continue  # a list of controllers, of alarms
     return found
@@ -252,7 +253,7 @@ def array(word: str, vendor: str) -> Array:
         return cli64.parse_raid_sets(f"{SETS}{line}\n{DONE}")[0]
     header = "Unit  UnitType  Status  %RCmpl  %V/I/M  Stripe  Size(GB)  Cache  AVrfy"
     text = f"{header}\nu0 RAID-5 {word} - - 64K 1862.62 OFF ON\n"
-    return threeware.parse_controller(text, "c0").arrays[0]
+    return tw_cli.parse_controller(text, "c0").arrays[0]
 
 
 @pytest.mark.parametrize(

@@ -12,12 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.recordings import CORPUS, needs_corpus
 
-from iowarden.collectors import storcli_events, threeware_events
+from iowarden.collectors import storcli_events
 from iowarden.collectors.event import Event
 from iowarden.collectors.kmsg import kernel_events
 from iowarden.collectors.kmsg.kernel_line import parse_text
 from iowarden.collectors.md import md_events
 from iowarden.collectors.raid.areca import event_info
+from iowarden.collectors.raid.threeware import alarms
 from iowarden.rules import happened
 from iowarden.rules.events import (
     UNKNOWN,
@@ -59,7 +60,7 @@ def medium_error(at: float, device: str = "sdb") -> Event:
 
 @pytest.mark.parametrize(
     "source",
-    [kernel_events, event_info, threeware_events, storcli_events, md_events, happened],
+    [kernel_events, event_info, alarms, storcli_events, md_events, happened],
 )
 def test_every_kind_of_every_source_has_a_row(table: Table, source: object) -> None:
     """None of them falls back on 'not known'."""
@@ -69,7 +70,7 @@ def test_every_kind_of_every_source_has_a_row(table: Table, source: object) -> N
 
 def test_no_row_is_of_a_kind_that_nothing_tells(table: Table) -> None:
     """A misspelled kind would never be found."""
-    logs = (kernel_events, event_info, threeware_events, storcli_events, md_events)
+    logs = (kernel_events, event_info, alarms, storcli_events, md_events)
     known = {kind for log in logs for kind in log.KINDS}
     assert set(table.rows) == known | set(happened.KINDS)
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import pytest
 from support.recordings import CORPUS, corpus, needs_corpus
 
-from iowarden.collectors import threeware, threeware_events
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.raid.areca import cli64, event_info
 from iowarden.collectors.raid.controller import Health
+from iowarden.collectors.raid.threeware import alarms, tw_cli
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,9 +33,9 @@ AREAD: dict[str, Callable[[str], object]] = {
     "events": lambda text: event_info.parse_events(text, "areca 1"),
 }
 TREAD: dict[str, Callable[[str], object]] = {
-    "controllers": threeware.parse_controllers,
-    "state": lambda text: threeware.parse_controller(text, "c0"),
-    "events": lambda text: threeware_events.parse_alarms(text, "c0"),
+    "controllers": tw_cli.parse_controllers,
+    "state": lambda text: tw_cli.parse_controller(text, "c0"),
+    "events": lambda text: alarms.parse_alarms(text, "c0"),
 }
 CHECK_RAID = "areca/glensc+nagios-plugin-check_raid/"
 TW = "3ware/glensc+nagios-plugin-check_raid/"
@@ -236,7 +236,7 @@ def test_the_reading_errors_of_the_incident() -> None:
 
 def tw(name: str) -> Controller:
     """Return what a 3ware file says."""
-    return threeware.parse_controller(corpus(TW + name).read_text(), "c0")
+    return tw_cli.parse_controller(corpus(TW + name).read_text(), "c0")
 
 
 @pytest.mark.parametrize(
@@ -338,7 +338,7 @@ def test_controllers_that_are_listed() -> None:
     """With and without a battery; one lists units that are not optimal."""
     names = ("1/info", "2/info", "black/info", "bohr/info", "bootc-enc/show", "bootc/info")
     names += ("ichy/info", "rover/info", "tw_cli,info")
-    found = {n: threeware.parse_controllers(corpus(TW + n).read_text()) for n in names}
+    found = {n: tw_cli.parse_controllers(corpus(TW + n).read_text()) for n in names}
     assert {(n, *((c.name, c.model, c.battery) for c in each)) for n, each in found.items()} == {
         ("1/info", ("c0", "9650SE-16ML", "OK")),
         ("2/info", ("c0", "9750-4i", "OK")),
@@ -356,7 +356,7 @@ def test_controllers_that_are_listed() -> None:
 
 def test_a_session_a_guide_with_tabs_and_tables_without_headings() -> None:
     """Tables come twice, columns are tabs, one follows the other."""
-    session = threeware.parse_controller(
+    session = tw_cli.parse_controller(
         corpus("3ware/ChrisLayton+3ware_tool/readme-session.txt").read_text(), "c2"
     )
     assert [(a.name, a.level, a.state.health) for a in session.arrays] == [
@@ -364,14 +364,14 @@ def test_a_session_a_guide_with_tabs_and_tables_without_headings() -> None:
     ]
     assert [a.policy.word for a in session.arrays if a.policy] == ["RiW"] * 6
     assert [d.slot for d in session.disks] == [f"port {n}" for n in range(6)]
-    guide = threeware.parse_controller(corpus("3ware/freenas-guide/c0-show.txt").read_text(), "c0")
+    guide = tw_cli.parse_controller(corpus("3ware/freenas-guide/c0-show.txt").read_text(), "c0")
     assert {a.name: a.slots for a in guide.arrays} == {
         "u0": ("enclosure 0 slot 0", "enclosure 0 slot 1"),
         "u1": ("enclosure 0 slot 8",),
         "u2": tuple(f"enclosure 0 slot {n}" for n in (9, 10, 15)),
     }
     tables = corpus("3ware/inq-team+einarc/c0-show-tables.txt").read_text()
-    plain = threeware.parse_controller(tables, "c0")
+    plain = tw_cli.parse_controller(tables, "c0")
     assert (len(plain.arrays), len(plain.disks)) == (3, 4)
     assert plain.disks[0].size_bytes == 976_773_168 * 512
 
@@ -379,7 +379,7 @@ def test_a_session_a_guide_with_tabs_and_tables_without_headings() -> None:
 def test_alarms_of_both_dates() -> None:
     """The first column of the guide's sample names another controller than was asked."""
     text = corpus("3ware/cliguide-10.2/c1-show-alarms.txt").read_text()
-    log = threeware_events.parse_alarms(text, "c1")
+    log = alarms.parse_alarms(text, "c1")
     assert [(e.code, e.word, e.place) for e in log.events] == [
         ("0x0019", "WARNING", "port 1"),
         ("0x0002", "ERROR", "port 1"),
@@ -395,7 +395,7 @@ def test_alarms_of_both_dates() -> None:
     assert {event.controller for event in log.events} == {"c1"}
     assert log.events[0].clock_seconds == 1_206_109_140
     old = corpus("3ware/inq-team+einarc/show-alarms-2008.txt").read_text()
-    assert [(e.kind, e.clock_seconds) for e in threeware_events.parse_alarms(old, "c0").events] == [
+    assert [(e.kind, e.clock_seconds) for e in alarms.parse_alarms(old, "c0").events] == [
         ("3ware_battery_charging_completed", 1_215_528_730),
         ("3ware_verify_started", 1_215_541_205),
         ("3ware_verify_started", 1_215_541_205),

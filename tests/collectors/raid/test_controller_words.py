@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from iowarden.collectors import arcconf, cciss, hp, ircu, megacli, mpt_status, storcli, threeware
+from iowarden.collectors import arcconf, cciss, hp, ircu, megacli, mpt_status, storcli
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.raid.areca import cli64
 from iowarden.collectors.raid.controller import Health
+from iowarden.collectors.raid.threeware import tw_cli
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -212,7 +213,7 @@ def _threeware_fan(word: str) -> Sensor:
         f"Fan     Status            State            StepSpeed  RPM    Identify\n{RULE}\n"
         f"fan0    {word}    OFF   1   -   Off\n"
     )
-    return threeware.parse_controller(text, "c0").sensors[1]
+    return tw_cli.parse_controller(text, "c0").sensors[1]
 
 
 def _arcconf_fan(word: str) -> Sensor:
@@ -289,7 +290,7 @@ def test_programs_without_words_of_their_own_kind() -> None:
     (card,) = cciss.parse_volume_status(text.format("Offline"))
     assert card.arrays[0].state.health is Health.FAILED
     units = f"Unit  UnitType  Status  %RCmpl\n{RULE}\nu0    RAID-1    {{}}  -\n"
-    found = threeware.parse_controller(units.format("INCOMPLETE"), "c0")
+    found = tw_cli.parse_controller(units.format("INCOMPLETE"), "c0")
     assert found.arrays[0].state.health is Health.FAILED
     with pytest.raises(ParseError):
-        threeware.parse_controller("Offline\n", "c0")
+        tw_cli.parse_controller("Offline\n", "c0")

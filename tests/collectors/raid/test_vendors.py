@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iowarden.collectors import threeware, threeware_events
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.raid import controller
 from iowarden.collectors.raid.areca import cli64, event_info
 from iowarden.collectors.raid.controller import Health
+from iowarden.collectors.raid.threeware import alarms, tw_cli
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -240,12 +240,12 @@ def test_half_a_line_at_the_end_is_no_event() -> None:
     """The program was cut off."""
     cut = event_info.parse_events(EVENTS[: EVENTS.index("H/W MONITOR")], "a")
     assert (cut.cut, len(cut.events)) == (True, 4)
-    assert threeware_events.parse_alarms(ALARMS[:-30], "c0").cut
+    assert alarms.parse_alarms(ALARMS[:-30], "c0").cut
 
 
 def test_units_that_rebuild_had_errors_or_have_an_unknown_word() -> None:
     """'*' says that a disk of the unit had an error."""
-    found = threeware.parse_controller(SHOW, "c0")
+    found = tw_cli.parse_controller(SHOW, "c0")
     assert [(a.state.health, a.state.word, a.state.done_ratio) for a in found.arrays] == [
         (Health.REBUILDING, "REBUILDING", 0.55),
         (Health.ATTENTION, "OK*", None),
@@ -264,7 +264,7 @@ def test_units_that_rebuild_had_errors_or_have_an_unknown_word() -> None:
 
 def test_an_alarm_has_its_sector_and_an_unknown_one_its_words() -> None:
     """The severity is as it was sent; equal alarms of one second are two."""
-    events = threeware_events.parse_alarms(ALARMS, "c0").events
+    events = alarms.parse_alarms(ALARMS, "c0").events
     assert (events[0].sector, events[0].place, events[0].code) == (0x1A2B, "port 3", "0x0023")
     assert events[1] == events[2]
     assert events[1].clock_seconds == 7
@@ -274,13 +274,13 @@ def test_an_alarm_has_its_sector_and_an_unknown_one_its_words() -> None:
 
 def test_each_name_of_an_aen_has_one_code() -> None:
     """Those of tw_cli and those of the driver: an event that both tell has one code."""
-    for code, names in threeware_events.NAMES.items():
+    for code, names in alarms.NAMES.items():
         for name in names:
-            (event,) = threeware_events.parse_alarms(
+            (event,) = alarms.parse_alarms(
                 f"Ctl Date Severity\nc0 [Tue Jul  8 14:52:10 2008] INFO {name}: port=1\n", "c0"
             ).events
-            assert (event.code, event.kind) == (f"0x{code:04X}", threeware_events.kind_of(code))
-            assert event.kind in threeware_events.KINDS
+            assert (event.code, event.kind) == (f"0x{code:04X}", alarms.kind_of(code))
+            assert event.kind in alarms.KINDS
 
 
 @pytest.mark.parametrize(
@@ -295,9 +295,9 @@ def test_each_name_of_an_aen_has_one_code() -> None:
 def test_no_controller_is_no_healthy_controller(text: str) -> None:
     """Nothing, an error, or something else is refused with a reason."""
     for read in (
-        threeware.parse_controllers,
-        lambda text: threeware.parse_controller(text, "c0"),
-        lambda text: threeware_events.parse_alarms(text, "c0"),
+        tw_cli.parse_controllers,
+        lambda text: tw_cli.parse_controller(text, "c0"),
+        lambda text: alarms.parse_alarms(text, "c0"),
     ):
         with pytest.raises(ParseError, match="tw_cli"):
             read(text)
@@ -315,7 +315,7 @@ def test_no_controller_is_no_healthy_controller(text: str) -> None:
 def test_a_row_that_does_not_fit_its_table_takes_no_other_away(before: str, after: str) -> None:
     """Half a row, a column that is missing: it is said, and the others are read."""
     assert before in SHOW
-    found = threeware.parse_controller(SHOW.replace(before, after), "c0")
+    found = tw_cli.parse_controller(SHOW.replace(before, after), "c0")
     (reason,) = found.unread
     assert "tw_cli" in reason
     assert len(found.arrays) + len(found.disks) + len(found.batteries) == 6
@@ -352,16 +352,16 @@ READERS: dict[str, tuple[Callable[[str], object], str]] = {
     "system": (cli64.parse_system, f"System Memory : 256MB/333MHz\nController Name : A\n{DONE}"),
     "areca events": (lambda text: event_info.parse_events(text, "a"), EVENTS),
     "controllers": (
-        threeware.parse_controllers,
+        tw_cli.parse_controllers,
         (
             "Ctl   Model        (V)Ports  Drives   Units   NotOpt  RRate   VRate  BBU\n"
             "c0    9750-4i      18        18       4       0       5       3      -\n"
             "/c0/e0  12       10       6      8        2\n"
         ),
     ),
-    "state": (lambda text: threeware.parse_controller(text, "c0"), SHOW),
-    "serial": (threeware.parse_unit_serial, "/c0/u0 serial = 9QJ1X1YY\n"),
-    "alarms": (lambda text: threeware_events.parse_alarms(text, "c0"), ALARMS),
+    "state": (lambda text: tw_cli.parse_controller(text, "c0"), SHOW),
+    "serial": (tw_cli.parse_unit_serial, "/c0/u0 serial = 9QJ1X1YY\n"),
+    "alarms": (lambda text: alarms.parse_alarms(text, "c0"), ALARMS),
 }
 
 
