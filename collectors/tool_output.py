@@ -15,22 +15,14 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from iowarden.collectors import (
-    arcconf,
-    cciss,
-    hp,
-    ircu,
-    megacli,
-    mpt_status,
-    storcli,
-    storcli_events,
-)
+from iowarden.collectors import arcconf, cciss, hp, ircu, mpt_status
 from iowarden.collectors.kmsg import kernel_events, kernel_line
 from iowarden.collectors.md import md_detail, mdstat
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.raid import controller
 from iowarden.collectors.raid.areca import cli64, event_info
 from iowarden.collectors.raid.controller import Controller, Health, State
+from iowarden.collectors.raid.megaraid import megacli, storcli, storcli_events
 from iowarden.collectors.raid.threeware import alarms, tw_cli
 from iowarden.collectors.smart import smartctl
 from iowarden.collectors.smart.drive import Cover, Drive

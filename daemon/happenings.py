@@ -17,7 +17,7 @@ from iowarden.collectors.model import Outcome
 from iowarden.collectors.raid.controller import Health, Listed
 from iowarden.collectors.raid.log_alignment import Cursor as LogCursor
 from iowarden.collectors.raid.log_alignment import align, align_numbered
-from iowarden.collectors.storcli_events import SOURCE as NUMBERED
+from iowarden.collectors.raid.megaraid.storcli_events import SOURCE as NUMBERED
 from iowarden.daemon import journal
 from iowarden.daemon.event_rows import EventRow
 from iowarden.daemon.files_hit import wanted

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from iowarden.collectors import storcli_events
 from iowarden.collectors.kmsg import kernel_drivers
+from iowarden.collectors.raid.megaraid import storcli_events
 
 Fields = dict[str, Any]
 Found = tuple[str, Fields]

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors import mpt
 from iowarden.collectors.adaptec import ADAPTEC
-from iowarden.collectors.megaraid import MEGARAID, MPI3MR
 from iowarden.collectors.model import (
     AbsentError,
     LateError,
@@ -25,6 +24,7 @@ from iowarden.collectors.model import (
 from iowarden.collectors.raid import controller
 from iowarden.collectors.raid.areca import cli64, event_info
 from iowarden.collectors.raid.controller_poller import Maker, Poller, run_program
+from iowarden.collectors.raid.megaraid.megaraid_sas import MEGARAID, MPI3MR
 from iowarden.collectors.raid.threeware import alarms, tw_cli
 from iowarden.collectors.smart_array import HP
 

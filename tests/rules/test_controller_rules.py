@@ -12,7 +12,7 @@ from support.host import shipped_rules
 from support.recordings import CORPUS, corpus
 from support.simulation import START, UPTIME, Simulation
 
-from iowarden.collectors import arcconf, hp, ircu, megacli, mpt_status, registry, storcli
+from iowarden.collectors import arcconf, hp, ircu, mpt_status, registry
 from iowarden.collectors.machine import probe_path
 from iowarden.collectors.model import Outcome, ParseError, Reading
 from iowarden.collectors.raid.areca import cli64
@@ -28,6 +28,7 @@ from iowarden.collectors.raid.controller import (
     Sensor,
     State,
 )
+from iowarden.collectors.raid.megaraid import megacli, storcli
 from iowarden.collectors.raid.threeware import tw_cli
 from iowarden.collectors.raid.vendors import MAKERS
 from iowarden.daemon.probe import allowed

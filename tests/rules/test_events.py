@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.recordings import CORPUS, needs_corpus
 
-from iowarden.collectors import storcli_events
 from iowarden.collectors.event import Event
 from iowarden.collectors.kmsg import kernel_events
 from iowarden.collectors.kmsg.kernel_line import parse_text
 from iowarden.collectors.md import md_events
 from iowarden.collectors.raid.areca import event_info
+from iowarden.collectors.raid.megaraid import storcli_events
 from iowarden.collectors.raid.threeware import alarms
 from iowarden.rules import happened
 from iowarden.rules.events import (

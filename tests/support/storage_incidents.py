@@ -19,7 +19,7 @@ from support.recordings import BOOTED_SECONDS, FIXTURES
 from support.storage import SECTORS, Server
 
 from iowarden.collectors.block.uevents import Batch, Uevent
-from iowarden.collectors.megaraid import EVENTS
+from iowarden.collectors.raid.megaraid.megaraid_sas import EVENTS
 from iowarden.collectors.smart import smartctl_runner
 from iowarden.collectors.smart.drive import Target
 

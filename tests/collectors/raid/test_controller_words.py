@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from iowarden.collectors import arcconf, cciss, hp, ircu, megacli, mpt_status, storcli
+from iowarden.collectors import arcconf, cciss, hp, ircu, mpt_status
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.raid.areca import cli64
 from iowarden.collectors.raid.controller import Health
+from iowarden.collectors.raid.megaraid import megacli, storcli
 from iowarden.collectors.raid.threeware import tw_cli
 
 if TYPE_CHECKING:

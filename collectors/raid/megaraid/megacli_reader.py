@@ -14,7 +14,6 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from iowarden.collectors import megacli
 from iowarden.collectors.model import (
     AbsentError,
     LateError,
@@ -26,6 +25,7 @@ from iowarden.collectors.model import (
 from iowarden.collectors.raid import controller
 from iowarden.collectors.raid.controller import Battery, Controller, Health, State
 from iowarden.collectors.raid.controller_poller import run_program
+from iowarden.collectors.raid.megaraid import megacli
 from iowarden.collectors.smart import scsi_hosts
 
 if TYPE_CHECKING:

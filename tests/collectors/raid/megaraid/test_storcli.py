@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iowarden.collectors import storcli, storcli_events
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.raid.controller import Health
+from iowarden.collectors.raid.megaraid import storcli, storcli_events
 
 if TYPE_CHECKING:
     from collections.abc import Callable

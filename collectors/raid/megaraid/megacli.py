@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from iowarden.collectors import storcli_events
 from iowarden.collectors.model import SECTOR_BYTES
 from iowarden.collectors.raid import controller
 from iowarden.collectors.raid.controller import (
@@ -26,6 +25,7 @@ from iowarden.collectors.raid.controller import (
     Sensor,
     State,
 )
+from iowarden.collectors.raid.megaraid import storcli_events
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

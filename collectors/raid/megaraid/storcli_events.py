@@ -15,10 +15,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from iowarden.collectors import storcli
 from iowarden.collectors.event import Event
 from iowarden.collectors.raid import controller
 from iowarden.collectors.raid.controller import Log
+from iowarden.collectors.raid.megaraid import storcli
 from iowarden.collectors.raid.threeware.alarms import clock_seconds as date_seconds
 
 if TYPE_CHECKING:

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.memory import Memory
 
-from iowarden.collectors import megacli, megacli_reader
 from iowarden.collectors.machine import Root
 from iowarden.collectors.model import AbsentError, LateError, MissingError, ParseError
 from iowarden.collectors.raid.controller import Health
 from iowarden.collectors.raid.controller_poller import Maker, Poller
+from iowarden.collectors.raid.megaraid import megacli, megacli_reader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

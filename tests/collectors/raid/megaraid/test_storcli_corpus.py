@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 from support.recordings import CORPUS, corpus, needs_corpus
 
-from iowarden.collectors import storcli, storcli_events
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.raid.controller import Health
+from iowarden.collectors.raid.megaraid import storcli, storcli_events
 
 if TYPE_CHECKING:
     from collections.abc import Callable

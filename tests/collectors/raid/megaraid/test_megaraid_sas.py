@@ -10,7 +10,6 @@ import pytest
 from support.memory import Memory
 
 from iowarden.collectors.machine import Root, probe_path
-from iowarden.collectors.megaraid import EVENTS, MEGARAID, MPI3MR
 from iowarden.collectors.model import LateError, MissingError
 from iowarden.collectors.raid.controller import Health
 from iowarden.collectors.raid.controller_poller import (
@@ -21,6 +20,7 @@ from iowarden.collectors.raid.controller_poller import (
     Poller,
 )
 from iowarden.collectors.raid.log_alignment import recalled
+from iowarden.collectors.raid.megaraid.megaraid_sas import EVENTS, MEGARAID, MPI3MR
 from iowarden.daemon.probe import allowed
 
 if TYPE_CHECKING:

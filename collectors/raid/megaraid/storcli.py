@@ -31,7 +31,7 @@ from iowarden.collectors.raid.controller import (
     Sensor,
     State,
 )
-from iowarden.collectors.storcli_text import UNREAD, parse_text
+from iowarden.collectors.raid.megaraid.storcli_text import UNREAD, parse_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

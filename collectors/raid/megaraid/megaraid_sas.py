@@ -16,7 +16,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from iowarden.collectors import megacli_reader, storcli, storcli_events
 from iowarden.collectors.model import (
     AbsentError,
     LateError,
@@ -27,6 +26,7 @@ from iowarden.collectors.model import (
 )
 from iowarden.collectors.raid.controller import Health
 from iowarden.collectors.raid.controller_poller import Maker, run_program
+from iowarden.collectors.raid.megaraid import megacli_reader, storcli, storcli_events
 from iowarden.collectors.smart import scsi_hosts
 
 if TYPE_CHECKING:
