@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from iowarden.collectors import adaptec, cciss, hp
+from iowarden.collectors import cciss, hp
 from iowarden.collectors.model import (
     AbsentError,
     LateError,
@@ -22,6 +22,7 @@ from iowarden.collectors.model import (
     ReadError,
     StuckError,
 )
+from iowarden.collectors.raid.adaptec import aacraid
 from iowarden.collectors.raid.controller_poller import Maker, run_program
 from iowarden.collectors.smart import scsi_hosts
 
@@ -57,7 +58,7 @@ def maker(pauses_seconds: Sequence[float] = _PAUSES_SECONDS) -> Maker:
         try:
             listed = ask(root, "ctrl", "all", "show", "status")
         except AbsentError as error:
-            hiding = adaptec.hiding(root, own, _DRIVERS)
+            hiding = aacraid.hiding(root, own, _DRIVERS)
             nodes = {host: node for host in hiding if (node := _node(root, host))}
             if not nodes or not (isinstance(error, MissingError) or root.path):
                 raise
@@ -66,7 +67,7 @@ def maker(pauses_seconds: Sequence[float] = _PAUSES_SECONDS) -> Maker:
             each.controller.name: _handle(each.controller.name, index)
             for index, each in enumerate(listed)
         }
-        wanted = own if len(found) >= len(own) else adaptec.hiding(root, own, _DRIVERS)
+        wanted = own if len(found) >= len(own) else aacraid.hiding(root, own, _DRIVERS)
         if len(found) < len(wanted):
             expected = f"expected {len(wanted)} controllers ({', '.join(wanted)}), got {len(found)}"
             found["hp unlisted"] = ("", f"'ssacli ctrl all show status': {expected}")
@@ -90,7 +91,7 @@ def maker(pauses_seconds: Sequence[float] = _PAUSES_SECONDS) -> Maker:
                 f" {len(listed)}"
             )
         one = listed[index]
-        addresses = adaptec.hosts_of(root, _DRIVERS, _all_hosts(root))
+        addresses = aacraid.hosts_of(root, _DRIVERS, _all_hosts(root))
         at = [host for host, address in addresses.items() if address == one.pci_address]
         whole = replace(one.controller, name=name, host=at[0] if len(at) == 1 else "")
         return _completed(root, whole, index, partial(ask, root, "ctrl", which, "show", "config"))
@@ -115,7 +116,7 @@ def _completed(
 
 
 def _hiding(root: Root, hosts: Sequence[str]) -> list[str]:
-    return adaptec.hiding(root, _own(root, hosts), _DRIVERS)
+    return aacraid.hiding(root, _own(root, hosts), _DRIVERS)
 
 
 def _ask(root: Root, *command: str) -> tuple[hp.Found, ...]:
@@ -147,9 +148,9 @@ def _handle(name: str, index: int) -> tuple[str, ...]:
 
 
 def _own(root: Root, hosts: Sequence[str]) -> list[str]:
-    shared = adaptec.hosts_of(root, ("smartpqi",), hosts)
-    own = set(adaptec.hosts_of(root, ("hpsa",), hosts))
-    own.update(host for host, address in shared.items() if adaptec.made_by_hp(root, address))
+    shared = aacraid.hosts_of(root, ("smartpqi",), hosts)
+    own = set(aacraid.hosts_of(root, ("hpsa",), hosts))
+    own.update(host for host, address in shared.items() if aacraid.made_by_hp(root, address))
     return sorted(own)
 
 

@@ -15,11 +15,12 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from iowarden.collectors import arcconf, cciss, hp, ircu, mpt_status
+from iowarden.collectors import cciss, hp, ircu, mpt_status
 from iowarden.collectors.kmsg import kernel_events, kernel_line
 from iowarden.collectors.md import md_detail, mdstat
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.raid import controller
+from iowarden.collectors.raid.adaptec import arcconf
 from iowarden.collectors.raid.areca import cli64, event_info
 from iowarden.collectors.raid.controller import Controller, Health, State
 from iowarden.collectors.raid.megaraid import megacli, storcli, storcli_events

@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors import mpt
-from iowarden.collectors.adaptec import ADAPTEC
 from iowarden.collectors.model import (
     AbsentError,
     LateError,
@@ -22,6 +21,7 @@ from iowarden.collectors.model import (
     StuckError,
 )
 from iowarden.collectors.raid import controller
+from iowarden.collectors.raid.adaptec.aacraid import ADAPTEC
 from iowarden.collectors.raid.areca import cli64, event_info
 from iowarden.collectors.raid.controller_poller import Maker, Poller, run_program
 from iowarden.collectors.raid.megaraid.megaraid_sas import MEGARAID, MPI3MR

@@ -12,9 +12,9 @@ from support.controllers import DEVICES, DRIVERS, asked, printed
 from support.memory import Memory
 
 from iowarden.collectors import cciss, hp, smart_array
-from iowarden.collectors.adaptec import ADAPTEC
 from iowarden.collectors.machine import Root
 from iowarden.collectors.model import MissingError, ParseError
+from iowarden.collectors.raid.adaptec.aacraid import ADAPTEC
 from iowarden.collectors.raid.controller import Health
 from iowarden.collectors.raid.controller_poller import Poller
 from iowarden.collectors.smart_array import HP

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 from support.recordings import CORPUS, corpus, needs_corpus
 
-from iowarden.collectors import arcconf, cciss, hp
+from iowarden.collectors import cciss, hp
 from iowarden.collectors.model import ParseError
+from iowarden.collectors.raid.adaptec import arcconf
 from iowarden.collectors.raid.areca import cli64, event_info
 from iowarden.collectors.raid.controller import Health
 from iowarden.collectors.raid.threeware import tw_cli

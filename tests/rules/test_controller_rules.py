@@ -12,9 +12,10 @@ from support.host import shipped_rules
 from support.recordings import CORPUS, corpus
 from support.simulation import START, UPTIME, Simulation
 
-from iowarden.collectors import arcconf, hp, ircu, mpt_status, registry
+from iowarden.collectors import hp, ircu, mpt_status, registry
 from iowarden.collectors.machine import probe_path
 from iowarden.collectors.model import Outcome, ParseError, Reading
+from iowarden.collectors.raid.adaptec import arcconf
 from iowarden.collectors.raid.areca import cli64
 from iowarden.collectors.raid.controller import (
     Array,

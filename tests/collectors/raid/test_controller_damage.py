@@ -15,8 +15,8 @@ import pytest
 from support.controllers import DRIVERS, asked
 
 from iowarden.collectors import cciss, ircu, mpt_status
-from iowarden.collectors.adaptec import ADAPTEC
 from iowarden.collectors.model import ParseError
+from iowarden.collectors.raid.adaptec.aacraid import ADAPTEC
 from iowarden.collectors.raid.controller import Controllers, Health
 from iowarden.collectors.raid.megaraid.megaraid_sas import MEGARAID
 from iowarden.collectors.raid.vendors import ARECA, THREEWARE

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from iowarden.collectors import arcconf, cciss, hp, ircu, mpt_status
+from iowarden.collectors import cciss, hp, ircu, mpt_status
 from iowarden.collectors.model import ParseError
+from iowarden.collectors.raid.adaptec import arcconf
 from iowarden.collectors.raid.areca import cli64
 from iowarden.collectors.raid.controller import Health
 from iowarden.collectors.raid.megaraid import megacli, storcli

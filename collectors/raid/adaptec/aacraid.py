@@ -10,16 +10,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from iowarden.collectors import arcconf
 from iowarden.collectors.model import AbsentError, LateError, ParseError, ReadError, StuckError
+from iowarden.collectors.raid.adaptec import arcconf
 from iowarden.collectors.raid.controller_poller import Maker, run_program
 from iowarden.collectors.smart import scsi_hosts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from iowarden.collectors.arcconf import Config
     from iowarden.collectors.machine import Root
+    from iowarden.collectors.raid.adaptec.arcconf import Config
     from iowarden.collectors.raid.controller import Controller
 
 _DRIVERS = ("aacraid", "smartpqi")

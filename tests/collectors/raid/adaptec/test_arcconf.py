@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.controllers import DEVICES, DRIVERS, asked
 
-from iowarden.collectors import arcconf
-from iowarden.collectors.adaptec import ADAPTEC
 from iowarden.collectors.model import AbsentError, ParseError
+from iowarden.collectors.raid.adaptec import arcconf
+from iowarden.collectors.raid.adaptec.aacraid import ADAPTEC
 from iowarden.collectors.raid.controller import Health, State
 
 if TYPE_CHECKING:

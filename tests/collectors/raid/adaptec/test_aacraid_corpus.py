@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 from support.recordings import CORPUS, corpus, needs_corpus
 
-from iowarden.collectors import arcconf
 from iowarden.collectors.model import ParseError
+from iowarden.collectors.raid.adaptec import arcconf
 from iowarden.collectors.raid.controller import Health
 
 if TYPE_CHECKING:
