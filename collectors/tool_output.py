@@ -15,7 +15,7 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from iowarden.collectors import cciss, hp, ircu, mpt_status
+from iowarden.collectors import ircu, mpt_status
 from iowarden.collectors.kmsg import kernel_events, kernel_line
 from iowarden.collectors.md import md_detail, mdstat
 from iowarden.collectors.model import ParseError
@@ -24,6 +24,7 @@ from iowarden.collectors.raid.adaptec import arcconf
 from iowarden.collectors.raid.areca import cli64, event_info
 from iowarden.collectors.raid.controller import Controller, Health, State
 from iowarden.collectors.raid.megaraid import megacli, storcli, storcli_events
+from iowarden.collectors.raid.smartarray import cciss_vol_status, ssacli
 from iowarden.collectors.raid.threeware import alarms, tw_cli
 from iowarden.collectors.smart import smartctl
 from iowarden.collectors.smart.drive import Cover, Drive
@@ -531,12 +532,12 @@ _INACCESSIBLE = re.compile(r"^[ \t]*Controller Status[ \t]*: Inaccessible\b", re
 
 
 def _ssacli(tries: _Tries, _: Sequence[Controller]) -> list[Controller]:
-    found = tries.take("ssacli ctrl all show config detail", hp.parse_controllers)
+    found = tries.take("ssacli ctrl all show config detail", ssacli.parse_controllers)
     return [each.controller for each in found or ()]
 
 
 def _cciss(tries: _Tries, _: Sequence[Controller]) -> list[Controller]:
-    return [*(tries.take("cciss_vol_status -V", cciss.parse_volume_status) or ())]
+    return [*(tries.take("cciss_vol_status -V", cciss_vol_status.parse_volume_status) or ())]
 
 
 def _areca(tries: _Tries, before: Sequence[Controller]) -> list[Controller]:

@@ -25,8 +25,8 @@ from iowarden.collectors.raid.adaptec.aacraid import ADAPTEC
 from iowarden.collectors.raid.areca import cli64, event_info
 from iowarden.collectors.raid.controller_poller import Maker, Poller, run_program
 from iowarden.collectors.raid.megaraid.megaraid_sas import MEGARAID, MPI3MR
+from iowarden.collectors.raid.smartarray.hpsa import HP
 from iowarden.collectors.raid.threeware import alarms, tw_cli
-from iowarden.collectors.smart_array import HP
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -12,7 +12,7 @@ from support.host import shipped_rules
 from support.recordings import CORPUS, corpus
 from support.simulation import START, UPTIME, Simulation
 
-from iowarden.collectors import hp, ircu, mpt_status, registry
+from iowarden.collectors import ircu, mpt_status, registry
 from iowarden.collectors.machine import probe_path
 from iowarden.collectors.model import Outcome, ParseError, Reading
 from iowarden.collectors.raid.adaptec import arcconf
@@ -30,6 +30,7 @@ from iowarden.collectors.raid.controller import (
     State,
 )
 from iowarden.collectors.raid.megaraid import megacli, storcli
+from iowarden.collectors.raid.smartarray import ssacli
 from iowarden.collectors.raid.threeware import tw_cli
 from iowarden.collectors.raid.vendors import MAKERS
 from iowarden.daemon.probe import allowed
@@ -180,7 +181,7 @@ def mpt_of(text: str) -> list[Controller]:
 
 READERS: dict[str, Callable[[str], list[Controller]]] = {
     "adaptec": lambda text: [arcconf.parse_config(text, "adaptec 1").controller],
-    "hp": lambda text: [each.controller for each in hp.parse_controllers(text)],
+    "hp": lambda text: [each.controller for each in ssacli.parse_controllers(text)],
     "storcli": lambda text: [each.controller for each in storcli.parse_controllers(text).values()],
     "megacli": megacli_of,
     "mpt": mpt_of,

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING
 import pytest
 from support.controllers import DRIVERS, asked
 
-from iowarden.collectors import cciss, ircu, mpt_status
+from iowarden.collectors import ircu, mpt_status
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.raid.adaptec.aacraid import ADAPTEC
 from iowarden.collectors.raid.controller import Controllers, Health
 from iowarden.collectors.raid.megaraid.megaraid_sas import MEGARAID
+from iowarden.collectors.raid.smartarray import cciss_vol_status
+from iowarden.collectors.raid.smartarray.hpsa import HP
 from iowarden.collectors.raid.vendors import ARECA, THREEWARE
-from iowarden.collectors.smart_array import HP
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -450,7 +451,7 @@ CASES = {
     ),
     "cciss_vol_status": _parser(
         CCISS,
-        lambda text: cciss.parse_volume_status(text)[0],
+        lambda text: cciss_vol_status.parse_volume_status(text)[0],
         {"Using interim recovery mode": "OK", "FAILED": "OK"},
     ),
     "sas2ircu": _parser(

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from iowarden.collectors import cciss, hp, ircu, mpt_status
+from iowarden.collectors import ircu, mpt_status
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.raid.adaptec import arcconf
 from iowarden.collectors.raid.areca import cli64
 from iowarden.collectors.raid.controller import Health
 from iowarden.collectors.raid.megaraid import megacli, storcli
+from iowarden.collectors.raid.smartarray import cciss_vol_status, ssacli
 from iowarden.collectors.raid.threeware import tw_cli
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ ARRAYS: dict[str, Callable[[str], State]] = {
         .state
     ),
     "ssacli": lambda word: (
-        hp.parse_controllers(
+        ssacli.parse_controllers(
             f"Smart Array P9 in Slot 1\n   array A\n      logicaldrive 1 (1.0 GB, RAID 1, {word})\n"
         )[0]
         .controller.arrays[0]
@@ -111,7 +112,7 @@ DISKS: dict[str, Callable[[str], State]] = {
         .state
     ),
     "ssacli": lambda word: (
-        hp.parse_controllers(
+        ssacli.parse_controllers(
             "Smart Array P9 in Slot 1\n"
             f"   physicaldrive 1I:1:1 (port 1I:box 1:bay 1, SAS, 6 GB, {word})\n"
         )[0]
@@ -229,7 +230,7 @@ def _arcconf_fan(word: str) -> Sensor:
 
 def _ssacli_fan(word: str) -> Sensor:
     text = f"Smart Array P9 in Slot 1\n   D3700 at Port 2E, Box 1, OK\n\n      Fan Status: {word}\n"
-    return hp.parse_controllers(text)[0].controller.sensors[1]
+    return ssacli.parse_controllers(text)[0].controller.sensors[1]
 
 
 @pytest.mark.parametrize(
@@ -258,7 +259,7 @@ def test_parity_that_could_not_be_initialised_is_no_protection() -> None:
         "         Parity Initialization Status: {}\n"
     )
     found = [
-        hp.parse_controllers(text.format(word))[0].controller.arrays[1].state.health
+        ssacli.parse_controllers(text.format(word))[0].controller.arrays[1].state.health
         for word in ("Initialization Completed", "In Progress", "Initialization Failed")
     ]
     assert found == [Health.OK, Health.OK, Health.ATTENTION]
@@ -289,7 +290,7 @@ def test_programs_without_words_of_their_own_kind() -> None:
     mirror = "ioc0 vol_id 0 type IM, 2 phy, 136 GB, state {}, flags ENABLED\n"
     assert mpt_status.parse_status(mirror.format("OFFLINE")).arrays[0].state.health is Health.FAILED
     text = "/dev/sda: (Smart Array P99) RAID 1 Volume 0 status: {}.\n"
-    (card,) = cciss.parse_volume_status(text.format("Offline"))
+    (card,) = cciss_vol_status.parse_volume_status(text.format("Offline"))
     assert card.arrays[0].state.health is Health.FAILED
     units = f"Unit  UnitType  Status  %RCmpl\n{RULE}\nu0    RAID-1    {{}}  -\n"
     found = tw_cli.parse_controller(units.format("INCOMPLETE"), "c0")

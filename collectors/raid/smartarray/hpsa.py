@@ -13,7 +13,6 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from iowarden.collectors import cciss, hp
 from iowarden.collectors.model import (
     AbsentError,
     LateError,
@@ -24,6 +23,7 @@ from iowarden.collectors.model import (
 )
 from iowarden.collectors.raid.adaptec import aacraid
 from iowarden.collectors.raid.controller_poller import Maker, run_program
+from iowarden.collectors.raid.smartarray import cciss_vol_status, ssacli
 from iowarden.collectors.smart import scsi_hosts
 
 if TYPE_CHECKING:
@@ -43,11 +43,11 @@ _PAUSES_SECONDS = (1.0, 1.0, 1.0)
 def maker(pauses_seconds: Sequence[float] = _PAUSES_SECONDS) -> Maker:
     """Return HP. `pauses_seconds` are waited ahead of each further try while another one runs."""
 
-    def ask(root: Root, *command: str) -> tuple[hp.Found, ...]:
+    def ask(root: Root, *command: str) -> tuple[ssacli.Found, ...]:
         for pause in () if root.path else pauses_seconds:
             try:
                 return _ask(root, *command)
-            except hp.BusyError:
+            except ssacli.BusyError:
                 time.sleep(pause)
         return _ask(root, *command)
 
@@ -81,7 +81,7 @@ def maker(pauses_seconds: Sequence[float] = _PAUSES_SECONDS) -> Maker:
             raise ReadError(handle[1])  # why
         if which.startswith("/dev/"):
             text = run_program(root, _SECONDS, _FREE_PROGRAM, "-V", which)
-            found = cciss.parse_volume_status(text)[0]
+            found = cciss_vol_status.parse_volume_status(text)[0]
             return replace(found, name=name, host=handle[1], program=_FREE_PROGRAM)
         listed = ask(root, "ctrl", which, "show", "config", "detail")
         index = int(handle[1]) if len(handle) > 1 else 0
@@ -101,7 +101,7 @@ def maker(pauses_seconds: Sequence[float] = _PAUSES_SECONDS) -> Maker:
 
 
 def _completed(
-    root: Root, found: Controller, index: int, listed: Callable[[], tuple[hp.Found, ...]]
+    root: Root, found: Controller, index: int, listed: Callable[[], tuple[ssacli.Found, ...]]
 ) -> Controller:
     """Return a controller with what its short list has more. Errors: LateError, StuckError."""
     try:
@@ -112,14 +112,14 @@ def _completed(
         if isinstance(error, AbsentError) and root.path:
             return found  # an older recording has none
         return replace(found, unread=(*found.unread, str(error)))
-    return hp.completed(found, short[index].controller) if index < len(short) else found
+    return ssacli.completed(found, short[index].controller) if index < len(short) else found
 
 
 def _hiding(root: Root, hosts: Sequence[str]) -> list[str]:
     return aacraid.hiding(root, _own(root, hosts), _DRIVERS)
 
 
-def _ask(root: Root, *command: str) -> tuple[hp.Found, ...]:
+def _ask(root: Root, *command: str) -> tuple[ssacli.Found, ...]:
     """Run what there is of the maker's programs. Errors: AbsentError, ReadError, ParseError."""
     missing: list[AbsentError] = []
     for program in _PROGRAMS:
@@ -132,7 +132,7 @@ def _ask(root: Root, *command: str) -> tuple[hp.Found, ...]:
             continue
         return tuple(
             replace(each, controller=replace(each.controller, program=program))
-            for each in hp.parse_controllers(text)
+            for each in ssacli.parse_controllers(text)
         )
     raise missing[0]
 

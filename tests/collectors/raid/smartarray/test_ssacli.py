@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from support.controllers import DEVICES, DRIVERS, asked, printed
 from support.memory import Memory
 
-from iowarden.collectors import cciss, hp, smart_array
 from iowarden.collectors.machine import Root
 from iowarden.collectors.model import MissingError, ParseError
 from iowarden.collectors.raid.adaptec.aacraid import ADAPTEC
 from iowarden.collectors.raid.controller import Health
 from iowarden.collectors.raid.controller_poller import Poller
-from iowarden.collectors.smart_array import HP
+from iowarden.collectors.raid.smartarray import cciss_vol_status, hpsa, ssacli
+from iowarden.collectors.raid.smartarray.hpsa import HP
 from iowarden.daemon.probe import allowed
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ Smart Array P999i in Slot 0 (Embedded)
 
 def one(text: str) -> Controller:
     """Return the only controller of an output."""
-    (found,) = hp.parse_controllers(text)
+    (found,) = ssacli.parse_controllers(text)
     return found.controller
 
 
@@ -143,7 +143,7 @@ def disk(line: str) -> PhysicalDisk:
 
 def test_a_controller_in_detail() -> None:
     """Its logical drive has the disks of its mirrors; a spare is the array's."""
-    (found,) = hp.parse_controllers(DETAIL)
+    (found,) = ssacli.parse_controllers(DETAIL)
     assert found.pci_address == "0000:5c:00.0"
     told = found.controller
     assert (told.name, told.model, told.serial, told.firmware, told.memory_bytes) == (
@@ -370,7 +370,7 @@ def test_banners_prompts_and_controllers_of_one_name() -> None:
         + "\nMSA1000 in THE CELLAR\n   Controller Status: OK\n" * 2
         + "\nSmart Array P9 in Slot 0b (HBA Mode)\n   Controller Status: Failed\n"
     )
-    found = [each.controller for each in hp.parse_controllers(text)]
+    found = [each.controller for each in ssacli.parse_controllers(text)]
     assert [(c.name, c.model, c.state and c.state.health) for c in found] == [
         ("hp THE CELLAR", "MSA1000", Health.OK),
         ("hp THE CELLAR #2", "MSA1000", Health.OK),
@@ -391,7 +391,7 @@ def test_banners_prompts_and_controllers_of_one_name() -> None:
 def test_no_controller_is_not_a_controller_without_disks(text: str) -> None:
     """An error, another program that runs, a banner alone."""
     with pytest.raises(ParseError, match="ssacli"):
-        hp.parse_controllers(text)
+        ssacli.parse_controllers(text)
 
 
 @pytest.mark.parametrize(
@@ -417,9 +417,9 @@ def test_more_disks_than_a_controller_can_have_are_refused() -> None:
     """Nor more controllers than a machine."""
     many = "".join(f"   physicaldrive 1I:1:{n} (port 1I, SAS, 6 GB, OK)\n" for n in range(3000))
     with pytest.raises(ParseError, match="at most"):
-        hp.parse_controllers("Smart Array P9 in Slot 1\n" + many)
+        ssacli.parse_controllers("Smart Array P9 in Slot 1\n" + many)
     with pytest.raises(ParseError, match="at most"):
-        hp.parse_controllers("Smart Array P9 in Slot 1\n" * 100)
+        ssacli.parse_controllers("Smart Array P9 in Slot 1\n" * 100)
 
 
 DISK = " connector 1I box 1 bay {bay} {model:<40} {serial:>40} {firmware:<8}"
@@ -455,7 +455,7 @@ def vol_status(
     disabled: str = "",
 ) -> Controller:
     """Return the controller of 'cciss_vol_status -V'."""
-    (found,) = cciss.parse_volume_status(
+    (found,) = cciss_vol_status.parse_volume_status(
         VOLUME_STATUS.format(
             state=state,
             more=more,
@@ -526,7 +526,7 @@ def test_a_cache_that_is_not_there_caches_no_writes() -> None:
     for configured, expected in (("No", False), ("Yes", None)):
         text = VOLUME_STATUS.replace("                Write cache enabled: Yes{disabled}\n", "")
         told = text.format(state="OK", more="", disk="OK", enclosure="OK", configured=configured)
-        (card,) = cciss.parse_volume_status(told)
+        (card,) = cciss_vol_status.parse_volume_status(told)
         assert card.arrays[0].policy
         assert card.arrays[0].policy.write_back is expected
 
@@ -548,11 +548,11 @@ def test_a_line_of_a_disk_that_cannot_be_read_is_not_left_out() -> None:
     """It is said, and so is one that is missing: disks are counted."""
     good = {"state": "OK", "more": "", "disk": "OK", "enclosure": "OK", "configured": "Yes"}
     text = VOLUME_STATUS.format(**good, disabled="")
-    (found,) = cciss.parse_volume_status(text.replace("bay 2 ", "bay two "))
+    (found,) = cciss_vol_status.parse_volume_status(text.replace("bay 2 ", "bay two "))
     assert len(found.disks) == 1
     assert "got 'connector 1I box 1 bay two" in found.unread[0]
     assert "expected 2 disks, got 1" in found.unread[-1]
-    assert cciss.parse_volume_status(text)[0].unread == ()
+    assert cciss_vol_status.parse_volume_status(text)[0].unread == ()
 
 
 @given(st.text(max_size=300))
@@ -560,12 +560,12 @@ def test_any_text_is_read_or_refused(text: str) -> None:
     """In the middle of a good one, too."""
     for given_text in (text, DETAIL.replace("OK", text), f"{DETAIL}\n{text}"):
         try:
-            hp.parse_controllers(given_text)
+            ssacli.parse_controllers(given_text)
         except ParseError as error:
             assert str(error)  # noqa: PT017 - a refusal has a reason
     for given_text in (text, VOLUME_STATUS.replace("{state}", text)):
         try:
-            cciss.parse_volume_status(given_text)
+            cciss_vol_status.parse_volume_status(given_text)
         except ParseError as error:
             assert str(error)  # noqa: PT017 - a refusal has a reason
 
@@ -776,7 +776,7 @@ def test_another_program_that_runs_is_waited_for(busy: int, controllers: int) ->
     answers = {**ANSWERS, "ssacli ctrl slot=0 show config": SHORT}
     machine = Machine({name: [text] for name, text in answers.items()})
     machine.answers["ssacli ctrl all show status"][:0] = [BUSY] * busy
-    poller = Poller((smart_array.maker((0.0, 0.0)),), lambda: 0.0)
+    poller = Poller((hpsa.maker((0.0, 0.0)),), lambda: 0.0)
     poller.read(machine)
     assert poller.settled(20.0)
     found = poller.read(machine)
@@ -791,7 +791,7 @@ def test_a_program_that_crashed_half_way_shows_no_fewer_disks() -> None:
     cut = DETAIL[: DETAIL.index("      physicaldrive 1I:1:3")]
     machine.answers["ssacli ctrl slot=0 show config detail"] = [cut]
     machine.signal = 11
-    poller = Poller((smart_array.maker(()),), lambda: 0.0)
+    poller = Poller((hpsa.maker(()),), lambda: 0.0)
     poller.read(machine)
     assert poller.settled(20.0)
     found = poller.read(machine)
@@ -802,7 +802,7 @@ def test_a_program_that_crashed_half_way_shows_no_fewer_disks() -> None:
 def test_no_program_at_all_is_a_problem() -> None:
     """It says what to install."""
     machine = Machine({})
-    poller = Poller((smart_array.maker(()),), lambda: 0.0)
+    poller = Poller((hpsa.maker(()),), lambda: 0.0)
     poller.read(machine)
     assert poller.settled(20.0)
     (problem,) = poller.read(machine).problems

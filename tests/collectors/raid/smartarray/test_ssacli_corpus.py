@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 import pytest
 from support.recordings import CORPUS, corpus, needs_corpus
 
-from iowarden.collectors import cciss, hp
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.raid.adaptec import arcconf
 from iowarden.collectors.raid.areca import cli64, event_info
 from iowarden.collectors.raid.controller import Health
+from iowarden.collectors.raid.smartarray import cciss_vol_status, ssacli
 from iowarden.collectors.raid.threeware import tw_cli
 from iowarden.collectors.smart import members
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from iowarden.collectors.raid.controller import Controller
 
 READERS: dict[str, Callable[[str], object]] = {
-    "ssacli": hp.parse_controllers,
-    "cciss": cciss.parse_volume_status,
+    "ssacli": ssacli.parse_controllers,
+    "cciss": cciss_vol_status.parse_volume_status,
 }
 OTHERS: dict[str, Callable[[str], object]] = {
     **READERS,
@@ -67,13 +67,13 @@ def verdicts(path: Path, readers: dict[str, Callable[[str], object]]) -> frozens
 def ssacli(name: str) -> list[Controller]:
     """Return the controllers of a file."""
     text = corpus(CHECK_RAID + name).read_text()
-    return [each.controller for each in hp.parse_controllers(text)]
+    return [each.controller for each in ssacli.parse_controllers(text)]
 
 
 def vol_status(name: str) -> dict[str, Controller]:
     """Return the controllers of a file of 'cciss_vol_status'."""
     text = corpus(CHECK_RAID + name).read_text()
-    return {each.name: each for each in cciss.parse_volume_status(text)}
+    return {each.name: each for each in cciss_vol_status.parse_volume_status(text)}
 
 
 def ill(found: Controller) -> dict[str, tuple[Health, str]]:
@@ -195,7 +195,7 @@ def test_disks_of_an_adapter_without_arrays() -> None:
 def test_two_controllers_in_detail() -> None:
     """One with six disks of an enclosure unassigned, both without memory for writes."""
     text = corpus("hp/netdata+netdata/hpssa/testdata/ssacli-P212_P410i.txt").read_text()
-    found = hp.parse_controllers(text)
+    found = ssacli.parse_controllers(text)
     assert [(f.controller.name, f.pci_address) for f in found] == [
         ("hp slot 5", "0000:14:00.0"),
         ("hp slot 0", "0000:04:00.0"),
@@ -221,7 +221,7 @@ def test_two_controllers_in_detail() -> None:
 def test_one_controller_in_detail() -> None:
     """Eight disks in two arrays, a battery, caches for writes."""
     text = corpus("hp/netdata+netdata/hpssa/testdata/ssacli-P400ar.txt").read_text()
-    (one,) = hp.parse_controllers(text)
+    (one,) = ssacli.parse_controllers(text)
     found = one.controller
     assert (found.model, found.firmware, one.pci_address, ill(found)) == (
         "Smart Array P440ar",
