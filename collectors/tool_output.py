@@ -15,7 +15,6 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from iowarden.collectors import ircu, mpt_status
 from iowarden.collectors.kmsg import kernel_events, kernel_line
 from iowarden.collectors.md import md_detail, mdstat
 from iowarden.collectors.model import ParseError
@@ -24,6 +23,7 @@ from iowarden.collectors.raid.adaptec import arcconf
 from iowarden.collectors.raid.areca import cli64, event_info
 from iowarden.collectors.raid.controller import Controller, Health, State
 from iowarden.collectors.raid.megaraid import megacli, storcli, storcli_events
+from iowarden.collectors.raid.mpt import mpt_status, sasircu
 from iowarden.collectors.raid.smartarray import cciss_vol_status, ssacli
 from iowarden.collectors.raid.threeware import alarms, tw_cli
 from iowarden.collectors.smart import smartctl
@@ -585,21 +585,21 @@ def _threeware(tries: _Tries, before: Sequence[Controller]) -> list[Controller]:
 
 def _ircu(tries: _Tries, before: Sequence[Controller]) -> list[Controller]:
     name = before[0].name if before else "sas2ircu 0"
-    told = tries.take("sas2ircu N DISPLAY", lambda text: ircu.parse_display(text, name))
+    told = tries.take("sas2ircu N DISPLAY", lambda text: sasircu.parse_display(text, name))
     if told is not None:
         return [*_merged((*before, told))]
-    tasks = tries.take("sas2ircu N STATUS", ircu.parse_status) or {}
+    tasks = tries.take("sas2ircu N STATUS", sasircu.parse_status) or {}
     found = [
         replace(
-            own, arrays=tuple(ircu.with_task(each, tasks.get(each.name)) for each in own.arrays)
+            own, arrays=tuple(sasircu.with_task(each, tasks.get(each.name)) for each in own.arrays)
         )
         for own in before
     ]
     if tries.outputs and not found:
-        found = [_part(name, "mpt", ircu.parse_states(tries.text))]
+        found = [_part(name, "mpt", sasircu.parse_states(tries.text))]
     if tries.outputs:
         return found
-    listed = tries.take("sas2ircu LIST", ircu.parse_list) or ()
+    listed = tries.take("sas2ircu LIST", sasircu.parse_list) or ()
     return [Controller(f"sas2ircu {each.index}", "mpt", each.model) for each in listed]
 
 

@@ -11,7 +11,6 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from iowarden.collectors import mpt
 from iowarden.collectors.model import (
     AbsentError,
     LateError,
@@ -25,6 +24,7 @@ from iowarden.collectors.raid.adaptec.aacraid import ADAPTEC
 from iowarden.collectors.raid.areca import cli64, event_info
 from iowarden.collectors.raid.controller_poller import Maker, Poller, run_program
 from iowarden.collectors.raid.megaraid.megaraid_sas import MEGARAID, MPI3MR
+from iowarden.collectors.raid.mpt import mptsas
 from iowarden.collectors.raid.smartarray.hpsa import HP
 from iowarden.collectors.raid.threeware import alarms, tw_cli
 
@@ -261,7 +261,7 @@ THREEWARE = Maker(
     _threeware_log,
     alarms.RING_ENTRIES,
 )
-MAKERS = (ARECA, THREEWARE, MEGARAID, MPI3MR, ADAPTEC, HP, *mpt.MAKERS)
+MAKERS = (ARECA, THREEWARE, MEGARAID, MPI3MR, ADAPTEC, HP, *mptsas.MAKERS)
 
 
 def read_controllers(root: Root) -> Controllers:

@@ -12,7 +12,7 @@ from support.host import shipped_rules
 from support.recordings import CORPUS, corpus
 from support.simulation import START, UPTIME, Simulation
 
-from iowarden.collectors import ircu, mpt_status, registry
+from iowarden.collectors import registry
 from iowarden.collectors.machine import probe_path
 from iowarden.collectors.model import Outcome, ParseError, Reading
 from iowarden.collectors.raid.adaptec import arcconf
@@ -30,6 +30,7 @@ from iowarden.collectors.raid.controller import (
     State,
 )
 from iowarden.collectors.raid.megaraid import megacli, storcli
+from iowarden.collectors.raid.mpt import mpt_status, sasircu
 from iowarden.collectors.raid.smartarray import ssacli
 from iowarden.collectors.raid.threeware import tw_cli
 from iowarden.collectors.raid.vendors import MAKERS
@@ -173,7 +174,7 @@ def megacli_of(text: str) -> list[Controller]:
 def mpt_of(text: str) -> list[Controller]:
     """Return what sas2ircu or mpt-status tells."""
     try:
-        return [ircu.parse_display(text, "mpt 0")]
+        return [sasircu.parse_display(text, "mpt 0")]
     except ParseError:
         told = mpt_status.parse_status(text)
         return [Controller("ioc0", "mpt", arrays=told.arrays, disks=told.disks)]

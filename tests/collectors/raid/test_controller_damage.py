@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 import pytest
 from support.controllers import DRIVERS, asked
 
-from iowarden.collectors import ircu, mpt_status
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.raid.adaptec.aacraid import ADAPTEC
 from iowarden.collectors.raid.controller import Controllers, Health
 from iowarden.collectors.raid.megaraid.megaraid_sas import MEGARAID
+from iowarden.collectors.raid.mpt import mpt_status, sasircu
 from iowarden.collectors.raid.smartarray import cciss_vol_status
 from iowarden.collectors.raid.smartarray.hpsa import HP
 from iowarden.collectors.raid.vendors import ARECA, THREEWARE
@@ -26,9 +26,9 @@ from iowarden.collectors.raid.vendors import ARECA, THREEWARE
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from iowarden.collectors.mpt_status import Mirrors
     from iowarden.collectors.raid.controller import Controller, State
     from iowarden.collectors.raid.controller_poller import Maker
+    from iowarden.collectors.raid.mpt.mpt_status import Mirrors
 
 WELL = {Health.OK, Health.BUSY, Health.ABSENT}
 RULE = "-" * 78
@@ -456,7 +456,7 @@ CASES = {
     ),
     "sas2ircu": _parser(
         SAS2IRCU,
-        lambda text: ircu.parse_display(text, "sas2ircu 0"),
+        lambda text: sasircu.parse_display(text, "sas2ircu 0"),
         {"Degraded (DGD)": "Okay (OKY)", "Failed (FLD)": "Optimal (OPT)"},
     ),
     "mpt-status": _parser(

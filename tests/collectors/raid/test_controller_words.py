@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from iowarden.collectors import ircu, mpt_status
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.raid.adaptec import arcconf
 from iowarden.collectors.raid.areca import cli64
 from iowarden.collectors.raid.controller import Health
 from iowarden.collectors.raid.megaraid import megacli, storcli
+from iowarden.collectors.raid.mpt import mpt_status, sasircu
 from iowarden.collectors.raid.smartarray import cciss_vol_status, ssacli
 from iowarden.collectors.raid.threeware import tw_cli
 
@@ -50,7 +50,7 @@ def _display(volumes: str, disks: str) -> controller.Controller:
         ("Physical device information", disks),
     )
     text = "".join(f"{RULE}\n{title}\n{RULE}\n{body}\n" for title, body in sections)
-    return ircu.parse_display(text + IRCU_DONE, "sas2ircu 0")
+    return sasircu.parse_display(text + IRCU_DONE, "sas2ircu 0")
 
 
 ARRAYS: dict[str, Callable[[str], State]] = {

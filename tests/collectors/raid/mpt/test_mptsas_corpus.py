@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING
 import pytest
 from support.recordings import CORPUS, corpus, needs_corpus
 
-from iowarden.collectors import ircu, mpt_status
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.raid.controller import Health
+from iowarden.collectors.raid.mpt import mpt_status, sasircu
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 READ: dict[str, Callable[[str], object]] = {
-    "list": ircu.parse_list,
-    "display": lambda text: ircu.parse_display(text, "sas2ircu 0"),
-    "status": ircu.parse_status,
+    "list": sasircu.parse_list,
+    "display": lambda text: sasircu.parse_display(text, "sas2ircu 0"),
+    "status": sasircu.parse_status,
     "ids": mpt_status.parse_ids,
     "mirrors": mpt_status.parse_status,
 }
@@ -82,13 +82,13 @@ def test_every_file_is_read_as_what_it_is() -> None:
 
 def test_adapters_are_where_the_kernel_has_them() -> None:
     """One machine has two, functions of one card."""
-    assert [(a.index, a.address) for a in ircu.parse_list(text(CANONICAL + "list.txt"))] == [
+    assert [(a.index, a.address) for a in sasircu.parse_list(text(CANONICAL + "list.txt"))] == [
         (0, "0000:05:00.0"),
         (1, "0000:05:00.1"),
     ]
-    (dell,) = ircu.parse_list(text(CHECK_RAID + "test1/LIST.log"))
+    (dell,) = sasircu.parse_list(text(CHECK_RAID + "test1/LIST.log"))
     assert (dell.model, dell.address) == ("SAS2008", "0000:03:00.0")
-    (supermicro,) = ircu.parse_list(text(ZABBIX + "list.txt"))
+    (supermicro,) = sasircu.parse_list(text(ZABBIX + "list.txt"))
     assert (supermicro.model, supermicro.address) == ("SAS2004", "0000:81:00.0")
 
 
@@ -120,7 +120,7 @@ def test_volumes_and_disks_are_well(
     name: str, volumes: dict[str, tuple[str, ...]], disks: list[str]
 ) -> None:
     """The backplane is no disk; a plain adapter has disks and no volume."""
-    found = ircu.parse_display(text(name), "sas2ircu 0")
+    found = sasircu.parse_display(text(name), "sas2ircu 0")
     assert {each.name: each.slots for each in found.arrays} == volumes
     assert [each.serial for each in found.disks] == disks
     assert {each.state.health for each in (*found.arrays, *found.disks)} == {Health.OK}
@@ -142,10 +142,10 @@ def test_volumes_and_disks_are_well(
 )
 def test_nothing_runs_at_the_volumes(name: str, display: str, volumes: set[str]) -> None:
     """Both answers call a volume the same."""
-    tasks = ircu.parse_status(text(name))
+    tasks = sasircu.parse_status(text(name))
     assert set(tasks) == volumes
-    for each in ircu.parse_display(text(display), "x").arrays:
-        assert ircu.with_task(each, tasks[each.name]) == each
+    for each in sasircu.parse_display(text(display), "x").arrays:
+        assert sasircu.with_task(each, tasks[each.name]) == each
 
 
 def test_probed_numbers_are_those_of_the_volumes() -> None:

@@ -14,10 +14,10 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from iowarden.collectors import ircu, mpt_status
 from iowarden.collectors.model import AbsentError, LateError, ParseError, ReadError, StuckError
 from iowarden.collectors.raid.controller import Controller
 from iowarden.collectors.raid.controller_poller import Maker, run_program
+from iowarden.collectors.raid.mpt import mpt_status, sasircu
 from iowarden.collectors.smart import scsi_hosts
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def _ircu_find(root: Root, hosts: Sequence[str]) -> dict[str, tuple[str, ...]]:
     for program in _IRCU_PROGRAMS:
         lost: list[str] = []
         try:
-            listed = ircu.parse_list(run_program(root, _SECONDS, program, "LIST"), lost)
+            listed = sasircu.parse_list(run_program(root, _SECONDS, program, "LIST"), lost)
         except (LateError, StuckError):
             raise
         except (AbsentError, ReadError, ParseError) as error:
@@ -119,18 +119,18 @@ def _ircu_state(root: Root, name: str, handle: tuple[str, ...], _: Controller | 
     program, index, host = handle
     if not program:
         raise ReadError(index)  # why
-    found = ircu.parse_display(run_program(root, _SECONDS, program, index, "DISPLAY"), name)
+    found = sasircu.parse_display(run_program(root, _SECONDS, program, index, "DISPLAY"), name)
     unread = found.unread
-    tasks: dict[str, ircu.Task] = {}
+    tasks: dict[str, sasircu.Task] = {}
     if found.arrays:
         try:
-            tasks = ircu.parse_status(run_program(root, _SECONDS, program, index, "STATUS"))
+            tasks = sasircu.parse_status(run_program(root, _SECONDS, program, index, "STATUS"))
         except (LateError, StuckError):
             raise
         except (AbsentError, ReadError, ParseError) as error:
             unread = (*unread, str(error))
     volumes = _seen(root, [host]).get(host, _Seen(())).volumes
-    arrays = (ircu.with_task(each, tasks.get(each.name)) for each in found.arrays)
+    arrays = (sasircu.with_task(each, tasks.get(each.name)) for each in found.arrays)
     return replace(
         found,
         host=host,

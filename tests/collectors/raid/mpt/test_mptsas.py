@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.memory import Memory
 
-from iowarden.collectors import ircu, mpt, mpt_status
 from iowarden.collectors.machine import Root
 from iowarden.collectors.model import AbsentError, LateError, MissingError, ParseError
 from iowarden.collectors.raid import controller
 from iowarden.collectors.raid.controller import Health
 from iowarden.collectors.raid.controller_poller import EVENT_SECONDS, Poller
+from iowarden.collectors.raid.mpt import mpt_status, mptsas, sasircu
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -128,16 +128,16 @@ WELL = {"state": "OPTIMAL", "flags": "ENABLED", "one": "ONLINE", "set": "NONE", 
 
 def test_adapters_are_listed_with_their_pci_address() -> None:
     """All its parts are hexadecimal; no adapter at all is no error."""
-    assert [(each.index, each.model, each.address) for each in ircu.parse_list(LIST)] == [
+    assert [(each.index, each.model, each.address) for each in sasircu.parse_list(LIST)] == [
         (0, "SAS2008", "0000:03:00.0"),
         (1, "SAS2308_2", "0000:84:1f.1"),
     ]
-    assert ircu.parse_list(NO_ADAPTER) == ()
+    assert sasircu.parse_list(NO_ADAPTER) == ()
 
 
 def test_a_volume_and_its_disks() -> None:
     """Sizes are of 2^20 bytes; a volume is called by the number that stays."""
-    found = ircu.parse_display(WHOLE, "sas2ircu 0")
+    found = sasircu.parse_display(WHOLE, "sas2ircu 0")
     (mirror,) = found.arrays
     assert (mirror.name, mirror.level, mirror.size_bytes) == ("volume 286", "RAID1", 1000 << 20)
     assert (mirror.state.health, mirror.slots) == (
@@ -169,7 +169,7 @@ def test_a_volume_and_its_disks() -> None:
 )
 def test_states_of_a_volume(word: str, health: Health) -> None:
     """Words that are not known need attention, whatever they begin with."""
-    (found,) = ircu.parse_display(display(volume(word), disk("1:0") + disk("1:1")), "x").arrays
+    (found,) = sasircu.parse_display(display(volume(word), disk("1:0") + disk("1:1")), "x").arrays
     assert found.state.health is health
 
 
@@ -191,7 +191,7 @@ def test_states_of_a_volume(word: str, health: Health) -> None:
 )
 def test_states_of_a_disk(word: str, health: Health) -> None:
     """'Standby' is what is no disk, so a disk that says so needs attention."""
-    (found,) = ircu.parse_display(display(volume(), disk("1:0", word)), "x").disks
+    (found,) = sasircu.parse_display(display(volume(), disk("1:0", word)), "x").disks
     assert (found.state.health, found.state.word) == (health, word.partition(" (")[0])
 
 
@@ -205,7 +205,7 @@ def test_disks_that_are_missing_are_all_at_one_place_and_each_is_told() -> None:
         + disk("1:9", "Standby (SBY)", kind="a Enclosure services device")
         + disk("1:8", "Ready (RDY)", kind="a unknown device"),
     )
-    found = ircu.parse_display(text, "x")
+    found = sasircu.parse_display(text, "x")
     assert [(d.slot, d.serial, d.state.health, d.array) for d in found.disks] == [
         ("enclosure 1 slot 0", "S1", Health.OK, "volume 286"),
         ("enclosure 0 slot 0", "S7", Health.FAILED, "volume 286"),
@@ -229,33 +229,37 @@ def test_what_runs_at_a_volume(
     state: str, operation: str, status: str, health: Health, done: float | None
 ) -> None:
     """What makes it whole again, and what does not."""
-    (mirror,) = ircu.parse_display(display(volume(state), disk("1:0") + disk("1:1")), "x").arrays
-    tasks = ircu.parse_status(STATUS.format(operation=operation, status=status))
-    found = ircu.with_task(mirror, tasks["volume 286"]).state
+    (mirror,) = sasircu.parse_display(display(volume(state), disk("1:0") + disk("1:1")), "x").arrays
+    tasks = sasircu.parse_status(STATUS.format(operation=operation, status=status))
+    found = sasircu.with_task(mirror, tasks["volume 286"]).state
     assert (found.health, found.done_ratio) == (health, pytest.approx(done) if done else None)
-    assert ircu.with_task(mirror, None) == mirror
+    assert sasircu.with_task(mirror, None) == mirror
 
 
 def test_no_volumes_is_an_answer() -> None:
     """The program calls it an error; firmware without RAID does not know the question."""
-    assert ircu.parse_status(NO_VOLUMES) == {}
+    assert sasircu.parse_status(NO_VOLUMES) == {}
     unknown = "SAS2IRCU: The STATUS command is not supported by the firmware currently loaded\n"
-    assert ircu.parse_status(unknown) == {}
-    found = ircu.parse_display(display("", disk("1:0", "Ready (RDY)")), "x")
+    assert sasircu.parse_status(unknown) == {}
+    found = sasircu.parse_display(display("", disk("1:0", "Ready (RDY)")), "x")
     assert (found.arrays, len(found.disks)) == ((), 1)
 
 
 @pytest.mark.parametrize(
     ("read", "text", "says"),
     [
-        (ircu.parse_list, "", "Utility Completed"),
-        (ircu.parse_list, LIST.replace("Index", "Nummer"), "Index"),
-        (ircu.parse_list, LIST.replace("00h:03h:00h:00h", "elsewhere"), "PCI address"),
-        (ircu.parse_status, "SAS2IRCU: Utility Completed Successfully.\n", "Command STATUS"),
-        (ircu.parse_status, "SAS2IRCU: Command STATUS Completed Successfully.\n", "IR Volume 1"),
-        (lambda text: ircu.parse_display(text, "x"), WHOLE[: len(WHOLE) // 2], "Command DISPLAY"),
+        (sasircu.parse_list, "", "Utility Completed"),
+        (sasircu.parse_list, LIST.replace("Index", "Nummer"), "Index"),
+        (sasircu.parse_list, LIST.replace("00h:03h:00h:00h", "elsewhere"), "PCI address"),
+        (sasircu.parse_status, "SAS2IRCU: Utility Completed Successfully.\n", "Command STATUS"),
+        (sasircu.parse_status, "SAS2IRCU: Command STATUS Completed Successfully.\n", "IR Volume 1"),
         (
-            lambda text: ircu.parse_display(text, "x"),
+            lambda text: sasircu.parse_display(text, "x"),
+            WHOLE[: len(WHOLE) // 2],
+            "Command DISPLAY",
+        ),
+        (
+            lambda text: sasircu.parse_display(text, "x"),
             WHOLE.replace("Physical device", "Other"),
             "Physical device information",
         ),
@@ -364,9 +368,9 @@ def test_an_output_of_mpt_status_that_is_none_is_refused() -> None:
 def test_no_damage_is_anything_but_a_refusal(junk: str, at: int) -> None:
     """Whatever stands in the middle of an output: it is read, or refused."""
     for read, text in (
-        (ircu.parse_list, LIST),
-        (ircu.parse_status, STATUS),
-        (lambda told: ircu.parse_display(told, "x"), WHOLE),
+        (sasircu.parse_list, LIST),
+        (sasircu.parse_status, STATUS),
+        (lambda told: sasircu.parse_display(told, "x"), WHOLE),
         (mpt_status.parse_status, MPT.format(**WELL)),
         (mpt_status.parse_ids, "Found SCSI id=0"),
     ):
@@ -430,7 +434,7 @@ class Machine(Root):
 
     def look(self) -> Controllers:
         """Return what a run came to."""
-        poller = Poller(mpt.MAKERS, lambda: self.now)
+        poller = Poller(mptsas.MAKERS, lambda: self.now)
         self.now += EVENT_SECONDS
         poller.read(self)
         assert poller.settled(DEADLINE_SECONDS)
