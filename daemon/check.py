@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.filesystem.statfs import Filesystems
     from iowarden.collectors.machine import Root
     from iowarden.collectors.md.mdstat import Array
-    from iowarden.collectors.recording import Player
+    from iowarden.collectors.recording.recording import Player
     from iowarden.collectors.smart.drive import Disks
     from iowarden.daemon.clock import PlayedClock, SystemClock
     from iowarden.daemon.config import Config

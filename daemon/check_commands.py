@@ -11,7 +11,7 @@ import traceback
 from typing import TYPE_CHECKING, NoReturn
 
 from iowarden.collectors.model import GivenError
-from iowarden.collectors.recording import RecordingError
+from iowarden.collectors.recording.recording import RecordingError
 from iowarden.daemon import check as checking
 from iowarden.daemon import command
 from iowarden.daemon import config as configuration

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.machine import Root
-from iowarden.collectors.recording import Player
+from iowarden.collectors.recording.recording import Player
 from iowarden.daemon import config as configuration
 from iowarden.daemon.clock import PlayedClock, SystemClock
 from iowarden.daemon.probe import client

@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import trace
-from iowarden.collectors.recording import Changes, Frame, Recorder, RecordingError, Step
+from iowarden.collectors.recording.recording import Changes, Frame, Recorder, RecordingError, Step
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterator, Mapping

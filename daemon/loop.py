@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from iowarden.collectors.block import uevents
 from iowarden.collectors.model import Chunk, Family, Outcome, Reading, Sample, trace
-from iowarden.collectors.recording import RecordingError
+from iowarden.collectors.recording.recording import RecordingError
 from iowarden.daemon import (
     answers,
     delivery,
@@ -83,7 +83,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.machine import Root
     from iowarden.collectors.model import Labels
     from iowarden.collectors.raid.controller_poller import Poller as ControllerPoller
-    from iowarden.collectors.recording import Frame
+    from iowarden.collectors.recording.recording import Frame
     from iowarden.collectors.smart.drive import Disks
     from iowarden.collectors.smart.smart_poller import Poller
     from iowarden.daemon.clock import PlayedClock, SystemClock

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.block import uevents
 from iowarden.collectors.model import Reading
-from iowarden.collectors.recording import Changes, Frame, Recorder, watched
+from iowarden.collectors.recording.recording import Changes, Frame, Recorder, watched
 from iowarden.collectors.smart.smart_poller import Options
 from iowarden.daemon import stateful
 from iowarden.daemon.loop import HOTPLUG_SOURCES, TICK_SECONDS, Stop

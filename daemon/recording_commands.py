@@ -12,9 +12,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.archive import SUFFIXES
 from iowarden.collectors.machine import Root
-from iowarden.collectors.recording import Recording
+from iowarden.collectors.recording.archive import SUFFIXES
+from iowarden.collectors.recording.recording import Recording
 from iowarden.daemon import command, expectation, hotplug, record, replay, stateful
 from iowarden.daemon import config as configuration
 from iowarden.daemon.clock import SystemClock

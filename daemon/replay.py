@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.block import uevents
 from iowarden.collectors.model import ParseError
-from iowarden.collectors.recording import Frame, PlayedRoot, Recording, RecordingError
+from iowarden.collectors.recording.recording import Frame, PlayedRoot, Recording, RecordingError
 from iowarden.daemon import codec, journal, stateful
 from iowarden.daemon.clock import PlayedClock
 from iowarden.daemon.expectation import Told, moment

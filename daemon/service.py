@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from systemd.daemon import notify
 
 from iowarden.collectors.machine import Root
-from iowarden.collectors.recording import watched
+from iowarden.collectors.recording.recording import watched
 from iowarden.collectors.smart.smart_poller import MOST_TOLD_BYTES
 from iowarden.daemon import (
     claim,

@@ -39,13 +39,7 @@ from support.smtp import smtp_server
 from iowarden.collectors import registry
 from iowarden.collectors.machine import Root
 from iowarden.collectors.model import Chunk, Family, Outcome, Reading
-from iowarden.collectors.recording import (
-    Changes,
-    Frame,
-    Recorder,
-    Recording,
-    watched,
-)
+from iowarden.collectors.recording.recording import Changes, Frame, Recorder, Recording, watched
 from iowarden.collectors.smart import smartctl
 from iowarden.collectors.smart.drive import Cover, Disk, Disks, Drive, Polled, Target
 from iowarden.daemon import config, flight, history, journal, mail, replay

@@ -15,7 +15,7 @@ from support.program import Feed, Played, recorded
 from support.recordings import FIXTURES
 from support.smtp import DEADLINE_SECONDS, smtp_server
 
-from iowarden.collectors.recording import Changes, Frame, PlayedRoot, Recording, watched
+from iowarden.collectors.recording.recording import Changes, Frame, PlayedRoot, Recording, watched
 from iowarden.collectors.registry import SOURCES, collect
 from iowarden.daemon import flight as flight_module
 from iowarden.daemon.cli import main

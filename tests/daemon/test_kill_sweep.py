@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from iowarden.collectors.recording import Step
+    from iowarden.collectors.recording.recording import Step
 
 MOST_STEPS = 500
 """Far above anything counted: it ends a sweep that would not."""

@@ -20,7 +20,7 @@ from support.program import COMMAND, Feed, Played, Program, recorded, run, then_
 from support.recordings import STALL, corpus, stall_from_corpus
 from support.smtp import Answers, free_port, smtp_server
 
-from iowarden.collectors.recording import Recording
+from iowarden.collectors.recording.recording import Recording
 from iowarden.daemon import journal
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from support.recordings import (
     write_recording,
 )
 
-from iowarden.collectors.recording import Recording, write_header
+from iowarden.collectors.recording.recording import Recording, write_header
 from iowarden.daemon.cli import main
 from iowarden.daemon.expectation import ExpectationError, Told, differences, parse
 from iowarden.rules.notice import Severity

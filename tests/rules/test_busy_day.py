@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from iowarden.collectors.model import Reading
-    from iowarden.collectors.recording import Frame
+    from iowarden.collectors.recording.recording import Frame
     from iowarden.collectors.registry import Source
 
 DAY_SECONDS = 86_400.0

@@ -12,7 +12,7 @@ from support.memory import Memory
 from support.recordings import recorded
 
 from iowarden.collectors import registry
-from iowarden.collectors.recording import IDLE, idle_steps
+from iowarden.collectors.recording.recording import IDLE, idle_steps
 from iowarden.collectors.registry import collect
 from iowarden.daemon.loop import HOTPLUG_SOURCES
 from iowarden.rules import advice, facts, incidents, report
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.machine import Root
     from iowarden.collectors.model import Reading
-    from iowarden.collectors.recording import Frame, Step
+    from iowarden.collectors.recording.recording import Frame, Step
     from iowarden.rules.alerts import Alert
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from support.memory import Files
 
-    from iowarden.collectors.recording import Step
+    from iowarden.collectors.recording.recording import Step
 
 KIB, MB = 1024, 1_000_000
 FRAME_SECONDS = 4

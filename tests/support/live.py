@@ -14,7 +14,7 @@ from support.program import Feed, Played, Program
 from support.recordings import BOOTED_SECONDS
 from support.smtp import smtp_server
 
-from iowarden.collectors.recording import Frame, Step
+from iowarden.collectors.recording.recording import Frame, Step
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -11,7 +11,7 @@ import functools
 import queue
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.recording import PlayedRoot
+from iowarden.collectors.recording.recording import PlayedRoot
 from iowarden.daemon import stateful
 from iowarden.daemon.clock import PlayedClock
 from iowarden.daemon.config import parse
@@ -27,7 +27,7 @@ from iowarden.rules.engine import Engine
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from iowarden.collectors.recording import Frame, Step
+    from iowarden.collectors.recording.recording import Frame, Step
     from iowarden.daemon import journal
     from iowarden.daemon.config import Config
     from iowarden.daemon.mail import OutboundMail

@@ -8,7 +8,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Self
 
 from iowarden.collectors.machine import translated
-from iowarden.collectors.recording import Frame, PlayedRoot, Step
+from iowarden.collectors.recording.recording import Frame, PlayedRoot, Step
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Mapping

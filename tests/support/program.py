@@ -23,7 +23,7 @@ from support.everything import PLACEHOLDERS, told_to_do
 from support.recordings import FIXTURES
 from support.smtp import DEADLINE_SECONDS, free_port
 
-from iowarden.collectors.recording import (
+from iowarden.collectors.recording.recording import (
     IDLE,
     Frame,
     PlayedRoot,

@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING
 import pytest
 from support.memory import as_bytes
 
-from iowarden.collectors.recording import Frame, Recording, Step, write_frame, write_header
+from iowarden.collectors.recording.recording import (
+    Frame,
+    Recording,
+    Step,
+    write_frame,
+    write_header,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

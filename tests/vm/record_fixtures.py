@@ -44,7 +44,7 @@ class Session:
         """Start the recorder; it writes to memory, so that no disk under test holds it up."""
         time.sleep(max(0.0, BOOTED_SECONDS - self.vm.uptime_seconds()))
         self.recorder = self.vm.start(
-            f"cd /run && PYTHONPATH=/run exec python3 -m iowarden.collectors.recording"
+            f"cd /run && PYTHONPATH=/run exec python3 -m iowarden.collectors.recording.recording"
             f" {self.directory} --frames {frames} --note '{note}'"
         )
         self.frames = frames
@@ -224,7 +224,7 @@ def describe() -> str:
     lines = [
         "# Recorded machines",
         "",
-        "Each archive is a recording (format: 'collectors/recording.py') of our own test machine:",
+        "Each archive is a recording (format: 'collectors/recording/recording.py') of our own test machine:",
         f"Debian 12 with {MEMORY_MEBIBYTES} MiB in an emulated PC (QEMU), which slows",
         "down or hangs its emulated SCSI disks. This makes them, and this text, anew:",
         "",

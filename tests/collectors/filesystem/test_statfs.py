@@ -24,7 +24,7 @@ from iowarden.collectors.filesystem.statfs import (
 )
 from iowarden.collectors.machine import Root
 from iowarden.collectors.model import AbsentError, ParseError
-from iowarden.collectors.recording import Player, Recorder
+from iowarden.collectors.recording.recording import Player, Recorder
 
 if TYPE_CHECKING:
     from collections.abc import Hashable

@@ -41,10 +41,10 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol, Self
 
-from iowarden.collectors import archive
 from iowarden.collectors.filesystem.mountinfo import FSTAB
 from iowarden.collectors.machine import LIMIT_BYTES, Root
 from iowarden.collectors.model import AbsentError, GivenError, ReadError
+from iowarden.collectors.recording import archive
 from iowarden.collectors.registry import SOURCES, collect
 
 if TYPE_CHECKING:
@@ -908,7 +908,7 @@ def _write(path: str | bytes, content: bytes) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Record this machine: `python3 -m iowarden.collectors.recording OUT --frames 100`."""
+    """Record this machine: `python3 -m iowarden.collectors.recording.recording OUT --frames 100`."""
     parser = argparse.ArgumentParser(description="Record what iowarden reads of a machine.")
     parser.add_argument("directory", help="where the recording goes")
     parser.add_argument("--frames", type=int, default=100, help="how many (default: 100)")

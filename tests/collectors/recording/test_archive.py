@@ -16,12 +16,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.recordings import FIXTURES, open_fixture, write_recording
 
-from iowarden.collectors import archive, recording
 from iowarden.collectors.block.diskstats import read_diskstats
 from iowarden.collectors.block.uevents import Batch, Uevent, parse_batch, text
 from iowarden.collectors.machine import Root
 from iowarden.collectors.model import AbsentError, ParseError
-from iowarden.collectors.recording import (
+from iowarden.collectors.recording import archive, recording
+from iowarden.collectors.recording.recording import (
     Changes,
     Frame,
     PlayedRoot,

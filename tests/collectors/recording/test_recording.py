@@ -18,8 +18,6 @@ from support.recordings import (
     write_tree,
 )
 
-from iowarden.collectors import archive
-from iowarden.collectors import recording as recording_module
 from iowarden.collectors.block.block_devices import read_block
 from iowarden.collectors.block.diskstats import read_diskstats
 from iowarden.collectors.filesystem.mountinfo import read_mounts
@@ -29,7 +27,9 @@ from iowarden.collectors.procfs.meminfo import read_meminfo
 from iowarden.collectors.procfs.pressure import read_pressure
 from iowarden.collectors.procfs.stat import read_stat
 from iowarden.collectors.procfs.vmstat import read_vmstat
-from iowarden.collectors.recording import (
+from iowarden.collectors.recording import archive
+from iowarden.collectors.recording import recording as recording_module
+from iowarden.collectors.recording.recording import (
     Frame,
     Player,
     Recorder,
