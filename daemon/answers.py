@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.model import Outcome
 from iowarden.collectors.smart.drive import Cover
 from iowarden.daemon import status
-from iowarden.rules import coverage, self_tests, silences
+from iowarden.rules import coverage, selftest_schedule, silences
 from iowarden.rules.alerts import Alert, State
 from iowarden.rules.faults import Fault
 from iowarden.rules.notice import Severity
@@ -51,7 +51,7 @@ class Known:
     """Those of the rules, and what events are."""
     notice: Callable[[Due], Notice]
     """Puts an incident into words, as for a mail."""
-    self_tests: self_tests.Runs = field(default_factory=dict)
+    self_tests: selftest_schedule.Runs = field(default_factory=dict)
 
 
 def answer(known: Known) -> status.Status:

@@ -16,7 +16,7 @@ from iowarden.daemon import check as checking
 from iowarden.daemon import command
 from iowarden.daemon import config as configuration
 from iowarden.daemon.rule_files import load_rules, load_shipped, notes
-from iowarden.rules.nodes import RuleFileError
+from iowarden.rules.yaml_nodes import RuleFileError
 
 if TYPE_CHECKING:
     import argparse

@@ -24,9 +24,9 @@ from iowarden.collectors.smart import discovery, smartctl_runner
 from iowarden.collectors.smart.drive import Target
 from iowarden.collectors.smart.smart_poller import Options
 from iowarden.daemon.duration import duration_seconds
-from iowarden.rules import calendar, self_tests
-from iowarden.rules.nodes import NotYamlError, root_node
+from iowarden.rules import calendar, selftest_schedule
 from iowarden.rules.overrides import Override
+from iowarden.rules.yaml_nodes import NotYamlError, root_node
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -102,7 +102,7 @@ class Config:
     """Whether it has smartctl_exporter's."""
     smart: Options
     """How drives are asked."""
-    self_tests: tuple[self_tests.Group, ...]
+    self_tests: tuple[selftest_schedule.Group, ...]
     """When they test themselves."""
     targets: Mapping[str, Labels]
     """What rules find on other exporters' series, by how their names begin."""
@@ -257,7 +257,7 @@ _MOST_DRIVES = 1000
 
 _SELF_TESTS = Kind("a list of groups", (), str, is_list=True)
 """Each is a section of its own: `_read_self_tests`."""
-_SELF_TEST_KEYS = ("disks", *self_tests.KINDS, "spread")
+_SELF_TEST_KEYS = ("disks", *selftest_schedule.KINDS, "spread")
 _MOST_TESTS_A_DAY = 24
 _SPREAD_SECONDS = 2 * 3600.0
 
@@ -872,11 +872,11 @@ def _read_self_tests(node: yaml.Node, reading: _Reading) -> None:
             got = "nothing" if disks is None else _got(disks)
             reading.report(
                 item,
-                f"{path}: disks: expected '*', {self_tests.ROTATIONAL}, {self_tests.SOLID_STATE},"
+                f"{path}: disks: expected '*', {selftest_schedule.ROTATIONAL}, {selftest_schedule.SOLID_STATE},"
                 f" serial numbers, or a list of these, got {got}",
             )
             continue
-        groups.append(self_tests.Group(names, MappingProxyType(calendars), spread_seconds))
+        groups.append(selftest_schedule.Group(names, MappingProxyType(calendars), spread_seconds))
     reading.given["self_tests"] = tuple(groups)
 
 

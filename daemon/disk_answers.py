@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.smart.drive import Cover, Protocol
 from iowarden.daemon import answers, status
-from iowarden.rules import coverage, self_tests
+from iowarden.rules import coverage, selftest_schedule
 from iowarden.rules.quantity import size
 from iowarden.rules.stack import Stack
 
@@ -111,7 +111,7 @@ def _line(found: Covered, known: Known, alerts: Mapping[str, list[str]]) -> stat
         read_seconds=None if found.read_seconds is None else known.realtime(found.read_seconds),
         not_read=(
             *(() if drive is None else coverage.not_read(drive)),
-            *self_tests.refused(known.self_tests.get(found.disk, {})),
+            *selftest_schedule.refused(known.self_tests.get(found.disk, {})),
         ),
         physical=found.physical,
         alerts=tuple(own),

@@ -26,9 +26,9 @@ import yaml
 from iowarden.daemon.duration import duration_seconds
 from iowarden.rules.alerts import State
 from iowarden.rules.incidents import Change
-from iowarden.rules.nodes import NotYamlError, root_node
 from iowarden.rules.notice import Severity
 from iowarden.rules.renames import NAMES, Kind, Renames, note
+from iowarden.rules.yaml_nodes import NotYamlError, root_node
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

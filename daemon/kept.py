@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from iowarden.rules.events import Burst
     from iowarden.rules.recurring import Habits
     from iowarden.rules.renames import Renames
-    from iowarden.rules.self_tests import Runs
+    from iowarden.rules.selftest_schedule import Runs
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,7 +65,7 @@ from iowarden.rules import (
     recurring,
     report,
     returned,
-    self_tests,
+    selftest_schedule,
     silences,
 )
 from iowarden.rules.alerts import Alert, State, Transition
@@ -167,7 +167,7 @@ FAMILIES = (
     _UEVENTS,
     _UEVENTS_LOST,
     *silences.FAMILIES,
-    *self_tests.FAMILIES,
+    *selftest_schedule.FAMILIES,
     *happened.FAMILIES,
     *client.FAMILIES,
     *tails.FAMILIES,
@@ -854,7 +854,9 @@ class Loop:
                 affected=(*notice.affected, *files_hit.affected(hits)),
                 advice=(*notice.advice, *files_hit.advice(hits)),
             )
-        during = self_tests.seen_during(self._self_tests.runs, incident.members, now, self._date)
+        during = selftest_schedule.seen_during(
+            self._self_tests.runs, incident.members, now, self._date
+        )
         back = self._back(incident)
         said = [returned.sentence(each.was, each.name, each.object) for each in back]
         over = due.reason is Reason.ALL_CLEAR

@@ -17,8 +17,8 @@ from iowarden.collectors.smart.drive import Cover, Disks
 from iowarden.collectors.smart.selftest import Reply, Said
 from iowarden.daemon import answers, codec, journal, status
 from iowarden.daemon.clock import PLAUSIBLE_SECONDS
-from iowarden.rules import coverage, self_tests
-from iowarden.rules.self_tests import UNDER_WAY, Candidate, Due, Outcome, Run, Runs
+from iowarden.rules import coverage, selftest_schedule
+from iowarden.rules.selftest_schedule import UNDER_WAY, Candidate, Due, Outcome, Run, Runs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -82,7 +82,7 @@ class SelfTests:
         these keys read now; `keep` has `runs` written down.
         """
         self.runs: Runs = {}
-        self.groups: tuple[self_tests.Group, ...] = ()
+        self.groups: tuple[selftest_schedule.Group, ...] = ()
         self._engine = engine
         self._telling = telling
         self._root = root
@@ -114,8 +114,10 @@ class SelfTests:
                 if kind in self.runs.get(disk, {}):
                     continue
                 lost = run.outcome is Outcome.STARTING
-                known = self_tests.ended(run, Outcome.NOT_BEGUN, "iowarden ended", now)
-                self.runs = self_tests.with_run(self.runs, disk, kind, known if lost else run)
+                known = selftest_schedule.ended(run, Outcome.NOT_BEGUN, "iowarden ended", now)
+                self.runs = selftest_schedule.with_run(
+                    self.runs, disk, kind, known if lost else run
+                )
 
     def step(self, now: float) -> None:
         """Follow what runs, and begin what is due."""
@@ -145,7 +147,7 @@ class SelfTests:
             return
         reply = told.reply
         if reply.said is Said.DONE:
-            after = self_tests.begun(run, told.action, told.drive, now)
+            after = selftest_schedule.begun(run, told.action, told.drive, now)
         elif (told.asleep or reply.said is Said.RUNS) and not told.who and before is not None:
             self._set(told.disk, told.action, before)  # it stays due, and is seen to be in the way
             self._ask_soon([told.disk])
@@ -153,7 +155,7 @@ class SelfTests:
         else:
             refused = reply.said is Said.REFUSED
             outcome = Outcome.REFUSED if refused else Outcome.NOT_BEGUN
-            after = self_tests.ended(run, outcome, reply.text, now)
+            after = selftest_schedule.ended(run, outcome, reply.text, now)
         self._set(told.disk, told.action, after)
         self._tell(told.disk, told.action, after)
         self._ask_soon([told.disk])
@@ -163,7 +165,7 @@ class SelfTests:
         """Return the samples of self_tests.FAMILIES, made anew with each look and change."""
         if self._samples is None:
             ahead = self._realtime(now) - now
-            self._samples = self_tests.samples(
+            self._samples = selftest_schedule.samples(
                 self.runs, self._due, self.groups, self._found, now, ahead_seconds=ahead
             )
         return self._samples
@@ -206,7 +208,7 @@ class SelfTests:
         if polled.cover not in (Cover.READ, Cover.ASLEEP):
             reason = polled.reason or polled.cover.value
             raise ValueError(f"disk {disk}: expected one that is read, got: {reason}")
-        kinds = self_tests.KINDS if candidate.kinds is None else candidate.kinds
+        kinds = selftest_schedule.KINDS if candidate.kinds is None else candidate.kinds
         if kind not in kinds:
             can = ", ".join(kinds) or "no self-test at all"
             raise ValueError(f"disk {disk}: expected a test it can do ({can}), got '{kind:.40}'")
@@ -214,7 +216,7 @@ class SelfTests:
             raise ValueError(
                 f"disk {disk}: a test runs in it; 'iowarden selftest abort {disk}' ends that"
             )
-        reason = self_tests.in_the_way(candidate, self._found, self.runs)
+        reason = selftest_schedule.in_the_way(candidate, self._found, self.runs)
         if reason and not force:
             raise ValueError(f"disk {disk}: {reason}; '--force' begins it all the same")
 
@@ -225,7 +227,7 @@ class SelfTests:
             raise ValueError(f"disk {disk}: expected a test that runs, got none")
         for kind, run in self.runs.get(disk, {}).items():
             if run.outcome in UNDER_WAY:
-                self.runs = self_tests.with_run(self.runs, disk, kind, replace(run, text=""))
+                self.runs = selftest_schedule.with_run(self.runs, disk, kind, replace(run, text=""))
         self._start(disk, "abort", who)
 
     def _status(self, now: float, wanted: str) -> status.SelfTests:
@@ -236,7 +238,7 @@ class SelfTests:
             disk = candidate.disk
             if wanted not in ("", disk):
                 continue
-            group = self_tests.group_of(self.groups, candidate)
+            group = selftest_schedule.group_of(self.groups, candidate)
             calendars = {} if group is None else group.calendars
             kinds = dict.fromkeys((*self.runs.get(disk, {}), *calendars))
             drive = None if known is None else known.by_key[disk].polled.drive
@@ -257,7 +259,9 @@ class SelfTests:
             for kind in kinds:
                 run = self.runs.get(disk, {}).get(kind) or Run(now)
                 due = postponed.get((disk, kind))
-                following = self_tests.following(group, disk, kind, self._realtime(now), self._zone)
+                following = selftest_schedule.following(
+                    group, disk, kind, self._realtime(now), self._zone
+                )
                 runs.append(self._line(disk, device, kind, run, drive, due, following, now))
         return status.SelfTests(self._realtime(now), bool(self.groups), tuple(runs))
 
@@ -274,7 +278,7 @@ class SelfTests:
     ) -> status.SelfTestRun:
         runs = run.outcome is Outcome.RUNNING
         ratio = None if drive is None or not runs else drive.self_test_remaining_ratio
-        remaining = self_tests.remaining_seconds(run, drive, now) if runs else None
+        remaining = selftest_schedule.remaining_seconds(run, drive, now) if runs else None
         if ratio is None and remaining is not None and run.minutes:
             ratio = remaining / (60 * run.minutes)
         begun, ended = run.begun_seconds, run.ended_seconds
@@ -306,16 +310,16 @@ class SelfTests:
             return
         arrays = self._value("md") or {}
         known = topology if topology is not None else Topology({})
-        self._found = self_tests.candidates(disks, known, arrays, self._busy(now))
+        self._found = selftest_schedule.candidates(disks, known, arrays, self._busy(now))
         self._due = []
         realtime = self._realtime(now)
         if not self._restored or not self.groups or realtime < PLAUSIBLE_SECONDS:
             return
-        met = self_tests.meet(self.runs, self.groups, self._found, now)
+        met = selftest_schedule.meet(self.runs, self.groups, self._found, now)
         if met is not self.runs:
             self.runs = met
             self._keep()
-        self._due = self_tests.plan(
+        self._due = selftest_schedule.plan(
             self.groups, self._found, self.runs, now, self._zone, ahead_seconds=realtime - now
         )
 
@@ -344,7 +348,7 @@ class SelfTests:
                 if run.outcome is not Outcome.RUNNING:
                     continue
                 known = None if disks is None else disks.by_key.get(disk)
-                after = self_tests.follow(run, kind, known, now)
+                after = selftest_schedule.follow(run, kind, known, now)
                 if after is not run:
                     self._set(disk, kind, after)
                     self._tell(disk, kind, after)
@@ -363,7 +367,7 @@ class SelfTests:
         before = self.runs.get(disk, {}).get(kind)
         if before is not None:
             self._before[disk, kind] = before
-        self._set(disk, kind, self_tests.asked(before, now, who, due_seconds))
+        self._set(disk, kind, selftest_schedule.asked(before, now, who, due_seconds))
         self._start(disk, kind, who)
 
     def _start(self, disk: str, action: str, who: str) -> None:
@@ -385,7 +389,7 @@ class SelfTests:
             if run.outcome not in UNDER_WAY:
                 continue
             if told.reply.said is Said.DONE:
-                after = self_tests.ended(run, Outcome.ABORTED, f"aborted by {told.who}", now)
+                after = selftest_schedule.ended(run, Outcome.ABORTED, f"aborted by {told.who}", now)
                 self._tell(told.disk, kind, after)
             else:
                 after = replace(run, text=f"it could not be aborted: {told.reply.text}")
@@ -401,7 +405,7 @@ class SelfTests:
                 lasts = f", it takes about {run.minutes} min" if run.minutes else ""
                 text = f"{name} begun{lasts}{by}"
             case Outcome.REFUSED:
-                text = f"{name} refused: {run.text}; {self_tests.INSTEAD}"
+                text = f"{name} refused: {run.text}; {selftest_schedule.INSTEAD}"
             case Outcome.PASSED | Outcome.FAILED:
                 where = "" if run.lba is None else f", first bad sector {run.lba}"
                 text = f"{name} {run.outcome}: {run.text}{where}"
@@ -413,7 +417,7 @@ class SelfTests:
         self._telling.send(journal.SELF_TEST, priority, text)
 
     def _set(self, disk: str, kind: str, run: Run) -> None:
-        self.runs = self_tests.with_run(self.runs, disk, kind, run)
+        self.runs = selftest_schedule.with_run(self.runs, disk, kind, run)
         self._samples = None
         self._keep()
 

@@ -26,7 +26,7 @@ from iowarden.daemon.console import (
 )
 from iowarden.daemon.status import SelfTestRun, SelfTests
 from iowarden.rules.quantity import quantity
-from iowarden.rules.self_tests import KINDS
+from iowarden.rules.selftest_schedule import KINDS
 
 if TYPE_CHECKING:
     import argparse

@@ -44,7 +44,7 @@ from iowarden.rules.notice import Evidence
 from iowarden.rules.recurring import Habit, Habits, Occurrence
 from iowarden.rules.renames import Kind as Word
 from iowarden.rules.renames import Renames
-from iowarden.rules.self_tests import Run, Runs
+from iowarden.rules.selftest_schedule import Run, Runs
 from iowarden.rules.signals.table import GROUPS, Memory
 from iowarden.rules.silences import Acknowledgement, Matcher, Silence, Silences, finder
 from iowarden.rules.topology import Above, Stood

@@ -17,7 +17,7 @@ from iowarden.collectors import node_series
 from iowarden.collectors.block import scsi
 from iowarden.collectors.model import Chunk, Family, Labels, Outcome, Reading, Sample
 from iowarden.rules import alerts as life
-from iowarden.rules import coverage, devices, places, returned, scraped
+from iowarden.rules import coverage, devices, places, returned, scrape_labels
 from iowarden.rules.promql import evaluator
 from iowarden.rules.promql.ast import Selector
 from iowarden.rules.promql.errors import TooExpensiveError
@@ -621,7 +621,7 @@ class Engine:
                     for s in status.source.node(status.value)
                     if self._reads_any or s[0] in self._wanted
                 ]
-                wanted += scraped.labelled(others, self._targets)
+                wanted += scrape_labels.labelled(others, self._targets)
         if not wanted and name not in self._live:
             return
         live = {(s[0], s[1]) for s in wanted}
@@ -656,7 +656,7 @@ class Engine:
             silent = now - status.since_seconds if lost and status.since_seconds else 0.0
             samples.append(("iowarden_collector_silent_seconds", labels, silent))
         self.publish("collectors", COLLECTOR_FAMILIES, samples, now)
-        self._feed("up", scraped.up(self._targets), now)
+        self._feed("up", scrape_labels.up(self._targets), now)
 
     # --- evaluation
 
@@ -1042,7 +1042,7 @@ class Engine:
             for family, samples in chunk.families if not chunk.name.startswith("node_") else ():
                 if expression.reads_any or family.name in expression.names:
                     store.append_many(now, samples)
-        store.append_many(now, scraped.up(self._targets))
+        store.append_many(now, scrape_labels.up(self._targets))
         for status in self._sources.values():
             source = status.source
             if source.node is None or not status.samples:
@@ -1050,7 +1050,9 @@ class Engine:
             if expression.reads_any or any(
                 n.startswith(source.node_prefixes) for n in expression.names
             ):
-                store.append_many(now, scraped.labelled(source.node(status.value), self._targets))
+                store.append_many(
+                    now, scrape_labels.labelled(source.node(status.value), self._targets)
+                )
         store.append_many(now, life.series(self.alerts()))
         for name in self._store.names() if expression.reads_any else expression.names:
             if name in self._wanted or self._reads_any:
@@ -1073,10 +1075,10 @@ class Engine:
         states: dict[Labels, None] = {}  # two disks that had one name may have equal labels
         for alert in self.alerts():
             if alert.state is not life.State.RESOLVED:
-                own = scraped.without(life.with_state(alert, alert.state), self._targets)
+                own = scrape_labels.without(life.with_state(alert, alert.state), self._targets)
                 states[own] = None
             if alert.recent_firings:
-                own = scraped.without(alert.labels, self._targets)
+                own = scrape_labels.without(alert.labels, self._targets)
                 recent[own] = float(len(alert.recent_firings))
         samples += [("iowarden_alerts", labels, 1.0) for labels in states]
         samples += [(RECENT, labels, count) for labels, count in recent.items()]

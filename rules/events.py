@@ -18,8 +18,8 @@ from iowarden.collectors.event import Event  # noqa: TC001 - kept over restarts:
 from iowarden.collectors.raid.threeware import alarms
 from iowarden.rules.advice import unknown_steps
 from iowarden.rules.advice_steps import STEPS
-from iowarden.rules.nodes import Nodes, RuleFileError, compose, line_and_column, start
 from iowarden.rules.notice import Severity
+from iowarden.rules.yaml_nodes import Nodes, RuleFileError, compose, line_and_column, start
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -11,7 +11,6 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from iowarden.rules.nodes import RuleFileError
 from iowarden.rules.promql.ast import Binary, Negation, Number, children
 from iowarden.rules.promql.evaluator import Expression, PromqlError, compile_expression
 from iowarden.rules.promql.lexer import Lexer
@@ -20,6 +19,7 @@ from iowarden.rules.promql.signatures import COMPARISONS
 from iowarden.rules.renames import NAMES, Kind, Renames, note
 from iowarden.rules.rulefile import RecordingRule, Rule, RuleGroup
 from iowarden.rules.template import compile_template
+from iowarden.rules.yaml_nodes import RuleFileError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import yaml
 
-from iowarden.rules.nodes import Nodes, RuleFileError, compose, is_null, line_and_column, start
 from iowarden.rules.promql.evaluator import Expression, PromqlError, compile_expression
 from iowarden.rules.template import Template, TemplateError, compile_template
+from iowarden.rules.yaml_nodes import Nodes, RuleFileError, compose, is_null, line_and_column, start
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

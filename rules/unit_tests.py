@@ -18,7 +18,6 @@ import yaml
 
 from iowarden.rules import alerts as life
 from iowarden.rules.go_format import quoted, shortest
-from iowarden.rules.nodes import Nodes, compose, start
 from iowarden.rules.promql import notation
 from iowarden.rules.promql.evaluator import (
     EvaluationError,
@@ -28,6 +27,7 @@ from iowarden.rules.promql.evaluator import (
 )
 from iowarden.rules.promql.store import Store
 from iowarden.rules.rulefile import RecordingRule, Rule
+from iowarden.rules.yaml_nodes import Nodes, compose, start
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -14,7 +14,7 @@ from iowarden.rules.promql.parser import parse
 from iowarden.rules.promql.regex import compile_anchored
 from iowarden.rules.renames import NAMES, Kind, Renames, note
 from iowarden.rules.rulefile import RecordingRule, Rule, RuleGroup
-from iowarden.rules.scraped import UP, exporter
+from iowarden.rules.scrape_labels import UP, exporter
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

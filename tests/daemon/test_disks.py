@@ -19,7 +19,7 @@ from iowarden.collectors.smart import smartctl_runner
 from iowarden.collectors.smart.drive import Target
 from iowarden.daemon import kept
 from iowarden.daemon.past import Past
-from iowarden.rules.self_tests import Outcome, Run
+from iowarden.rules.selftest_schedule import Outcome, Run
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -29,7 +29,7 @@ from iowarden.daemon.probe.client import Client, at
 from iowarden.daemon.telling import Telling
 from iowarden.rules import calendar
 from iowarden.rules.engine import Engine
-from iowarden.rules.self_tests import Group, refused
+from iowarden.rules.selftest_schedule import Group, refused
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,7 +8,7 @@ import pytest
 from support.service import Service, at, on_a_terminal
 
 from iowarden.daemon import cli, kept
-from iowarden.rules.self_tests import Outcome, Run
+from iowarden.rules.selftest_schedule import Outcome, Run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -26,11 +26,11 @@ from iowarden.collectors.smart.drive import (
     SelfTest,
     Target,
 )
-from iowarden.rules import calendar, self_tests
+from iowarden.rules import calendar, selftest_schedule
 from iowarden.rules.alerts import State
 from iowarden.rules.incidents import Member
 from iowarden.rules.notice import Severity
-from iowarden.rules.self_tests import Candidate, Group, Outcome, Run, Runs
+from iowarden.rules.selftest_schedule import Candidate, Group, Outcome, Run, Runs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,7 +57,7 @@ def planned(
     found: Sequence[Candidate], runs: Runs, now: float, *groups: Group
 ) -> dict[tuple[str, str], str]:
     """What is due, and why it is postponed; '' when it is to begin."""
-    due = self_tests.plan(groups or (WEEKLY,), found, runs, now, BERLIN)
+    due = selftest_schedule.plan(groups or (WEEKLY,), found, runs, now, BERLIN)
     return {(each.disk, each.kind): each.postponed for each in due}
 
 
@@ -66,23 +66,25 @@ def test_a_test_begins_when_it_is_due_and_not_before() -> None:
     runs = known("S1")
     assert planned([Candidate("S1")], runs, SUNDAY - 1) == {}
     assert planned([Candidate("S1")], runs, SUNDAY) == {("S1", "long"): ""}
-    run = self_tests.begun(self_tests.asked(runs["S1"]["long"], SUNDAY, ""), "long", None, SUNDAY)
-    passed = self_tests.ended(run, Outcome.PASSED, "Completed", SUNDAY + HOUR)
+    run = selftest_schedule.begun(
+        selftest_schedule.asked(runs["S1"]["long"], SUNDAY, ""), "long", None, SUNDAY
+    )
+    passed = selftest_schedule.ended(run, Outcome.PASSED, "Completed", SUNDAY + HOUR)
     assert planned([Candidate("S1")], {"S1": {"long": passed}}, SUNDAY + DAY) == {}
 
 
 def test_a_disk_that_is_new_waits_for_the_next_date() -> None:
     """Nothing is made up for that was due before a disk, or its schedule, was known."""
-    runs = self_tests.meet({}, (WEEKLY,), [Candidate("S1")], SUNDAY + DAY)
+    runs = selftest_schedule.meet({}, (WEEKLY,), [Candidate("S1")], SUNDAY + DAY)
     assert planned([Candidate("S1")], runs, SUNDAY + DAY) == {}
     assert planned([Candidate("S1")], runs, SUNDAY + 7 * DAY) == {("S1", "long"): ""}
-    assert self_tests.meet(runs, (WEEKLY,), [Candidate("S1")], SUNDAY + 9 * DAY) is runs
+    assert selftest_schedule.meet(runs, (WEEKLY,), [Candidate("S1")], SUNDAY + 9 * DAY) is runs
 
 
 def test_what_was_missed_is_made_up_for_once() -> None:
     """Three weeks of holidays, the machine off: one test, not three."""
     runs = known("S1")
-    (due,) = self_tests.plan((WEEKLY,), [Candidate("S1")], runs, SUNDAY + 24 * DAY, BERLIN)
+    (due,) = selftest_schedule.plan((WEEKLY,), [Candidate("S1")], runs, SUNDAY + 24 * DAY, BERLIN)
     assert (due.since_seconds, due.postponed) == (SUNDAY + 21 * DAY, "")
 
 
@@ -120,10 +122,10 @@ def test_of_an_array_one_disk_at_a_time_is_tested() -> None:
     assert set(planned([*three, fourth], runs, SUNDAY).values()) == {
         "disk S9 of array md0 is being tested"
     }
-    assert self_tests.in_the_way(three[0], [*three, fourth], runs) == (
+    assert selftest_schedule.in_the_way(three[0], [*three, fourth], runs) == (
         "disk S9 of array md0 is being tested"
     )
-    assert self_tests.in_the_way(three[0], three, runs) == ""
+    assert selftest_schedule.in_the_way(three[0], three, runs) == ""
 
 
 def test_of_two_kinds_that_are_due_at_once_the_one_that_finds_more_goes_first() -> None:
@@ -152,7 +154,7 @@ def test_the_first_group_that_has_a_disk_counts() -> None:
         Candidate("S3", frozenset({"solid-state"})),
         Candidate("S4", spins, kinds=("short",)),
     ]
-    runs = self_tests.meet({}, groups, found, SATURDAY)
+    runs = selftest_schedule.meet({}, groups, found, SATURDAY)
     assert planned(found, runs, SUNDAY, *groups) == {("S2", "long"): "", ("S3", "short"): ""}
 
 
@@ -161,12 +163,16 @@ def test_an_interrupted_test_is_tried_again_and_not_for_ever() -> None:
     run, now = known("S1")["S1"]["long"], SUNDAY
     for number in range(1, 5):
         assert planned([Candidate("S1")], {"S1": {"long": run}}, now)["S1", "long"] == ""
-        run = self_tests.begun(self_tests.asked(run, now, "", SUNDAY), "long", None, now)
-        run = self_tests.ended(run, Outcome.INTERRUPTED, "Interrupted (host reset)", now + 60)
+        run = selftest_schedule.begun(
+            selftest_schedule.asked(run, now, "", SUNDAY), "long", None, now
+        )
+        run = selftest_schedule.ended(
+            run, Outcome.INTERRUPTED, "Interrupted (host reset)", now + 60
+        )
         assert run.tries == number
         again = planned([Candidate("S1")], {"S1": {"long": run}}, now + HOUR)
         assert again == {} or "host reset" in again["S1", "long"]
-        now += self_tests.RETRY_SECONDS
+        now += selftest_schedule.RETRY_SECONDS
     assert planned([Candidate("S1")], {"S1": {"long": run}}, now + DAY) == {}
     assert planned([Candidate("S1")], {"S1": {"long": run}}, SUNDAY + 7 * DAY)["S1", "long"] == ""
 
@@ -174,7 +180,9 @@ def test_an_interrupted_test_is_tried_again_and_not_for_ever() -> None:
 def test_what_is_refused_or_aborted_by_somebody_waits_for_the_next_date() -> None:
     """Asking again at once would be refused again."""
     for outcome in (Outcome.REFUSED, Outcome.ABORTED, Outcome.FAILED, Outcome.UNKNOWN):
-        run = self_tests.ended(self_tests.asked(None, SUNDAY, ""), outcome, "", SUNDAY)
+        run = selftest_schedule.ended(
+            selftest_schedule.asked(None, SUNDAY, ""), outcome, "", SUNDAY
+        )
         runs: Runs = {"S1": {"long": replace(run, seen_seconds=SATURDAY)}}
         assert planned([Candidate("S1")], runs, SUNDAY + 6 * DAY) == {}
         assert planned([Candidate("S1")], runs, SUNDAY + 7 * DAY) == {("S1", "long"): ""}
@@ -183,7 +191,7 @@ def test_what_is_refused_or_aborted_by_somebody_waits_for_the_next_date() -> Non
 def test_the_wall_clock_says_when_a_test_is_due() -> None:
     """The machine slept for a day: the program's clock is a day behind what the schedule is by."""
     runs = known("S1", at=SATURDAY - DAY)
-    (due,) = self_tests.plan(
+    (due,) = selftest_schedule.plan(
         (WEEKLY,), [Candidate("S1")], runs, SUNDAY - DAY + 60, BERLIN, ahead_seconds=DAY
     )
     assert due.since_seconds == SUNDAY - DAY
@@ -235,12 +243,12 @@ def test_never_are_two_of_one_array_tested_and_never_two_tests_in_one_disk(
 ) -> None:
     """Whatever runs and is due; and everything that is due begins or has a reason."""
     by_disk = {candidate.disk: candidate for candidate in found}
-    due = self_tests.plan(GROUPS, found, runs, now, BERLIN)
+    due = selftest_schedule.plan(GROUPS, found, runs, now, BERLIN)
     testing = [
         c.disk
         for c in found
         if c.running
-        or any(r.outcome in self_tests.UNDER_WAY for r in runs.get(c.disk, {}).values())
+        or any(r.outcome in selftest_schedule.UNDER_WAY for r in runs.get(c.disk, {}).values())
     ]
     starts = [each for each in due if not each.postponed]
     assert not {each.disk for each in starts} & set(testing)
@@ -275,20 +283,20 @@ class Machine:
             for key in [k for k, end in ends.items() if end <= self.now]:
                 disk, kind = key
                 del ends[key]
-                run = self_tests.ended(self.runs[disk][kind], Outcome.PASSED, "", self.now)
-                self.runs = self_tests.with_run(self.runs, disk, kind, run)
+                run = selftest_schedule.ended(self.runs[disk][kind], Outcome.PASSED, "", self.now)
+                self.runs = selftest_schedule.with_run(self.runs, disk, kind, run)
             if off:
                 continue
             found = [Candidate(disk, shares=shares) for disk, shares in disks.items()]
-            self.runs = self_tests.meet(self.runs, GROUPS_OF_A_YEAR, found, self.now)
-            for due in self_tests.plan(GROUPS_OF_A_YEAR, found, self.runs, self.now, BERLIN):
+            self.runs = selftest_schedule.meet(self.runs, GROUPS_OF_A_YEAR, found, self.now)
+            for due in selftest_schedule.plan(GROUPS_OF_A_YEAR, found, self.runs, self.now, BERLIN):
                 if due.postponed:
                     assert "is being tested" in due.postponed or "runs in it" in due.postponed
                     continue
                 key = (due.disk, due.kind)
-                run = self_tests.asked(self.runs[due.disk][due.kind], self.now, "")
-                run = self_tests.begun(run, due.kind, None, self.now)
-                self.runs = self_tests.with_run(self.runs, due.disk, due.kind, run)
+                run = selftest_schedule.asked(self.runs[due.disk][due.kind], self.now, "")
+                run = selftest_schedule.begun(run, due.kind, None, self.now)
+                self.runs = selftest_schedule.with_run(self.runs, due.disk, due.kind, run)
                 ends[key] = self.now + step_seconds * (8 if due.kind == "long" else 1)
                 self.begun[key].append(due.since_seconds)
             shared = Counter(share for disk, _ in ends for share in disks[disk])
@@ -320,7 +328,7 @@ def test_a_year_with_downtimes_begins_every_test_the_right_number_of_times(seed:
     group = GROUPS_OF_A_YEAR[0]
     for (disk, kind), begun in machine.begun.items():
         expected, at = [], start
-        own = self_tests._share(disk) * group.spread_seconds
+        own = selftest_schedule._share(disk) * group.spread_seconds
         while (following := group.calendars[kind].following(at, BERLIN)) is not None:
             at = following
             if at + own >= end - 3 * DAY:
@@ -392,7 +400,7 @@ RESYNC = Array("md0", "raid1", "clean", 2, 0, "resync", 0.5, None, None, None, N
 def test_what_speaks_against_testing_a_disk_follows_from_what_is_known() -> None:
     """Members of an array and a RAID controller, asleep, being tested, hanging; none virtual."""
     busy = {"sda": 0.2, "sdd": 0.7}
-    found = {c.disk: c for c in self_tests.candidates(DISKS, TOPOLOGY, {}, busy)}
+    found = {c.disk: c for c in selftest_schedule.candidates(DISKS, TOPOLOGY, {}, busy)}
     assert {"array md0"} <= found["A"].shares == found["B"].shares
     assert found["C"].shares == frozenset()
     assert found["D"].shares == {"controller host2"}
@@ -412,14 +420,14 @@ def test_an_array_that_is_synchronised_is_left_alone() -> None:
     """Also by a person, who is told; one that is idle or frozen is not."""
     for action, against in (("resync", "md0 is in resync"), ("idle", ""), ("frozen", "")):
         arrays = {"md0": replace(RESYNC, sync_action=action)}
-        found = self_tests.candidates(DISKS, TOPOLOGY, arrays, {})
+        found = selftest_schedule.candidates(DISKS, TOPOLOGY, arrays, {})
         assert found[0].against == against
-        assert self_tests.in_the_way(found[0], found, {}) == against
+        assert selftest_schedule.in_the_way(found[0], found, {}) == against
 
 
 def test_before_it_is_known_how_busy_disks_are_none_is_tested() -> None:
     """Right after the start."""
-    (first, *_) = self_tests.candidates(DISKS, TOPOLOGY, {}, None)
+    (first, *_) = selftest_schedule.candidates(DISKS, TOPOLOGY, {}, None)
     assert first.against == "how busy it is is not known yet"
 
 
@@ -433,9 +441,9 @@ def follow(
 ) -> Run:
     """What becomes of a long test begun at 0 when the drive's log has these entries."""
     drive = Drive(Protocol.ATA, self_tests=before, self_test_minutes={"long": 60})
-    run = self_tests.begun(self_tests.asked(None, 0.0, ""), "long", drive, 0.0)
+    run = selftest_schedule.begun(selftest_schedule.asked(None, 0.0, ""), "long", drive, 0.0)
     drive = replace(drive, self_tests=entries, **changes)  # type: ignore[arg-type]
-    return self_tests.follow(run, "long", disk("A", "sda", drive, read_seconds=read), read)
+    return selftest_schedule.follow(run, "long", disk("A", "sda", drive, read_seconds=read), read)
 
 
 def test_what_the_log_has_anew_is_the_result() -> None:
@@ -467,22 +475,22 @@ def test_a_test_of_another_kind_in_the_log_is_not_the_result() -> None:
     """Somebody ran a short one; that it ended ours is seen when ours is not heard of."""
     other = SelfTest("short", "Completed without error", passed=True, hours=101)
     assert follow(other, OLD).outcome is Outcome.RUNNING
-    late = 2 * 3600 + self_tests.SETTLE_SECONDS + 1
+    late = 2 * 3600 + selftest_schedule.SETTLE_SECONDS + 1
     assert follow(other, OLD, read=late).outcome is Outcome.UNKNOWN
     run = Run(0.0, Outcome.RUNNING, 0.0)
-    assert self_tests.follow(run, "long", None, DAY).outcome is Outcome.RUNNING
-    assert self_tests.follow(run, "long", None, 4 * DAY).outcome is Outcome.UNKNOWN
+    assert selftest_schedule.follow(run, "long", None, DAY).outcome is Outcome.RUNNING
+    assert selftest_schedule.follow(run, "long", None, 4 * DAY).outcome is Outcome.UNKNOWN
 
 
 def test_how_long_it_takes_yet_is_by_the_drive() -> None:
     """By the clock, and by the drive's tenths where it is slower than it said."""
     run = Run(0.0, Outcome.RUNNING, 0.0, minutes=100)
     drive = Drive(Protocol.ATA, self_test_remaining_ratio=0.5)
-    assert self_tests.remaining_seconds(run, None, 600.0) == 5400.0
-    assert self_tests.remaining_seconds(run, drive, 3000.0) == 3000.0
-    assert self_tests.remaining_seconds(run, drive, 6000.0) == pytest.approx(2400.0)
-    assert self_tests.remaining_seconds(run, drive, 600.0) == 3000.0
-    assert self_tests.remaining_seconds(replace(run, minutes=None), drive, 1.0) is None
+    assert selftest_schedule.remaining_seconds(run, None, 600.0) == 5400.0
+    assert selftest_schedule.remaining_seconds(run, drive, 3000.0) == 3000.0
+    assert selftest_schedule.remaining_seconds(run, drive, 6000.0) == pytest.approx(2400.0)
+    assert selftest_schedule.remaining_seconds(run, drive, 600.0) == 3000.0
+    assert selftest_schedule.remaining_seconds(replace(run, minutes=None), drive, 1.0) is None
 
 
 def test_the_series_say_what_runs_waits_and_is_refused() -> None:
@@ -495,8 +503,8 @@ def test_the_series_say_what_runs_waits_and_is_refused() -> None:
         "S5": {"long": Run(SATURDAY, Outcome.RUNNING)},
     }
     found = [Candidate(f"S{n}", against="sda is 90% busy") for n in range(1, 5)]
-    due = self_tests.plan((WEEKLY,), found, runs, SUNDAY + DAY, BERLIN)
-    told = self_tests.samples(runs, due, (WEEKLY,), found, SUNDAY + DAY, ahead_seconds=5.0)
+    due = selftest_schedule.plan((WEEKLY,), found, runs, SUNDAY + DAY, BERLIN)
+    told = selftest_schedule.samples(runs, due, (WEEKLY,), found, SUNDAY + DAY, ahead_seconds=5.0)
     name = "iowarden_smart_self_test"
     values = {
         (metric.removeprefix(f"{name}_"), dict(labels)["disk"]): v for metric, labels, v in told
@@ -513,7 +521,7 @@ def test_the_series_say_what_runs_waits_and_is_refused() -> None:
         ("last_start_timestamp_seconds", "S3"): SUNDAY + 5,
         ("last_passed_timestamp_seconds", "S1"): SATURDAY + 5,
     }
-    assert {metric for metric, _, _ in told} == {f.name for f in self_tests.FAMILIES}
+    assert {metric for metric, _, _ in told} == {f.name for f in selftest_schedule.FAMILIES}
 
 
 def line(name: str, at: float, disk: str = "A", subject: str = "disk A") -> Member:
@@ -536,7 +544,7 @@ def test_what_a_disk_says_during_a_self_test_that_we_began_is_said_to_be_of_it()
     ]
 
     def seen(runs: Runs, *own: Member) -> tuple[str, ...]:
-        return self_tests.seen_during(
+        return selftest_schedule.seen_during(
             runs, own, SATURDAY + 120.0, lambda at: f"{at - SATURDAY:.0f} s"
         )
 

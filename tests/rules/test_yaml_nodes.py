@@ -11,9 +11,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iowarden.rules import nodes
-from iowarden.rules.nodes import NotYamlError, root_node
+from iowarden.rules import yaml_nodes
 from iowarden.rules.rulefile import RuleFileError, parse_rule_file
+from iowarden.rules.yaml_nodes import NotYamlError, root_node
 
 RULES = Path(__file__).parents[2] / "rules"
 RULE = "groups:\n- name: g\n  rules:\n  - alert: A\n    expr: up\n"
@@ -30,7 +30,7 @@ libyaml = pytest.mark.skipif(not yaml.__with_libyaml__, reason="PyYAML was built
 def loader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Have texts read with libyaml, or as where there is none."""
     if request.param == "python":
-        monkeypatch.setattr(nodes, "_LIBYAML", None)
+        monkeypatch.setattr(yaml_nodes, "_LIBYAML", None)
 
 
 @pytest.mark.usefixtures("loader")
@@ -121,7 +121,7 @@ def both(text: str) -> tuple[object, object]:
     """Return what either loader makes of a text."""
     with pytest.MonkeyPatch.context() as without:
         fast = everything(text)
-        without.setattr(nodes, "_LIBYAML", None)
+        without.setattr(yaml_nodes, "_LIBYAML", None)
         return fast, everything(text)
 
 
