@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 import yaml
 
 from iowarden.rules import alerts as life
-from iowarden.rules.go_format import quoted, shortest
 from iowarden.rules.promql import notation
 from iowarden.rules.promql.evaluator import (
     EvaluationError,
@@ -25,6 +24,7 @@ from iowarden.rules.promql.evaluator import (
     Sample,
     compile_expression,
 )
+from iowarden.rules.promql.go_format import quoted, shortest
 from iowarden.rules.promql.store import Store
 from iowarden.rules.rulefile import RecordingRule, Rule
 from iowarden.rules.yaml_nodes import Nodes, compose, start

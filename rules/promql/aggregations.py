@@ -11,8 +11,8 @@ import re
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from iowarden.rules.go_format import shortest
 from iowarden.rules.promql.errors import EvaluationError
+from iowarden.rules.promql.go_format import shortest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

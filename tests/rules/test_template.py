@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iowarden.rules.go_format import shortest, sprintf
 from iowarden.rules.promql.evaluator import EvaluationError, Sample
+from iowarden.rules.promql.go_format import shortest, sprintf
 from iowarden.rules.template import TemplateError, compile_template
 
 LABELS = {"device": "sdb", "instance": "nas.example.org:9100"}

@@ -33,7 +33,7 @@ from iowarden.rules.promql.parser import PRECEDENCE, PromqlError, parse, result_
 from iowarden.rules.promql.signatures import COMPARISONS, FUNCTIONS, SET_OPERATORS
 from iowarden.rules.promql.unparse import unparse
 
-REPOSITORY = Path(__file__).parents[2]
+REPOSITORY = Path(__file__).parents[3]
 
 
 def plain(value: object) -> object:
