@@ -41,7 +41,7 @@ from iowarden.rules.facts import Facts, known, multipath, slow
 from iowarden.rules.faults import meaning
 from iowarden.rules.notice import Severity
 from iowarden.rules.quantity import duration, size
-from iowarden.rules.rulefile import RecordingRule, Rule
+from iowarden.rules.rulefile.rulefile import RecordingRule, Rule
 from iowarden.rules.signals import table as signals
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from iowarden.daemon.clock import PlayedClock, SystemClock
     from iowarden.daemon.config import Config
     from iowarden.rules.alerts import Alert
-    from iowarden.rules.rulefile import RuleGroup
+    from iowarden.rules.rulefile.rulefile import RuleGroup
 
 LOOK_SECONDS = 4.0
 """How long a look takes at least: signals of a second need a few."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from iowarden.daemon.command import Add
-    from iowarden.rules.rulefile import RuleGroup
+    from iowarden.rules.rulefile.rulefile import RuleGroup
 
 
 EXIT_CONFIG = 78

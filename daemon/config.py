@@ -25,7 +25,7 @@ from iowarden.collectors.smart.drive import Target
 from iowarden.collectors.smart.smart_poller import Options
 from iowarden.daemon.duration import duration_seconds
 from iowarden.rules import calendar, selftest_schedule
-from iowarden.rules.overrides import Override
+from iowarden.rules.rulefile.overrides import Override
 from iowarden.rules.yaml_nodes import NotYamlError, root_node
 
 if TYPE_CHECKING:

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.tool_output import Found, Parsed, Unread
     from iowarden.rules.alerts import Alert
     from iowarden.rules.events import Row, Table
-    from iowarden.rules.rulefile import RuleGroup
+    from iowarden.rules.rulefile.rulefile import RuleGroup
 
 NOTHING_WRONG, WRONG, NOT_UNDERSTOOD = 0, 1, 2
 """Exit status."""

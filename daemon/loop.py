@@ -97,7 +97,7 @@ if TYPE_CHECKING:
     from iowarden.daemon.readers import Readers
     from iowarden.rules.engine import Engine
     from iowarden.rules.notice import Notice
-    from iowarden.rules.rulefile import RuleGroup
+    from iowarden.rules.rulefile.rulefile import RuleGroup
 
 TICK_SECONDS = 1.0
 LEARNT_SECONDS = 600.0

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import trace
 from iowarden.daemon.config import Config, ConfigError
-from iowarden.rules.rulefile import RuleFileError, RuleGroup
+from iowarden.rules.rulefile.rulefile import RuleFileError, RuleGroup
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

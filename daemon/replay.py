@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from iowarden.daemon.config import Config
     from iowarden.daemon.mail import OutboundMail
-    from iowarden.rules.rulefile import RuleGroup
+    from iowarden.rules.rulefile.rulefile import RuleGroup
 
 HOST = "recorded-machine"
 """The name in mails where no configuration gives one: a recording has none."""

@@ -16,9 +16,9 @@ from iowarden.collectors import registry
 from iowarden.daemon import loop
 from iowarden.rules import devices, engine
 from iowarden.rules.events import parse_events_file
-from iowarden.rules.overrides import apply, replaced, severity
 from iowarden.rules.renames import NAMES, Renames
-from iowarden.rules.rulefile import (
+from iowarden.rules.rulefile.overrides import apply, replaced, severity
+from iowarden.rules.rulefile.rulefile import (
     MAXIMUM_RULES,
     Rule,
     RuleFileError,
@@ -26,8 +26,8 @@ from iowarden.rules.rulefile import (
     expression_place,
     parse_rule_file,
 )
+from iowarden.rules.rulefile.unmatched_selectors import Known, renamed, unmatched
 from iowarden.rules.signals import table as signals
-from iowarden.rules.unmatched import Known, renamed, unmatched
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

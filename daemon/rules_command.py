@@ -16,15 +16,15 @@ from iowarden.daemon import codec, command, console, control
 from iowarden.daemon import config as configuration
 from iowarden.daemon.rule_files import SHIPPED, load_files, load_rules, notes, read_text
 from iowarden.daemon.status import AlertLine, Status
-from iowarden.rules.overrides import severity
-from iowarden.rules.rulefile import Rule, RuleFileError
+from iowarden.rules.rulefile.overrides import severity
+from iowarden.rules.rulefile.rulefile import Rule, RuleFileError
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
     from iowarden.daemon.command import Add
-    from iowarden.rules.rulefile import RecordingRule, RuleGroup
+    from iowarden.rules.rulefile.rulefile import RecordingRule, RuleGroup
 
 NOT_KNOWN = "-"
 WORST_FIRST = ("firing", "unknown", "pending")

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from iowarden.daemon.loop import Player
     from iowarden.daemon.probe.client import Client
     from iowarden.daemon.telling import Log
-    from iowarden.rules.rulefile import RuleGroup
+    from iowarden.rules.rulefile.rulefile import RuleGroup
 
 VERSION = importlib.metadata.version("iowarden")
 

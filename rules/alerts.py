@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from iowarden.rules.promql.evaluator import Sample
-    from iowarden.rules.rulefile import Rule
+    from iowarden.rules.rulefile.rulefile import Rule
 
 RECENT_SECONDS = 7200.0
 """Window of `iowarden_alert_recent_firings`."""

@@ -32,7 +32,7 @@ from iowarden.rules.promql.evidence import STEADY, Drift, drift
 from iowarden.rules.promql.lexer import PromqlError
 from iowarden.rules.promql.parser import parse
 from iowarden.rules.promql.store import LOOKBACK_SECONDS, Row, Store
-from iowarden.rules.rulefile import RecordingRule, Rule, RuleGroup
+from iowarden.rules.rulefile.rulefile import RecordingRule, Rule, RuleGroup
 from iowarden.rules.signals import disk_cover
 from iowarden.rules.signals import table as signals
 from iowarden.rules.signals.writeback import GAP_SECONDS

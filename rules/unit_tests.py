@@ -26,7 +26,7 @@ from iowarden.rules.promql.evaluator import (
 )
 from iowarden.rules.promql.go_format import quoted, shortest
 from iowarden.rules.promql.store import Store
-from iowarden.rules.rulefile import RecordingRule, Rule
+from iowarden.rules.rulefile.rulefile import RecordingRule, Rule
 from iowarden.rules.yaml_nodes import Nodes, compose, start
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from iowarden.rules.promql.evaluator import Expression
     from iowarden.rules.promql.store import Labels
-    from iowarden.rules.rulefile import RuleGroup
+    from iowarden.rules.rulefile.rulefile import RuleGroup
 
 DEFAULT_INTERVAL_SECONDS = 60.0
 MOST_EVALUATIONS = 1_000_000

@@ -16,8 +16,8 @@ from iowarden.daemon import cli, control
 from iowarden.daemon import config as configuration
 from iowarden.daemon.command import EXIT_FAILED
 from iowarden.daemon.rule_files import MOST_RULE_FILE_BYTES, known, load_files, load_rules
-from iowarden.rules.rulefile import RuleFileError, parse_rule_file
-from iowarden.rules.unmatched import unmatched
+from iowarden.rules.rulefile.rulefile import RuleFileError, parse_rule_file
+from iowarden.rules.rulefile.unmatched_selectors import unmatched
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

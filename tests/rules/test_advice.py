@@ -25,7 +25,7 @@ from iowarden.rules.events import parse_events_file
 from iowarden.rules.facts import Facts
 from iowarden.rules.incidents import Member
 from iowarden.rules.notice import Severity
-from iowarden.rules.rulefile import parse_rule_file
+from iowarden.rules.rulefile.rulefile import parse_rule_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

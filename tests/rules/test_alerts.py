@@ -11,7 +11,7 @@ from iowarden.collectors.model import Family, Outcome, Reading, Sample
 from iowarden.collectors.procfs.meminfo import parse_meminfo
 from iowarden.rules.alerts import Alert, State, Transition
 from iowarden.rules.engine import Engine
-from iowarden.rules.rulefile import parse_rule_file
+from iowarden.rules.rulefile.rulefile import parse_rule_file
 
 START = 1_800_000_000.0
 

@@ -12,7 +12,7 @@ from iowarden.rules import faults
 from iowarden.rules.events import parse_events_file
 from iowarden.rules.faults import Fault, Layer
 from iowarden.rules.notice import Severity
-from iowarden.rules.rulefile import Rule
+from iowarden.rules.rulefile.rulefile import Rule
 
 RULES = Path(__file__).parents[2] / "rules"
 EVENTS = parse_events_file((RULES / "events.yaml").read_text(), "events.yaml")

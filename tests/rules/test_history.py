@@ -13,7 +13,7 @@ from iowarden.collectors.model import Outcome, Reading
 from iowarden.collectors.registry import SOURCES, collect
 from iowarden.rules.engine import Engine
 from iowarden.rules.promql.evaluator import EvaluationError
-from iowarden.rules.rulefile import RuleGroup, parse_rule_file
+from iowarden.rules.rulefile.rulefile import RuleGroup, parse_rule_file
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from iowarden.rules.digest import entry_key
-from iowarden.rules.overrides import Override, apply, replaced
 from iowarden.rules.renames import NAMES, RENAMES, Kind, Rename, RenameError, Renames
-from iowarden.rules.rulefile import Rule, parse_rule_file
+from iowarden.rules.rulefile.overrides import Override, apply, replaced
+from iowarden.rules.rulefile.rulefile import Rule, parse_rule_file
 from iowarden.rules.silences import Matcher, Silence, matches
 
 if TYPE_CHECKING:
-    from iowarden.rules.rulefile import RuleGroup
+    from iowarden.rules.rulefile.rulefile import RuleGroup
 
 A, M, L, V, E, C = Kind.ALERT, Kind.METRIC, Kind.LABEL, Kind.VALUE, Kind.EVENT, Kind.CONDITION
 

@@ -9,7 +9,7 @@ from iowarden.collectors.model import Outcome, Reading
 from iowarden.collectors.procfs.meminfo import parse_meminfo
 from iowarden.rules import alerts as life
 from iowarden.rules.engine import Engine
-from iowarden.rules.rulefile import parse_rule_file
+from iowarden.rules.rulefile.rulefile import parse_rule_file
 
 START = 1_800_000_000.0
 TARGETS = {"node": (("instance", "db1"), ("job", "node")), "smartctl": (("job", "smartctl"),)}

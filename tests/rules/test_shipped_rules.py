@@ -14,7 +14,7 @@ from support.recordings import STALL, corpus, fixture, stall
 from support.simulation import START, UPTIME, Simulation
 
 from iowarden.collectors.model import Outcome, Reading
-from iowarden.rules.rulefile import Rule
+from iowarden.rules.rulefile.rulefile import Rule
 
 RULES = Path(__file__).parents[2] / "rules"
 

@@ -15,7 +15,7 @@ from iowarden.collectors.smart.drive import Target
 from iowarden.rules import incidents
 from iowarden.rules.engine import HELD_PERIODS, Engine
 from iowarden.rules.notice import Evidence
-from iowarden.rules.rulefile import parse_rule_file
+from iowarden.rules.rulefile.rulefile import parse_rule_file
 
 START = 1_800_000_000.0
 SILENT = (Outcome.FAILED, Outcome.UNPARSED, Outcome.STUCK, Outcome.BUG, Outcome.ABSENT)

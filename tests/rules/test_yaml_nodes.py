@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iowarden.rules import yaml_nodes
-from iowarden.rules.rulefile import RuleFileError, parse_rule_file
+from iowarden.rules.rulefile.rulefile import RuleFileError, parse_rule_file
 from iowarden.rules.yaml_nodes import NotYamlError, root_node
 
 RULES = Path(__file__).parents[2] / "rules"
@@ -180,7 +180,7 @@ def test_a_python_without_libyaml_loads_rules() -> None:
     """Its binding is optional when PyYAML is built."""
     code = (
         "import sys; sys.modules['yaml._yaml'] = None\n"
-        "from iowarden.rules.rulefile import parse_rule_file, yaml\n"
+        "from iowarden.rules.rulefile.rulefile import parse_rule_file, yaml\n"
         "print(yaml.__with_libyaml__, len(parse_rule_file(sys.stdin.read(), 'x.yaml')))\n"
     )
     found = subprocess.run(

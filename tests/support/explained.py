@@ -13,7 +13,7 @@ from iowarden.daemon.rule_files import load_events, load_shipped
 
 if TYPE_CHECKING:
     from iowarden.rules.events import Table
-    from iowarden.rules.rulefile import RuleGroup
+    from iowarden.rules.rulefile.rulefile import RuleGroup
 
 
 @functools.cache

@@ -20,7 +20,7 @@ from iowarden.rules.causes import Around
 from iowarden.rules.engine import Engine
 from iowarden.rules.facts import Facts
 from iowarden.rules.incidents import Due, Incidents, Policy
-from iowarden.rules.rulefile import RuleGroup, parse_rule_file
+from iowarden.rules.rulefile.rulefile import RuleGroup, parse_rule_file
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from iowarden.daemon.mail import OutboundMail
     from iowarden.daemon.stored import Schema
     from iowarden.rules.events import Table
-    from iowarden.rules.rulefile import RuleGroup
+    from iowarden.rules.rulefile.rulefile import RuleGroup
 
 DEADLINE_SECONDS = 60.0
 PAGE_SIZE_BYTES = 4096

@@ -18,7 +18,7 @@ from iowarden.rules.promql.evaluator import (
 )
 from iowarden.rules.promql.regex import RegexError, Steps, compile_anchored, compile_search
 from iowarden.rules.promql.store import LOOKBACK_SECONDS, Labels, Store
-from iowarden.rules.template import compile_template
+from iowarden.rules.rulefile.template import compile_template
 
 NOW = 10_000.0
 

@@ -12,7 +12,7 @@ import pytest
 from support.tiers import examples
 
 from iowarden.rules.promql.functions import label_replace
-from iowarden.rules.template import compile_template
+from iowarden.rules.rulefile.template import compile_template
 
 if TYPE_CHECKING:
     from pathlib import Path

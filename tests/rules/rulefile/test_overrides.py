@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from iowarden.daemon import config
 from iowarden.daemon.rule_files import load_rules
-from iowarden.rules.overrides import Override, apply, severity
-from iowarden.rules.rulefile import (
+from iowarden.rules.rulefile.overrides import Override, apply, severity
+from iowarden.rules.rulefile.rulefile import (
     RecordingRule,
     Rule,
     RuleFileError,
@@ -190,7 +190,7 @@ def test_the_overrides_of_the_example_file_are_good(tmp_path: Path) -> None:
 
 def test_the_overrides_of_the_readme_are_good(tmp_path: Path) -> None:
     """What is shown there can be copied."""
-    readme = Path(__file__).parents[2].joinpath("README.md").read_text()
+    readme = Path(__file__).parents[3].joinpath("README.md").read_text()
     _, _, section = readme.partition("\n    overrides:\n")
     section = section.partition("\n\n")[0]
     text = f"rules_directory: {tmp_path}\noverrides:\n{section}"

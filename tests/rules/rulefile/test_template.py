@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from iowarden.rules.promql.evaluator import EvaluationError, Sample
 from iowarden.rules.promql.go_format import shortest, sprintf
-from iowarden.rules.template import TemplateError, compile_template
+from iowarden.rules.rulefile.template import TemplateError, compile_template
 
 LABELS = {"device": "sdb", "instance": "nas.example.org:9100"}
 

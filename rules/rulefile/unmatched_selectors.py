@@ -13,7 +13,7 @@ from iowarden.rules.promql.ast import Selector, children
 from iowarden.rules.promql.parser import parse
 from iowarden.rules.promql.regex import compile_anchored
 from iowarden.rules.renames import NAMES, Kind, Renames, note
-from iowarden.rules.rulefile import RecordingRule, Rule, RuleGroup
+from iowarden.rules.rulefile.rulefile import RecordingRule, Rule, RuleGroup
 from iowarden.rules.scrape_labels import UP, exporter
 
 if TYPE_CHECKING:

@@ -14,11 +14,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from iowarden.rules import humanize
 from iowarden.rules.promql.evaluator import EvaluationError, PromqlError, compile_expression
 from iowarden.rules.promql.go_format import Struct, Value, plain, sprint, sprintf, type_name
 from iowarden.rules.promql.lexer import unquote
 from iowarden.rules.promql.regex import Match, RegexError, Steps, compile_search
+from iowarden.rules.rulefile import humanize
 
 if TYPE_CHECKING:
     from iowarden.rules.promql.evaluator import Sample

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iowarden.rules.rulefile import (
+from iowarden.rules.rulefile.rulefile import (
     RecordingRule,
     Rule,
     RuleFileError,
@@ -17,7 +17,7 @@ from iowarden.rules.rulefile import (
     parse_rule_file,
 )
 
-RULES = Path(__file__).parents[2] / "rules"
+RULES = Path(__file__).parents[3] / "rules"
 SHIPPED = sorted(set(RULES.glob("*.yaml")) - {RULES / "events.yaml"})
 
 WHOLE = """\

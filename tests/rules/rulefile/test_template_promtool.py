@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from iowarden.rules.promql.evaluator import Sample
-from iowarden.rules.template import compile_template
+from iowarden.rules.rulefile.template import compile_template
 
 if TYPE_CHECKING:
     from pathlib import Path
