@@ -13,7 +13,7 @@ from iowarden.collectors.model import Outcome
 from iowarden.collectors.smart.drive import Cover
 from iowarden.daemon import status
 from iowarden.rules import coverage, selftest_schedule, silences
-from iowarden.rules.alerts import Alert, State
+from iowarden.rules.alerting.alerts import Alert, State
 from iowarden.rules.faults import Fault
 from iowarden.rules.notice import Severity
 

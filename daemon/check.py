@@ -35,7 +35,7 @@ from iowarden.daemon.readers import Readers
 from iowarden.daemon.words import one_line, shorten
 from iowarden.rules import devices, last_copies
 from iowarden.rules.advice import advice_of
-from iowarden.rules.alerts import State
+from iowarden.rules.alerting.alerts import State
 from iowarden.rules.engine import Engine
 from iowarden.rules.facts import Facts, known, multipath, slow
 from iowarden.rules.faults import meaning
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.smart.drive import Disks
     from iowarden.daemon.clock import PlayedClock, SystemClock
     from iowarden.daemon.config import Config
-    from iowarden.rules.alerts import Alert
+    from iowarden.rules.alerting.alerts import Alert
     from iowarden.rules.rulefile.rulefile import RuleGroup
 
 LOOK_SECONDS = 4.0

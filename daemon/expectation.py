@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 import yaml
 
 from iowarden.daemon.duration import duration_seconds
-from iowarden.rules.alerts import State
+from iowarden.rules.alerting.alerts import State
 from iowarden.rules.incidents import Change
 from iowarden.rules.notice import Severity
 from iowarden.rules.renames import NAMES, Kind, Renames, note

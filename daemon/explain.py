@@ -39,7 +39,7 @@ from iowarden.daemon import check, console
 from iowarden.daemon.words import one_line
 from iowarden.rules import facts, happened, last_copies
 from iowarden.rules.advice import advice_of, together
-from iowarden.rules.alerts import State
+from iowarden.rules.alerting.alerts import State
 from iowarden.rules.engine import Engine
 from iowarden.rules.notice import Severity
 from iowarden.rules.quantity import size
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.raid.controller import Controller
     from iowarden.collectors.smart.drive import Drive
     from iowarden.collectors.tool_output import Found, Parsed, Unread
-    from iowarden.rules.alerts import Alert
+    from iowarden.rules.alerting.alerts import Alert
     from iowarden.rules.events import Row, Table
     from iowarden.rules.rulefile.rulefile import RuleGroup
 

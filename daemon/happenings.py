@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from iowarden.daemon.files_hit import Wanted
     from iowarden.daemon.tails import Store
     from iowarden.daemon.telling import Telling
-    from iowarden.rules.alerts import Alert, Transition
+    from iowarden.rules.alerting.alerts import Alert, Transition
     from iowarden.rules.devices import Identity
     from iowarden.rules.engine import Engine
     from iowarden.rules.events import Table

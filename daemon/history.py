@@ -24,9 +24,9 @@ from iowarden.collectors.model import trace
 from iowarden.daemon import chunks, database, event_rows
 from iowarden.daemon.clock import PLAUSIBLE_SECONDS
 from iowarden.daemon.event_rows import EventRow
+from iowarden.rules.alerting.staleness import Watched
 from iowarden.rules.promql.store import LONG_SECONDS, MOST_SAMPLES, WHOLE_SECONDS, Row, thin
 from iowarden.rules.renames import NAMES, Kind, Renames
-from iowarden.rules.watched import Watched
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -15,7 +15,7 @@ from iowarden.daemon.happenings import Cursors
 from iowarden.daemon.state import version_of, versioned
 from iowarden.daemon.stored import SCHEMA, Reader
 from iowarden.rules import digest, silences
-from iowarden.rules.alerts import Alert
+from iowarden.rules.alerting.alerts import Alert
 from iowarden.rules.devices import Devices
 from iowarden.rules.digest import Digest
 from iowarden.rules.happened import Happened

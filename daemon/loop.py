@@ -68,7 +68,7 @@ from iowarden.rules import (
     selftest_schedule,
     silences,
 )
-from iowarden.rules.alerts import Alert, State, Transition
+from iowarden.rules.alerting.alerts import Alert, State, Transition
 from iowarden.rules.events import Table
 from iowarden.rules.notice import Evidence, Reason, Severity
 from iowarden.rules.quantity import duration

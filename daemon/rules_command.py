@@ -87,7 +87,7 @@ def _test(arguments: argparse.Namespace) -> int:
 def _failures(path: Path) -> Sequence[str]:
     """Return what of a file of unit tests failed."""
     # Only here: it is a megabyte that the service has no use for.
-    from iowarden.rules import unit_tests  # noqa: PLC0415
+    from iowarden.rules.alerting import unit_tests  # noqa: PLC0415
 
     try:
         tests = unit_tests.parse_unit_tests(read_text(path), str(path))

@@ -32,7 +32,7 @@ from iowarden.daemon.files_hit import Hit
 from iowarden.daemon.happenings import Cursors
 from iowarden.daemon.locate import Located
 from iowarden.daemon.probe.protocol import Stuck
-from iowarden.rules.alerts import Alert
+from iowarden.rules.alerting.alerts import Alert
 from iowarden.rules.atlas import Slotted
 from iowarden.rules.devices import Devices, Gone, Identity, Returned
 from iowarden.rules.digest import Digest, Entry

@@ -12,7 +12,7 @@ from iowarden.daemon import journal
 from iowarden.daemon.event_rows import OWN
 from iowarden.daemon.status import EventLine
 from iowarden.rules import digest, incidents
-from iowarden.rules.alerts import State, Transition
+from iowarden.rules.alerting.alerts import State, Transition
 from iowarden.rules.notice import Severity
 
 if TYPE_CHECKING:

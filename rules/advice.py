@@ -24,7 +24,7 @@ from iowarden.rules.advice_steps import About
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from iowarden.rules.alerts import Alert
+    from iowarden.rules.alerting.alerts import Alert
     from iowarden.rules.facts import Facts
     from iowarden.rules.incidents import Member
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from iowarden.rules import faults
-from iowarden.rules.alerts import REDUNDANCY, State
+from iowarden.rules.alerting.alerts import REDUNDANCY, State
 from iowarden.rules.devices import ADAPTER, ARRAY, FABRIC, ITSELF, Identity, adapter_text
 from iowarden.rules.faults import CAUSES, Fault, Layer
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from iowarden.collectors.model import Labels
-    from iowarden.rules.alerts import Alert
+    from iowarden.rules.alerting.alerts import Alert
     from iowarden.rules.faults import Meaning
 
 HOST = "host"

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from iowarden.rules.alerts import Alert, State, Transition
+from iowarden.rules.alerting.alerts import Alert, State, Transition
 from iowarden.rules.incidents import lasting
 from iowarden.rules.notice import Notice, Reason, Severity
 from iowarden.rules.quantity import duration

@@ -14,7 +14,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from iowarden.rules.alerts import State
+from iowarden.rules.alerting.alerts import State
 from iowarden.rules.causes import AFTER_SECONDS, BEFORE_SECONDS
 from iowarden.rules.faults import CAUSES, SHORT, Fault, Layer
 from iowarden.rules.notice import Reason, Severity

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 from iowarden.collectors import node_series
 from iowarden.collectors.block import scsi
 from iowarden.collectors.model import Chunk, Family, Labels, Outcome, Reading, Sample
-from iowarden.rules import alerts as life
 from iowarden.rules import coverage, devices, places, returned, scrape_labels
+from iowarden.rules.alerting import alerts as life
+from iowarden.rules.alerting.staleness import Watched, resumed
 from iowarden.rules.promql import evaluator
 from iowarden.rules.promql.ast import Selector
 from iowarden.rules.promql.errors import TooExpensiveError
@@ -46,7 +47,6 @@ from iowarden.rules.topology import (
     with_held,
     without_old,
 )
-from iowarden.rules.watched import Watched, resumed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Mapping, Sequence

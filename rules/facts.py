@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.block.block_devices import Device, Md
     from iowarden.collectors.md import mdstat
     from iowarden.collectors.model import Chunk
-    from iowarden.rules.alerts import Alert
+    from iowarden.rules.alerting.alerts import Alert
 
 _NO_TROUBLE = frozenset((Fault.PRESSURE, Fault.SETTING, Fault.UNREADABLE, Fault.ITSELF, Fault.FULL))
 """Faults that say nothing against a member: settings, speed, what is not read."""

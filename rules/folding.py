@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from iowarden.rules import causes
-from iowarden.rules.alerts import Alert, State
+from iowarden.rules.alerting.alerts import Alert, State
 from iowarden.rules.causes import layer_of
 from iowarden.rules.devices import ITSELF, Identity
 from iowarden.rules.faults import CAUSES, HOLDS_PROGRAMS, WINDOWED, Fault, Layer

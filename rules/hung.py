@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from iowarden.collectors.procfs.tasks import Task, Tasks
-    from iowarden.rules.alerts import Alert
+    from iowarden.rules.alerting.alerts import Alert
 
 EVENT, COUNTER = "hung_task", "HungTask"
 SERVER = "nfs_not_responding"

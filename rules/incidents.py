@@ -17,9 +17,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import Labels  # noqa: TC001 - kept over restarts: read at run time
-from iowarden.rules import alerts as life
 from iowarden.rules import causes, due, faults, folding
-from iowarden.rules.alerts import REDUNDANCY, Alert, State
+from iowarden.rules.alerting import alerts as life
+from iowarden.rules.alerting.alerts import REDUNDANCY, Alert, State
 from iowarden.rules.causes import HOST, Around, Key
 from iowarden.rules.faults import NONE_LEFT, WINDOWED, Fault
 from iowarden.rules.notice import Evidence, Reason, Severity

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from iowarden.rules.advice import STEPS, TEXT
-from iowarden.rules.alerts import REDUNDANCY
+from iowarden.rules.alerting.alerts import REDUNDANCY
 from iowarden.rules.facts import UNREADABLE, Facts, Known
 from iowarden.rules.faults import LEFT, NONE_LEFT, SHORT
 from iowarden.rules.notice import Severity
@@ -23,7 +23,7 @@ from iowarden.rules.redundancy import last_holders, runs, spared
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from iowarden.rules.alerts import Alert
+    from iowarden.rules.alerting.alerts import Alert
     from iowarden.rules.atlas import Map
 
 _OF_DISKS = UNREADABLE | {"block_io_error"}

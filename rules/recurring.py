@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from iowarden.rules import causes, incidents
-from iowarden.rules.alerts import Alert, State, Transition
+from iowarden.rules.alerting.alerts import Alert, State, Transition
 from iowarden.rules.devices import ITSELF
 from iowarden.rules.faults import SYMPTOMS, Fault
 from iowarden.rules.notice import Severity

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from iowarden.collectors.procfs.tasks import writeback_channel
 from iowarden.rules.advice import Said
-from iowarden.rules.alerts import State
+from iowarden.rules.alerting.alerts import State
 from iowarden.rules.causes import meaning
 from iowarden.rules.devices import ADAPTER, ARRAY, FABRIC, ITSELF, identity, named_now
 from iowarden.rules.due import COMES_AND_GOES
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.block.block_devices import Topology
     from iowarden.collectors.model import Labels, Sample
     from iowarden.collectors.procfs.tasks import Task, Tasks
-    from iowarden.rules.alerts import Alert
+    from iowarden.rules.alerting.alerts import Alert
     from iowarden.rules.incidents import Due, Incident, Member
     from iowarden.rules.topology import Above, Standing
 

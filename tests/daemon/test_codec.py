@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iowarden.daemon import codec
-from iowarden.rules.alerts import Alert
+from iowarden.rules.alerting.alerts import Alert
 from iowarden.rules.incidents import Incident
 
 

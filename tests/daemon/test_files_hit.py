@@ -17,7 +17,7 @@ from iowarden.collectors.event import Event
 from iowarden.daemon import files_hit, kept
 from iowarden.daemon.files_hit import FilesHit, Hit, Wanted, wanted
 from iowarden.daemon.locate import Located
-from iowarden.rules.alerts import State
+from iowarden.rules.alerting.alerts import State
 from iowarden.rules.incidents import Member
 from iowarden.rules.located import Answer, Kind
 from iowarden.rules.notice import Severity

@@ -33,7 +33,7 @@ from iowarden.daemon.history import (
     identities,
     read,
 )
-from iowarden.rules.watched import Watched
+from iowarden.rules.alerting.staleness import Watched
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from iowarden.daemon import kept, stored
 from iowarden.daemon.state import versioned
-from iowarden.rules.alerts import Alert, State
+from iowarden.rules.alerting.alerts import Alert, State
 from iowarden.rules.devices import Devices, Gone
 from iowarden.rules.digest import Digest
 from iowarden.rules.incidents import Incident, Incidents, Member

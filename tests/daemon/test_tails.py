@@ -14,9 +14,9 @@ from support.recordings import write_recording
 
 from iowarden.daemon.history import Tail, TailLoaded, Written
 from iowarden.daemon.tails import SAVE_SECONDS, Tails
+from iowarden.rules.alerting.staleness import Watched as Seen
 from iowarden.rules.engine import Engine
 from iowarden.rules.rulefile.rulefile import parse_rule_file
-from iowarden.rules.watched import Watched as Seen
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -15,10 +15,10 @@ from support.everything import ARRAYS, RAID6, array, everything, wrong
 from support.host import Host
 from support.incidents import Load, Story
 
-from iowarden.rules import unit_tests
 from iowarden.rules.advice import filled, said_of, steps_of, together, unknown_steps
 from iowarden.rules.advice_steps import STEPS, About
-from iowarden.rules.alerts import Alert, State
+from iowarden.rules.alerting import unit_tests
+from iowarden.rules.alerting.alerts import Alert, State
 from iowarden.rules.controller_programs import asked
 from iowarden.rules.devices import Devices, Gone, identity
 from iowarden.rules.events import parse_events_file

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from iowarden.rules import causes
-from iowarden.rules.alerts import Alert, State
+from iowarden.rules.alerting.alerts import Alert, State
 from iowarden.rules.causes import Around
 from iowarden.rules.faults import Layer
 

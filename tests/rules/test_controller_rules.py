@@ -36,7 +36,7 @@ from iowarden.collectors.raid.threeware import tw_cli
 from iowarden.collectors.raid.vendors import MAKERS
 from iowarden.daemon.probe import allowed
 from iowarden.daemon.probe.programs import DIRECTORIES
-from iowarden.rules import alerts as life
+from iowarden.rules.alerting import alerts as life
 from iowarden.rules.engine import Engine
 
 if TYPE_CHECKING:

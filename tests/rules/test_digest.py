@@ -7,7 +7,7 @@ from dataclasses import replace
 from support.machine import disk, topology
 
 from iowarden.rules import digest
-from iowarden.rules.alerts import Alert, State, Transition
+from iowarden.rules.alerting.alerts import Alert, State, Transition
 from iowarden.rules.devices import Change, Event, Identity
 from iowarden.rules.digest import Digest
 from iowarden.rules.notice import Severity

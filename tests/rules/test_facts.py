@@ -13,7 +13,7 @@ from iowarden.collectors.filesystem.mountinfo import parse_mountinfo
 from iowarden.rules import facts, redundancy
 from iowarden.rules.advice import filled
 from iowarden.rules.advice_steps import About
-from iowarden.rules.alerts import Alert, State
+from iowarden.rules.alerting.alerts import Alert, State
 from iowarden.rules.facts import Facts, Kind, Known
 from iowarden.rules.places import Map
 from iowarden.rules.signals import stall_limits

@@ -18,7 +18,7 @@ from iowarden.collectors.kmsg.kernel_line import Line
 from iowarden.collectors.raid.controller import Array, Controller, Health, PhysicalDisk
 from iowarden.collectors.raid.controller import State as Told
 from iowarden.rules import happened, incidents
-from iowarden.rules.alerts import Alert, State
+from iowarden.rules.alerting.alerts import Alert, State
 from iowarden.rules.causes import Around
 from iowarden.rules.devices import identity
 from iowarden.rules.events import parse_events_file

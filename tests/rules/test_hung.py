@@ -8,7 +8,7 @@ import pytest
 
 from iowarden.collectors.procfs.tasks import Task, Tasks
 from iowarden.rules import hung
-from iowarden.rules.alerts import Alert, State
+from iowarden.rules.alerting.alerts import Alert, State
 
 
 def alert(name: str, summary: str, task: str = "") -> Alert:

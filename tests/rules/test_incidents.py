@@ -11,7 +11,7 @@ from support.tiers import examples
 
 from iowarden.daemon.kept import Kept, documents, read
 from iowarden.rules import incidents, silences
-from iowarden.rules.alerts import Alert, State
+from iowarden.rules.alerting.alerts import Alert, State
 from iowarden.rules.causes import Around
 from iowarden.rules.incidents import Incidents, Policy
 from iowarden.rules.notice import Evidence, Reason, Severity

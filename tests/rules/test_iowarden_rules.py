@@ -13,7 +13,7 @@ from iowarden.rules.engine import Engine
 
 if TYPE_CHECKING:
     from iowarden.collectors.model import Labels
-    from iowarden.rules.alerts import Alert
+    from iowarden.rules.alerting.alerts import Alert
 
 START = 1_800_000_000.0
 RULE = (("rule", "MyRule"),)

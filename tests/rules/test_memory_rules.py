@@ -26,7 +26,7 @@ from iowarden.rules.signals.table import Inputs, View, derive
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from iowarden.rules.alerts import Alert
+    from iowarden.rules.alerting.alerts import Alert
     from iowarden.rules.signals.growth import Growth
 
 START = 1_800_000_000.0

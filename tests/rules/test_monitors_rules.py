@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import pytest
 from support.simulation import Simulation
 
-from iowarden.rules.alerts import State
+from iowarden.rules.alerting.alerts import State
 from iowarden.rules.devices import Devices, subject
 
 if TYPE_CHECKING:
-    from iowarden.rules.alerts import Alert
+    from iowarden.rules.alerting.alerts import Alert
 
 STOP = "systemctl disable --now smartmontools.service"
 

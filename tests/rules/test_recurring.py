@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from iowarden.rules import incidents, recurring
-from iowarden.rules.alerts import Alert, State, Transition
+from iowarden.rules.alerting.alerts import Alert, State, Transition
 from iowarden.rules.incidents import Incidents, Policy
 from iowarden.rules.notice import Reason
 from iowarden.rules.recurring import DAY_SECONDS, Habits

@@ -12,8 +12,8 @@ from iowarden.collectors.md.mdstat import Member
 from iowarden.collectors.raid import controller
 from iowarden.collectors.raid.controller import Health, State
 from iowarden.rules import causes, last_copies, redundancy
-from iowarden.rules.alerts import Alert
-from iowarden.rules.alerts import State as Life
+from iowarden.rules.alerting.alerts import Alert
+from iowarden.rules.alerting.alerts import State as Life
 from iowarden.rules.faults import Fault
 from iowarden.rules.places import Map
 

@@ -7,7 +7,7 @@ import pytest
 from iowarden.collectors import registry
 from iowarden.collectors.model import Outcome, Reading
 from iowarden.collectors.procfs.meminfo import parse_meminfo
-from iowarden.rules import alerts as life
+from iowarden.rules.alerting import alerts as life
 from iowarden.rules.engine import Engine
 from iowarden.rules.rulefile.rulefile import parse_rule_file
 

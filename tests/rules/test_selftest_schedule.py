@@ -27,7 +27,7 @@ from iowarden.collectors.smart.drive import (
     Target,
 )
 from iowarden.rules import calendar, selftest_schedule
-from iowarden.rules.alerts import State
+from iowarden.rules.alerting.alerts import State
 from iowarden.rules.incidents import Member
 from iowarden.rules.notice import Severity
 from iowarden.rules.selftest_schedule import Candidate, Group, Outcome, Run, Runs

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from iowarden.collectors.block.block_devices import Device, Topology
 from iowarden.daemon import kept
 from iowarden.rules import silences
-from iowarden.rules.alerts import Alert, State
+from iowarden.rules.alerting.alerts import Alert, State
 from iowarden.rules.incidents import Incident, Member
 from iowarden.rules.notice import Severity
 from iowarden.rules.silences import Matcher, Silences

@@ -14,7 +14,7 @@ from support.simulation import Simulation
 from iowarden.collectors.model import Family
 from iowarden.collectors.procfs.tasks import Task, Tasks, to_json
 from iowarden.rules import report
-from iowarden.rules.alerts import Alert, State
+from iowarden.rules.alerting.alerts import Alert, State
 from iowarden.rules.devices import Devices, subject
 from iowarden.rules.engine import Engine
 from iowarden.rules.incidents import Due, Incident, Member

@@ -10,9 +10,9 @@ import pytest
 
 from iowarden.daemon import cli
 from iowarden.daemon.rule_files import load_files
+from iowarden.rules.alerting.unit_tests import AlertTest, parse_unit_tests
 from iowarden.rules.rulefile.overrides import severity
 from iowarden.rules.rulefile.rulefile import Rule
-from iowarden.rules.unit_tests import AlertTest, parse_unit_tests
 
 RULES = Path(__file__).parents[2] / "rules"
 UNITS = Path(__file__).parent / "units"

@@ -19,7 +19,7 @@ from iowarden.rules.engine import Engine
 
 if TYPE_CHECKING:
     from iowarden.collectors.block.block_devices import Device, Topology
-    from iowarden.rules.alerts import Alert
+    from iowarden.rules.alerting.alerts import Alert
     from iowarden.rules.notice import Notice
 
 MODEL = "ACME DISK-9"

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.machine import Root
     from iowarden.collectors.model import Reading
     from iowarden.collectors.recording.recording import Frame, Step
-    from iowarden.rules.alerts import Alert
+    from iowarden.rules.alerting.alerts import Alert
 
 
 IDLE_STEP_SECONDS = 4

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iowarden.daemon import cli
+from iowarden.rules.alerting.unit_tests import parse_unit_tests, run
 from iowarden.rules.promql import notation
 from iowarden.rules.promql.lexer import PromqlError
 from iowarden.rules.rulefile.rulefile import RuleFileError, parse_rule_file
-from iowarden.rules.unit_tests import parse_unit_tests, run
 
 if TYPE_CHECKING:
     from pathlib import Path

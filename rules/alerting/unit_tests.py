@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import yaml
 
-from iowarden.rules import alerts as life
+from iowarden.rules.alerting import alerts as life
 from iowarden.rules.promql import notation
 from iowarden.rules.promql.evaluator import (
     EvaluationError,
