@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from iowarden.daemon.probe.protocol import Stuck
     from iowarden.rules.causes import Key
     from iowarden.rules.coverage import Covered
-    from iowarden.rules.engine import Engine
+    from iowarden.rules.engine.engine import Engine
     from iowarden.rules.incidents import Due, Incident
     from iowarden.rules.notice import Notice
     from iowarden.rules.promql.evaluator import Sample

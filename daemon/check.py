@@ -36,7 +36,7 @@ from iowarden.daemon.words import one_line, shorten
 from iowarden.rules import devices, last_copies
 from iowarden.rules.advice import advice_of
 from iowarden.rules.alerting.alerts import State
-from iowarden.rules.engine import Engine
+from iowarden.rules.engine.engine import Engine
 from iowarden.rules.facts import Facts, known, multipath, slow
 from iowarden.rules.faults import meaning
 from iowarden.rules.notice import Severity

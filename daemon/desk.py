@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from iowarden.daemon.event_rows import EventRow
     from iowarden.daemon.telling import Telling
     from iowarden.rules.coverage import Covered
-    from iowarden.rules.engine import Engine
+    from iowarden.rules.engine.engine import Engine
     from iowarden.rules.events import Table
     from iowarden.rules.promql import evaluator
 

@@ -40,7 +40,7 @@ from iowarden.daemon.words import one_line
 from iowarden.rules import facts, happened, last_copies
 from iowarden.rules.advice import advice_of, together
 from iowarden.rules.alerting.alerts import State
-from iowarden.rules.engine import Engine
+from iowarden.rules.engine.engine import Engine
 from iowarden.rules.notice import Severity
 from iowarden.rules.quantity import size
 from iowarden.rules.signals.smart import HOT_SECONDS

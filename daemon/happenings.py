@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from iowarden.daemon.telling import Telling
     from iowarden.rules.alerting.alerts import Alert, Transition
     from iowarden.rules.devices import Identity
-    from iowarden.rules.engine import Engine
+    from iowarden.rules.engine.engine import Engine
     from iowarden.rules.events import Table
     from iowarden.rules.incidents import Incident
     from iowarden.rules.notice import Evidence

@@ -95,7 +95,7 @@ if TYPE_CHECKING:
     from iowarden.daemon.probe.protocol import Stuck
     from iowarden.daemon.process import Content
     from iowarden.daemon.readers import Readers
-    from iowarden.rules.engine import Engine
+    from iowarden.rules.engine.engine import Engine
     from iowarden.rules.notice import Notice
     from iowarden.rules.rulefile.rulefile import RuleGroup
 

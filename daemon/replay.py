@@ -28,7 +28,7 @@ from iowarden.daemon.rule_files import load_events
 from iowarden.daemon.state import Batch, Committed, StateLoaded
 from iowarden.daemon.words import one_line
 from iowarden.rules.alerting.alerts import Alert, State
-from iowarden.rules.engine import Engine
+from iowarden.rules.engine.engine import Engine
 from iowarden.rules.notice import Severity
 
 if TYPE_CHECKING:

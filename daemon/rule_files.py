@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors import registry
 from iowarden.daemon import loop
-from iowarden.rules import devices, engine
+from iowarden.rules import devices
+from iowarden.rules.engine import engine
 from iowarden.rules.events import parse_events_file
 from iowarden.rules.renames import NAMES, Renames
 from iowarden.rules.rulefile.overrides import apply, replaced, severity

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.smart.drive import Drive, Target
     from iowarden.daemon.control import Command
     from iowarden.daemon.telling import Telling
-    from iowarden.rules.engine import Engine
+    from iowarden.rules.engine.engine import Engine
 
 COMMANDS = frozenset({"selftest start", "selftest status", "selftest abort"})
 """Of the control socket."""

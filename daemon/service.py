@@ -40,7 +40,7 @@ from iowarden.daemon.readers import Readers
 from iowarden.daemon.rule_files import load_events, load_rules, notes
 from iowarden.daemon.state import State
 from iowarden.daemon.stored import SCHEMA
-from iowarden.rules.engine import Engine
+from iowarden.rules.engine.engine import Engine
 
 if TYPE_CHECKING:
     import argparse

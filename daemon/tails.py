@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from iowarden.daemon.history import EventRow, Value
     from iowarden.daemon.telling import Telling
-    from iowarden.rules.engine import Engine
+    from iowarden.rules.engine.engine import Engine
 
 SAVE_SECONDS = 240.0
 """So that a kill leaves a break that is bridged: shorter than the look-back of five minutes."""

@@ -51,7 +51,7 @@ from iowarden.daemon.process import ProcessMetrics
 from iowarden.daemon.readers import Readers
 from iowarden.daemon.rule_files import load_rules
 from iowarden.daemon.state import State
-from iowarden.rules.engine import Engine
+from iowarden.rules.engine.engine import Engine
 from iowarden.rules.promql.evaluator import compile_expression
 from iowarden.rules.promql.store import Store
 

@@ -20,7 +20,7 @@ from iowarden.daemon.history import History
 from iowarden.daemon.telling import Telling
 from iowarden.rules import report
 from iowarden.rules.alerting.alerts import Alert, State
-from iowarden.rules.engine import Engine
+from iowarden.rules.engine.engine import Engine
 from iowarden.rules.events import Row, Table
 from iowarden.rules.incidents import Due, Incident, Member
 from iowarden.rules.notice import Evidence, Notice, Reason, Severity

@@ -26,7 +26,7 @@ from iowarden.daemon.loop import Loop, Parts, Stop
 from iowarden.daemon.readers import Readers
 from iowarden.daemon.rule_files import load_events
 from iowarden.daemon.state import State
-from iowarden.rules.engine import Engine
+from iowarden.rules.engine.engine import Engine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -16,7 +16,7 @@ from iowarden.daemon import kept
 from iowarden.daemon.happenings import Asked, Cursors, Happenings
 from iowarden.daemon.telling import Telling
 from iowarden.rules.devices import Identity
-from iowarden.rules.engine import Engine
+from iowarden.rules.engine.engine import Engine
 from iowarden.rules.events import parse_events_file
 from iowarden.rules.happened import Happened
 

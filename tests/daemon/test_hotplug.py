@@ -18,7 +18,7 @@ from iowarden.daemon.exposition import Exposition
 from iowarden.daemon.loop import Loop, Parts, Stop
 from iowarden.daemon.readers import Readers
 from iowarden.daemon.state import State
-from iowarden.rules.engine import Engine
+from iowarden.rules.engine.engine import Engine
 
 if TYPE_CHECKING:
     from pathlib import Path

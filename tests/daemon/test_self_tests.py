@@ -28,7 +28,7 @@ from iowarden.daemon import check, config, control, self_tests
 from iowarden.daemon.probe.client import Client, at
 from iowarden.daemon.telling import Telling
 from iowarden.rules import calendar
-from iowarden.rules.engine import Engine
+from iowarden.rules.engine.engine import Engine
 from iowarden.rules.selftest_schedule import Group, refused
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from support.recordings import write_recording
 from iowarden.daemon.history import Tail, TailLoaded, Written
 from iowarden.daemon.tails import SAVE_SECONDS, Tails
 from iowarden.rules.alerting.staleness import Watched as Seen
-from iowarden.rules.engine import Engine
+from iowarden.rules.engine.engine import Engine
 from iowarden.rules.rulefile.rulefile import parse_rule_file
 
 if TYPE_CHECKING:

@@ -37,7 +37,7 @@ from iowarden.collectors.raid.vendors import MAKERS
 from iowarden.daemon.probe import allowed
 from iowarden.daemon.probe.programs import DIRECTORIES
 from iowarden.rules.alerting import alerts as life
-from iowarden.rules.engine import Engine
+from iowarden.rules.engine.engine import Engine
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,7 +9,7 @@ from support.host import shipped_rules
 
 from iowarden.collectors import registry
 from iowarden.collectors.model import Family, Outcome, Reading
-from iowarden.rules.engine import Engine
+from iowarden.rules.engine.engine import Engine
 
 if TYPE_CHECKING:
     from iowarden.collectors.model import Labels

@@ -22,7 +22,7 @@ from support.incidents import (
 
 from iowarden.collectors import registry
 from iowarden.rules.devices import Devices
-from iowarden.rules.engine import Engine
+from iowarden.rules.engine.engine import Engine
 from iowarden.rules.signals.table import Memory
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from iowarden.collectors import registry
 from iowarden.collectors.model import Outcome, Reading
 from iowarden.collectors.procfs.meminfo import parse_meminfo
 from iowarden.rules.alerting import alerts as life
-from iowarden.rules.engine import Engine
+from iowarden.rules.engine.engine import Engine
 from iowarden.rules.rulefile.rulefile import parse_rule_file
 
 START = 1_800_000_000.0

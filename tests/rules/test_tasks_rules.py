@@ -16,7 +16,7 @@ from iowarden.collectors.procfs.tasks import Task, Tasks, to_json
 from iowarden.rules import report
 from iowarden.rules.alerting.alerts import Alert, State
 from iowarden.rules.devices import Devices, subject
-from iowarden.rules.engine import Engine
+from iowarden.rules.engine.engine import Engine
 from iowarden.rules.incidents import Due, Incident, Member
 from iowarden.rules.notice import Reason, Severity
 from iowarden.rules.signals import bdi_throttle

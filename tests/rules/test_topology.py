@@ -15,7 +15,7 @@ from iowarden.collectors.filesystem.btrfs_owner import FileSystem
 from iowarden.collectors.filesystem.mountinfo import Mount, parse_mountinfo
 from iowarden.collectors.model import Outcome, Reading
 from iowarden.rules.devices import Devices, identity, subject, with_sources
-from iowarden.rules.engine import Engine
+from iowarden.rules.engine.engine import Engine
 from iowarden.rules.stack import Stack
 from iowarden.rules.topology import (
     MOST_KEPT,

@@ -15,7 +15,7 @@ from iowarden.collectors.filesystem.mountinfo import Mounts
 from iowarden.collectors.model import Outcome, Reading
 from iowarden.collectors.smart.drive import Cover, Disk, Disks, Drive, Polled, Protocol, Target
 from iowarden.rules import incidents, report
-from iowarden.rules.engine import Engine
+from iowarden.rules.engine.engine import Engine
 
 if TYPE_CHECKING:
     from iowarden.collectors.block.block_devices import Device, Topology

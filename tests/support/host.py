@@ -17,7 +17,7 @@ from iowarden.collectors.registry import collect
 from iowarden.daemon.loop import HOTPLUG_SOURCES
 from iowarden.rules import advice, facts, incidents, report
 from iowarden.rules.causes import Around
-from iowarden.rules.engine import Engine
+from iowarden.rules.engine.engine import Engine
 from iowarden.rules.facts import Facts
 from iowarden.rules.incidents import Due, Incidents, Policy
 from iowarden.rules.rulefile.rulefile import RuleGroup, parse_rule_file

@@ -22,7 +22,7 @@ from iowarden.daemon.readers import Readers
 from iowarden.daemon.rule_files import load_events, load_rules
 from iowarden.daemon.state import Batch, Committed, State
 from iowarden.daemon.stored import SCHEMA
-from iowarden.rules.engine import Engine
+from iowarden.rules.engine.engine import Engine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -23,7 +23,7 @@ from iowarden.collectors.smart.drive import (
 )
 from iowarden.daemon.kept import Kept, documents, read
 from iowarden.rules import incidents, silences
-from iowarden.rules.engine import Engine
+from iowarden.rules.engine.engine import Engine
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

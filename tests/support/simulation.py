@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from support.host import Host
 
 from iowarden.collectors import registry
-from iowarden.rules.engine import Engine
+from iowarden.rules.engine.engine import Engine
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

@@ -10,7 +10,7 @@ from iowarden.collectors.model import Outcome, Reading, Sample
 from iowarden.collectors.registry import Source
 from iowarden.collectors.smart import smart_series, smartctl_exporter
 from iowarden.collectors.smart.drive import Cover, Disk, Disks, Drive, Polled, Protocol, Target
-from iowarden.rules.engine import Engine
+from iowarden.rules.engine.engine import Engine
 from iowarden.rules.rulefile.rulefile import parse_rule_file
 
 START = 1_800_000_000.0
