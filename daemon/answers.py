@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.model import Outcome
 from iowarden.collectors.smart.drive import Cover
 from iowarden.daemon import status
-from iowarden.rules import coverage, selftest_schedule, silences
+from iowarden.rules import selftest_schedule, silences
 from iowarden.rules.alerting.alerts import Alert, State
 from iowarden.rules.faults import Fault
 from iowarden.rules.notice import Severity
+from iowarden.rules.topology import inventory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -23,11 +24,11 @@ if TYPE_CHECKING:
     from iowarden.collectors.model import Labels
     from iowarden.daemon.probe.protocol import Stuck
     from iowarden.rules.causes import Key
-    from iowarden.rules.coverage import Covered
     from iowarden.rules.engine.engine import Engine
     from iowarden.rules.incidents import Due, Incident
     from iowarden.rules.notice import Notice
     from iowarden.rules.promql.evaluator import Sample
+    from iowarden.rules.topology.inventory import Covered
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +244,7 @@ def covered(engine: Engine) -> dict[str, Covered]:
     if smart is None or smart.value is None:
         error = "" if smart is None or smart.reading is None else smart.reading.error
         reason = error or ("disks are not asked" if smart is None else "")
-    found = coverage.look(
+    found = inventory.look(
         None if smart is None else smart.value,
         None if block is None else block.value,
         (None if enclosure is None else enclosure.value) or (),
@@ -251,7 +252,7 @@ def covered(engine: Engine) -> dict[str, Covered]:
         engine.coverage().doubts,
         reason,
     )
-    return {**coverage.vanished(engine.known_devices().gone), **found}
+    return {**inventory.vanished(engine.known_devices().gone), **found}
 
 
 def disks(engine: Engine) -> str:
@@ -259,7 +260,7 @@ def disks(engine: Engine) -> str:
     known = engine.status("block")
     if known is None or known.value is None:
         return ""
-    return coverage.summary(covered(engine).values())
+    return inventory.summary(covered(engine).values())
 
 
 def unasked(engine: Engine) -> bool:

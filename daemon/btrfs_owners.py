@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.filesystem import btrfs_owner
 from iowarden.collectors.model import SECTOR_BYTES, ParseError, ReadError
 from iowarden.daemon.spots import FAILED, HUNG, answer, joined, unknown
-from iowarden.rules import btrfs_layout, layout
-from iowarden.rules.layout import LayoutError, Use
-from iowarden.rules.located import SUPERBLOCK, Kind
+from iowarden.rules.topology import btrfs_chunks, sector_map
+from iowarden.rules.topology.file_location import SUPERBLOCK, Kind
+from iowarden.rules.topology.sector_map import LayoutError, Use
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from iowarden.collectors.filesystem.mountinfo import Mount
     from iowarden.collectors.machine import Root
     from iowarden.daemon.spots import Spot
-    from iowarden.rules.btrfs_layout import Piece
-    from iowarden.rules.located import Answer
+    from iowarden.rules.topology.btrfs_chunks import Piece
+    from iowarden.rules.topology.file_location import Answer
 
 MOST_BLOCKS = 240
 """Whose owners are asked for: each takes up to four runs of a program."""
@@ -73,9 +73,9 @@ class Btrfs:
         """Return what lies in the spot. Errors: LayoutError, AbsentError, ReadError, ParseError."""
         device = self.spot.device
         end = (self.spot.sector + self.spot.count) * SECTOR_BYTES
-        if end <= btrfs_layout.RESERVED_BYTES:
+        if end <= btrfs_chunks.RESERVED_BYTES:
             # Of any device: nothing need be read, least of all a superblock that cannot be.
-            return list(self._fixed(btrfs_layout.MOST_BYTES, []))
+            return list(self._fixed(btrfs_chunks.MOST_BYTES, []))
         superblock = self._superblock()
         for _ in range(MOST_TRIES):
             found: list[Answer] | ParseError
@@ -108,7 +108,9 @@ class Btrfs:
         start, count = spot.sector * SECTOR_BYTES, spot.count * SECTOR_BYTES
         covered: list[tuple[int, int]] = []
         yield from self._fixed(superblock.size_bytes, covered)
-        rest = [(first, length) for first, length in layout.gaps(start, count, covered) if length]
+        rest = [
+            (first, length) for first, length in sector_map.gaps(start, count, covered) if length
+        ]
         if not rest:
             return
         if len(system.devices) > btrfs_owner.MOST_DEVICES:
@@ -122,7 +124,7 @@ class Btrfs:
         unfound = self._find()
         asked = 0
         for first, length in rest:
-            pieces = btrfs_layout.reverse(chunks, superblock.device, first, length)
+            pieces = btrfs_chunks.reverse(chunks, superblock.device, first, length)
             for piece in pieces:
                 if piece.address is None or "DATA" not in piece.chunk.contents:
                     yield self._of_system(piece)
@@ -136,7 +138,7 @@ class Btrfs:
                         asked += 1
                         yield self._block(block)
             taken = [(piece.start, piece.count) for piece in pieces]
-            for gap in layout.gaps(first, length, taken):
+            for gap in sector_map.gaps(first, length, taken):
                 if gap[1]:
                     text = "no file's: btrfs has not allocated it"
                     yield self._answer(self._part(*gap), Kind.FREE, text)
@@ -144,7 +146,7 @@ class Btrfs:
     def _fixed(self, size: int, covered: list[tuple[int, int]]) -> Iterator[Answer]:
         """Yield what is told by its place alone, and add that to `covered`."""
         start, count = self.spot.sector * SECTOR_BYTES, self.spot.count * SECTOR_BYTES
-        for first, length, use, text in btrfs_layout.fixed(start, count, size):
+        for first, length, use, text in btrfs_chunks.fixed(start, count, size):
             covered.append((first, length))
             kind = {Use.DATA: Kind.METADATA, Use.RESERVED: Kind.RESERVED}.get(use, Kind.FREE)
             found = self._answer(self._part(first, length), kind, text)
@@ -162,7 +164,7 @@ class Btrfs:
         # A scrub reads only what is used.
         profile = piece.chunk.profile
         if kind is not Kind.FREE and self.present and profile not in {"single", "RAID0"}:
-            if btrfs_layout.redundant(piece.chunk, piece.stripe, self.present):
+            if btrfs_chunks.redundant(piece.chunk, piece.stripe, self.present):
                 found = replace(found, copies=profile)
             else:
                 found = replace(found, degraded=f"btrfs ({profile})")

@@ -33,7 +33,7 @@ from iowarden.daemon import exporters, stateful
 from iowarden.daemon.clock import local_zone
 from iowarden.daemon.readers import Readers
 from iowarden.daemon.words import one_line, shorten
-from iowarden.rules import devices, last_copies
+from iowarden.rules import last_copies
 from iowarden.rules.advice import advice_of
 from iowarden.rules.alerting.alerts import State
 from iowarden.rules.engine.engine import Engine
@@ -43,6 +43,7 @@ from iowarden.rules.notice import Severity
 from iowarden.rules.quantity import duration, size
 from iowarden.rules.rulefile.rulefile import RecordingRule, Rule
 from iowarden.rules.signals import table as signals
+from iowarden.rules.topology import device_identity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -825,7 +826,7 @@ def _disks(
 ) -> Iterator[Item]:
     mounted = () if mounts is None else mounts.mounts
     # What would be carried away if every disk vanished is what each is used for.
-    gone = devices.changes(topology, Topology({}), mounted)
+    gone = device_identity.changes(topology, Topology({}), mounted)
     carried = {event.name: event.carried for event in gone}
     disks = [topology.devices[name] for name in topology.leaves]
     known = [d for d in disks if d.size_bytes]
@@ -841,7 +842,9 @@ def _disks(
         text = ", ".join(word for word in words if word)
         use = ", ".join(carried.get(disk.name, ())) or "nothing mounted or built on it"
         if len(known) <= MOST_DISKS:
-            yield Item("disk", devices.identity(topology, disk.name).object, f"{text}; {use}")
+            yield Item(
+                "disk", device_identity.identity(topology, disk.name).object, f"{text}; {use}"
+            )
         else:
             alike[f"{disk.model or 'unnamed'}, {text}"].append(disk.name)
     for text, names in alike.items():

@@ -24,11 +24,12 @@ from iowarden.daemon import (
 )
 from iowarden.daemon.event_rows import OWN, Wanted
 from iowarden.daemon.past import Past
-from iowarden.rules import coverage, figures, silences
+from iowarden.rules import figures, silences
 from iowarden.rules.promql.evaluator import Budget, EvaluationError
 from iowarden.rules.promql.lexer import PromqlError
 from iowarden.rules.quantity import duration
 from iowarden.rules.renames import NAMES, Renames
+from iowarden.rules.topology import inventory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -38,10 +39,10 @@ if TYPE_CHECKING:
     from iowarden.daemon.control import Command
     from iowarden.daemon.event_rows import EventRow
     from iowarden.daemon.telling import Telling
-    from iowarden.rules.coverage import Covered
     from iowarden.rules.engine.engine import Engine
     from iowarden.rules.events import Table
     from iowarden.rules.promql import evaluator
+    from iowarden.rules.topology.inventory import Covered
 
 MOST_QUERY_CHARACTERS = 4096
 """The loop evaluates it: no essay."""
@@ -185,7 +186,7 @@ class Desk:
     def _disk(self, command: Command) -> Covered:
         """Return the disk that is asked about. Errors: ValueError, CodecError."""
         wanted = codec.text(command.arguments, "disk")
-        return coverage.find(answers.covered(self._engine), wanted)
+        return inventory.find(answers.covered(self._engine), wanted)
 
     def _forget(self, command: Command, now: float) -> status.DiskLine:
         """Take a disk as taken out: nobody misses it any more. Errors: ValueError."""
@@ -207,7 +208,7 @@ class Desk:
         wanted = codec.text(command.arguments, "disk")
         attribute = codec.text(command.arguments, "attribute")
         try:
-            found = coverage.find(answers.covered(self._engine), wanted)
+            found = inventory.find(answers.covered(self._engine), wanted)
             disk, drive = found.disk, found.drive
         except ValueError:  # it may be one of long ago
             disk, drive = wanted, None
@@ -224,7 +225,9 @@ class Desk:
         """Tell what is kept and what was said lately; without what is kept, if that hangs."""
         asked: status.AskEvents = command.read(status.AskEvents)
         try:
-            found = coverage.find(answers.covered(self._engine), asked.disk) if asked.disk else None
+            found = (
+                inventory.find(answers.covered(self._engine), asked.disk) if asked.disk else None
+            )
         except ValueError:  # one of long ago, an array, the beginning of several
             found = None
         wanted = incident_answers.wanted(asked, found)

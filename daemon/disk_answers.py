@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.smart.drive import Cover, Protocol
 from iowarden.daemon import answers, status
-from iowarden.rules import coverage, selftest_schedule
+from iowarden.rules import selftest_schedule
 from iowarden.rules.quantity import size
-from iowarden.rules.stack import Stack
+from iowarden.rules.topology import inventory
+from iowarden.rules.topology.stack import Stack
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.block.block_devices import Topology
     from iowarden.collectors.smart.drive import Disks, Drive
     from iowarden.daemon.answers import Known
-    from iowarden.rules.coverage import Covered
+    from iowarden.rules.topology.inventory import Covered
 
 _HEALTH = {True: "passed", False: "FAILED", None: ""}
 
@@ -34,8 +35,8 @@ def answer(known: Known) -> status.Coverage:
     at = None if disks is None else disks.found_seconds
     return status.Coverage(
         now_seconds=known.realtime(known.now),
-        verdict=coverage.verdict(found.values()).value,
-        summary=coverage.summary(found.values()),
+        verdict=inventory.verdict(found.values()).value,
+        summary=inventory.summary(found.values()),
         found_seconds=None if at is None else known.realtime(at),
         problems=problems,
         disks=tuple(_line(c, known, alerts) for c in found.values()),
@@ -65,7 +66,7 @@ def detail(known: Known, found: Covered) -> status.DiskDetail:
         now_seconds=known.realtime(known.now),
         line=_line(found, known, _alerts(known)),
         facts=tuple(facts if drive is None else [*_identity(drive), *_counters(drive), *facts]),
-        ways=() if own is None else tuple(coverage.how(target) for target in own.others),
+        ways=() if own is None else tuple(inventory.how(target) for target in own.others),
         carries=tuple(carries),
         attributes=() if drive is None else tuple(_attributes(drive)),
         self_tests=() if drive is None else tuple(_self_tests(drive)),
@@ -105,12 +106,12 @@ def _line(found: Covered, known: Known, alerts: Mapping[str, list[str]]) -> stat
         expected_by=found.expected_by,
         cover=found.cover.value,
         reason=found.reason,
-        cure="" if read else coverage.CURES.get(found.cover, ""),
+        cure="" if read else inventory.CURES.get(found.cover, ""),
         how=found.how,
         slot=found.slot,
         read_seconds=None if found.read_seconds is None else known.realtime(found.read_seconds),
         not_read=(
-            *(() if drive is None else coverage.not_read(drive)),
+            *(() if drive is None else inventory.not_read(drive)),
             *selftest_schedule.refused(known.self_tests.get(found.disk, {})),
         ),
         physical=found.physical,

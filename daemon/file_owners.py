@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.filesystem import ext4_owner, xfs_owner
 from iowarden.collectors.model import SECTOR_BYTES
 from iowarden.daemon.spots import FAILED, HUNG, answer, joined, unknown
-from iowarden.rules import layout
-from iowarden.rules.located import Kind
+from iowarden.rules.topology import sector_map
+from iowarden.rules.topology.file_location import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.filesystem.xfs_owner import Found
     from iowarden.collectors.machine import Root
     from iowarden.daemon.spots import Spot
-    from iowarden.rules.located import Answer
+    from iowarden.rules.topology.file_location import Answer
 
 MOST_BLOCKS = 240
 """In use, whose owner is asked for: each sixty of them cost a walk through all inodes."""
@@ -77,7 +77,7 @@ class Ext4:
             owners.update(ext4_owner.read_owned(root, device, some, left()))
         self._describe(superblock, [inode for inode in owners.values() if inode is not None])
         for block in blocks:
-            met = layout.overlap(spot.sector, spot.count, block * per, per)
+            met = sector_map.overlap(spot.sector, spot.count, block * per, per)
             if met is None:
                 continue
             part = spot.part(*met)
@@ -246,13 +246,13 @@ class Xfs:
         owners: dict[tuple[int, int], list[xfs_owner.Extent]] = {}
         for extent in extents:
             sectors = extent.last - extent.first + 1
-            if met := layout.overlap(spot.sector, spot.count, extent.first, sectors):
+            if met := sector_map.overlap(spot.sector, spot.count, extent.first, sectors):
                 owners.setdefault(met, []).append(extent)
         for met, several in owners.items():
             for extent in several:
                 found = self._extent(spot.part(*met), extent, shared=len(several) > 1)
                 yield replace(found, file_system="xfs")
-        for first, count in layout.gaps(spot.sector, spot.count, owners):
+        for first, count in sector_map.gaps(spot.sector, spot.count, owners):
             text = "behind the end of the file system, or the kernel does not list it"
             yield unknown(spot.part(first, count), text)
 

@@ -16,9 +16,17 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import trace
 from iowarden.daemon.locate import Located, LocateError, locate
-from iowarden.rules.located import SECTOR_BYTES, Answer, Kind, narrowed, sentence, steps, unreadable
 from iowarden.rules.notice import Evidence
 from iowarden.rules.quantity import size
+from iowarden.rules.topology.file_location import (
+    SECTOR_BYTES,
+    Answer,
+    Kind,
+    narrowed,
+    sentence,
+    steps,
+    unreadable,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -22,13 +22,14 @@ from iowarden.daemon import journal
 from iowarden.daemon.event_rows import EventRow
 from iowarden.daemon.files_hit import wanted
 from iowarden.daemon.telling import PRIORITY
-from iowarden.rules import devices, happened
+from iowarden.rules import happened
 from iowarden.rules.causes import Around
 from iowarden.rules.events import WINDOW_SECONDS
 from iowarden.rules.happened import Batch, Happened, News
 from iowarden.rules.notice import Severity
-from iowarden.rules.places import at_controller
-from iowarden.rules.topology import paths
+from iowarden.rules.topology import device_identity
+from iowarden.rules.topology.event_location import at_controller
+from iowarden.rules.topology.topology import paths
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -42,12 +43,12 @@ if TYPE_CHECKING:
     from iowarden.daemon.tails import Store
     from iowarden.daemon.telling import Telling
     from iowarden.rules.alerting.alerts import Alert, Transition
-    from iowarden.rules.devices import Identity
     from iowarden.rules.engine.engine import Engine
     from iowarden.rules.events import Table
     from iowarden.rules.incidents import Incident
     from iowarden.rules.notice import Evidence
-    from iowarden.rules.topology import Standing
+    from iowarden.rules.topology.device_identity import Identity
+    from iowarden.rules.topology.topology import Standing
 
 KERNEL, CONTROLLERS, MD = "kernel_log", "controllers", "md"
 SOURCES = (KERNEL, CONTROLLERS, MD)
@@ -271,7 +272,7 @@ class Happenings:
         elif not standing.until:  # nothing of it ends as time passes
             return self._around
         found = () if where.topology is None else where.topology.devices.values()
-        gone = devices.lately_gone(where.devices, now)
+        gone = device_identity.lately_gone(where.devices, now)
         disks = Counter(each.host for each in found if each.leaf and each.host)
         left = (each for each in gone.values() if each.taken_seconds is None)
         disks.update(each.adapter for each in left if each.adapter)

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from iowarden.daemon.answers import Known
     from iowarden.daemon.event_rows import EventRow
-    from iowarden.rules.coverage import Covered
     from iowarden.rules.incidents import Incident, Member
+    from iowarden.rules.topology.inventory import Covered
 
 MOST_EVENTS = 5000
 """Of one answer."""

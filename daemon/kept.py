@@ -16,14 +16,14 @@ from iowarden.daemon.state import version_of, versioned
 from iowarden.daemon.stored import SCHEMA, Reader
 from iowarden.rules import digest, silences
 from iowarden.rules.alerting.alerts import Alert
-from iowarden.rules.devices import Devices
 from iowarden.rules.digest import Digest
 from iowarden.rules.happened import Happened
 from iowarden.rules.incidents import Incident, Incidents, Member, unwatched
 from iowarden.rules.renames import Kind
 from iowarden.rules.signals.table import Memory
 from iowarden.rules.silences import Silences
-from iowarden.rules.topology import Stood
+from iowarden.rules.topology.device_identity import Devices
+from iowarden.rules.topology.topology import Stood
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping

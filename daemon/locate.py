@@ -23,10 +23,14 @@ from iowarden.collectors.model import AbsentError, LateError, ReadError
 from iowarden.daemon.btrfs_owners import Btrfs
 from iowarden.daemon.file_owners import Ext4, Xfs
 from iowarden.daemon.spots import FAILED, Spot, answer, unknown
-from iowarden.rules import layout
-from iowarden.rules.layout import LayoutError, Use
-from iowarden.rules.located import Answer, Kind, merged  # Answer: kept, read at run time
 from iowarden.rules.quantity import duration
+from iowarden.rules.topology import sector_map
+from iowarden.rules.topology.file_location import (  # Answer: kept, read at run time
+    Answer,
+    Kind,
+    merged,
+)
+from iowarden.rules.topology.sector_map import LayoutError, Use
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -165,10 +169,10 @@ class _Walk:
         for name in node.partitions:
             partition = self.stack.nodes[name]
             first, sectors = partition.start_sectors, partition.sectors or 0
-            if met := layout.overlap(spot.sector, spot.count, first, sectors):
+            if met := sector_map.overlap(spot.sector, spot.count, first, sectors):
                 covered.append(met)
                 yield from self.climb(spot.part(*met).up(name, met[0] - first))
-        for first, sectors in layout.gaps(spot.sector, spot.count, covered):
+        for first, sectors in sector_map.gaps(spot.sector, spot.count, covered):
             if node.partitions:
                 text = f"outside of the partitions of {node.name}: their table, a boot loader, or"
                 yield answer(spot.part(first, sectors), Kind.RESERVED, f"{text} nothing")
@@ -193,7 +197,7 @@ class _Walk:
             except (LayoutError, *FAILED) as error:
                 covered.append((spot.sector, spot.count))
                 yield unknown(spot, str(error))
-        for first, sectors in layout.gaps(spot.sector, spot.count, covered):
+        for first, sectors in sector_map.gaps(spot.sector, spot.count, covered):
             yield self._between(spot.part(first, sectors), node)
 
     def _in_array(self, spot: Spot, node: Node, name: str) -> Iterator[Answer]:
@@ -203,9 +207,9 @@ class _Walk:
         geometry = self.geometries[name]
         if geometry is None:
             raise LayoutError(f"{name} went while it was asked")
-        known, slot = layout.of_member(geometry, node.name)
-        pieces = layout.reverse(known, slot, spot.sector, spot.count)
-        whole = layout.redundant(geometry)
+        known, slot = sector_map.of_member(geometry, node.name)
+        pieces = sector_map.reverse(known, slot, spot.sector, spot.count)
+        whole = sector_map.redundant(geometry)
         for piece in pieces:
             part = spot.part(piece.start, piece.count)
             if whole and not part.array:
@@ -232,7 +236,7 @@ class _Walk:
         if above.name not in self.tables:
             self.tables[above.name] = read_dm_table(self.root, above.number, self.left())
         table = self.tables[above.name]
-        pieces, unknown = layout.through_table(table, node.number, spot.sector, spot.count)
+        pieces, unknown = sector_map.through_table(table, node.number, spot.sector, spot.count)
         for piece in pieces:
             covered.append((piece.start, piece.count))
             if piece.above is not None:

@@ -22,8 +22,8 @@ from iowarden.daemon import command
 from iowarden.daemon.clock import SystemClock
 from iowarden.daemon.console import ServiceError, guarded, say, say_json
 from iowarden.daemon.locate import MOST_SECTORS, LocateError, locate
-from iowarden.rules.located import Kind, sentence, steps, unreadable
 from iowarden.rules.quantity import size
+from iowarden.rules.topology.file_location import Kind, sentence, steps, unreadable
 
 if TYPE_CHECKING:
     from iowarden.daemon.command import Add

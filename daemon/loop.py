@@ -54,7 +54,6 @@ from iowarden.daemon.tails import Tails
 from iowarden.daemon.telling import PRIORITY, Log, Telling
 from iowarden.rules import (
     advice,
-    devices,
     digest,
     facts,
     figures,
@@ -64,7 +63,6 @@ from iowarden.rules import (
     last_copies,
     recurring,
     report,
-    returned,
     selftest_schedule,
     silences,
 )
@@ -72,7 +70,8 @@ from iowarden.rules.alerting.alerts import Alert, State, Transition
 from iowarden.rules.events import Table
 from iowarden.rules.notice import Evidence, Reason, Severity
 from iowarden.rules.quantity import duration
-from iowarden.rules.topology import NOTHING, Stood, restacked
+from iowarden.rules.topology import device_identity, returned
+from iowarden.rules.topology.topology import NOTHING, Stood, restacked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -745,10 +744,13 @@ class Loop:
             return hung.named(own, self._engine.waiting(now))
         return own
 
-    def _taken_back(self, event: devices.Event) -> tuple[str, ...]:
+    def _taken_back(self, event: device_identity.Event) -> tuple[str, ...]:
         """Return what takes a disk back that has come again; the next mail about it says so."""
         back = self._engine.known_devices().returned.get(event.identity.key)
-        if event.change not in (devices.Change.RETURNED, devices.Change.RENAMED) or back is None:
+        if (
+            event.change not in (device_identity.Change.RETURNED, device_identity.Change.RENAMED)
+            or back is None
+        ):
             return ()
         steps = self._engine.taking_back(back, self._facts(self._clock.now()))
         by_key = dict(self._incidents.by_key)
@@ -760,7 +762,7 @@ class Loop:
         self._incidents = replace(self._incidents, by_key=by_key)
         return steps
 
-    def _back(self, incident: incidents.Incident) -> list[devices.Returned]:
+    def _back(self, incident: incidents.Incident) -> list[device_identity.Returned]:
         """Return the disks that came back during an incident of theirs, or of their array."""
         about = {incident.key, *(m.subject for m in incident.members)}
         return [

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors import registry
 from iowarden.daemon import loop
-from iowarden.rules import devices
 from iowarden.rules.engine import engine
 from iowarden.rules.events import parse_events_file
 from iowarden.rules.renames import NAMES, Renames
@@ -29,6 +28,7 @@ from iowarden.rules.rulefile.rulefile import (
 )
 from iowarden.rules.rulefile.unmatched_selectors import Known, renamed, unmatched
 from iowarden.rules.signals import table as signals
+from iowarden.rules.topology import device_identity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -144,7 +144,7 @@ def known(settings: Config) -> Known:
     families = (
         *(family for source in registry.SOURCES for family in source.families),
         *(family for group in signals.GROUPS for family in group.families),
-        *devices.FAMILIES,
+        *device_identity.FAMILIES,
         *engine.FAMILIES,
         *loop.FAMILIES,
     )

@@ -17,8 +17,9 @@ from iowarden.collectors.smart.drive import Cover, Disks
 from iowarden.collectors.smart.selftest import Reply, Said
 from iowarden.daemon import answers, codec, journal, status
 from iowarden.daemon.clock import PLAUSIBLE_SECONDS
-from iowarden.rules import coverage, selftest_schedule
+from iowarden.rules import selftest_schedule
 from iowarden.rules.selftest_schedule import UNDER_WAY, Candidate, Due, Outcome, Run, Runs
+from iowarden.rules.topology import inventory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -196,7 +197,7 @@ class SelfTests:
         return self._status(now, disk)
 
     def _disk(self, wanted: str) -> str:
-        return coverage.find(answers.covered(self._engine), wanted).disk
+        return inventory.find(answers.covered(self._engine), wanted).disk
 
     def _check(self, disk: str, kind: str, *, force: bool) -> None:
         """Check that a person may begin a test. Errors: ValueError."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import AbsentError, LateError, ParseError, ReadError, StuckError
-from iowarden.rules.located import Answer, Kind
+from iowarden.rules.topology.file_location import Answer, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

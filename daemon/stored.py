@@ -33,13 +33,10 @@ from iowarden.daemon.happenings import Cursors
 from iowarden.daemon.locate import Located
 from iowarden.daemon.probe.protocol import Stuck
 from iowarden.rules.alerting.alerts import Alert
-from iowarden.rules.atlas import Slotted
-from iowarden.rules.devices import Devices, Gone, Identity, Returned
 from iowarden.rules.digest import Digest, Entry
 from iowarden.rules.events import Burst
 from iowarden.rules.happened import Clock, Happened, Happening
 from iowarden.rules.incidents import Incident, Member
-from iowarden.rules.located import Answer
 from iowarden.rules.notice import Evidence
 from iowarden.rules.recurring import Habit, Habits, Occurrence
 from iowarden.rules.renames import Kind as Word
@@ -47,7 +44,10 @@ from iowarden.rules.renames import Renames
 from iowarden.rules.selftest_schedule import Run, Runs
 from iowarden.rules.signals.table import GROUPS, Memory
 from iowarden.rules.silences import Acknowledgement, Matcher, Silence, Silences, finder
-from iowarden.rules.topology import Above, Stood
+from iowarden.rules.topology.device_identity import Devices, Gone, Identity, Returned
+from iowarden.rules.topology.file_location import Answer
+from iowarden.rules.topology.slot_map import Slotted
+from iowarden.rules.topology.topology import Above, Stood
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from iowarden.daemon.event_rows import EventRow
     from iowarden.daemon.probe.protocol import Stuck
-    from iowarden.rules import devices
+    from iowarden.rules.topology import device_identity
 
 _NO_NEWS = frozenset({incidents.Change.CLOSED, incidents.Change.LIFTED})
 """Nothing got worse by these, however bad it was."""
@@ -184,7 +184,7 @@ class Telling:
             IOWARDEN_DEVICE=stuck.devices[0] if stuck.devices else "",
         )
 
-    def device(self, event: devices.Event, advice: Sequence[str] = ()) -> None:
+    def device(self, event: device_identity.Event, advice: Sequence[str] = ()) -> None:
         """Say that a disk came, went or changed, and what takes it back."""
         more = "; ".join(" ".join(text.split()) for text in advice)
         self.send(

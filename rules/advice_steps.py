@@ -15,13 +15,13 @@ from dataclasses import dataclass, replace
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from iowarden.rules.atlas import Place
 from iowarden.rules.controller_programs import asked
-from iowarden.rules.devices import ADAPTER, Identity, identity, named_now
 from iowarden.rules.facts import DISKS, MAPPED, Facts, Kind, Membership
-from iowarden.rules.places import smart_way
-from iowarden.rules.redundancy import BUILDING, runs
-from iowarden.rules.stack import POOL
+from iowarden.rules.topology.device_identity import ADAPTER, Identity, identity, named_now
+from iowarden.rules.topology.event_location import smart_way
+from iowarden.rules.topology.redundancy import BUILDING, runs
+from iowarden.rules.topology.slot_map import Place
+from iowarden.rules.topology.stack import POOL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -15,8 +15,15 @@ from typing import TYPE_CHECKING
 
 from iowarden.rules import faults
 from iowarden.rules.alerting.alerts import REDUNDANCY, State
-from iowarden.rules.devices import ADAPTER, ARRAY, FABRIC, ITSELF, Identity, adapter_text
 from iowarden.rules.faults import CAUSES, Fault, Layer
+from iowarden.rules.topology.device_identity import (
+    ADAPTER,
+    ARRAY,
+    FABRIC,
+    ITSELF,
+    Identity,
+    adapter_text,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

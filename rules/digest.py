@@ -14,13 +14,13 @@ from iowarden.rules.alerting.alerts import Alert, State, Transition
 from iowarden.rules.incidents import lasting
 from iowarden.rules.notice import Notice, Reason, Severity
 from iowarden.rules.quantity import duration
-from iowarden.rules.returned import sentence
+from iowarden.rules.topology.returned import sentence
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
     from iowarden.collectors.block.block_devices import Topology
-    from iowarden.rules.devices import Event
+    from iowarden.rules.topology.device_identity import Event
 
 ARRIVAL_SECONDS = 60.0
 """So long the first look takes: every source has been read by then, and most rules evaluated."""

@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.block.block_devices import NVME_PATH, Topology
 from iowarden.collectors.filesystem.mountinfo import Mount
 from iowarden.collectors.smart.drive import Cover
-from iowarden.rules import causes, devices, trust
-from iowarden.rules.atlas import Atlas, Map
-from iowarden.rules.devices import ADAPTER, is_part
+from iowarden.rules import causes, trust
 from iowarden.rules.faults import Fault, Layer
 from iowarden.rules.notice import Severity
-from iowarden.rules.redundancy import bears, in_use, last_holders, runs
-from iowarden.rules.stack import Stack
+from iowarden.rules.topology import device_identity
+from iowarden.rules.topology.device_identity import ADAPTER, is_part
+from iowarden.rules.topology.redundancy import bears, in_use, last_holders, runs
+from iowarden.rules.topology.slot_map import Atlas, Map
+from iowarden.rules.topology.stack import Stack
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -263,7 +264,7 @@ class Facts:
 
     def shown(self, device: Device) -> str:
         """Return a disk as it is found in the machine: name, model, serial number, place."""
-        own = devices.identity(self.of.map.topology, device.name).object
+        own = device_identity.identity(self.of.map.topology, device.name).object
         covered = self._covered.get(device.name)
         return f"{own} in {covered.slot}" if covered and covered.slot else own
 

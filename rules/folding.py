@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from iowarden.rules import causes
 from iowarden.rules.alerting.alerts import Alert, State
 from iowarden.rules.causes import layer_of
-from iowarden.rules.devices import ITSELF, Identity
 from iowarden.rules.faults import CAUSES, HOLDS_PROGRAMS, WINDOWED, Fault, Layer
+from iowarden.rules.topology.device_identity import ITSELF, Identity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -23,13 +23,13 @@ from iowarden.rules import controller_clock, events, faults, hung
 from iowarden.rules.advice import PART
 from iowarden.rules.alerting.alerts import Alert, State, Transition
 from iowarden.rules.controller_clock import Offset, Way
-from iowarden.rules.devices import ADAPTER, Identity
 from iowarden.rules.events import BLAME_SECONDS, WINDOW_SECONDS, Burst
 from iowarden.rules.faults import Layer
 from iowarden.rules.incidents import FIRST_SIGHT
 from iowarden.rules.notice import Evidence, Severity
-from iowarden.rules.places import Map, Place, Slotted, place, remember, smart_way
-from iowarden.rules.topology import carried, paths
+from iowarden.rules.topology.device_identity import ADAPTER, Identity
+from iowarden.rules.topology.event_location import Map, Place, Slotted, place, remember, smart_way
+from iowarden.rules.topology.topology import carried, paths
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.model import Sample
     from iowarden.collectors.raid.controller import Controllers
     from iowarden.rules.events import Row, Table
-    from iowarden.rules.topology import Standing
+    from iowarden.rules.topology.topology import Standing
 
 DAY_SECONDS = 86_400.0
 ZONE_SECONDS = 14 * 3600.0

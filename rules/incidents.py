@@ -27,9 +27,9 @@ from iowarden.rules.notice import Evidence, Reason, Severity
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Mapping
 
-    from iowarden.rules.devices import Identity
     from iowarden.rules.faults import Layer, Meaning
     from iowarden.rules.silences import Acknowledgement
+    from iowarden.rules.topology.device_identity import Identity
 
 BLIND_SECONDS = 86_400.0
 MOST_CLEARED = 50

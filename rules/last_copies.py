@@ -18,13 +18,13 @@ from iowarden.rules.alerting.alerts import REDUNDANCY
 from iowarden.rules.facts import UNREADABLE, Facts, Known
 from iowarden.rules.faults import LEFT, NONE_LEFT, SHORT
 from iowarden.rules.notice import Severity
-from iowarden.rules.redundancy import last_holders, runs, spared
+from iowarden.rules.topology.redundancy import last_holders, runs, spared
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from iowarden.rules.alerting.alerts import Alert
-    from iowarden.rules.atlas import Map
+    from iowarden.rules.topology.slot_map import Map
 
 _OF_DISKS = UNREADABLE | {"block_io_error"}
 _ONE_SPARE = frozenset(("1", "1e", "1+0", "10", "4", "5", "5+0", "50"))

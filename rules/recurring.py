@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 
 from iowarden.rules import causes, incidents
 from iowarden.rules.alerting.alerts import Alert, State, Transition
-from iowarden.rules.devices import ITSELF
 from iowarden.rules.faults import SYMPTOMS, Fault
 from iowarden.rules.notice import Severity
 from iowarden.rules.quantity import duration
+from iowarden.rules.topology.device_identity import ITSELF
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -11,12 +11,19 @@ from iowarden.collectors.procfs.tasks import writeback_channel
 from iowarden.rules.advice import Said
 from iowarden.rules.alerting.alerts import State
 from iowarden.rules.causes import meaning
-from iowarden.rules.devices import ADAPTER, ARRAY, FABRIC, ITSELF, identity, named_now
 from iowarden.rules.due import COMES_AND_GOES
 from iowarden.rules.faults import LOST_A_DISK, SHORT, SUMS_UP, SYMPTOMS, THREATS, Fault, Layer
 from iowarden.rules.notice import Evidence, Notice, Reason, Severity
 from iowarden.rules.quantity import quantity
-from iowarden.rules.topology import NOTHING, carried
+from iowarden.rules.topology.device_identity import (
+    ADAPTER,
+    ARRAY,
+    FABRIC,
+    ITSELF,
+    identity,
+    named_now,
+)
+from iowarden.rules.topology.topology import NOTHING, carried
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -26,7 +33,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.procfs.tasks import Task, Tasks
     from iowarden.rules.alerting.alerts import Alert
     from iowarden.rules.incidents import Due, Incident, Member
-    from iowarden.rules.topology import Above, Standing
+    from iowarden.rules.topology.topology import Above, Standing
 
 _T = TypeVar("_T")
 

@@ -16,10 +16,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import Family
-from iowarden.rules.devices import identity
 from iowarden.rules.notice import Severity  # noqa: TC001 - kept over restarts: read at run time
 from iowarden.rules.promql.lexer import unquote
 from iowarden.rules.promql.regex import RegexError, compile_anchored
+from iowarden.rules.topology.device_identity import identity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping

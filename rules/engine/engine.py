@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from iowarden.collectors import node_series
 from iowarden.collectors.block import scsi
 from iowarden.collectors.model import Chunk, Family, Labels, Outcome, Reading, Sample
-from iowarden.rules import coverage, devices, places, returned, scrape_labels
+from iowarden.rules import scrape_labels
 from iowarden.rules.alerting import alerts as life
 from iowarden.rules.alerting.staleness import Watched, resumed
 from iowarden.rules.promql import evaluator
@@ -37,7 +37,8 @@ from iowarden.rules.rulefile.rulefile import RecordingRule, Rule, RuleGroup
 from iowarden.rules.signals import disk_cover
 from iowarden.rules.signals import table as signals
 from iowarden.rules.signals.writeback import GAP_SECONDS
-from iowarden.rules.topology import (
+from iowarden.rules.topology import device_identity, event_location, inventory, returned
+from iowarden.rules.topology.topology import (
     NOTHING,
     Standing,
     Stood,
@@ -218,8 +219,8 @@ class Engine:
         self._blind: frozenset[str] = frozenset()
         self._outcomes: dict[str, list[Sample]] = {}
         self._observed_seconds: float | None = None
-        self._devices = devices.Devices()
-        self._device_events: list[devices.Event] = []
+        self._devices = device_identity.Devices()
+        self._device_events: list[device_identity.Event] = []
         self._standing = NOTHING
         self._looked_seconds: float | None = None
         """When '/sys/block' was looked at last."""
@@ -240,7 +241,7 @@ class Engine:
         """Whether rules do not know yet which alerts there were before."""
         self.errors_logged: Mapping[str, float] = {}
         """Medium errors that logs told, by disk."""
-        self.slots: Mapping[str, places.Slotted] = {}
+        self.slots: Mapping[str, event_location.Slotted] = {}
         """What was in the slots of controllers when they told it last."""
         self.load(groups, now, default_interval_seconds)
 
@@ -382,7 +383,9 @@ class Engine:
                 status.samples = []
                 self.publish(name, status.source.families, (), now)
                 self._chunks.pop("node_" + name, None)
-        self.publish("devices", devices.FAMILIES, devices.samples(self._devices), now)
+        self.publish(
+            "devices", device_identity.FAMILIES, device_identity.samples(self._devices), now
+        )
         told = self._step_signals(fresh, now, uptime_seconds, asleep_seconds)
         if now - self._refreshed >= REFRESH_SECONDS:
             self._refreshed = now
@@ -475,22 +478,24 @@ class Engine:
     def _look_at_devices(self, topology: Topology, now: float) -> None:
         """Take a new look at '/sys/block': which disks came and went since the last one."""
         mounted = self.mounts()
-        topology = devices.with_sources(topology, mounted)
+        topology = device_identity.with_sources(topology, mounted)
         before = self._derived.topology if self._derived is not None else None
         if topology == before:  # what was concluded from it holds
             topology = before
             if self._devices.gone or self._devices.returned:  # of these some may be old by now
-                self._devices = devices.step(self._devices, (), topology, now)
+                self._devices = device_identity.step(self._devices, (), topology, now)
         else:
             events = []
             if before is not None:
-                found = devices.changes(before, topology, (*mounted, *self._unmounted))
+                found = device_identity.changes(before, topology, (*mounted, *self._unmounted))
                 events = [
                     with_held(self._standing, before, each, now)
-                    for each in devices.recognised(self._devices, found)
+                    for each in device_identity.recognised(self._devices, found)
                 ]
             self._device_events += events
-            self._devices = devices.step(self._devices, events, topology, now, self._looked_seconds)
+            self._devices = device_identity.step(
+                self._devices, events, topology, now, self._looked_seconds
+            )
             self._derived = signals.derive(topology)
         self._unmounted, self._looked_seconds = (), now
         if self._looked_at != (topology, mounted):
@@ -530,7 +535,7 @@ class Engine:
         tasks: Tasks = status.value
         return tasks
 
-    def device_events(self) -> list[devices.Event]:
+    def device_events(self) -> list[device_identity.Event]:
         """Return what became of disks since the last call."""
         events, self._device_events = self._device_events, []
         return events
@@ -539,7 +544,9 @@ class Engine:
         topology = self._topology()
         return (
             topology is None
-            or any(devices.identity(topology, name).key == subject for name in topology.leaves)
+            or any(
+                device_identity.identity(topology, name).key == subject for name in topology.leaves
+            )
             or self.coverage().present(subject)
         )
 
@@ -554,16 +561,16 @@ class Engine:
         groups = {**self._signal_state.groups, "disk_cover": disk_cover.forget(state, disk)}
         self._signal_state = replace(self._signal_state, groups=groups)
         missed = self._devices.gone
-        found = {**coverage.vanished(missed), **state.covered}.get(disk)
+        found = {**inventory.vanished(missed), **state.covered}.get(disk)
         own = "" if found is None else found.identity.key
         gone = {key: each for key, each in missed.items() if key != own}
         self._devices = replace(self._devices, gone=gone)
         self._taken_out |= {own} - {""}
 
-    def places(self) -> places.Map:
+    def places(self) -> event_location.Map:
         """Return what is known of where things are."""
         md, controllers = self._sources.get("md"), self._sources.get("controllers")
-        return places.Map(
+        return event_location.Map(
             topology=self._topology(),
             devices=self._devices,
             covered=self.coverage().covered,
@@ -575,11 +582,11 @@ class Engine:
             standing=self._standing,
         )
 
-    def _behind(self, labels: Labels) -> devices.Identity | None:
+    def _behind(self, labels: Labels) -> device_identity.Identity | None:
         """Return which disk or array behind a controller an alert is about, or the controller."""
         own = dict(labels)
         where = own.get("slot") or own.get("array") or ""
-        return places.at_controller(own["controller"], where, self.places()).identity
+        return event_location.at_controller(own["controller"], where, self.places()).identity
 
     def _topology(self) -> Topology | None:
         return None if self._derived is None else self._derived.topology
@@ -752,7 +759,7 @@ class Engine:
             if change.before is not life.State.INACTIVE or alert.subject:
                 yield change
                 continue
-            own = devices.subject(
+            own = device_identity.subject(
                 self._topology(),
                 self._devices,
                 alert.labels,
@@ -771,9 +778,9 @@ class Engine:
             # controller tells of a place is over when that is in order, whichever disk is there.
             if not alert.active or not alert.subject.startswith("disk ") or alert.label("disk"):
                 continue
-            if devices.by_place(key):
+            if device_identity.by_place(key):
                 continue
-            own = devices.subject(self._topology(), self._devices, key)
+            own = device_identity.subject(self._topology(), self._devices, key)
             replaced = own.key.startswith("disk ")
             if own.key == alert.subject or not (replaced or self._present(alert.subject)):
                 continue
@@ -1158,11 +1165,11 @@ class Engine:
         """Return what stands on what, to be kept over a restart."""
         return kept(self._standing, now) if self._stood is None else self._stood
 
-    def known_devices(self) -> devices.Devices:
+    def known_devices(self) -> device_identity.Devices:
         """Return what is known of the disks over time, to be kept over a restart."""
         return self._devices
 
-    def taking_back(self, back: devices.Returned, facts: Facts) -> tuple[str, ...]:
+    def taking_back(self, back: device_identity.Returned, facts: Facts) -> tuple[str, ...]:
         """Return what takes a disk back into what lost it; () where nothing is left to do.
 
         Not where the disk is offline, has failed or cannot read, by these facts.
@@ -1176,13 +1183,15 @@ class Engine:
         return steps
 
     def recall(
-        self, memory: signals.Memory, known: devices.Devices, stood: Stood | None = None
+        self, memory: signals.Memory, known: device_identity.Devices, stood: Stood | None = None
     ) -> None:
         """Give back what `remember`, `known_devices` and `stood` returned before a restart."""
         self._stood = stood
         self._signal_state = signals.recall(self._signal_state, memory)
         topology = self._topology()
-        self._devices = known if topology is None else devices.step(known, (), topology, 0.0)
+        self._devices = (
+            known if topology is None else device_identity.step(known, (), topology, 0.0)
+        )
 
     def judged(self, labels: Labels, subject: str) -> bool:
         """Say whether an alert of these labels about this subject would be seen if it fired now.
@@ -1190,7 +1199,7 @@ class Engine:
         Not while a source of its rule is silent, or what it is about is not there.
         """
         about_disk = subject.startswith("disk ") or any(name == "object" for name, _ in labels)
-        if about_disk and not devices.by_place(labels) and not self._present(subject):
+        if about_disk and not device_identity.by_place(labels) and not self._present(subject):
             return False
         if subject.startswith("disk "):  # it is there, perhaps by another name
             labels = tuple(pair for pair in labels if pair[0] != "device")

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.model import Family, Sample
 from iowarden.collectors.raid import controller
 from iowarden.collectors.raid.controller import Health
-from iowarden.rules.devices import GONE_SECONDS
 from iowarden.rules.signals import baseline
+from iowarden.rules.topology.device_identity import GONE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

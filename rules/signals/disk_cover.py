@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import Family, Sample
 from iowarden.collectors.smart.drive import Cover
-from iowarden.rules import coverage
-from iowarden.rules.coverage import Covered, Seen
-from iowarden.rules.devices import GONE_SECONDS, Identity
 from iowarden.rules.signals import baseline
+from iowarden.rules.topology import inventory
+from iowarden.rules.topology.device_identity import GONE_SECONDS, Identity
+from iowarden.rules.topology.inventory import Covered, Seen
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -109,7 +109,7 @@ def step(state: State, view: View) -> tuple[State, list[Sample] | None]:
     inputs = (topology, disks, slots, untrusted, tuple(state.seen))
     covered = state.covered
     if not _same(inputs, state.inputs):
-        covered = coverage.look(disks, topology, slots, state.seen, untrusted)
+        covered = inventory.look(disks, topology, slots, state.seen, untrusted)
     here = state.here | {key for key, c in covered.items() if c.leaves}
     made = disks is not None and disks.found_seconds is not None
     trouble = bool(disks is not None and disks.problems)
@@ -119,7 +119,7 @@ def step(state: State, view: View) -> tuple[State, list[Sample] | None]:
         if not (_is_missing(covered, key) and key in here)
     }
     if seen.keys() != state.seen.keys():
-        covered = coverage.look(disks, topology, slots, seen, untrusted)
+        covered = inventory.look(disks, topology, slots, seen, untrusted)
         inputs = (topology, disks, slots, untrusted, tuple(seen))
     physical = [c for c in covered.values() if c.physical]
     none = not any(c.known for c in physical) and not all(_awaited(c) for c in physical)
@@ -276,7 +276,7 @@ def _samples(state: State, now: float) -> list[Sample]:
         if not c.physical:
             continue
         if c.cover not in (Cover.READ, Cover.ASLEEP):
-            reason = ("reason", (c.reason or coverage.WORDS[c.cover])[:MOST_REASON_CHARACTERS])
+            reason = ("reason", (c.reason or inventory.WORDS[c.cover])[:MOST_REASON_CHARACTERS])
             labels = (("cover", c.cover.value), disk, reason)
             samples.append(("iowarden_disk_not_read_info", labels, 1.0))
         if c.read_seconds is not None:

@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import Family, Labels, Sample
-from iowarden.rules.redundancy import BUILDING, PARITY
 from iowarden.rules.signals import baseline
-from iowarden.rules.stack import Stack
+from iowarden.rules.topology.redundancy import BUILDING, PARITY
+from iowarden.rules.topology.stack import Stack
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

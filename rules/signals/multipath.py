@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import Family, Sample
 from iowarden.rules.signals import baseline
-from iowarden.rules.stack import path_maps
+from iowarden.rules.topology.stack import path_maps
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from iowarden.collectors.block.block_devices import NVME_PATH
-from iowarden.rules.stack import Stack
+from iowarden.rules.topology.stack import Stack
 from iowarden.rules.trust import virtual_device
 
 if TYPE_CHECKING:

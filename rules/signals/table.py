@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from iowarden.collectors.model import Family, Sample
-from iowarden.rules import devices
 from iowarden.rules.signals import (
     activity,
     bandwidth,
@@ -43,6 +42,7 @@ from iowarden.rules.signals import (
     writeback,
 )
 from iowarden.rules.signals.held import Held
+from iowarden.rules.topology import device_identity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -550,7 +550,7 @@ def _replaced(before: Sequence[Derived], after: Derived) -> list[str]:
     if not before or before[0] is after:
         return []
     old, new = before[0].topology.devices, after.topology.devices
-    return [n for n in after.leaves if n in old and devices.is_another(old[n], new[n])]
+    return [n for n in after.leaves if n in old and device_identity.is_another(old[n], new[n])]
 
 
 def _usable(group: str, inputs: Inputs) -> bool:

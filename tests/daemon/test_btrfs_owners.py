@@ -16,12 +16,12 @@ from support.recordings import write_tree
 
 from iowarden.collectors.filesystem.btrfs_owner import Chunk, Stripe
 from iowarden.daemon.locate import locate
-from iowarden.rules.located import Kind
+from iowarden.rules.topology.file_location import Kind
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from iowarden.rules.located import Answer
+    from iowarden.rules.topology.file_location import Answer
 
 ADDRESS, PLACE, LENGTH = 1 << 30, 1 << 24, 1 << 24
 DATA = Chunk(ADDRESS, LENGTH, 65536, frozenset({"DATA"}), "single", 1, (Stripe(1, PLACE),))

@@ -19,8 +19,8 @@ from iowarden.daemon.files_hit import FilesHit, Hit, Wanted, wanted
 from iowarden.daemon.locate import Located
 from iowarden.rules.alerting.alerts import State
 from iowarden.rules.incidents import Member
-from iowarden.rules.located import Answer, Kind
 from iowarden.rules.notice import Severity
+from iowarden.rules.topology.file_location import Answer, Kind
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,10 +15,10 @@ from iowarden.collectors.raid.log_alignment import Cursor as LogCursor
 from iowarden.daemon import kept
 from iowarden.daemon.happenings import Asked, Cursors, Happenings
 from iowarden.daemon.telling import Telling
-from iowarden.rules.devices import Identity
 from iowarden.rules.engine.engine import Engine
 from iowarden.rules.events import parse_events_file
 from iowarden.rules.happened import Happened
+from iowarden.rules.topology.device_identity import Identity
 
 if TYPE_CHECKING:
     from iowarden.daemon import journal

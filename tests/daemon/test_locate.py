@@ -11,14 +11,14 @@ from support.images import SECTOR, Imaged
 from support.recordings import write_tree
 
 from iowarden.daemon.locate import LocateError, locate
-from iowarden.rules import located
-from iowarden.rules.located import Kind
+from iowarden.rules.topology import file_location
+from iowarden.rules.topology.file_location import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-    from iowarden.rules.located import Answer
+    from iowarden.rules.topology.file_location import Answer
 
 MOUNTS = "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n31 22 {number} / /srv rw - {kind} /dev/x rw\n"
 
@@ -126,7 +126,7 @@ def test_a_sector_is_told_with_the_way_up_to_its_file(
         f"sdb17 sector {first + 3}",
         f"ext4 block {first // 8}",
     )
-    assert located.sentence(answer) == "file /srv/pg/base/16385, bytes 1536 to 2559"
+    assert file_location.sentence(answer) == "file /srv/pg/base/16385, bytes 1536 to 2559"
     assert (answer.array, answer.degraded, answer.mounted) == ("", "", True)
 
 
@@ -196,7 +196,7 @@ def test_a_file_system_that_is_not_mounted_has_names_of_its_own(
     (answer,) = ask(root, "sdb", 2048 + first)
     assert (answer.path, answer.mounted) == ("/pg/base/16385", False)
     # What cannot be found is not overwritten either.
-    assert not any("dd " in step.command for step in located.steps(answer, "sdb", 512))
+    assert not any("dd " in step.command for step in file_location.steps(answer, "sdb", 512))
 
 
 def test_a_damaged_superblock_is_a_reason(tmp_path: Path, content: dict[str, bytes]) -> None:
@@ -217,7 +217,7 @@ def test_without_debugfs_nobody_is_named(tmp_path: Path, content: dict[str, byte
     root.images = {}
     (answer,) = ask(root, "sdb", 4096, 8)
     assert (answer.kind, answer.text) == (Kind.UNKNOWN, "'debugfs': not here")
-    assert located.sentence(answer) == "cannot be told, because 'debugfs': not here"
+    assert file_location.sentence(answer) == "cannot be told, because 'debugfs': not here"
 
 
 def test_time_that_is_over_is_a_reason(tmp_path: Path, content: dict[str, bytes]) -> None:
@@ -303,7 +303,7 @@ def test_a_sector_of_a_raid5_is_in_the_file_whose_bytes_it_has(
                 assert answer.bytes
                 assert members[slot][at : at + answer.bytes] == text[offset : offset + answer.bytes]
                 assert answer.array == "md0"
-                (step,) = located.steps(answer, name, 512)
+                (step,) = file_location.steps(answer, name, 512)
                 assert step.command == "echo check > /sys/block/md0/md/sync_action"
                 assert not step.destroys
     assert seen == -(-len(text) // SECTOR)
@@ -320,10 +320,10 @@ def test_an_array_that_lost_a_member_cannot_tell_what_was_there(
     first = min(images.where_is(bytes(members[0]), content["pg/base/16384"]))
     (answer,) = ask(root, "sdb", first)
     assert (answer.array, answer.degraded) == ("", "md0")
-    steps = located.steps(answer, "sdb", 512)
+    steps = file_location.steps(answer, "sdb", 512)
     assert steps[0].text.startswith("md0 has lost a member: nothing else holds these data; with a")
     (parity,) = ask(root, "sdd", 2050)
-    (step, *_) = located.steps(parity)
+    (step, *_) = file_location.steps(parity)
     assert step.text.endswith("what it held of this stripe is lost")
 
 
@@ -451,7 +451,7 @@ def test_a_command_that_writes_says_what_it_destroys(
     root = on_partition(tmp_path, image)
     truth = images.where_is(image, content[name])
     (answer,) = ask(root, "sdb", 2048 + max(truth))
-    anew, overwrite, restore, avoid = located.steps(answer, "sdb", 512)
+    anew, overwrite, restore, avoid = file_location.steps(answer, "sdb", 512)
     assert anew.command == (
         "dd if=\"$BACKUP\" of='/srv/a name with '\"'\"' and blank' skip=2 bs=4096 seek=2 count=1"
         " conv=notrunc,fsync,sync oflag=direct"
@@ -468,7 +468,7 @@ def test_a_command_that_writes_says_what_it_destroys(
     assert overwrite.destroys == "bytes 8192 to 8999 of the file, for good: they become zeros"
     assert avoid.command == "umount /dev/sdb17 && e2fsck -f -c /dev/sdb17"
     (free,) = ask(root, "sdb", 2048 + image.stat().st_size // SECTOR - 8, 8)
-    steps = located.steps(free, "sdb", 4096)
+    steps = file_location.steps(free, "sdb", 4096)
     write = next(step for step in steps if "write-sector" in step.command)
     number = free.start // 8
     assert f"hdparm --write-sector {number} --yes-i-know-what-i-am-doing" in write.command

@@ -17,13 +17,13 @@ from support.loops import at, command, loops, mount
 from iowarden.collectors.machine import Root
 from iowarden.daemon.locate import locate
 from iowarden.daemon.probe.client import Client, spawn
-from iowarden.rules.located import Kind, sentence, steps
+from iowarden.rules.topology.file_location import Kind, sentence, steps
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from iowarden.rules.located import Answer
+    from iowarden.rules.topology.file_location import Answer
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root makes loop devices and mounts")
 

@@ -12,7 +12,7 @@ import pytest
 from iowarden.daemon import command, locate_console
 from iowarden.daemon.cli import main
 from iowarden.daemon.locate import Located
-from iowarden.rules.located import Answer, Kind, merged
+from iowarden.rules.topology.file_location import Answer, Kind, merged
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -20,12 +20,12 @@ from iowarden.rules.advice_steps import STEPS, About
 from iowarden.rules.alerting import unit_tests
 from iowarden.rules.alerting.alerts import Alert, State
 from iowarden.rules.controller_programs import asked
-from iowarden.rules.devices import Devices, Gone, identity
 from iowarden.rules.events import parse_events_file
 from iowarden.rules.facts import Facts
 from iowarden.rules.incidents import Member
 from iowarden.rules.notice import Severity
 from iowarden.rules.rulefile.rulefile import parse_rule_file
+from iowarden.rules.topology.device_identity import Devices, Gone, identity
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,9 +8,9 @@ from support.machine import disk, topology
 
 from iowarden.rules import digest
 from iowarden.rules.alerting.alerts import Alert, State, Transition
-from iowarden.rules.devices import Change, Event, Identity
 from iowarden.rules.digest import Digest
 from iowarden.rules.notice import Severity
+from iowarden.rules.topology.device_identity import Change, Event, Identity
 
 WEEK = 7 * 86_400.0
 

@@ -20,14 +20,14 @@ from iowarden.collectors.raid.controller import State as Told
 from iowarden.rules import happened, incidents
 from iowarden.rules.alerting.alerts import Alert, State
 from iowarden.rules.causes import Around
-from iowarden.rules.devices import identity
 from iowarden.rules.events import parse_events_file
 from iowarden.rules.happened import Batch, Clock, Happened
 from iowarden.rules.incidents import Change, Incident, Incidents
 from iowarden.rules.notice import Reason, Severity
-from iowarden.rules.places import Map
 from iowarden.rules.silences import Acknowledgement
-from iowarden.rules.topology import NOTHING, Standing, remember
+from iowarden.rules.topology.device_identity import identity
+from iowarden.rules.topology.event_location import Map
+from iowarden.rules.topology.topology import NOTHING, Standing, remember
 
 FILE = Path(__file__).parents[2] / "rules" / "events.yaml"
 TABLE = parse_events_file(FILE.read_text(), FILE.name)

@@ -8,7 +8,7 @@ import pytest
 from support.simulation import Simulation
 
 from iowarden.rules.alerting.alerts import State
-from iowarden.rules.devices import Devices, subject
+from iowarden.rules.topology.device_identity import Devices, subject
 
 if TYPE_CHECKING:
     from iowarden.rules.alerting.alerts import Alert

@@ -13,11 +13,11 @@ from iowarden.collectors.block.block_devices import Md
 from iowarden.rules import report
 from iowarden.rules.advice import Said
 from iowarden.rules.alerting.alerts import State
-from iowarden.rules.devices import identity
 from iowarden.rules.incidents import Due, Incident, Member
 from iowarden.rules.notice import Evidence, Reason, Severity
 from iowarden.rules.quantity import quantity
-from iowarden.rules.topology import NOTHING, remember
+from iowarden.rules.topology.device_identity import identity
+from iowarden.rules.topology.topology import NOTHING, remember
 
 
 def member(name: str, severity: Severity = Severity.WARNING, **changes: object) -> Member:

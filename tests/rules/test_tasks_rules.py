@@ -15,13 +15,13 @@ from iowarden.collectors.model import Family
 from iowarden.collectors.procfs.tasks import Task, Tasks, to_json
 from iowarden.rules import report
 from iowarden.rules.alerting.alerts import Alert, State
-from iowarden.rules.devices import Devices, subject
 from iowarden.rules.engine.engine import Engine
 from iowarden.rules.incidents import Due, Incident, Member
 from iowarden.rules.notice import Reason, Severity
 from iowarden.rules.signals import bdi_throttle
 from iowarden.rules.signals.leaves import LeafHistory
 from iowarden.rules.signals.table import Inputs, View
+from iowarden.rules.topology.device_identity import Devices, subject
 
 if TYPE_CHECKING:
     from iowarden.collectors.model import Labels, Sample

@@ -16,10 +16,10 @@ from iowarden.collectors.md import mdstat
 from iowarden.collectors.raid.controller import Controller
 from iowarden.collectors.smart.drive import Cover, Polled, Target
 from iowarden.rules.advice import PACKAGED, PACKAGES, programs
-from iowarden.rules.coverage import Covered
-from iowarden.rules.devices import identity
 from iowarden.rules.facts import DISKS, Facts, Known
-from iowarden.rules.places import Map
+from iowarden.rules.topology.device_identity import identity
+from iowarden.rules.topology.event_location import Map
+from iowarden.rules.topology.inventory import Covered
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

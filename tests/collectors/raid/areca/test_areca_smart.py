@@ -14,7 +14,7 @@ from iowarden.collectors.machine import probe_path
 from iowarden.collectors.smart import smart_poller, smart_series, smartctl_runner
 from iowarden.collectors.smart.discovery import Found
 from iowarden.collectors.smart.drive import Cover, Disk, Disks, Protocol, Target
-from iowarden.rules import coverage
+from iowarden.rules.topology import inventory
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -135,11 +135,11 @@ def test_where_smartctl_is_refused_the_makers_program_reads_the_disk(
 def test_coverage_says_by_what_a_disk_is_read_and_what_is_missing(machine: MachineMaker) -> None:
     """It is read, in another way than the others, and not all of it."""
     disks = Played(machine).look({**smartctl(SECOND), **told()})
-    (covered,) = coverage.look(disks, None).values()
+    (covered,) = inventory.look(disks, None).values()
     assert covered.cover is Cover.READ
     assert covered.how == "areca,2 at /dev/sg2, by 'cli64 disk smart drv=2'"
     assert covered.drive is not None
-    assert coverage.not_read(covered.drive) == (
+    assert inventory.not_read(covered.drive) == (
         *("no overall health", "raw values hidden", "no error log", "no self-tests"),
     )
     shown = {name for name, _, _ in smart_series.emit(disks)}

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.model import Family, Sample
 from iowarden.rules import faults
 from iowarden.rules.faults import Fault
-from iowarden.rules.stack import Stack
+from iowarden.rules.topology.stack import Stack
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.smart.drive import Cover, Protocol
-from iowarden.rules import devices
-from iowarden.rules.devices import Identity
+from iowarden.rules.topology import device_identity
+from iowarden.rules.topology.device_identity import Identity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.block.block_devices import Topology
     from iowarden.collectors.block.enclosure import Slot
     from iowarden.collectors.smart.drive import Disk, Disks, Drive, Polled, Target
-    from iowarden.rules.devices import Gone
+    from iowarden.rules.topology.device_identity import Gone
 
 _VIRTUAL = re.compile(r"(vd|xvd|nbd|rbd|pmem|dasd|mmcblk)[a-z0-9]+.*")
 """Disks of hypervisors, networks and memory cards by the names that their drivers give them."""
@@ -317,7 +317,7 @@ def _asked(disk: Disk, index: _Leaves, topology: Topology | None, doubt: str | N
     by = "" if polled.drive is None else polled.drive.read_by
     return Covered(
         disk=disk.key,
-        identity=devices.identity(topology, leaves[0]) if leaves else _hidden(disk),
+        identity=device_identity.identity(topology, leaves[0]) if leaves else _hidden(disk),
         device=device,
         expected_by=tuple(expected),
         cover=cover,
@@ -421,7 +421,7 @@ class _Leaves:
             if device.removable and not device.size_bytes:
                 continue  # a card reader without a card
             self._free[name] = None
-            own = self.identities[name] = devices.identity(topology, name)
+            own = self.identities[name] = device_identity.identity(topology, name)
             self._alike[own.key].append(name)
             if device.serial:
                 self._serials[device.serial.strip()].append(name)

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.raid import controller
-from iowarden.rules import devices
-from iowarden.rules.devices import Devices, Identity
-from iowarden.rules.stack import Stack
-from iowarden.rules.topology import NOTHING, Standing
+from iowarden.rules.topology import device_identity
+from iowarden.rules.topology.device_identity import Devices, Identity
+from iowarden.rules.topology.stack import Stack
+from iowarden.rules.topology.topology import NOTHING, Standing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.block.block_devices import Device, Topology
     from iowarden.collectors.md import mdstat
     from iowarden.collectors.raid.controller import Array, Controller
-    from iowarden.rules.coverage import Covered
+    from iowarden.rules.topology.inventory import Covered
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ class Atlas:
 
     def subject(self, name: str) -> Identity:
         """Return what alerts with this label 'device' are about."""
-        return devices.subject(self.known.topology, self.known.devices, (("device", name),))
+        return device_identity.subject(self.known.topology, self.known.devices, (("device", name),))
 
     def above(self, device: Device) -> tuple[str, ...]:
         """Return the arrays and volumes that stand on a device."""

@@ -14,10 +14,10 @@ from iowarden.collectors.block.block_devices import Topology, lv_names
 from iowarden.collectors.filesystem.btrfs_owner import FileSystem
 from iowarden.collectors.filesystem.mountinfo import Mount, parse_mountinfo
 from iowarden.collectors.model import Outcome, Reading
-from iowarden.rules.devices import Devices, identity, subject, with_sources
 from iowarden.rules.engine.engine import Engine
-from iowarden.rules.stack import Stack
-from iowarden.rules.topology import (
+from iowarden.rules.topology.device_identity import Devices, identity, subject, with_sources
+from iowarden.rules.topology.stack import Stack
+from iowarden.rules.topology.topology import (
     MOST_KEPT,
     NOTHING,
     Above,

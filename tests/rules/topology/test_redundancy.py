@@ -11,11 +11,12 @@ from iowarden.collectors.block.block_devices import Md
 from iowarden.collectors.md.mdstat import Member
 from iowarden.collectors.raid import controller
 from iowarden.collectors.raid.controller import Health, State
-from iowarden.rules import causes, last_copies, redundancy
+from iowarden.rules import causes, last_copies
 from iowarden.rules.alerting.alerts import Alert
 from iowarden.rules.alerting.alerts import State as Life
 from iowarden.rules.faults import Fault
-from iowarden.rules.places import Map
+from iowarden.rules.topology import redundancy
+from iowarden.rules.topology.event_location import Map
 
 NEAR_2, NEAR_3, FAR_2 = 0x102, 0x103, 0x201
 

@@ -1,6 +1,6 @@
 """What stands on what, and stood there until lately: sysfs forgets it with the device. Pure.
 
-What a device, an array or an adapter carries goes by the keys of incidents (rules/devices.py).
+What a device, an array or an adapter carries goes by the keys of incidents (rules/topology/device_identity.py).
 Units: seconds of the program's clock.
 """
 
@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.filesystem.mountinfo import Mount
 from iowarden.collectors.procfs.swaps import Swap
-from iowarden.rules.devices import ADAPTER, Change, adapter_identity, identity
-from iowarden.rules.stack import FILE_SYSTEM, POOL, Stack, path_maps
+from iowarden.rules.topology.device_identity import ADAPTER, Change, adapter_identity, identity
+from iowarden.rules.topology.stack import FILE_SYSTEM, POOL, Stack, path_maps
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from iowarden.collectors.block.block_devices import Topology
-    from iowarden.rules.devices import Event
-    from iowarden.rules.stack import Carried
+    from iowarden.rules.topology.device_identity import Event
+    from iowarden.rules.topology.stack import Carried
 
 REMEMBERED_SECONDS = 300.0
 """So long what has ended counts as a cause of what it carried."""

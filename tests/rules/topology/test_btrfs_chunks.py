@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iowarden.collectors.filesystem.btrfs_owner import Chunk, Stripe
-from iowarden.rules import btrfs_layout
-from iowarden.rules.btrfs_layout import fixed, forward, redundant, reverse
-from iowarden.rules.layout import LayoutError, Use
+from iowarden.rules.topology import btrfs_chunks
+from iowarden.rules.topology.btrfs_chunks import fixed, forward, redundant, reverse
+from iowarden.rules.topology.sector_map import LayoutError, Use
 
 KIB = 1024
 STRIPE = 64 * KIB
@@ -70,7 +70,7 @@ def test_the_bytes_of_a_stripe_are_data_or_parity_and_all_of_the_chunk(made: Chu
                 seen[piece.address + at] = seen.get(piece.address + at, 0) + 1
     assert sorted(seen) == list(range(START, START + made.length, STRIPE))
     assert set(seen.values()) == {len(forward(made, START))}
-    rows = btrfs_layout.stripe_length(made) // STRIPE
+    rows = btrfs_chunks.stripe_length(made) // STRIPE
     assert parity == rows * STRIPE * {"RAID5": 1, "RAID6": 2}.get(made.profile, 0)
 
 

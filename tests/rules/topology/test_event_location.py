@@ -32,16 +32,16 @@ from iowarden.collectors.raid.controller import (
 from iowarden.collectors.smart import members
 from iowarden.collectors.smart.drive import Cover, Disk, Polled, Target
 from iowarden.daemon import kept
-from iowarden.rules import coverage, devices, places
-from iowarden.rules.devices import Devices
 from iowarden.rules.happened import Happened
-from iowarden.rules.places import Map, Slotted, place, remember
+from iowarden.rules.topology import device_identity, event_location, inventory
+from iowarden.rules.topology.device_identity import Devices
+from iowarden.rules.topology.event_location import Map, Slotted, place, remember
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from iowarden.collectors.block.block_devices import Device
-    from iowarden.rules.places import Place
+    from iowarden.rules.topology.event_location import Place
 
 MODEL = "ACME DISK-9"
 OK = State(Health.OK, "Normal")
@@ -89,7 +89,7 @@ def read(number: int, serial: str, **fields: Any) -> Disk:  # noqa: ANN401 - as 
 
 def key(known: Map, device: str) -> str:
     """The key of an alert with this label 'device'."""
-    return devices.subject(known.topology, known.devices, (("device", device),)).key
+    return device_identity.subject(known.topology, known.devices, (("device", device),)).key
 
 
 # What the kernel names
@@ -118,7 +118,7 @@ def test_a_disk_that_smart_knows_bears_the_label_of_its_series() -> None:
     machine = topology(sd("sda", "2:0:0:0", "S1"), sd("sdb", "2:0:1:0", "S2"))
     direct = Target("/dev/sdb", "sat", "sdb", "host2", slot="slot 4 of enclosure 2:0:9:0")
     asked = Disk("S2", Polled(direct, Cover.READ, drive=drive("S2")), "sdb")
-    known = Map(machine, covered=coverage.look(disks(asked), machine))
+    known = Map(machine, covered=inventory.look(disks(asked), machine))
     found = place(kernel("sdb"), known)
     assert (found.disk, found.device) == ("S2", "sdb")
     assert found.identity.key == known.covered["S2"].identity.key
@@ -145,8 +145,10 @@ def test_an_ata_disk_that_the_kernel_gave_up_is_still_that_disk() -> None:
     """'ata3.00: disabled', and sda is gone a moment later: the port remembers who was there."""
     before = topology(sd("sda", "2:0:0:0", "S1", port="ata3"))
     slots = remember({}, (), before)
-    state = devices.step(Devices(), [], before, 1.0)
-    names = devices.step(state, devices.changes(before, topology()), topology(), 2.0)
+    state = device_identity.step(Devices(), [], before, 1.0)
+    names = device_identity.step(
+        state, device_identity.changes(before, topology()), topology(), 2.0
+    )
     for known in (Map(topology(), names, slots=slots), Map(topology(), slots=slots)):
         found = place(kernel("ata3.00"), known)
         assert found.identity.key == key(Map(before), "sda")
@@ -174,15 +176,15 @@ def test_an_nvme_controller_is_its_drive() -> None:
     assert place(kernel("nvme1"), known).identity.key == key(known, "nvme0c1n1")
     crossed = topology(block_device("nvme0n1", serial="A"), block_device("nvme1n1", serial="B"))
     asked = Disk("B", Polled(Target("/dev/nvme0", "nvme", "nvme1n1"), Cover.READ), "nvme1n1")
-    known = Map(crossed, covered=coverage.look(disks(asked), crossed))
+    known = Map(crossed, covered=inventory.look(disks(asked), crossed))
     assert place(kernel("nvme0"), known).device == "nvme1n1"
 
 
 def test_an_nvme_drive_that_is_gone_is_still_that_drive() -> None:
     """'Removing after probe failure': its namespaces went with it."""
     before = topology(block_device("nvme1n1", serial="N1"))
-    state = devices.step(Devices(), [], before, 1.0)
-    gone = devices.step(state, devices.changes(before, topology()), topology(), 2.0)
+    state = device_identity.step(Devices(), [], before, 1.0)
+    gone = device_identity.step(state, device_identity.changes(before, topology()), topology(), 2.0)
     found = place(kernel("nvme1"), Map(topology(), gone))
     assert found.identity.key == key(Map(before), "nvme1n1")
     assert place(kernel("nvme1"), Map()).identity.key == "device nvme1"
@@ -223,8 +225,8 @@ def test_an_event_of_a_member_is_its_disks_and_that_of_an_array_the_arrays() -> 
 def test_a_disk_that_is_gone_is_known_by_its_last_name() -> None:
     """Its file system goes on failing: sdb1 is still the disk that was sdb."""
     before = topology(sd("sdb", "2:0:1:0", "S2"))
-    state = devices.step(Devices(), [], before, 1.0)
-    gone = devices.step(state, devices.changes(before, topology()), topology(), 2.0)
+    state = device_identity.step(Devices(), [], before, 1.0)
+    gone = device_identity.step(state, device_identity.changes(before, topology()), topology(), 2.0)
     for known in (Map(topology(), gone), Map(None, gone)):
         for name in ("sdb", "sdb1"):
             assert place(kernel(name), known).identity.key == key(Map(before), "sdb")
@@ -271,7 +273,7 @@ def test_the_jbod_disk_of_an_arc_1210_is_one_disk_for_all_that_tell_of_it() -> N
     """
     machine = topology(sd("sdc", "1:0:1:0"), sd("sda", "2:0:0:0"), sd("sdb", "2:0:1:0"))
     card = areca(channel(1, "W1", usage="JBOD"), channel(2, "W2", usage="JBOD"))
-    covered = coverage.look(disks(read(1, "W1"), read(2, "W2")), machine)
+    covered = inventory.look(disks(read(1, "W1"), read(2, "W2")), machine)
     known = Map(machine, covered=covered, controllers=(card,))
     found = place(told("areca 1", "channel 2"), known)
     assert found == place(kernel("sdb"), known)
@@ -335,7 +337,7 @@ def test_a_member_of_an_array_tells_what_stands_on_it() -> None:
     disk = dataclasses.replace(sd("sda", "2:0:0:0", "VOL1"), holders=("dm-0",))
     upper = dataclasses.replace(block_device("dm-0", leaf=False), dm_name="vg-data")
     machine = topology(disk, upper)
-    covered = coverage.look(disks(read(1, "W1"), read(2, "W2")), machine)
+    covered = inventory.look(disks(read(1, "W1"), read(2, "W2")), machine)
     known = Map(machine, covered=covered, controllers=(card,))
     found = place(told("areca 1", "channel 2"), known)
     assert found.identity.key == covered["W2"].identity.key
@@ -345,7 +347,7 @@ def test_a_member_of_an_array_tells_what_stands_on_it() -> None:
     assert (found.device, found.disk) == ("", "W2")
     assert found.around == ("raid set 1 of areca 1", "sda", "vg-data")
     mount = Mount("253:0", "/dev/mapper/vg-data", "/", "/srv", "xfs", ("rw",), ("rw",))
-    assert places.carried(found, known, [mount]) == (*found.around, "/srv")
+    assert event_location.carried(found, known, [mount]) == (*found.around, "/srv")
 
 
 def test_a_volume_of_one_disk_is_told_with_it() -> None:
@@ -364,8 +366,8 @@ def test_a_volume_of_one_disk_is_told_with_it() -> None:
 def test_a_disk_that_is_read_later_has_the_key_it_will_have_then() -> None:
     """Before its first reading a disk is called by the way it is asked; its incident is not."""
     card = areca(channel(2, "W2"))
-    later = coverage.look(disks(read(2, "W2")), topology())
-    early = coverage.look(disks(read(2, "", drive=None, cover=Cover.NOT_YET)), topology())
+    later = inventory.look(disks(read(2, "W2")), topology())
+    early = inventory.look(disks(read(2, "", drive=None, cover=Cover.NOT_YET)), topology())
     for covered in ({}, early, later):
         known = Map(topology(), covered=covered, controllers=(card,))
         found = place(told("areca 1", "channel 2"), known)
@@ -376,8 +378,8 @@ def test_a_jbod_disk_has_the_key_it_will_have_once_it_is_read() -> None:
     """As sdb it has another; alerts about sdb are joined by `volumes`."""
     machine = topology(sd("sdb", "2:0:1:0"))
     card = areca(channel(2, "W2", usage="JBOD"))
-    later = coverage.look(disks(read(2, "W2")), machine)
-    early = coverage.look(disks(read(2, "", drive=None, cover=Cover.NOT_YET)), machine)
+    later = inventory.look(disks(read(2, "W2")), machine)
+    early = inventory.look(disks(read(2, "", drive=None, cover=Cover.NOT_YET)), machine)
     for covered in (early, later):
         found = place(kernel("sdb"), Map(machine, covered=covered, controllers=(card,)))
         assert (found.identity.key, found.disk) == (later["W2"].identity.key, "W2")
@@ -393,7 +395,7 @@ def test_where_a_serial_number_is_of_two_disks_the_slot_decides() -> None:
     )
     clone = dataclasses.replace(clone, polled=dataclasses.replace(clone.polled, drive=drive("W2")))
     own = dataclasses.replace(read(2, "W2"), key="W2 areca,2", duplicate="two")
-    covered = coverage.look(disks(clone, own), machine)
+    covered = inventory.look(disks(clone, own), machine)
     known = Map(machine, covered=covered, controllers=(areca(channel(2, "W2")),))
     assert place(told("areca 1", "channel 2"), known).disk == "W2 areca,2"
     assert place(kernel("sda"), known).disk == "W2 sda"
@@ -411,7 +413,7 @@ def test_two_block_devices_that_say_one_serial_number_are_no_disk_in_a_slot() ->
 def test_the_host_of_a_controller_is_that_at_which_smart_finds_its_disks() -> None:
     """Of two of a maker the tool does not say which is which; smartctl was told in words."""
     card = areca(channel(2, "W2"), host="")
-    covered = coverage.look(disks(read(2, "W2"), read(3, "OTHER")), topology())
+    covered = inventory.look(disks(read(2, "W2"), read(3, "OTHER")), topology())
     known = Map(topology(), covered=covered, controllers=(card,))
     assert place(told("areca 1"), known).identity.key == "adapter host2"
 
@@ -420,13 +422,13 @@ def test_what_is_remembered_has_a_bound() -> None:
     """A program that lists another slot each time fills no memory."""
     slots: Mapping[str, Slotted] = {f"areca 1 channel {n}": Slotted(f"S{n}") for n in range(9999)}
     slots = remember(slots, (areca(channel(2, "NEW"), channel(10_001, "MORE")),))
-    assert len(slots) == places.MOST_SLOTS
+    assert len(slots) == event_location.MOST_SLOTS
     assert slots["areca 1 channel 10001"].serial == "MORE"
 
 
 def test_a_controller_that_tells_no_serial_numbers_is_helped_by_smart() -> None:
     """The host and the slot are those at which smartctl found the disk."""
-    covered = coverage.look(disks(read(2, "W2"), read(3, "W3")), topology())
+    covered = inventory.look(disks(read(2, "W2"), read(3, "W3")), topology())
     known = Map(topology(), covered=covered, controllers=(areca(channel(2)),))
     found = place(told("areca 1", "channel 2"), known)
     assert (found.identity.key, found.disk) == (covered["W2"].identity.key, "W2")
@@ -490,7 +492,7 @@ def test_the_same_slot_of_two_controllers_is_two_disks() -> None:
 def test_disks_that_all_say_one_serial_number_are_told_apart_by_slot() -> None:
     """A maker gave both the same: neither is taken for the other."""
     card = areca(channel(1, "0000"), channel(2, "0000"))
-    covered = coverage.look(
+    covered = inventory.look(
         disks(
             dataclasses.replace(read(1, "0000"), key="0000 areca,1", duplicate="another says so"),
             dataclasses.replace(read(2, "0000"), key="0000 areca,2", duplicate="another says so"),
@@ -630,7 +632,9 @@ def test_a_slot_or_an_array_of_an_alert_is_found_like_that_of_an_event() -> None
     card = areca(channel(2, "W2"), arrays=(Array("raid set 1", OK),))
     known = Map(topology(), controllers=(card,))
     for where in ("channel 2", "raid set 1", ""):
-        assert places.at_controller("areca 1", where, known) == place(told("areca 1", where), known)
+        assert event_location.at_controller("areca 1", where, known) == place(
+            told("areca 1", where), known
+        )
 
 
 @pytest.mark.parametrize(
@@ -676,7 +680,7 @@ def test_no_event_is_too_odd_for_a_place(
 
 def _full(card: Controller, machine: Any) -> Map:  # noqa: ANN401 - a topology
     slots: Mapping[str, Slotted] = remember({}, (card,), machine)
-    return Map(machine, Devices(), coverage.look(disks(read(2, "W2")), machine), (card,), slots)
+    return Map(machine, Devices(), inventory.look(disks(read(2, "W2")), machine), (card,), slots)
 
 
 @pytest.mark.parametrize("device", ["sdg", "sdg1", "1:0:6:0"])
@@ -685,9 +689,9 @@ def test_an_error_of_an_earlier_boot_is_of_the_disk_that_had_the_name_then(devic
     then = topology(sd("sdg", "1:0:6:0", "S-SICK"), sd("sdf", "1:0:5:0", "S-WELL"))
     other = sd("sdg", "1:0:6:0", "S-WELL", partitions=("sdg1",))
     now = topology(sd("sdf", "1:0:5:0", "S-SICK"), other)
-    names = {name: devices.identity(then, name) for name in then.devices}
+    names = {name: device_identity.identity(then, name) for name in then.devices}
     known = Map(topology=now, boot_id="this", before=names)
-    well, sick = (devices.identity(now, name).key for name in ("sdg", "sdf"))
+    well, sick = (device_identity.identity(now, name).key for name in ("sdg", "sdf"))
     assert place(kernel(device, boot_id="this"), known).identity.key == well
     earlier = place(kernel(device, boot_id="that"), known)
     assert earlier.identity.key == ("device 1:0:6:0" if device == "1:0:6:0" else sick)
@@ -704,9 +708,11 @@ def test_what_a_file_system_says_after_its_disk_vanished_is_not_about_the_next_d
     pulled = topology(sd("sdc", "0:0:2:0", "COLD", partitions=("sdc1",)))
     other = topology(sd("sdc", "0:0:2:0", "FRESH", partitions=("sdc1",)))
     mount = Mount("8:33", "/dev/sdc1", "/", "/mnt/cold", "ext4", ("rw",), ("rw",))
-    state = devices.step(Devices(), (), pulled, 0.0)
+    state = device_identity.step(Devices(), (), pulled, 0.0)
     for now, before, after in ((20.0, pulled, topology()), (30.0, topology(), other)):
-        state = devices.step(state, devices.changes(before, after, (mount,)), after, now)
+        state = device_identity.step(
+            state, device_identity.changes(before, after, (mount,)), after, now
+        )
     known = Map(topology=other, devices=state, ahead_seconds=1e9)
     found = place(kernel(name, realtime_seconds=1e9 + at), known)
     assert ("COLD" in found.identity.key) == (at < 30.0)

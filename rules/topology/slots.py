@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.raid.areca import cli64
 from iowarden.collectors.raid.controller import Health
-from iowarden.rules import devices
-from iowarden.rules.atlas import Place, Slotted, joined, placed, says
-from iowarden.rules.devices import Identity
+from iowarden.rules.topology import device_identity
+from iowarden.rules.topology.device_identity import Identity
+from iowarden.rules.topology.slot_map import Place, Slotted, joined, placed, says
 
 if TYPE_CHECKING:
     from iowarden.collectors.block.block_devices import Device
     from iowarden.collectors.raid.controller import Array, Controller, PhysicalDisk
-    from iowarden.rules.atlas import Atlas
-    from iowarden.rules.coverage import Covered
+    from iowarden.rules.topology.inventory import Covered
+    from iowarden.rules.topology.slot_map import Atlas
 
 _PART = r"(?:enclosure|encl|slot|channel|device|port|box|bay|phy|connector) [0-9A-Z]{1,9}"
 _SLOT = re.compile(rf"{_PART}(?: {_PART}){{0,3}}", re.ASCII)
@@ -84,9 +84,11 @@ def itself(atlas: Atlas, name: str) -> Place:
     card = atlas.card(name)
     host = atlas.host(card) if card else ""
     if not host:
-        return Place(devices.adapter_identity(name) if name else Identity("", ""), controller=name)
+        return Place(
+            device_identity.adapter_identity(name) if name else Identity("", ""), controller=name
+        )
     words = ", ".join(word for word in (card.model if card else "", host) if word)
-    own = Identity(devices.adapter_identity(host).key, f"{name} ({words})")
+    own = Identity(device_identity.adapter_identity(host).key, f"{name} ({words})")
     return Place(own, controller=name)
 
 
@@ -356,7 +358,7 @@ def _array_of(atlas: Atlas, card: Controller, device: Device) -> Array | None:
 
 def _array_key(controller: str, array: str) -> str:
     """Return the key of an array that is no block device, or several, or none that is known."""
-    return f"{devices.ARRAY}{controller} {array}"
+    return f"{device_identity.ARRAY}{controller} {array}"
 
 
 def _called(array: Array, card: Controller) -> str:

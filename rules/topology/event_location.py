@@ -4,7 +4,7 @@ The kernel says 'sdb', 'ata3.00', '2:0:1:0'; a controller says 'channel 2'; peop
 serial number. One disk must be one incident whoever tells of it, so an event is given the identity
 that alerts about the same thing have: that of `rules.devices` for a block device, that of
 `rules.coverage` for a disk that a controller hides. An event of a member of an array is about the
-member's disk. What a controller says of its own is found in rules/slots.py.
+member's disk. What a controller says of its own is found in rules/topology/slots.py.
 Limits: which host a controller is, is known where there is one of its maker, or where a serial
 number says so. What cannot be told goes by the name it was told with; nothing is raised.
 """
@@ -17,10 +17,11 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.smart.drive import Target
-from iowarden.rules import devices, slots, trust
-from iowarden.rules.atlas import Atlas, Map, Place, Slotted, joined, placed
-from iowarden.rules.devices import Identity
-from iowarden.rules.stack import Stack
+from iowarden.rules import trust
+from iowarden.rules.topology import device_identity, slots
+from iowarden.rules.topology.device_identity import Identity
+from iowarden.rules.topology.slot_map import Atlas, Map, Place, Slotted, joined, placed
+from iowarden.rules.topology.stack import Stack
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.filesystem.mountinfo import Mount
     from iowarden.collectors.raid.controller import Controller
 
-__all__ = [  # three are those of rules/atlas.py
+__all__ = [  # three are those of rules/topology/slot_map.py
     "Map",
     "Place",
     "Slotted",
@@ -120,7 +121,7 @@ def carried(where: Place, known: Map, mounts: Iterable[Mount]) -> tuple[str, ...
     above = (
         stack.shown_on(name)
         for name in topology.devices
-        if name == where.device or devices.identity(topology, name).key in where.volumes
+        if name == where.device or device_identity.identity(topology, name).key in where.volumes
     )
     return joined(where.around, *above)
 
@@ -257,7 +258,7 @@ def _at_adapter(atlas: Atlas, event: Event) -> Place:
         return slots.at_controller(atlas, name or host or event.controller, event.place, event.kind)
     if name:
         return slots.itself(atlas, name)
-    own = devices.adapter_identity(host or event.controller)
+    own = device_identity.adapter_identity(host or event.controller)
     if not host or _HOST.fullmatch(event.controller):
         return Place(own)
     called = event.controller

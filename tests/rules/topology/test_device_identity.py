@@ -10,9 +10,10 @@ from support.machine import disk, topology
 from support.simulation import Simulation
 
 from iowarden.collectors.filesystem.mountinfo import Mount
-from iowarden.rules import devices, report
-from iowarden.rules.devices import Change, Devices, Identity, identity
+from iowarden.rules import report
 from iowarden.rules.notice import Reason, Severity
+from iowarden.rules.topology import device_identity
+from iowarden.rules.topology.device_identity import Change, Devices, Identity, identity
 
 if TYPE_CHECKING:
     from iowarden.collectors.block.block_devices import Device
@@ -35,7 +36,7 @@ def test_a_disk_that_came_and_one_that_went_are_events() -> None:
     """sda stays, sdb goes, sdc comes: each is told by its serial number."""
     before = topology(disk("sda", serial="A"), disk("sdb", serial="B"))
     after = topology(disk("sda", serial="A"), disk("sdc", serial="C"))
-    events = devices.changes(before, after)
+    events = device_identity.changes(before, after)
     assert [(e.change, e.name, e.identity.object) for e in events] == [
         (Change.REMOVED, "sdb", "sdb (serial B)"),
         (Change.ADDED, "sdc", "sdc (serial C)"),
@@ -46,7 +47,7 @@ def test_a_disk_under_another_name_is_renamed() -> None:
     """A cable was replugged: the same serial number comes up as sdc."""
     before = topology(disk("sda", serial="A"), disk("sdb", serial="B"))
     after = topology(disk("sda", serial="A"), disk("sdc", serial="B"))
-    (event,) = devices.changes(before, after)
+    (event,) = device_identity.changes(before, after)
     assert (event.change, event.name, event.was) == (Change.RENAMED, "sdc", "sdb")
 
 
@@ -56,7 +57,7 @@ def test_another_disk_under_the_same_name_is_a_replacement() -> None:
         disk("sdb", serial="B", holders=("md0",)), disk("md0", slaves=("sdb",), leaf=False)
     )
     after = topology(disk("sdb", serial="X"))
-    (event,) = devices.changes(
+    (event,) = device_identity.changes(
         before, after, [mounted("/dev/md0", "/srv"), mounted("/dev/sda1", "/")]
     )
     assert (event.change, event.identity.object, event.was) == (
@@ -70,27 +71,27 @@ def test_another_disk_under_the_same_name_is_a_replacement() -> None:
 def test_diskseq_tells_a_disk_without_serial_number_from_the_next_of_its_name() -> None:
     """Two sticks without a number in one slot: the second is another one, and so is told."""
     before = topology(numbered(disk("sdb"), 7))
-    assert devices.changes(before, topology(numbered(disk("sdb"), 7))) == []
-    events = devices.changes(before, topology(numbered(disk("sdb"), 9)))
+    assert device_identity.changes(before, topology(numbered(disk("sdb"), 7))) == []
+    events = device_identity.changes(before, topology(numbered(disk("sdb"), 9)))
     assert [event.change for event in events] == [Change.REMOVED, Change.ADDED]
 
 
 def test_a_serial_number_that_cannot_be_read_for_once_is_no_other_disk() -> None:
     """A sick disk does not answer for its VPD page: it is still the same disk."""
     before = topology(disk("sda", serial="A"))
-    assert devices.changes(before, topology(disk("sda"))) == []
+    assert device_identity.changes(before, topology(disk("sda"))) == []
 
 
 def test_two_names_of_a_disk_may_be_swapped() -> None:
     """sda and sdb come up the other way round: both are renamed, nothing is gone."""
     before = topology(numbered(disk("sda", serial="A"), 1), numbered(disk("sdb", serial="B"), 2))
     after = topology(numbered(disk("sda", serial="B"), 3), numbered(disk("sdb", serial="A"), 4))
-    events = devices.changes(before, after)
+    events = device_identity.changes(before, after)
     assert [(e.change, e.was, e.name) for e in events] == [
         (Change.RENAMED, "sda", "sdb"),
         (Change.RENAMED, "sdb", "sda"),
     ]
-    state = devices.step(Devices(), events, after, 10.0)
+    state = device_identity.step(Devices(), events, after, 10.0)
     assert state.gone == {}
 
 
@@ -103,10 +104,10 @@ def test_a_partition_is_its_disk() -> None:
 @pytest.mark.parametrize(("name", "part"), [("sdb", "sdb1"), ("nvme0n1", "nvme0n1p2")])
 def test_a_partition_of_a_disk_that_is_gone_is_that_disk(name: str, part: str) -> None:
     """The file system on it goes on failing after the disk went: one incident, not two."""
-    state = devices.step(Devices(), [], topology(disk(name, serial="B")), 10.0)
+    state = device_identity.step(Devices(), [], topology(disk(name, serial="B")), 10.0)
     for label in (name, part):
-        assert devices.subject(topology(), state, (("device", label),)).key == "disk   B"
-    assert devices.subject(topology(), state, (("device", "sdc1"),)).key == "device sdc1"
+        assert device_identity.subject(topology(), state, (("device", label),)).key == "disk   B"
+    assert device_identity.subject(topology(), state, (("device", "sdc1"),)).key == "device sdc1"
 
 
 def test_what_a_raid_controller_says_is_its_matter_or_that_of_a_disk_that_is_known() -> None:
@@ -116,14 +117,14 @@ def test_what_a_raid_controller_says_is_its_matter_or_that_of_a_disk_that_is_kno
         return Identity("disk ACME S1", "slot") if ("slot", "channel 2") in labels else None
 
     def key(*labels: tuple[str, str]) -> str:
-        return devices.subject(None, Devices(), labels, controller=known).key
+        return device_identity.subject(None, Devices(), labels, controller=known).key
 
     areca = ("controller", "areca 1")
     assert key(areca, ("slot", "channel 2")) == "disk ACME S1"
     assert key(areca, ("slot", "channel 3")) == "adapter areca 1"
     assert key(areca, ("condition", "L11"), ("host", "host2")) == "adapter areca 1"
     assert key(("controller", ""), ("host", "host2")) == "adapter host2"
-    alone = devices.subject(None, Devices(), (("controller", "c0"),))
+    alone = device_identity.subject(None, Devices(), (("controller", "c0"),))
     assert (alone.key, alone.object) == ("adapter c0", "c0 (controller)")
 
 
@@ -327,7 +328,7 @@ def test_what_an_alert_is_about_follows_from_its_labels(labels: dict[str, str], 
     """
     whole = replace(disk("sda", serial="A"), partitions=("sda1",))
     known = topology(whole, disk("md0", slaves=("sda",), leaf=False))
-    assert devices.subject(known, Devices(), tuple(sorted(labels.items()))).key == key
+    assert device_identity.subject(known, Devices(), tuple(sorted(labels.items()))).key == key
 
 
 def test_a_host_adapter_that_fails_is_one_mail_that_names_its_disks() -> None:
@@ -375,4 +376,4 @@ def test_after_a_reboot_a_disk_is_found_under_the_name_of_today(
         disk("dm-0", slaves=("sdb",), leaf=False),
     )
     key = identity(topology(disk("sda", serial=serial)), "sda").key
-    assert devices.named_now(machine, key, name) == expected
+    assert device_identity.named_now(machine, key, name) == expected

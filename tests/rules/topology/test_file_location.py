@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from iowarden.rules.located import Answer, Kind, merged, narrowed
+from iowarden.rules.topology.file_location import Answer, Kind, merged, narrowed
 
 FIRST = Answer(
     8, 8, Kind.FILE, "", path="/srv/a", other_paths=("/srv/b",), offset_bytes=0, bytes=4096

@@ -22,8 +22,8 @@ from iowarden.collectors.smart.drive import (
     Target,
 )
 from iowarden.daemon import answers
-from iowarden.rules import coverage
-from iowarden.rules.coverage import Verdict
+from iowarden.rules.topology import inventory
+from iowarden.rules.topology.inventory import Verdict
 
 HOUR = 3600.0
 DAY = 24 * HOUR
@@ -77,7 +77,7 @@ def test_who_says_that_a_disk_exists_is_known() -> None:
     )
     slot = Slot("0:0:8:0", "Slot 02", "OK", None, None, None, "sda")
     fast = drive("N1", protocol=Protocol.NVME)
-    found = coverage.look(
+    found = inventory.look(
         disks(
             direct("sda", "S1"),
             hidden(2, "H2"),
@@ -99,8 +99,8 @@ def test_who_says_that_a_disk_exists_is_known() -> None:
     assert found["N1"].leaves == ("nvme0n1", "nvme0n2")
     assert found["X"].leaves == ("nvme1c2n1",)
     assert found["S1"].slot == "enclosure 0:0:8:0 Slot 02"
-    assert coverage.summary(found.values()) == "SMART: 4 of 5 disks readable (1 read error)"
-    assert coverage.verdict(found.values()) is Verdict.WARNING
+    assert inventory.summary(found.values()) == "SMART: 4 of 5 disks readable (1 read error)"
+    assert inventory.verdict(found.values()) is Verdict.WARNING
 
 
 def test_a_disk_of_the_kernel_that_nobody_asks_is_not_left_out() -> None:
@@ -108,25 +108,25 @@ def test_a_disk_of_the_kernel_that_nobody_asks_is_not_left_out() -> None:
     stick = replace(block_device("sdc", serial="STICK"), removable=True)
     reader = replace(block_device("sdd"), removable=True, size_bytes=0)
     machine = topology(device("sdb", "S2"), block_device("vda"), stick, reader)
-    before = coverage.look(Disks({}), machine)
+    before = inventory.look(Disks({}), machine)
     assert {c.device: c.cover for c in before.values()} == {
         "sdb": Cover.NOT_YET,
         "vda": Cover.NO_SMART,
         "sdc": Cover.NO_SMART,
     }
-    after = coverage.look(disks(), machine)
+    after = inventory.look(disks(), machine)
     assert after["S2"].cover is Cover.FAILED
-    assert coverage.summary(after.values()) == (
+    assert inventory.summary(after.values()) == (
         "SMART: 0 of 1 disk readable (1 read error); plus 2 virtual or removable"
     )
-    assert coverage.verdict(after.values()) is Verdict.UNKNOWN
+    assert inventory.verdict(after.values()) is Verdict.UNKNOWN
 
 
 def test_nothing_to_read_is_no_good_reading() -> None:
     """A virtual machine has no disk to read: that is no OK."""
-    found = coverage.look(disks(), topology(block_device("vda")))
-    assert coverage.verdict(found.values()) is Verdict.UNKNOWN
-    assert coverage.summary(found.values()) == (
+    found = inventory.look(disks(), topology(block_device("vda")))
+    assert inventory.verdict(found.values()) is Verdict.UNKNOWN
+    assert inventory.summary(found.values()) == (
         "SMART: no physical disk; plus 1 virtual or removable"
     )
 
@@ -142,7 +142,7 @@ def test_disks_that_cannot_be_read_have_not_failed() -> None:
             replace(disk, polled=replace(disk.polled, cover=cover))
             for disk, cover in zip(four, covers, strict=True)
         ]
-        return coverage.summary(coverage.look(disks(*polled), known).values())
+        return inventory.summary(inventory.look(disks(*polled), known).values())
 
     read, error = Cover.READ, Cover.FAILED
     assert line(error, error, error, error) == "SMART: 0 of 4 disks readable (4 read errors)"
@@ -159,7 +159,7 @@ def test_a_removable_medium_has_nothing_to_read(cover: Cover) -> None:
     asked = [
         failed(direct(name, serial), cover, "no") for name, serial in (("sda", "S1"), ("sdb", "S2"))
     ]
-    found = coverage.look(disks(*asked), topology(device("sda", "S1"), stick))
+    found = inventory.look(disks(*asked), topology(device("sda", "S1"), stick))
     assert [(c.cover, c.physical) for c in found.values()] == [
         (cover, True),
         (Cover.NO_SMART, False),
@@ -194,11 +194,11 @@ def test_a_disk_that_was_read_and_tells_nothing_any_more_is_reported(
 def test_two_paths_are_one_disk_and_two_disks_of_one_serial_number_are_two() -> None:
     """A multipath disk has two names; a maker that numbers all its disks alike has two disks."""
     both = topology(device("sda", "S1"), device("sdb", "S1"))
-    (one,) = coverage.look(disks(direct("sda", "S1")), both).values()
+    (one,) = inventory.look(disks(direct("sda", "S1")), both).values()
     assert one.leaves == ("sda", "sdb")
     first = replace(direct("sda", "S1"), key="S1 a", duplicate="another disk has this number")
     second = replace(direct("sdb", "S1"), key="S1 b", duplicate="another disk has this number")
-    found = coverage.look(disks(first, second), both)
+    found = inventory.look(disks(first, second), both)
     assert {key: c.leaves for key, c in found.items()} == {"S1 a": ("sda",), "S1 b": ("sdb",)}
 
 
@@ -209,11 +209,11 @@ def test_a_disk_that_a_controller_shows_and_hides_is_found_by_its_number() -> No
     known = topology(
         device("sda", "S1"), replace(device("sdb", ""), wwn="0x5000c500a1b2c3d4", serial=None)
     )
-    found = coverage.look(disks(by_number, by_name), known)
+    found = inventory.look(disks(by_number, by_name), known)
     assert [c.device for c in found.values()] == ["sda", "sdb"]
     assert found["S1"].identity.object == f"sda ({MODEL}, serial S1)"
     silent = failed(hidden(1, "S1"), Cover.NO_SMART, "lacks SMART")
-    found = coverage.look(disks(silent), known)
+    found = inventory.look(disks(silent), known)
     assert {key: c.device for key, c in found.items()} == {"S1": "sda", "0x5000c500a1b2c3d4": "sdb"}
 
 
@@ -307,7 +307,7 @@ def test_a_disk_that_slept_from_the_start_is_no_notice() -> None:
         machine.look(HOUR / 2, 300.0)
     assert machine.firing() == set()
     found = machine.engine.coverage().covered
-    assert coverage.verdict(found.values()) is Verdict.WARNING
+    assert inventory.verdict(found.values()) is Verdict.WARNING
 
 
 def test_a_try_that_fails_after_a_long_stop_is_not_told() -> None:
@@ -534,8 +534,8 @@ def test_a_vanished_disk_is_missed_no_more_once_somebody_has_it() -> None:
     machine.look(HOUR / 2, 300.0)
     assert machine.firing() == {("DeviceGone", "")}
     found = answers.covered(machine.engine)
-    assert coverage.find(found, "S2").reason == "it vanished; on it: md0"
-    assert coverage.summary(found.values()) == "SMART: 1 of 2 disks readable (1 missing)"
+    assert inventory.find(found, "S2").reason == "it vanished; on it: md0"
+    assert inventory.summary(found.values()) == "SMART: 1 of 2 disks readable (1 missing)"
     machine.engine.forget_disk("S2")
     machine.look(HOUR / 2, 300.0)
     assert machine.firing() == set()
@@ -612,29 +612,29 @@ def test_many_configured_disks_that_are_missing_are_one_incident() -> None:
 def test_what_a_drive_does_not_say_is_named() -> None:
     """Covered is not all: raw values hidden by a controller, self-tests refused, no counters."""
     plain = Attribute(197, "Current_Pending_Sector", 193, 193, 0, None, "", prefail=False)
-    assert coverage.not_read(drive("S1", attributes=(plain,), self_test_kinds=())) == (
+    assert inventory.not_read(drive("S1", attributes=(plain,), self_test_kinds=())) == (
         "raw values hidden",
         "no error log",
         "no self-tests",
     )
     lacks = ("Self-tests not supported", "Selective Self-tests/Logging not supported", "No SCT")
     sas = drive("S2", protocol=Protocol.SCSI, scsi=Scsi(), refused=lacks)
-    assert coverage.not_read(sas) == (
+    assert inventory.not_read(sas) == (
         "no error counters",
         "no grown defects",
         "Self-tests not supported",
     )
     counted = Scsi({"read": ErrorCounter(0, 0, 1.0)}, grown_defects=0)
-    assert coverage.not_read(replace(sas, scsi=counted, refused=())) == ()
+    assert inventory.not_read(replace(sas, scsi=counted, refused=())) == ()
     bare = drive("S3", protocol=Protocol.NVME, passed=None, temperature_celsius=None)
-    assert coverage.not_read(bare) == ("no overall health", "no temperature", "no health log")
+    assert inventory.not_read(bare) == ("no overall health", "no temperature", "no health log")
 
 
 def test_every_cover_has_words() -> None:
     """Whatever came of asking a disk can be told to people."""
-    assert set(coverage.WORDS) == set(Cover)
+    assert set(inventory.WORDS) == set(Cover)
     told = {Cover.READ, Cover.ASLEEP, Cover.NOT_YET, Cover.NO_SMART, Cover.LUN}
-    assert set(coverage.CURES) == set(Cover) - told
+    assert set(inventory.CURES) == set(Cover) - told
 
 
 def test_when_was_it_last_read_outlives_a_restart() -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from iowarden.rules.layout import LayoutError, Use, gaps, overlap
+from iowarden.rules.topology.sector_map import LayoutError, Use, gaps, overlap
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator

@@ -11,14 +11,14 @@ import re
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.block.block_devices import lv_names
-from iowarden.rules.redundancy import runs, spared
+from iowarden.rules.topology.redundancy import runs, spared
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from iowarden.collectors.block.block_devices import Topology
     from iowarden.collectors.md.mdstat import Array
-    from iowarden.rules.devices import Returned
+    from iowarden.rules.topology.device_identity import Returned
 
 _PART_OF = re.compile(
     r"(?:_(?:[rm]image_[0-9]+|rmeta_[0-9]+|mlog|[tc]data|[tc]meta|corig|cvol|vdata))+$", re.ASCII
