@@ -24,11 +24,12 @@ from iowarden.daemon import (
 )
 from iowarden.daemon.event_rows import OWN, Wanted
 from iowarden.daemon.past import Past
-from iowarden.rules import figures, silences
+from iowarden.rules import silences
 from iowarden.rules.promql.evaluator import Budget, EvaluationError
 from iowarden.rules.promql.lexer import PromqlError
 from iowarden.rules.quantity import duration
 from iowarden.rules.renames import NAMES, Renames
+from iowarden.rules.smart import history_fields
 from iowarden.rules.topology import inventory
 
 if TYPE_CHECKING:
@@ -212,12 +213,12 @@ class Desk:
             disk, drive = found.disk, found.drive
         except ValueError:  # it may be one of long ago
             disk, drive = wanted, None
-        names = figures.candidates(attribute, drive)
+        names = history_fields.candidates(attribute, drive)
         if not names:
             raise ValueError(
                 "attribute: expected a number ('197'), a name as smartctl has it"
                 " ('Current_Pending_Sector'), either with 'value' for the normalised value"
-                f" ('197 value'), or one of {', '.join(figures.NAMES)}, got '{attribute:.100}'"
+                f" ('197 value'), or one of {', '.join(history_fields.NAMES)}, got '{attribute:.100}'"
             )
         self._past.ask(disk, names, command.reply)
 

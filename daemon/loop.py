@@ -56,7 +56,6 @@ from iowarden.rules import (
     advice,
     digest,
     facts,
-    figures,
     happened,
     hung,
     incidents,
@@ -70,6 +69,7 @@ from iowarden.rules.alerting.alerts import Alert, State, Transition
 from iowarden.rules.events import Table
 from iowarden.rules.notice import Evidence, Reason, Severity
 from iowarden.rules.quantity import duration
+from iowarden.rules.smart import history_fields
 from iowarden.rules.topology import device_identity, returned
 from iowarden.rules.topology.topology import NOTHING, Stood, restacked
 
@@ -578,7 +578,7 @@ class Loop:
         if store is None or smart is None or smart.value is None or smart.value is self._kept_of:
             return
         self._kept_of = smart.value
-        rows, self._drives_kept = figures.fresh(smart.value, self._drives_kept)
+        rows, self._drives_kept = history_fields.fresh(smart.value, self._drives_kept)
         if rows:
             store.note(self._clock.realtime(now), rows)
 

@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.block.block_devices import NVME_PATH, Topology
 from iowarden.collectors.filesystem.mountinfo import Mount
 from iowarden.collectors.smart.drive import Cover
-from iowarden.rules import causes, trust
+from iowarden.rules import causes
 from iowarden.rules.faults import Fault, Layer
 from iowarden.rules.notice import Severity
+from iowarden.rules.smart import plausibility
 from iowarden.rules.topology import device_identity
 from iowarden.rules.topology.device_identity import ADAPTER, is_part
 from iowarden.rules.topology.redundancy import bears, in_use, last_holders, runs
@@ -292,7 +293,7 @@ class Facts:
         if remote or (covered is not None and covered.cover is Cover.LUN):
             return Kind.LUN
         unasked = covered is not None and covered.cover is Cover.NO_SMART
-        if unasked or trust.virtual_device(device):
+        if unasked or plausibility.virtual_device(device):
             return Kind.VIRTUAL
         if not device.address and not _SD_NAME.fullmatch(device.name):
             return Kind.OTHER

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import Family, Labels, Sample
-from iowarden.rules import trust
 from iowarden.rules.signals import smart_counts, smart_health, smart_values
+from iowarden.rules.smart import plausibility
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -124,8 +124,8 @@ class Told:
     disk: Disk
     until_seconds: float
     samples: tuple[Sample, ...]
-    signature: trust.Signature | None
-    doubts: tuple[trust.Doubt, ...] = ()
+    signature: plausibility.Signature | None
+    doubts: tuple[plausibility.Doubt, ...] = ()
     distrust: tuple[str, ...] = ()
     """Why the disk is not believed; empty: it is."""
 
@@ -232,16 +232,16 @@ class _Look:
         self._now = now
         self._topology = topology
         self._kernel_errors = kernel_errors
-        self._signatures: dict[str, trust.Signature | None] = {}
+        self._signatures: dict[str, plausibility.Signature | None] = {}
         self._serials: dict[str, list[tuple[str, str]]] = {}
-        self._alike: dict[trust.Signature | None, list[tuple[str, str]]] = {}
+        self._alike: dict[plausibility.Signature | None, list[tuple[str, str]]] = {}
         for key, disk in disks.by_key.items():
             drive = disk.polled.drive
             if drive is None:
                 continue
             before = state.told.get(key)
             same = before is not None and before.disk is disk
-            signature = before.signature if before and same else trust.signature(drive)
+            signature = before.signature if before and same else plausibility.signature(drive)
             self._signatures[key] = signature
             self._serials.setdefault(drive.serial, []).append((key, drive.model))
             self._alike.setdefault(signature, []).append((key, drive.serial))
@@ -259,7 +259,7 @@ class _Look:
         fresh = known is None or at > known[0][0]
         signature = self._signatures.get(key)
         if fresh or before is None:
-            doubts = trust.doubts(disk, drive, self._around(key, disk, drive, known))
+            doubts = plausibility.doubts(disk, drive, self._around(key, disk, drive, known))
         else:
             doubts = before.doubts
         own: Labels = (("disk", key),)
@@ -287,14 +287,14 @@ class _Look:
 
     def _around(
         self, key: str, disk: Disk, drive: Drive, known: Pairs | None
-    ) -> trust.Surroundings:
+    ) -> plausibility.Surroundings:
         """Return what others say of a disk."""
         name = disk.device or disk.polled.target.device
         topology = self._topology
         block = self.blocks.get(name)
         signature = self._signatures.get(key)
         hours = known[0][1] if known is not None else -1.0
-        return trust.Surroundings(
+        return plausibility.Surroundings(
             device=None if topology is None or not name else topology.devices.get(name),
             traffic_bytes=None
             if block is None
@@ -320,11 +320,13 @@ class _Look:
             ),
         )
 
-    def _distrusted_until(self, key: str, disk: Disk, doubts: tuple[trust.Doubt, ...]) -> float:
+    def _distrusted_until(
+        self, key: str, disk: Disk, doubts: tuple[plausibility.Doubt, ...]
+    ) -> float:
         """Return until when a disk is not believed the way it was asked; 0: it is."""
         word = f"{key}\tdistrust"
         path = float(zlib.crc32(str(disk.polled.target).encode()))
-        if not trust.trusted(doubts):
+        if not plausibility.trusted(doubts):
             self.kept[word] = ((self._now, path),)
         match self.kept.get(word):
             case ((at, before),) if before == path:
@@ -483,4 +485,4 @@ def _distrust(own: Labels, disk: Disk, reasons: tuple[str, ...]) -> Iterator[Sam
     yield "iowarden_smart_trusted", own, 0.0
     for text in reasons:
         yield "iowarden_smart_doubt", (*own, ("reason", text)), 1.0
-    yield "iowarden_smart_way", (*own, ("way", trust.way(disk.polled.target))), 1.0
+    yield "iowarden_smart_way", (*own, ("way", plausibility.way(disk.polled.target))), 1.0

@@ -10,8 +10,8 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from iowarden.collectors.block.block_devices import NVME_PATH
+from iowarden.rules.smart.plausibility import virtual_device
 from iowarden.rules.topology.stack import Stack
-from iowarden.rules.trust import virtual_device
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

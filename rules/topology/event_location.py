@@ -17,7 +17,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.smart.drive import Target
-from iowarden.rules import trust
+from iowarden.rules.smart import plausibility
 from iowarden.rules.topology import device_identity, slots
 from iowarden.rules.topology.device_identity import Identity
 from iowarden.rules.topology.slot_map import Atlas, Map, Place, Slotted, joined, placed
@@ -139,7 +139,7 @@ def smart_way(where: Place, known: Map) -> str:
     driver = target.driver or _HIDES.get(vendor, "")
     if not where.device or not driver.startswith(tuple(_HIDES.values())):
         return ""
-    return trust.way(Target("", driver=driver))
+    return plausibility.way(Target("", driver=driver))
 
 
 def _before(atlas: Atlas, name: str) -> Place | None:

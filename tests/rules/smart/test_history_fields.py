@@ -9,7 +9,7 @@ from support.asked import direct, disks, drive
 from support.simulation import START
 
 from iowarden.collectors.smart.drive import Attribute, ErrorCounter, Nvme, Protocol, Scsi
-from iowarden.rules import figures
+from iowarden.rules.smart import history_fields
 
 PENDING = Attribute(197, "Current_Pending_Sector", 200, 200, 0, 5, "5", prefail=False)
 HIDDEN = replace(PENDING, raw=None, raw_text="", value=193)
@@ -18,7 +18,7 @@ HOURS = Attribute(9, "Power_On_Hours", 80, 80, 0, None, "20123h+05m+01.5s", pref
 
 def test_what_alerts_are_about_is_kept_with_each_change() -> None:
     """Pending sectors each time that they change, hours once a day; what is not said, never."""
-    found = figures.figures(drive("S1", attributes=(PENDING, HOURS), power_on_hours=20_123))
+    found = history_fields.figures(drive("S1", attributes=(PENDING, HOURS), power_on_hours=20_123))
     assert found == {
         "197 raw": (5.0, True),
         "197 value": (200.0, True),
@@ -26,30 +26,32 @@ def test_what_alerts_are_about_is_kept_with_each_change() -> None:
         "temperature_celsius": (31.0, False),
         "power_on_hours": (20_123.0, False),
     }
-    assert "197 raw" not in figures.figures(drive("S1", attributes=(HIDDEN,)))
+    assert "197 raw" not in history_fields.figures(drive("S1", attributes=(HIDDEN,)))
 
 
 def test_every_kind_of_drive_has_its_numbers() -> None:
     """Uncorrected errors of SAS, media errors of NVMe."""
     counted = Scsi({"read": ErrorCounter(7, 1, 1.0), "verify": ErrorCounter(None, None, None)}, 3)
-    sas = figures.figures(drive("S1", protocol=Protocol.SCSI, scsi=counted))
+    sas = history_fields.figures(drive("S1", protocol=Protocol.SCSI, scsi=counted))
     assert sas["uncorrected_read_total"] == (1.0, True)
     assert sas["grown_defects"] == (3.0, True)
     assert "uncorrected_verify_total" not in sas
-    nvme = figures.figures(drive("S1", protocol=Protocol.NVME, nvme=Nvme(media_errors_total=2)))
+    nvme = history_fields.figures(
+        drive("S1", protocol=Protocol.NVME, nvme=Nvme(media_errors_total=2))
+    )
     assert nvme["media_errors_total"] == (2.0, True)
-    assert {*sas, *nvme} <= set(figures.NAMES)
+    assert {*sas, *nvme} <= set(history_fields.NAMES)
 
 
 def test_a_drive_is_noted_when_it_was_read_and_not_again() -> None:
     """Two disks; the second is read once more."""
     first, second = direct("sda", "S1"), direct("sdb", "S2")
-    rows, told = figures.fresh(disks(first, second), {})
+    rows, told = history_fields.fresh(disks(first, second), {})
     assert {row[0] for row in rows} == {"S1", "S2"}
-    assert figures.fresh(disks(first, second), told) == ([], told)
+    assert history_fields.fresh(disks(first, second), told) == ([], told)
     later = replace(second, polled=replace(second.polled, read_seconds=START + 1800))
     lost = replace(first, polled=replace(first.polled, drive=None))
-    rows, told = figures.fresh(disks(lost, later), told)
+    rows, told = history_fields.fresh(disks(lost, later), told)
     assert {row[0] for row in rows} == {"S2"}
     assert told == {"S1": START, "S2": START + 1800}
 
@@ -73,4 +75,4 @@ def test_a_drive_is_noted_when_it_was_read_and_not_again() -> None:
 )
 def test_a_person_names_an_attribute_as_it_comes_to_mind(text: str, names: tuple[str, ...]) -> None:
     """By number, by smartctl's name, by the beginning of ours."""
-    assert figures.candidates(text, drive("S1", attributes=(PENDING,))) == names
+    assert history_fields.candidates(text, drive("S1", attributes=(PENDING,))) == names

@@ -19,8 +19,8 @@ from iowarden.collectors.smart.drive import (
     Scsi,
     Target,
 )
-from iowarden.rules import trust
-from iowarden.rules.trust import Surroundings
+from iowarden.rules.smart import plausibility
+from iowarden.rules.smart.plausibility import Surroundings
 
 VOLUME = Target("/dev/sda", device="sda", driver="arcmsr")
 NOTHING = {kind: ErrorCounter(0, 0, 0.0) for kind in ("read", "write")}
@@ -68,20 +68,20 @@ def doubts(
 ) -> list[tuple[int, str]]:
     """Return points and words of what cannot be true."""
     disk = Disk(drive.serial, Polled(target, Cover.READ, drive=drive))
-    found = trust.doubts(disk, drive, Surroundings(**{"year": 2026, **around}))
+    found = plausibility.doubts(disk, drive, Surroundings(**{"year": 2026, **around}))
     return [(doubt.points, doubt.text) for doubt in found]
 
 
 def test_the_sample_of_the_incident_is_wrong_in_three_hard_and_six_soft_ways() -> None:
     """GI1: a with traffic, b with logged errors, c, and every soft test that domain I names."""
     found = doubts(BOGUS, traffic_bytes=41e9, errors_logged=7.0)
-    hard = [text for points, text in found if points == trust.HARD]
+    hard = [text for points, text in found if points == plausibility.HARD]
     assert hard == [
         "it counts 0 bytes, the kernel 41 GB since boot",
         "it counts no error, 7 medium errors are logged",
         "healthy at 30 C, above its trip temperature of 25 C",
     ]
-    assert [text for points, text in found if points == trust.SOFT] == [
+    assert [text for points, text in found if points == plausibility.SOFT] == [
         "made for 4278190080 start-stop cycles",
         "256 start-stop cycles, which is 1 in the wrong byte",
         "made in 2002, and there was no WDC WD1600AAJS-00WAA before 2006",
@@ -112,7 +112,7 @@ def test_a_drive_that_is_too_hot_and_says_so_is_believed() -> None:
 def test_a_drive_that_is_too_hot_and_calls_itself_well_is_told_as_hot() -> None:
     """It was not told to warn (EWASC 0): at 71 C with a trip of 65 heat is the news, not doubt."""
     hot = replace(GENUINE, temperature_celsius=71.0, temperature_limit_celsius=65.0)
-    assert [points for points, _ in doubts(hot, Target("/dev/sda"))] == [trust.SOFT]
+    assert [points for points, _ in doubts(hot, Target("/dev/sda"))] == [plausibility.SOFT]
     rack = Rack()
     rack.poll(hot, times=3)
     assert ("DiskTooHot", "critical") in rack.firing()
@@ -122,7 +122,7 @@ def test_a_fresh_boot_proves_nothing_about_traffic() -> None:
     """Guard: less than 1 GB was read and written."""
     quiet = replace(GENUINE, scsi=replace(GENUINE.scsi, error_counters=NOTHING))
     assert doubts(quiet, Target("/dev/sda"), traffic_bytes=9e8) == []
-    assert doubts(quiet, Target("/dev/sda"), traffic_bytes=2e9)[0][0] == trust.HARD
+    assert doubts(quiet, Target("/dev/sda"), traffic_bytes=2e9)[0][0] == plausibility.HARD
 
 
 def test_a_hypervisors_disk_is_not_bogus() -> None:
@@ -137,10 +137,13 @@ def test_one_oddity_is_no_reason() -> None:
     """Two soft ones are needed: real drives have one each."""
     odd = replace(GENUINE, scsi=replace(GENUINE.scsi, start_stop_cycles=256))
     disk = Disk("S", Polled(VOLUME, Cover.READ, drive=odd))
-    one = trust.doubts(disk, odd, Surroundings())
-    assert [doubt.points for doubt in one] == [trust.SOFT, trust.SOFT]  # the controller, too
-    assert trust.trusted(one[:1])
-    assert not trust.trusted(one)
+    one = plausibility.doubts(disk, odd, Surroundings())
+    assert [doubt.points for doubt in one] == [
+        plausibility.SOFT,
+        plausibility.SOFT,
+    ]  # the controller, too
+    assert plausibility.trusted(one[:1])
+    assert not plausibility.trusted(one)
 
 
 @pytest.mark.parametrize(
@@ -160,7 +163,7 @@ def test_one_oddity_is_no_reason() -> None:
 def test_cheap_invariants_each_count_once(drive: Drive, around: dict[str, Any], words: str) -> None:
     """What no drive can say; each of them alone is not enough."""
     ((points, text),) = doubts(drive, Target("/dev/sda"), **around)
-    assert points == trust.SOFT
+    assert points == plausibility.SOFT
     assert words in text
 
 
@@ -185,7 +188,7 @@ def test_a_drive_without_a_sensor_or_in_the_cold_is_believed(celsius: float) -> 
 )
 def test_the_way_to_the_real_disks_is_named(driver: str, words: str) -> None:
     """By the controller's driver."""
-    assert trust.way(Target("/dev/sda", driver=driver)).startswith(words)
+    assert plausibility.way(Target("/dev/sda", driver=driver)).startswith(words)
 
 
 def test_distrust_lasts_a_week_after_the_last_contradiction() -> None:
