@@ -33,11 +33,11 @@ from iowarden.daemon import exporters, stateful
 from iowarden.daemon.clock import local_zone
 from iowarden.daemon.readers import Readers
 from iowarden.daemon.words import one_line, shorten
-from iowarden.rules import last_copies
-from iowarden.rules.advice import advice_of
+from iowarden.rules.advice import last_copies
+from iowarden.rules.advice.advice import advice_of
+from iowarden.rules.advice.facts import Facts, known, multipath, slow
 from iowarden.rules.alerting.alerts import State
 from iowarden.rules.engine.engine import Engine
-from iowarden.rules.facts import Facts, known, multipath, slow
 from iowarden.rules.faults import meaning
 from iowarden.rules.notice import Severity
 from iowarden.rules.quantity import duration, size

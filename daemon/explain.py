@@ -37,8 +37,9 @@ from iowarden.collectors.registry import SOURCES
 from iowarden.collectors.smart.drive import Cover, Disk, Disks, Polled, Target
 from iowarden.daemon import check, console
 from iowarden.daemon.words import one_line
-from iowarden.rules import facts, happened, last_copies
-from iowarden.rules.advice import advice_of, together
+from iowarden.rules import happened
+from iowarden.rules.advice import facts, last_copies
+from iowarden.rules.advice.advice import advice_of, together
 from iowarden.rules.alerting.alerts import State
 from iowarden.rules.engine.engine import Engine
 from iowarden.rules.notice import Severity

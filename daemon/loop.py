@@ -53,18 +53,16 @@ from iowarden.daemon.stored import SCHEMA, Schema
 from iowarden.daemon.tails import Tails
 from iowarden.daemon.telling import PRIORITY, Log, Telling
 from iowarden.rules import (
-    advice,
     digest,
-    facts,
     happened,
     hung,
     incidents,
-    last_copies,
     recurring,
     report,
     selftest_schedule,
     silences,
 )
+from iowarden.rules.advice import advice, facts, last_copies
 from iowarden.rules.alerting.alerts import Alert, State, Transition
 from iowarden.rules.events import Table
 from iowarden.rules.notice import Evidence, Reason, Severity

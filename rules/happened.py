@@ -20,7 +20,7 @@ from iowarden.collectors.event import Event
 from iowarden.collectors.md import md_events
 from iowarden.collectors.model import Family
 from iowarden.rules import controller_clock, events, faults, hung
-from iowarden.rules.advice import PART
+from iowarden.rules.advice.advice import PART
 from iowarden.rules.alerting.alerts import Alert, State, Transition
 from iowarden.rules.controller_clock import Offset, Way
 from iowarden.rules.events import BLAME_SECONDS, WINDOW_SECONDS, Burst

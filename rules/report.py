@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from iowarden.collectors.procfs.tasks import writeback_channel
-from iowarden.rules.advice import Said
+from iowarden.rules.advice.advice import Said
 from iowarden.rules.alerting.alerts import State
 from iowarden.rules.causes import meaning
 from iowarden.rules.due import COMES_AND_GOES

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.filesystem.mountinfo import Mount, Mounts
     from iowarden.collectors.procfs.tasks import Tasks
     from iowarden.collectors.registry import Source
-    from iowarden.rules.facts import Facts
+    from iowarden.rules.advice.facts import Facts
 
 HELD_PERIODS = 3
 REFRESH_SECONDS = 15.0

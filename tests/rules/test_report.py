@@ -11,7 +11,7 @@ from support.machine import disk, topology
 
 from iowarden.collectors.block.block_devices import Md
 from iowarden.rules import report
-from iowarden.rules.advice import Said
+from iowarden.rules.advice.advice import Said
 from iowarden.rules.alerting.alerts import State
 from iowarden.rules.incidents import Due, Incident, Member
 from iowarden.rules.notice import Evidence, Reason, Severity

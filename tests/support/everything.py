@@ -15,8 +15,8 @@ from iowarden.collectors.filesystem.mountinfo import Mount
 from iowarden.collectors.md import mdstat
 from iowarden.collectors.raid.controller import Controller
 from iowarden.collectors.smart.drive import Cover, Polled, Target
-from iowarden.rules.advice import PACKAGED, PACKAGES, programs
-from iowarden.rules.facts import DISKS, Facts, Known
+from iowarden.rules.advice.advice import PACKAGED, PACKAGES, programs
+from iowarden.rules.advice.facts import DISKS, Facts, Known
 from iowarden.rules.topology.device_identity import identity
 from iowarden.rules.topology.event_location import Map
 from iowarden.rules.topology.inventory import Covered

@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from iowarden.rules.controller_programs import asked
-from iowarden.rules.facts import DISKS, MAPPED, Facts, Kind, Membership
+from iowarden.rules.advice.controller_programs import asked
+from iowarden.rules.advice.facts import DISKS, MAPPED, Facts, Kind, Membership
 from iowarden.rules.topology.device_identity import ADAPTER, Identity, identity, named_now
 from iowarden.rules.topology.event_location import smart_way
 from iowarden.rules.topology.redundancy import BUILDING, runs

@@ -10,11 +10,11 @@ from support.machine import disk, topology
 
 from iowarden.collectors.block import block_devices
 from iowarden.collectors.filesystem.mountinfo import parse_mountinfo
-from iowarden.rules import facts
-from iowarden.rules.advice import filled
-from iowarden.rules.advice_steps import About
+from iowarden.rules.advice import facts
+from iowarden.rules.advice.advice import filled
+from iowarden.rules.advice.advice_steps import About
+from iowarden.rules.advice.facts import Facts, Kind, Known
 from iowarden.rules.alerting.alerts import Alert, State
-from iowarden.rules.facts import Facts, Kind, Known
 from iowarden.rules.signals import stall_limits
 from iowarden.rules.topology import redundancy
 from iowarden.rules.topology.event_location import Map

@@ -15,13 +15,13 @@ from support.everything import ARRAYS, RAID6, array, everything, wrong
 from support.host import Host
 from support.incidents import Load, Story
 
-from iowarden.rules.advice import filled, said_of, steps_of, together, unknown_steps
-from iowarden.rules.advice_steps import STEPS, About
+from iowarden.rules.advice.advice import filled, said_of, steps_of, together, unknown_steps
+from iowarden.rules.advice.advice_steps import STEPS, About
+from iowarden.rules.advice.controller_programs import asked
+from iowarden.rules.advice.facts import Facts
 from iowarden.rules.alerting import unit_tests
 from iowarden.rules.alerting.alerts import Alert, State
-from iowarden.rules.controller_programs import asked
 from iowarden.rules.events import parse_events_file
-from iowarden.rules.facts import Facts
 from iowarden.rules.incidents import Member
 from iowarden.rules.notice import Severity
 from iowarden.rules.rulefile.rulefile import parse_rule_file

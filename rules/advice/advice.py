@@ -8,7 +8,7 @@ text, which otherwise comes first), a text of 'events.yaml' has them as lines of
 A step that does not apply to the thing, or of which a name is not known, is left out.
 
 Whoever follows it at night does so to the letter: hence no placeholder, no file, program or device
-that this machine does not have, and no member taken out of an array that needs it (rules/facts.py).
+that this machine does not have, and no member taken out of an array that needs it (rules/advice/facts.py).
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from iowarden.rules import advice_steps as steps
-from iowarden.rules.advice_steps import About
+from iowarden.rules.advice import advice_steps as steps
+from iowarden.rules.advice.advice_steps import About
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from iowarden.rules.advice.facts import Facts
     from iowarden.rules.alerting.alerts import Alert
-    from iowarden.rules.facts import Facts
     from iowarden.rules.incidents import Member
 
 STEPS = "advice_steps"

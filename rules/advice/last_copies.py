@@ -13,9 +13,9 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from iowarden.rules.advice import STEPS, TEXT
+from iowarden.rules.advice.advice import STEPS, TEXT
+from iowarden.rules.advice.facts import UNREADABLE, Facts, Known
 from iowarden.rules.alerting.alerts import REDUNDANCY
-from iowarden.rules.facts import UNREADABLE, Facts, Known
 from iowarden.rules.faults import LEFT, NONE_LEFT, SHORT
 from iowarden.rules.notice import Severity
 from iowarden.rules.topology.redundancy import last_holders, runs, spared
