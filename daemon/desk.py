@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from iowarden.daemon.event_rows import EventRow
     from iowarden.daemon.telling import Telling
     from iowarden.rules.engine.engine import Engine
-    from iowarden.rules.events import Table
+    from iowarden.rules.events.event_table import Table
     from iowarden.rules.promql import evaluator
     from iowarden.rules.topology.inventory import Covered
 

@@ -37,11 +37,11 @@ from iowarden.collectors.registry import SOURCES
 from iowarden.collectors.smart.drive import Cover, Disk, Disks, Polled, Target
 from iowarden.daemon import check, console
 from iowarden.daemon.words import one_line
-from iowarden.rules import happened
 from iowarden.rules.advice import facts, last_copies
 from iowarden.rules.advice.advice import advice_of, together
 from iowarden.rules.alerting.alerts import State
 from iowarden.rules.engine.engine import Engine
+from iowarden.rules.events import event_correlation
 from iowarden.rules.notice import Severity
 from iowarden.rules.quantity import size
 from iowarden.rules.signals.smart import HOT_SECONDS
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.smart.drive import Drive
     from iowarden.collectors.tool_output import Found, Parsed, Unread
     from iowarden.rules.alerting.alerts import Alert
-    from iowarden.rules.events import Row, Table
+    from iowarden.rules.events.event_table import Row, Table
     from iowarden.rules.rulefile.rulefile import RuleGroup
 
 NOTHING_WRONG, WRONG, NOT_UNDERSTOOD = 0, 1, 2
@@ -242,9 +242,9 @@ def explain(parsed: Parsed, groups: Sequence[RuleGroup], table: Table) -> Explan
         engine.observe(_readings(parsed, at), at, at)
         engine.evaluate(at)
     now = _NOW + LOOKS - 1
-    batch = happened.Batch(now, now, tuple(each.event for each in parsed.events))
-    state, _ = happened.step(happened.Happened(), batch, engine.places(), table)
-    happen = happened.alerts(state, table, now)
+    batch = event_correlation.Batch(now, now, tuple(each.event for each in parsed.events))
+    state, _ = event_correlation.step(event_correlation.Happened(), batch, engine.places(), table)
+    happen = event_correlation.alerts(state, table, now)
     alerts = last_copies.marked([*engine.alerts(), *happen], engine.places())
     waits = check.holds(groups)
     here = facts.Facts(facts.known(engine.places(), engine.mounts(), alerts))

@@ -22,10 +22,10 @@ from iowarden.daemon import journal
 from iowarden.daemon.event_rows import EventRow
 from iowarden.daemon.files_hit import wanted
 from iowarden.daemon.telling import PRIORITY
-from iowarden.rules import happened
 from iowarden.rules.causes import Around
-from iowarden.rules.events import WINDOW_SECONDS
-from iowarden.rules.happened import Batch, Happened, News
+from iowarden.rules.events import event_correlation
+from iowarden.rules.events.event_correlation import Batch, Happened, News
+from iowarden.rules.events.event_table import WINDOW_SECONDS
 from iowarden.rules.notice import Severity
 from iowarden.rules.topology import device_identity
 from iowarden.rules.topology.event_location import at_controller
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from iowarden.daemon.telling import Telling
     from iowarden.rules.alerting.alerts import Alert, Transition
     from iowarden.rules.engine.engine import Engine
-    from iowarden.rules.events import Table
+    from iowarden.rules.events.event_table import Table
     from iowarden.rules.incidents import Incident
     from iowarden.rules.notice import Evidence
     from iowarden.rules.topology.device_identity import Identity
@@ -111,7 +111,7 @@ class Happenings:
         self._news: list[News] = []
         self._seen: dict[str, Any] = {}
         """The value of each source that was taken last."""
-        self._totals = happened.no_totals(TOLD_SOURCES)
+        self._totals = event_correlation.no_totals(TOLD_SOURCES)
         self._of_disks: dict[tuple[str, str], int] = {}
         self._restored = False
         self._waiting: list[Batch] = []
@@ -180,7 +180,7 @@ class Happenings:
         if value.cursor is not None:
             self.cursors = replace(self.cursors, kernel=value.cursor)
         self._boot_id = value.boot_id
-        self._take(happened.of_kernel(value, now, realtime))
+        self._take(event_correlation.of_kernel(value, now, realtime))
 
     def _take_controllers(self, value: Controllers, now: float, realtime: float) -> None:
         if value.cursors:
@@ -189,7 +189,7 @@ class Happenings:
         self.cursors = replace(self.cursors, listed={**self.cursors.listed, **value.listed})
         stat = self._engine.status("stat")
         booted = None if stat is None or stat.value is None else stat.value.boot_time_seconds
-        self._take(happened.of_controllers(value, now, realtime, booted))
+        self._take(event_correlation.of_controllers(value, now, realtime, booted))
 
     def _take(self, batch: Batch) -> None:
         if self._restored or not batch.baseline:
@@ -201,12 +201,12 @@ class Happenings:
         self._step(replace(batch, baseline=()))
 
     def _step(self, batch: Batch) -> None:
-        unnamed = tuple(filter(happened.is_nameless, batch.events))
+        unnamed = tuple(filter(event_correlation.is_nameless, batch.events))
         if unnamed and not self._unnamed:
             self._unnamed_seconds = batch.now_seconds
         self._unnamed += unnamed
-        events = tuple(each for each in batch.events if not happened.is_nameless(each))
-        if batch.now_seconds - self._unnamed_seconds >= happened.NEIGHBOUR_SECONDS:
+        events = tuple(each for each in batch.events if not event_correlation.is_nameless(each))
+        if batch.now_seconds - self._unnamed_seconds >= event_correlation.NEIGHBOUR_SECONDS:
             events, self._unnamed = (*events, *self._unnamed), ()
         batch = replace(batch, events=events)
         if not (batch.events or batch.baseline or batch.left_out):
@@ -217,11 +217,11 @@ class Happenings:
             before=self._before,
             ahead_seconds=batch.realtime_seconds - batch.now_seconds,
         )
-        self.state, news = happened.step(self.state, batch, known, self._table)
+        self.state, news = event_correlation.step(self.state, batch, known, self._table)
         self.changed = True
         self._news += news
-        self._totals = happened.counted(self._totals, news)
-        self._of_disks = happened.counted_disks(self._of_disks, news)
+        self._totals = event_correlation.counted(self._totals, news)
+        self._of_disks = event_correlation.counted_disks(self._of_disks, news)
         self._learnt()
         self._ask(news)
 
@@ -248,7 +248,7 @@ class Happenings:
             self._step(Batch(now, self._realtime(now)))
         if now - self._learnt_seconds >= LEARN_SECONDS:
             self._learnt_seconds = now
-            self.state = happened.learn(self.state, self._engine.places(), now)
+            self.state = event_correlation.learn(self.state, self._engine.places(), now)
             self._learnt()
 
     def _learnt(self) -> None:
@@ -260,7 +260,7 @@ class Happenings:
 
     def alerts(self, now: float, for_seconds: float = WINDOW_SECONDS) -> list[Alert]:
         """Return what happens now, as alerts that fire for so long."""
-        return happened.alerts(self.state, self._table, now, for_seconds)
+        return event_correlation.alerts(self.state, self._table, now, for_seconds)
 
     def around(self, now: float) -> Around:
         """Return what stands on what, or did a moment ago."""
@@ -285,7 +285,7 @@ class Happenings:
             for disk in card.disks
             if disk.state.health not in {Health.OK, Health.ABSENT}
         ]
-        above = happened.carries(self.state, standing, now, behind)
+        above = event_correlation.carries(self.state, standing, now, behind)
         drivers = {host: other for other, host in where.hosts.items() if ":" not in other}
         self._around = Around(above, disks, seen, maps, drivers)
         return self._around
@@ -295,12 +295,12 @@ class Happenings:
         subjects = {incident.key, *(m.subject for m in incident.members if m.subject)}
         since = incident.started_seconds - WINDOW_SECONDS
         realtime = self._realtime(now)
-        return happened.evidence(self.state, subjects, since, realtime, realtime - now)
+        return event_correlation.evidence(self.state, subjects, since, realtime, realtime - now)
 
     def samples(self) -> list[Sample]:
         """Return the samples of happened.FAMILIES."""
         disks = self._engine.coverage().covered
-        return happened.samples(self.state, self._totals, self._of_disks, disks)
+        return event_correlation.samples(self.state, self._totals, self._of_disks, disks)
 
     # --- telling
 
@@ -318,13 +318,13 @@ class Happenings:
             row = self._row(each, incident, now)
             if each.announced:
                 self._say(each, row)
-            if happened.to_be_stored(each):
+            if event_correlation.to_be_stored(each):
                 rows.append(row)
         if rows and self._store is not None:
             self._store.tell(rows)
         if not self._unnamed:  # else who is killed now reads them again
             self.kept = self.state, self.cursors
-        return happened.lesser(self.state, news)
+        return event_correlation.lesser(self.state, news)
 
     def _say(self, news: News, row: EventRow) -> None:
         event, happening = news.event, news.happening

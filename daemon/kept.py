@@ -17,7 +17,7 @@ from iowarden.daemon.stored import SCHEMA, Reader
 from iowarden.rules import digest, silences
 from iowarden.rules.alerting.alerts import Alert
 from iowarden.rules.digest import Digest
-from iowarden.rules.happened import Happened
+from iowarden.rules.events.event_correlation import Happened
 from iowarden.rules.incidents import Incident, Incidents, Member, unwatched
 from iowarden.rules.renames import Kind
 from iowarden.rules.signals.table import Memory
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from iowarden.daemon.files_hit import Hit
     from iowarden.daemon.probe.protocol import Stuck
     from iowarden.daemon.stored import Schema
-    from iowarden.rules.events import Burst
+    from iowarden.rules.events.event_table import Burst
     from iowarden.rules.recurring import Habits
     from iowarden.rules.renames import Renames
     from iowarden.rules.selftest_schedule import Runs

@@ -52,19 +52,11 @@ from iowarden.daemon.state import (
 from iowarden.daemon.stored import SCHEMA, Schema
 from iowarden.daemon.tails import Tails
 from iowarden.daemon.telling import PRIORITY, Log, Telling
-from iowarden.rules import (
-    digest,
-    happened,
-    hung,
-    incidents,
-    recurring,
-    report,
-    selftest_schedule,
-    silences,
-)
+from iowarden.rules import digest, incidents, recurring, report, selftest_schedule, silences
 from iowarden.rules.advice import advice, facts, last_copies
 from iowarden.rules.alerting.alerts import Alert, State, Transition
-from iowarden.rules.events import Table
+from iowarden.rules.events import event_correlation, hung
+from iowarden.rules.events.event_table import Table
 from iowarden.rules.notice import Evidence, Reason, Severity
 from iowarden.rules.quantity import duration
 from iowarden.rules.smart import history_fields
@@ -165,7 +157,7 @@ FAMILIES = (
     _UEVENTS_LOST,
     *silences.FAMILIES,
     *selftest_schedule.FAMILIES,
-    *happened.FAMILIES,
+    *event_correlation.FAMILIES,
     *client.FAMILIES,
     *tails.FAMILIES,
 )

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from iowarden.collectors import registry
 from iowarden.daemon import loop
 from iowarden.rules.engine import engine
-from iowarden.rules.events import parse_events_file
+from iowarden.rules.events.event_table import parse_events_file
 from iowarden.rules.renames import NAMES, Renames
 from iowarden.rules.rulefile.overrides import apply, replaced, severity
 from iowarden.rules.rulefile.rulefile import (
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from iowarden.daemon.config import Config
-    from iowarden.rules.events import Table
+    from iowarden.rules.events.event_table import Table
 
 RULE_SUFFIXES = (".yaml", ".yml")
 EVENTS = "events.yaml"

@@ -34,8 +34,8 @@ from iowarden.daemon.locate import Located
 from iowarden.daemon.probe.protocol import Stuck
 from iowarden.rules.alerting.alerts import Alert
 from iowarden.rules.digest import Digest, Entry
-from iowarden.rules.events import Burst
-from iowarden.rules.happened import Clock, Happened, Happening
+from iowarden.rules.events.event_correlation import Clock, Happened, Happening
+from iowarden.rules.events.event_table import Burst
 from iowarden.rules.incidents import Incident, Member
 from iowarden.rules.notice import Evidence
 from iowarden.rules.recurring import Habit, Habits, Occurrence

@@ -21,7 +21,7 @@ from iowarden.daemon.telling import Telling
 from iowarden.rules import report
 from iowarden.rules.alerting.alerts import Alert, State
 from iowarden.rules.engine.engine import Engine
-from iowarden.rules.events import Row, Table
+from iowarden.rules.events.event_table import Row, Table
 from iowarden.rules.incidents import Due, Incident, Member
 from iowarden.rules.notice import Evidence, Notice, Reason, Severity
 from iowarden.rules.renames import NAMES, Kind, Rename, Renames

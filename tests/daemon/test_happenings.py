@@ -16,8 +16,8 @@ from iowarden.daemon import kept
 from iowarden.daemon.happenings import Asked, Cursors, Happenings
 from iowarden.daemon.telling import Telling
 from iowarden.rules.engine.engine import Engine
-from iowarden.rules.events import parse_events_file
-from iowarden.rules.happened import Happened
+from iowarden.rules.events.event_correlation import Happened
+from iowarden.rules.events.event_table import parse_events_file
 from iowarden.rules.topology.device_identity import Identity
 
 if TYPE_CHECKING:

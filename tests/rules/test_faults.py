@@ -9,7 +9,7 @@ import pytest
 from support.host import shipped_rules
 
 from iowarden.rules import faults
-from iowarden.rules.events import parse_events_file
+from iowarden.rules.events.event_table import parse_events_file
 from iowarden.rules.faults import Fault, Layer
 from iowarden.rules.notice import Severity
 from iowarden.rules.rulefile.rulefile import Rule

@@ -12,7 +12,7 @@ from iowarden.daemon.explain import Explanation, explain
 from iowarden.daemon.rule_files import load_events, load_shipped
 
 if TYPE_CHECKING:
-    from iowarden.rules.events import Table
+    from iowarden.rules.events.event_table import Table
     from iowarden.rules.rulefile.rulefile import RuleGroup
 
 

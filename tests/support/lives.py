@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from iowarden.daemon.config import Config
     from iowarden.daemon.mail import OutboundMail
     from iowarden.daemon.stored import Schema
-    from iowarden.rules.events import Table
+    from iowarden.rules.events.event_table import Table
     from iowarden.rules.rulefile.rulefile import RuleGroup
 
 DEADLINE_SECONDS = 60.0

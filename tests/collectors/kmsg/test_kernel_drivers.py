@@ -12,7 +12,7 @@ from support.kernel_messages import Tree, line
 from iowarden.collectors.kmsg import kernel_drivers
 from iowarden.collectors.kmsg.kernel_events import KINDS, Classifier, classify, finish
 from iowarden.collectors.kmsg.kernel_line import Line
-from iowarden.rules.events import Table, parse_events_file
+from iowarden.rules.events.event_table import Table, parse_events_file
 from iowarden.rules.notice import Severity
 
 if TYPE_CHECKING:

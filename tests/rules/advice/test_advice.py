@@ -21,7 +21,7 @@ from iowarden.rules.advice.controller_programs import asked
 from iowarden.rules.advice.facts import Facts
 from iowarden.rules.alerting import unit_tests
 from iowarden.rules.alerting.alerts import Alert, State
-from iowarden.rules.events import parse_events_file
+from iowarden.rules.events.event_table import parse_events_file
 from iowarden.rules.incidents import Member
 from iowarden.rules.notice import Severity
 from iowarden.rules.rulefile.rulefile import parse_rule_file

@@ -19,11 +19,12 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.event import Event
 from iowarden.collectors.md import md_events
 from iowarden.collectors.model import Family
-from iowarden.rules import controller_clock, events, faults, hung
+from iowarden.rules import faults
 from iowarden.rules.advice.advice import PART
 from iowarden.rules.alerting.alerts import Alert, State, Transition
-from iowarden.rules.controller_clock import Offset, Way
-from iowarden.rules.events import BLAME_SECONDS, WINDOW_SECONDS, Burst
+from iowarden.rules.events import controller_clock, event_table, hung
+from iowarden.rules.events.controller_clock import Offset, Way
+from iowarden.rules.events.event_table import BLAME_SECONDS, WINDOW_SECONDS, Burst
 from iowarden.rules.faults import Layer
 from iowarden.rules.incidents import FIRST_SIGHT
 from iowarden.rules.notice import Evidence, Severity
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.kmsg.kernel_log import KernelLog
     from iowarden.collectors.model import Sample
     from iowarden.collectors.raid.controller import Controllers
-    from iowarden.rules.events import Row, Table
+    from iowarden.rules.events.event_table import Row, Table
     from iowarden.rules.topology.topology import Standing
 
 DAY_SECONDS = 86_400.0
@@ -354,7 +355,9 @@ class _Work:
     def run(self) -> tuple[Happened, tuple[News, ...]]:
         batch = self.batch
         self._compare()
-        told = events.twins((*self.recent, *batch.baseline, *batch.events), self.table, self.hosts)
+        told = event_table.twins(
+            (*self.recent, *batch.baseline, *batch.events), self.table, self.hosts
+        )
         twin = {each.key for first, *more in told for each in more if each.key != first.key}
         once: set[str] = {event.key for event in self.before.recent}
         shared = self._shared()
@@ -520,7 +523,7 @@ class _Work:
             return
         key = _key(event.source, row.kind, own.key)
         before = self.happenings.get(key)
-        burst = events.grown(before.burst if before else None, row, event)
+        burst = event_table.grown(before.burst if before else None, row, event)
         same = before is not None and burst.count > 1
         now = self.batch.now_seconds
         if not same or before is None:
@@ -659,7 +662,8 @@ class _Work:
             (after, each.device)
             for each in (*self.before.recent, *self.batch.baseline, *self.batch.events)
             if each.kind == "md_degraded" and each.boot_id == event.boot_id
-            if (after := (events.moment(each) or 0.0) - (events.moment(event) or 0.0)) >= 0.0
+            if (after := (event_table.moment(each) or 0.0) - (event_table.moment(event) or 0.0))
+            >= 0.0
         ]
         after, array = min(short, default=(math.inf, ""))
         return replace(event, place=array) if after <= NEIGHBOUR_SECONDS else event

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from iowarden.rules.controller_clock import (
+from iowarden.rules.events.controller_clock import (
     LEAST_MATCHES,
     MATCH_SECONDS,
     MOST_SECONDS,

@@ -17,11 +17,12 @@ from iowarden.collectors.kmsg.kernel_events import Classifier, classify
 from iowarden.collectors.kmsg.kernel_line import Line
 from iowarden.collectors.raid.controller import Array, Controller, Health, PhysicalDisk
 from iowarden.collectors.raid.controller import State as Told
-from iowarden.rules import happened, incidents
+from iowarden.rules import incidents
 from iowarden.rules.alerting.alerts import Alert, State
 from iowarden.rules.causes import Around
-from iowarden.rules.events import parse_events_file
-from iowarden.rules.happened import Batch, Clock, Happened
+from iowarden.rules.events import event_correlation
+from iowarden.rules.events.event_correlation import Batch, Clock, Happened
+from iowarden.rules.events.event_table import parse_events_file
 from iowarden.rules.incidents import Change, Incident, Incidents
 from iowarden.rules.notice import Reason, Severity
 from iowarden.rules.silences import Acknowledgement
@@ -29,7 +30,7 @@ from iowarden.rules.topology.device_identity import identity
 from iowarden.rules.topology.event_location import Map
 from iowarden.rules.topology.topology import NOTHING, Standing, remember
 
-FILE = Path(__file__).parents[2] / "rules" / "events.yaml"
+FILE = Path(__file__).parents[3] / "rules" / "events.yaml"
 TABLE = parse_events_file(FILE.read_text(), FILE.name)
 START = 1_800_000_000.0
 """Of the program's clock and the wall's."""
@@ -78,20 +79,20 @@ class Machine:
         batch = Batch(self.now, self.now, () if baseline else events, booted_seconds=booted)
         batch = replace(batch, baseline=events if baseline else ())
         known = replace(self.known, standing=self.standing)
-        self.state, self.news = happened.step(self.state, batch, known, TABLE)
+        self.state, self.news = event_correlation.step(self.state, batch, known, TABLE)
         self.look()
 
     def look(self) -> None:
         """See what is due."""
         self.book, dues, changes = incidents.step(
             self.book,
-            [*self.alerts, *happened.alerts(self.state, TABLE, self.now)],
+            [*self.alerts, *event_correlation.alerts(self.state, TABLE, self.now)],
             self.now,
             install="test",
             policy=incidents.Policy(),
             observe=lambda _: (),
             judged=lambda *_: True,
-            around=Around(happened.carries(self.state, self.standing, self.now)),
+            around=Around(event_correlation.carries(self.state, self.standing, self.now)),
             acknowledged=self.acknowledged,
         )
         lifted = [c.incident.identifier for c in changes if c.change is Change.LIFTED]
@@ -174,7 +175,7 @@ def test_errors_of_a_disk_are_one_incident_with_the_first_and_the_last_line() ->
     (found,) = machine.open
     assert (found.key, found.severity) == (identity(MACHINE, "sda").key, Severity.CRITICAL)
     assert [(m.name, m.count) for m in found.members] == [("block_medium_error", 40)]
-    lines = happened.evidence(machine.state, [found.key], 0.0, machine.now)
+    lines = event_correlation.evidence(machine.state, [found.key], 0.0, machine.now)
     assert [line.text.rpartition(" ")[2] for line in lines] == ["0", "these", "312"]
     assert [reason for reason, _ in machine.mails] == [Reason.OPENED]
 
@@ -232,7 +233,7 @@ def test_a_controllers_error_explains_that_of_its_volume() -> None:
     """J2: the kernel names the volume first, the controller's log the disk minutes later."""
     machine = behind()
     machine.state = replace(
-        machine.state, clocks={"areca 1": Clock(offset=4 * HOUR, way=happened.Way.ERRORS)}
+        machine.state, clocks={"areca 1": Clock(offset=4 * HOUR, way=event_correlation.Way.ERRORS)}
     )
     machine.tell(machine.medium_error("sdc"))
     assert [i.object for i in machine.open] == ["sdc (DISK-9, serial S-C, volume 1 of areca 1)"]
@@ -248,7 +249,7 @@ def test_errors_that_the_kernel_does_not_see_are_told_as_well() -> None:
     """J3: the controller recovered them, or masks them."""
     machine = behind()
     machine.state = replace(
-        machine.state, clocks={"areca 1": Clock(offset=0.0, way=happened.Way.ERRORS)}
+        machine.state, clocks={"areca 1": Clock(offset=0.0, way=event_correlation.Way.ERRORS)}
     )
     machine.tell(*(machine.reading_error(2, number=n) for n in range(10)))
     (found,) = machine.open
@@ -287,7 +288,7 @@ def test_a_controllers_own_fault_is_not_blamed_on_its_disks() -> None:
     """Memory that fails, and right after it errors of channels."""
     machine = behind()
     machine.state = replace(
-        machine.state, clocks={"areca 1": Clock(offset=0.0, way=happened.Way.ERRORS)}
+        machine.state, clocks={"areca 1": Clock(offset=0.0, way=event_correlation.Way.ERRORS)}
     )
     machine.tell(
         Event(
@@ -307,7 +308,7 @@ def test_several_channels_in_one_second_are_the_controller() -> None:
     """Disks do not die in step."""
     machine = behind()
     machine.state = replace(
-        machine.state, clocks={"areca 1": Clock(offset=0.0, way=happened.Way.ERRORS)}
+        machine.state, clocks={"areca 1": Clock(offset=0.0, way=event_correlation.Way.ERRORS)}
     )
     machine.tell(machine.reading_error(1), machine.reading_error(2))
     assert [i.key for i in machine.open] == ["adapter host2"]
@@ -320,7 +321,7 @@ def test_what_a_log_held_at_first_sight_is_told_by_the_mail_of_arrival() -> None
     machine.tell(old, machine.reading_error(1), baseline=True)
     (found,) = machine.open
     assert "P-1" in found.object
-    (alert,) = happened.alerts(machine.state, TABLE, machine.now)
+    (alert,) = event_correlation.alerts(machine.state, TABLE, machine.now)
     assert incidents.lasting(alert)
     assert [each.happening is None for each in machine.news] == [True, False]
 
@@ -429,16 +430,16 @@ def test_a_disk_without_errors_has_counters_that_are_0() -> None:
     disks = ["P-1", "P-2"]
 
     def counters() -> dict[tuple[str, str], float]:
-        samples = happened.samples(machine.state, {}, totals, disks)
+        samples = event_correlation.samples(machine.state, {}, totals, disks)
         named = [(dict(labels), value) for name, labels, value in samples if "_disk_" in name]
         return {(labels["disk"], labels["class"]): value for labels, value in named}
 
     totals: dict[tuple[str, str], int] = {}
-    assert set(counters()) == {(disk, name) for disk in disks for name in happened.CLASSES}
+    assert set(counters()) == {(disk, name) for disk in disks for name in event_correlation.CLASSES}
     assert set(counters().values()) == {0.0}
     machine.tell(machine.reading_error(2))
-    totals = happened.counted_disks(totals, machine.news)
-    totals = happened.counted_disks(totals, [replace(machine.news[0], twin=True)])
+    totals = event_correlation.counted_disks(totals, machine.news)
+    totals = event_correlation.counted_disks(totals, [replace(machine.news[0], twin=True)])
     assert {key: n for key, n in counters().items() if n} == {("P-2", "medium"): 1.0}
 
 
@@ -480,8 +481,8 @@ def test_a_clock_that_follows_daylight_saving_is_told() -> None:
     assert [h.burst.last.text for h in moved] == [
         "areca 1: its clock moved by an hour: daylight saving"
     ]
-    (name, labels, seconds), *_ = happened.samples(machine.state, {}, {}, ())
-    assert (name, labels) == (happened.CLOCK.name, (("controller", "areca 1"),))
+    (name, labels, seconds), *_ = event_correlation.samples(machine.state, {}, {}, ())
+    assert (name, labels) == (event_correlation.CLOCK.name, (("controller", "areca 1"),))
     assert seconds == 5 * HOUR
 
 
@@ -601,7 +602,7 @@ def test_what_a_log_tells_later_is_news_although_it_was_before_the_mail() -> Non
     """A controller's log is read every five minutes: the disk had failed by then."""
     machine = behind()
     machine.state = replace(
-        machine.state, clocks={"areca 1": Clock(offset=0.0, way=happened.Way.ERRORS)}
+        machine.state, clocks={"areca 1": Clock(offset=0.0, way=event_correlation.Way.ERRORS)}
     )
     machine.tell(*(machine.reading_error(2, number=n) for n in range(6)))
     failed = replace(
@@ -679,10 +680,10 @@ def test_a_line_tells_the_end_of_what_another_one_began(begins: str, ends: str) 
     first, second = lines(machine, begins, ends)[-2:]
     machine.tell(first)
     machine.wait(2 * HOUR, 600.0)
-    (alert,) = happened.alerts(machine.state, TABLE, machine.now)
+    (alert,) = event_correlation.alerts(machine.state, TABLE, machine.now)
     assert alert.missed_seconds is None
     machine.tell(replace(second, realtime_seconds=machine.now))
-    (alert,) = happened.alerts(machine.state, TABLE, machine.now)
+    (alert,) = event_correlation.alerts(machine.state, TABLE, machine.now)
     assert alert.missed_seconds == machine.now
 
 
@@ -700,7 +701,7 @@ def test_a_member_that_was_left_out_belongs_to_the_array_that_is_started_next() 
     for after, words in texts:
         events += classify(Classifier(), Line(words, realtime_seconds=START - 60 + after))[1]
     machine.tell(*events, baseline=True)
-    alerts = happened.alerts(machine.state, TABLE, machine.now)
+    alerts = event_correlation.alerts(machine.state, TABLE, machine.now)
     assert {(a.subject, a.annotation("summary")) for a in alerts} == {
         ("device md0", "array md0 was put together without its member sdc1"),
         ("device md1", "array md1 was put together without its member sdd1"),

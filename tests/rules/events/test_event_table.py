@@ -19,8 +19,8 @@ from iowarden.collectors.md import md_events
 from iowarden.collectors.raid.areca import event_info
 from iowarden.collectors.raid.megaraid import storcli_events
 from iowarden.collectors.raid.threeware import alarms
-from iowarden.rules import happened
-from iowarden.rules.events import (
+from iowarden.rules.events import event_correlation
+from iowarden.rules.events.event_table import (
     UNKNOWN,
     Burst,
     RuleFileError,
@@ -34,7 +34,7 @@ from iowarden.rules.events import (
 )
 from iowarden.rules.notice import Severity
 
-FILE = Path(__file__).parents[2] / "rules" / "events.yaml"
+FILE = Path(__file__).parents[3] / "rules" / "events.yaml"
 CRITICAL, WARNING, INFO = Severity.CRITICAL, Severity.WARNING, Severity.INFO
 
 
@@ -60,7 +60,7 @@ def medium_error(at: float, device: str = "sdb") -> Event:
 
 @pytest.mark.parametrize(
     "source",
-    [kernel_events, event_info, alarms, storcli_events, md_events, happened],
+    [kernel_events, event_info, alarms, storcli_events, md_events, event_correlation],
 )
 def test_every_kind_of_every_source_has_a_row(table: Table, source: object) -> None:
     """None of them falls back on 'not known'."""
@@ -72,7 +72,7 @@ def test_no_row_is_of_a_kind_that_nothing_tells(table: Table) -> None:
     """A misspelled kind would never be found."""
     logs = (kernel_events, event_info, alarms, storcli_events, md_events)
     known = {kind for log in logs for kind in log.KINDS}
-    assert set(table.rows) == known | set(happened.KINDS)
+    assert set(table.rows) == known | set(event_correlation.KINDS)
 
 
 def test_what_is_mailed_has_advice_and_its_source(table: Table) -> None:

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from iowarden.collectors.procfs.tasks import Task, Tasks
-from iowarden.rules import hung
 from iowarden.rules.alerting.alerts import Alert, State
+from iowarden.rules.events import hung
 
 
 def alert(name: str, summary: str, task: str = "") -> Alert:
