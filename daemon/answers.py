@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.model import Outcome
 from iowarden.collectors.smart.drive import Cover
 from iowarden.daemon import status
-from iowarden.rules import selftest_schedule, silences
 from iowarden.rules.alerting.alerts import Alert, State
 from iowarden.rules.faults import Fault
+from iowarden.rules.incidents import silences
 from iowarden.rules.notice import Severity
 from iowarden.rules.topology import inventory
 
@@ -23,9 +23,10 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.model import Labels
     from iowarden.daemon.probe.protocol import Stuck
-    from iowarden.rules.causes import Key
+    from iowarden.rules import selftest_schedule
     from iowarden.rules.engine.engine import Engine
-    from iowarden.rules.incidents import Due, Incident
+    from iowarden.rules.incidents.causes import Key
+    from iowarden.rules.incidents.incidents import Due, Incident
     from iowarden.rules.notice import Notice
     from iowarden.rules.promql.evaluator import Sample
     from iowarden.rules.topology.inventory import Covered

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from iowarden.daemon.command import Add
     from iowarden.daemon.status import MailLine, ProbeLine
-    from iowarden.rules.silences import Matcher
+    from iowarden.rules.incidents.silences import Matcher
 
 EXIT_FAILED = 1
 EXIT_INTERRUPTED = 130

@@ -24,7 +24,7 @@ from iowarden.daemon import (
 )
 from iowarden.daemon.event_rows import OWN, Wanted
 from iowarden.daemon.past import Past
-from iowarden.rules import silences
+from iowarden.rules.incidents import silences
 from iowarden.rules.promql.evaluator import Budget, EvaluationError
 from iowarden.rules.promql.lexer import PromqlError
 from iowarden.rules.quantity import duration

@@ -22,10 +22,10 @@ from iowarden.daemon import journal
 from iowarden.daemon.event_rows import EventRow
 from iowarden.daemon.files_hit import wanted
 from iowarden.daemon.telling import PRIORITY
-from iowarden.rules.causes import Around
 from iowarden.rules.events import event_correlation
 from iowarden.rules.events.event_correlation import Batch, Happened, News
 from iowarden.rules.events.event_table import WINDOW_SECONDS
+from iowarden.rules.incidents.causes import Around
 from iowarden.rules.notice import Severity
 from iowarden.rules.topology import device_identity
 from iowarden.rules.topology.event_location import at_controller
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from iowarden.rules.alerting.alerts import Alert, Transition
     from iowarden.rules.engine.engine import Engine
     from iowarden.rules.events.event_table import Table
-    from iowarden.rules.incidents import Incident
+    from iowarden.rules.incidents.incidents import Incident
     from iowarden.rules.notice import Evidence
     from iowarden.rules.topology.device_identity import Identity
     from iowarden.rules.topology.topology import Standing

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from iowarden.daemon import answers, status
 from iowarden.daemon.event_rows import Wanted
 from iowarden.daemon.telling import event_line
-from iowarden.rules.incidents import CLOSED_QUIETLY, Due
+from iowarden.rules.incidents.incidents import CLOSED_QUIETLY, Due
 from iowarden.rules.notice import Reason, Severity
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from iowarden.daemon.answers import Known
     from iowarden.daemon.event_rows import EventRow
-    from iowarden.rules.incidents import Incident, Member
+    from iowarden.rules.incidents.incidents import Incident, Member
     from iowarden.rules.topology.inventory import Covered
 
 MOST_EVENTS = 5000

@@ -14,14 +14,15 @@ from iowarden.daemon.codec import CodecError
 from iowarden.daemon.happenings import Cursors
 from iowarden.daemon.state import version_of, versioned
 from iowarden.daemon.stored import SCHEMA, Reader
-from iowarden.rules import digest, silences
+from iowarden.rules import digest
 from iowarden.rules.alerting.alerts import Alert
 from iowarden.rules.digest import Digest
 from iowarden.rules.events.event_correlation import Happened
-from iowarden.rules.incidents import Incident, Incidents, Member, unwatched
+from iowarden.rules.incidents import silences
+from iowarden.rules.incidents.incidents import Incident, Incidents, Member, unwatched
+from iowarden.rules.incidents.silences import Silences
 from iowarden.rules.renames import Kind
 from iowarden.rules.signals.table import Memory
-from iowarden.rules.silences import Silences
 from iowarden.rules.topology.device_identity import Devices
 from iowarden.rules.topology.topology import Stood
 
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from iowarden.daemon.probe.protocol import Stuck
     from iowarden.daemon.stored import Schema
     from iowarden.rules.events.event_table import Burst
-    from iowarden.rules.recurring import Habits
+    from iowarden.rules.incidents.recurring import Habits
     from iowarden.rules.renames import Renames
     from iowarden.rules.selftest_schedule import Runs
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from iowarden.daemon import message
 from iowarden.daemon.clock import PLAUSIBLE_SECONDS
 from iowarden.daemon.state import Batch, OutboxRow
-from iowarden.rules.due import REPLACED_SECONDS
+from iowarden.rules.incidents.due import REPLACED_SECONDS
 from iowarden.rules.notice import Severity
 from iowarden.rules.quantity import duration
 

@@ -36,14 +36,14 @@ from iowarden.rules.alerting.alerts import Alert
 from iowarden.rules.digest import Digest, Entry
 from iowarden.rules.events.event_correlation import Clock, Happened, Happening
 from iowarden.rules.events.event_table import Burst
-from iowarden.rules.incidents import Incident, Member
+from iowarden.rules.incidents.incidents import Incident, Member
+from iowarden.rules.incidents.recurring import Habit, Habits, Occurrence
+from iowarden.rules.incidents.silences import Acknowledgement, Matcher, Silence, Silences, finder
 from iowarden.rules.notice import Evidence
-from iowarden.rules.recurring import Habit, Habits, Occurrence
 from iowarden.rules.renames import Kind as Word
 from iowarden.rules.renames import Renames
 from iowarden.rules.selftest_schedule import Run, Runs
 from iowarden.rules.signals.table import GROUPS, Memory
-from iowarden.rules.silences import Acknowledgement, Matcher, Silence, Silences, finder
 from iowarden.rules.topology.device_identity import Devices, Gone, Identity, Returned
 from iowarden.rules.topology.file_location import Answer
 from iowarden.rules.topology.slot_map import Slotted

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from iowarden.collectors.model import Labels
-    from iowarden.rules.silences import Matcher, Silence
+    from iowarden.rules.incidents.silences import Matcher, Silence
 
 
 class Kind(enum.StrEnum):

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, TypeVar
 from iowarden.collectors.procfs.tasks import writeback_channel
 from iowarden.rules.advice.advice import Said
 from iowarden.rules.alerting.alerts import State
-from iowarden.rules.causes import meaning
-from iowarden.rules.due import COMES_AND_GOES
 from iowarden.rules.faults import LOST_A_DISK, SHORT, SUMS_UP, SYMPTOMS, THREATS, Fault, Layer
+from iowarden.rules.incidents.causes import meaning
+from iowarden.rules.incidents.due import COMES_AND_GOES
 from iowarden.rules.notice import Evidence, Notice, Reason, Severity
 from iowarden.rules.quantity import quantity
 from iowarden.rules.topology.device_identity import (
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.model import Labels, Sample
     from iowarden.collectors.procfs.tasks import Task, Tasks
     from iowarden.rules.alerting.alerts import Alert
-    from iowarden.rules.incidents import Due, Incident, Member
+    from iowarden.rules.incidents.incidents import Due, Incident, Member
     from iowarden.rules.topology.topology import Above, Standing
 
 _T = TypeVar("_T")

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.block.block_devices import NVME_PATH, Topology
 from iowarden.collectors.filesystem.mountinfo import Mount
 from iowarden.collectors.smart.drive import Cover
-from iowarden.rules import causes
 from iowarden.rules.faults import Fault, Layer
+from iowarden.rules.incidents import causes
 from iowarden.rules.notice import Severity
 from iowarden.rules.smart import plausibility
 from iowarden.rules.topology import device_identity

@@ -26,7 +26,7 @@ from iowarden.rules.events import controller_clock, event_table, hung
 from iowarden.rules.events.controller_clock import Offset, Way
 from iowarden.rules.events.event_table import BLAME_SECONDS, WINDOW_SECONDS, Burst
 from iowarden.rules.faults import Layer
-from iowarden.rules.incidents import FIRST_SIGHT
+from iowarden.rules.incidents.incidents import FIRST_SIGHT
 from iowarden.rules.notice import Evidence, Severity
 from iowarden.rules.topology.device_identity import ADAPTER, Identity
 from iowarden.rules.topology.event_location import Map, Place, Slotted, place, remember, smart_way

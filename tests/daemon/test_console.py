@@ -33,7 +33,7 @@ from iowarden.daemon.status import (
     Status,
     StuckLine,
 )
-from iowarden.rules.silences import Matcher
+from iowarden.rules.incidents.silences import Matcher
 
 if TYPE_CHECKING:
     import socket

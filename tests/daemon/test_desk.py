@@ -22,10 +22,10 @@ from iowarden.rules import report
 from iowarden.rules.alerting.alerts import Alert, State
 from iowarden.rules.engine.engine import Engine
 from iowarden.rules.events.event_table import Row, Table
-from iowarden.rules.incidents import Due, Incident, Member
+from iowarden.rules.incidents.incidents import Due, Incident, Member
+from iowarden.rules.incidents.silences import Acknowledgement, Matcher, Silences
 from iowarden.rules.notice import Evidence, Notice, Reason, Severity
 from iowarden.rules.renames import NAMES, Kind, Rename, Renames
-from iowarden.rules.silences import Acknowledgement, Matcher, Silences
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -30,7 +30,7 @@ from iowarden.daemon.status import (
     MemberLine,
     SilenceLine,
 )
-from iowarden.rules.silences import Matcher
+from iowarden.rules.incidents.silences import Matcher
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

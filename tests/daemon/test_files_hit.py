@@ -18,7 +18,7 @@ from iowarden.daemon import files_hit, kept
 from iowarden.daemon.files_hit import FilesHit, Hit, Wanted, wanted
 from iowarden.daemon.locate import Located
 from iowarden.rules.alerting.alerts import State
-from iowarden.rules.incidents import Member
+from iowarden.rules.incidents.incidents import Member
 from iowarden.rules.notice import Severity
 from iowarden.rules.topology.file_location import Answer, Kind
 

@@ -14,11 +14,11 @@ from iowarden.daemon import kept, stored
 from iowarden.daemon.state import versioned
 from iowarden.rules.alerting.alerts import Alert, State
 from iowarden.rules.digest import Digest
-from iowarden.rules.incidents import Incident, Incidents, Member
+from iowarden.rules.incidents.incidents import Incident, Incidents, Member
+from iowarden.rules.incidents.silences import Matcher, Silence, Silences
 from iowarden.rules.notice import Evidence, Severity
 from iowarden.rules.renames import Renames
 from iowarden.rules.signals.table import Memory
-from iowarden.rules.silences import Matcher, Silence, Silences
 from iowarden.rules.topology.device_identity import Devices, Gone
 
 if TYPE_CHECKING:

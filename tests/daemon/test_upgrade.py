@@ -30,7 +30,7 @@ from iowarden.daemon.config import parse
 from iowarden.daemon.history import History, Tail, TailLoaded
 from iowarden.daemon.stored import DOCUMENTS, SCHEMA, Schema
 from iowarden.rules.alerting.staleness import Watched
-from iowarden.rules.recurring import Habit, Occurrence
+from iowarden.rules.incidents.recurring import Habit, Occurrence
 from iowarden.rules.renames import Kind, Rename, Renames
 from iowarden.rules.topology.device_identity import Returned
 from iowarden.rules.topology.topology import Above

@@ -13,7 +13,7 @@ from iowarden.collectors.block.block_devices import Md
 from iowarden.rules import report
 from iowarden.rules.advice.advice import Said
 from iowarden.rules.alerting.alerts import State
-from iowarden.rules.incidents import Due, Incident, Member
+from iowarden.rules.incidents.incidents import Due, Incident, Member
 from iowarden.rules.notice import Evidence, Reason, Severity
 from iowarden.rules.quantity import quantity
 from iowarden.rules.topology.device_identity import identity

@@ -22,8 +22,8 @@ from iowarden.collectors.smart.drive import (
     Target,
 )
 from iowarden.daemon.kept import Kept, documents, read
-from iowarden.rules import incidents, silences
 from iowarden.rules.engine.engine import Engine
+from iowarden.rules.incidents import incidents, silences
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

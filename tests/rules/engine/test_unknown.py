@@ -12,8 +12,8 @@ from iowarden.collectors.model import Outcome, Reading
 from iowarden.collectors.registry import SOURCES, Source, collect
 from iowarden.collectors.smart import smartctl_runner
 from iowarden.collectors.smart.drive import Target
-from iowarden.rules import incidents
 from iowarden.rules.engine.engine import HELD_PERIODS, Engine
+from iowarden.rules.incidents import incidents
 from iowarden.rules.notice import Evidence
 from iowarden.rules.rulefile.rulefile import parse_rule_file
 

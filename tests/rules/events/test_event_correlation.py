@@ -17,15 +17,15 @@ from iowarden.collectors.kmsg.kernel_events import Classifier, classify
 from iowarden.collectors.kmsg.kernel_line import Line
 from iowarden.collectors.raid.controller import Array, Controller, Health, PhysicalDisk
 from iowarden.collectors.raid.controller import State as Told
-from iowarden.rules import incidents
 from iowarden.rules.alerting.alerts import Alert, State
-from iowarden.rules.causes import Around
 from iowarden.rules.events import event_correlation
 from iowarden.rules.events.event_correlation import Batch, Clock, Happened
 from iowarden.rules.events.event_table import parse_events_file
-from iowarden.rules.incidents import Change, Incident, Incidents
+from iowarden.rules.incidents import incidents
+from iowarden.rules.incidents.causes import Around
+from iowarden.rules.incidents.incidents import Change, Incident, Incidents
+from iowarden.rules.incidents.silences import Acknowledgement
 from iowarden.rules.notice import Reason, Severity
-from iowarden.rules.silences import Acknowledgement
 from iowarden.rules.topology.device_identity import identity
 from iowarden.rules.topology.event_location import Map
 from iowarden.rules.topology.topology import NOTHING, Standing, remember

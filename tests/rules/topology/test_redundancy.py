@@ -11,11 +11,11 @@ from iowarden.collectors.block.block_devices import Md
 from iowarden.collectors.md.mdstat import Member
 from iowarden.collectors.raid import controller
 from iowarden.collectors.raid.controller import Health, State
-from iowarden.rules import causes
 from iowarden.rules.advice import last_copies
 from iowarden.rules.alerting.alerts import Alert
 from iowarden.rules.alerting.alerts import State as Life
 from iowarden.rules.faults import Fault
+from iowarden.rules.incidents import causes
 from iowarden.rules.topology import redundancy
 from iowarden.rules.topology.event_location import Map
 

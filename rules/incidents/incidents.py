@@ -6,7 +6,7 @@ stays where it was reported; a further one about the same object joins it.
 Events come as alerts with a count, which fire for some minutes. That they are over is not told:
 nobody can say that it is well now.
 What is silenced is tracked like all else, explains what it explains, and is no reason for a mail.
-When a mail is due is in rules/due.py. Units: seconds of the program's clock.
+When a mail is due is in rules/incidents/due.py. Units: seconds of the program's clock.
 """
 
 from __future__ import annotations
@@ -17,18 +17,19 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import Labels  # noqa: TC001 - kept over restarts: read at run time
-from iowarden.rules import causes, due, faults, folding
+from iowarden.rules import faults
 from iowarden.rules.alerting import alerts as life
 from iowarden.rules.alerting.alerts import REDUNDANCY, Alert, State
-from iowarden.rules.causes import HOST, Around, Key
 from iowarden.rules.faults import NONE_LEFT, WINDOWED, Fault
+from iowarden.rules.incidents import causes, due, folding
+from iowarden.rules.incidents.causes import HOST, Around, Key
 from iowarden.rules.notice import Evidence, Reason, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Mapping
 
     from iowarden.rules.faults import Layer, Meaning
-    from iowarden.rules.silences import Acknowledgement
+    from iowarden.rules.incidents.silences import Acknowledgement
     from iowarden.rules.topology.device_identity import Identity
 
 BLIND_SECONDS = 86_400.0

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from iowarden.rules import incidents, recurring
 from iowarden.rules.alerting.alerts import Alert, State, Transition
-from iowarden.rules.incidents import Incidents, Policy
+from iowarden.rules.incidents import incidents, recurring
+from iowarden.rules.incidents.incidents import Incidents, Policy
+from iowarden.rules.incidents.recurring import DAY_SECONDS, Habits
 from iowarden.rules.notice import Reason
-from iowarden.rules.recurring import DAY_SECONDS, Habits
 
 HOUR, MINUTE = 3600.0, 60.0
 NIGHT = 2 * HOUR

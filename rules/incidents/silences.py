@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.block.block_devices import Topology
     from iowarden.collectors.model import Labels, Sample
     from iowarden.rules.alerting.alerts import Alert
-    from iowarden.rules.incidents import Incident
+    from iowarden.rules.incidents.incidents import Incident
 
 SUBJECT = "subject"
 MOST_SILENCES, MOST_MATCHERS, MOST_CHARACTERS = 1000, 64, 1000

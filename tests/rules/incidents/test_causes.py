@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from iowarden.rules import causes
 from iowarden.rules.alerting.alerts import Alert, State
-from iowarden.rules.causes import Around
 from iowarden.rules.faults import Layer
+from iowarden.rules.incidents import causes
+from iowarden.rules.incidents.causes import Around
 
 NOW = 4000.0
 ABOVE = Around({"disk a": frozenset({"device md0"}), "disk b": frozenset({"device md0"})})

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from support.tiers import examples
 
 from iowarden.daemon.kept import Kept, documents, read
-from iowarden.rules import incidents, silences
 from iowarden.rules.alerting.alerts import Alert, State
-from iowarden.rules.causes import Around
-from iowarden.rules.incidents import Incidents, Policy
+from iowarden.rules.incidents import incidents, silences
+from iowarden.rules.incidents.causes import Around
+from iowarden.rules.incidents.incidents import Incidents, Policy
 from iowarden.rules.notice import Evidence, Reason, Severity
 
 HOUR = 3600.0

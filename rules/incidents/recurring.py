@@ -13,9 +13,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from iowarden.rules import causes, incidents
 from iowarden.rules.alerting.alerts import Alert, State, Transition
 from iowarden.rules.faults import SYMPTOMS, Fault
+from iowarden.rules.incidents import causes, incidents
 from iowarden.rules.notice import Severity
 from iowarden.rules.quantity import duration
 from iowarden.rules.topology.device_identity import ITSELF
@@ -23,7 +23,7 @@ from iowarden.rules.topology.device_identity import ITSELF
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from iowarden.rules.incidents import Incident
+    from iowarden.rules.incidents.incidents import Incident
 
 DAY_SECONDS = 86_400.0
 NEAR_SECONDS = 3600.0

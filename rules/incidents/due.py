@@ -15,14 +15,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from iowarden.rules.alerting.alerts import State
-from iowarden.rules.causes import AFTER_SECONDS, BEFORE_SECONDS
 from iowarden.rules.faults import CAUSES, SHORT, Fault, Layer
+from iowarden.rules.incidents.causes import AFTER_SECONDS, BEFORE_SECONDS
 from iowarden.rules.notice import Reason, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from iowarden.rules.incidents import Incident, Member, Policy
+    from iowarden.rules.incidents.incidents import Incident, Member, Policy
 
 NEW_SECONDS = 86_400.0
 """So long after it was reported the same of the same object is new again."""

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from iowarden.collectors.block.block_devices import Device, Topology
 from iowarden.daemon import kept
-from iowarden.rules import silences
 from iowarden.rules.alerting.alerts import Alert, State
-from iowarden.rules.incidents import Incident, Member
+from iowarden.rules.incidents import silences
+from iowarden.rules.incidents.incidents import Incident, Member
+from iowarden.rules.incidents.silences import Matcher, Silences
 from iowarden.rules.notice import Severity
-from iowarden.rules.silences import Matcher, Silences
 
 HOUR, DAY = 3600.0, 86_400.0
 NOW = 1_800_000_000.0

@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from iowarden.rules import causes
 from iowarden.rules.alerting.alerts import Alert, State
-from iowarden.rules.causes import layer_of
 from iowarden.rules.faults import CAUSES, HOLDS_PROGRAMS, WINDOWED, Fault, Layer
+from iowarden.rules.incidents import causes
+from iowarden.rules.incidents.causes import layer_of
 from iowarden.rules.topology.device_identity import ITSELF, Identity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from iowarden.rules.causes import Fact, Key
-    from iowarden.rules.incidents import Incident, Member
+    from iowarden.rules.incidents.causes import Fact, Key
+    from iowarden.rules.incidents.incidents import Incident, Member
 
 _SHORT = frozenset((Fault.DEGRADED, Fault.EXHAUSTED, Fault.STOPPED))
 _OF_DISK = CAUSES - HOLDS_PROGRAMS | {Fault.GONE, Fault.FAILED, Fault.RESETS}
