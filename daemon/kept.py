@@ -14,13 +14,13 @@ from iowarden.daemon.codec import CodecError
 from iowarden.daemon.happenings import Cursors
 from iowarden.daemon.state import version_of, versioned
 from iowarden.daemon.stored import SCHEMA, Reader
-from iowarden.rules import digest
 from iowarden.rules.alerting.alerts import Alert
-from iowarden.rules.digest import Digest
 from iowarden.rules.events.event_correlation import Happened
 from iowarden.rules.incidents import silences
 from iowarden.rules.incidents.incidents import Incident, Incidents, Member, unwatched
 from iowarden.rules.incidents.silences import Silences
+from iowarden.rules.notices import digest
+from iowarden.rules.notices.digest import Digest
 from iowarden.rules.renames import Kind
 from iowarden.rules.signals.table import Memory
 from iowarden.rules.topology.device_identity import Devices

@@ -52,13 +52,14 @@ from iowarden.daemon.state import (
 from iowarden.daemon.stored import SCHEMA, Schema
 from iowarden.daemon.tails import Tails
 from iowarden.daemon.telling import PRIORITY, Log, Telling
-from iowarden.rules import digest, report, selftest_schedule
+from iowarden.rules import selftest_schedule
 from iowarden.rules.advice import advice, facts, last_copies
 from iowarden.rules.alerting.alerts import Alert, State, Transition
 from iowarden.rules.events import event_correlation, hung
 from iowarden.rules.events.event_table import Table
 from iowarden.rules.incidents import incidents, recurring, silences
 from iowarden.rules.notice import Evidence, Reason, Severity
+from iowarden.rules.notices import digest, report
 from iowarden.rules.quantity import duration
 from iowarden.rules.smart import history_fields
 from iowarden.rules.topology import device_identity, returned

@@ -33,13 +33,13 @@ from iowarden.daemon.happenings import Cursors
 from iowarden.daemon.locate import Located
 from iowarden.daemon.probe.protocol import Stuck
 from iowarden.rules.alerting.alerts import Alert
-from iowarden.rules.digest import Digest, Entry
 from iowarden.rules.events.event_correlation import Clock, Happened, Happening
 from iowarden.rules.events.event_table import Burst
 from iowarden.rules.incidents.incidents import Incident, Member
 from iowarden.rules.incidents.recurring import Habit, Habits, Occurrence
 from iowarden.rules.incidents.silences import Acknowledgement, Matcher, Silence, Silences, finder
 from iowarden.rules.notice import Evidence
+from iowarden.rules.notices.digest import Digest, Entry
 from iowarden.rules.renames import Kind as Word
 from iowarden.rules.renames import Renames
 from iowarden.rules.selftest_schedule import Run, Runs

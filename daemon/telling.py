@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Protocol
 from iowarden.daemon import journal
 from iowarden.daemon.event_rows import OWN
 from iowarden.daemon.status import EventLine
-from iowarden.rules import digest
 from iowarden.rules.alerting.alerts import State, Transition
 from iowarden.rules.incidents import incidents
 from iowarden.rules.notice import Severity
+from iowarden.rules.notices import digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence

@@ -18,13 +18,13 @@ from iowarden.daemon.desk import Desk
 from iowarden.daemon.event_rows import EventRow
 from iowarden.daemon.history import History
 from iowarden.daemon.telling import Telling
-from iowarden.rules import report
 from iowarden.rules.alerting.alerts import Alert, State
 from iowarden.rules.engine.engine import Engine
 from iowarden.rules.events.event_table import Row, Table
 from iowarden.rules.incidents.incidents import Due, Incident, Member
 from iowarden.rules.incidents.silences import Acknowledgement, Matcher, Silences
 from iowarden.rules.notice import Evidence, Notice, Reason, Severity
+from iowarden.rules.notices import report
 from iowarden.rules.renames import NAMES, Kind, Rename, Renames
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from iowarden.daemon import kept, stored
 from iowarden.daemon.state import versioned
 from iowarden.rules.alerting.alerts import Alert, State
-from iowarden.rules.digest import Digest
 from iowarden.rules.incidents.incidents import Incident, Incidents, Member
 from iowarden.rules.incidents.silences import Matcher, Silence, Silences
 from iowarden.rules.notice import Evidence, Severity
+from iowarden.rules.notices.digest import Digest
 from iowarden.rules.renames import Renames
 from iowarden.rules.signals.table import Memory
 from iowarden.rules.topology.device_identity import Devices, Gone

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from iowarden.rules.digest import entry_key
 from iowarden.rules.incidents.silences import Matcher, Silence, matches
+from iowarden.rules.notices.digest import entry_key
 from iowarden.rules.renames import NAMES, RENAMES, Kind, Rename, RenameError, Renames
 from iowarden.rules.rulefile.overrides import Override, apply, replaced
 from iowarden.rules.rulefile.rulefile import Rule, parse_rule_file

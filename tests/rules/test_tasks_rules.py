@@ -13,11 +13,11 @@ from support.simulation import Simulation
 
 from iowarden.collectors.model import Family
 from iowarden.collectors.procfs.tasks import Task, Tasks, to_json
-from iowarden.rules import report
 from iowarden.rules.alerting.alerts import Alert, State
 from iowarden.rules.engine.engine import Engine
 from iowarden.rules.incidents.incidents import Due, Incident, Member
 from iowarden.rules.notice import Reason, Severity
+from iowarden.rules.notices import report
 from iowarden.rules.signals import bdi_throttle
 from iowarden.rules.signals.leaves import LeafHistory
 from iowarden.rules.signals.table import Inputs, View

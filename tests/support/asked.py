@@ -14,9 +14,9 @@ from iowarden.collectors import registry
 from iowarden.collectors.filesystem.mountinfo import Mounts
 from iowarden.collectors.model import Outcome, Reading
 from iowarden.collectors.smart.drive import Cover, Disk, Disks, Drive, Polled, Protocol, Target
-from iowarden.rules import report
 from iowarden.rules.engine.engine import Engine
 from iowarden.rules.incidents import incidents
+from iowarden.rules.notices import report
 
 if TYPE_CHECKING:
     from iowarden.collectors.block.block_devices import Device, Topology

@@ -15,13 +15,13 @@ from iowarden.collectors import registry
 from iowarden.collectors.recording.recording import IDLE, idle_steps
 from iowarden.collectors.registry import collect
 from iowarden.daemon.loop import HOTPLUG_SOURCES
-from iowarden.rules import report
 from iowarden.rules.advice import advice, facts
 from iowarden.rules.advice.facts import Facts
 from iowarden.rules.engine.engine import Engine
 from iowarden.rules.incidents import incidents
 from iowarden.rules.incidents.causes import Around
 from iowarden.rules.incidents.incidents import Due, Incidents, Policy
+from iowarden.rules.notices import report
 from iowarden.rules.rulefile.rulefile import RuleGroup, parse_rule_file
 
 if TYPE_CHECKING:

@@ -10,11 +10,11 @@ import pytest
 from support.machine import disk, topology
 
 from iowarden.collectors.block.block_devices import Md
-from iowarden.rules import report
 from iowarden.rules.advice.advice import Said
 from iowarden.rules.alerting.alerts import State
 from iowarden.rules.incidents.incidents import Due, Incident, Member
 from iowarden.rules.notice import Evidence, Reason, Severity
+from iowarden.rules.notices import report
 from iowarden.rules.quantity import quantity
 from iowarden.rules.topology.device_identity import identity
 from iowarden.rules.topology.topology import NOTHING, remember
