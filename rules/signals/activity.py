@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Annotated
 
 from iowarden.collectors.model import SECTOR_BYTES, Metric, Sample, describe
-from iowarden.rules.signals.writeback import GAP_SECONDS
+from iowarden.rules.signals.writeback.writeback import GAP_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

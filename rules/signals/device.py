@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import Family, Sample
 from iowarden.rules.signals import in_flight, stall_limits
-from iowarden.rules.signals.writeback import DIGITS, GAP_SECONDS
+from iowarden.rules.signals.writeback.writeback import DIGITS, GAP_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

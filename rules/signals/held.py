@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from iowarden.rules.signals.writeback import DIGITS
+from iowarden.rules.signals.writeback.writeback import DIGITS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -13,7 +13,7 @@ from iowarden.collectors.model import Family, Sample
 from iowarden.rules.signals import activity
 from iowarden.rules.signals.activity import SLACK_SECONDS, STEP_SECONDS
 from iowarden.rules.signals.held import NOTHING, Held
-from iowarden.rules.signals.writeback import GAP_SECONDS
+from iowarden.rules.signals.writeback.writeback import GAP_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from iowarden.collectors.model import Family, Sample
-from iowarden.rules.signals.writeback import GAP_SECONDS
+from iowarden.rules.signals.writeback.writeback import GAP_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import Family, Sample
 from iowarden.rules.signals.held import NOTHING, Held
-from iowarden.rules.signals.writeback import DIGITS
+from iowarden.rules.signals.writeback.writeback import DIGITS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import Family, Sample
-from iowarden.rules.signals.writeback import DIGITS, GAP_SECONDS
+from iowarden.rules.signals.writeback.writeback import DIGITS, GAP_SECONDS
 
 if TYPE_CHECKING:
     from iowarden.collectors.procfs.meminfo import Meminfo

@@ -9,10 +9,7 @@ from typing import TYPE_CHECKING, Any
 from iowarden.collectors.model import Family, Sample
 from iowarden.rules.signals import (
     activity,
-    bandwidth,
     baseline,
-    bdi_throttle,
-    blocked,
     controller_state,
     defaults,
     device,
@@ -23,8 +20,6 @@ from iowarden.rules.signals import (
     growth,
     hung,
     leaves,
-    limits,
-    lull,
     md_state,
     mount_state,
     multipath,
@@ -38,10 +33,17 @@ from iowarden.rules.signals import (
     stall_limits,
     suspended,
     swap,
+)
+from iowarden.rules.signals.held import Held
+from iowarden.rules.signals.writeback import (
+    bandwidth,
+    bdi_throttle,
+    blocked,
+    limits,
+    lull,
     waiters,
     writeback,
 )
-from iowarden.rules.signals.held import Held
 from iowarden.rules.topology import device_identity
 
 if TYPE_CHECKING:

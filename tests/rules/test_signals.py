@@ -16,15 +16,8 @@ from iowarden.collectors.block.block_devices import Device, Md, Topology
 from iowarden.collectors.procfs.meminfo import Meminfo, parse_meminfo
 from iowarden.collectors.procfs.sysctl_vm import VmSysctl
 from iowarden.collectors.procfs.vmstat import Vmstat, parse_vmstat
-from iowarden.rules.signals import (
-    bandwidth,
-    blocked,
-    leaves,
-    limits,
-    lull,
-    table,
-    writeback,
-)
+from iowarden.rules.signals import leaves, table
+from iowarden.rules.signals.writeback import bandwidth, blocked, limits, lull, writeback
 
 if TYPE_CHECKING:
     from iowarden.collectors.block.diskstats import BlockIo

@@ -18,9 +18,9 @@ from iowarden.rules.engine.engine import Engine
 from iowarden.rules.incidents.incidents import Due, Incident, Member
 from iowarden.rules.notice import Reason, Severity
 from iowarden.rules.notices import report
-from iowarden.rules.signals import bdi_throttle
 from iowarden.rules.signals.leaves import LeafHistory
 from iowarden.rules.signals.table import Inputs, View
+from iowarden.rules.signals.writeback import bdi_throttle
 from iowarden.rules.topology.device_identity import Devices, subject
 
 if TYPE_CHECKING:

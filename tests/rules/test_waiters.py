@@ -9,8 +9,9 @@ from support.machine import block, disk, topology
 from support.simulation import UPTIME, Simulation
 
 from iowarden.collectors.procfs.tasks import Task, Tasks, to_json
-from iowarden.rules.signals import bandwidth, leaves, table, waiters
+from iowarden.rules.signals import leaves, table
 from iowarden.rules.signals.table import Inputs, View
+from iowarden.rules.signals.writeback import bandwidth, waiters
 
 QUEUED = 875_000_000
 SLOW = 2_000_000

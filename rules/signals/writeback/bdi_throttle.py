@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import Family, Sample
 from iowarden.collectors.procfs.tasks import writeback_channel
-from iowarden.rules.signals.writeback import DIGITS
+from iowarden.rules.signals.writeback.writeback import DIGITS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

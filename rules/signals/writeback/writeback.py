@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from iowarden.collectors.model import Metric, describe
 
 if TYPE_CHECKING:
-    from iowarden.rules.signals.limits import Limits
+    from iowarden.rules.signals.writeback.limits import Limits
 
 WINDOW_SECONDS = 15.0
 FELL_WINDOW_SECONDS = 60.0

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import Family, Sample
-from iowarden.rules.signals.limits import drain_seconds
-from iowarden.rules.signals.writeback import GAP_SECONDS
+from iowarden.rules.signals.writeback.limits import drain_seconds
+from iowarden.rules.signals.writeback.writeback import GAP_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

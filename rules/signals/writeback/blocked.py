@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from iowarden.collectors.model import Family, Sample
-from iowarden.rules.signals.writeback import DIGITS, GAP_SECONDS
+from iowarden.rules.signals.writeback.writeback import DIGITS, GAP_SECONDS
 
 WINDOW_SECONDS = 10.0
 AT_LEAST = (1, 3)
