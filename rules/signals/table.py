@@ -12,17 +12,13 @@ from iowarden.rules.signals import (
     baseline,
     controller_state,
     defaults,
-    device,
-    device_state,
     disk_cover,
     filesystem_errors,
     fullness,
     growth,
-    hung,
     leaves,
     md_state,
     mount_state,
-    multipath,
     phantom_reads,
     queue_depth,
     read_ahead,
@@ -30,9 +26,15 @@ from iowarden.rules.signals import (
     request_size,
     scheduler,
     smart,
+    swap,
+)
+from iowarden.rules.signals.device import (
+    device,
+    device_state,
+    hung,
+    multipath,
     stall_limits,
     suspended,
-    swap,
 )
 from iowarden.rules.signals.held import Held
 from iowarden.rules.signals.writeback import (

@@ -9,7 +9,8 @@ import pytest
 from support.machine import disk, topology
 
 from iowarden.collectors.block.scsi import Scsi, ScsiDevice
-from iowarden.rules.signals import multipath, table
+from iowarden.rules.signals import table
+from iowarden.rules.signals.device import multipath
 from iowarden.rules.signals.leaves import LeafHistory
 
 if TYPE_CHECKING:

@@ -14,12 +14,13 @@ from support.simulation import START, UPTIME, Simulation
 from iowarden.collectors.block.device_mapper import MappedDevice
 from iowarden.collectors.block.scsi import Scsi, ScsiDevice, ScsiHost
 from iowarden.collectors.filesystem.mountinfo import Mount, Mounts
-from iowarden.rules.signals import device, device_state, leaves, stall_limits, table
+from iowarden.rules.signals import leaves, table
+from iowarden.rules.signals.device import device, device_state, stall_limits
 
 if TYPE_CHECKING:
     from iowarden.collectors.block.block_devices import Device, Topology
     from iowarden.collectors.block.diskstats import BlockIo
-    from iowarden.rules.signals.stall_limits import Kinds
+    from iowarden.rules.signals.device.stall_limits import Kinds
 
 SSD = replace(disk("sda"), rotational=False)
 HDD = disk("sda")

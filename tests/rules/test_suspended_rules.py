@@ -10,7 +10,8 @@ from support.simulation import START, Simulation
 
 from iowarden.collectors.block.device_mapper import MappedDevice
 from iowarden.collectors.procfs.tasks import Task, Tasks, to_json
-from iowarden.rules.signals import leaves, suspended
+from iowarden.rules.signals import leaves
+from iowarden.rules.signals.device import suspended
 from iowarden.rules.signals.table import Inputs, View
 
 if TYPE_CHECKING:

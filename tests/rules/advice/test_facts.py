@@ -15,7 +15,7 @@ from iowarden.rules.advice.advice import filled
 from iowarden.rules.advice.advice_steps import About
 from iowarden.rules.advice.facts import Facts, Kind, Known
 from iowarden.rules.alerting.alerts import Alert, State
-from iowarden.rules.signals import stall_limits
+from iowarden.rules.signals.device import stall_limits
 from iowarden.rules.topology import redundancy
 from iowarden.rules.topology.event_location import Map
 

@@ -11,15 +11,16 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import Family, Sample
-from iowarden.rules.signals import in_flight, stall_limits
+from iowarden.rules.signals import in_flight
+from iowarden.rules.signals.device import stall_limits
 from iowarden.rules.signals.writeback.writeback import DIGITS, GAP_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from iowarden.collectors.block.diskstats import BlockIo
+    from iowarden.rules.signals.device.stall_limits import Kinds, Limits
     from iowarden.rules.signals.in_flight import Counted
-    from iowarden.rules.signals.stall_limits import Kinds, Limits
     from iowarden.rules.signals.table import Pairs
 
 IDLE_SECONDS = 20.0
