@@ -19,12 +19,7 @@ from iowarden.rules.signals import (
     leaves,
     md_state,
     mount_state,
-    phantom_reads,
-    queue_depth,
-    read_ahead,
     reclaim,
-    request_size,
-    scheduler,
     smart,
     swap,
 )
@@ -37,6 +32,13 @@ from iowarden.rules.signals.device import (
     suspended,
 )
 from iowarden.rules.signals.held import Held
+from iowarden.rules.signals.queue import (
+    phantom_reads,
+    queue_depth,
+    read_ahead,
+    request_size,
+    scheduler,
+)
 from iowarden.rules.signals.writeback import (
     bandwidth,
     bdi_throttle,

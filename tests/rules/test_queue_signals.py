@@ -16,7 +16,8 @@ from iowarden.collectors.block.queue import Queue
 from iowarden.collectors.block.scsi import Scsi, ScsiDevice, ScsiHost
 from iowarden.collectors.procfs.meminfo import parse_meminfo
 from iowarden.collectors.procfs.vmstat import parse_vmstat
-from iowarden.rules.signals import activity, phantom_reads, table
+from iowarden.rules.signals import activity, table
+from iowarden.rules.signals.queue import phantom_reads
 from iowarden.rules.signals.table import Memory
 
 if TYPE_CHECKING:

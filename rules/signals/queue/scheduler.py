@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import Family, Sample
-from iowarden.rules.signals import volume
+from iowarden.rules.signals.queue import volume
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -12,17 +12,18 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import KIB, Family, Sample
-from iowarden.rules.signals import activity, phantom_reads, volume
+from iowarden.rules.signals import activity
 from iowarden.rules.signals.activity import WINDOW_SECONDS
 from iowarden.rules.signals.held import NOTHING, Held
+from iowarden.rules.signals.queue import phantom_reads, volume
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from iowarden.collectors.procfs.meminfo import Meminfo
     from iowarden.rules.signals.activity import Activity
+    from iowarden.rules.signals.queue.volume import Volume
     from iowarden.rules.signals.table import Pairs, View
-    from iowarden.rules.signals.volume import Volume
 
 UTILIZATION_RATIO = 0.9
 READ_SIZE_RATIOS = (0.5, 1.1)

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import KIB, Family, Sample
-from iowarden.rules.signals import activity, read_ahead, volume
+from iowarden.rules.signals import activity
 from iowarden.rules.signals.activity import STEP_SECONDS
 from iowarden.rules.signals.held import NOTHING, Held
+from iowarden.rules.signals.queue import read_ahead, volume
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

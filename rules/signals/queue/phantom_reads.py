@@ -11,9 +11,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import Family, Sample
-from iowarden.rules.signals import activity, volume
+from iowarden.rules.signals import activity
 from iowarden.rules.signals.activity import SLACK_SECONDS, STEP_SECONDS, WINDOW_SECONDS
 from iowarden.rules.signals.held import NOTHING, Held
+from iowarden.rules.signals.queue import volume
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
