@@ -11,7 +11,6 @@ from iowarden.rules.signals import (
     activity,
     baseline,
     controller_state,
-    defaults,
     disk_cover,
     filesystem_errors,
     fullness,
@@ -19,9 +18,7 @@ from iowarden.rules.signals import (
     leaves,
     md_state,
     mount_state,
-    reclaim,
     smart,
-    swap,
 )
 from iowarden.rules.signals.device import (
     device,
@@ -32,6 +29,7 @@ from iowarden.rules.signals.device import (
     suspended,
 )
 from iowarden.rules.signals.held import Held
+from iowarden.rules.signals.memory import defaults, reclaim, swap
 from iowarden.rules.signals.queue import (
     phantom_reads,
     queue_depth,

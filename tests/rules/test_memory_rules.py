@@ -20,8 +20,9 @@ from iowarden.collectors.procfs.pressure import Pressures, parse_pressure
 from iowarden.collectors.procfs.stat import parse_stat
 from iowarden.collectors.procfs.vmstat import parse_vmstat
 from iowarden.rules.engine.engine import Engine
-from iowarden.rules.signals import growth, leaves, reclaim, swap
+from iowarden.rules.signals import growth, leaves
 from iowarden.rules.signals.device import hung
+from iowarden.rules.signals.memory import reclaim, swap
 from iowarden.rules.signals.table import Inputs, View, derive
 
 if TYPE_CHECKING:
