@@ -44,7 +44,7 @@ from iowarden.rules.engine.engine import Engine
 from iowarden.rules.events import event_correlation
 from iowarden.rules.notice import Severity
 from iowarden.rules.quantity import size
-from iowarden.rules.signals.smart import HOT_SECONDS
+from iowarden.rules.signals.smart.smart import HOT_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

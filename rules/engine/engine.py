@@ -34,8 +34,8 @@ from iowarden.rules.promql.lexer import PromqlError
 from iowarden.rules.promql.parser import parse
 from iowarden.rules.promql.store import LOOKBACK_SECONDS, Row, Store
 from iowarden.rules.rulefile.rulefile import RecordingRule, Rule, RuleGroup
-from iowarden.rules.signals import disk_cover
 from iowarden.rules.signals import table as signals
+from iowarden.rules.signals.smart import disk_cover
 from iowarden.rules.signals.writeback.writeback import GAP_SECONDS
 from iowarden.rules.topology import device_identity, event_location, inventory, returned
 from iowarden.rules.topology.topology import (

@@ -11,14 +11,12 @@ from iowarden.rules.signals import (
     activity,
     baseline,
     controller_state,
-    disk_cover,
     filesystem_errors,
     fullness,
     growth,
     leaves,
     md_state,
     mount_state,
-    smart,
 )
 from iowarden.rules.signals.device import (
     device,
@@ -37,6 +35,7 @@ from iowarden.rules.signals.queue import (
     request_size,
     scheduler,
 )
+from iowarden.rules.signals.smart import disk_cover, smart
 from iowarden.rules.signals.writeback import (
     bandwidth,
     bdi_throttle,

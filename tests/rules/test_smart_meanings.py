@@ -9,7 +9,7 @@ import pytest
 from support.rack import DAY, Rack, ata, attribute
 
 from iowarden.collectors.smart.drive import SelfTest, Target
-from iowarden.rules.signals import smart_counts
+from iowarden.rules.signals.smart import smart_counts
 
 JBOD = Target("/dev/sda", "sat", device="sda", driver="megaraid_sas")
 

@@ -24,13 +24,13 @@ from iowarden.collectors.smart.drive import (
     SelfTest,
     Target,
 )
-from iowarden.rules.signals import smart, smart_counts, smart_health, smart_values
 from iowarden.rules.signals.leaves import LeafHistory
+from iowarden.rules.signals.smart import smart, smart_counts, smart_health, smart_values
 from iowarden.rules.signals.table import Inputs, View
 
 if TYPE_CHECKING:
     from iowarden.collectors.model import Sample
-    from iowarden.rules.signals.smart import SmartState
+    from iowarden.rules.signals.smart.smart import SmartState
 
 START = 1_790_000_000.0
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import Family, Labels, Sample
-from iowarden.rules.signals import smart_counts, smart_health, smart_values
+from iowarden.rules.signals.smart import smart_counts, smart_health, smart_values
 from iowarden.rules.smart import plausibility
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.block.block_devices import Topology
     from iowarden.collectors.block.diskstats import BlockIo
     from iowarden.collectors.smart.drive import Attribute, Disk, Disks, Drive
-    from iowarden.rules.signals.smart_counts import Count
+    from iowarden.rules.signals.smart.smart_counts import Count
     from iowarden.rules.signals.table import Pairs, View
 
 DISTRUST_SECONDS = 7 * 86_400.0
