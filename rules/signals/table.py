@@ -10,12 +10,10 @@ from iowarden.collectors.model import Family, Sample
 from iowarden.rules.signals import (
     activity,
     baseline,
-    controller_state,
     filesystem_errors,
     fullness,
     growth,
     leaves,
-    md_state,
     mount_state,
 )
 from iowarden.rules.signals.device import (
@@ -35,6 +33,7 @@ from iowarden.rules.signals.queue import (
     request_size,
     scheduler,
 )
+from iowarden.rules.signals.raid import controller_state, md_state
 from iowarden.rules.signals.smart import disk_cover, smart
 from iowarden.rules.signals.writeback import (
     bandwidth,

@@ -16,8 +16,8 @@ from iowarden.collectors.raid.controller import (
     Sensor,
     State,
 )
-from iowarden.rules.signals import controller_state
 from iowarden.rules.signals.leaves import LeafHistory
+from iowarden.rules.signals.raid import controller_state
 from iowarden.rules.signals.table import Inputs, Pairs, View
 
 if TYPE_CHECKING:
