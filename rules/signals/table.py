@@ -7,15 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from iowarden.collectors.model import Family, Sample
-from iowarden.rules.signals import (
-    activity,
-    baseline,
-    filesystem_errors,
-    fullness,
-    growth,
-    leaves,
-    mount_state,
-)
+from iowarden.rules.signals import activity, baseline, growth, leaves
 from iowarden.rules.signals.device import (
     device,
     device_state,
@@ -24,6 +16,7 @@ from iowarden.rules.signals.device import (
     stall_limits,
     suspended,
 )
+from iowarden.rules.signals.filesystem import filesystem_errors, fullness, mount_state
 from iowarden.rules.signals.held import Held
 from iowarden.rules.signals.memory import defaults, reclaim, swap
 from iowarden.rules.signals.queue import (

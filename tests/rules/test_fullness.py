@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from support.tiers import examples
 
 from iowarden.collectors.filesystem.statfs import Filesystems, Usage
-from iowarden.rules.signals import fullness
-from iowarden.rules.signals.fullness import FullnessState, Track, follow, full_in_seconds
+from iowarden.rules.signals.filesystem import fullness
+from iowarden.rules.signals.filesystem.fullness import FullnessState, Track, follow, full_in_seconds
 from iowarden.rules.signals.leaves import LeafHistory
 from iowarden.rules.signals.table import Inputs, View
 
