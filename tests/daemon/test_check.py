@@ -23,8 +23,9 @@ from support.smtp import DEADLINE_SECONDS, free_port
 
 from iowarden.collectors import registry
 from iowarden.collectors.machine import Root
-from iowarden.daemon import check, check_commands, cli, command, config
+from iowarden.daemon import check, command, config
 from iowarden.daemon.check import Finding, Level, Report
+from iowarden.daemon.cli import check_command, main
 from iowarden.daemon.clock import SystemClock
 from iowarden.daemon.exporters import Exporter
 from iowarden.daemon.readers import Readers
@@ -542,7 +543,7 @@ def test_the_configuration_is_judged_as_the_service_reads_it(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """A password that root alone may read is none to the service, which would end with 78."""
-    monkeypatch.setattr(check_commands, "SERVICE_USER", "nobody")
+    monkeypatch.setattr(check_command, "SERVICE_USER", "nobody")
     with tempfile.TemporaryDirectory() as directory:  # pytest's own is closed to others
         os.chmod(directory, 0o755)
         os.mkdir(f"{directory}/rules.d", 0o755)
@@ -555,18 +556,18 @@ def test_the_configuration_is_judged_as_the_service_reads_it(
             with open(name, "w", encoding="utf-8") as file:
                 file.write(text)
             os.chmod(name, 0o600)
-        assert cli.main(["config", "check", path]) == 78
+        assert main.main(["config", "check", path]) == 78
         told = capfd.readouterr()
         assert f'mail.password_file = "{secret}": expected a readable file, got' in told.err
         assert told.out == ""
         os.chown(secret, pwd.getpwnam("nobody").pw_uid, -1)
-        assert cli.main(["config", "check", path]) == 0  # a draft that the service need not read
+        assert main.main(["config", "check", path]) == 0  # a draft that the service need not read
         assert "as user 'nobody' reads them" in capfd.readouterr().out
         monkeypatch.setattr(command, "DEFAULT_CONFIG", path)
-        assert cli.main(["config", "check"]) == 78
+        assert main.main(["config", "check"]) == 78
         assert f"'{path}': expected a readable configuration file" in capfd.readouterr().err
-        monkeypatch.setattr(check_commands, "SERVICE_USER", "nobody-yet")
-        assert cli.main(["config", "check", path]) == 0
+        monkeypatch.setattr(check_command, "SERVICE_USER", "nobody-yet")
+        assert main.main(["config", "check", path]) == 0
         assert "there is no user 'nobody-yet' before" in capfd.readouterr().out
 
 
@@ -575,7 +576,7 @@ def test_a_credential_is_read_by_systemd_and_not_by_the_service(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """So root alone may read it: that is what it is recommended for."""
-    monkeypatch.setattr(check_commands, "SERVICE_USER", "nobody")
+    monkeypatch.setattr(check_command, "SERVICE_USER", "nobody")
     monkeypatch.delenv("CREDENTIALS_DIRECTORY", raising=False)
     with tempfile.TemporaryDirectory() as directory, tempfile.TemporaryDirectory() as rules:
         os.chmod(rules, 0o755)  # the other one is closed to others
@@ -584,11 +585,11 @@ def test_a_credential_is_read_by_systemd_and_not_by_the_service(
         mail = "mail: {server: m.example.com, to: a@b, user: u, password_credential: p}"
         with open(path, "w", encoding="utf-8") as file:
             file.write(f"rules_directory: {rules}\n{mail}\n")
-        assert cli.main(["config", "check", path]) == 78
+        assert main.main(["config", "check", path]) == 78
         assert f"expected it in '{directory}', got none" in capfd.readouterr().err
         with open(f"{directory}/p", "w", encoding="utf-8") as file:
             file.write("s3cret\n")
-        assert cli.main(["config", "check", path]) == 0
+        assert main.main(["config", "check", path]) == 0
 
 
 def test_no_code_of_ours_stands_in_a_report(checked: Checker) -> None:

@@ -13,7 +13,7 @@ from support.explained import read
 
 from iowarden.collectors.model import ParseError
 from iowarden.daemon import console
-from iowarden.daemon.cli import main
+from iowarden.daemon.cli.main import main
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -18,7 +18,7 @@ from support.smtp import DEADLINE_SECONDS, smtp_server
 from iowarden.collectors.recording.recording import Changes, Frame, PlayedRoot, Recording, watched
 from iowarden.collectors.registry import SOURCES, collect
 from iowarden.daemon import flight as flight_module
-from iowarden.daemon.cli import main
+from iowarden.daemon.cli.main import main
 from iowarden.daemon.flight import MOST_FILES, Flight, Keeper
 
 if TYPE_CHECKING:

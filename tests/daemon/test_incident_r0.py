@@ -17,7 +17,7 @@ from support.areca import BOOT, DONE, DRAM, HEADER, HOUR, LOG_IN, POWERED_ON, Ca
 from support.kmsg import Kernel, unreadable
 from support.live import Live, text
 
-from iowarden.daemon.cli import main
+from iowarden.daemon.cli.main import main
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from iowarden.daemon import cli, expectation
+from iowarden.daemon import expectation
+from iowarden.daemon.cli import main
 from iowarden.daemon.config import parse
 from iowarden.daemon.rule_files import load_rules, notes
 from iowarden.rules.notice import Severity
@@ -91,6 +92,6 @@ def test_an_expectation_with_old_words_expects_the_new_ones_and_names_them() -> 
 
 def test_a_command_that_is_called_otherwise_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     """Exit status 2, as of any word that is none."""
-    assert cli.main(["tell", "--json"], NAMES) == cli.EXIT_USAGE
+    assert main.main(["tell", "--json"], NAMES) == main.EXIT_USAGE
     expected = "iowarden: the command 'tell' is called 'status' now; write that\n"
     assert capsys.readouterr().err == expected

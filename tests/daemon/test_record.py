@@ -18,7 +18,7 @@ from iowarden.collectors.block.uevents import Batch, Uevent
 from iowarden.collectors.machine import Root
 from iowarden.collectors.procfs.stat import read_stat
 from iowarden.collectors.recording.recording import PlayedRoot, Recording
-from iowarden.daemon.cli import main
+from iowarden.daemon.cli.main import main
 from iowarden.daemon.clock import SystemClock
 from iowarden.daemon.loop import Stop
 from iowarden.daemon.record import record

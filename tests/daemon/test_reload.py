@@ -23,8 +23,8 @@ from support.smtp import smtp_server
 
 from iowarden.collectors.machine import probe_path
 from iowarden.collectors.smart import smartctl_runner
-from iowarden.daemon import service
-from iowarden.daemon.cli import EXIT_CONFIG
+from iowarden.daemon.cli import run_command
+from iowarden.daemon.cli.main import EXIT_CONFIG
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -425,7 +425,7 @@ def test_a_signal_while_systemd_is_told_something_loses_nothing(
         try:
             monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
             signal.setitimer(signal.ITIMER_REAL, 0.05)
-            assert service._notify("RELOADING=1")
+            assert run_command._notify("RELOADING=1")
             drain()
         finally:
             signal.signal(signal.SIGALRM, before)

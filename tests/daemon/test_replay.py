@@ -26,7 +26,7 @@ from support.recordings import (
 )
 
 from iowarden.collectors.recording.recording import Recording, write_header
-from iowarden.daemon.cli import main
+from iowarden.daemon.cli.main import main
 from iowarden.daemon.expectation import ExpectationError, Told, differences, parse
 from iowarden.rules.notice import Severity
 
@@ -79,7 +79,7 @@ def test_the_write_stall_of_the_corpus_is_one_incident(tmp_path: Path, capsys: C
     assert status == 0, capsys.readouterr().out
 
 
-PROGRAM = "import sys; from iowarden.daemon.cli import main; sys.exit(main())"
+PROGRAM = "import sys; from iowarden.daemon.cli.main import main; sys.exit(main())"
 GOLDEN = """
 groups:
   - name: golden

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from iowarden.daemon import cli
+from iowarden.daemon.cli import main
 from iowarden.daemon.rule_files import load_files
 from iowarden.rules.alerting.unit_tests import AlertTest, parse_unit_tests
 from iowarden.rules.rulefile.overrides import severity
@@ -66,7 +66,7 @@ def test_prometheus_itself_says_what_an_operator_will_see(rules: Path) -> None:
 @each_file
 def test_our_own_engine_says_the_same(rules: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """One file of unit tests, two engines, one result."""
-    status = cli.main(["rules", "test", str(unit_tests(rules))])
+    status = main.main(["rules", "test", str(unit_tests(rules))])
     output = capsys.readouterr()
     assert status == 0, output.out + output.err
     assert output.err == ""

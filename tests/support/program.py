@@ -32,7 +32,8 @@ from iowarden.collectors.recording.recording import (
     Step,
     idle_steps,
 )
-from iowarden.daemon import cli, rule_files, service
+from iowarden.daemon import rule_files
+from iowarden.daemon.cli import main, run_command
 from iowarden.daemon.clock import PlayedClock, local_zone
 from iowarden.daemon.config import load
 from iowarden.daemon.journal import Log
@@ -265,10 +266,10 @@ class Played(_Written):
             groups = rule_files.load_rules(settings)
             self._said = _Said(self.journal_socket, settings.log_level)
             self._player = _Player(self.feed)
-            machine = service.Machine(
+            machine = run_command.Machine(
                 PlayedClock(), self._player.root, PAGE_SIZE_BYTES, self._player
             )
-            self._loop, self._server = service.assembled(
+            self._loop, self._server = run_command.assembled(
                 lambda: load(str(self.config)), settings, groups, machine, events, self._said.log
             )
             self._loop.begin(self._server if self.http else None)
@@ -400,7 +401,7 @@ def run(*words: str) -> Asked:
     stdout, stderr = streams
     with contextlib.redirect_stdout(stdout), contextlib.redirect_stderr(stderr):
         try:
-            status = cli.main(words)
+            status = main.main(words)
         except SystemExit as error:  # argparse's
             status = int(error.code or 0)
     texts = []

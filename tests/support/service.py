@@ -10,7 +10,8 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
-from iowarden.daemon import console, control, disk_console, event_console
+from iowarden.daemon import console, control
+from iowarden.daemon.cli import disks_command, events_command
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -56,7 +57,7 @@ def run(*words: str) -> int:
         made.set_defaults(command=command)
         return made
 
-    for module in (console, event_console, disk_console):
+    for module in (console, events_command, disks_command):
         module.add_commands(add)
     parsed = parser.parse_args(words)
     status: int = parsed.command(parsed)

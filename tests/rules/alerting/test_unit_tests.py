@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iowarden.daemon import cli
+from iowarden.daemon.cli import main
 from iowarden.rules.alerting.unit_tests import parse_unit_tests, run
 from iowarden.rules.promql import notation
 from iowarden.rules.promql.lexer import PromqlError
@@ -139,7 +139,7 @@ def both(text: str, directory: Path, capfd: pytest.CaptureFixture[str]) -> tuple
         check=False,
     )
     capfd.readouterr()
-    status = cli.main(["rules", "test", str(tests)])
+    status = main.main(["rules", "test", str(tests)])
     ours = capfd.readouterr()
     assert status == theirs.returncode
     return said(theirs.stdout), said(ours.out + ours.err)

@@ -12,8 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.program import Feed, Played, recorded
 
-from iowarden.daemon import cli, control
 from iowarden.daemon import config as configuration
+from iowarden.daemon import control
+from iowarden.daemon.cli import main
 from iowarden.daemon.command import EXIT_FAILED
 from iowarden.daemon.rule_files import MOST_RULE_FILE_BYTES, known, load_files, load_rules
 from iowarden.rules.rulefile.rulefile import RuleFileError, parse_rule_file
@@ -22,7 +23,7 @@ from iowarden.rules.rulefile.unmatched_selectors import unmatched
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 MINE = """\
 groups:
   - name: mine
@@ -66,13 +67,13 @@ def test_what_the_service_would_load_is_counted(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Shipped rules without the one that is switched off, and the administrator's."""
-    assert cli.main(["rules", "check", *config(home)]) == 0
+    assert main.main(["rules", "check", *config(home)]) == 0
     with_override = capsys.readouterr().out
     (home / "c.yaml").write_text(f"rules_directory: {home}/rules.d")
-    assert cli.main(["rules", "check", *config(home)]) == 0
+    assert main.main(["rules", "check", *config(home)]) == 0
     without = capsys.readouterr().out
     assert int(without.split()[0]) == int(with_override.split()[0]) + 1
-    assert cli.main(["rules", "check", str(home / "rules.d" / "mine.yaml")]) == 0
+    assert main.main(["rules", "check", str(home / "rules.d" / "mine.yaml")]) == 0
     assert capsys.readouterr().out == "2 rules in 1 groups\n"
 
 
@@ -114,7 +115,7 @@ def test_what_can_never_find_anything_is_noted_where_it_stands(
     own.write_text("# odd\n" + ODD)
     (home / "c.yaml").write_text((home / "c.yaml").read_text() + "host: db1\n")
     for command in (["check"], ["check", str(own)], ["list"]):
-        assert cli.main(["rules", *command, *config(home)]) == 0
+        assert main.main(["rules", *command, *config(home)]) == 0
         lines = [line for line in capsys.readouterr().out.splitlines() if ": note: " in line]
         assert len(lines) == len(NOTES)
         for line, expected, cure in zip(lines, NOTES, CURES, strict=True):
@@ -123,7 +124,7 @@ def test_what_can_never_find_anything_is_noted_where_it_stands(
     (home / "c.yaml").write_text(
         (home / "c.yaml").read_text() + "targets: {node_job: node-exporter}"
     )
-    assert cli.main(["rules", "check", *config(home)]) == 0
+    assert main.main(["rules", "check", *config(home)]) == 0
     assert 'node_load1\' never has job="node-exporter"' not in capsys.readouterr().out
 
 
@@ -162,7 +163,7 @@ def test_an_alert_that_cannot_be_told_from_a_shipped_one_is_refused(
     own = home / "rules.d" / "own.yaml"
     text = "groups: [{name: g, rules: [{alert: FileSystemFull, expr: a, labels: {severity: %s}}]}]"
     own.write_text(text % "warning")
-    assert cli.main(["rules", "check", *config(home)]) == 78
+    assert main.main(["rules", "check", *config(home)]) == 78
     told = capsys.readouterr().err
     assert (
         f"'{own}':1: expected another name than that of the alert 'FileSystemFull/warning'" in told
@@ -170,16 +171,16 @@ def test_an_alert_that_cannot_be_told_from_a_shipped_one_is_refused(
     assert "'FileSystemFull/warning' in shipped filesystem.yaml:" in told
     assert "or switch it off there: 'FileSystemFull/warning: {enabled: false}'" in told
     own.write_text(text % "'{{ $labels.level }}'")
-    assert cli.main(["rules", "check", *config(home)]) == 78
+    assert main.main(["rules", "check", *config(home)]) == 78
     for good in (text % "notice", text.replace(", labels: {severity: %s}", "")):
         own.write_text(good)
-        assert cli.main(["rules", "check", *config(home)]) == 0
+        assert main.main(["rules", "check", *config(home)]) == 0
     own.write_text(text % "warning")
     (home / "c.yaml").write_text(
         f"rules_directory: {home}/rules.d\nstate_directory: {home}\n"
         "overrides: {FileSystemFull/warning: {enabled: false}}\n"
     )
-    assert cli.main(["rules", "check", *config(home)]) == 0
+    assert main.main(["rules", "check", *config(home)]) == 0
 
 
 def test_all_that_is_wrong_with_all_files_is_told(
@@ -190,7 +191,7 @@ def test_all_that_is_wrong_with_all_files_is_told(
     (rules / "one.yaml").write_text(MINE.replace("> 0", "> 0 0").replace("a:b", "a-b"))
     (rules / "two.yaml").write_text(MINE + "  - {name: mine, rule: 5}\n")
     (home / "c.yaml").write_text(f"rules_directory: {rules}\noverrides: {{A: {{for: 5m}}}}\n")
-    assert cli.main(["rules", "check", *config(home)]) == cli.EXIT_CONFIG
+    assert main.main(["rules", "check", *config(home)]) == main.EXIT_CONFIG
     told = capsys.readouterr().err.splitlines()
     assert [line.partition(": ")[0] for line in told] == [
         f"'{home}/c.yaml':2",
@@ -199,9 +200,9 @@ def test_all_that_is_wrong_with_all_files_is_told(
         f"'{rules}/two.yaml':10:5",
         f"'{rules}/two.yaml':10:18",
     ]
-    assert cli.main(["rules", "check", str(rules / "two.yaml")]) == cli.EXIT_CONFIG
+    assert main.main(["rules", "check", str(rules / "two.yaml")]) == main.EXIT_CONFIG
     assert len(capsys.readouterr().err.splitlines()) == 2
-    assert cli.main(["config", "check", str(home / "c.yaml")]) == cli.EXIT_CONFIG
+    assert main.main(["config", "check", str(home / "c.yaml")]) == main.EXIT_CONFIG
     assert capsys.readouterr().err.splitlines() == told
 
 
@@ -211,7 +212,7 @@ def test_what_is_no_rule_file_is_named(home: Path, capsys: pytest.CaptureFixture
     (home / "latin").write_bytes(b"# \xe9")
     names = ("missing", "rules.d", "big", "latin")
     files = [str(home / name) for name in names]
-    assert cli.main(["rules", "check", *files]) == cli.EXIT_CONFIG
+    assert main.main(["rules", "check", *files]) == main.EXIT_CONFIG
     lines = capsys.readouterr().err.splitlines()
     for line, file, expected in zip(
         lines,
@@ -274,7 +275,7 @@ def test_unit_tests_find_their_rules_beside_them(
     monkeypatch.chdir("/")
     (home / "mine.rules").write_text(MINE)
     (home / "t.yaml").write_text(TESTS)
-    assert cli.main(["rules", "test", str(home / "t.yaml")]) == 0
+    assert main.main(["rules", "test", str(home / "t.yaml")]) == 0
     said = capfd.readouterr()
     assert said.out == f"Unit Testing:  {home}/t.yaml\n  SUCCESS\n\n"
     assert said.err == "  WARNING: no file match pattern nothing.yaml\n"
@@ -295,7 +296,7 @@ def test_shipped_rules_are_tested_by_their_path(
         "  - input_series: [{series: 'iowarden_probe_up', values: '0x9'}]\n"
         "    alert_rule_test: [{eval_time: 9m, alertname: ProbeDown}]\n"
     )
-    assert cli.main(["rules", "test", str(tests)]) == EXIT_FAILED
+    assert main.main(["rules", "test", str(tests)]) == EXIT_FAILED
     assert 'Labels:{alertname="ProbeDown"' in capfd.readouterr().err
 
 
@@ -308,7 +309,7 @@ def test_one_bad_file_of_tests_fails_all_and_stops_none(
     (home / "bad.yaml").write_text(TESTS.replace("promql_expr_test", "promql"))
     (home / "rules.yaml").write_text(TESTS.replace("*.rules", "bad.yaml"))
     files = [str(home / f"{name}.yaml") for name in ("bad", "rules", "missing", "good")]
-    assert cli.main(["rules", "test", *files]) == EXIT_FAILED
+    assert main.main(["rules", "test", *files]) == EXIT_FAILED
     said = capfd.readouterr()
     assert said.out.count("Unit Testing:") == 4
     assert said.out.count("SUCCESS") == 1
@@ -338,7 +339,7 @@ def service(home: Path) -> Iterator[list[dict[str, Any]]]:
 
 def listed(home: Path, capsys: pytest.CaptureFixture[str]) -> dict[tuple[str, str], Any]:
     """Return what is listed, by name and severity."""
-    assert cli.main(["rules", "list", "--json", *config(home)]) == 0
+    assert main.main(["rules", "list", "--json", *config(home)]) == 0
     lines = json.loads(capsys.readouterr().out)
     return {(line["rule"], line["severity"]): line for line in lines}
 
@@ -389,7 +390,7 @@ def test_a_piped_list_is_columns_with_whole_expressions(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """One line a rule, nothing cut off."""
-    assert cli.main(["rules", "list", *config(home)]) == 0
+    assert main.main(["rules", "list", *config(home)]) == 0
     lines = capsys.readouterr().out.splitlines()
     head = lines[1].split()
     assert head == ["rule", "severity", "state", "source", "expression"]
@@ -407,7 +408,7 @@ def test_a_label_cannot_command_the_terminal(
     text = MINE.replace("condition: X1", f"condition: {json.dumps(label)}")
     (home / "rules.d" / "mine.yaml").write_text(text)
     (home / "c.yaml").write_text(f"rules_directory: {home}/rules.d\nshipped_rules: false\n")
-    assert cli.main(["rules", "list", *config(home)]) == 0
+    assert main.main(["rules", "list", *config(home)]) == 0
     out = capsys.readouterr().out
     assert all(one.isprintable() or one == "\n" for one in out)
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from iowarden.daemon import command, locate_console
-from iowarden.daemon.cli import main
+from iowarden.daemon import command
+from iowarden.daemon.cli import locate_command
+from iowarden.daemon.cli.main import main
 from iowarden.daemon.locate import Located
 from iowarden.rules.topology.file_location import Answer, Kind, merged
 
@@ -77,7 +78,7 @@ def test_who_may_not_ask_the_probe_is_told_so(
 def test_an_answer_names_the_file_the_way_and_what_the_cure_destroys() -> None:
     """A person reads it at three in the morning."""
     found = Located("sdb", 363296, 8, (hit(363296, other_paths=("/srv/link",)),), "sdb", 512)
-    assert locate_console.lines(found) == [
+    assert locate_command.lines(found) == [
         "sdb sector 363296 to 363303 (4.0 KiB): file /srv/pg/base/f6, bytes 8192 to 12287",
         "  another name: /srv/link",
         "  way: sdb sector 363296 > sdb1 sector 361248 > ext4 block 45156",
@@ -113,7 +114,7 @@ def test_an_answer_names_the_file_the_way_and_what_the_cure_destroys() -> None:
         "    destroys: the content of files that hold unreadable blocks, which become zeros",
         "    umount /dev/sdb1 && e2fsck -f -c /dev/sdb1",
     ]
-    data = json.loads(json.dumps(locate_console.as_data(found)))
+    data = json.loads(json.dumps(locate_command.as_data(found)))
     assert data["answers"][0]["path"] == "/srv/pg/base/f6"
     assert data["answers"][0]["steps"][1]["command"].startswith("dd if=/dev/zero")
 
@@ -122,7 +123,7 @@ def test_of_several_things_none_is_overwritten_before_it_is_known_which_was_hit(
     """A request that failed, over two files: what finds the sector comes first."""
     other = hit(363304, path="/srv/b", offset_bytes=0)
     found = Located("sdb", 363296, 16, (hit(363296), other), "sdb", 4096)
-    text = locate_console.lines(found)
+    text = locate_command.lines(found)
     assert text[1] == (
         "  for N in $(seq 45412 45413); do dd if=/dev/sdb of=/dev/null bs=4096 skip=$N count=1"
         " iflag=direct status=none 2>/dev/null || echo $((N * 8)); done"
@@ -137,7 +138,7 @@ def test_of_several_things_none_is_overwritten_before_it_is_known_which_was_hit(
 def test_of_many_blocks_those_that_can_be_read_are_not_overwritten() -> None:
     """A request that failed, of which one sector may be all that is bad."""
     whole = replace(hit(363296, bytes=12_288, size_bytes=20_000), count=24)
-    text = locate_console.lines(Located("sdb", 363296, 24, (whole,), "sdb", 512))
+    text = locate_command.lines(Located("sdb", 363296, 24, (whole,), "sdb", 512))
     (read,) = (line for line in text if "of=/dev/null" in line)
     assert read == (
         "    for N in $(seq 2 4); do dd if=/srv/pg/base/f6 of=/dev/null bs=4096 skip=$N count=1"
@@ -153,7 +154,7 @@ def test_of_many_blocks_those_that_can_be_read_are_not_overwritten() -> None:
 def test_a_name_that_does_not_print_as_it_is_gets_no_command(path: str) -> None:
     """What is copied from the terminal would be another file's."""
     found = Located("sdb", 363296, 8, (hit(363296, path=path),), "sdb", 512)
-    assert not any("dd if=" in line for line in locate_console.lines(found))
+    assert not any("dd if=" in line for line in locate_command.lines(found))
 
 
 @pytest.mark.parametrize(
@@ -170,13 +171,13 @@ def test_a_name_that_does_not_print_as_it_is_gets_no_command(path: str) -> None:
 def test_a_file_that_is_not_surely_hit_there_is_not_overwritten(fields: dict[str, object]) -> None:
     """Shared by copy-on-write, not mounted, without a place in it: only a backup helps."""
     found = Located("sdb", 363296, 8, (hit(363296, **fields),), "sdb", 512)
-    assert not any("dd if=" in line for line in locate_console.lines(found))
+    assert not any("dd if=" in line for line in locate_command.lines(found))
 
 
 def test_what_is_behind_the_end_of_a_file_needs_no_backup() -> None:
     """The rest of its last block: nothing of the file is there."""
     found = Located("sdb", 363296, 8, (hit(363296, bytes=0),), "sdb", 512)
-    text = locate_console.lines(found)
+    text = locate_command.lines(found)
     assert text[2] == "  nothing is lost: the drive replaces the sector when it is next written"
     assert not any("BACKUP" in line for line in text)
 
@@ -199,9 +200,9 @@ def test_blocks_that_go_on_in_one_file_are_one_answer() -> None:
 def test_what_is_no_files_is_not_written_before_it_is_known(kind: Kind) -> None:
     """The first step reads; the one that writes comes last and says what it destroys."""
     answer = Answer(8, 8, kind, "why", device="sdb1", file_system="ext4")
-    text = locate_console.lines(Located("sdb", 8, 8, (answer,), "sdb", 512))
+    text = locate_command.lines(Located("sdb", 8, 8, (answer,), "sdb", 512))
     writes = [at for at, line in enumerate(text) if "write-sector" in line or "e2fsck -f" in line]
     assert all("destroys: " in text[at - 1] for at in writes)
     assert min(writes) > 1
     partition = Located("sdb1", 8, 8, (answer,))
-    assert not any("hdparm" in line for line in locate_console.lines(partition))
+    assert not any("hdparm" in line for line in locate_command.lines(partition))

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from support.service import Service, at, on_a_terminal
 
-from iowarden.daemon import cli, kept
+from iowarden.daemon import kept
+from iowarden.daemon.cli import main
 from iowarden.rules.selftest_schedule import Outcome, Run
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def test_a_pipe_gets_a_line_for_each_step_and_the_end(
     """Begun, 40 % done twice, which is told once, failed; exit status 1."""
     starting = {**RUNNING, "outcome": "starting", "remaining_ratio": None}
     service.answers = Sequence(starting, RUNNING, RUNNING, RUNNING, FAILED)
-    assert cli.main(["selftest", "start", "sda", "long", "--wait", *at(service)]) == 1
+    assert main.main(["selftest", "start", "sda", "long", "--wait", *at(service)]) == 1
     name = "disk S1 (sda): long self-test:"
     assert capsys.readouterr().out.splitlines() == [
         f"{name} running, 40 % done; about 1 h 30 min left",
@@ -70,7 +71,7 @@ def test_a_terminal_gets_a_bar(service: Service, monkeypatch: pytest.MonkeyPatch
     """How far it is, how long it takes yet, and the table at the end."""
     service.answers = Sequence(RUNNING, RUNNING, FAILED)
     words = ["selftest", "status", "--follow", *at(service)]
-    text = on_a_terminal(monkeypatch, lambda: cli.main(words))
+    text = on_a_terminal(monkeypatch, lambda: main.main(words))
     assert "S1 long" in text
     assert "40 %" in text
     assert "about 1 h 30 min left" in text
@@ -83,7 +84,7 @@ def test_what_drives_say_reaches_no_terminal_as_a_command(
     """A serial number and a reason with escape sequences."""
     nasty = {**RUNNING, "disk": "\x1b[2J", "postponed": "\x1b]0;x\x07", "due_seconds": NOW}
     service.answers = Sequence(nasty)
-    assert cli.main(["selftest", "status", *at(service)]) == 0
+    assert main.main(["selftest", "status", *at(service)]) == 0
     assert "\x1b" not in capsys.readouterr().out
 
 
@@ -92,7 +93,7 @@ def test_nobody_to_ask_is_no_failed_test(
 ) -> None:
     """Exit status 2, as for whatever keeps a test from beginning."""
     words = ["selftest", "start", "sda", "--wait", "--state-directory", str(tmp_path)]
-    assert cli.main(words) == 2
+    assert main.main(words) == 2
     assert "expected a running service" in capsys.readouterr().err
 
 

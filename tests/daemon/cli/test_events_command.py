@@ -18,7 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.service import Service, at, on_a_terminal, run
 
-from iowarden.daemon import codec, console, control, event_console
+from iowarden.daemon import codec, console, control
+from iowarden.daemon.cli import events_command
 from iowarden.daemon.status import (
     AcknowledgementLine,
     EventLine,
@@ -373,11 +374,11 @@ def test_whatever_an_incident_holds_is_shown(
     detail: IncidentDetail, found: Incidents, event: EventLine
 ) -> None:
     """Any text, any time, any number: no exception, and only what prints reaches the terminal."""
-    sections = [*event_console.detail_sections(detail), *event_console.list_sections(found)]
-    for section in (*sections, event_console.event_text(event)):
+    sections = [*events_command.detail_sections(detail), *events_command.list_sections(found)]
+    for section in (*sections, events_command.event_text(event)):
         if isinstance(section, str):
             lines = [console.printable(section)]
         else:
             lines = console.columns(section)
         assert [line for line in lines if not line.isprintable()] == []
-    assert event_console.event_text(event).isprintable()
+    assert events_command.event_text(event).isprintable()

@@ -8,26 +8,26 @@ import sys
 
 import pytest
 
-from iowarden.daemon import cli
+from iowarden.daemon.cli import main
 
 
-@pytest.mark.parametrize("module", cli.MODULES)
+@pytest.mark.parametrize("module", main.MODULES)
 def test_a_module_adds_the_commands_by_which_it_is_found(
     module: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """One that it does not add would be refused, one that is not listed never found."""
     added = []
-    parsers = cli.argparse.ArgumentParser().add_subparsers()
+    parsers = main.argparse.ArgumentParser().add_subparsers()
 
     def add(name: str, run: object, words: str) -> object:
         added.append(name)
         return parsers.add_parser(name, help=words)
 
     importlib.import_module(f"iowarden.daemon.{module}").add_commands(add)
-    assert sorted(added) == sorted(cli.MODULES[module])
+    assert sorted(added) == sorted(main.MODULES[module])
     for name in added:
         with pytest.raises(SystemExit) as ended:
-            cli.main([name, "--help"])
+            main.main([name, "--help"])
         assert ended.value.code == 0
         assert capsys.readouterr().out.startswith(f"usage: iowarden {name} ")
 
@@ -38,10 +38,10 @@ def test_who_does_not_know_the_command_is_told_all_there_are(
 ) -> None:
     """Whoever mistypes one sees its name."""
     with pytest.raises(SystemExit) as ended:
-        cli.main([word])
+        main.main([word])
     assert ended.value.code == status
     told = "".join(capsys.readouterr())
-    assert all(name in told for names in cli.MODULES.values() for name in names)
+    assert all(name in told for names in main.MODULES.values() for name in names)
 
 
 @pytest.mark.parametrize(
@@ -60,5 +60,5 @@ def test_a_command_carries_no_other(command: str, unwanted: list[str]) -> None:
     program = [sys.executable, "-c", code, command]
     done = subprocess.run(program, capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())
-    assert "iowarden.daemon.cli" in loaded
+    assert "iowarden.daemon.cli.main" in loaded
     assert loaded.isdisjoint(f"iowarden.{each}" for each in unwanted)

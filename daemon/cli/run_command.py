@@ -26,11 +26,11 @@ from iowarden.daemon import (
     hotplug,
     journal,
     mail,
-    mail_command,
     memory,
     stateful,
     unparsed,
 )
+from iowarden.daemon.cli import test_mail_command
 from iowarden.daemon.exposition import Exposition
 from iowarden.daemon.history import History
 from iowarden.daemon.http import App, Server
@@ -88,7 +88,9 @@ def _run(arguments: argparse.Namespace) -> int:
     )
     if probe is not None:
         root = functools.partial(Root, probe=probe.ask)
-    mail_command.dry_run(settings.host, settings.mail.sender, recipients(settings), clock.now())
+    test_mail_command.dry_run(
+        settings.host, settings.mail.sender, recipients(settings), clock.now()
+    )
     # Before the threads: of their stacks only what is touched is locked, not the half megabyte.
     if problem := memory.lock():
         events.put(Trouble("memory", problem))
@@ -185,7 +187,7 @@ def assembled(
         return fresh, rules
 
     def sender(config: Config) -> mail.Sender:
-        return mail.Sender(mail_command.mail_settings(config), events.put)
+        return mail.Sender(test_mail_command.mail_settings(config), events.put)
 
     events.put(Trouble("notes", _noted(groups, settings)))
     people = _control(listening, settings, events.put)

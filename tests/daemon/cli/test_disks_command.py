@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.service import Service, at, on_a_terminal, run
 
-from iowarden.daemon import disk_console
+from iowarden.daemon.cli import disks_command
 from iowarden.daemon.status import (
     AlertLine,
     AttributeLine,
@@ -212,17 +212,17 @@ def test_a_disk_is_forgotten_by_name(service: Service, capsys: pytest.CaptureFix
 def test_a_terminal_without_bars_gets_plain_characters() -> None:
     """An old terminal, or a locale of which nobody knows."""
     samples = tuple((float(i), float(i)) for i in range(8))
-    assert disk_console.sparkline(samples, "utf-8") == "▁▂▃▄▅▆▇█"
-    assert disk_console.sparkline(samples, "ascii") == "_.,-=+*#"
-    assert disk_console.sparkline(samples, "no such encoding") == "_.,-=+*#"
-    assert disk_console.sparkline(samples, None) == "_.,-=+*#"
+    assert disks_command.sparkline(samples, "utf-8") == "▁▂▃▄▅▆▇█"
+    assert disks_command.sparkline(samples, "ascii") == "_.,-=+*#"
+    assert disks_command.sparkline(samples, "no such encoding") == "_.,-=+*#"
+    assert disks_command.sparkline(samples, None) == "_.,-=+*#"
 
 
 def test_one_bad_day_in_years_is_seen() -> None:
     """A value that came and went between two bars is the height of its bar."""
     samples = tuple((float(day), 9.0 if day == 500 else 0.0) for day in range(1000))
-    drawn = disk_console.sparkline(samples, "utf-8")
-    assert len(drawn) == disk_console.MOST_BARS
+    drawn = disks_command.sparkline(samples, "utf-8")
+    assert len(drawn) == disks_command.MOST_BARS
     assert drawn.count("█") == 1
     assert set(drawn) == {"▁", "█"}
 
@@ -234,7 +234,7 @@ def test_one_bad_day_in_years_is_seen() -> None:
 )
 def test_any_past_can_be_drawn(samples: list[tuple[float, float]]) -> None:
     """Whatever the values: at most so many bars, the highest among them."""
-    drawn = disk_console.sparkline(samples, "utf-8")
-    assert 1 <= len(drawn) <= disk_console.MOST_BARS
+    drawn = disks_command.sparkline(samples, "utf-8")
+    assert 1 <= len(drawn) <= disks_command.MOST_BARS
     if len({value for _, value in samples}) > 1 and samples[0][0] < samples[-1][0]:
         assert "█" in drawn

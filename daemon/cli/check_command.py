@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 EXIT_CONFIG = 78
-"""As iowarden.daemon.cli ends on what a person gave."""
+"""As iowarden.daemon.cli.main ends on what a person gave."""
 
 
 def add_commands(add: Add) -> None:
