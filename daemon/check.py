@@ -32,7 +32,7 @@ from iowarden.daemon import config as configuration
 from iowarden.daemon import exporters, stateful
 from iowarden.daemon.clock import local_zone
 from iowarden.daemon.readers import Readers
-from iowarden.daemon.words import one_line, shorten
+from iowarden.daemon.sanitize import one_line, shorten
 from iowarden.rules.advice import last_copies
 from iowarden.rules.advice.advice import advice_of
 from iowarden.rules.advice.facts import Facts, known, multipath, slow

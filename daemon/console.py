@@ -22,9 +22,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from iowarden.daemon import codec, control
+from iowarden.daemon import control, json_codec
 from iowarden.daemon.clock import local_zone
 from iowarden.daemon.duration import duration_seconds
+from iowarden.daemon.sanitize import one_line
 from iowarden.daemon.status import (
     Acknowledge,
     AddSilence,
@@ -35,7 +36,6 @@ from iowarden.daemon.status import (
     Silences,
     Status,
 )
-from iowarden.daemon.words import one_line
 from iowarden.rules.quantity import quantity
 
 if TYPE_CHECKING:
@@ -244,7 +244,7 @@ def _exchange(
     path: str, command: str, arguments: object = None, *, follow: bool = False
 ) -> Generator[dict[str, Any], None, None]:
     """Give what the service says: one answer, and with `follow` what comes after. ServiceError."""
-    request = {"command": command, **json.loads(codec.encode(arguments or {}))}
+    request = {"command": command, **json.loads(json_codec.encode(arguments or {}))}
     line = json.dumps(request).encode() + b"\n"
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
@@ -312,8 +312,8 @@ def _path(arguments: argparse.Namespace) -> str:
 def decoded(cls: Any, answer: object) -> Any:  # noqa: ANN401 - as `codec.decode`
     """Return an answer as its document. Errors: ServiceError."""
     try:
-        return codec.decode(cls, json.dumps(answer))
-    except codec.CodecError as error:
+        return json_codec.decode(cls, json.dumps(answer))
+    except json_codec.CodecError as error:
         raise ServiceError(f"is the service of another version? {error}") from error
 
 

@@ -31,8 +31,8 @@ from typing import TYPE_CHECKING, Any
 from systemd.daemon import listen_fds_with_names
 
 from iowarden.collectors.model import trace
-from iowarden.daemon import codec
-from iowarden.daemon.words import one_line
+from iowarden.daemon import json_codec
+from iowarden.daemon.sanitize import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -102,7 +102,7 @@ class Command:
 
     def read(self, cls: Any) -> Any:  # noqa: ANN401 - as `codec.decode`
         """Return the arguments as a document of `daemon.status`. Errors: codec.CodecError."""
-        return codec.decode(cls, json.dumps(self.arguments))
+        return json_codec.decode(cls, json.dumps(self.arguments))
 
 
 def inherited() -> socket.socket | None:
@@ -532,7 +532,7 @@ def _no_number(text: str) -> float:
 
 def _line(document: object) -> bytes:
     # A lone surrogate, from a name that was no UTF-8, becomes the escape that JSON has for it.
-    return codec.encode(document).encode(errors="backslashreplace") + b"\n"
+    return json_codec.encode(document).encode(errors="backslashreplace") + b"\n"
 
 
 def _use(connection: _Connection) -> tuple[bool, bool, float]:

@@ -19,7 +19,7 @@ from iowarden.daemon.status import MailLine
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from iowarden.daemon.telling import Telling
+    from iowarden.daemon.transition_log import Telling
 
 _MAILS = Family(
     "iowarden_mails_total", "counter", "Mails taken by the server, or attempts that failed."

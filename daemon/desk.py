@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.model import trace
 from iowarden.daemon import (
     answers,
-    codec,
     disk_answers,
     event_rows,
     incident_answers,
     journal,
+    json_codec,
     status,
 )
 from iowarden.daemon.event_rows import OWN, Wanted
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.model import Sample
     from iowarden.daemon.control import Command
     from iowarden.daemon.event_rows import EventRow
-    from iowarden.daemon.telling import Telling
+    from iowarden.daemon.transition_log import Telling
     from iowarden.rules.engine.engine import Engine
     from iowarden.rules.events.event_table import Table
     from iowarden.rules.promql import evaluator
@@ -159,7 +159,7 @@ class Desk:
             case "silence list":
                 return status.Silences(answers.in_force(self.said, now, realtime))
             case "silence expire":
-                wanted = codec.text(command.arguments, "identifier")
+                wanted = json_codec.text(command.arguments, "identifier")
                 after, ended = silences.expire(self.said, wanted, now)
                 self._take(after)
                 text = f"silence {ended.identifier} expired by {command.who}"
@@ -178,7 +178,7 @@ class Desk:
             case "disk forget":
                 return self._forget(command, now)
             case "query":
-                text = codec.text(command.arguments, "expression")
+                text = json_codec.text(command.arguments, "expression")
                 if len(text) > MOST_QUERY_CHARACTERS:
                     raise ValueError(f"query: expected at most {MOST_QUERY_CHARACTERS} characters")
                 return answers.result(self._look(text, now), realtime(now))
@@ -186,7 +186,7 @@ class Desk:
 
     def _disk(self, command: Command) -> Covered:
         """Return the disk that is asked about. Errors: ValueError, CodecError."""
-        wanted = codec.text(command.arguments, "disk")
+        wanted = json_codec.text(command.arguments, "disk")
         return inventory.find(answers.covered(self._engine), wanted)
 
     def _forget(self, command: Command, now: float) -> status.DiskLine:
@@ -206,8 +206,8 @@ class Desk:
 
     def _history(self, command: Command) -> None:
         """Have history.db read, in a thread: its disk may hang. What comes of it is the reply."""
-        wanted = codec.text(command.arguments, "disk")
-        attribute = codec.text(command.arguments, "attribute")
+        wanted = json_codec.text(command.arguments, "disk")
+        attribute = json_codec.text(command.arguments, "attribute")
         try:
             found = inventory.find(answers.covered(self._engine), wanted)
             disk, drive = found.disk, found.drive
@@ -253,7 +253,7 @@ class Desk:
     def _incident(self, command: Command, now: float) -> None:
         """Tell all of an incident, with what is kept of it. Errors: ValueError, CodecError."""
         known = self._known(now)
-        found = incident_answers.find(known, codec.text(command.arguments, "incident"))
+        found = incident_answers.find(known, json_codec.text(command.arguments, "incident"))
         whole = incident_answers.detail(known, found, self._telling.events)
         wanted = Wanted(incident_answers.SHOWN_EVENTS, incident=found.identifier)
 

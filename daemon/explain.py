@@ -36,7 +36,7 @@ from iowarden.collectors.raid.controller import Controllers, Health
 from iowarden.collectors.registry import SOURCES
 from iowarden.collectors.smart.drive import Cover, Disk, Disks, Polled, Target
 from iowarden.daemon import check, console
-from iowarden.daemon.words import one_line
+from iowarden.daemon.sanitize import one_line
 from iowarden.rules.advice import facts, last_copies
 from iowarden.rules.advice.advice import advice_of, together
 from iowarden.rules.alerting.alerts import State

@@ -21,7 +21,7 @@ from iowarden.collectors.raid.megaraid.storcli_events import SOURCE as NUMBERED
 from iowarden.daemon import journal
 from iowarden.daemon.event_rows import EventRow
 from iowarden.daemon.files_hit import wanted
-from iowarden.daemon.telling import PRIORITY
+from iowarden.daemon.transition_log import PRIORITY
 from iowarden.rules.events import event_correlation
 from iowarden.rules.events.event_correlation import Batch, Happened, News
 from iowarden.rules.events.event_table import WINDOW_SECONDS
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.raid.controller_poller import Poller
     from iowarden.daemon.files_hit import Wanted
     from iowarden.daemon.tails import Store
-    from iowarden.daemon.telling import Telling
+    from iowarden.daemon.transition_log import Telling
     from iowarden.rules.alerting.alerts import Alert, Transition
     from iowarden.rules.engine.engine import Engine
     from iowarden.rules.events.event_table import Table

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.daemon import answers, status
 from iowarden.daemon.event_rows import Wanted
-from iowarden.daemon.telling import event_line
+from iowarden.daemon.transition_log import event_line
 from iowarden.rules.incidents.incidents import CLOSED_QUIETLY, Due
 from iowarden.rules.notice import Reason, Severity
 

@@ -19,7 +19,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from iowarden.daemon.words import one_line
+from iowarden.daemon.sanitize import one_line
 from iowarden.rules.quantity import duration
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from iowarden.daemon import stored
-from iowarden.daemon.codec import CodecError
 from iowarden.daemon.happenings import Cursors
+from iowarden.daemon.json_codec import CodecError
 from iowarden.daemon.state import version_of, versioned
 from iowarden.daemon.stored import SCHEMA, Reader
 from iowarden.rules.alerting.alerts import Alert

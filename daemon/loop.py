@@ -51,7 +51,7 @@ from iowarden.daemon.state import (
 )
 from iowarden.daemon.stored import SCHEMA, Schema
 from iowarden.daemon.tails import Tails
-from iowarden.daemon.telling import PRIORITY, Log, Telling
+from iowarden.daemon.transition_log import PRIORITY, Log, Telling
 from iowarden.rules import selftest_schedule
 from iowarden.rules.advice import advice, facts, last_copies
 from iowarden.rules.alerting.alerts import Alert, State, Transition

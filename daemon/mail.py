@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from iowarden.collectors.model import trace
 from iowarden.daemon.outbox import SendResult
-from iowarden.daemon.words import one_line
+from iowarden.daemon.sanitize import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator

@@ -24,7 +24,7 @@ from email.utils import getaddresses
 from typing import TYPE_CHECKING
 
 from iowarden.daemon.clock import local_zone
-from iowarden.daemon.words import ELLIPSIS, one_line, shorten
+from iowarden.daemon.sanitize import ELLIPSIS, one_line, shorten
 from iowarden.rules.notice import Reason
 from iowarden.rules.quantity import duration
 

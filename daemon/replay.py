@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.block import uevents
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.recording.recording import Frame, PlayedRoot, Recording, RecordingError
-from iowarden.daemon import codec, journal, stateful
+from iowarden.daemon import journal, json_codec, stateful
 from iowarden.daemon.clock import PlayedClock
 from iowarden.daemon.expectation import Told, moment
 from iowarden.daemon.exposition import Exposition
@@ -25,8 +25,8 @@ from iowarden.daemon.loop import Loop, Parts, Stop, recipients
 from iowarden.daemon.outbox import SendResult
 from iowarden.daemon.readers import Readers
 from iowarden.daemon.rule_files import load_events
+from iowarden.daemon.sanitize import one_line
 from iowarden.daemon.state import Batch, Committed, StateLoaded
-from iowarden.daemon.words import one_line
 from iowarden.rules.alerting.alerts import Alert, State
 from iowarden.rules.engine.engine import Engine
 from iowarden.rules.notice import Severity
@@ -322,7 +322,7 @@ class _State:
         self._post = post
 
     def load(self) -> None:
-        self._post(StateLoaded({"install": codec.encode("replay")}, ()))
+        self._post(StateLoaded({"install": json_codec.encode("replay")}, ()))
 
     def commit(self, batch: Batch) -> None:
         self._post(Committed(batch.sequence))

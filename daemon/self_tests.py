@@ -15,7 +15,7 @@ from iowarden.collectors.block.block_devices import Topology
 from iowarden.collectors.smart import selftest, smartctl_runner
 from iowarden.collectors.smart.drive import Cover, Disks
 from iowarden.collectors.smart.selftest import Reply, Said
-from iowarden.daemon import answers, codec, journal, status
+from iowarden.daemon import answers, journal, json_codec, status
 from iowarden.daemon.clock import PLAUSIBLE_SECONDS
 from iowarden.rules import selftest_schedule
 from iowarden.rules.selftest_schedule import UNDER_WAY, Candidate, Due, Outcome, Run, Runs
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.model import Sample
     from iowarden.collectors.smart.drive import Drive, Target
     from iowarden.daemon.control import Command
-    from iowarden.daemon.telling import Telling
+    from iowarden.daemon.transition_log import Telling
     from iowarden.rules.engine.engine import Engine
 
 COMMANDS = frozenset({"selftest start", "selftest status", "selftest abort"})
@@ -183,12 +183,12 @@ class SelfTests:
     def _answered(self, command: Command, now: float) -> object:
         """Return the document. Errors: ValueError, CodecError."""
         wanted = command.arguments.get("disk")
-        disk = "" if wanted is None else self._disk(codec.text(command.arguments, "disk"))
+        disk = "" if wanted is None else self._disk(json_codec.text(command.arguments, "disk"))
         self._look(now)
         if command.name != "selftest status":
             if self._root is None:
                 raise ValueError("self-tests: expected the helper that runs as root, got none")
-            kind = codec.text(command.arguments, "kind") if "kind" in command.arguments else ""
+            kind = json_codec.text(command.arguments, "kind") if "kind" in command.arguments else ""
             if command.name == "selftest start":
                 self._check(disk, kind, force=command.arguments.get("force") is True)
                 self._begin(disk, kind, now, command.who)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from iowarden.daemon.history import EventRow, Value
-    from iowarden.daemon.telling import Telling
+    from iowarden.daemon.transition_log import Telling
     from iowarden.rules.engine.engine import Engine
 
 SAVE_SECONDS = 240.0

@@ -34,8 +34,8 @@ from iowarden.daemon.console import (
 )
 from iowarden.daemon.duration import duration_seconds
 from iowarden.daemon.event_rows import OWN, Wanted
+from iowarden.daemon.sanitize import shorten
 from iowarden.daemon.status import AskEvents, EventLine, Events, IncidentDetail, Incidents
-from iowarden.daemon.words import shorten
 from iowarden.rules.notice import Severity
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from iowarden.daemon import codec, command, console, control
+from iowarden.daemon import command, console, control, json_codec
 from iowarden.daemon import config as configuration
 from iowarden.daemon.rule_files import SHIPPED, load_files, load_rules, notes, read_text
 from iowarden.daemon.status import AlertLine, Status
@@ -129,8 +129,8 @@ def _alerts(arguments: argparse.Namespace) -> Sequence[AlertLine] | None:
         path = str(Path(arguments.state_directory).resolve() / control.FILE_NAME)
     try:
         answer = json.dumps(console.ask(path, "status"))
-        status: Status = codec.decode(Status, answer)
-    except (console.ServiceError, codec.CodecError):
+        status: Status = json_codec.decode(Status, answer)
+    except (console.ServiceError, json_codec.CodecError):
         return None
     return status.alerts
 

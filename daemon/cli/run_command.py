@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from iowarden.daemon.config import Config
     from iowarden.daemon.loop import Player
     from iowarden.daemon.probe.client import Client
-    from iowarden.daemon.telling import Log
+    from iowarden.daemon.transition_log import Log
     from iowarden.rules.rulefile.rulefile import RuleGroup
 
 VERSION = importlib.metadata.version("iowarden")

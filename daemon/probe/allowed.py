@@ -18,7 +18,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from iowarden.daemon.words import one_line
+from iowarden.daemon.sanitize import one_line
 
 MOST_ARGUMENTS = 64
 MOST_CHARACTERS = 1024

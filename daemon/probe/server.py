@@ -24,7 +24,7 @@ from iowarden.daemon.probe import children, connection, protocol, stuck, verbs
 from iowarden.daemon.probe.connection import Connection
 from iowarden.daemon.probe.programs import MissingError, Programs, RefusedError
 from iowarden.daemon.probe.protocol import Answer, Cancel, Hello, Outcome, Request, Stuck, StuckNow
-from iowarden.daemon.words import one_line
+from iowarden.daemon.sanitize import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -20,7 +20,7 @@ from iowarden.collectors.filesystem.mountinfo import parse_mountinfo, visible
 from iowarden.collectors.machine import Root
 from iowarden.collectors.model import AbsentError, ReadError
 from iowarden.collectors.procfs import tasks as blocked_tasks
-from iowarden.daemon.words import ELLIPSIS
+from iowarden.daemon.sanitize import ELLIPSIS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

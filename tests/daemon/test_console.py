@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.service import Service, at, on_a_terminal, run
 
-from iowarden.daemon import codec, console, control
+from iowarden.daemon import console, control, json_codec
 from iowarden.daemon.status import (
     AcknowledgementLine,
     AlertLine,
@@ -155,7 +155,7 @@ def test_a_status_as_data_is_the_document(
     assert run("status", "--json", *at(service)) == 0
     text = capsys.readouterr().out
     assert text.isascii()
-    assert codec.decode(Status, text) == STATUS
+    assert json_codec.decode(Status, text) == STATUS
 
 
 def test_a_newer_service_is_understood(
@@ -382,7 +382,7 @@ FINITE = st.floats(allow_nan=False, allow_infinity=False)
 @given(st.builds(SilenceLine, created_seconds=FINITE, ends_seconds=FINITE))
 def test_a_document_comes_back_from_json(line: SilenceLine) -> None:
     """What the loop says is what the client reads, whatever text is in it."""
-    assert codec.decode(SilenceLine, codec.encode(line)) == line
+    assert json_codec.decode(SilenceLine, json_codec.encode(line)) == line
 
 
 def test_the_service_does_not_load_what_draws_tables() -> None:

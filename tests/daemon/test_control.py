@@ -21,7 +21,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from iowarden.daemon import control
-from iowarden.daemon.codec import CodecError
+from iowarden.daemon.json_codec import CodecError
 from iowarden.daemon.status import AddSilence, EventLine
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from iowarden.daemon.control import Command
 from iowarden.daemon.desk import Desk
 from iowarden.daemon.event_rows import EventRow
 from iowarden.daemon.history import History
-from iowarden.daemon.telling import Telling
+from iowarden.daemon.transition_log import Telling
 from iowarden.rules.alerting.alerts import Alert, State
 from iowarden.rules.engine.engine import Engine
 from iowarden.rules.events.event_table import Row, Table

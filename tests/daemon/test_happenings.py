@@ -14,7 +14,7 @@ from iowarden.collectors.raid.controller_poller import Poller
 from iowarden.collectors.raid.log_alignment import Cursor as LogCursor
 from iowarden.daemon import kept
 from iowarden.daemon.happenings import Asked, Cursors, Happenings
-from iowarden.daemon.telling import Telling
+from iowarden.daemon.transition_log import Telling
 from iowarden.rules.engine.engine import Engine
 from iowarden.rules.events.event_correlation import Happened
 from iowarden.rules.events.event_table import parse_events_file

@@ -26,7 +26,7 @@ from iowarden.collectors.smart.drive import Target
 from iowarden.collectors.smart.selftest import Said
 from iowarden.daemon import check, config, control, self_tests
 from iowarden.daemon.probe.client import Client, at
-from iowarden.daemon.telling import Telling
+from iowarden.daemon.transition_log import Telling
 from iowarden.rules import calendar
 from iowarden.rules.engine.engine import Engine
 from iowarden.rules.selftest_schedule import Group, refused

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.service import Service, at, on_a_terminal, run
 
-from iowarden.daemon import codec, console, control
+from iowarden.daemon import console, control, json_codec
 from iowarden.daemon.cli import events_command
 from iowarden.daemon.status import (
     AcknowledgementLine,
@@ -120,7 +120,7 @@ def test_events_are_lines(service: Service, capsys: pytest.CaptureFixture[str]) 
     assert re.fullmatch(rf"{when}  critical  kernel    sda       3f2a9c01de  {text}", second)
     assert run("events", "--json", *at(service)) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert tuple(codec.decode(EventLine, line) for line in lines) == (SAID, EVENT)
+    assert tuple(json_codec.decode(EventLine, line) for line in lines) == (SAID, EVENT)
 
 
 def test_what_is_asked_for_arrives(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
@@ -363,9 +363,9 @@ def test_incidents_as_data_are_the_documents(
     assert run("incident", "show", "3f", "--json", *at(service)) == 0
     text = capsys.readouterr().out
     assert text.isascii()
-    assert codec.decode(IncidentDetail, text) == DETAIL
+    assert json_codec.decode(IncidentDetail, text) == DETAIL
     assert run("incident", "list", "--json", *at(service)) == 0
-    assert codec.decode(Incidents, capsys.readouterr().out).incidents == (OPEN, CLOSED)
+    assert json_codec.decode(Incidents, capsys.readouterr().out).incidents == (OPEN, CLOSED)
 
 
 @given(st.from_type(IncidentDetail), st.from_type(Incidents), st.from_type(EventLine))
