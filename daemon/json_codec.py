@@ -1,6 +1,6 @@
 """Frozen dataclasses to JSON and back: what the service and its commands say to each other.
 
-What must survive a restart is declared in daemon/stored.py, and read by that.
+What must survive a restart is declared in daemon/service/stored_documents.py, and read by that.
 """
 
 from __future__ import annotations

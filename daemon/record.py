@@ -12,8 +12,8 @@ from iowarden.collectors.model import Reading
 from iowarden.collectors.recording.recording import Changes, Frame, Recorder, watched
 from iowarden.collectors.smart.smart_poller import Options
 from iowarden.daemon import stateful
-from iowarden.daemon.loop import HOTPLUG_SOURCES, TICK_SECONDS, Stop
 from iowarden.daemon.readers import Readers
+from iowarden.daemon.service.loop import HOTPLUG_SOURCES, TICK_SECONDS, Stop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

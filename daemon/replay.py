@@ -21,11 +21,11 @@ from iowarden.daemon import journal, json_codec, stateful
 from iowarden.daemon.clock import PlayedClock
 from iowarden.daemon.expectation import Told, moment
 from iowarden.daemon.exposition import Exposition
-from iowarden.daemon.loop import Loop, Parts, Stop, recipients
 from iowarden.daemon.outbox import SendResult
 from iowarden.daemon.readers import Readers
 from iowarden.daemon.rule_files import load_events
 from iowarden.daemon.sanitize import one_line
+from iowarden.daemon.service.loop import Loop, Parts, Stop, recipients
 from iowarden.daemon.state import Batch, Committed, StateLoaded
 from iowarden.rules.alerting.alerts import Alert, State
 from iowarden.rules.engine.engine import Engine

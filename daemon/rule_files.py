@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from iowarden.collectors import registry
-from iowarden.daemon import loop
+from iowarden.daemon.service import loop
 from iowarden.rules.engine import engine
 from iowarden.rules.events.event_table import parse_events_file
 from iowarden.rules.renames import NAMES, Renames

@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.machine import Root
 from iowarden.collectors.recording.archive import SUFFIXES
 from iowarden.collectors.recording.recording import Recording
-from iowarden.daemon import command, expectation, hotplug, record, replay, stateful
+from iowarden.daemon import command, expectation, record, replay, stateful
 from iowarden.daemon import config as configuration
 from iowarden.daemon.clock import SystemClock
 from iowarden.daemon.duration import duration_seconds
 from iowarden.daemon.expectation import ExpectationError
-from iowarden.daemon.loop import CLOSE_SECONDS, Stop
 from iowarden.daemon.rule_files import load_files, load_rules
+from iowarden.daemon.service import hotplug
+from iowarden.daemon.service.loop import CLOSE_SECONDS, Stop
 from iowarden.rules import quantity
 
 if TYPE_CHECKING:

@@ -18,28 +18,18 @@ from systemd.daemon import notify
 from iowarden.collectors.machine import Root
 from iowarden.collectors.recording.recording import watched
 from iowarden.collectors.smart.smart_poller import MOST_TOLD_BYTES
-from iowarden.daemon import (
-    claim,
-    command,
-    control,
-    flight,
-    hotplug,
-    journal,
-    mail,
-    memory,
-    stateful,
-    unparsed,
-)
+from iowarden.daemon import claim, command, control, journal, mail, stateful, unparsed
 from iowarden.daemon.cli import test_mail_command
 from iowarden.daemon.exposition import Exposition
 from iowarden.daemon.history import History
 from iowarden.daemon.http import App, Server
-from iowarden.daemon.loop import Loop, Parts, Reload, Stop, Trouble, recipients
-from iowarden.daemon.process import ProcessMetrics
 from iowarden.daemon.readers import Readers
 from iowarden.daemon.rule_files import load_events, load_rules, notes
+from iowarden.daemon.service import flight_recorder, hotplug, mlock
+from iowarden.daemon.service.loop import Loop, Parts, Reload, Stop, Trouble, recipients
+from iowarden.daemon.service.process import ProcessMetrics
+from iowarden.daemon.service.stored_documents import SCHEMA
 from iowarden.daemon.state import State
-from iowarden.daemon.stored import SCHEMA
 from iowarden.rules.engine.engine import Engine
 
 if TYPE_CHECKING:
@@ -50,8 +40,8 @@ if TYPE_CHECKING:
     from iowarden.daemon.clock import SystemClock
     from iowarden.daemon.command import Add
     from iowarden.daemon.config import Config
-    from iowarden.daemon.loop import Player
     from iowarden.daemon.probe.client import Client
+    from iowarden.daemon.service.loop import Player
     from iowarden.daemon.transition_log import Log
     from iowarden.rules.rulefile.rulefile import RuleGroup
 
@@ -76,7 +66,7 @@ def _run(arguments: argparse.Namespace) -> int:
     except claim.TakenError as error:
         sys.stderr.write(f"{error}\n")
         return command.EXIT_FAILED  # not for good, as a configuration: systemd tries again
-    threading.stack_size(memory.THREAD_STACK_BYTES)
+    threading.stack_size(mlock.THREAD_STACK_BYTES)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda n, _: events.put(Stop(signal.Signals(n).name)))
     under_systemd = _is_journal(sys.stderr.fileno())
@@ -92,7 +82,7 @@ def _run(arguments: argparse.Namespace) -> int:
         settings.host, settings.mail.sender, recipients(settings), clock.now()
     )
     # Before the threads: of their stacks only what is touched is locked, not the half megabyte.
-    if problem := memory.lock():
+    if problem := mlock.lock():
         events.put(Trouble("memory", problem))
     loop, server = assembled(
         lambda: command.settings(arguments),
@@ -155,11 +145,11 @@ def assembled(
     sources = asked.sources()
     flights = None
     if settings.flight_recorder:
-        recent = flight.Flight(machine.page_size_bytes)
+        recent = flight_recorder.Flight(machine.page_size_bytes)
         sources = [watched(source, recent.take) for source in sources]
-        flights = flight.Keeper(
+        flights = flight_recorder.Keeper(
             recent,
-            str(Path(settings.state_directory) / flight.DIRECTORY),
+            str(Path(settings.state_directory) / flight_recorder.DIRECTORY),
             lambda text: events.put(Trouble("flight", text)),
         )
     readers = Readers(sources, settings.period_seconds, root, clock.now, events.put)

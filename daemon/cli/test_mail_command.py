@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from iowarden.daemon import command, mail
 from iowarden.daemon.clock import SystemClock
-from iowarden.daemon.loop import recipients
 from iowarden.daemon.message import render
+from iowarden.daemon.service.loop import recipients
 from iowarden.rules.notice import Evidence, Notice, Reason, Severity
 
 if TYPE_CHECKING:

@@ -42,14 +42,15 @@ from iowarden.collectors.model import Chunk, Family, Outcome, Reading
 from iowarden.collectors.recording.recording import Changes, Frame, Recorder, Recording, watched
 from iowarden.collectors.smart import smartctl
 from iowarden.collectors.smart.drive import Cover, Disk, Disks, Drive, Polled, Target
-from iowarden.daemon import config, flight, history, journal, mail, replay
+from iowarden.daemon import config, history, journal, mail, replay
 from iowarden.daemon.clock import PlayedClock
 from iowarden.daemon.exposition import Exposition, Snapshot
 from iowarden.daemon.http import App, Server
-from iowarden.daemon.loop import Loop, Parts
-from iowarden.daemon.process import ProcessMetrics
 from iowarden.daemon.readers import Readers
 from iowarden.daemon.rule_files import load_rules
+from iowarden.daemon.service import flight_recorder
+from iowarden.daemon.service.loop import Loop, Parts
+from iowarden.daemon.service.process import ProcessMetrics
 from iowarden.daemon.state import State
 from iowarden.rules.engine.engine import Engine
 from iowarden.rules.promql.evaluator import compile_expression
@@ -201,7 +202,7 @@ def bench_growth(ticks: int) -> None:
 def bench_replay(seconds: int) -> None:
     """Measure a replay of a recorded time of 4 disks, and what keeping the last minutes costs."""
     machine = Machine(4)
-    changes, recent = Changes(), flight.Flight(4096)
+    changes, recent = Changes(), flight_recorder.Flight(4096)
     took = 0
 
     def take(source: str, seen: Mapping[str, bytes]) -> None:

@@ -17,8 +17,8 @@ from support.live import Live, text, watched
 
 from iowarden.collectors.smart import smartctl_runner
 from iowarden.collectors.smart.drive import Target
-from iowarden.daemon import kept
 from iowarden.daemon.past import Past
+from iowarden.daemon.service import persisted_state
 from iowarden.rules.selftest_schedule import Outcome, Run
 
 if TYPE_CHECKING:
@@ -181,7 +181,7 @@ def test_a_refused_self_test_is_told_with_its_disk(tmp_path: Path) -> None:
         assert "refused" not in asked(host, "disk", "show", "sda")[1]
         host.program.end()
         refused = {"S-sda": {"long": Run(1.0, Outcome.REFUSED, text="no")}}
-        document = kept.documents(kept.Kept(self_tests=refused))["self_tests"]
+        document = persisted_state.documents(persisted_state.Kept(self_tests=refused))["self_tests"]
         with contextlib.closing(sqlite3.connect(f"{host.program.state}/state.db")) as file, file:
             file.execute("INSERT OR REPLACE INTO document VALUES ('self_tests', ?)", (document,))
         host.start_again()

@@ -14,9 +14,10 @@ from support.images import SECTOR, Imaged
 from support.recordings import write_tree
 
 from iowarden.collectors.event import Event
-from iowarden.daemon import files_hit, kept
+from iowarden.daemon import files_hit
 from iowarden.daemon.files_hit import FilesHit, Hit, Wanted, wanted
 from iowarden.daemon.locate import Located
+from iowarden.daemon.service import persisted_state
 from iowarden.rules.alerting.alerts import State
 from iowarden.rules.incidents.incidents import Member
 from iowarden.rules.notice import Severity
@@ -349,8 +350,8 @@ def test_what_was_found_survives_a_restart(tmp_path: Path) -> None:
     asked = Asked(tmp_path)
     asked.say(asked.sector)
     asked.learn()
-    texts = kept.documents(kept.Kept(hits=asked.files.kept))
-    before, problems = kept.read(texts, asked.now)
+    texts = persisted_state.documents(persisted_state.Kept(hits=asked.files.kept))
+    before, problems = persisted_state.read(texts, asked.now)
     assert not problems
     again = FilesHit(lambda: asked.root, lambda: asked.now, asked.posted.put)
     again.restore(before.hits)

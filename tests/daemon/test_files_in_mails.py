@@ -22,9 +22,9 @@ from iowarden.collectors.block.uevents import Batch, Uevent
 from iowarden.daemon import config, journal, mail, stateful
 from iowarden.daemon.clock import SystemClock
 from iowarden.daemon.exposition import Exposition
-from iowarden.daemon.loop import Loop, Parts, Stop
 from iowarden.daemon.readers import Readers
 from iowarden.daemon.rule_files import load_events
+from iowarden.daemon.service.loop import Loop, Parts, Stop
 from iowarden.daemon.state import State
 from iowarden.rules.engine.engine import Engine
 

@@ -16,12 +16,12 @@ from iowarden.daemon import stateful
 from iowarden.daemon.clock import PlayedClock
 from iowarden.daemon.config import parse
 from iowarden.daemon.exposition import Exposition
-from iowarden.daemon.loop import Loop, Parts, Stop
 from iowarden.daemon.outbox import SendResult
 from iowarden.daemon.readers import Readers
 from iowarden.daemon.rule_files import load_events, load_rules
+from iowarden.daemon.service.loop import Loop, Parts, Stop
+from iowarden.daemon.service.stored_documents import SCHEMA
 from iowarden.daemon.state import Batch, Committed, State
-from iowarden.daemon.stored import SCHEMA
 from iowarden.rules.engine.engine import Engine
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from iowarden.daemon import journal
     from iowarden.daemon.config import Config
     from iowarden.daemon.mail import OutboundMail
-    from iowarden.daemon.stored import Schema
+    from iowarden.daemon.service.stored_documents import Schema
     from iowarden.rules.events.event_table import Table
     from iowarden.rules.rulefile.rulefile import RuleGroup
 

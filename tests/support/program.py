@@ -37,7 +37,7 @@ from iowarden.daemon.cli import main, run_command
 from iowarden.daemon.clock import PlayedClock, local_zone
 from iowarden.daemon.config import load
 from iowarden.daemon.journal import Log
-from iowarden.daemon.loop import Loop, Reload, Stop
+from iowarden.daemon.service.loop import Loop, Reload, Stop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -21,7 +21,7 @@ from iowarden.collectors.smart.drive import (
     Protocol,
     Target,
 )
-from iowarden.daemon.kept import Kept, documents, read
+from iowarden.daemon.service.persisted_state import Kept, documents, read
 from iowarden.rules.engine.engine import Engine
 from iowarden.rules.incidents import incidents, silences
 

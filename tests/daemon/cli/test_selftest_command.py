@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from support.service import Service, at, on_a_terminal
 
-from iowarden.daemon import kept
 from iowarden.daemon.cli import main
+from iowarden.daemon.service import persisted_state
 from iowarden.rules.selftest_schedule import Outcome, Run
 
 if TYPE_CHECKING:
@@ -100,8 +100,8 @@ def test_nobody_to_ask_is_no_failed_test(
 def test_what_is_known_of_tests_outlives_a_restart_with_its_times() -> None:
     """A wall clock that went an hour ahead takes them along."""
     run = Run(900.0, Outcome.RUNNING, 950.0, minutes=480, tries=1, log=("short passed 9 None",))
-    before = kept.Kept(self_tests={"S1": {"long": run}}, wall_ahead_seconds=3600.0)
-    after, problems = kept.read(kept.documents(before), 10_000.0)
+    before = persisted_state.Kept(self_tests={"S1": {"long": run}}, wall_ahead_seconds=3600.0)
+    after, problems = persisted_state.read(persisted_state.documents(before), 10_000.0)
     assert problems == {}
     found = after.self_tests["S1"]["long"]
     assert (found.seen_seconds, found.begun_seconds) == (4500.0, 4550.0)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.tiers import examples
 
-from iowarden.daemon.kept import Kept, documents, read
+from iowarden.daemon.service.persisted_state import Kept, documents, read
 from iowarden.rules.alerting.alerts import Alert, State
 from iowarden.rules.incidents import incidents, silences
 from iowarden.rules.incidents.causes import Around

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iowarden.collectors.block.block_devices import Device, Topology
-from iowarden.daemon import kept
+from iowarden.daemon.service import persisted_state
 from iowarden.rules.alerting.alerts import Alert, State
 from iowarden.rules.incidents import silences
 from iowarden.rules.incidents.incidents import Incident, Member
@@ -308,8 +308,10 @@ def test_what_was_said_survives_a_restart() -> None:
     state = added("DeviceStall")
     state, _ = silences.acknowledge(state, [incident()], "1a2b3c", now=NOW, reason="r", who="w")
     state, _ = silences.expire(added("B", state=state, identifier="b"), "b", NOW)
-    restarted = kept.read(kept.documents(kept.Kept(silences=state)), NOW + 60)
-    assert restarted == (kept.Kept(silences=state), {})
+    restarted = persisted_state.read(
+        persisted_state.documents(persisted_state.Kept(silences=state)), NOW + 60
+    )
+    assert restarted == (persisted_state.Kept(silences=state), {})
     back = restarted[0].silences
     assert is_silenced(back, now=NOW + HOUR - 1)
     assert not is_silenced(back, now=NOW + HOUR)

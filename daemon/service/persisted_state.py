@@ -1,6 +1,6 @@
 """What survives a restart: alerts, incidents, and what signals remember. Pure.
 
-How it lies in state.db is declared in daemon/stored.py.
+How it lies in state.db is declared in daemon/service/stored_documents.py.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ import json
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from iowarden.daemon import stored
-from iowarden.daemon.happenings import Cursors
 from iowarden.daemon.json_codec import CodecError
+from iowarden.daemon.service import stored_documents
+from iowarden.daemon.service.event_pipeline import Cursors
+from iowarden.daemon.service.stored_documents import SCHEMA, Reader
 from iowarden.daemon.state import version_of, versioned
-from iowarden.daemon.stored import SCHEMA, Reader
 from iowarden.rules.alerting.alerts import Alert
 from iowarden.rules.events.event_correlation import Happened
 from iowarden.rules.incidents import silences
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.event import Event
     from iowarden.daemon.files_hit import Hit
     from iowarden.daemon.probe.protocol import Stuck
-    from iowarden.daemon.stored import Schema
+    from iowarden.daemon.service.stored_documents import Schema
     from iowarden.rules.events.event_table import Burst
     from iowarden.rules.incidents.recurring import Habits
     from iowarden.rules.renames import Renames
@@ -87,7 +87,7 @@ def documents(
 ) -> dict[str, str]:
     """Return each field as JSON text by the name of its row, but those named in `without`."""
     return {
-        versioned(name, each.version): stored.encode(getattr(kept, name))
+        versioned(name, each.version): stored_documents.encode(getattr(kept, name))
         for name, each in schema.documents.items()
         if name not in without
     }

@@ -24,8 +24,9 @@ from iowarden.collectors.smart import selftest, smart_poller
 from iowarden.collectors.smart.discovery import Found
 from iowarden.collectors.smart.drive import Target
 from iowarden.collectors.smart.selftest import Said
-from iowarden.daemon import check, config, control, self_tests
+from iowarden.daemon import check, config, control
 from iowarden.daemon.probe.client import Client, at
+from iowarden.daemon.service import selftest_runner
 from iowarden.daemon.transition_log import Telling
 from iowarden.rules import calendar
 from iowarden.rules.engine.engine import Engine
@@ -126,12 +127,12 @@ class Machine:
         self.tests = self._start()
         self.tests.restore({}, self.now)
 
-    def _start(self) -> self_tests.SelfTests:
+    def _start(self) -> selftest_runner.SelfTests:
         names = {"smart", "block", "md", "diskstats"}
         sources = [source for source in registry.SOURCES if source.name in names]
         self.engine = Engine([], sources, self.now)
         telling = Telling(self.log, lambda: self.now, lambda: self.now)  # type: ignore[arg-type]
-        return self_tests.SelfTests(
+        return selftest_runner.SelfTests(
             self.engine,
             telling,
             self.root,

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.raid.controller import Controller, Controllers
     from iowarden.collectors.raid.controller_poller import Poller
     from iowarden.daemon.files_hit import Wanted
-    from iowarden.daemon.tails import Store
+    from iowarden.daemon.service.sample_persistence import Store
     from iowarden.daemon.transition_log import Telling
     from iowarden.rules.alerting.alerts import Alert, Transition
     from iowarden.rules.engine.engine import Engine

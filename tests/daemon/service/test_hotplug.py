@@ -15,8 +15,8 @@ from iowarden.collectors.machine import Root
 from iowarden.daemon import config, journal, mail
 from iowarden.daemon.clock import SystemClock
 from iowarden.daemon.exposition import Exposition
-from iowarden.daemon.loop import Loop, Parts, Stop
 from iowarden.daemon.readers import Readers
+from iowarden.daemon.service.loop import Loop, Parts, Stop
 from iowarden.daemon.state import State
 from iowarden.rules.engine.engine import Engine
 

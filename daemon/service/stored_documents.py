@@ -28,10 +28,10 @@ from iowarden.collectors.kmsg import kernel_log
 from iowarden.collectors.raid import controller, log_alignment
 from iowarden.daemon.clock import PLAUSIBLE_SECONDS
 from iowarden.daemon.files_hit import Hit
-from iowarden.daemon.happenings import Cursors
 from iowarden.daemon.json_codec import CodecError
 from iowarden.daemon.locate import Located
 from iowarden.daemon.probe.protocol import Stuck
+from iowarden.daemon.service.event_pipeline import Cursors
 from iowarden.rules.alerting.alerts import Alert
 from iowarden.rules.events.event_correlation import Clock, Happened, Happening
 from iowarden.rules.events.event_table import Burst
@@ -99,7 +99,7 @@ def _record(
     own = [each.name for each in dataclasses.fields(cls)]
     if found.keys() != set(own):
         odd = ", ".join(sorted(found.keys() ^ set(own)))
-        message = f"{cls.__name__}: expected each field declared in daemon/stored.py, but not {odd}"
+        message = f"{cls.__name__}: expected each field declared in daemon/service/stored_documents.py, but not {odd}"
         raise TypeError(message)
     return cls, tuple(found[name] for name in own)
 
@@ -365,7 +365,7 @@ def _plain(value: object) -> object:
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, tuple | list | frozenset):
         return [_plain(item) for item in value]
-    message = f"{type(value).__name__}: expected a record that daemon/stored.py declares"
+    message = f"{type(value).__name__}: expected a record that daemon/service/stored_documents.py declares"
     raise TypeError(message)
 
 

@@ -14,9 +14,9 @@ from support.disks import small_disk
 
 from iowarden.daemon import answers, console, event_rows, journal, past, status
 from iowarden.daemon.control import Command
-from iowarden.daemon.desk import Desk
 from iowarden.daemon.event_rows import EventRow
 from iowarden.daemon.history import History
+from iowarden.daemon.service.commands import Desk
 from iowarden.daemon.transition_log import Telling
 from iowarden.rules.alerting.alerts import Alert, State
 from iowarden.rules.engine.engine import Engine

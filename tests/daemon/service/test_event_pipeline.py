@@ -12,8 +12,8 @@ from iowarden.collectors.model import Outcome, Reading
 from iowarden.collectors.raid.controller import Controllers, Listed
 from iowarden.collectors.raid.controller_poller import Poller
 from iowarden.collectors.raid.log_alignment import Cursor as LogCursor
-from iowarden.daemon import kept
-from iowarden.daemon.happenings import Asked, Cursors, Happenings
+from iowarden.daemon.service import persisted_state
+from iowarden.daemon.service.event_pipeline import Asked, Cursors, Happenings
 from iowarden.daemon.transition_log import Telling
 from iowarden.rules.engine.engine import Engine
 from iowarden.rules.events.event_correlation import Happened
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from iowarden.daemon import journal
     from iowarden.daemon.files_hit import Wanted
 
-FILE = Path(__file__).parents[2] / "rules" / "events.yaml"
+FILE = Path(__file__).parents[3] / "rules" / "events.yaml"
 TABLE = parse_events_file(FILE.read_text(), FILE.name)
 START = 1_800_000_000.0
 
@@ -119,8 +119,8 @@ def test_what_controllers_listed_is_expected_after_a_restart_also_where_state_db
     happenings.take(*look("controllers", Controllers(listed={"c0": now})))
     happenings.restore(Happened(), Cursors(listed={"c0": before, "c1": before}), {})
     assert happenings.cursors.listed == {"c0": now, "c1": before}
-    texts = kept.documents(kept.Kept(cursors=happenings.cursors))
-    assert kept.read(texts, START)[0].cursors == happenings.cursors
+    texts = persisted_state.documents(persisted_state.Kept(cursors=happenings.cursors))
+    assert persisted_state.read(texts, START)[0].cursors == happenings.cursors
     assert poller.expected == {"c0": before, "c1": before}
 
 

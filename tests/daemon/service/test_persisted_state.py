@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iowarden.daemon import kept, stored
+from iowarden.daemon.service import persisted_state, stored_documents
 from iowarden.daemon.state import versioned
 from iowarden.rules.alerting.alerts import Alert, State
 from iowarden.rules.incidents.incidents import Incident, Incidents, Member
@@ -44,20 +44,22 @@ ALERT = Alert("A", (("alertname", "A"),), State.FIRING, 1.0, (), 950.0, 960.0, m
 
 def test_what_was_kept_comes_back() -> None:
     """Alerts, incidents, counts and what the signals learnt."""
-    before = kept.Kept(
+    before = persisted_state.Kept(
         install="abc",
         alerts=(ALERT,),
         incidents={"host": incident("i")},
         sequences={"host": 3},
         signals=Memory({"sda": (1.0,)}, {"sda": ((15, 2.0),)}),
     )
-    assert kept.read(kept.documents(before), 1000.0) == (before, {})
+    assert persisted_state.read(persisted_state.documents(before), 1000.0) == (before, {})
 
 
 def test_a_clock_that_was_set_back_leaves_nothing_in_the_future() -> None:
     """A dead battery: what 'ends in an hour' must not end in a year."""
-    before = kept.Kept(alerts=(ALERT,), incidents={"host": incident("i", mailed_seconds=980.0)})
-    after, _ = kept.read(kept.documents(before), 100.0)
+    before = persisted_state.Kept(
+        alerts=(ALERT,), incidents={"host": incident("i", mailed_seconds=980.0)}
+    )
+    after, _ = persisted_state.read(persisted_state.documents(before), 100.0)
     (alert,) = after.alerts
     assert (alert.active_seconds, alert.fired_seconds, alert.missed_seconds) == (100.0,) * 3
     assert after.incidents["host"].mailed_seconds == 100.0
@@ -67,12 +69,12 @@ def test_a_clock_that_was_set_back_leaves_nothing_in_the_future() -> None:
 def test_a_clock_that_was_stepped_or_slept_moves_what_was_kept() -> None:
     """Booted in 1970, set an hour later, restarted: an hour ago is not fifty years ago."""
     started, now = 60.0, 1_800_003_600.0
-    before = kept.Kept(
+    before = persisted_state.Kept(
         alerts=(replace(ALERT, active_seconds=started, fired_seconds=started + 600.0),),
         digest=Digest(begun_seconds=started),
         wall_ahead_seconds=1_800_000_000.0 - started,
     )
-    after, problems = kept.read(kept.documents(before), now)
+    after, problems = persisted_state.read(persisted_state.documents(before), now)
     assert problems == {}
     assert after.digest.begun_seconds == now - 3600.0
     assert after.alerts[0].active_seconds == now - 3600.0
@@ -81,8 +83,8 @@ def test_a_clock_that_was_stepped_or_slept_moves_what_was_kept() -> None:
 
 def test_a_clock_that_nobody_had_set_tells_no_age() -> None:
     """Written in 1970, read in 2027: it began before now, and no more is known."""
-    before = kept.Kept(alerts=(ALERT,), digest=Digest(begun_seconds=60.0))
-    after, _ = kept.read(kept.documents(before), 1_800_000_000.0)
+    before = persisted_state.Kept(alerts=(ALERT,), digest=Digest(begun_seconds=60.0))
+    after, _ = persisted_state.read(persisted_state.documents(before), 1_800_000_000.0)
     assert after.digest.begun_seconds == 1_800_000_000.0
     assert after.alerts[0].fired_seconds == 1_800_000_000.0
 
@@ -93,8 +95,12 @@ def test_what_signals_learnt_keeps_its_distances(
 ) -> None:
     """A rate over a day is one over a day, whatever the clock did; nothing is in the future."""
     pairs = tuple((at, 5.0) for at in times)
-    before = kept.Kept(signals=Memory(groups={"fullness": {"/": pairs}}), wall_ahead_seconds=ahead)
-    after = kept.read(kept.documents(before), now)[0].signals.groups["fullness"]["/"]
+    before = persisted_state.Kept(
+        signals=Memory(groups={"fullness": {"/": pairs}}), wall_ahead_seconds=ahead
+    )
+    after = persisted_state.read(persisted_state.documents(before), now)[0].signals.groups[
+        "fullness"
+    ]["/"]
     assert all(at <= now + 1e-3 for at, _ in after)
     assert [a - after[0][0] for a, _ in after] == pytest.approx(
         [at - times[0] for at in times], abs=1e-3
@@ -103,8 +109,8 @@ def test_what_signals_learnt_keeps_its_distances(
 
 def test_one_document_that_is_rubbish_costs_no_other() -> None:
     """It is named, and the rest is taken."""
-    texts = kept.documents(kept.Kept(install="abc", sequences={"host": 2}))
-    after, problems = kept.read({**texts, "alerts": "{"}, 0.0)
+    texts = persisted_state.documents(persisted_state.Kept(install="abc", sequences={"host": 2}))
+    after, problems = persisted_state.read({**texts, "alerts": "{"}, 0.0)
     assert after.install == "abc"
     assert after.sequences == {"host": 2}
     assert list(problems) == ["alerts"]
@@ -112,7 +118,7 @@ def test_one_document_that_is_rubbish_costs_no_other() -> None:
 
 def test_a_late_state_joins_what_has_happened_since() -> None:
     """The host's incident of before and the one opened without it become one thread."""
-    before = kept.Kept(
+    before = persisted_state.Kept(
         incidents={
             "host": incident("old", mails=2, references=("old.1",)),
             "disk x": incident("disk", key="disk x", firing=True, active_seconds=0.0),
@@ -120,7 +126,7 @@ def test_a_late_state_joins_what_has_happened_since() -> None:
         sequences={"host": 4, "disk x": 1},
     )
     ours = Incidents({"host": incident("new", mails=1, references=("new.1",))}, {"host": 1})
-    after = kept.merged(ours, before, 1000.0)
+    after = persisted_state.merged(ours, before, 1000.0)
     assert after.by_key["host"].identifier == "new"
     assert after.by_key["host"].references == ("new.1", "old.1")
     assert after.by_key["disk x"].active_seconds == 1000.0
@@ -129,42 +135,47 @@ def test_a_late_state_joins_what_has_happened_since() -> None:
 
 def test_a_stall_not_told_yet_goes_on_in_the_thread_of_before() -> None:
     """The file came a few seconds late: no second 'opened' for the same stall."""
-    before = kept.Kept(incidents={"host": incident("old", mails=1)})
+    before = persisted_state.Kept(incidents={"host": incident("old", mails=1)})
     ours = Incidents({"host": incident("new")}, {"host": 1})
-    assert kept.merged(ours, before, 1000.0).by_key["host"].identifier == "old"
+    assert persisted_state.merged(ours, before, 1000.0).by_key["host"].identifier == "old"
 
 
 def test_nobody_watched_while_the_program_was_down() -> None:
     """Ten quiet minutes before an all clear are those that somebody saw."""
-    before = kept.Kept(incidents={"host": incident("old", mails=1, active_seconds=10.0)})
-    after = kept.merged(Incidents(), before, 5000.0)
+    before = persisted_state.Kept(incidents={"host": incident("old", mails=1, active_seconds=10.0)})
+    after = persisted_state.merged(Incidents(), before, 5000.0)
     assert after.by_key["host"].active_seconds == 5000.0
 
 
 # --- what cannot be read
 
 
-def texts_of(before: kept.Kept) -> dict[str, Any]:
+def texts_of(before: persisted_state.Kept) -> dict[str, Any]:
     """Return documents as JSON."""
-    return {row.partition(".")[0]: json.loads(text) for row, text in kept.documents(before).items()}
+    return {
+        row.partition(".")[0]: json.loads(text)
+        for row, text in persisted_state.documents(before).items()
+    }
 
 
-def after(changed: dict[str, Any], now: float = 1000.0) -> tuple[kept.Kept, dict[str, Any]]:
+def after(
+    changed: dict[str, Any], now: float = 1000.0
+) -> tuple[persisted_state.Kept, dict[str, Any]]:
     """Return what is read of JSON of today's versions, and what is kept of it as text."""
     texts = {
-        versioned(name, stored.DOCUMENTS[name].version): json.dumps(value)
+        versioned(name, stored_documents.DOCUMENTS[name].version): json.dumps(value)
         for name, value in changed.items()
     }
-    before, unread = kept.read(texts, now)
+    before, unread = persisted_state.read(texts, now)
     return before, {
         row.partition(".")[0]: each.aside and json.loads(each.aside) for row, each in unread.items()
     }
 
 
-def two() -> kept.Kept:
+def two() -> persisted_state.Kept:
     """Return a state with two of much."""
     silence = Silence("s1", (Matcher("alertname", "=", "A"),), 900.0, 3600, "x", "root")
-    return kept.Kept(
+    return persisted_state.Kept(
         install="abc",
         alerts=(ALERT, replace(ALERT, name="B", labels=(("alertname", "B"),))),
         incidents={"host": incident("one", mails=3), "disk x": incident("two", key="disk x")},
@@ -183,7 +194,7 @@ def test_a_field_that_is_missing_takes_no_default() -> None:
     (reason,) = asides["incidents"]["reasons"]
     assert "missing: mails, unknown: 'letters'" in reason
     assert asides["incidents"]["content"] == {'$["host"]': changed["incidents"]["host"]}
-    assert asides["incidents"]["version"] == stored.DOCUMENTS["incidents"].version
+    assert asides["incidents"]["version"] == stored_documents.DOCUMENTS["incidents"].version
     assert list(asides) == ["incidents"]
     assert replace(before, incidents={}) == replace(two(), incidents={})
 
@@ -255,7 +266,7 @@ def test_mails_that_are_numbered_anew_have_other_names(lost: str) -> None:
 
 def test_no_document_costs_another_whatever_is_in_it() -> None:
     """Each in turn is no JSON, too deep, or of another type."""
-    texts = kept.documents(two())
+    texts = persisted_state.documents(two())
     for name in texts:
         for text in (
             "{",
@@ -267,10 +278,10 @@ def test_no_document_costs_another_whatever_is_in_it() -> None:
             "1e999",
             "9" * 400,
         ):
-            before, unread = kept.read({**texts, name: text}, 1000.0)
+            before, unread = persisted_state.read({**texts, name: text}, 1000.0)
             assert set(unread) <= {name}
             lost = {name.partition(".")[0], "install", "digest"}
-            for field in stored.DOCUMENTS.keys() - lost - {"wall_ahead_seconds"}:
+            for field in stored_documents.DOCUMENTS.keys() - lost - {"wall_ahead_seconds"}:
                 assert (
                     getattr(before, field) == getattr(two(), field) or name == "wall_ahead_seconds"
                 )
@@ -281,12 +292,12 @@ def test_no_document_costs_another_whatever_is_in_it() -> None:
 
 def numbered(
     migrations: tuple[Callable[[Any], Any], ...], document: str = "sequences"
-) -> stored.Schema:
+) -> stored_documents.Schema:
     """Return a schema in which a document has more versions, the last declared as today's."""
-    own = stored.DOCUMENTS[document]
+    own = stored_documents.DOCUMENTS[document]
     digests = (*own.digests, *(f"{n}" for n, _ in enumerate(migrations)))
     new = replace(own, digests=digests, migrations=(*own.migrations, *migrations))
-    return stored.Schema({**stored.DOCUMENTS, document: new}, Renames(()))
+    return stored_documents.Schema({**stored_documents.DOCUMENTS, document: new}, Renames(()))
 
 
 def test_a_document_goes_through_all_versions_that_it_missed() -> None:
@@ -302,9 +313,14 @@ def test_a_document_goes_through_all_versions_that_it_missed() -> None:
         "sequences.v2": '{"host": "xx"}',
         "sequences.v3": '{"host": 2}',
     }.items():
-        assert kept.read({row: text}, 0.0, schema)[0].sequences == {"host": 2}
-    assert kept.documents(kept.Kept(), schema=schema).keys() >= {"sequences.v3", "alerts"}
-    assert kept.outdated(["sequences", "sequences.v2", "sequences.v3", "alerts"], schema) == (
+        assert persisted_state.read({row: text}, 0.0, schema)[0].sequences == {"host": 2}
+    assert persisted_state.documents(persisted_state.Kept(), schema=schema).keys() >= {
+        "sequences.v3",
+        "alerts",
+    }
+    assert persisted_state.outdated(
+        ["sequences", "sequences.v2", "sequences.v3", "alerts"], schema
+    ) == (
         "sequences",
         "sequences.v2",
     )
@@ -313,8 +329,8 @@ def test_a_document_goes_through_all_versions_that_it_missed() -> None:
 def test_a_migration_that_fails_costs_its_document_only() -> None:
     """A mistake of ours: the text is kept, and the start goes on."""
     schema = numbered((lambda found: found["nobody"],))
-    texts = kept.documents(two())
-    before, unread = kept.read(texts, 1000.0, schema)
+    texts = persisted_state.documents(two())
+    before, unread = persisted_state.read(texts, 1000.0, schema)
     assert list(unread) == ["sequences"]
     assert "KeyError: 'nobody'" in unread["sequences"].text
     assert before.incidents == two().incidents
@@ -322,10 +338,10 @@ def test_a_migration_that_fails_costs_its_document_only() -> None:
 
 def test_a_document_of_a_newer_version_is_left_alone_and_said() -> None:
     """After a downgrade: nothing of it is read, written or removed; the rest is."""
-    texts = {**kept.documents(two()), "incidents.v7": "{}", "weather": "{}"}
-    version = stored.DOCUMENTS["incidents"].version
+    texts = {**persisted_state.documents(two()), "incidents.v7": "{}", "weather": "{}"}
+    version = stored_documents.DOCUMENTS["incidents"].version
     del texts[versioned("incidents", version)]
-    before, unread = kept.read(texts, 1000.0)
+    before, unread = persisted_state.read(texts, 1000.0)
     assert before.incidents == {}
     assert before.silences == two().silences
     assert {row: each.aside for row, each in unread.items()} == {"incidents.v7": "", "weather": ""}
@@ -333,30 +349,30 @@ def test_a_document_of_a_newer_version_is_left_alone_and_said() -> None:
         f"got version 7 of a newer one (this one knows version {version})"
         in unread["incidents.v7"].text
     )
-    assert kept.outdated(texts) == ()
+    assert persisted_state.outdated(texts) == ()
 
 
 def test_after_an_upgrade_a_downgrade_and_an_upgrade_both_are_known() -> None:
     """What the older version wrote is the latest; what only the newer one knew is not lost."""
     documents = ("alerts", "incidents", "sequences", "silences", "digest", "devices")
     schemas = [numbered((lambda found: found,), name) for name in documents]
-    schema = stored.Schema(
+    schema = stored_documents.Schema(
         {name: each.documents[name] for name, each in zip(documents, schemas, strict=True)},
         Renames(()),
     )
-    newer = kept.documents(two(), schema=schema)
+    newer = persisted_state.documents(two(), schema=schema)
     late = Silence("s3", (Matcher("alertname", "=", "C"),), 990.0, 60, "y", "ops")
     gone = Gone("sdz", "sdz", 980.0)
-    meanwhile = kept.Kept(
+    meanwhile = persisted_state.Kept(
         incidents={"host": incident("other", mails=1)},
         sequences={"host": 1, "disk y": 1},
         silences=Silences((late,)),
         digest=Digest(begun_seconds=950.0, arrived=True),
         devices=Devices({"disk z": gone}),
     )
-    rows = kept.documents(meanwhile)
+    rows = persisted_state.documents(meanwhile)
     older = {row: text for row, text in rows.items() if row.partition(".")[0] in documents}
-    after, unread = kept.read({**newer, **older}, 1000.0, schema)
+    after, unread = persisted_state.read({**newer, **older}, 1000.0, schema)
     assert after.incidents["host"].references == ("other.1", "one.1")
     assert set(after.incidents) == {"host", "disk x"}
     assert after.sequences == {"host": 1, "disk x": 1, "disk y": 1}
@@ -366,25 +382,30 @@ def test_after_an_upgrade_a_downgrade_and_an_upgrade_both_are_known() -> None:
     assert {row for row, each in unread.items() if each.aside} == newer.keys() & {
         f"devices.v{schema.documents['devices'].version}"
     }
-    assert set(kept.outdated({**newer, **older}, schema)) == set(older)
+    assert set(persisted_state.outdated({**newer, **older}, schema)) == set(older)
 
 
 def test_a_declaration_does_not_change_without_a_new_version() -> None:
-    """A name, type or kind in daemon/stored.py changed: put a digest behind the last one there.
+    """A name, type or kind in daemon/service/stored_documents.py changed: put a digest behind the last one there.
 
     And a migration from the version before. A version that was never released may still change:
     then its digest is replaced.
     """
-    expected = {name: stored.digest(each.type) for name, each in stored.DOCUMENTS.items()}
-    assert {name: each.digests[-1] for name, each in stored.DOCUMENTS.items()} == expected
-    for name, each in stored.DOCUMENTS.items():
+    expected = {
+        name: stored_documents.digest(each.type)
+        for name, each in stored_documents.DOCUMENTS.items()
+    }
+    assert {name: each.digests[-1] for name, each in stored_documents.DOCUMENTS.items()} == expected
+    for name, each in stored_documents.DOCUMENTS.items():
         assert len(each.migrations) == each.version - 1, name
-    assert list(stored.DOCUMENTS) == [field.name for field in fields(kept.Kept)]
+    assert list(stored_documents.DOCUMENTS) == [
+        field.name for field in fields(persisted_state.Kept)
+    ]
 
 
 def test_a_declaration_is_told_in_stored_words_only() -> None:
     """Name, type, kind, the words of an enumeration: a class that moves changes no digest."""
-    text = stored.described(dict[str, Incident])
+    text = stored_documents.described(dict[str, Incident])
     for part in (
         "mails: integer,",
         "mailed_seconds: number (program time) or null",
@@ -399,10 +420,12 @@ def test_a_declaration_is_told_in_stored_words_only() -> None:
 def test_a_field_without_a_declaration_is_an_error() -> None:
     """Somebody adds a field, and forgets to say how it is stored."""
     with pytest.raises(TypeError, match=r"Matcher: .* but not text"):
-        stored._record(Matcher, "label operator")
+        stored_documents._record(Matcher, "label operator")
     with pytest.raises(TypeError, match=r"Matcher: .* but not colour"):
-        stored._record(Matcher, "label operator text colour")
-    _, declared = stored._record(Matcher, "label operator pattern", attributes={"pattern": "text"})
+        stored_documents._record(Matcher, "label operator text colour")
+    _, declared = stored_documents._record(
+        Matcher, "label operator pattern", attributes={"pattern": "text"}
+    )
     assert [(each.stored, each.attribute) for each in declared][-1] == ("pattern", "text")
 
 
@@ -416,7 +439,7 @@ def test_only_times_of_the_programs_clock_are_moved() -> None:
         labels=(), name="A", severity=Severity.WARNING, state=State.FIRING, since_seconds=START,
         summary="", advice="", unknown="", evidence=(Evidence(START, "kernel", "x"),), value=START,
     )  # fmt: skip
-    before = kept.Kept(
+    before = persisted_state.Kept(
         silences=Silences((silence,)),
         incidents={"host": incident("i", members=(member,))},
         alerts=(replace(ALERT, recent_firings=(START, START + 1.0)),),
@@ -428,7 +451,7 @@ def test_only_times_of_the_programs_clock_are_moved() -> None:
         ),
         wall_ahead_seconds=3600.0,
     )
-    after, unread = kept.read(kept.documents(before), START + 8000.0)
+    after, unread = persisted_state.read(persisted_state.documents(before), START + 8000.0)
     assert not unread
     later = START + 3600.0
     assert after.silences.silences[0] == replace(silence, created_seconds=later)
@@ -443,9 +466,9 @@ def test_only_times_of_the_programs_clock_are_moved() -> None:
 
 def test_what_signals_learnt_before_the_clock_was_set_is_moved_as_well() -> None:
     """Booted in 1970, set an hour later: what was seen in the first hour is not 50 years old."""
-    before = kept.Kept(
+    before = persisted_state.Kept(
         signals=Memory(groups={"md_state": {"md0": ((60.0, 1.0), (90.0, 0.0))}}),
         wall_ahead_seconds=START - 60.0,
     )
-    after, _ = kept.read(kept.documents(before), START + 3600.0)
+    after, _ = persisted_state.read(persisted_state.documents(before), START + 3600.0)
     assert after.signals.groups["md_state"]["md0"] == ((START, 1.0), (START + 30.0, 0.0))

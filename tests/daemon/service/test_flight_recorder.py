@@ -17,9 +17,9 @@ from support.smtp import DEADLINE_SECONDS, smtp_server
 
 from iowarden.collectors.recording.recording import Changes, Frame, PlayedRoot, Recording, watched
 from iowarden.collectors.registry import SOURCES, collect
-from iowarden.daemon import flight as flight_module
 from iowarden.daemon.cli.main import main
-from iowarden.daemon.flight import MOST_FILES, Flight, Keeper
+from iowarden.daemon.service import flight_recorder as flight_module
+from iowarden.daemon.service.flight_recorder import MOST_FILES, Flight, Keeper
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -18,29 +18,22 @@ from typing import TYPE_CHECKING, Protocol
 from iowarden.collectors.block import uevents
 from iowarden.collectors.model import Chunk, Family, Outcome, Reading, Sample, trace
 from iowarden.collectors.recording.recording import RecordingError
-from iowarden.daemon import (
-    answers,
-    delivery,
-    files_hit,
-    flight,
-    journal,
-    kept,
-    reload,
-    status,
-    tails,
-)
-from iowarden.daemon import self_tests as self_test_runs
+from iowarden.daemon import answers, delivery, files_hit, journal, status
 from iowarden.daemon.clock import PLAUSIBLE_SECONDS, local_zone
 from iowarden.daemon.control import Command
 from iowarden.daemon.database import beside
-from iowarden.daemon.desk import Desk
 from iowarden.daemon.exposition import Snapshot
 from iowarden.daemon.files_hit import FilesHit, Hit
-from iowarden.daemon.happenings import CONTROLLERS, KERNEL, Asked, Happenings
 from iowarden.daemon.history import TailLoaded, Written
 from iowarden.daemon.message import message_id, render
 from iowarden.daemon.outbox import SendResult
 from iowarden.daemon.probe import client
+from iowarden.daemon.service import flight_recorder, persisted_state, reload, sample_persistence
+from iowarden.daemon.service import selftest_runner as self_test_runs
+from iowarden.daemon.service.commands import Desk
+from iowarden.daemon.service.event_pipeline import CONTROLLERS, KERNEL, Asked, Happenings
+from iowarden.daemon.service.sample_persistence import Tails
+from iowarden.daemon.service.stored_documents import SCHEMA, Schema
 from iowarden.daemon.state import (
     Committed,
     Noted,
@@ -49,8 +42,6 @@ from iowarden.daemon.state import (
     Texts,
     version_of,
 )
-from iowarden.daemon.stored import SCHEMA, Schema
-from iowarden.daemon.tails import Tails
 from iowarden.daemon.transition_log import PRIORITY, Log, Telling
 from iowarden.rules import selftest_schedule
 from iowarden.rules.advice import advice, facts, last_copies
@@ -84,8 +75,8 @@ if TYPE_CHECKING:
     from iowarden.daemon.http import Server
     from iowarden.daemon.probe.client import Client
     from iowarden.daemon.probe.protocol import Stuck
-    from iowarden.daemon.process import Content
     from iowarden.daemon.readers import Readers
+    from iowarden.daemon.service.process import Content
     from iowarden.rules.engine.engine import Engine
     from iowarden.rules.notice import Notice
     from iowarden.rules.rulefile.rulefile import RuleGroup
@@ -161,7 +152,7 @@ FAMILIES = (
     *selftest_schedule.FAMILIES,
     *event_correlation.FAMILIES,
     *client.FAMILIES,
-    *tails.FAMILIES,
+    *sample_persistence.FAMILIES,
 )
 """What the program says of itself; rules/iowarden.yaml judges it."""
 
@@ -237,11 +228,11 @@ class Parts:
     """Reads the kernel's log."""
     controllers: ControllerPoller | None = None
     """Asks RAID controllers."""
-    flights: flight.Keeper | None = None
+    flights: flight_recorder.Keeper | None = None
     """Saves what was read of late."""
     control: Control | None = None
     """Where people ask."""
-    history: tails.Store | None = None
+    history: sample_persistence.Store | None = None
     """Keeps what rules look back on."""
     version: str = ""
     schema: Schema = SCHEMA
@@ -1038,8 +1029,8 @@ class Loop:
         if self._restored:  # else it would take the place of what the file may yet tell
             standing = self._engine.standing()
             stands, self._stood = standing != self._stood, standing
-            texts = kept.documents(
-                kept.Kept(
+            texts = persisted_state.documents(
+                persisted_state.Kept(
                     install=self._install,
                     alerts=tuple(self._engine.alerts()),
                     incidents=dict(self._incidents.by_key),
@@ -1092,13 +1083,13 @@ class Loop:
         if self._restored:
             return
         self._restored = True
-        before, unread = kept.read(loaded.documents, now, self._parts.schema)
+        before, unread = persisted_state.read(loaded.documents, now, self._parts.schema)
         for each in unread.values():
             self._log.send(journal.STATE_TROUBLE, 4, each.text)
         self._newer = frozenset(version_of(r)[0] for r, each in unread.items() if not each.aside)
         self._install = before.install or self._install or secrets.token_hex(6)
         gone = self._engine.restore(before.alerts)
-        self._incidents = kept.merged(self._incidents, before, now)
+        self._incidents = persisted_state.merged(self._incidents, before, now)
         self._engine.recall(before.signals, before.devices, before.stood)
         self._met = frozenset(self._engine.coverage().seen)
         self._digest = digest.merged(self._digest, before.digest)
@@ -1116,7 +1107,7 @@ class Loop:
         self._commit(
             [],
             learnt=True,
-            delete=kept.outdated(loaded.documents, self._parts.schema),
+            delete=persisted_state.outdated(loaded.documents, self._parts.schema),
             aside={row: each.aside for row, each in unread.items() if each.aside},
         )
 

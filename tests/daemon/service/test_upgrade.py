@@ -25,10 +25,11 @@ from support.upgraded import (
     put_state,
 )
 
-from iowarden.daemon import event_rows, history, kept, stored
+from iowarden.daemon import event_rows, history
 from iowarden.daemon.config import parse
 from iowarden.daemon.history import History, Tail, TailLoaded
-from iowarden.daemon.stored import DOCUMENTS, SCHEMA, Schema
+from iowarden.daemon.service import persisted_state, stored_documents
+from iowarden.daemon.service.stored_documents import DOCUMENTS, SCHEMA, Schema
 from iowarden.rules.alerting.staleness import Watched
 from iowarden.rules.incidents.recurring import Habit, Occurrence
 from iowarden.rules.renames import Kind, Rename, Renames
@@ -107,7 +108,7 @@ def test_an_upgrade_tells_nothing_of_the_past_and_keeps_threads_and_silences(
     assert any("medium error, dev sdb, sector 4096" in line for line in life.log), "it was seen"
     said = [line for line in life.log if line.startswith("state:")]
     assert all("is converted to version" in line for line in said), "all was read"
-    before, unread = kept.read(documents(tmp_path / "state"), STARTED + DAY)
+    before, unread = persisted_state.read(documents(tmp_path / "state"), STARTED + DAY)
     assert not unread
     assert [each.incident for each in before.silences.acknowledgements] == [ACKNOWLEDGED]
 
@@ -232,16 +233,16 @@ def test_everything_that_is_kept_is_read_and_written_as_it_was(tmp_path: Path) -
     """No byte of a document whose version is the same differs, and none of them is empty."""
     put_state(tmp_path)
     texts = documents(tmp_path)
-    before, unread = kept.read(texts, ENDED)
+    before, unread = persisted_state.read(texts, ENDED)
     assert not unread
-    written = kept.documents(before)
+    written = persisted_state.documents(before)
     same = {row: text for row, text in written.items() if "." not in row and row not in NEW}
     assert same.items() <= texts.items()
-    assert kept.read(written, ENDED) == (before, {})
-    empty = kept.Kept(wall_ahead_seconds=-1.0)
+    assert persisted_state.read(written, ENDED) == (before, {})
+    empty = persisted_state.Kept(wall_ahead_seconds=-1.0)
     assert not [
         field.name
-        for field in dataclasses.fields(kept.Kept)
+        for field in dataclasses.fields(persisted_state.Kept)
         if getattr(before, field.name) == getattr(empty, field.name) and field.name not in NEW
     ]
 
@@ -252,8 +253,8 @@ def records(value: object) -> set[type]:
         return {each for item in value.values() for each in records(item)}
     if isinstance(value, tuple):
         return {each for item in value for each in records(item)}
-    if type(value) in stored.RECORDS:
-        fields = stored.RECORDS[type(value)]
+    if type(value) in stored_documents.RECORDS:
+        fields = stored_documents.RECORDS[type(value)]
         inner = (records(getattr(value, field.attribute)) for field in fields)
         return {type(value)}.union(*inner)
     return set()
@@ -262,9 +263,9 @@ def records(value: object) -> set[type]:
 def test_every_record_is_in_the_state_that_was_kept(tmp_path: Path) -> None:
     """What this version reads of it is all that it can read, but for what came after version 1."""
     put_state(tmp_path)
-    before, _ = kept.read(documents(tmp_path), ENDED)
+    before, _ = persisted_state.read(documents(tmp_path), ENDED)
     found = {each for f in dataclasses.fields(before) for each in records(getattr(before, f.name))}
-    assert found == stored.RECORDS.keys() - LATER
+    assert found == stored_documents.RECORDS.keys() - LATER
 
 
 def loaded(directory: Path, names: Renames) -> TailLoaded:
