@@ -13,8 +13,8 @@ from iowarden.collectors.model import Family, Sample
 from iowarden.daemon import journal
 from iowarden.daemon.mail import OutboundMail
 from iowarden.daemon.outbox import Outbox, SendResult
-from iowarden.daemon.state import Batch, Committed, OutboxRow
 from iowarden.daemon.status import MailLine
+from iowarden.daemon.storage.state_db import Batch, Committed, OutboxRow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from iowarden.daemon import answers, status
-from iowarden.daemon.event_rows import Wanted
+from iowarden.daemon.storage.event_rows import Wanted
 from iowarden.daemon.transition_log import event_line
 from iowarden.rules.incidents.incidents import CLOSED_QUIETLY, Due
 from iowarden.rules.notice import Reason, Severity
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from iowarden.daemon.answers import Known
-    from iowarden.daemon.event_rows import EventRow
+    from iowarden.daemon.storage.event_rows import EventRow
     from iowarden.rules.incidents.incidents import Incident, Member
     from iowarden.rules.topology.inventory import Covered
 

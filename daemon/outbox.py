@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.daemon import message
 from iowarden.daemon.clock import PLAUSIBLE_SECONDS
-from iowarden.daemon.state import Batch, OutboxRow
+from iowarden.daemon.storage.state_db import Batch, OutboxRow
 from iowarden.rules.incidents.due import REPLACED_SECONDS
 from iowarden.rules.notice import Severity
 from iowarden.rules.quantity import duration
@@ -18,7 +18,7 @@ from iowarden.rules.quantity import duration
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from iowarden.daemon.state import Committed
+    from iowarden.daemon.storage.state_db import Committed
 
 COMMIT_WAIT_SECONDS = 2.0
 """So long a mail waits for state.db before it goes out without."""

@@ -26,7 +26,7 @@ from iowarden.daemon.readers import Readers
 from iowarden.daemon.rule_files import load_events
 from iowarden.daemon.sanitize import one_line
 from iowarden.daemon.service.loop import Loop, Parts, Stop, recipients
-from iowarden.daemon.state import Batch, Committed, StateLoaded
+from iowarden.daemon.storage.state_db import Batch, Committed, StateLoaded
 from iowarden.rules.alerting.alerts import Alert, State
 from iowarden.rules.engine.engine import Engine
 from iowarden.rules.notice import Severity

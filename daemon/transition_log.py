@@ -9,8 +9,8 @@ from collections import deque
 from typing import TYPE_CHECKING, Protocol
 
 from iowarden.daemon import journal
-from iowarden.daemon.event_rows import OWN
 from iowarden.daemon.status import EventLine
+from iowarden.daemon.storage.event_rows import OWN
 from iowarden.rules.alerting.alerts import State, Transition
 from iowarden.rules.incidents import incidents
 from iowarden.rules.notice import Severity
@@ -19,8 +19,8 @@ from iowarden.rules.notices import digest
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
-    from iowarden.daemon.event_rows import EventRow
     from iowarden.daemon.probe.protocol import Stuck
+    from iowarden.daemon.storage.event_rows import EventRow
     from iowarden.rules.topology import device_identity
 
 _NO_NEWS = frozenset({incidents.Change.CLOSED, incidents.Change.LIFTED})

@@ -33,7 +33,7 @@ NOWHERE = frozenset({"asyncio", "concurrent"})
 
 DOORS = {
     "smtplib": "daemon/mail.py",
-    "sqlite3": "daemon/database.py",
+    "sqlite3": "daemon/storage/sqlite.py",
     "waitress": "daemon/http.py",
     "pyudev": "collectors/block/uevents.py",
     "subprocess": None,

@@ -33,9 +33,9 @@ from iowarden.daemon.console import (
     table_of,
 )
 from iowarden.daemon.duration import duration_seconds
-from iowarden.daemon.event_rows import OWN, Wanted
 from iowarden.daemon.sanitize import shorten
 from iowarden.daemon.status import AskEvents, EventLine, Events, IncidentDetail, Incidents
+from iowarden.daemon.storage.event_rows import OWN, Wanted
 from iowarden.rules.notice import Severity
 
 if TYPE_CHECKING:

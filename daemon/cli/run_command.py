@@ -18,10 +18,9 @@ from systemd.daemon import notify
 from iowarden.collectors.machine import Root
 from iowarden.collectors.recording.recording import watched
 from iowarden.collectors.smart.smart_poller import MOST_TOLD_BYTES
-from iowarden.daemon import claim, command, control, journal, mail, stateful, unparsed
+from iowarden.daemon import command, control, journal, mail, stateful, unparsed
 from iowarden.daemon.cli import test_mail_command
 from iowarden.daemon.exposition import Exposition
-from iowarden.daemon.history import History
 from iowarden.daemon.http import App, Server
 from iowarden.daemon.readers import Readers
 from iowarden.daemon.rule_files import load_events, load_rules, notes
@@ -29,7 +28,9 @@ from iowarden.daemon.service import flight_recorder, hotplug, mlock
 from iowarden.daemon.service.loop import Loop, Parts, Reload, Stop, Trouble, recipients
 from iowarden.daemon.service.process import ProcessMetrics
 from iowarden.daemon.service.stored_documents import SCHEMA
-from iowarden.daemon.state import State
+from iowarden.daemon.storage import claim
+from iowarden.daemon.storage.history_db import History
+from iowarden.daemon.storage.state_db import State
 from iowarden.rules.engine.engine import Engine
 
 if TYPE_CHECKING:

@@ -13,17 +13,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import trace
-from iowarden.daemon import (
-    answers,
-    disk_answers,
-    event_rows,
-    incident_answers,
-    journal,
-    json_codec,
-    status,
-)
-from iowarden.daemon.event_rows import OWN, Wanted
-from iowarden.daemon.past import Past
+from iowarden.daemon import answers, disk_answers, incident_answers, journal, json_codec, status
+from iowarden.daemon.storage import event_rows
+from iowarden.daemon.storage.event_rows import OWN, Wanted
+from iowarden.daemon.storage.history_reader import Past
 from iowarden.rules.incidents import silences
 from iowarden.rules.promql.evaluator import Budget, EvaluationError
 from iowarden.rules.promql.lexer import PromqlError
@@ -38,7 +31,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.block.block_devices import Topology
     from iowarden.collectors.model import Sample
     from iowarden.daemon.control import Command
-    from iowarden.daemon.event_rows import EventRow
+    from iowarden.daemon.storage.event_rows import EventRow
     from iowarden.daemon.transition_log import Telling
     from iowarden.rules.engine.engine import Engine
     from iowarden.rules.events.event_table import Table

@@ -19,8 +19,8 @@ from iowarden.collectors.raid.log_alignment import Cursor as LogCursor
 from iowarden.collectors.raid.log_alignment import align, align_numbered
 from iowarden.collectors.raid.megaraid.storcli_events import SOURCE as NUMBERED
 from iowarden.daemon import journal
-from iowarden.daemon.event_rows import EventRow
 from iowarden.daemon.files_hit import wanted
+from iowarden.daemon.storage.event_rows import EventRow
 from iowarden.daemon.transition_log import PRIORITY
 from iowarden.rules.events import event_correlation
 from iowarden.rules.events.event_correlation import Batch, Happened, News

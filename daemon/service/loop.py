@@ -21,10 +21,8 @@ from iowarden.collectors.recording.recording import RecordingError
 from iowarden.daemon import answers, delivery, files_hit, journal, status
 from iowarden.daemon.clock import PLAUSIBLE_SECONDS, local_zone
 from iowarden.daemon.control import Command
-from iowarden.daemon.database import beside
 from iowarden.daemon.exposition import Snapshot
 from iowarden.daemon.files_hit import FilesHit, Hit
-from iowarden.daemon.history import TailLoaded, Written
 from iowarden.daemon.message import message_id, render
 from iowarden.daemon.outbox import SendResult
 from iowarden.daemon.probe import client
@@ -34,7 +32,9 @@ from iowarden.daemon.service.commands import Desk
 from iowarden.daemon.service.event_pipeline import CONTROLLERS, KERNEL, Asked, Happenings
 from iowarden.daemon.service.sample_persistence import Tails
 from iowarden.daemon.service.stored_documents import SCHEMA, Schema
-from iowarden.daemon.state import (
+from iowarden.daemon.storage.history_db import TailLoaded, Written
+from iowarden.daemon.storage.sqlite import beside
+from iowarden.daemon.storage.state_db import (
     Committed,
     Noted,
     OutboxRow,

@@ -13,7 +13,7 @@ from iowarden.daemon.json_codec import CodecError
 from iowarden.daemon.service import stored_documents
 from iowarden.daemon.service.event_pipeline import Cursors
 from iowarden.daemon.service.stored_documents import SCHEMA, Reader
-from iowarden.daemon.state import version_of, versioned
+from iowarden.daemon.storage.state_db import version_of, versioned
 from iowarden.rules.alerting.alerts import Alert
 from iowarden.rules.events.event_correlation import Happened
 from iowarden.rules.incidents import silences

@@ -12,13 +12,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from iowarden.collectors.model import Family, Sample
-from iowarden.daemon import chunks, journal
-from iowarden.daemon.history import Tail, TailLoaded, Written
+from iowarden.daemon import journal
+from iowarden.daemon.storage import chunks
+from iowarden.daemon.storage.history_db import Tail, TailLoaded, Written
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from iowarden.daemon.history import EventRow, Value
+    from iowarden.daemon.storage.history_db import EventRow, Value
     from iowarden.daemon.transition_log import Telling
     from iowarden.rules.engine.engine import Engine
 

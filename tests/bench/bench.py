@@ -42,7 +42,7 @@ from iowarden.collectors.model import Chunk, Family, Outcome, Reading
 from iowarden.collectors.recording.recording import Changes, Frame, Recorder, Recording, watched
 from iowarden.collectors.smart import smartctl
 from iowarden.collectors.smart.drive import Cover, Disk, Disks, Drive, Polled, Target
-from iowarden.daemon import config, history, journal, mail, replay
+from iowarden.daemon import config, journal, mail, replay
 from iowarden.daemon.clock import PlayedClock
 from iowarden.daemon.exposition import Exposition, Snapshot
 from iowarden.daemon.http import App, Server
@@ -51,7 +51,8 @@ from iowarden.daemon.rule_files import load_rules
 from iowarden.daemon.service import flight_recorder
 from iowarden.daemon.service.loop import Loop, Parts
 from iowarden.daemon.service.process import ProcessMetrics
-from iowarden.daemon.state import State
+from iowarden.daemon.storage import history_db
+from iowarden.daemon.storage.state_db import State
 from iowarden.rules.engine.engine import Engine
 from iowarden.rules.promql.evaluator import compile_expression
 from iowarden.rules.promql.store import Store
@@ -468,7 +469,7 @@ def bench_smart(rounds: int) -> None:
     ]
     directory = tempfile.mkdtemp(prefix="iowarden-bench-")
     said: queue.SimpleQueue[object] = queue.SimpleQueue()
-    kept = history.History(str(Path(directory, "history.db")), said.put)
+    kept = history_db.History(str(Path(directory, "history.db")), said.put)
     began = time.process_time()
     kept.note(time.time(), values)
     kept.close(60)

@@ -17,8 +17,8 @@ from support.live import Live, text, watched
 
 from iowarden.collectors.smart import smartctl_runner
 from iowarden.collectors.smart.drive import Target
-from iowarden.daemon.past import Past
 from iowarden.daemon.service import persisted_state
+from iowarden.daemon.storage.history_reader import Past
 from iowarden.rules.selftest_schedule import Outcome, Run
 
 if TYPE_CHECKING:

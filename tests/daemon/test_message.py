@@ -26,7 +26,7 @@ from iowarden.daemon.message import (
     render,
     subject,
 )
-from iowarden.daemon.state import OutboxRow
+from iowarden.daemon.storage.state_db import OutboxRow
 from iowarden.rules.notice import Evidence, Notice, Reason, Severity
 
 BERLIN = ZoneInfo("Europe/Berlin")

@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from iowarden.daemon.outbox import MOST_BYTES, Outbox, SendResult, backoff_seconds
-from iowarden.daemon.state import Batch, Committed, OutboxRow
+from iowarden.daemon.storage.state_db import Batch, Committed, OutboxRow
 from iowarden.rules.notice import Severity
 
 DATA = b"Subject: test\r\nMessage-ID: <iowarden.a.1@db1>\r\n\r\n.a line with a dot\r\n"

@@ -21,7 +21,7 @@ from iowarden.daemon.readers import Readers
 from iowarden.daemon.rule_files import load_events, load_rules
 from iowarden.daemon.service.loop import Loop, Parts, Stop
 from iowarden.daemon.service.stored_documents import SCHEMA
-from iowarden.daemon.state import Batch, Committed, State
+from iowarden.daemon.storage.state_db import Batch, Committed, State
 from iowarden.rules.engine.engine import Engine
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ import threading
 
 from iowarden.daemon.mail import MailSettings, OutboundMail, Sender
 from iowarden.daemon.outbox import Outbox, SendResult
-from iowarden.daemon.state import Batch, Committed, OutboxRow, State, StateLoaded
+from iowarden.daemon.storage.state_db import Batch, Committed, OutboxRow, State, StateLoaded
 from iowarden.rules.notice import Severity
 
 DEADLINE_SECONDS = 60

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from support.disks import small_disk
 
-from iowarden.daemon import answers, console, event_rows, journal, past, status
+from iowarden.daemon import answers, console, journal, status
 from iowarden.daemon.control import Command
-from iowarden.daemon.event_rows import EventRow
-from iowarden.daemon.history import History
 from iowarden.daemon.service.commands import Desk
+from iowarden.daemon.storage import event_rows, history_reader
+from iowarden.daemon.storage.event_rows import EventRow
+from iowarden.daemon.storage.history_db import History
 from iowarden.daemon.transition_log import Telling
 from iowarden.rules.alerting.alerts import Alert, State
 from iowarden.rules.engine.engine import Engine
@@ -288,7 +289,7 @@ class Hanging:
         self.hung, self.release = threading.Event(), threading.Event()
         self.reads = 0
         monkeypatch.setattr(event_rows, "read", self.read)
-        monkeypatch.setattr(past, "PATIENCE_SECONDS", 0.01)
+        monkeypatch.setattr(history_reader, "PATIENCE_SECONDS", 0.01)
 
     def read(self, path: str, wanted: event_rows.Wanted) -> list[EventRow]:
         """Hang."""

@@ -17,7 +17,7 @@ from iowarden.daemon.clock import SystemClock
 from iowarden.daemon.exposition import Exposition
 from iowarden.daemon.readers import Readers
 from iowarden.daemon.service.loop import Loop, Parts, Stop
-from iowarden.daemon.state import State
+from iowarden.daemon.storage.state_db import State
 from iowarden.rules.engine.engine import Engine
 
 if TYPE_CHECKING:

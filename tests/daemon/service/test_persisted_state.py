@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iowarden.daemon.service import persisted_state, stored_documents
-from iowarden.daemon.state import versioned
+from iowarden.daemon.storage.state_db import versioned
 from iowarden.rules.alerting.alerts import Alert, State
 from iowarden.rules.incidents.incidents import Incident, Incidents, Member
 from iowarden.rules.incidents.silences import Matcher, Silence, Silences

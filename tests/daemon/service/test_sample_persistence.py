@@ -12,8 +12,8 @@ from support.live import Live, Watched, watched
 from support.program import run
 from support.recordings import write_recording
 
-from iowarden.daemon.history import Tail, TailLoaded, Written
 from iowarden.daemon.service.sample_persistence import SAVE_SECONDS, Tails
+from iowarden.daemon.storage.history_db import Tail, TailLoaded, Written
 from iowarden.rules.alerting.staleness import Watched as Seen
 from iowarden.rules.engine.engine import Engine
 from iowarden.rules.rulefile.rulefile import parse_rule_file

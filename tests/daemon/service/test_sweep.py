@@ -25,7 +25,7 @@ import pytest
 from support import mail_path
 from support.smtp import Answers, smtp_server
 
-from iowarden.daemon.state import Batch, OutboxRow, State, StateLoaded
+from iowarden.daemon.storage.state_db import Batch, OutboxRow, State, StateLoaded
 
 SUPPORT = Path(mail_path.__file__).parent
 MOST_OPERATIONS = 2000

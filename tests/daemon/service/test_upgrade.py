@@ -25,11 +25,11 @@ from support.upgraded import (
     put_state,
 )
 
-from iowarden.daemon import event_rows, history
 from iowarden.daemon.config import parse
-from iowarden.daemon.history import History, Tail, TailLoaded
 from iowarden.daemon.service import persisted_state, stored_documents
 from iowarden.daemon.service.stored_documents import DOCUMENTS, SCHEMA, Schema
+from iowarden.daemon.storage import event_rows, history_db
+from iowarden.daemon.storage.history_db import History, Tail, TailLoaded
 from iowarden.rules.alerting.staleness import Watched
 from iowarden.rules.incidents.recurring import Habit, Occurrence
 from iowarden.rules.renames import Kind, Rename, Renames
@@ -297,8 +297,8 @@ def test_seven_days_of_history_are_there(tmp_path: Path) -> None:
         assert times[-1] == pytest.approx(ENDED, abs=900.0)
     assert len(found.rows) == 2
     days = [ENDED - day * DAY for day in range(7, -1, -1)]
-    assert [at for at, _ in history.read(path, "S-sda", "temperature_celsius")] == days
-    assert [value for _, value in history.read(path, "S-sda", "197 raw")] == [0.0, 8.0]
+    assert [at for at, _ in history_db.read(path, "S-sda", "temperature_celsius")] == days
+    assert [value for _, value in history_db.read(path, "S-sda", "197 raw")] == [0.0, 8.0]
     told = event_rows.read(path, event_rows.Wanted(100, source="kernel", about="S-sda"))
     assert [(row.kind, row.count) for row in told] == [
         ("block_medium_error", count) for count in range(8, 1, -1)
@@ -321,6 +321,6 @@ def test_seven_days_of_history_are_there_under_new_names(tmp_path: Path) -> None
     assert labels == (("device", "/dev/md0"), ("fstype", "ext5"), ("mounted_at", "/srv"))
     assert times[0] == ENDED - 7 * DAY
     assert len(loaded(tmp_path, NAMES).rows) == 3, "it is not thrown away with the next write"
-    assert len(history.read(path, "S-sda", "drive_celsius", NAMES)) == 8
+    assert len(history_db.read(path, "S-sda", "drive_celsius", NAMES)) == 8
     wanted = event_rows.Wanted(100)
     assert {row.kind for row in event_rows.read(path, wanted, NAMES)} == {"block_medium_error"}

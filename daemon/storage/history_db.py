@@ -21,9 +21,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import trace
-from iowarden.daemon import chunks, database, event_rows
 from iowarden.daemon.clock import PLAUSIBLE_SECONDS
-from iowarden.daemon.event_rows import EventRow
+from iowarden.daemon.storage import chunks, event_rows, sqlite
+from iowarden.daemon.storage.event_rows import EventRow
 from iowarden.rules.alerting.staleness import Watched
 from iowarden.rules.promql.store import LONG_SECONDS, MOST_SAMPLES, WHOLE_SECONDS, Row, thin
 from iowarden.rules.renames import NAMES, Kind, Renames
@@ -93,7 +93,7 @@ CREATE TABLE changed (
 # comes first in 'daily': what is written over and over, and what goes first, lies together.
 _SCHEMA_VERSION = 2
 """Raise it with the tables, and convert the version before; as state.SCHEMA_VERSION."""
-_KIND = database.Kind(
+_KIND = sqlite.Kind(
     "history",
     _SCHEMA_VERSION,
     _TABLES + ";".join((*event_rows.TABLES, "")),
@@ -326,11 +326,11 @@ class History:
             return said
         try:
             copied = self._use(self._file, asked)
-        except database.FAULTS as problem:
-            if not database.corrupt(problem):
+        except sqlite.FAULTS as problem:
+            if not sqlite.corrupt(problem):
                 raise
             self._close()
-            said, _ = database.set_aside(self._path, _KIND, str(problem))
+            said, _ = sqlite.set_aside(self._path, _KIND, str(problem))
             self._open(create=True)
             copied = self._use(self._file, asked)
         return said or copied
@@ -358,7 +358,7 @@ class History:
         self._close()
         if not create and not os.path.exists(self._path):
             return ""
-        file, said = database.opened(self._path, _KIND)
+        file, said = sqlite.opened(self._path, _KIND)
         self._file = _File(file, self._names)
         self._anew = self._anew or (file.empty and self._known)
         self._known = True
@@ -371,9 +371,9 @@ class History:
 
     def _trouble(self, problem: Exception) -> str:
         """Return what is wrong, after giving up a file that may not be used further."""
-        if not database.passing(problem):
+        if not sqlite.passing(problem):
             self._close()
-        if not isinstance(problem, database.FAULTS):
+        if not isinstance(problem, sqlite.FAULTS):
             return f"history: bug: {trace(problem)}"
         return (
             f"history: '{self._path}': expected to keep history there, got '{problem}'; it is in"
@@ -385,7 +385,7 @@ class History:
 class _File:
     """history.db while it is open. Errors: database.FAULTS."""
 
-    def __init__(self, file: database.Database, names: Renames) -> None:
+    def __init__(self, file: sqlite.Database, names: Renames) -> None:
         self.database = file
         self._names = names
         self._run = file.run
@@ -447,7 +447,7 @@ class _File:
             if room.f_bavail * room.f_frsize < _ROOM_RATIO * os.path.getsize(path):
                 return f"history: '{path}' is converted without a copy: its file system is too full"
             copied = self.database.copy(_SCHEMA_VERSION)
-        except database.FAULTS as problem:
+        except sqlite.FAULTS as problem:
             return f"history: '{path}' is converted without a copy: '{problem}'"
         return f"history: '{path}' is converted; as it was, it is '{copied}'"
 
@@ -570,7 +570,7 @@ class _File:
         number = known.get(text)
         if number is None:
             insert, query = _NUMBER[table]
-            own = (database.encodable(text),)
+            own = (sqlite.encodable(text),)
             self._run(insert, own)
             known[text] = number = int(self._run(query, own).fetchone()[0])
         return number
@@ -644,7 +644,7 @@ def _thin(rows: Iterable[Row]) -> None:
 
 def identities(path: str) -> list[str]:
     """Return the drives of which something is kept. Errors: database.FAULTS."""
-    with closing(database.reading(path)) as connection:
+    with closing(sqlite.reading(path)) as connection:
         rows = connection.execute("SELECT identity FROM drive ORDER BY identity").fetchall()
     return [identity for (identity,) in rows]
 
@@ -671,9 +671,9 @@ def read(path: str, identity: str, name: str, names: Renames = NAMES) -> list[tu
             USING (day, drive, attribute)
         ORDER BY at_seconds
     """
-    with closing(database.reading(path)) as connection:
+    with closing(sqlite.reading(path)) as connection:
         known = json.dumps([name, *names.before(Kind.FIGURE, name)])
-        rows = connection.execute(query, (database.encodable(identity), known)).fetchall()
+        rows = connection.execute(query, (sqlite.encodable(identity), known)).fetchall()
     return [(float(at), float(value)) for at, value in rows]
 
 

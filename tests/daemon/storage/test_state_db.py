@@ -22,8 +22,16 @@ from hypothesis import strategies as st
 from support.disks import small_disk
 from support.spoilt import SPOILT
 
-from iowarden.daemon import database, state
-from iowarden.daemon.state import Batch, Committed, Noted, OutboxRow, State, StateLoaded, Texts
+from iowarden.daemon.storage import sqlite, state_db
+from iowarden.daemon.storage.state_db import (
+    Batch,
+    Committed,
+    Noted,
+    OutboxRow,
+    State,
+    StateLoaded,
+    Texts,
+)
 from iowarden.rules.notice import Severity
 
 DEADLINE_SECONDS = 20.0
@@ -308,14 +316,14 @@ def test_nobody_waits_while_the_disk_hangs_and_what_came_is_written_after(
 ) -> None:
     """Opening blocks: commits return, and in the end the newest of each is written."""
     hung, release = threading.Event(), threading.Event()
-    open_file = state.open_file
+    open_file = state_db.open_file
 
     def hang(name: str) -> object:
         hung.set()
         assert release.wait(DEADLINE_SECONDS)
         return open_file(name)
 
-    monkeypatch.setattr(state, "open_file", hang)
+    monkeypatch.setattr(state_db, "open_file", hang)
     with opened(path) as asked:
         asked.state.load()
         assert hung.wait(DEADLINE_SECONDS)
@@ -543,14 +551,14 @@ def test_texts_do_not_fill_the_disk(tmp_path: Path) -> None:
     for day in range(10, 40):
         (tmp_path / f"state.db.alerts-999911{day}T000000Z.json").write_text("")
     (tmp_path / "state.db.notes.json").write_text("")
-    found = database.write_text(path, "incidents", "{}")
-    left = database.texts(path)
+    found = sqlite.write_text(path, "incidents", "{}")
+    left = sqlite.texts(path)
     assert left[0] == found
-    assert len(left) == database.MOST_TEXTS
+    assert len(left) == sqlite.MOST_TEXTS
     assert "99991139T" in left[-1]
-    assert database.beside(left[1]) == "alerts"
-    assert database.beside(found) == "incidents"
-    assert database.beside(database.write_text(path, "incidents.v2", "{}")) == "incidents"
+    assert sqlite.beside(left[1]) == "alerts"
+    assert sqlite.beside(found) == "incidents"
+    assert sqlite.beside(sqlite.write_text(path, "incidents.v2", "{}")) == "incidents"
     assert (tmp_path / "state.db.notes.json").exists()
 
 
@@ -560,7 +568,7 @@ def converted(path: Path, versions: dict[str, int], number: int) -> list[object]
     own = State(str(path), events.put, versions=versions)
     own.load()
     assert isinstance(events.get(timeout=DEADLINE_SECONDS), StateLoaded)
-    put = {state.versioned(name, version): f'"{number}"' for name, version in versions.items()}
+    put = {state_db.versioned(name, version): f'"{number}"' for name, version in versions.items()}
     own.commit(Batch(1, put=put, delete=tuple(versions) if max(versions.values()) > 1 else ()))
     assert own.close(DEADLINE_SECONDS)
     said = []

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from itertools import islice, starmap
 from typing import TYPE_CHECKING, Protocol
 
-from iowarden.daemon import database
 from iowarden.daemon.clock import PLAUSIBLE_SECONDS
+from iowarden.daemon.storage import sqlite
 from iowarden.rules.notice import Severity
 from iowarden.rules.renames import NAMES, Kind, Renames
 
@@ -161,7 +161,7 @@ _OF_INCIDENT = _SELECT + " AND incident >= ? AND incident < ?" + _NEWEST
 class Table:
     """The table while its file is open. Errors: database.FAULTS."""
 
-    def __init__(self, file: database.Database) -> None:
+    def __init__(self, file: sqlite.Database) -> None:
         self._run = file.run
         self._run_many = file.run_many
         self._most: int | None = None
@@ -221,7 +221,7 @@ def read(path: str, wanted: Wanted, names: Renames = NAMES) -> list[EventRow]:
     ]
     if wanted.incident:  # an index has them
         values += [wanted.incident, f"{wanted.incident}\U0010ffff"]
-    with closing(database.reading(path)) as connection:
+    with closing(sqlite.reading(path)) as connection:
         known = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'event'"
         if connection.execute(known).fetchone() is None:  # of a version that kept none
             return []
@@ -234,10 +234,10 @@ def read(path: str, wanted: Wanted, names: Renames = NAMES) -> list[EventRow]:
 def _values(row: EventRow) -> tuple[object, ...]:
     names = (row.source, row.kind, row.severity, row.device, row.disk, row.object, row.incident)
     return (
-        database.encodable(row.key),
+        sqlite.encodable(row.key),
         _moment(row.realtime_seconds),
-        *(database.encodable(name[:MOST_NAME_CHARACTERS]) for name in names),
-        database.encodable(row.text[:MOST_TEXT_CHARACTERS]),
+        *(sqlite.encodable(name[:MOST_NAME_CHARACTERS]) for name in names),
+        sqlite.encodable(row.text[:MOST_TEXT_CHARACTERS]),
         min(max(row.count, 0), _MOST_COUNT),
     )
 

@@ -16,10 +16,10 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from support.disks import small_disk
 
-from iowarden.daemon import database, event_rows, history
 from iowarden.daemon.clock import PLAUSIBLE_SECONDS
-from iowarden.daemon.event_rows import EventRow, Wanted
-from iowarden.daemon.history import History, Written
+from iowarden.daemon.storage import event_rows, history_db, sqlite
+from iowarden.daemon.storage.event_rows import EventRow, Wanted
+from iowarden.daemon.storage.history_db import History, Written
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -153,7 +153,7 @@ def test_whatever_a_controller_sends_is_kept(
         assert kept.close(DEADLINE_SECONDS)
         assert not [a for a in list(answers.queue) if isinstance(a, Written)], "an error is told"
     if rows:
-        keys = {database.encodable(each.key) for each in rows}
+        keys = {sqlite.encodable(each.key) for each in rows}
         assert {each.key for each in found(path)} == keys
 
 
@@ -219,7 +219,7 @@ def test_a_file_that_is_too_large_loses_events_before_what_drives_said(
     rows = found(path)
     assert 50 <= len(rows) < 1000
     assert rows[-1].key == "k3999"
-    assert history.read(str(path), "WD-1", "hours") == [(START, 1.0)]
+    assert history_db.read(str(path), "WD-1", "hours") == [(START, 1.0)]
 
 
 def test_a_tiny_allowance_is_kept_even_by_the_last_events(
@@ -283,7 +283,7 @@ def test_the_file_of_the_version_before_keeps_its_values_and_gets_events(path: P
         keep(path, row(number))
     assert found(path) == [row(0), row(1)]
     assert user_version(path) == 2
-    assert history.read(str(path), "WD-1", "197 raw") == [(START, 8.0)]
+    assert history_db.read(str(path), "WD-1", "197 raw") == [(START, 8.0)]
     assert not list(path.parent.glob("*.corrupt-*")), "nothing was set aside"
 
 
@@ -293,7 +293,7 @@ def test_a_value_converts_an_old_file_as_well(path: Path) -> None:
     with opened(path) as (kept, _):
         kept.note(START + 1, [("WD-1", "197 raw", 9.0, True)])
     assert user_version(path) == 2
-    assert [value for _, value in history.read(str(path), "WD-1", "197 raw")] == [8.0, 9.0]
+    assert [value for _, value in history_db.read(str(path), "WD-1", "197 raw")] == [8.0, 9.0]
 
 
 def test_an_old_file_on_a_read_only_disk_is_read_and_converted_when_it_can_be(
@@ -310,7 +310,7 @@ def test_an_old_file_on_a_read_only_disk_is_read_and_converted_when_it_can_be(
             assert isinstance(answer, Written)
             assert "readonly" in answer.error
             assert found(path) == []
-            assert history.read(str(path), "WD-1", "197 raw") == [(START, 8.0)]
+            assert history_db.read(str(path), "WD-1", "197 raw") == [(START, 8.0)]
             subprocess.run(["mount", "-o", "remount,rw", str(mount)], check=True)
             while isinstance(answer, Written) and answer.error:
                 answer = answers.get(timeout=DEADLINE_SECONDS)
@@ -322,15 +322,15 @@ def test_what_waits_is_bounded_and_the_oldest_is_given_up_and_counted(
 ) -> None:
     """The disk hangs during a storm: nobody waits, and of what waits the newest is kept."""
     hung, release = threading.Event(), threading.Event()
-    really = database.opened
+    really = sqlite.opened
 
-    def hang(name: str, kind: database.Kind) -> tuple[database.Database, str]:
+    def hang(name: str, kind: sqlite.Kind) -> tuple[sqlite.Database, str]:
         hung.set()
         assert release.wait(DEADLINE_SECONDS)
         return really(name, kind)
 
-    monkeypatch.setattr(database, "opened", hang)
-    monkeypatch.setattr(history, "MOST_WAITING_EVENTS", 100)
+    monkeypatch.setattr(sqlite, "opened", hang)
+    monkeypatch.setattr(history_db, "MOST_WAITING_EVENTS", 100)
     with opened(path) as (kept, _):
         kept.tell([row()])
         assert hung.wait(DEADLINE_SECONDS)

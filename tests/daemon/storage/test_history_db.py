@@ -22,9 +22,9 @@ from hypothesis import strategies as st
 from support.disks import small_disk
 from support.spoilt import SPOILT
 
-from iowarden.daemon import chunks, database, event_rows
-from iowarden.daemon.event_rows import EventRow
-from iowarden.daemon.history import (
+from iowarden.daemon.storage import chunks, event_rows, sqlite
+from iowarden.daemon.storage.event_rows import EventRow
+from iowarden.daemon.storage.history_db import (
     MOST_WAITING,
     History,
     Tail,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
-    from iowarden.daemon.history import Value
+    from iowarden.daemon.storage.history_db import Value
     from iowarden.rules.promql.store import Row
 
 DEADLINE_SECONDS = 20.0
@@ -493,14 +493,14 @@ def test_a_read_only_disk_still_tells_what_was(tmp_path: Path) -> None:
 def test_nobody_waits_while_the_disk_hangs(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Opening blocks: whoever asks goes on at once and sees that it is busy, and since when."""
     hung, release = threading.Event(), threading.Event()
-    really = database.opened
+    really = sqlite.opened
 
-    def hang(name: str, kind: database.Kind) -> tuple[database.Database, str]:
+    def hang(name: str, kind: sqlite.Kind) -> tuple[sqlite.Database, str]:
         hung.set()
         assert release.wait(DEADLINE_SECONDS)
         return really(name, kind)
 
-    monkeypatch.setattr(database, "opened", hang)
+    monkeypatch.setattr(sqlite, "opened", hang)
     with opened(path) as asked:
         asked.history.save(tail(row(START, 10), until=START + 9))
         assert hung.wait(DEADLINE_SECONDS)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from support.program import run
 
-from iowarden.daemon import claim
+from iowarden.daemon.storage import claim
 
 if TYPE_CHECKING:
     from pathlib import Path

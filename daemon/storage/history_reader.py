@@ -6,7 +6,8 @@ import threading
 from typing import TYPE_CHECKING, TypeVar
 
 from iowarden.collectors.model import trace
-from iowarden.daemon import database, history, status
+from iowarden.daemon import status
+from iowarden.daemon.storage import history_db, sqlite
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -43,7 +44,7 @@ class Past:
                     f"'{self._path}': nothing is kept yet; a first reading is kept within minutes"
                 )
                 answer = {"error": text}
-            except (ValueError, *database.FAULTS) as error:
+            except (ValueError, *sqlite.FAULTS) as error:
                 answer = {"error": f"history.db: {error}"}
             finally:
                 self._busy.release()
@@ -78,7 +79,7 @@ class Past:
                 found = read(self._path)
             except FileNotFoundError:
                 pass
-            except database.FAULTS as error:
+            except sqlite.FAULTS as error:
                 why = f"history.db cannot be read: {error}"
             except Exception as error:  # noqa: BLE001 - who asks is told, and may ask again
                 why = f"history.db: bug: {trace(error)}"
@@ -93,7 +94,7 @@ class Past:
 
     def _answer(self, disk: str, names: Sequence[str]) -> dict[str, object]:
         """Return the reply. Errors: ValueError, database.FAULTS."""
-        known = history.identities(self._path)
+        known = history_db.identities(self._path)
         begin = [each for each in known if each.lower().startswith(disk.lower())]
         matches = [disk] if disk in known else begin
         if len(matches) != 1:
@@ -101,7 +102,7 @@ class Past:
             raise ValueError(f"expected {what}, got '{disk:.100}'; see 'iowarden disk list'")
         (identity,) = matches
         for name in names:
-            if samples := history.read(self._path, identity, name):
+            if samples := history_db.read(self._path, identity, name):
                 return {"answer": status.DiskHistory(identity, name, tuple(samples))}
         raise ValueError(
             f"'{identity}': expected something kept of '{names[0]}', got nothing;"

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from iowarden.collectors.model import trace
-from iowarden.daemon import database
+from iowarden.daemon.storage import sqlite
 from iowarden.rules.notice import Severity
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ CREATE TABLE outbox (
 );
 """
 # Exclusive: a second daemon on the same directory must not send every mail twice.
-_KIND = database.Kind(
+_KIND = sqlite.Kind(
     "state", SCHEMA_VERSION, _SCHEMA, synchronous="FULL", exclusive=True, checked=True
 )
 _FROM_VERSION_1 = (
@@ -283,7 +283,7 @@ class State:
     def _keep_texts(self, asides: Mapping[str, str]) -> None:
         """Keep what could not be read, before it is overwritten."""
         for name, text in asides.items():
-            found = database.write_text(self._path, name, text)
+            found = sqlite.write_text(self._path, name, text)
             with self._changed:
                 if self._memory.asides.get(name) == text:
                     del self._memory.asides[name]
@@ -292,7 +292,7 @@ class State:
     def _look_for_texts(self) -> None:
         """Post which texts there are, if somebody removed one or another came."""
         with contextlib.suppress(OSError):  # a file that was written is none the worse for it
-            texts = tuple(database.texts(self._path))
+            texts = tuple(sqlite.texts(self._path))
             if texts != self._texts:
                 self._texts = texts
                 self._post(Texts(texts))
@@ -303,7 +303,7 @@ class State:
         file.is_older = False
         try:
             found = file.copy(version)
-        except database.FAULTS as problem:
+        except sqlite.FAULTS as problem:
             self._post(
                 Noted(
                     f"state: '{self._path}': expected a copy of it before it is converted to"
@@ -365,14 +365,14 @@ class State:
 
     def _trouble(self, problem: Exception) -> str:
         """Return what is wrong, after giving up a file that may not be used further."""
-        if self._file is not None and not database.passing(problem):
+        if self._file is not None and not sqlite.passing(problem):
             self._file.close()
             self._file = None
-        if not isinstance(problem, database.FAULTS):
+        if not isinstance(problem, sqlite.FAULTS):
             return f"state: bug: {trace(problem)}; working from memory, which a restart forgets"
         hint = (
             "another iowarden may hold it"
-            if database.locked(problem)
+            if sqlite.locked(problem)
             else "mend the disk or the directory, or move the file away"
         )
         return (
@@ -465,7 +465,7 @@ class _Memory:
 class _File:
     """state.db while it is open. Errors: database.FAULTS."""
 
-    def __init__(self, file: database.Database) -> None:
+    def __init__(self, file: sqlite.Database) -> None:
         self._file = file
         self.instead_of = file.instead_of
         self.in_place = file.in_place
@@ -506,7 +506,7 @@ class _File:
             for change in changes:
                 match change.value:
                     case str() as text:
-                        values = (database.encodable(change.name), database.encodable(text))
+                        values = (sqlite.encodable(change.name), sqlite.encodable(text))
                         run("INSERT OR REPLACE INTO document (name, text) VALUES (?, ?)", values)
                     case OutboxRow() as row:
                         run(_PUT_ROW, _values(row))
@@ -515,7 +515,7 @@ class _File:
                         own = (change.name.encode("utf-8", "surrogateescape"),)
                         run("DELETE FROM outbox WHERE message_id = CAST(? AS TEXT)", own)
                     case None:
-                        name = database.encodable(change.name)
+                        name = sqlite.encodable(change.name)
                         run("DELETE FROM document WHERE name = ?", (name,))
         self._file.version = max(self._file.version, SCHEMA_VERSION)
 
@@ -525,7 +525,7 @@ def open_file(path: str) -> tuple[_File, str]:
 
     Errors: database.FAULTS.
     """
-    file, set_aside = database.opened(path, _KIND)
+    file, set_aside = sqlite.opened(path, _KIND)
     return _File(file), set_aside
 
 
@@ -537,13 +537,13 @@ def salvaged(path: str) -> tuple[dict[str, str], tuple[OutboxRow, ...]]:
     """
     documents: dict[str, str] = {}
     rows: list[OutboxRow] = []
-    with contextlib.suppress(*database.FAULTS), contextlib.closing(database.reading(path)) as file:
+    with contextlib.suppress(*sqlite.FAULTS), contextlib.closing(sqlite.reading(path)) as file:
         version = file.execute("PRAGMA user_version").fetchone()[0]
-        with contextlib.suppress(*database.FAULTS):
+        with contextlib.suppress(*sqlite.FAULTS):
             for values in file.execute(_ROWS_VERSION_1 if version == 1 else _ROWS):
                 with contextlib.suppress(ValueError, TypeError):
                     rows.append(_row(values))
-        with contextlib.suppress(*database.FAULTS):
+        with contextlib.suppress(*sqlite.FAULTS):
             if version <= SCHEMA_VERSION:
                 documents.update(file.execute("SELECT name, text FROM document"))
     return documents, tuple(rows)
@@ -603,14 +603,14 @@ def _shown(value: object) -> object:
 def _values(row: OutboxRow) -> tuple[object, ...]:
     return (
         row.message_id,
-        database.encodable(row.incident),
+        sqlite.encodable(row.incident),
         row.number,
         int(row.severity),
         row.created_realtime_seconds,
         json.dumps(row.recipients_pending),
         row.data,
         row.attempts,
-        database.encodable(row.last_error),
+        sqlite.encodable(row.last_error),
         json.dumps(row.recipients_refused),
         row.maybe_taken,
         json.dumps(row.parts),
