@@ -19,7 +19,7 @@ from iowarden.collectors.raid.log_alignment import Cursor as LogCursor
 from iowarden.collectors.raid.log_alignment import align, align_numbered
 from iowarden.collectors.raid.megaraid.storcli_events import SOURCE as NUMBERED
 from iowarden.daemon import journal
-from iowarden.daemon.files_hit import wanted
+from iowarden.daemon.locate.affected_files import wanted
 from iowarden.daemon.storage.event_rows import EventRow
 from iowarden.daemon.transition_log import PRIORITY
 from iowarden.rules.events import event_correlation
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.model import Reading, Sample
     from iowarden.collectors.raid.controller import Controller, Controllers
     from iowarden.collectors.raid.controller_poller import Poller
-    from iowarden.daemon.files_hit import Wanted
+    from iowarden.daemon.locate.affected_files import Wanted
     from iowarden.daemon.service.sample_persistence import Store
     from iowarden.daemon.transition_log import Telling
     from iowarden.rules.alerting.alerts import Alert, Transition

@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING, Protocol
 from iowarden.collectors.block import uevents
 from iowarden.collectors.model import Chunk, Family, Outcome, Reading, Sample, trace
 from iowarden.collectors.recording.recording import RecordingError
-from iowarden.daemon import answers, delivery, files_hit, journal, status
+from iowarden.daemon import answers, delivery, journal, status
 from iowarden.daemon.clock import PLAUSIBLE_SECONDS, local_zone
 from iowarden.daemon.control import Command
 from iowarden.daemon.exposition import Snapshot
-from iowarden.daemon.files_hit import FilesHit, Hit
+from iowarden.daemon.locate import affected_files
+from iowarden.daemon.locate.affected_files import FilesHit, Hit
 from iowarden.daemon.message import message_id, render
 from iowarden.daemon.outbox import SendResult
 from iowarden.daemon.probe import client
@@ -763,7 +764,7 @@ class Loop:
         self._telling.send(
             journal.EVENT,
             5,
-            "; ".join(e.text for e in files_hit.evidence([hit], self._clock.realtime)),
+            "; ".join(e.text for e in affected_files.evidence([hit], self._clock.realtime)),
             IOWARDEN_DEVICE=hit.device,
         )
         for key, incident in self._incidents.by_key.items():
@@ -833,11 +834,11 @@ class Loop:
                 notice,
                 happened=(
                     *notice.happened,
-                    *files_hit.seen_during(hits, incident.members, self._date),
+                    *affected_files.seen_during(hits, incident.members, self._date),
                 ),
-                evidence=(*notice.evidence, *files_hit.evidence(hits, self._clock.realtime)),
-                affected=(*notice.affected, *files_hit.affected(hits)),
-                advice=(*notice.advice, *files_hit.advice(hits)),
+                evidence=(*notice.evidence, *affected_files.evidence(hits, self._clock.realtime)),
+                affected=(*notice.affected, *affected_files.affected(hits)),
+                advice=(*notice.advice, *affected_files.advice(hits)),
             )
         during = selftest_schedule.seen_during(
             self._self_tests.runs, incident.members, now, self._date

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping
 
     from iowarden.collectors.event import Event
-    from iowarden.daemon.files_hit import Hit
+    from iowarden.daemon.locate.affected_files import Hit
     from iowarden.daemon.probe.protocol import Stuck
     from iowarden.daemon.service.stored_documents import Schema
     from iowarden.rules.events.event_table import Burst

@@ -27,9 +27,9 @@ from iowarden.collectors.event import Event
 from iowarden.collectors.kmsg import kernel_log
 from iowarden.collectors.raid import controller, log_alignment
 from iowarden.daemon.clock import PLAUSIBLE_SECONDS
-from iowarden.daemon.files_hit import Hit
 from iowarden.daemon.json_codec import CodecError
-from iowarden.daemon.locate import Located
+from iowarden.daemon.locate.affected_files import Hit
+from iowarden.daemon.locate.locate import Located
 from iowarden.daemon.probe.protocol import Stuck
 from iowarden.daemon.service.event_pipeline import Cursors
 from iowarden.rules.alerting.alerts import Alert

@@ -12,7 +12,7 @@ import pytest
 from iowarden.daemon import command
 from iowarden.daemon.cli import locate_command
 from iowarden.daemon.cli.main import main
-from iowarden.daemon.locate import Located
+from iowarden.daemon.locate.locate import Located
 from iowarden.rules.topology.file_location import Answer, Kind, merged
 
 if TYPE_CHECKING:

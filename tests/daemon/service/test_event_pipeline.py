@@ -22,7 +22,7 @@ from iowarden.rules.topology.device_identity import Identity
 
 if TYPE_CHECKING:
     from iowarden.daemon import journal
-    from iowarden.daemon.files_hit import Wanted
+    from iowarden.daemon.locate.affected_files import Wanted
 
 FILE = Path(__file__).parents[3] / "rules" / "events.yaml"
 TABLE = parse_events_file(FILE.read_text(), FILE.name)

@@ -16,7 +16,7 @@ from support.images import PLACES, SECTOR, where_is
 from support.loops import command
 
 from iowarden.collectors.machine import Root
-from iowarden.daemon.locate import locate
+from iowarden.daemon.locate.locate import locate
 from iowarden.daemon.probe.client import Client, spawn
 from iowarden.rules.topology.file_location import Kind, sentence, steps, unreadable
 

@@ -15,7 +15,7 @@ from support.images import SECTOR, where_is, written
 from support.loops import at, command, loops, mount
 
 from iowarden.collectors.machine import Root
-from iowarden.daemon.locate import locate
+from iowarden.daemon.locate.locate import locate
 from iowarden.daemon.probe.client import Client, spawn
 from iowarden.rules.topology.file_location import Kind, sentence, steps
 

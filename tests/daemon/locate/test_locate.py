@@ -10,7 +10,7 @@ from support import images
 from support.images import SECTOR, Imaged
 from support.recordings import write_tree
 
-from iowarden.daemon.locate import LocateError, locate
+from iowarden.daemon.locate.locate import LocateError, locate
 from iowarden.rules.topology import file_location
 from iowarden.rules.topology.file_location import Kind
 

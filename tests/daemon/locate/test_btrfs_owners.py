@@ -15,7 +15,7 @@ from support.images import Imaged
 from support.recordings import write_tree
 
 from iowarden.collectors.filesystem.btrfs_owner import Chunk, Stripe
-from iowarden.daemon.locate import locate
+from iowarden.daemon.locate.locate import locate
 from iowarden.rules.topology.file_location import Kind
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from support.images import SECTOR, Imaged
 from support.recordings import write_tree
 
 from iowarden.collectors.event import Event
-from iowarden.daemon import files_hit
-from iowarden.daemon.files_hit import FilesHit, Hit, Wanted, wanted
-from iowarden.daemon.locate import Located
+from iowarden.daemon.locate import affected_files
+from iowarden.daemon.locate.affected_files import FilesHit, Hit, Wanted, wanted
+from iowarden.daemon.locate.locate import Located
 from iowarden.daemon.service import persisted_state
 from iowarden.rules.alerting.alerts import State
 from iowarden.rules.incidents.incidents import Member
@@ -76,13 +76,13 @@ def test_the_file_of_a_sector_is_found_once_a_day(tmp_path: Path) -> None:
     asked = len(root.asked)
     files.ask(question)
     assert (len(root.asked), hits.empty()) == (asked, True)
-    (line,) = files_hit.evidence(files.hits(["disk S-B"], 0.0), lambda at: at)
+    (line,) = affected_files.evidence(files.hits(["disk S-B"], 0.0), lambda at: at)
     assert "file /srv/table, bytes 0 to 4095" in line.text
-    assert files_hit.affected([hit]) == ("file /srv/table",)
+    assert affected_files.affected([hit]) == ("file /srv/table",)
     other = replace(question, subject="disk S-C")
     files.ask(other)
     assert hits.get(timeout=60).subject == "disk S-C"
-    (text,) = files_hit.advice([hit])
+    (text,) = affected_files.advice([hit])
     assert "restore /srv/table from a backup" in text
     assert "destroys: bytes 0 to 4095" in text
     assert files.hits(["disk S-B"], now + 1) == []
@@ -98,7 +98,7 @@ def test_a_file_on_an_array_that_is_whole_is_not_said_to_be_lost() -> None:
         for path, array in (("/srv/a", "md0"), ("/srv/b", ""))
     )
     hits = [told(one), told(other)]
-    assert files_hit.affected(hits) == (
+    assert affected_files.affected(hits) == (
         "file /srv/a, which md0 still reads from its other members",
         "file /srv/b",
     )
@@ -111,12 +111,12 @@ def test_what_btrfs_has_a_second_time_is_not_said_to_be_lost_and_clones_are_all_
     )
     shared = replace(mirrored, path="/srv/b", other_paths=("/srv/clone",), copies="")
     hits = [told(mirrored), told(shared)]
-    assert files_hit.affected(hits) == (
+    assert affected_files.affected(hits) == (
         "file /srv/a, of which btrfs has more than this (RAID1)",
         "file /srv/b",
         "file /srv/clone",
     )
-    first, second = files_hit.advice(hits)
+    first, second = affected_files.advice(hits)
     assert "    btrfs scrub start -B /dev/sdb1" in first.splitlines()
     assert "restore /srv/b from a backup" in second
 
@@ -129,9 +129,9 @@ def test_what_cannot_be_told_says_why(tmp_path: Path) -> None:
     files.ask(Wanted("disk S-C", "sdc", 8, 8))
     hit = hits.get(timeout=60)
     assert not hit.certain
-    (line,) = files_hit.evidence([hit], lambda at: at)
+    (line,) = affected_files.evidence([hit], lambda at: at)
     assert "sdc sector 8: cannot be told: 'sdc': expected a block device" in line.text
-    assert (files_hit.affected([hit]), files_hit.advice([hit])) == ((), ())
+    assert (affected_files.affected([hit]), affected_files.advice([hit])) == ((), ())
 
 
 def test_what_begins_within_a_page_does_not_reach_into_the_next() -> None:
@@ -183,7 +183,7 @@ class Asked:
 
     def lines(self) -> list[str]:
         """What a mail says."""
-        return [e.text for e in files_hit.evidence(self.hits(), lambda at: at)]
+        return [e.text for e in affected_files.evidence(self.hits(), lambda at: at)]
 
     def hits(self) -> list[Hit]:
         """What is known of the disk."""
@@ -196,7 +196,7 @@ def test_of_a_range_that_was_read_ahead_no_file_is_said_to_be_hit(tmp_path: Path
     last = asked.sector + 392
     asked.say(last - 80, 224, ahead=True)
     asked.files.step()
-    asked.now += files_hit.AHEAD_SECONDS
+    asked.now += affected_files.AHEAD_SECONDS
     assert asked.posted.empty()
     asked.files.step()
     asked.learn()
@@ -205,9 +205,9 @@ def test_of_a_range_that_was_read_ahead_no_file_is_said_to_be_hit(tmp_path: Path
         " does not say which:"
     )
     assert len(asked.lines()) > 2
-    (file,) = files_hit.affected(asked.hits())
+    (file,) = affected_files.affected(asked.hits())
     assert file.startswith("file /srv/table, or another that lies in sectors")
-    (text,) = files_hit.advice(asked.hits())
+    (text,) = affected_files.advice(asked.hits())
     assert f"for N in $(seq {last - 80} {last + 143}); do dd if=/dev/sdb of=/dev/null" in text
     assert "zero" not in text
 
@@ -236,7 +236,7 @@ def test_a_range_that_was_read_ahead_gives_way_to_the_sector_that_is_told_later(
     asked.learn()
     assert [hit.start - asked.sector for hit in asked.hits()] == [16, 64]
     assert not any("not all of it" in line for line in asked.lines())
-    assert files_hit.affected(asked.hits()) == ("file /srv/table",)
+    assert affected_files.affected(asked.hits()) == ("file /srv/table",)
 
 
 @pytest.mark.parametrize("order", [1, -1])
@@ -286,7 +286,7 @@ def test_a_sector_that_is_told_while_its_range_is_asked_for_is_told_by_itself(
     for _ in range(2):
         asked.say(asked.sector, 224, ahead=True)
         asked.say(asked.sector + 8, 8, ahead=True)
-    asked.now += files_hit.AHEAD_SECONDS
+    asked.now += affected_files.AHEAD_SECONDS
     asked.files.step()
     assert begun.wait(60)
     asked.say(asked.sector + 16)
@@ -402,7 +402,7 @@ def test_what_a_loop_device_stood_for_before_is_not_said_to_be_hit(tmp_path: Pat
         asked.files.forget()
         at = asked.now - ago
         asked.files.ask(Wanted("disk loop0", "loop0", asked.sector, 8, erred_seconds=at))
-        (line,) = (each.text for each in files_hit.evidence([asked.learn()], float))
+        (line,) = (each.text for each in affected_files.evidence([asked.learn()], float))
         said = "the error was 15 min 0 s before: loop0 may stand for another file or server since"
         assert (said in line) is spoken
 
@@ -413,10 +413,10 @@ def test_a_mail_does_not_name_a_hundred_files() -> None:
         Answer(at * 8, 8, Kind.FILE, "", path=f"/srv/{at}", device="sdb1") for at in range(100)
     )
     hit = Hit("disk S-B", 0.0, "sdb", 0, 800, Located("sdb", 0, 800, answers, "sdb", 512))
-    lines = [each.text for each in files_hit.evidence([hit], lambda at: at)]
+    lines = [each.text for each in affected_files.evidence([hit], lambda at: at)]
     assert (len(lines), lines[-1]) == (22, "sdb: and 80 more things")
     assert "it is not known which" in lines[0]
-    files = files_hit.affected([hit])
+    files = affected_files.affected([hit])
     assert (len(files), files[-1]) == (21, "one of 80 more in sectors 0 to 799 of sdb")
 
 
@@ -435,7 +435,7 @@ def test_what_a_disk_says_while_we_read_it_may_be_of_that() -> None:
         line("block_io_error", 103.0, "sdc"),
         line("hba_reset", 105.0),
     ]
-    (said,) = files_hit.seen_during([looked], members, lambda at: f"{at:.0f} s")
+    (said,) = affected_files.seen_during([looked], members, lambda at: f"{at:.0f} s")
     assert said == (
         "seen while iowarden read sdb at 100 s to find which file was hit, and may be of that:"
         " ata_timeout"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.filesystem import btrfs_owner
 from iowarden.collectors.model import SECTOR_BYTES, ParseError, ReadError
-from iowarden.daemon.spots import FAILED, HUNG, answer, joined, unknown
+from iowarden.daemon.locate.extents import FAILED, HUNG, answer, joined, unknown
 from iowarden.rules.topology import btrfs_chunks, sector_map
 from iowarden.rules.topology.file_location import SUPERBLOCK, Kind
 from iowarden.rules.topology.sector_map import LayoutError, Use
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.filesystem.btrfs_owner import FileSystem, Reference, Superblock
     from iowarden.collectors.filesystem.mountinfo import Mount
     from iowarden.collectors.machine import Root
-    from iowarden.daemon.spots import Spot
+    from iowarden.daemon.locate.extents import Spot
     from iowarden.rules.topology.btrfs_chunks import Piece
     from iowarden.rules.topology.file_location import Answer
 

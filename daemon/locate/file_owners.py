@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.filesystem import ext4_owner, xfs_owner
 from iowarden.collectors.model import SECTOR_BYTES
-from iowarden.daemon.spots import FAILED, HUNG, answer, joined, unknown
+from iowarden.daemon.locate.extents import FAILED, HUNG, answer, joined, unknown
 from iowarden.rules.topology import sector_map
 from iowarden.rules.topology.file_location import Kind
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.filesystem.mountinfo import Mount
     from iowarden.collectors.filesystem.xfs_owner import Found
     from iowarden.collectors.machine import Root
-    from iowarden.daemon.spots import Spot
+    from iowarden.daemon.locate.extents import Spot
     from iowarden.rules.topology.file_location import Answer
 
 MOST_BLOCKS = 240

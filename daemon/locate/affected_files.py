@@ -15,7 +15,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import trace
-from iowarden.daemon.locate import Located, LocateError, locate
+from iowarden.daemon.locate.locate import Located, LocateError, locate
 from iowarden.rules.notice import Evidence
 from iowarden.rules.quantity import size
 from iowarden.rules.topology.file_location import (

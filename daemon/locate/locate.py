@@ -20,9 +20,9 @@ from iowarden.collectors.block.dm_table import read_dm_table
 from iowarden.collectors.filesystem import mountinfo
 from iowarden.collectors.md.md_layout import read_md_layout
 from iowarden.collectors.model import AbsentError, LateError, ReadError
-from iowarden.daemon.btrfs_owners import Btrfs
-from iowarden.daemon.file_owners import Ext4, Xfs
-from iowarden.daemon.spots import FAILED, Spot, answer, unknown
+from iowarden.daemon.locate.btrfs_owners import Btrfs
+from iowarden.daemon.locate.extents import FAILED, Spot, answer, unknown
+from iowarden.daemon.locate.file_owners import Ext4, Xfs
 from iowarden.rules.quantity import duration
 from iowarden.rules.topology import sector_map
 from iowarden.rules.topology.file_location import (  # Answer: kept, read at run time
