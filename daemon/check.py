@@ -29,9 +29,10 @@ from iowarden.collectors.block.block_devices import Topology
 from iowarden.collectors.model import AbsentError, Outcome, ReadError, Reading, trace
 from iowarden.collectors.smart.drive import Cover
 from iowarden.daemon import config as configuration
-from iowarden.daemon import exporters, stateful
+from iowarden.daemon import exporters
 from iowarden.daemon.clock import local_zone
-from iowarden.daemon.readers import Readers
+from iowarden.daemon.polling import pollers
+from iowarden.daemon.polling.scheduler import Readers
 from iowarden.daemon.sanitize import one_line, shorten
 from iowarden.rules.advice import last_copies
 from iowarden.rules.advice.advice import advice_of
@@ -409,7 +410,7 @@ def examine(
     Errors: RecordingError.
     """
     events: queue.SimpleQueue[object] = queue.SimpleQueue()
-    asked = stateful.make(settings.smart, clock).sources()
+    asked = pollers.make(settings.smart, clock).sources()
     # That the service asks drives, and nobody here does, leaves nothing unknown.
     sources = [dataclasses.replace(s, unread=None) if s.name == "smart" else s for s in asked]
     readers = Readers(sources, settings.period_seconds, root, clock.now, events.put)

@@ -11,8 +11,8 @@ from iowarden.collectors.block import uevents
 from iowarden.collectors.model import Reading
 from iowarden.collectors.recording.recording import Changes, Frame, Recorder, watched
 from iowarden.collectors.smart.smart_poller import Options
-from iowarden.daemon import stateful
-from iowarden.daemon.readers import Readers
+from iowarden.daemon.polling import pollers
+from iowarden.daemon.polling.scheduler import Readers
 from iowarden.daemon.service.loop import HOTPLUG_SOURCES, TICK_SECONDS, Stop
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.machine import Root
     from iowarden.daemon.clock import SystemClock
-    from iowarden.daemon.stateful import Stateful
+    from iowarden.daemon.polling.pollers import Stateful
 
 FIRST_SECONDS = 2.0
 """So long the first frame waits for sources that are read in threads of their own."""
@@ -64,7 +64,7 @@ def record(
     except OSError as error:
         outcome.problem = f"'{path}': expected to write a recording, got: {error.strerror}"
         return outcome
-    asked = asked or stateful.make(Options(), clock)
+    asked = asked or pollers.make(Options(), clock)
     sources = [watched(source, take) for source in asked.sources()]
     readers = Readers(sources, periods_seconds, root, clock.now, events.put)
     began = due = clock.now()

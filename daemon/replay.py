@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.block import uevents
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.recording.recording import Frame, PlayedRoot, Recording, RecordingError
-from iowarden.daemon import journal, json_codec, stateful
+from iowarden.daemon import journal, json_codec
 from iowarden.daemon.clock import PlayedClock
 from iowarden.daemon.expectation import Told, moment
 from iowarden.daemon.exposition import Exposition
 from iowarden.daemon.outbox import SendResult
-from iowarden.daemon.readers import Readers
+from iowarden.daemon.polling import pollers
+from iowarden.daemon.polling.scheduler import Readers
 from iowarden.daemon.rule_files import load_events
 from iowarden.daemon.sanitize import one_line
 from iowarden.daemon.service.loop import Loop, Parts, Stop, recipients
@@ -155,7 +156,7 @@ def replay(recording: Recording, config: Config, groups: Sequence[RuleGroup]) ->
     events: queue.SimpleQueue[object] = queue.SimpleQueue()
     clock, root = PlayedClock(), PlayedRoot(recording.page_size_bytes)
     # Nothing hangs here: each is read when it is due, one after the other.
-    asked = stateful.make(config.smart, clock)
+    asked = pollers.make(config.smart, clock)
     sources = [dataclasses.replace(s, may_hang=False) for s in asked.sources()]
     readers = Readers(sources, config.period_seconds, lambda: root, clock.now, events.put)
     engine = Engine(

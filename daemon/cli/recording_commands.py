@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.machine import Root
 from iowarden.collectors.recording.archive import SUFFIXES
 from iowarden.collectors.recording.recording import Recording
-from iowarden.daemon import command, expectation, record, replay, stateful
+from iowarden.daemon import command, expectation, record, replay
 from iowarden.daemon import config as configuration
 from iowarden.daemon.clock import SystemClock
 from iowarden.daemon.duration import duration_seconds
 from iowarden.daemon.expectation import ExpectationError
+from iowarden.daemon.polling import pollers
 from iowarden.daemon.rule_files import load_files, load_rules
 from iowarden.daemon.service import hotplug
 from iowarden.daemon.service.loop import CLOSE_SECONDS, Stop
@@ -94,7 +95,7 @@ def _record(arguments: argparse.Namespace) -> int:
     )
     page_size_bytes = os.sysconf("SC_PAGE_SIZE")
     periods_seconds, seconds = config.period_seconds, arguments.seconds
-    asked = stateful.make(config.smart, clock, None if probe is None else probe.kernel_log)
+    asked = pollers.make(config.smart, clock, None if probe is None else probe.kernel_log)
     outcome = record.record(
         path, page_size_bytes, periods_seconds, root, clock, events, seconds, asked
     )

@@ -18,11 +18,12 @@ from systemd.daemon import notify
 from iowarden.collectors.machine import Root
 from iowarden.collectors.recording.recording import watched
 from iowarden.collectors.smart.smart_poller import MOST_TOLD_BYTES
-from iowarden.daemon import command, control, journal, mail, stateful, unparsed
+from iowarden.daemon import command, control, journal, mail, unparsed
 from iowarden.daemon.cli import test_mail_command
 from iowarden.daemon.exposition import Exposition
 from iowarden.daemon.http import App, Server
-from iowarden.daemon.readers import Readers
+from iowarden.daemon.polling import pollers
+from iowarden.daemon.polling.scheduler import Readers
 from iowarden.daemon.rule_files import load_events, load_rules, notes
 from iowarden.daemon.service import flight_recorder, hotplug, mlock
 from iowarden.daemon.service.loop import Loop, Parts, Reload, Stop, Trouble, recipients
@@ -137,7 +138,7 @@ def assembled(
     did.
     """
     clock, root = machine.clock, machine.root
-    asked = stateful.make(
+    asked = pollers.make(
         settings.smart,
         clock,
         None if probe is None else probe.kernel_log,

@@ -74,9 +74,9 @@ if TYPE_CHECKING:
     from iowarden.daemon.control import Control
     from iowarden.daemon.exposition import Exposition
     from iowarden.daemon.http import Server
+    from iowarden.daemon.polling.scheduler import Readers
     from iowarden.daemon.probe.client import Client
     from iowarden.daemon.probe.protocol import Stuck
-    from iowarden.daemon.readers import Readers
     from iowarden.daemon.service.process import Content
     from iowarden.rules.engine.engine import Engine
     from iowarden.rules.notice import Notice

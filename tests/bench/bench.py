@@ -46,7 +46,7 @@ from iowarden.daemon import config, journal, mail, replay
 from iowarden.daemon.clock import PlayedClock
 from iowarden.daemon.exposition import Exposition, Snapshot
 from iowarden.daemon.http import App, Server
-from iowarden.daemon.readers import Readers
+from iowarden.daemon.polling.scheduler import Readers
 from iowarden.daemon.rule_files import load_rules
 from iowarden.daemon.service import flight_recorder
 from iowarden.daemon.service.loop import Loop, Parts

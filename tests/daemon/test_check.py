@@ -28,7 +28,7 @@ from iowarden.daemon.check import Finding, Level, Report
 from iowarden.daemon.cli import check_command, main
 from iowarden.daemon.clock import SystemClock
 from iowarden.daemon.exporters import Exporter
-from iowarden.daemon.readers import Readers
+from iowarden.daemon.polling.scheduler import Readers
 from iowarden.rules.engine.engine import Engine
 from iowarden.rules.signals.table import GROUPS
 

@@ -19,10 +19,11 @@ from support.recordings import write_tree
 from support.smtp import DEADLINE_SECONDS, smtp_server
 
 from iowarden.collectors.block.uevents import Batch, Uevent
-from iowarden.daemon import config, journal, mail, stateful
+from iowarden.daemon import config, journal, mail
 from iowarden.daemon.clock import SystemClock
 from iowarden.daemon.exposition import Exposition
-from iowarden.daemon.readers import Readers
+from iowarden.daemon.polling import pollers
+from iowarden.daemon.polling.scheduler import Readers
 from iowarden.daemon.rule_files import load_events
 from iowarden.daemon.service.loop import Loop, Parts, Stop
 from iowarden.daemon.storage.state_db import State
@@ -73,7 +74,7 @@ def made(
     """Make the loop as the command line does, with some of the sources."""
     events: queue.SimpleQueue[object] = queue.SimpleQueue()
     clock = SystemClock()
-    asked = stateful.make(settings.smart, clock)
+    asked = pollers.make(settings.smart, clock)
     sources = [source for source in asked.sources() if source.name in SOURCES]
     readers = Readers(sources, settings.period_seconds, root, clock.now, events.put)
     server = mail.MailSettings(

@@ -12,12 +12,12 @@ import queue
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.recording.recording import PlayedRoot
-from iowarden.daemon import stateful
 from iowarden.daemon.clock import PlayedClock
 from iowarden.daemon.config import parse
 from iowarden.daemon.exposition import Exposition
 from iowarden.daemon.outbox import SendResult
-from iowarden.daemon.readers import Readers
+from iowarden.daemon.polling import pollers
+from iowarden.daemon.polling.scheduler import Readers
 from iowarden.daemon.rule_files import load_events, load_rules
 from iowarden.daemon.service.loop import Loop, Parts, Stop
 from iowarden.daemon.service.stored_documents import SCHEMA
@@ -79,7 +79,7 @@ class Life:
         """Live on a recording; return whether it was killed."""
         config, clock = self._config, PlayedClock()
         root = PlayedRoot(PAGE_SIZE_BYTES)
-        asked = stateful.make(config.smart, clock)
+        asked = pollers.make(config.smart, clock)
         sources = [dataclasses.replace(source, may_hang=False) for source in asked.sources()]
         readers = Readers(sources, config.period_seconds, lambda: root, clock.now, self._events.put)
         engine = Engine(

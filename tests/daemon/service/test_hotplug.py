@@ -15,7 +15,7 @@ from iowarden.collectors.machine import Root
 from iowarden.daemon import config, journal, mail
 from iowarden.daemon.clock import SystemClock
 from iowarden.daemon.exposition import Exposition
-from iowarden.daemon.readers import Readers
+from iowarden.daemon.polling.scheduler import Readers
 from iowarden.daemon.service.loop import Loop, Parts, Stop
 from iowarden.daemon.storage.state_db import State
 from iowarden.rules.engine.engine import Engine

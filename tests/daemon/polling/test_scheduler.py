@@ -16,7 +16,7 @@ from support.recordings import write_tree
 from iowarden.collectors import registry
 from iowarden.collectors.machine import Root
 from iowarden.collectors.model import AbsentError, Outcome, Reading
-from iowarden.daemon.readers import (
+from iowarden.daemon.polling.scheduler import (
     MOST_STUCK_PARTS,
     NEXT_STUCK_SECONDS,
     STUCK_SECONDS,
