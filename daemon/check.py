@@ -28,9 +28,9 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.block.block_devices import Topology
 from iowarden.collectors.model import AbsentError, Outcome, ReadError, Reading, trace
 from iowarden.collectors.smart.drive import Cover
-from iowarden.daemon import config as configuration
 from iowarden.daemon import exporters
 from iowarden.daemon.clock import local_zone
+from iowarden.daemon.config import config as configuration
 from iowarden.daemon.polling import pollers
 from iowarden.daemon.polling.scheduler import Readers
 from iowarden.daemon.sanitize import one_line, shorten
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.recording.recording import Player
     from iowarden.collectors.smart.drive import Disks
     from iowarden.daemon.clock import PlayedClock, SystemClock
-    from iowarden.daemon.config import Config
+    from iowarden.daemon.config.config import Config
     from iowarden.rules.alerting.alerts import Alert
     from iowarden.rules.rulefile.rulefile import RuleGroup
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.machine import Root
 from iowarden.collectors.recording.recording import Player
-from iowarden.daemon import config as configuration
 from iowarden.daemon.clock import PlayedClock, SystemClock
+from iowarden.daemon.config import config as configuration
 from iowarden.daemon.probe import client
 
 if TYPE_CHECKING:

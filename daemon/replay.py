@@ -19,12 +19,12 @@ from iowarden.collectors.model import ParseError
 from iowarden.collectors.recording.recording import Frame, PlayedRoot, Recording, RecordingError
 from iowarden.daemon import journal, json_codec
 from iowarden.daemon.clock import PlayedClock
+from iowarden.daemon.config.rule_files import load_events
 from iowarden.daemon.expectation import Told, moment
 from iowarden.daemon.exposition import Exposition
 from iowarden.daemon.outbox import SendResult
 from iowarden.daemon.polling import pollers
 from iowarden.daemon.polling.scheduler import Readers
-from iowarden.daemon.rule_files import load_events
 from iowarden.daemon.sanitize import one_line
 from iowarden.daemon.service.loop import Loop, Parts, Stop, recipients
 from iowarden.daemon.storage.state_db import Batch, Committed, StateLoaded
@@ -35,7 +35,7 @@ from iowarden.rules.notice import Severity
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from iowarden.daemon.config import Config
+    from iowarden.daemon.config.config import Config
     from iowarden.daemon.mail import OutboundMail
     from iowarden.rules.rulefile.rulefile import RuleGroup
 

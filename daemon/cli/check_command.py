@@ -14,8 +14,8 @@ from iowarden.collectors.model import GivenError
 from iowarden.collectors.recording.recording import RecordingError
 from iowarden.daemon import check as checking
 from iowarden.daemon import command
-from iowarden.daemon import config as configuration
-from iowarden.daemon.rule_files import load_rules, load_shipped, notes
+from iowarden.daemon.config import config as configuration
+from iowarden.daemon.config.rule_files import load_rules, load_shipped, notes
 from iowarden.rules.yaml_nodes import RuleFileError
 
 if TYPE_CHECKING:

@@ -16,12 +16,12 @@ from iowarden.collectors.machine import Root
 from iowarden.collectors.recording.archive import SUFFIXES
 from iowarden.collectors.recording.recording import Recording
 from iowarden.daemon import command, expectation, record, replay
-from iowarden.daemon import config as configuration
 from iowarden.daemon.clock import SystemClock
+from iowarden.daemon.config import config as configuration
+from iowarden.daemon.config.rule_files import load_files, load_rules
 from iowarden.daemon.duration import duration_seconds
 from iowarden.daemon.expectation import ExpectationError
 from iowarden.daemon.polling import pollers
-from iowarden.daemon.rule_files import load_files, load_rules
 from iowarden.daemon.service import hotplug
 from iowarden.daemon.service.loop import CLOSE_SECONDS, Stop
 from iowarden.rules import quantity

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from iowarden.daemon import command, console, control, json_codec
-from iowarden.daemon import config as configuration
-from iowarden.daemon.rule_files import SHIPPED, load_files, load_rules, notes, read_text
+from iowarden.daemon.config import config as configuration
+from iowarden.daemon.config.rule_files import SHIPPED, load_files, load_rules, notes, read_text
 from iowarden.daemon.status import AlertLine, Status
 from iowarden.rules.rulefile.overrides import severity
 from iowarden.rules.rulefile.rulefile import Rule, RuleFileError

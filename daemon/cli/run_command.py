@@ -20,11 +20,11 @@ from iowarden.collectors.recording.recording import watched
 from iowarden.collectors.smart.smart_poller import MOST_TOLD_BYTES
 from iowarden.daemon import command, control, journal, mail, unparsed
 from iowarden.daemon.cli import test_mail_command
+from iowarden.daemon.config.rule_files import load_events, load_rules, notes
 from iowarden.daemon.exposition import Exposition
 from iowarden.daemon.http import App, Server
 from iowarden.daemon.polling import pollers
 from iowarden.daemon.polling.scheduler import Readers
-from iowarden.daemon.rule_files import load_events, load_rules, notes
 from iowarden.daemon.service import flight_recorder, hotplug, mlock
 from iowarden.daemon.service.loop import Loop, Parts, Reload, Stop, Trouble, recipients
 from iowarden.daemon.service.process import ProcessMetrics
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from iowarden.daemon.clock import SystemClock
     from iowarden.daemon.command import Add
-    from iowarden.daemon.config import Config
+    from iowarden.daemon.config.config import Config
     from iowarden.daemon.probe.client import Client
     from iowarden.daemon.service.loop import Player
     from iowarden.daemon.transition_log import Log

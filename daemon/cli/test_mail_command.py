@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import argparse
 
     from iowarden.daemon.command import Add
-    from iowarden.daemon.config import Config
+    from iowarden.daemon.config.config import Config
 
 
 EXIT_NO_SERVER = 2

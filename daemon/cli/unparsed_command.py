@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import argparse
 
     from iowarden.daemon.command import Add
-    from iowarden.daemon.config import Config
+    from iowarden.daemon.config.config import Config
 
 
 def add_commands(add: Add) -> None:

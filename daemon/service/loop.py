@@ -70,7 +70,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.smart.drive import Disks
     from iowarden.collectors.smart.smart_poller import Poller
     from iowarden.daemon.clock import PlayedClock, SystemClock
-    from iowarden.daemon.config import Config
+    from iowarden.daemon.config.config import Config
     from iowarden.daemon.control import Control
     from iowarden.daemon.exposition import Exposition
     from iowarden.daemon.http import Server

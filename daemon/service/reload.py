@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import trace
-from iowarden.daemon.config import Config, ConfigError
+from iowarden.daemon.config.config import Config, ConfigError
 from iowarden.rules.rulefile.rulefile import RuleFileError, RuleGroup
 
 if TYPE_CHECKING:

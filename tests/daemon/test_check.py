@@ -23,10 +23,11 @@ from support.smtp import DEADLINE_SECONDS, free_port
 
 from iowarden.collectors import registry
 from iowarden.collectors.machine import Root
-from iowarden.daemon import check, command, config
+from iowarden.daemon import check, command
 from iowarden.daemon.check import Finding, Level, Report
 from iowarden.daemon.cli import check_command, main
 from iowarden.daemon.clock import SystemClock
+from iowarden.daemon.config import config
 from iowarden.daemon.exporters import Exporter
 from iowarden.daemon.polling.scheduler import Readers
 from iowarden.rules.engine.engine import Engine

@@ -19,12 +19,13 @@ from support.recordings import write_tree
 from support.smtp import DEADLINE_SECONDS, smtp_server
 
 from iowarden.collectors.block.uevents import Batch, Uevent
-from iowarden.daemon import config, journal, mail
+from iowarden.daemon import journal, mail
 from iowarden.daemon.clock import SystemClock
+from iowarden.daemon.config import config
+from iowarden.daemon.config.rule_files import load_events
 from iowarden.daemon.exposition import Exposition
 from iowarden.daemon.polling import pollers
 from iowarden.daemon.polling.scheduler import Readers
-from iowarden.daemon.rule_files import load_events
 from iowarden.daemon.service.loop import Loop, Parts, Stop
 from iowarden.daemon.storage.state_db import State
 from iowarden.rules.engine.engine import Engine

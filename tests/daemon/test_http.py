@@ -15,7 +15,8 @@ from dataclasses import replace
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from iowarden.daemon import config, http
+from iowarden.daemon import http
+from iowarden.daemon.config import config
 from iowarden.daemon.exposition import Exposition
 
 DEADLINE_SECONDS = 20.0

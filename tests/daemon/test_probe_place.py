@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from iowarden.collectors.model import AbsentError
-from iowarden.daemon import command, config
+from iowarden.daemon import command
 from iowarden.daemon.clock import SystemClock
+from iowarden.daemon.config import config
 
 if TYPE_CHECKING:
     from pathlib import Path

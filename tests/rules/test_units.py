@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from iowarden.daemon.cli import main
-from iowarden.daemon.rule_files import load_files
+from iowarden.daemon.config.rule_files import load_files
 from iowarden.rules.alerting.unit_tests import AlertTest, parse_unit_tests
 from iowarden.rules.rulefile.overrides import severity
 from iowarden.rules.rulefile.rulefile import Rule

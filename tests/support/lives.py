@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.recording.recording import PlayedRoot
 from iowarden.daemon.clock import PlayedClock
-from iowarden.daemon.config import parse
+from iowarden.daemon.config.config import parse
+from iowarden.daemon.config.rule_files import load_events, load_rules
 from iowarden.daemon.exposition import Exposition
 from iowarden.daemon.outbox import SendResult
 from iowarden.daemon.polling import pollers
 from iowarden.daemon.polling.scheduler import Readers
-from iowarden.daemon.rule_files import load_events, load_rules
 from iowarden.daemon.service.loop import Loop, Parts, Stop
 from iowarden.daemon.service.stored_documents import SCHEMA
 from iowarden.daemon.storage.state_db import Batch, Committed, State
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.recording.recording import Frame, Step
     from iowarden.daemon import journal
-    from iowarden.daemon.config import Config
+    from iowarden.daemon.config.config import Config
     from iowarden.daemon.mail import OutboundMail
     from iowarden.daemon.service.stored_documents import Schema
     from iowarden.rules.events.event_table import Table

@@ -32,10 +32,10 @@ from iowarden.collectors.recording.recording import (
     Step,
     idle_steps,
 )
-from iowarden.daemon import rule_files
 from iowarden.daemon.cli import main, run_command
 from iowarden.daemon.clock import PlayedClock, local_zone
-from iowarden.daemon.config import load
+from iowarden.daemon.config import rule_files
+from iowarden.daemon.config.config import load
 from iowarden.daemon.journal import Log
 from iowarden.daemon.service.loop import Loop, Reload, Stop
 

@@ -12,11 +12,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.program import Feed, Played, recorded
 
-from iowarden.daemon import config as configuration
 from iowarden.daemon import control
 from iowarden.daemon.cli import main
 from iowarden.daemon.command import EXIT_FAILED
-from iowarden.daemon.rule_files import MOST_RULE_FILE_BYTES, known, load_files, load_rules
+from iowarden.daemon.config import config as configuration
+from iowarden.daemon.config.rule_files import MOST_RULE_FILE_BYTES, known, load_files, load_rules
 from iowarden.rules.rulefile.rulefile import RuleFileError, parse_rule_file
 from iowarden.rules.rulefile.unmatched_selectors import unmatched
 

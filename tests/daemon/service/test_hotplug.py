@@ -12,8 +12,9 @@ from support.smtp import DEADLINE_SECONDS
 from iowarden.collectors import registry
 from iowarden.collectors.block.uevents import Batch
 from iowarden.collectors.machine import Root
-from iowarden.daemon import config, journal, mail
+from iowarden.daemon import journal, mail
 from iowarden.daemon.clock import SystemClock
+from iowarden.daemon.config import config
 from iowarden.daemon.exposition import Exposition
 from iowarden.daemon.polling.scheduler import Readers
 from iowarden.daemon.service.loop import Loop, Parts, Stop

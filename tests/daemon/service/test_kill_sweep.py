@@ -20,7 +20,7 @@ from support.kmsg import BOOT_ID, Kernel, medium_error, unreadable
 from support.live import Live, text
 from support.lives import Life
 
-from iowarden.daemon.config import parse
+from iowarden.daemon.config.config import parse
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from iowarden.daemon import expectation
 from iowarden.daemon.cli import main
-from iowarden.daemon.config import parse
-from iowarden.daemon.rule_files import load_rules, notes
+from iowarden.daemon.config.config import parse
+from iowarden.daemon.config.rule_files import load_rules, notes
 from iowarden.rules.notice import Severity
 from iowarden.rules.renames import Kind, Rename, Renames
 

@@ -24,7 +24,8 @@ from iowarden.collectors.smart import selftest, smart_poller
 from iowarden.collectors.smart.discovery import Found
 from iowarden.collectors.smart.drive import Target
 from iowarden.collectors.smart.selftest import Said
-from iowarden.daemon import check, config, control
+from iowarden.daemon import check, control
+from iowarden.daemon.config import config
 from iowarden.daemon.probe.client import Client, at
 from iowarden.daemon.service import selftest_runner
 from iowarden.daemon.transition_log import Telling

@@ -25,7 +25,7 @@ from support.upgraded import (
     put_state,
 )
 
-from iowarden.daemon.config import parse
+from iowarden.daemon.config.config import parse
 from iowarden.daemon.service import persisted_state, stored_documents
 from iowarden.daemon.service.stored_documents import DOCUMENTS, SCHEMA, Schema
 from iowarden.daemon.storage import event_rows, history_db

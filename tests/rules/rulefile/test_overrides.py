@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iowarden.daemon import config
-from iowarden.daemon.rule_files import load_rules
+from iowarden.daemon.config import config
+from iowarden.daemon.config.rule_files import load_rules
 from iowarden.rules.rulefile.overrides import Override, apply, severity
 from iowarden.rules.rulefile.rulefile import (
     RecordingRule,

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iowarden.daemon import config
+from iowarden.daemon.config import config
 from iowarden.daemon.duration import duration_seconds
 
-EXAMPLE = Path(__file__).parents[2] / "packaging" / "iowarden.yaml"
+EXAMPLE = Path(__file__).parents[3] / "packaging" / "iowarden.yaml"
 FILE = "/etc/iowarden/iowarden.yaml"
 
 
