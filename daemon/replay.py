@@ -22,7 +22,7 @@ from iowarden.daemon.clock import PlayedClock
 from iowarden.daemon.config.rule_files import load_events
 from iowarden.daemon.expectation import Told, moment
 from iowarden.daemon.exposition import Exposition
-from iowarden.daemon.outbox import SendResult
+from iowarden.daemon.notify.outbox import SendResult
 from iowarden.daemon.polling import pollers
 from iowarden.daemon.polling.scheduler import Readers
 from iowarden.daemon.sanitize import one_line
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from iowarden.daemon.config.config import Config
-    from iowarden.daemon.mail import OutboundMail
+    from iowarden.daemon.notify.smtp import OutboundMail
     from iowarden.rules.rulefile.rulefile import RuleGroup
 
 HOST = "recorded-machine"

@@ -32,7 +32,7 @@ NOWHERE = frozenset({"asyncio", "concurrent"})
 """One loop and plain threads: an executor's stuck worker delays the end of the process."""
 
 DOORS = {
-    "smtplib": "daemon/mail.py",
+    "smtplib": "daemon/notify/smtp.py",
     "sqlite3": "daemon/storage/sqlite.py",
     "waitress": "daemon/http.py",
     "pyudev": "collectors/block/uevents.py",
@@ -250,7 +250,7 @@ def test_the_product_keeps_its_layers(check: Check) -> None:
 BAD = [
     (upward, "collectors/a.py", "from iowarden.rules import alerts"),
     (upward, "collectors/a.py", "from iowarden import daemon"),
-    (upward, "rules/a.py", "def f():\n    import iowarden.daemon.mail"),
+    (upward, "rules/a.py", "def f():\n    import iowarden.daemon.notify.smtp"),
     (upward, "rules/a.py", "from typing import TYPE_CHECKING\nif 1:\n    import iowarden.daemon"),
     (upward, "daemon/a.py", "from collectors import meminfo"),
     (upward, "daemon/a.py", "from . import mail"),
@@ -291,7 +291,7 @@ def test_a_bad_module_is_found(check: Check, path: str, source: str) -> None:
 
 
 GOOD = [
-    ("daemon/mail.py", "import smtplib\nfrom iowarden.rules import notice\nimport time"),
+    ("daemon/notify/smtp.py", "import smtplib\nfrom iowarden.rules import notice\nimport time"),
     ("rules/a.py", "import math\nfrom iowarden.collectors.model import Sample\nbook.open(1)"),
     ("collectors/a.py", "import os\nNAMES = {'a': 1}\n_X: list[int] = [1]\nAlias = dict[str, int]"),
     ("daemon/service/loop.py", "from iowarden.daemon.probe.client import Client"),

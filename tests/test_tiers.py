@@ -34,7 +34,10 @@ def test_the_second_tier_tries_ten_times_the_examples(pytestconfig: pytest.Confi
 
 def test_a_tenth_is_spread_over_the_files() -> None:
     """The same tests on each machine, and of what is parametrized some."""
-    for name in ("tests/rules/promql/test_promql.py::test_a", "tests/daemon/test_mail.py::test_b"):
+    for name in (
+        "tests/rules/promql/test_promql.py::test_a",
+        "tests/daemon/notify/test_smtp.py::test_b",
+    ):
         ids = [f"{name}[{number}]" for number in range(1000)]
         assert 60 <= sum(map(tiers.in_tenth, ids)) <= 140
     chosen = [n for n in range(40) if tiers.in_tenth(f"tests/test_tiers.py::test_{n}")]

@@ -18,11 +18,12 @@ from systemd.daemon import notify
 from iowarden.collectors.machine import Root
 from iowarden.collectors.recording.recording import watched
 from iowarden.collectors.smart.smart_poller import MOST_TOLD_BYTES
-from iowarden.daemon import command, control, journal, mail, unparsed
+from iowarden.daemon import command, control, journal, unparsed
 from iowarden.daemon.cli import test_mail_command
 from iowarden.daemon.config.rule_files import load_events, load_rules, notes
 from iowarden.daemon.exposition import Exposition
 from iowarden.daemon.http import App, Server
+from iowarden.daemon.notify import smtp
 from iowarden.daemon.polling import pollers
 from iowarden.daemon.polling.scheduler import Readers
 from iowarden.daemon.service import flight_recorder, hotplug, mlock
@@ -178,8 +179,8 @@ def assembled(
         events.put(Trouble("notes", _noted(rules, fresh)))
         return fresh, rules
 
-    def sender(config: Config) -> mail.Sender:
-        return mail.Sender(test_mail_command.mail_settings(config), events.put)
+    def sender(config: Config) -> smtp.Sender:
+        return smtp.Sender(test_mail_command.mail_settings(config), events.put)
 
     events.put(Trouble("notes", _noted(groups, settings)))
     people = _control(listening, settings, events.put)

@@ -6,9 +6,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from iowarden.daemon import command, mail
+from iowarden.daemon import command
 from iowarden.daemon.clock import SystemClock
-from iowarden.daemon.message import render
+from iowarden.daemon.notify import smtp
+from iowarden.daemon.notify.message import render
 from iowarden.daemon.service.loop import recipients
 from iowarden.rules.notice import Evidence, Notice, Reason, Severity
 
@@ -35,7 +36,7 @@ def _test_mail(arguments: argparse.Namespace) -> int:
     notice = test_notice(SystemClock().now())
     message = render(notice, settings.host, settings.mail.sender, receivers)
     delivered = True
-    for line in mail.test_mail(mail_settings(settings), message.as_bytes(), receivers):
+    for line in smtp.test_mail(mail_settings(settings), message.as_bytes(), receivers):
         sys.stdout.write(f"{line.text}\n")
         delivered = delivered and line.good
     if delivered and settings.mail.server is None:
@@ -43,12 +44,12 @@ def _test_mail(arguments: argparse.Namespace) -> int:
     return 0 if delivered else command.EXIT_FAILED
 
 
-def mail_settings(settings: Config) -> mail.MailSettings | mail.MaildirSettings:
+def mail_settings(settings: Config) -> smtp.MailSettings | smtp.MaildirSettings:
     """Return where mail goes, as `mail` has it."""
     chosen = settings.mail
     if chosen.server is None:
-        return mail.MaildirSettings(str(Path(settings.state_directory) / "Maildir"))
-    return mail.MailSettings(
+        return smtp.MaildirSettings(str(Path(settings.state_directory) / "Maildir"))
+    return smtp.MailSettings(
         server=chosen.server,
         port=chosen.port,
         tls=chosen.tls,

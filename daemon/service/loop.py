@@ -18,14 +18,15 @@ from typing import TYPE_CHECKING, Protocol
 from iowarden.collectors.block import uevents
 from iowarden.collectors.model import Chunk, Family, Outcome, Reading, Sample, trace
 from iowarden.collectors.recording.recording import RecordingError
-from iowarden.daemon import answers, delivery, journal, status
+from iowarden.daemon import answers, journal, status
 from iowarden.daemon.clock import PLAUSIBLE_SECONDS, local_zone
 from iowarden.daemon.control import Command
 from iowarden.daemon.exposition import Snapshot
 from iowarden.daemon.locate import affected_files
 from iowarden.daemon.locate.affected_files import FilesHit, Hit
-from iowarden.daemon.message import message_id, render
-from iowarden.daemon.outbox import SendResult
+from iowarden.daemon.notify import delivery
+from iowarden.daemon.notify.message import message_id, render
+from iowarden.daemon.notify.outbox import SendResult
 from iowarden.daemon.probe import client
 from iowarden.daemon.service import flight_recorder, persisted_state, reload, sample_persistence
 from iowarden.daemon.service import selftest_runner as self_test_runs

@@ -13,7 +13,7 @@ from iowarden.rules.rulefile.rulefile import RuleFileError, RuleGroup
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from iowarden.daemon.delivery import Sender
+    from iowarden.daemon.notify.delivery import Sender
 
 NEEDS_RESTART = (
     *("state_directory", "listen", "http", "expose_node", "expose_smartctl", "targets"),

@@ -42,12 +42,13 @@ from iowarden.collectors.model import Chunk, Family, Outcome, Reading
 from iowarden.collectors.recording.recording import Changes, Frame, Recorder, Recording, watched
 from iowarden.collectors.smart import smartctl
 from iowarden.collectors.smart.drive import Cover, Disk, Disks, Drive, Polled, Target
-from iowarden.daemon import journal, mail, replay
+from iowarden.daemon import journal, replay
 from iowarden.daemon.clock import PlayedClock
 from iowarden.daemon.config import config
 from iowarden.daemon.config.rule_files import load_rules
 from iowarden.daemon.exposition import Exposition, Snapshot
 from iowarden.daemon.http import App, Server
+from iowarden.daemon.notify import smtp
 from iowarden.daemon.polling.scheduler import Readers
 from iowarden.daemon.service import flight_recorder
 from iowarden.daemon.service.loop import Loop, Parts
@@ -125,8 +126,8 @@ class Machine:
                 events=events,
                 log=journal.Log(level="error"),
                 state=State(str(Path(self.directory, "state.db")), events.put),
-                sender=mail.Sender(
-                    mail.MaildirSettings(str(Path(self.directory, "Maildir"))), events.put
+                sender=smtp.Sender(
+                    smtp.MaildirSettings(str(Path(self.directory, "Maildir"))), events.put
                 ),
                 recipients=("root@localhost",),
                 exposition=Exposition(print),

@@ -19,11 +19,12 @@ from support.recordings import write_tree
 from support.smtp import DEADLINE_SECONDS, smtp_server
 
 from iowarden.collectors.block.uevents import Batch, Uevent
-from iowarden.daemon import journal, mail
+from iowarden.daemon import journal
 from iowarden.daemon.clock import SystemClock
 from iowarden.daemon.config import config
 from iowarden.daemon.config.rule_files import load_events
 from iowarden.daemon.exposition import Exposition
+from iowarden.daemon.notify import smtp
 from iowarden.daemon.polling import pollers
 from iowarden.daemon.polling.scheduler import Readers
 from iowarden.daemon.service.loop import Loop, Parts, Stop
@@ -78,7 +79,7 @@ def made(
     asked = pollers.make(settings.smart, clock)
     sources = [source for source in asked.sources() if source.name in SOURCES]
     readers = Readers(sources, settings.period_seconds, root, clock.now, events.put)
-    server = mail.MailSettings(
+    server = smtp.MailSettings(
         *("127.0.0.1", port, "opportunistic", None, None, "iowarden@db1", DEADLINE_SECONDS, "db1")
     )
     state = State(f"{settings.state_directory}/state.db", events.put)
@@ -90,7 +91,7 @@ def made(
         events=events,
         log=journal.Log(level="error"),
         state=state,
-        sender=mail.Sender(server, events.put),
+        sender=smtp.Sender(server, events.put),
         recipients=("ops@example.com",),
         exposition=Exposition(lambda _: None),
         notify=lambda _: None,

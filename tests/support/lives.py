@@ -16,7 +16,7 @@ from iowarden.daemon.clock import PlayedClock
 from iowarden.daemon.config.config import parse
 from iowarden.daemon.config.rule_files import load_events, load_rules
 from iowarden.daemon.exposition import Exposition
-from iowarden.daemon.outbox import SendResult
+from iowarden.daemon.notify.outbox import SendResult
 from iowarden.daemon.polling import pollers
 from iowarden.daemon.polling.scheduler import Readers
 from iowarden.daemon.service.loop import Loop, Parts, Stop
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.recording.recording import Frame, Step
     from iowarden.daemon import journal
     from iowarden.daemon.config.config import Config
-    from iowarden.daemon.mail import OutboundMail
+    from iowarden.daemon.notify.smtp import OutboundMail
     from iowarden.daemon.service.stored_documents import Schema
     from iowarden.rules.events.event_table import Table
     from iowarden.rules.rulefile.rulefile import RuleGroup

@@ -15,8 +15,8 @@ import signal
 import sys
 import threading
 
-from iowarden.daemon.mail import MailSettings, OutboundMail, Sender
-from iowarden.daemon.outbox import Outbox, SendResult
+from iowarden.daemon.notify.outbox import Outbox, SendResult
+from iowarden.daemon.notify.smtp import MailSettings, OutboundMail, Sender
 from iowarden.daemon.storage.state_db import Batch, Committed, OutboxRow, State, StateLoaded
 from iowarden.rules.notice import Severity
 

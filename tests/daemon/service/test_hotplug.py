@@ -12,10 +12,11 @@ from support.smtp import DEADLINE_SECONDS
 from iowarden.collectors import registry
 from iowarden.collectors.block.uevents import Batch
 from iowarden.collectors.machine import Root
-from iowarden.daemon import journal, mail
+from iowarden.daemon import journal
 from iowarden.daemon.clock import SystemClock
 from iowarden.daemon.config import config
 from iowarden.daemon.exposition import Exposition
+from iowarden.daemon.notify import smtp
 from iowarden.daemon.polling.scheduler import Readers
 from iowarden.daemon.service.loop import Loop, Parts, Stop
 from iowarden.daemon.storage.state_db import State
@@ -54,7 +55,7 @@ def test_lost_announcements_have_the_devices_listed_anew(tmp_path: Path) -> None
             events=events,
             log=journal.Log(level="error"),
             state=State(str(tmp_path / "state.db"), events.put),
-            sender=mail.Sender(mail.MaildirSettings(str(tmp_path / "Maildir")), events.put),
+            sender=smtp.Sender(smtp.MaildirSettings(str(tmp_path / "Maildir")), events.put),
             recipients=("root@localhost",),
             exposition=Exposition(print),
             notify=lambda _: None,

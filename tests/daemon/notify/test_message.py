@@ -16,7 +16,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from iowarden.daemon.message import (
+from iowarden.daemon.notify.message import (
     addressees,
     cut,
     digest,

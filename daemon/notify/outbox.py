@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from iowarden.daemon import message
 from iowarden.daemon.clock import PLAUSIBLE_SECONDS
+from iowarden.daemon.notify import message
 from iowarden.daemon.storage.state_db import Batch, OutboxRow
 from iowarden.rules.incidents.due import REPLACED_SECONDS
 from iowarden.rules.notice import Severity

@@ -25,14 +25,9 @@ from support.smtp import (
     smtp_server,
 )
 
-from iowarden.daemon import mail
-from iowarden.daemon.mail import (
-    MaildirSettings,
-    MailSettings,
-    OutboundMail,
-    Sender,
-)
-from iowarden.daemon.outbox import SendResult
+from iowarden.daemon.notify import smtp
+from iowarden.daemon.notify.outbox import SendResult
+from iowarden.daemon.notify.smtp import MaildirSettings, MailSettings, OutboundMail, Sender
 
 DATA = b"Subject: test\r\nMessage-ID: <iowarden.a.1@db1>\r\n\r\n.a line with a dot\r\n"
 OUTBOUND = OutboundMail("<iowarden.a.1@db1>", ("root@example.com",), DATA)
@@ -318,7 +313,7 @@ def test_tls_is_verified_against_known_authorities(tmp_path: Path, tls: str) -> 
         chosen = settings(port, server="localhost", tls=tls, authorities=certificate.path)
         assert attempt(chosen).delivered == OUTBOUND.recipients
         answers.next()
-        result = attempt(replace(chosen, authorities=mail.AUTHORITIES))
+        result = attempt(replace(chosen, authorities=smtp.AUTHORITIES))
     assert "TLS: expected a certificate for 'localhost' from a known authority, got" in result.error
     assert "self-signed certificate" in result.error
     assert answers.mails.empty()
@@ -497,7 +492,7 @@ def test_the_test_mail_tells_the_dialogue(tmp_path: Path) -> None:
     answers = Answers(recipients={"b@x": "550 5.1.1 no such user"})
     with smtp_server(answers, certificate=certificate) as (port, _):
         chosen = settings(port, server="localhost", tls="starttls", authorities=certificate.path)
-        lines = list(mail.test_mail(chosen, DATA, ("a@x", "b@x")))
+        lines = list(smtp.test_mail(chosen, DATA, ("a@x", "b@x")))
     text = "\n".join(line.text for line in lines)
     assert f"connected to 'localhost' (127.0.0.1) port {port}" in text
     assert re.search(r"TLSv1\.\d, certificate for localhost", text)

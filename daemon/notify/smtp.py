@@ -20,7 +20,7 @@ from email.utils import parseaddr
 from typing import TYPE_CHECKING, NamedTuple
 
 from iowarden.collectors.model import trace
-from iowarden.daemon.outbox import SendResult
+from iowarden.daemon.notify.outbox import SendResult
 from iowarden.daemon.sanitize import one_line
 
 if TYPE_CHECKING:
