@@ -21,7 +21,7 @@ from iowarden.daemon import journal, json_codec
 from iowarden.daemon.clock import PlayedClock
 from iowarden.daemon.config.rule_files import load_events
 from iowarden.daemon.expectation import Told, moment
-from iowarden.daemon.exposition import Exposition
+from iowarden.daemon.http.exposition import Exposition
 from iowarden.daemon.notify.outbox import SendResult
 from iowarden.daemon.polling import pollers
 from iowarden.daemon.polling.scheduler import Readers

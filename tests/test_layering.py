@@ -34,7 +34,7 @@ NOWHERE = frozenset({"asyncio", "concurrent"})
 DOORS = {
     "smtplib": "daemon/notify/smtp.py",
     "sqlite3": "daemon/storage/sqlite.py",
-    "waitress": "daemon/http.py",
+    "waitress": "daemon/http/http_server.py",
     "pyudev": "collectors/block/uevents.py",
     "subprocess": None,
 }

@@ -21,8 +21,8 @@ from iowarden.collectors.smart.smart_poller import MOST_TOLD_BYTES
 from iowarden.daemon import command, control, journal, unparsed
 from iowarden.daemon.cli import test_mail_command
 from iowarden.daemon.config.rule_files import load_events, load_rules, notes
-from iowarden.daemon.exposition import Exposition
-from iowarden.daemon.http import App, Server
+from iowarden.daemon.http.exposition import Exposition
+from iowarden.daemon.http.http_server import App, Server
 from iowarden.daemon.notify import smtp
 from iowarden.daemon.polling import pollers
 from iowarden.daemon.polling.scheduler import Readers

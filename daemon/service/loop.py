@@ -21,7 +21,7 @@ from iowarden.collectors.recording.recording import RecordingError
 from iowarden.daemon import answers, journal, status
 from iowarden.daemon.clock import PLAUSIBLE_SECONDS, local_zone
 from iowarden.daemon.control import Command
-from iowarden.daemon.exposition import Snapshot
+from iowarden.daemon.http.exposition import Snapshot
 from iowarden.daemon.locate import affected_files
 from iowarden.daemon.locate.affected_files import FilesHit, Hit
 from iowarden.daemon.notify import delivery
@@ -73,8 +73,8 @@ if TYPE_CHECKING:
     from iowarden.daemon.clock import PlayedClock, SystemClock
     from iowarden.daemon.config.config import Config
     from iowarden.daemon.control import Control
-    from iowarden.daemon.exposition import Exposition
-    from iowarden.daemon.http import Server
+    from iowarden.daemon.http.exposition import Exposition
+    from iowarden.daemon.http.http_server import Server
     from iowarden.daemon.polling.scheduler import Readers
     from iowarden.daemon.probe.client import Client
     from iowarden.daemon.probe.protocol import Stuck

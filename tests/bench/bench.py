@@ -46,8 +46,8 @@ from iowarden.daemon import journal, replay
 from iowarden.daemon.clock import PlayedClock
 from iowarden.daemon.config import config
 from iowarden.daemon.config.rule_files import load_rules
-from iowarden.daemon.exposition import Exposition, Snapshot
-from iowarden.daemon.http import App, Server
+from iowarden.daemon.http.exposition import Exposition, Snapshot
+from iowarden.daemon.http.http_server import App, Server
 from iowarden.daemon.notify import smtp
 from iowarden.daemon.polling.scheduler import Readers
 from iowarden.daemon.service import flight_recorder

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from iowarden.collectors.node_series import chunk, family
-from iowarden.daemon.exposition import Exposition, Snapshot
+from iowarden.daemon.http.exposition import Exposition, Snapshot
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from iowarden.daemon import journal
 from iowarden.daemon.clock import SystemClock
 from iowarden.daemon.config import config
 from iowarden.daemon.config.rule_files import load_events
-from iowarden.daemon.exposition import Exposition
+from iowarden.daemon.http.exposition import Exposition
 from iowarden.daemon.notify import smtp
 from iowarden.daemon.polling import pollers
 from iowarden.daemon.polling.scheduler import Readers

@@ -15,7 +15,7 @@ from iowarden.collectors.recording.recording import PlayedRoot
 from iowarden.daemon.clock import PlayedClock
 from iowarden.daemon.config.config import parse
 from iowarden.daemon.config.rule_files import load_events, load_rules
-from iowarden.daemon.exposition import Exposition
+from iowarden.daemon.http.exposition import Exposition
 from iowarden.daemon.notify.outbox import SendResult
 from iowarden.daemon.polling import pollers
 from iowarden.daemon.polling.scheduler import Readers

@@ -24,7 +24,7 @@ from iowarden.collectors.smart.drive import (
     Target,
 )
 from iowarden.collectors.smart.smart_series import FAMILIES, emit, hours_since
-from iowarden.daemon.exposition import Exposition, Snapshot
+from iowarden.daemon.http.exposition import Exposition, Snapshot
 
 if TYPE_CHECKING:
     from iowarden.collectors.model import Labels

@@ -15,7 +15,7 @@ from iowarden.collectors.machine import Root
 from iowarden.daemon import journal
 from iowarden.daemon.clock import SystemClock
 from iowarden.daemon.config import config
-from iowarden.daemon.exposition import Exposition
+from iowarden.daemon.http.exposition import Exposition
 from iowarden.daemon.notify import smtp
 from iowarden.daemon.polling.scheduler import Readers
 from iowarden.daemon.service.loop import Loop, Parts, Stop

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 from iowarden.collectors.model import Chunk, Family, Group, Labels, Sample
-from iowarden.daemon import exposition
-from iowarden.daemon.exposition import Exposition, Snapshot
+from iowarden.daemon.http import exposition
+from iowarden.daemon.http.exposition import Exposition, Snapshot
 
 READ = Family("iowarden_device_read_bytes_total", "counter", "Bytes read.")
 FLIGHT = Family("iowarden_device_in_flight", "gauge", "Requests the device works on.")

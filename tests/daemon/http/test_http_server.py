@@ -15,9 +15,9 @@ from dataclasses import replace
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from iowarden.daemon import http
 from iowarden.daemon.config import config
-from iowarden.daemon.exposition import Exposition
+from iowarden.daemon.http import http_server
+from iowarden.daemon.http.exposition import Exposition
 
 DEADLINE_SECONDS = 20.0
 """Far above anything measured: it ends a test that would hang, and judges nothing."""
@@ -25,7 +25,7 @@ SETTINGS = config.parse("", "none").http
 LOCAL = ("127.0.0.1", 0)
 METRICS = b"# TYPE x gauge\n" + b"".join(b'x{n="%d"} 1\n' % number for number in range(20000))
 
-Start = Callable[..., http.Server]
+Start = Callable[..., http_server.Server]
 
 
 def app(
@@ -34,9 +34,9 @@ def app(
     healthy: Callable[[], str] = str,
     ready: Callable[[], str] = str,
     landing: Callable[[], str] = lambda: "No alert fires.",
-) -> http.App:
+) -> http_server.App:
     """Build an application that answers well where a test says nothing else."""
-    return http.App("1.2.3", render, healthy, ready, landing)
+    return http_server.App("1.2.3", render, healthy, ready, landing)
 
 
 @pytest.fixture
@@ -51,11 +51,11 @@ def start(errors: list[str]) -> Iterator[Start]:
     with ExitStack() as stack:
 
         def started(
-            application: http.App | None = None,
+            application: http_server.App | None = None,
             settings: config.Http = SETTINGS,
             addresses: tuple[config.Address, ...] = (LOCAL,),
-        ) -> http.Server:
-            server = http.Server(addresses, application or app(), settings, errors.append)
+        ) -> http_server.Server:
+            server = http_server.Server(addresses, application or app(), settings, errors.append)
             stack.callback(server.close)
             assert server.start() == ""
             return server
@@ -63,7 +63,7 @@ def start(errors: list[str]) -> Iterator[Start]:
         yield started
 
 
-def connect(server: http.Server, position: int = 0) -> socket.socket:
+def connect(server: http_server.Server, position: int = 0) -> socket.socket:
     """Open a connection."""
     return socket.create_connection(server.bound[position], DEADLINE_SECONDS)
 
@@ -80,7 +80,7 @@ def receive(client: socket.socket) -> tuple[str, dict[str, str], bytes]:
 
 
 def ask(
-    server: http.Server,
+    server: http_server.Server,
     path: str = "/metrics",
     method: str = "GET",
     more: str = "",
@@ -228,7 +228,7 @@ def test_a_wrong_request_gets_a_sentence_and_never_its_own_words(
 def test_headers_without_end_are_refused(start: Start, errors: list[str]) -> None:
     """More than the limit is not kept in memory."""
     with connect(start()) as client:
-        client.sendall(b"GET /metrics HTTP/1.1\r\nX: " + b"a" * http.HEADER_LIMIT_BYTES)
+        client.sendall(b"GET /metrics HTTP/1.1\r\nX: " + b"a" * http_server.HEADER_LIMIT_BYTES)
         assert client.recv(100).startswith(b"HTTP/1.0 431 ")
     assert errors == []
 
@@ -324,7 +324,7 @@ def test_every_kind_of_idler_is_closed_after_the_time_out(start: Start, errors: 
     assert errors == []
 
 
-def wait_for_connections(server: http.Server, count: int) -> None:
+def wait_for_connections(server: http_server.Server, count: int) -> None:
     """Wait until the server has this many connections open, as the kernel counts them."""
     port = f":{server.bound[0][1]:04X}"
     with selectors.DefaultSelector() as selector:
@@ -375,7 +375,7 @@ def test_an_address_in_use_is_told_and_taken_as_soon_as_it_is_free(errors: list[
     """Another exporter has the port: the other address works, and start can be called again."""
     with socket.create_server(LOCAL) as other:
         taken = other.getsockname()
-        server = http.Server((LOCAL, taken), app(), SETTINGS, errors.append)
+        server = http_server.Server((LOCAL, taken), app(), SETTINGS, errors.append)
         try:
             for _ in range(2):
                 error = server.start()
@@ -398,7 +398,7 @@ def test_an_address_in_use_is_told_and_taken_as_soon_as_it_is_free(errors: list[
 @pytest.mark.parametrize("host", ["192.0.2.1", "2001:db8::1"])
 def test_an_address_of_another_machine_is_told(errors: list[str], host: str) -> None:
     """A configuration copied from the neighbour; the addresses are for documentation only."""
-    server = http.Server(((host, 9748),), app(), SETTINGS, errors.append)
+    server = http_server.Server(((host, 9748),), app(), SETTINGS, errors.append)
     error = server.start()
     assert "expected an address of this machine" in error
     assert (f"'[{host}]:9748'" if ":" in host else f"'{host}:9748'") in error
@@ -409,7 +409,7 @@ def test_all_addresses_of_both_families_can_have_the_same_port(errors: list[str]
     """'[::]' must not take the place of '0.0.0.0' as well."""
     with socket.create_server(LOCAL) as probe:
         port = probe.getsockname()[1]
-    server = http.Server((("0.0.0.0", port), ("::", port)), app(), SETTINGS, errors.append)
+    server = http_server.Server((("0.0.0.0", port), ("::", port)), app(), SETTINGS, errors.append)
     try:
         if "expected an address of this machine" in (error := server.start()):
             pytest.skip("this machine has no IPv6")
@@ -447,7 +447,7 @@ def test_close_ends_threads_connections_and_log_and_start_works_again(start: Sta
 
 def test_a_late_wake_up_does_not_write_into_another_file() -> None:
     """A closed server's descriptor numbers are soon those of the state files."""
-    wake = http._Wake({})
+    wake = http_server._Wake({})
     wake.close()
     with ExitStack() as stack:
         files = [stack.enter_context(tempfile.TemporaryFile()) for _ in range(20)]
