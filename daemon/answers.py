@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import Outcome
 from iowarden.collectors.smart.drive import Cover
-from iowarden.daemon import status
+from iowarden.daemon.control import documents
 from iowarden.rules.alerting.alerts import Alert, State
 from iowarden.rules.faults import Fault
 from iowarden.rules.incidents import silences
@@ -45,9 +45,9 @@ class Known:
     engine: Engine
     incidents: Mapping[str, Incident]
     silences: silences.Silences
-    mail: status.MailLine
-    probe: status.ProbeLine
-    refused_reload: status.RefusedReload | None
+    mail: documents.MailLine
+    probe: documents.ProbeLine
+    refused_reload: documents.RefusedReload | None
     troubles: tuple[str, ...]
     alerts: tuple[Alert, ...]
     """Those of the rules, and what events are."""
@@ -56,13 +56,13 @@ class Known:
     self_tests: selftest_schedule.Runs = field(default_factory=dict)
 
 
-def answer(known: Known) -> status.Status:
+def answer(known: Known) -> documents.Status:
     """Return the document of 'iowarden status', the worst first."""
     open_now = _open(known)
     kept_back = _kept_back(known)
     alerts = _shown(known, kept_back)
     statuses = known.engine.statuses()
-    return status.Status(
+    return documents.Status(
         version=known.version,
         host=known.host,
         now_seconds=known.realtime(known.now),
@@ -72,7 +72,7 @@ def answer(known: Known) -> status.Status:
         incidents=open_incidents(known),
         alerts=_alerts(known, alerts, kept_back),
         sources=tuple(
-            status.SourceLine(
+            documents.SourceLine(
                 s.source.name,
                 "not read yet" if s.reading is None else s.reading.outcome.value,
                 None if s.good_seconds is None else known.realtime(s.good_seconds),
@@ -91,7 +91,7 @@ def answer(known: Known) -> status.Status:
     )
 
 
-def alerts(known: Known, wanted: Callable[[Alert], bool]) -> tuple[status.AlertLine, ...]:
+def alerts(known: Known, wanted: Callable[[Alert], bool]) -> tuple[documents.AlertLine, ...]:
     """Return some of the alerts that are pending, firing or unknown."""
     kept_back = _kept_back(known)
     return _alerts(known, filter(wanted, _shown(known, kept_back)), kept_back)
@@ -130,7 +130,7 @@ def _shown(known: Known, kept_back: Mapping[Key, str]) -> list[Alert]:
 
 def _alerts(
     known: Known, found: Iterable[Alert], kept_back: Mapping[Key, str]
-) -> tuple[status.AlertLine, ...]:
+) -> tuple[documents.AlertLine, ...]:
     homes = {m.key: i.identifier for i in _open(known) for m in i.members}
     return tuple(
         _alert(each, known.realtime, homes.get(each.key, ""), kept_back.get(each.key))
@@ -144,21 +144,23 @@ def _open(known: Known) -> list[Incident]:
     return sorted(found, key=lambda i: (not i.firing, -i.severity, i.opened_seconds))
 
 
-def open_incidents(known: Known) -> tuple[status.IncidentLine, ...]:
+def open_incidents(known: Known) -> tuple[documents.IncidentLine, ...]:
     """Return the open incidents, the worst first."""
     kept_back = _kept_back(known)
     return tuple(_incident(known, each, kept_back) for each in _open(known))
 
 
-def incident(known: Known, identifier: str) -> status.IncidentLine:
+def incident(known: Known, identifier: str) -> documents.IncidentLine:
     """Return an incident in a line; of one that is gone only its identifier."""
     for found in known.incidents.values():
         if found.identifier == identifier:
             return _incident(known, found, _kept_back(known))
-    return status.IncidentLine(identifier)
+    return documents.IncidentLine(identifier)
 
 
-def _incident(known: Known, found: Incident, kept_back: Mapping[Key, str]) -> status.IncidentLine:
+def _incident(
+    known: Known, found: Incident, kept_back: Mapping[Key, str]
+) -> documents.IncidentLine:
     active = [m for m in found.members if m.cleared_seconds is None]
     ended = [
         m.missed_seconds if m.cleared_seconds is None else m.cleared_seconds
@@ -179,7 +181,7 @@ def _incident(known: Known, found: Incident, kept_back: Mapping[Key, str]) -> st
     quiet = all(m.silenced or m.key in kept_back for m in active)
     holding = [kept_back[m.key] for m in active if quiet and m.key in kept_back]
     said = known.silences.by_incident().get(found.identifier)
-    return status.IncidentLine(
+    return documents.IncidentLine(
         identifier=found.identifier,
         severity=max([found.severity, *(m.severity for m in active)]).name.lower(),
         object=found.object,
@@ -190,7 +192,7 @@ def _incident(known: Known, found: Incident, kept_back: Mapping[Key, str]) -> st
         mailed_seconds=_moment(found.mailed_seconds, known.realtime),
         acknowledged=None
         if said is None
-        else status.AcknowledgementLine(
+        else documents.AcknowledgementLine(
             said.who, known.realtime(said.created_seconds), said.reason
         ),
         silences=tuple(dict.fromkeys(holding)),
@@ -203,15 +205,15 @@ def _incident(known: Known, found: Incident, kept_back: Mapping[Key, str]) -> st
 
 def in_force(
     known: silences.Silences, now: float, realtime: Callable[[float], float]
-) -> tuple[status.SilenceLine, ...]:
+) -> tuple[documents.SilenceLine, ...]:
     """Return the silences that hold, the one that ends first at the top."""
     held = sorted(known.active(now), key=lambda s: s.ends_seconds)
     return tuple(silence(each, realtime) for each in held)
 
 
-def silence(found: silences.Silence, realtime: Callable[[float], float]) -> status.SilenceLine:
+def silence(found: silences.Silence, realtime: Callable[[float], float]) -> documents.SilenceLine:
     """Return a silence in a line."""
-    return status.SilenceLine(
+    return documents.SilenceLine(
         found.identifier,
         found.matchers,
         realtime(found.created_seconds),
@@ -221,15 +223,17 @@ def silence(found: silences.Silence, realtime: Callable[[float], float]) -> stat
     )
 
 
-def result(found: list[Sample] | float, realtime_seconds: float) -> status.Result:
+def result(found: list[Sample] | float, realtime_seconds: float) -> documents.Result:
     """Return what an expression gives."""
     if not isinstance(found, list):
-        return status.Result(realtime_seconds, "scalar", (status.ResultSample({}, _number(found)),))
-    return status.Result(
+        return documents.Result(
+            realtime_seconds, "scalar", (documents.ResultSample({}, _number(found)),)
+        )
+    return documents.Result(
         realtime_seconds,
         "vector",
         tuple(
-            status.ResultSample(
+            documents.ResultSample(
                 {**({"__name__": s.name} if s.name else {}), **dict(s.labels)}, _number(s.value)
             )
             for s in found
@@ -274,10 +278,10 @@ def unasked(engine: Engine) -> bool:
     )
 
 
-def stuck(found: Iterable[Stuck]) -> tuple[status.StuckLine, ...]:
+def stuck(found: Iterable[Stuck]) -> tuple[documents.StuckLine, ...]:
     """Return the programs that live on after SIGKILL."""
     return tuple(
-        status.StuckLine(s.pid, " ".join(s.arguments), s.devices, s.controllers, s.since_seconds)
+        documents.StuckLine(s.pid, " ".join(s.arguments), s.devices, s.controllers, s.since_seconds)
         for s in found
     )
 
@@ -295,9 +299,9 @@ def _kept_back(known: Known) -> dict[Key, str]:
 
 def _alert(
     alert: Alert, realtime: Callable[[float], float], incident: str, silence: str | None
-) -> status.AlertLine:
+) -> documents.AlertLine:
     since = alert.unknown_seconds if alert.state is State.UNKNOWN else alert.active_seconds
-    return status.AlertLine(
+    return documents.AlertLine(
         name=alert.name,
         severity=alert.severity.name.lower(),
         state=alert.state.value,

@@ -22,11 +22,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from iowarden.daemon import control, json_codec
+from iowarden.daemon import json_codec
 from iowarden.daemon.clock import local_zone
-from iowarden.daemon.duration import duration_seconds
-from iowarden.daemon.sanitize import one_line
-from iowarden.daemon.status import (
+from iowarden.daemon.control import control_socket
+from iowarden.daemon.control.documents import (
     Acknowledge,
     AddSilence,
     AlertLine,
@@ -36,20 +35,22 @@ from iowarden.daemon.status import (
     Silences,
     Status,
 )
+from iowarden.daemon.duration import duration_seconds
+from iowarden.daemon.sanitize import one_line
 from iowarden.rules.quantity import quantity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
 
     from iowarden.daemon.command import Add
-    from iowarden.daemon.status import MailLine, ProbeLine
+    from iowarden.daemon.control.documents import MailLine, ProbeLine
     from iowarden.rules.incidents.silences import Matcher
 
 EXIT_FAILED = 1
 EXIT_INTERRUPTED = 130
-TIMEOUT_SECONDS = control.ANSWER_SECONDS + 5.0
+TIMEOUT_SECONDS = control_socket.ANSWER_SECONDS + 5.0
 """The service itself says that it cannot answer before that."""
-MOST_LINE_BYTES = control.MOST_ANSWER_BYTES + 1
+MOST_LINE_BYTES = control_socket.MOST_ANSWER_BYTES + 1
 MOST_CELL_CHARACTERS = 100_000
 DEFAULT_FOR = "2h"
 WRAPPED = frozenset(
@@ -130,7 +131,7 @@ def command_of(
     """Have a parser run what asks the service, and take where that is."""
     parser.set_defaults(command=lambda arguments: guarded(run, arguments))
     where = parser.add_mutually_exclusive_group()
-    where.add_argument("--socket", metavar="PATH", help=f"default: {control.SOCKET}")
+    where.add_argument("--socket", metavar="PATH", help=f"default: {control_socket.SOCKET}")
     where.add_argument(
         "--state-directory", metavar="DIR", help="of a service that runs in the foreground"
     )
@@ -276,7 +277,7 @@ def _connect(client: socket.socket, path: str) -> None:
     except OSError as error:
         got = error.strerror or str(error)
         then = (
-            f"be root, or in group '{control.GROUP}' and logged in since"
+            f"be root, or in group '{control_socket.GROUP}' and logged in since"
             if error.errno in (errno.EACCES, errno.EPERM)
             else "see 'systemctl status iowarden', or name the place: --state-directory, --socket"
         )
@@ -305,8 +306,8 @@ def _path(arguments: argparse.Namespace) -> str:
     if arguments.socket is not None:
         return str(arguments.socket)
     if arguments.state_directory is not None:
-        return str(Path(arguments.state_directory).resolve() / control.FILE_NAME)
-    return control.SOCKET
+        return str(Path(arguments.state_directory).resolve() / control_socket.FILE_NAME)
+    return control_socket.SOCKET
 
 
 def decoded(cls: Any, answer: object) -> Any:  # noqa: ANN401 - as `codec.decode`

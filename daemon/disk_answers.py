@@ -6,7 +6,8 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.smart.drive import Cover, Protocol
-from iowarden.daemon import answers, status
+from iowarden.daemon import answers
+from iowarden.daemon.control import documents
 from iowarden.rules import selftest_schedule
 from iowarden.rules.quantity import size
 from iowarden.rules.topology import inventory
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 _HEALTH = {True: "passed", False: "FAILED", None: ""}
 
 
-def answer(known: Known) -> status.Coverage:
+def answer(known: Known) -> documents.Coverage:
     """Return the document of 'iowarden coverage'."""
     found = answers.covered(known.engine)
     alerts = _alerts(known)
@@ -33,7 +34,7 @@ def answer(known: Known) -> status.Coverage:
     if smart is not None and smart.silent() and smart.reading is not None:
         problems = (f"smart: {smart.reading.outcome}: {smart.reading.error}", *problems)
     at = None if disks is None else disks.found_seconds
-    return status.Coverage(
+    return documents.Coverage(
         now_seconds=known.realtime(known.now),
         verdict=inventory.verdict(found.values()).value,
         summary=inventory.summary(found.values()),
@@ -43,12 +44,12 @@ def answer(known: Known) -> status.Coverage:
     )
 
 
-def line(known: Known, found: Covered) -> status.DiskLine:
+def line(known: Known, found: Covered) -> documents.DiskLine:
     """Return a disk in a line."""
     return _line(found, known, _alerts(known))
 
 
-def detail(known: Known, found: Covered) -> status.DiskDetail:
+def detail(known: Known, found: Covered) -> documents.DiskDetail:
     """Return all that is known of a disk."""
     drive, polled = found.drive, found.polled
     smart = known.engine.status("smart")
@@ -62,7 +63,7 @@ def detail(known: Known, found: Covered) -> status.DiskDetail:
     facts = [] if polled is None else list(_asked(found))
     if own is not None and own.duplicate:
         facts.append(("identity", own.duplicate))
-    return status.DiskDetail(
+    return documents.DiskDetail(
         now_seconds=known.realtime(known.now),
         line=_line(found, known, _alerts(known)),
         facts=tuple(facts if drive is None else [*_identity(drive), *_counters(drive), *facts]),
@@ -87,13 +88,13 @@ def _alerts(known: Known) -> Mapping[str, list[str]]:
     return found
 
 
-def _line(found: Covered, known: Known, alerts: Mapping[str, list[str]]) -> status.DiskLine:
+def _line(found: Covered, known: Known, alerts: Mapping[str, list[str]]) -> documents.DiskLine:
     drive = found.drive
     own = dict.fromkeys(
         (*alerts.get(found.identity.key, ()), *alerts.get(f"label {found.disk}", ()))
     )
     read = found.cover in (Cover.READ, Cover.ASLEEP)
-    return status.DiskLine(
+    return documents.DiskLine(
         disk=found.disk,
         object=found.identity.object,
         device=found.device,
@@ -210,9 +211,9 @@ def _asked(found: Covered) -> Iterator[tuple[str, str]]:
         yield "smartctl", drive.smartctl_version
 
 
-def _attributes(drive: Drive) -> Iterator[status.AttributeLine]:
+def _attributes(drive: Drive) -> Iterator[documents.AttributeLine]:
     for a in drive.attributes:
-        yield status.AttributeLine(
+        yield documents.AttributeLine(
             id=a.id,
             name=a.name,
             value=_text(a.value),
@@ -223,10 +224,10 @@ def _attributes(drive: Drive) -> Iterator[status.AttributeLine]:
         )
 
 
-def _self_tests(drive: Drive) -> Iterator[status.SelfTestLine]:
+def _self_tests(drive: Drive) -> Iterator[documents.SelfTestLine]:
     results = {True: "passed", False: "FAILED", None: ""}
     for test in drive.self_tests:
-        yield status.SelfTestLine(
+        yield documents.SelfTestLine(
             test.kind, test.status, results[test.passed], test.hours, test.lba
         )
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from iowarden.daemon import answers, status
+from iowarden.daemon import answers
+from iowarden.daemon.control import documents
 from iowarden.daemon.storage.event_rows import Wanted
 from iowarden.daemon.transition_log import event_line
 from iowarden.rules.incidents.incidents import CLOSED_QUIETLY, Due
@@ -26,7 +27,7 @@ SHOWN_EVENTS = 20
 MOST_NAMED = 24
 
 
-def wanted(asked: status.AskEvents, found: Covered | None) -> Wanted:
+def wanted(asked: documents.AskEvents, found: Covered | None) -> Wanted:
     """Return which events are asked for; `found` is the disk, if it is one of now.
 
     Errors: ValueError.
@@ -53,16 +54,16 @@ def wanted(asked: status.AskEvents, found: Covered | None) -> Wanted:
 
 
 def events(
-    rows: Iterable[EventRow], said: Iterable[status.EventLine], asked: Wanted, note: str
-) -> status.Events:
+    rows: Iterable[EventRow], said: Iterable[documents.EventLine], asked: Wanted, note: str
+) -> documents.Events:
     """Return what is kept with what was said lately, each event once, the last ones."""
     disk = asked.about if asked.devices is not None else ""
-    return status.Events(_merged(rows, said, asked), note, disk, asked.devices)
+    return documents.Events(_merged(rows, said, asked), note, disk, asked.devices)
 
 
 def _merged(
-    rows: Iterable[EventRow], said: Iterable[status.EventLine], asked: Wanted
-) -> tuple[status.EventLine, ...]:
+    rows: Iterable[EventRow], said: Iterable[documents.EventLine], asked: Wanted
+) -> tuple[documents.EventLine, ...]:
     lines = [event_line(row) for row in rows]
     kept = {line.key for line in lines}
     lines += [e for e in said if e.key not in kept and asked.tells(e, e.at_seconds)]
@@ -70,11 +71,11 @@ def _merged(
     return tuple(lines[-asked.last :] if asked.last else ())
 
 
-def incidents(known: Known, *, closed: bool) -> status.Incidents:
+def incidents(known: Known, *, closed: bool) -> documents.Incidents:
     """Return the open incidents, the worst first, and those that are closed, the latest first."""
     over = [i for i in known.incidents.values() if i.closed_seconds is not None]
     over.sort(key=lambda i: -(i.closed_seconds or 0.0))
-    return status.Incidents(
+    return documents.Incidents(
         known.realtime(known.now),
         (*answers.open_incidents(known), *(_closed(known, i) for i in over if closed)),
     )
@@ -105,8 +106,8 @@ def find(known: Known, said: str) -> Incident:
 
 
 def detail(
-    known: Known, found: Incident, said: Iterable[status.EventLine]
-) -> status.IncidentDetail:
+    known: Known, found: Incident, said: Iterable[documents.EventLine]
+) -> documents.IncidentDetail:
     """Return all of an incident, in the words of a mail that would be written now.
 
     Its advice is all of it, not only what no mail has given yet, and its evidence that of all
@@ -117,7 +118,7 @@ def detail(
     )
     closed = found.closed_seconds is not None
     line = _closed(known, found) if closed else answers.incident(known, found.identifier)
-    return status.IncidentDetail(
+    return documents.IncidentDetail(
         now_seconds=known.realtime(known.now),
         line=line,
         silences=tuple(
@@ -133,7 +134,7 @@ def detail(
         ),
         meaning=notice.meaning,
         evidence=tuple(
-            status.EvidenceLine(e.realtime_seconds, e.source, e.text) for e in notice.evidence
+            documents.EvidenceLine(e.realtime_seconds, e.source, e.text) for e in notice.evidence
         ),
         affected=notice.affected,
         advice=notice.advice,
@@ -143,23 +144,23 @@ def detail(
 
 
 def with_events(
-    whole: status.IncidentDetail, rows: Iterable[EventRow], asked: Wanted, why: str
-) -> status.IncidentDetail:
+    whole: documents.IncidentDetail, rows: Iterable[EventRow], asked: Wanted, why: str
+) -> documents.IncidentDetail:
     """Return an incident with the events that are kept of it, or why these are not there."""
     note = f"of its events only those of late are told: {why}" if why else ""
     return replace(whole, events=_merged(rows, whole.events, asked), note=note)
 
 
-def _closed(known: Known, found: Incident) -> status.IncidentLine:
+def _closed(known: Known, found: Incident) -> documents.IncidentLine:
     """Return a closed incident: how bad it was and what it was is forgotten."""
     line = answers.incident(known, found.identifier)
     return replace(line, severity="", summary="", firing=False)
 
 
-def _member(known: Known, member: Member) -> status.MemberLine:
+def _member(known: Known, member: Member) -> documents.MemberLine:
     over, last = member.cleared_seconds, member.last_seconds
     over = member.missed_seconds if over is None else over
-    return status.MemberLine(
+    return documents.MemberLine(
         name=member.name,
         severity=member.severity.name.lower(),
         state=member.state.value,

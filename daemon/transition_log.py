@@ -9,7 +9,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Protocol
 
 from iowarden.daemon import journal
-from iowarden.daemon.status import EventLine
+from iowarden.daemon.control.documents import EventLine
 from iowarden.daemon.storage.event_rows import OWN
 from iowarden.rules.alerting.alerts import State, Transition
 from iowarden.rules.incidents import incidents

@@ -26,7 +26,7 @@ from iowarden.daemon.console import (
     since_text,
     table_of,
 )
-from iowarden.daemon.status import Coverage, DiskDetail, DiskHistory, DiskLine
+from iowarden.daemon.control.documents import Coverage, DiskDetail, DiskHistory, DiskLine
 from iowarden.rules.quantity import quantity, size
 
 if TYPE_CHECKING:

@@ -32,9 +32,15 @@ from iowarden.daemon.console import (
     since_text,
     table_of,
 )
+from iowarden.daemon.control.documents import (
+    AskEvents,
+    EventLine,
+    Events,
+    IncidentDetail,
+    Incidents,
+)
 from iowarden.daemon.duration import duration_seconds
 from iowarden.daemon.sanitize import shorten
-from iowarden.daemon.status import AskEvents, EventLine, Events, IncidentDetail, Incidents
 from iowarden.daemon.storage.event_rows import OWN, Wanted
 from iowarden.rules.notice import Severity
 
@@ -42,7 +48,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from iowarden.daemon.command import Add
-    from iowarden.daemon.status import IncidentLine, MemberLine
+    from iowarden.daemon.control.documents import IncidentLine, MemberLine
 
 LAST = 50
 

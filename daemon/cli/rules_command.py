@@ -12,10 +12,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from iowarden.daemon import command, console, control, json_codec
+from iowarden.daemon import command, console, json_codec
 from iowarden.daemon.config import config as configuration
 from iowarden.daemon.config.rule_files import SHIPPED, load_files, load_rules, notes, read_text
-from iowarden.daemon.status import AlertLine, Status
+from iowarden.daemon.control import control_socket
+from iowarden.daemon.control.documents import AlertLine, Status
 from iowarden.rules.rulefile.overrides import severity
 from iowarden.rules.rulefile.rulefile import Rule, RuleFileError
 
@@ -48,7 +49,7 @@ def add_commands(add: Add) -> None:
     listed = command.configured(actions.add_parser("list", help="the rules, and how they stand"))
     listed.set_defaults(command=lambda arguments: console.guarded(_list, arguments))
     listed.add_argument("--json", action="store_true", help="as data")
-    listed.add_argument("--socket", metavar="PATH", help=f"default: {control.SOCKET}")
+    listed.add_argument("--socket", metavar="PATH", help=f"default: {control_socket.SOCKET}")
 
 
 def _check(arguments: argparse.Namespace) -> int:
@@ -124,9 +125,9 @@ def _list(arguments: argparse.Namespace) -> int:
 
 def _alerts(arguments: argparse.Namespace) -> Sequence[AlertLine] | None:
     """Return the alerts of the service; None when it does not answer."""
-    path = arguments.socket or control.SOCKET
+    path = arguments.socket or control_socket.SOCKET
     if arguments.state_directory is not None and arguments.socket is None:
-        path = str(Path(arguments.state_directory).resolve() / control.FILE_NAME)
+        path = str(Path(arguments.state_directory).resolve() / control_socket.FILE_NAME)
     try:
         answer = json.dumps(console.ask(path, "status"))
         status: Status = json_codec.decode(Status, answer)

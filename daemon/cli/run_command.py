@@ -18,9 +18,10 @@ from systemd.daemon import notify
 from iowarden.collectors.machine import Root
 from iowarden.collectors.recording.recording import watched
 from iowarden.collectors.smart.smart_poller import MOST_TOLD_BYTES
-from iowarden.daemon import command, control, journal, unparsed
+from iowarden.daemon import command, journal, unparsed
 from iowarden.daemon.cli import test_mail_command
 from iowarden.daemon.config.rule_files import load_events, load_rules, notes
+from iowarden.daemon.control import control_socket
 from iowarden.daemon.http.exposition import Exposition
 from iowarden.daemon.http.http_server import App, Server
 from iowarden.daemon.notify import smtp
@@ -75,7 +76,7 @@ def _run(arguments: argparse.Namespace) -> int:
     under_systemd = _is_journal(sys.stderr.fileno())
     log = journal.Log(foreground=not under_systemd, level=settings.log_level)
     clock, player, root = command.machine(arguments.play)
-    listening = control.inherited()
+    listening = control_socket.inherited()
     probe = (
         None if player is not None else command.probe(settings, clock, under_systemd=under_systemd)
     )
@@ -254,18 +255,20 @@ def _control(
     listening: socket.socket | None,
     settings: Config,
     post: Callable[[object], object],
-) -> control.Control | None:
+) -> control_socket.Control | None:
     """Serve the socket that systemd made, or one in the state directory; say why there is none."""
     path = ""
     try:
         if listening is None:
             os.makedirs(settings.state_directory, mode=0o750, exist_ok=True)
-            path = str(Path(settings.state_directory) / control.FILE_NAME)
-            listening = control.bind(path)
+            path = str(Path(settings.state_directory) / control_socket.FILE_NAME)
+            listening = control_socket.bind(path)
     except OSError as error:  # a ControlError is one
         post(Trouble("control", str(error)))
         return None
-    return control.Control(listening, post, lambda t: post(Trouble("control", t)), remove=path)
+    return control_socket.Control(
+        listening, post, lambda t: post(Trouble("control", t)), remove=path
+    )
 
 
 def _is_journal(descriptor: int) -> bool:

@@ -24,7 +24,7 @@ from iowarden.daemon.console import (
     since_text,
     table_of,
 )
-from iowarden.daemon.status import SelfTestRun, SelfTests
+from iowarden.daemon.control.documents import SelfTestRun, SelfTests
 from iowarden.rules.quantity import quantity
 from iowarden.rules.selftest_schedule import KINDS
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Protocol
 
 from iowarden.collectors.model import Family, Sample
 from iowarden.daemon import journal
+from iowarden.daemon.control.documents import MailLine
 from iowarden.daemon.notify.outbox import Outbox, SendResult
 from iowarden.daemon.notify.smtp import OutboundMail
-from iowarden.daemon.status import MailLine
 from iowarden.daemon.storage.state_db import Batch, Committed, OutboxRow
 
 if TYPE_CHECKING:

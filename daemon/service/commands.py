@@ -13,7 +13,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import trace
-from iowarden.daemon import answers, disk_answers, incident_answers, journal, json_codec, status
+from iowarden.daemon import answers, disk_answers, incident_answers, journal, json_codec
+from iowarden.daemon.control import documents
 from iowarden.daemon.storage import event_rows
 from iowarden.daemon.storage.event_rows import OWN, Wanted
 from iowarden.daemon.storage.history_reader import Past
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.block.block_devices import Topology
     from iowarden.collectors.model import Sample
-    from iowarden.daemon.control import Command
+    from iowarden.daemon.control.control_socket import Command
     from iowarden.daemon.storage.event_rows import EventRow
     from iowarden.daemon.transition_log import Telling
     from iowarden.rules.engine.engine import Engine
@@ -144,13 +145,13 @@ class Desk:
             case "status":
                 return answers.answer(self._known(now))
             case "silence add":
-                asked: status.AddSilence = command.read(status.AddSilence)
+                asked: documents.AddSilence = command.read(documents.AddSilence)
                 added = self._silence(command, asked, now)
                 line = answers.silence(added, realtime)
                 said = (*self._replaced(asked.matchers), self._note(added, now))
                 return replace(line, note="; ".join(said))
             case "silence list":
-                return status.Silences(answers.in_force(self.said, now, realtime))
+                return documents.Silences(answers.in_force(self.said, now, realtime))
             case "silence expire":
                 wanted = json_codec.text(command.arguments, "identifier")
                 after, ended = silences.expire(self.said, wanted, now)
@@ -159,7 +160,7 @@ class Desk:
                 self._telling.send(journal.SILENCE, 5, text)
                 return answers.silence(ended, realtime)
             case "ack":
-                name = self._acknowledge(command, command.read(status.Acknowledge), now)
+                name = self._acknowledge(command, command.read(documents.Acknowledge), now)
                 return answers.incident(self._known(now), name)
             case "incident list":
                 closed = command.arguments.get("all") is True
@@ -182,7 +183,7 @@ class Desk:
         wanted = json_codec.text(command.arguments, "disk")
         return inventory.find(answers.covered(self._engine), wanted)
 
-    def _forget(self, command: Command, now: float) -> status.DiskLine:
+    def _forget(self, command: Command, now: float) -> documents.DiskLine:
         """Take a disk as taken out: nobody misses it any more. Errors: ValueError."""
         found = self._disk(command)
         if found.expected_by != ("memory",):
@@ -217,7 +218,7 @@ class Desk:
 
     def _events(self, command: Command) -> None:
         """Tell what is kept and what was said lately; without what is kept, if that hangs."""
-        asked: status.AskEvents = command.read(status.AskEvents)
+        asked: documents.AskEvents = command.read(documents.AskEvents)
         try:
             found = (
                 inventory.find(answers.covered(self._engine), asked.disk) if asked.disk else None
@@ -227,7 +228,7 @@ class Desk:
         wanted = incident_answers.wanted(asked, found)
         more = f"only the last {wanted.last} are told" if wanted.last < asked.last else ""
 
-        def then(rows: Sequence[EventRow], why: str, said: Sequence[status.EventLine]) -> None:
+        def then(rows: Sequence[EventRow], why: str, said: Sequence[documents.EventLine]) -> None:
             missing = f"only what was said lately is told: {why}" if why else more
             command.reply({"answer": incident_answers.events(rows, said, wanted, missing)})
 
@@ -263,7 +264,9 @@ class Desk:
             raise ValueError("query: too much is asked at once; ask again in a second")
         return self._engine.look(text, now, self._budget)
 
-    def _silence(self, command: Command, wanted: status.AddSilence, now: float) -> silences.Silence:
+    def _silence(
+        self, command: Command, wanted: documents.AddSilence, now: float
+    ) -> silences.Silence:
         said = tuple(silences.parse_matcher(text) for text in wanted.matchers)
         matchers = self._names.matchers(said)
         after, added = silences.add(
@@ -299,7 +302,7 @@ class Desk:
         expected = [*self._engine.expected(), *self._events_expected]
         return silences.note(added, expected, matched)
 
-    def _acknowledge(self, command: Command, wanted: status.Acknowledge, now: float) -> str:
+    def _acknowledge(self, command: Command, wanted: documents.Acknowledge, now: float) -> str:
         """Return the identifier of the incident that is acknowledged now, or no longer is."""
         if wanted.undo:
             after, name = silences.undo(self.said, wanted.incident)

@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Protocol
 from iowarden.collectors.block import uevents
 from iowarden.collectors.model import Chunk, Family, Outcome, Reading, Sample, trace
 from iowarden.collectors.recording.recording import RecordingError
-from iowarden.daemon import answers, journal, status
+from iowarden.daemon import answers, journal
 from iowarden.daemon.clock import PLAUSIBLE_SECONDS, local_zone
-from iowarden.daemon.control import Command
+from iowarden.daemon.control import documents
+from iowarden.daemon.control.control_socket import Command
 from iowarden.daemon.http.exposition import Snapshot
 from iowarden.daemon.locate import affected_files
 from iowarden.daemon.locate.affected_files import FilesHit, Hit
@@ -72,7 +73,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.smart.smart_poller import Poller
     from iowarden.daemon.clock import PlayedClock, SystemClock
     from iowarden.daemon.config.config import Config
-    from iowarden.daemon.control import Control
+    from iowarden.daemon.control.control_socket import Control
     from iowarden.daemon.http.exposition import Exposition
     from iowarden.daemon.http.http_server import Server
     from iowarden.daemon.polling.scheduler import Readers
@@ -294,7 +295,7 @@ class Loop:
         self._reloaded_at: float | None = None
         self._wall_ahead = 0.0
         self._refusal = ""
-        self._refused: status.RefusedReload | None = None
+        self._refused: documents.RefusedReload | None = None
         self._desk = Desk(
             self._engine,
             self._telling,
@@ -1134,9 +1135,9 @@ class Loop:
             incidents=self._incidents.by_key,
             silences=self._desk.said,
             mail=self._mails.line(where, now, self._clock.realtime),
-            probe=status.ProbeLine(error="there is none")
+            probe=documents.ProbeLine(error="there is none")
             if probe is None
-            else status.ProbeLine(
+            else documents.ProbeLine(
                 probe.connected, probe.problem, probe.programs, answers.stuck(probe.stuck)
             ),
             refused_reload=self._refused,
@@ -1227,7 +1228,7 @@ class Loop:
         self._reload_good = False
         self._refusal = problems[0]
         at = self._clock.realtime(self._clock.now())
-        self._refused = status.RefusedReload(at, tuple(problems[:MOST_PROBLEMS]))
+        self._refused = documents.RefusedReload(at, tuple(problems[:MOST_PROBLEMS]))
         for problem in problems[:MOST_PROBLEMS]:
             self._log.send(
                 journal.CONFIGURATION, 3, f"{problem}; still running the previous configuration"

@@ -15,8 +15,9 @@ from iowarden.collectors.block.block_devices import Topology
 from iowarden.collectors.smart import selftest, smartctl_runner
 from iowarden.collectors.smart.drive import Cover, Disks
 from iowarden.collectors.smart.selftest import Reply, Said
-from iowarden.daemon import answers, journal, json_codec, status
+from iowarden.daemon import answers, journal, json_codec
 from iowarden.daemon.clock import PLAUSIBLE_SECONDS
+from iowarden.daemon.control import documents
 from iowarden.rules import selftest_schedule
 from iowarden.rules.selftest_schedule import UNDER_WAY, Candidate, Due, Outcome, Run, Runs
 from iowarden.rules.topology import inventory
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.machine import Root
     from iowarden.collectors.model import Sample
     from iowarden.collectors.smart.drive import Drive, Target
-    from iowarden.daemon.control import Command
+    from iowarden.daemon.control.control_socket import Command
     from iowarden.daemon.transition_log import Telling
     from iowarden.rules.engine.engine import Engine
 
@@ -231,9 +232,9 @@ class SelfTests:
                 self.runs = selftest_schedule.with_run(self.runs, disk, kind, replace(run, text=""))
         self._start(disk, "abort", who)
 
-    def _status(self, now: float, wanted: str) -> status.SelfTests:
+    def _status(self, now: float, wanted: str) -> documents.SelfTests:
         known = self._disks()
-        runs: list[status.SelfTestRun] = []
+        runs: list[documents.SelfTestRun] = []
         postponed = {(each.disk, each.kind): each for each in self._due}
         for candidate in self._found:
             disk = candidate.disk
@@ -248,7 +249,7 @@ class SelfTests:
             if foreign:
                 ratio = None if drive is None else drive.self_test_remaining_ratio
                 runs.append(
-                    status.SelfTestRun(
+                    documents.SelfTestRun(
                         disk,
                         device,
                         "",
@@ -264,7 +265,7 @@ class SelfTests:
                     group, disk, kind, self._realtime(now), self._zone
                 )
                 runs.append(self._line(disk, device, kind, run, drive, due, following, now))
-        return status.SelfTests(self._realtime(now), bool(self.groups), tuple(runs))
+        return documents.SelfTests(self._realtime(now), bool(self.groups), tuple(runs))
 
     def _line(
         self,
@@ -276,14 +277,14 @@ class SelfTests:
         due: Due | None,
         following: float | None,
         now: float,
-    ) -> status.SelfTestRun:
+    ) -> documents.SelfTestRun:
         runs = run.outcome is Outcome.RUNNING
         ratio = None if drive is None or not runs else drive.self_test_remaining_ratio
         remaining = selftest_schedule.remaining_seconds(run, drive, now) if runs else None
         if ratio is None and remaining is not None and run.minutes:
             ratio = remaining / (60 * run.minutes)
         begun, ended = run.begun_seconds, run.ended_seconds
-        return status.SelfTestRun(
+        return documents.SelfTestRun(
             disk=disk,
             device=device,
             kind=kind,

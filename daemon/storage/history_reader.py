@@ -6,7 +6,7 @@ import threading
 from typing import TYPE_CHECKING, TypeVar
 
 from iowarden.collectors.model import trace
-from iowarden.daemon import status
+from iowarden.daemon.control import documents
 from iowarden.daemon.storage import history_db, sqlite
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class Past:
         (identity,) = matches
         for name in names:
             if samples := history_db.read(self._path, identity, name):
-                return {"answer": status.DiskHistory(identity, name, tuple(samples))}
+                return {"answer": documents.DiskHistory(identity, name, tuple(samples))}
         raise ValueError(
             f"'{identity}': expected something kept of '{names[0]}', got nothing;"
             " 'iowarden disk show' has what the drive says now"

@@ -17,8 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.service import Service, at, on_a_terminal, run
 
-from iowarden.daemon import console, control, json_codec
-from iowarden.daemon.status import (
+from iowarden.daemon import console, json_codec
+from iowarden.daemon.control import control_socket
+from iowarden.daemon.control.documents import (
     AcknowledgementLine,
     AlertLine,
     IncidentLine,
@@ -180,7 +181,7 @@ def test_nobody_there_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     """The service is down: which socket, what was expected, what to look at; exit status 1."""
     missing = str(tmp_path / "control.sock")
     assert run("status", "--socket", missing) == 1
-    control.bind(missing).close()
+    control_socket.bind(missing).close()
     assert run("query", "up", "--socket", missing) == 1
     for line in capsys.readouterr().err.splitlines():
         assert missing in line
@@ -207,7 +208,7 @@ def test_who_may_not_is_told_what_to_do(service: Service) -> None:
             os.setgid(65534)
             os.setuid(65534)
             with open(writing, "w", encoding="utf-8") as sys.stderr:
-                run("status", "--socket", control.FILE_NAME)
+                run("status", "--socket", control_socket.FILE_NAME)
         os._exit(0)
     os.close(writing)
     with open(reading, encoding="utf-8") as file:
@@ -225,7 +226,7 @@ def test_a_service_that_hangs_up_is_told(
     answers = {b"": "went away", b'{"answer"': "went away"}
     answers |= dict.fromkeys((b"hi\n", b"[]\n", b'{"mood": 1}\n'), "expected")
     for said, told in answers.items():
-        with control.bind(path) as listener:
+        with control_socket.bind(path) as listener:
             listener.setblocking(True)
 
             def speak(listener: socket.socket = listener, said: bytes = said) -> None:
@@ -249,7 +250,7 @@ def test_a_service_that_says_nothing_is_not_waited_for(
     """It is stopped by a debugger: the queue takes us, nobody answers, and we end."""
     monkeypatch.setattr(console, "TIMEOUT_SECONDS", 0.05)
     path = str(tmp_path / "control.sock")
-    with control.bind(path):
+    with control_socket.bind(path):
         assert run("status", "--socket", path) == 1
     assert "got none" in capsys.readouterr().err
 

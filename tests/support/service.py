@@ -10,8 +10,9 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
-from iowarden.daemon import console, control
+from iowarden.daemon import console
 from iowarden.daemon.cli import disks_command, events_command
+from iowarden.daemon.control import control_socket
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -28,13 +29,15 @@ class Service:
     def __init__(self, directory: Path) -> None:
         """Answer nothing yet."""
         self.directory = directory
-        self.path = str(directory / control.FILE_NAME)
+        self.path = str(directory / control_socket.FILE_NAME)
         self.answers: dict[str, dict[str, Any]] = {}
-        self.asked: list[control.Command] = []
+        self.asked: list[control_socket.Command] = []
         self.came = threading.Event()
-        self.control = control.Control(control.bind(self.path), self._post, print, remove=self.path)
+        self.control = control_socket.Control(
+            control_socket.bind(self.path), self._post, print, remove=self.path
+        )
 
-    def _post(self, command: control.Command) -> None:
+    def _post(self, command: control_socket.Command) -> None:
         self.asked.append(command)
         command.reply(self.answers.get(command.name, {"error": "not now"}))
         self.came.set()

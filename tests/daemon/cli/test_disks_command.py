@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from support.service import Service, at, on_a_terminal, run
 
 from iowarden.daemon.cli import disks_command
-from iowarden.daemon.status import (
+from iowarden.daemon.control.documents import (
     AlertLine,
     AttributeLine,
     Coverage,

@@ -18,9 +18,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.service import Service, at, on_a_terminal, run
 
-from iowarden.daemon import console, control, json_codec
+from iowarden.daemon import console, json_codec
 from iowarden.daemon.cli import events_command
-from iowarden.daemon.status import (
+from iowarden.daemon.control import control_socket
+from iowarden.daemon.control.documents import (
     AcknowledgementLine,
     EventLine,
     Events,
@@ -234,7 +235,7 @@ def test_a_quiet_night_does_not_end_following(
 ) -> None:
     """The time limit is for the answer; the first event may come hours later."""
     monkeypatch.setattr(console, "TIMEOUT_SECONDS", 0.05)
-    monkeypatch.setattr(control, "IDLE_SECONDS", 0.3)
+    monkeypatch.setattr(control_socket, "IDLE_SECONDS", 0.3)
     service.answers["events"] = {"answer": Events()}
     lines = console._exchange(service.path, "events", {"follow": True}, follow=True)
     assert next(lines)["answer"]["events"] == []

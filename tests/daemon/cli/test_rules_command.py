@@ -12,11 +12,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.program import Feed, Played, recorded
 
-from iowarden.daemon import control
 from iowarden.daemon.cli import main
 from iowarden.daemon.command import EXIT_FAILED
 from iowarden.daemon.config import config as configuration
 from iowarden.daemon.config.rule_files import MOST_RULE_FILE_BYTES, known, load_files, load_rules
+from iowarden.daemon.control import control_socket
 from iowarden.rules.rulefile.rulefile import RuleFileError, parse_rule_file
 from iowarden.rules.rulefile.unmatched_selectors import unmatched
 
@@ -328,11 +328,11 @@ def service(home: Path) -> Iterator[list[dict[str, Any]]]:
     alerts: list[dict[str, Any]] = []
 
     def answer(command: object) -> None:
-        assert isinstance(command, control.Command)
+        assert isinstance(command, control_socket.Command)
         command.reply({"answer": {"alerts": alerts}})
 
-    path = str(home / control.FILE_NAME)
-    served = control.Control(control.bind(path), answer, print, remove=path)
+    path = str(home / control_socket.FILE_NAME)
+    served = control_socket.Control(control_socket.bind(path), answer, print, remove=path)
     yield alerts
     served.close()
 

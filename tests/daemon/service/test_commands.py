@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from support.disks import small_disk
 
-from iowarden.daemon import answers, console, journal, status
-from iowarden.daemon.control import Command
+from iowarden.daemon import answers, console, journal
+from iowarden.daemon.control import documents
+from iowarden.daemon.control.control_socket import Command
 from iowarden.daemon.service.commands import Desk
 from iowarden.daemon.storage import event_rows, history_reader
 from iowarden.daemon.storage.event_rows import EventRow
@@ -147,8 +148,8 @@ class Office:
             engine=self.engine,
             incidents=self.incidents,
             silences=self.desk.said,
-            mail=status.MailLine(),
-            probe=status.ProbeLine(),
+            mail=documents.MailLine(),
+            probe=documents.ProbeLine(),
             refused_reload=None,
             troubles=(),
             alerts=self.alerts,
@@ -185,7 +186,7 @@ def kept(directory: Path, *rows: EventRow) -> str:
     return path
 
 
-def texts(found: status.Events) -> list[str]:
+def texts(found: documents.Events) -> list[str]:
     """Return what events say."""
     return [event.text for event in found.events]
 
@@ -366,7 +367,7 @@ def known(*alerts: Alert, **fields: Any) -> answers.Known:  # noqa: ANN401 - as 
         **{
             "version": "1", "host": "db1", "now": 500.0, "realtime": lambda at: START + at,
             "started_seconds": 0.0, "ready": True, "engine": Engine([], [], 0.0), "incidents": {},
-            "silences": Silences(), "mail": status.MailLine(), "probe": status.ProbeLine(),
+            "silences": Silences(), "mail": documents.MailLine(), "probe": documents.ProbeLine(),
             "refused_reload": None, "troubles": (), "alerts": alerts, "notice": Office.notice,
             **fields,
         }

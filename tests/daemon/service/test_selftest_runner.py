@@ -24,8 +24,9 @@ from iowarden.collectors.smart import selftest, smart_poller
 from iowarden.collectors.smart.discovery import Found
 from iowarden.collectors.smart.drive import Target
 from iowarden.collectors.smart.selftest import Said
-from iowarden.daemon import check, control
+from iowarden.daemon import check
 from iowarden.daemon.config import config
+from iowarden.daemon.control import control_socket
 from iowarden.daemon.probe.client import Client, at
 from iowarden.daemon.service import selftest_runner
 from iowarden.daemon.transition_log import Telling
@@ -219,7 +220,9 @@ class Machine:
     def ask(self, name: str, **arguments: object) -> dict[str, Any]:
         """What somebody is answered: a document, or an error."""
         got: list[dict[str, Any]] = []
-        self.tests.answer(control.Command(name, arguments, "alice (uid 7)", got.append), self.now)
+        self.tests.answer(
+            control_socket.Command(name, arguments, "alice (uid 7)", got.append), self.now
+        )
         (reply,) = got
         return reply
 
@@ -394,11 +397,11 @@ def test_without_what_was_kept_nothing_begins(machine: Machine) -> None:
 def test_the_command_line_waits_for_the_result(machine: Machine, tmp_path: Path) -> None:
     """'selftest start --wait' over a real socket: 0 passed, 1 failed, 2 refused or unknown disk."""
     machine.later(60)
-    commands: queue.SimpleQueue[control.Command] = queue.SimpleQueue()
+    commands: queue.SimpleQueue[control_socket.Command] = queue.SimpleQueue()
     directory = tmp_path / "control"
     directory.mkdir()
-    path = str(directory / control.FILE_NAME)
-    server = control.Control(control.bind(path), commands.put, print, remove=path)
+    path = str(directory / control_socket.FILE_NAME)
+    server = control_socket.Control(control_socket.bind(path), commands.put, print, remove=path)
 
     def run(*words: str, log: str = "") -> tuple[int, str]:
         """Run a command to its end, and answer it meanwhile; a test that begins ends so."""

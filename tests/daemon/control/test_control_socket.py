@@ -20,9 +20,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from iowarden.daemon import control
+from iowarden.daemon.control import control_socket
+from iowarden.daemon.control.documents import AddSilence, EventLine
 from iowarden.daemon.json_codec import CodecError
-from iowarden.daemon.status import AddSilence, EventLine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -41,22 +41,22 @@ class Service:
     def __init__(
         self,
         path: Path,
-        post: Callable[[control.Command], object] | None = None,
-        group: str = control.GROUP,
+        post: Callable[[control_socket.Command], object] | None = None,
+        group: str = control_socket.GROUP,
     ) -> None:
         """Serve a path."""
         self.path = str(path)
-        self.commands: queue.SimpleQueue[control.Command] = queue.SimpleQueue()
+        self.commands: queue.SimpleQueue[control_socket.Command] = queue.SimpleQueue()
         self.troubles: list[str] = []
-        self.control = control.Control(
-            control.bind(self.path),
+        self.control = control_socket.Control(
+            control_socket.bind(self.path),
             post or self.commands.put,
             self.troubles.append,
             group=group,
             remove=self.path,
         )
 
-    def take(self) -> control.Command:
+    def take(self) -> control_socket.Command:
         """Return the next command."""
         return self.commands.get(timeout=DEADLINE_SECONDS)
 
@@ -220,8 +220,8 @@ def test_an_unknown_command_is_named(service: Service, connect: Callable[[], Cli
 def test_a_line_without_end_is_refused(service: Service, connect: Callable[[], Client]) -> None:
     """More than 64 KiB are never kept."""
     client = connect()
-    client.send(b"x" * (control.MOST_LINE_BYTES + 1))
-    assert str(control.MOST_LINE_BYTES) in client.line()["error"]
+    client.send(b"x" * (control_socket.MOST_LINE_BYTES + 1))
+    assert str(control_socket.MOST_LINE_BYTES) in client.line()["error"]
     assert client.line() == {}
     assert is_answered(service, connect())
 
@@ -230,7 +230,7 @@ def test_half_a_line_is_not_waited_for(
     service: Service, connect: Callable[[], Client], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A client that hangs in the middle of its line is told, and hung up on."""
-    monkeypatch.setattr(control, "LINE_SECONDS", 0.05)
+    monkeypatch.setattr(control_socket, "LINE_SECONDS", 0.05)
     client = connect()
     client.send(b'{"command": "sta')
     assert "part" in client.line()["error"]
@@ -241,7 +241,7 @@ def test_a_silent_client_is_hung_up_on_and_a_follower_is_not(
     service: Service, connect: Callable[[], Client], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing happens all night: who follows is still there in the morning."""
-    monkeypatch.setattr(control, "IDLE_SECONDS", 0.05)
+    monkeypatch.setattr(control_socket, "IDLE_SECONDS", 0.05)
     follower = connect()
     follower.ask("events", follow=True)
     service.take().reply({"answer": {"events": []}})
@@ -255,7 +255,7 @@ def test_a_loop_that_does_not_answer_is_told(
     service: Service, connect: Callable[[], Client], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The error comes in time; the answer that comes too late is not taken for the next one."""
-    monkeypatch.setattr(control, "ANSWER_SECONDS", 0.05)
+    monkeypatch.setattr(control_socket, "ANSWER_SECONDS", 0.05)
     client = connect()
     client.ask("status")
     late = service.take()
@@ -318,7 +318,7 @@ def test_a_follower_that_stops_reading_is_dropped(
     got = 0
     while forgotten.line():
         got += 1
-    assert got * len(text) < 2 * control.MOST_OUTPUT_BYTES  # its buffer, and the kernel's
+    assert got * len(text) < 2 * control_socket.MOST_OUTPUT_BYTES  # its buffer, and the kernel's
     assert is_answered(service, connect())
 
 
@@ -330,7 +330,7 @@ def test_events_that_this_thread_cannot_take_end_the_followers(
     follower.ask("events", follow=True)
     service.take().reply({"answer": {}})
     assert follower.line() == {"answer": {}}
-    monkeypatch.setattr(control, "MOST_QUEUED", 0)
+    monkeypatch.setattr(control_socket, "MOST_QUEUED", 0)
     service.control.publish({"number": 1})
     monkeypatch.undo()
     service.control.publish({"number": 2})
@@ -344,7 +344,7 @@ def test_an_answer_that_is_too_large_is_an_error(
     """Somebody queries for everything; the memory is locked, so it is not copied for them."""
     client = connect()
     client.ask("query")
-    service.take().reply({"answer": "x" * control.MOST_ANSWER_BYTES})
+    service.take().reply({"answer": "x" * control_socket.MOST_ANSWER_BYTES})
     assert "ask for less" in client.line()["error"]
     assert is_answered(service, client)
 
@@ -384,7 +384,7 @@ def test_a_thousand_connections_keep_nobody_out(
     wild = [connect() for _ in range(1000)]
     assert is_answered(service, connect())
     taken = len(os.listdir("/proc/self/fd")) - before - 1001
-    assert taken <= control.MOST_CONNECTIONS
+    assert taken <= control_socket.MOST_CONNECTIONS
     command.reply({"answer": "known"})
     assert patient.line() == {"answer": "known"}
     assert wild[0].line() == {}
@@ -395,7 +395,7 @@ def test_no_descriptor_left_is_told_and_survived(
     service: Service, connect: Callable[[], Client], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who connects meanwhile is served once there are descriptors again."""
-    monkeypatch.setattr(control, "RETRY_SECONDS", 0.05)
+    monkeypatch.setattr(control_socket, "RETRY_SECONDS", 0.05)
     told = threading.Event()
     monkeypatch.setattr(service.control, "_on_trouble", lambda text: told.set())
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -420,8 +420,8 @@ def test_no_descriptor_left_is_told_and_survived(
 
 def told_to_nobody(
     directory: Path,
-    post: Callable[[control.Command], object],
-    group: str = control.GROUP,
+    post: Callable[[control_socket.Command], object],
+    group: str = control_socket.GROUP,
     gid: int = NOBODY,
     groups: Sequence[int] = (),
 ) -> tuple[dict[str, Any], list[str]]:
@@ -455,7 +455,7 @@ def told_to_nobody(
 @as_root
 def test_who_is_not_in_the_group_is_refused(tmp_path: Path) -> None:
     """The file's mode was changed by somebody; the second gate holds, and says what to do."""
-    asked: list[control.Command] = []
+    asked: list[control_socket.Command] = []
     line, troubles = told_to_nobody(tmp_path, asked.append)
     assert f"uid {NOBODY}" in line["error"]
     assert "usermod" in line["error"]
@@ -484,7 +484,7 @@ def test_a_directory_service_that_hangs_keeps_nobody_waiting(
         release.wait(DEADLINE_SECONDS)
         raise KeyError(uid)
 
-    monkeypatch.setattr(control, "NAME_SECONDS", 0.05)
+    monkeypatch.setattr(control_socket, "NAME_SECONDS", 0.05)
     monkeypatch.setattr(pwd, "getpwuid", hang)
     group = grp.getgrgid(1).gr_name
     line, _ = told_to_nobody(tmp_path, say_who, group=group, gid=1)
@@ -492,7 +492,7 @@ def test_a_directory_service_that_hangs_keeps_nobody_waiting(
     assert line == {"answer": f"uid {NOBODY}"}
 
 
-def say_who(command: control.Command) -> None:
+def say_who(command: control_socket.Command) -> None:
     """Answer a command with who asked it."""
     command.reply({"answer": command.who})
 
@@ -508,9 +508,9 @@ def test_a_socket_is_for_its_user_and_group(service: Service) -> None:
 def test_the_socket_of_a_killed_run_is_replaced(tmp_path: Path) -> None:
     """Nobody listens at what a kill left behind."""
     path = str(tmp_path / "control.sock")
-    control.bind(path).close()
+    control_socket.bind(path).close()
     assert os.path.exists(path)
-    with control.bind(path):
+    with control_socket.bind(path):
         Client(path).close()
 
 
@@ -518,8 +518,8 @@ def test_the_socket_of_a_living_run_is_left_alone(
     service: Service, connect: Callable[[], Client]
 ) -> None:
     """A second run is told; the first one goes on."""
-    with pytest.raises(control.ControlError, match="running"):
-        control.bind(service.path)
+    with pytest.raises(control_socket.ControlError, match="running"):
+        control_socket.bind(service.path)
     assert is_answered(service, connect())
 
 
@@ -527,16 +527,16 @@ def test_a_file_in_the_way_is_left_alone(tmp_path: Path) -> None:
     """It may be somebody's."""
     path = tmp_path / "control.sock"
     path.write_text("precious")
-    with pytest.raises(control.ControlError, match="move it away"):
-        control.bind(str(path))
+    with pytest.raises(control_socket.ControlError, match="move it away"):
+        control_socket.bind(str(path))
     assert path.read_text() == "precious"
 
 
 @pytest.mark.parametrize("name", ["x" * 108, "missing/control.sock"])
 def test_a_place_where_no_socket_can_be_is_named(tmp_path: Path, name: str) -> None:
     """The error says which path, what is wrong and what to do."""
-    with pytest.raises(control.ControlError, match=f"{name}.*expected.*state directory"):
-        control.bind(f"{tmp_path}/{name}")
+    with pytest.raises(control_socket.ControlError, match=f"{name}.*expected.*state directory"):
+        control_socket.bind(f"{tmp_path}/{name}")
 
 
 def test_the_end_hangs_up_and_removes_the_socket(tmp_path: Path) -> None:
@@ -569,7 +569,7 @@ def test_systemd_hands_over_its_socket(tmp_path: Path) -> None:
         "served.close()\n"
     )
     path = str(tmp_path / "control.sock")
-    with control.bind(path) as listener:
+    with control_socket.bind(path) as listener:
         descriptor = listener.fileno()
         process = subprocess.Popen(
             [sys.executable, "-c", program, str(descriptor)],
@@ -588,15 +588,15 @@ def test_systemd_hands_over_its_socket(tmp_path: Path) -> None:
 def test_without_systemd_nothing_is_inherited(monkeypatch: pytest.MonkeyPatch) -> None:
     """A run in the foreground makes its own."""
     monkeypatch.delenv("LISTEN_FDS", raising=False)
-    assert control.inherited() is None
+    assert control_socket.inherited() is None
 
 
 def test_arguments_become_what_the_loop_works_with() -> None:
     """A document of daemon.status is read whole, or the error says what was expected."""
     asked = {"matchers": ["device=sda"], "for_seconds": 60, "reason": "x"}
-    command = control.Command("silence add", asked, "", print)
+    command = control_socket.Command("silence add", asked, "", print)
     assert command.read(AddSilence) == AddSilence(("device=sda",), 60.0, "x")
-    wrong = control.Command("silence add", {"matchers": "device=sda"}, "", print)
+    wrong = control_socket.Command("silence add", {"matchers": "device=sda"}, "", print)
     with pytest.raises(CodecError, match="matchers"):
         wrong.read(AddSilence)
 
@@ -630,7 +630,7 @@ def test_whatever_four_clients_do_a_fifth_is_answered(
 ) -> None:
     """Any bytes in any pieces, half-closed, hung up, unread, answered late: no thread ends."""
     clients = [Client(service.path) for _ in range(4)]
-    late: list[control.Command] = []
+    late: list[control_socket.Command] = []
     for number, (action, text) in script:
         client = clients[number]
         with contextlib.suppress(OSError, ValueError, BlockingIOError):
