@@ -13,11 +13,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import trace
-from iowarden.daemon import answers, disk_answers, incident_answers, journal, json_codec
+from iowarden.daemon import journal, json_codec
 from iowarden.daemon.control import documents
 from iowarden.daemon.storage import event_rows
 from iowarden.daemon.storage.event_rows import OWN, Wanted
 from iowarden.daemon.storage.history_reader import Past
+from iowarden.daemon.views import answers, disk_answers, incident_answers
 from iowarden.rules.incidents import silences
 from iowarden.rules.promql.evaluator import Budget, EvaluationError
 from iowarden.rules.promql.lexer import PromqlError

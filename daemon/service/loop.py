@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Protocol
 from iowarden.collectors.block import uevents
 from iowarden.collectors.model import Chunk, Family, Outcome, Reading, Sample, trace
 from iowarden.collectors.recording.recording import RecordingError
-from iowarden.daemon import answers, journal
+from iowarden.daemon import journal
 from iowarden.daemon.clock import PLAUSIBLE_SECONDS, local_zone
 from iowarden.daemon.control import documents
 from iowarden.daemon.control.control_socket import Command
@@ -46,6 +46,7 @@ from iowarden.daemon.storage.state_db import (
     version_of,
 )
 from iowarden.daemon.transition_log import PRIORITY, Log, Telling
+from iowarden.daemon.views import answers
 from iowarden.rules import selftest_schedule
 from iowarden.rules.advice import advice, facts, last_copies
 from iowarden.rules.alerting.alerts import Alert, State, Transition

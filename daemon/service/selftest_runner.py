@@ -15,9 +15,10 @@ from iowarden.collectors.block.block_devices import Topology
 from iowarden.collectors.smart import selftest, smartctl_runner
 from iowarden.collectors.smart.drive import Cover, Disks
 from iowarden.collectors.smart.selftest import Reply, Said
-from iowarden.daemon import answers, journal, json_codec
+from iowarden.daemon import journal, json_codec
 from iowarden.daemon.clock import PLAUSIBLE_SECONDS
 from iowarden.daemon.control import documents
+from iowarden.daemon.views import answers
 from iowarden.rules import selftest_schedule
 from iowarden.rules.selftest_schedule import UNDER_WAY, Candidate, Due, Outcome, Run, Runs
 from iowarden.rules.topology import inventory

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from support.disks import small_disk
 
-from iowarden.daemon import answers, console, journal
+from iowarden.daemon import console, journal
 from iowarden.daemon.control import documents
 from iowarden.daemon.control.control_socket import Command
 from iowarden.daemon.service.commands import Desk
@@ -20,6 +20,7 @@ from iowarden.daemon.storage import event_rows, history_reader
 from iowarden.daemon.storage.event_rows import EventRow
 from iowarden.daemon.storage.history_db import History
 from iowarden.daemon.transition_log import Telling
+from iowarden.daemon.views import answers
 from iowarden.rules.alerting.alerts import Alert, State
 from iowarden.rules.engine.engine import Engine
 from iowarden.rules.events.event_table import Row, Table
@@ -251,7 +252,7 @@ def test_who_asks_for_too_many_is_told_how_many_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An answer has a bound, and does not pass for all there is."""
-    monkeypatch.setattr("iowarden.daemon.incident_answers.MOST_EVENTS", 2)
+    monkeypatch.setattr("iowarden.daemon.views.incident_answers.MOST_EVENTS", 2)
     office = Office(kept(tmp_path, *(row(number) for number in range(3))))
     found = office.answer("events", last=999_999)
     assert (len(found.events), found.note) == (2, "only the last 2 are told")

@@ -21,7 +21,7 @@ from iowarden.collectors.smart.drive import (
     Scsi,
     Target,
 )
-from iowarden.daemon import answers
+from iowarden.daemon.views import answers
 from iowarden.rules.topology import inventory
 from iowarden.rules.topology.inventory import Verdict
 

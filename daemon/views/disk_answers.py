@@ -6,8 +6,8 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.smart.drive import Cover, Protocol
-from iowarden.daemon import answers
 from iowarden.daemon.control import documents
+from iowarden.daemon.views import answers
 from iowarden.rules import selftest_schedule
 from iowarden.rules.quantity import size
 from iowarden.rules.topology import inventory
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.block.block_devices import Topology
     from iowarden.collectors.smart.drive import Disks, Drive
-    from iowarden.daemon.answers import Known
+    from iowarden.daemon.views.answers import Known
     from iowarden.rules.topology.inventory import Covered
 
 _HEALTH = {True: "passed", False: "FAILED", None: ""}

@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from iowarden.daemon import answers
 from iowarden.daemon.control import documents
 from iowarden.daemon.storage.event_rows import Wanted
 from iowarden.daemon.transition_log import event_line
+from iowarden.daemon.views import answers
 from iowarden.rules.incidents.incidents import CLOSED_QUIETLY, Due
 from iowarden.rules.notice import Reason, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from iowarden.daemon.answers import Known
     from iowarden.daemon.storage.event_rows import EventRow
+    from iowarden.daemon.views.answers import Known
     from iowarden.rules.incidents.incidents import Incident, Member
     from iowarden.rules.topology.inventory import Covered
 
