@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NoReturn
 
 from iowarden.collectors.model import GivenError
 from iowarden.collectors.recording.recording import RecordingError
-from iowarden.daemon import check as checking
 from iowarden.daemon import command
+from iowarden.daemon.check import check as checking
 from iowarden.daemon.config import config as configuration
 from iowarden.daemon.config.rule_files import load_rules, load_shipped, notes
 from iowarden.rules.yaml_nodes import RuleFileError

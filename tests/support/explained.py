@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors import tool_output
 from iowarden.collectors.tool_output import Kind
+from iowarden.daemon.check.explain import Explanation, explain
 from iowarden.daemon.config import config
 from iowarden.daemon.config.rule_files import load_events, load_shipped
-from iowarden.daemon.explain import Explanation, explain
 
 if TYPE_CHECKING:
     from iowarden.rules.events.event_table import Table

@@ -17,7 +17,7 @@ from support.printed import HEALTHY
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from iowarden.daemon.explain import Explanation
+    from iowarden.daemon.check.explain import Explanation
 
 WELL, WRONG, UNREAD = 0, 1, 2
 

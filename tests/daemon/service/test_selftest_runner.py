@@ -24,7 +24,7 @@ from iowarden.collectors.smart import selftest, smart_poller
 from iowarden.collectors.smart.discovery import Found
 from iowarden.collectors.smart.drive import Target
 from iowarden.collectors.smart.selftest import Said
-from iowarden.daemon import check
+from iowarden.daemon.check import check
 from iowarden.daemon.config import config
 from iowarden.daemon.control import control_socket
 from iowarden.daemon.probe.client import Client, at
