@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.machine import Root
 from iowarden.collectors.recording.archive import SUFFIXES
 from iowarden.collectors.recording.recording import Recording
-from iowarden.daemon import command, expectation, record, replay
+from iowarden.daemon import command
 from iowarden.daemon.clock import SystemClock
 from iowarden.daemon.config import config as configuration
 from iowarden.daemon.config.rule_files import load_files, load_rules
 from iowarden.daemon.duration import duration_seconds
-from iowarden.daemon.expectation import ExpectationError
 from iowarden.daemon.polling import pollers
+from iowarden.daemon.replay import expectation, record, replay
+from iowarden.daemon.replay.expectation import ExpectationError
 from iowarden.daemon.service import hotplug
 from iowarden.daemon.service.loop import CLOSE_SECONDS, Stop
 from iowarden.rules import quantity
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from iowarden.daemon.command import Add
-    from iowarden.daemon.expectation import Expectation
+    from iowarden.daemon.replay.expectation import Expectation
 
 _MAIL_SUFFIX = ".eml"
 EXIT_BAD_FILE = 78

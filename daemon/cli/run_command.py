@@ -18,7 +18,7 @@ from systemd.daemon import notify
 from iowarden.collectors.machine import Root
 from iowarden.collectors.recording.recording import watched
 from iowarden.collectors.smart.smart_poller import MOST_TOLD_BYTES
-from iowarden.daemon import command, journal, unparsed
+from iowarden.daemon import command, journal
 from iowarden.daemon.cli import test_mail_command
 from iowarden.daemon.config.rule_files import load_events, load_rules, notes
 from iowarden.daemon.control import control_socket
@@ -27,6 +27,7 @@ from iowarden.daemon.http.http_server import App, Server
 from iowarden.daemon.notify import smtp
 from iowarden.daemon.polling import pollers
 from iowarden.daemon.polling.scheduler import Readers
+from iowarden.daemon.replay import unparsed
 from iowarden.daemon.service import flight_recorder, hotplug, mlock
 from iowarden.daemon.service.loop import Loop, Parts, Reload, Stop, Trouble, recipients
 from iowarden.daemon.service.process import ProcessMetrics

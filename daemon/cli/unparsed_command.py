@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from iowarden.daemon import command, unparsed
+from iowarden.daemon import command
+from iowarden.daemon.replay import unparsed
 
 if TYPE_CHECKING:
     import argparse

@@ -42,7 +42,7 @@ from iowarden.collectors.model import Chunk, Family, Outcome, Reading
 from iowarden.collectors.recording.recording import Changes, Frame, Recorder, Recording, watched
 from iowarden.collectors.smart import smartctl
 from iowarden.collectors.smart.drive import Cover, Disk, Disks, Drive, Polled, Target
-from iowarden.daemon import journal, replay
+from iowarden.daemon import journal
 from iowarden.daemon.clock import PlayedClock
 from iowarden.daemon.config import config
 from iowarden.daemon.config.rule_files import load_rules
@@ -50,6 +50,7 @@ from iowarden.daemon.http.exposition import Exposition, Snapshot
 from iowarden.daemon.http.http_server import App, Server
 from iowarden.daemon.notify import smtp
 from iowarden.daemon.polling.scheduler import Readers
+from iowarden.daemon.replay import replay
 from iowarden.daemon.service import flight_recorder
 from iowarden.daemon.service.loop import Loop, Parts
 from iowarden.daemon.service.process import ProcessMetrics

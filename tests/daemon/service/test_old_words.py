@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from iowarden.daemon import expectation
 from iowarden.daemon.cli import main
 from iowarden.daemon.config.config import parse
 from iowarden.daemon.config.rule_files import load_rules, notes
+from iowarden.daemon.replay import expectation
 from iowarden.rules.notice import Severity
 from iowarden.rules.renames import Kind, Rename, Renames
 

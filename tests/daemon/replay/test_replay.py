@@ -27,7 +27,7 @@ from support.recordings import (
 
 from iowarden.collectors.recording.recording import Recording, write_header
 from iowarden.daemon.cli.main import main
-from iowarden.daemon.expectation import ExpectationError, Told, differences, parse
+from iowarden.daemon.replay.expectation import ExpectationError, Told, differences, parse
 from iowarden.rules.notice import Severity
 
 if TYPE_CHECKING:

@@ -20,11 +20,11 @@ from iowarden.collectors.recording.recording import Frame, PlayedRoot, Recording
 from iowarden.daemon import journal, json_codec
 from iowarden.daemon.clock import PlayedClock
 from iowarden.daemon.config.rule_files import load_events
-from iowarden.daemon.expectation import Told, moment
 from iowarden.daemon.http.exposition import Exposition
 from iowarden.daemon.notify.outbox import SendResult
 from iowarden.daemon.polling import pollers
 from iowarden.daemon.polling.scheduler import Readers
+from iowarden.daemon.replay.expectation import Told, moment
 from iowarden.daemon.sanitize import one_line
 from iowarden.daemon.service.loop import Loop, Parts, Stop, recipients
 from iowarden.daemon.storage.state_db import Batch, Committed, StateLoaded

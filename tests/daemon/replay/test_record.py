@@ -20,7 +20,7 @@ from iowarden.collectors.procfs.stat import read_stat
 from iowarden.collectors.recording.recording import PlayedRoot, Recording
 from iowarden.daemon.cli.main import main
 from iowarden.daemon.clock import SystemClock
-from iowarden.daemon.record import record
+from iowarden.daemon.replay.record import record
 from iowarden.daemon.service.loop import Stop
 
 if TYPE_CHECKING:
