@@ -16,7 +16,7 @@ from support.simulation import START, UPTIME, Simulation
 from iowarden.collectors.model import Outcome, Reading
 from iowarden.rules.rulefile.rulefile import Rule
 
-RULES = Path(__file__).parents[2] / "rules"
+RULES = Path(__file__).parents[3] / "rules"
 
 
 @pytest.fixture
