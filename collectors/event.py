@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One event, as its source tells it; what it means stands in rules/events.yaml, by `kind`.
+    """One event, as its source tells it; what it means stands in rules/events, by `kind`.
 
     Fields: `source` is 'kernel', 'areca', '3ware', 'md'; `kind` is its class ('block_io_error',
     'scsi_sense', 'areca_reading_error'); `text` is the line, one line, control characters escaped.

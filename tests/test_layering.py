@@ -135,7 +135,8 @@ def side_doors(modules: list[Module]) -> list[str]:
 PROBE = "daemon/probe/"
 PROBE_CLIENT = f"{PROBE}client.py"
 PROBE_NEEDS = frozenset(
-    f"iowarden.{name}" for name in ("collectors", "daemon.probe", "daemon.journal", "daemon.words")
+    f"iowarden.{name}"
+    for name in ("collectors", "daemon.probe", "daemon.journal", "daemon.sanitize")
 )
 PROBE_LIBRARIES = frozenset({*sys.stdlib_module_names, "systemd"})
 ON_THE_WAY = frozenset({"iowarden", "iowarden.daemon", "iowarden.daemon.probe"})
@@ -302,7 +303,7 @@ GOOD = [
     ),
     (
         "daemon/probe/verbs.py",
-        "from iowarden.collectors.procfs.tasks import look\nfrom iowarden.daemon import words",
+        "from iowarden.collectors.procfs.tasks import look\nfrom iowarden.daemon import sanitize",
     ),
     ("daemon/a.py", "import os\ndef f():\n    local = {}\n    local['a'] = 1\n    return local"),
 ]

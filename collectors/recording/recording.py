@@ -908,7 +908,7 @@ def _write(path: str | bytes, content: bytes) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Record this machine: `python3 -m iowarden.collectors.recording.recording OUT --frames 100`."""
+    """Record this machine: `python3 -m iowarden.collectors.recording.recording OUT`."""
     parser = argparse.ArgumentParser(description="Record what iowarden reads of a machine.")
     parser.add_argument("directory", help="where the recording goes")
     parser.add_argument("--frames", type=int, default=100, help="how many (default: 100)")

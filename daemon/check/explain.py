@@ -35,8 +35,8 @@ from iowarden.collectors.model import Outcome, Reading
 from iowarden.collectors.raid.controller import Controllers, Health
 from iowarden.collectors.registry import SOURCES
 from iowarden.collectors.smart.drive import Cover, Disk, Disks, Polled, Target
-from iowarden.daemon import console
 from iowarden.daemon.check import check
+from iowarden.daemon.cli import console
 from iowarden.daemon.sanitize import one_line
 from iowarden.rules.advice import facts, last_copies
 from iowarden.rules.advice.advice import advice_of, together

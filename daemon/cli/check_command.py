@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NoReturn
 
 from iowarden.collectors.model import GivenError
 from iowarden.collectors.recording.recording import RecordingError
-from iowarden.daemon import command
 from iowarden.daemon.check import check as checking
+from iowarden.daemon.cli import command
 from iowarden.daemon.config import config as configuration
 from iowarden.daemon.config.rule_files import load_rules, load_shipped, notes
 from iowarden.rules.yaml_nodes import RuleFileError
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
 
-    from iowarden.daemon.command import Add
+    from iowarden.daemon.cli.command import Add
     from iowarden.rules.rulefile.rulefile import RuleGroup
 
 

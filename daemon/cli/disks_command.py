@@ -11,7 +11,7 @@ import math
 import sys
 from typing import TYPE_CHECKING
 
-from iowarden.daemon.console import (
+from iowarden.daemon.cli.console import (
     ServiceError,
     Table,
     alert_text,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from iowarden.daemon.command import Add
+    from iowarden.daemon.cli.command import Add
 
 EXIT_STATUS = {"ok": 0, "warning": 1, "critical": 2, "unknown": 3}
 _BARS = "▁▂▃▄▅▆▇█"

@@ -14,8 +14,7 @@ import time
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from iowarden.daemon.clock import local_zone
-from iowarden.daemon.console import (
+from iowarden.daemon.cli.console import (
     Table,
     at_text,
     command_of,
@@ -32,6 +31,7 @@ from iowarden.daemon.console import (
     since_text,
     table_of,
 )
+from iowarden.daemon.clock import local_zone
 from iowarden.daemon.control.documents import (
     AskEvents,
     EventLine,
@@ -47,7 +47,7 @@ from iowarden.rules.notice import Severity
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from iowarden.daemon.command import Add
+    from iowarden.daemon.cli.command import Add
     from iowarden.daemon.control.documents import IncidentLine, MemberLine
 
 LAST = 50

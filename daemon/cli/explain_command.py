@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 from iowarden.collectors import tool_output
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.tool_output import Kind
-from iowarden.daemon import command, console
 from iowarden.daemon.check.explain import NOT_UNDERSTOOD, explain
+from iowarden.daemon.cli import command, console
 from iowarden.daemon.config import config as configuration
 from iowarden.daemon.config.rule_files import load_events, load_shipped
 
 if TYPE_CHECKING:
-    from iowarden.daemon.command import Add
+    from iowarden.daemon.cli.command import Add
 
 _EXAMPLES = """\
 examples:

@@ -18,15 +18,15 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.machine import Root
 from iowarden.collectors.model import AbsentError, ParseError, ReadError
-from iowarden.daemon import command
+from iowarden.daemon.cli import command
+from iowarden.daemon.cli.console import ServiceError, guarded, say, say_json
 from iowarden.daemon.clock import SystemClock
-from iowarden.daemon.console import ServiceError, guarded, say, say_json
 from iowarden.daemon.locate.locate import MOST_SECTORS, LocateError, locate
 from iowarden.rules.quantity import size
 from iowarden.rules.topology.file_location import Kind, sentence, steps, unreadable
 
 if TYPE_CHECKING:
-    from iowarden.daemon.command import Add
+    from iowarden.daemon.cli.command import Add
     from iowarden.daemon.locate.locate import Located
 
 EXIT_UNKNOWN = 1

@@ -20,18 +20,18 @@ if TYPE_CHECKING:
     from iowarden.rules.renames import Renames
 
 MODULES = {
-    "service": ("run",),
-    "check_commands": ("check", "config"),
-    "explain_commands": ("explain",),
+    "run_command": ("run",),
+    "check_command": ("check", "config"),
+    "explain_command": ("explain",),
     "console": ("status", "silence", "ack", "query"),
-    "event_console": ("events", "incident"),
-    "disk_console": ("coverage", "disk"),
-    "selftest_console": ("selftest",),
-    "locate_console": ("locate",),
+    "events_command": ("events", "incident"),
+    "disks_command": ("coverage", "disk"),
+    "selftest_command": ("selftest",),
+    "locate_command": ("locate",),
     "recording_commands": ("record", "replay"),
     "rules_command": ("rules",),
-    "mail_command": ("test-mail",),
-    "unparsed_commands": ("unparsed",),
+    "test_mail_command": ("test-mail",),
+    "unparsed_command": ("unparsed",),
 }
 """The subcommands of each module: what its `add_commands` adds."""
 EXIT_USAGE = 2
@@ -73,7 +73,7 @@ def _parser(wanted: str) -> argparse.ArgumentParser:
     known = _is_known(wanted)
     for module, names in MODULES.items():
         if wanted in names or not known:
-            importlib.import_module(f"iowarden.daemon.{module}").add_commands(add)
+            importlib.import_module(f"iowarden.daemon.cli.{module}").add_commands(add)
     add("version", _version, "print the version")
     return parser
 

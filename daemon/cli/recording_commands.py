@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.machine import Root
 from iowarden.collectors.recording.archive import SUFFIXES
 from iowarden.collectors.recording.recording import Recording
-from iowarden.daemon import command
+from iowarden.daemon.cli import command
 from iowarden.daemon.clock import SystemClock
 from iowarden.daemon.config import config as configuration
 from iowarden.daemon.config.rule_files import load_files, load_rules
@@ -30,7 +30,7 @@ from iowarden.rules import quantity
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from iowarden.daemon.command import Add
+    from iowarden.daemon.cli.command import Add
     from iowarden.daemon.replay.expectation import Expectation
 
 _MAIL_SUFFIX = ".eml"

@@ -12,7 +12,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from iowarden.daemon import command, console, json_codec
+from iowarden.daemon import json_codec
+from iowarden.daemon.cli import command, console
 from iowarden.daemon.config import config as configuration
 from iowarden.daemon.config.rule_files import SHIPPED, load_files, load_rules, notes, read_text
 from iowarden.daemon.control import control_socket
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from iowarden.daemon.command import Add
+    from iowarden.daemon.cli.command import Add
     from iowarden.rules.rulefile.rulefile import RecordingRule, RuleGroup
 
 NOT_KNOWN = "-"

@@ -18,8 +18,8 @@ from systemd.daemon import notify
 from iowarden.collectors.machine import Root
 from iowarden.collectors.recording.recording import watched
 from iowarden.collectors.smart.smart_poller import MOST_TOLD_BYTES
-from iowarden.daemon import command, journal
-from iowarden.daemon.cli import test_mail_command
+from iowarden.daemon import journal
+from iowarden.daemon.cli import command, test_mail_command
 from iowarden.daemon.config.rule_files import load_events, load_rules, notes
 from iowarden.daemon.control import control_socket
 from iowarden.daemon.http.exposition import Exposition
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Callable, Sequence
 
+    from iowarden.daemon.cli.command import Add
     from iowarden.daemon.clock import SystemClock
-    from iowarden.daemon.command import Add
     from iowarden.daemon.config.config import Config
     from iowarden.daemon.probe.client import Client
     from iowarden.daemon.service.loop import Player

@@ -10,7 +10,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from iowarden.daemon.console import (
+from iowarden.daemon.cli.console import (
     ServiceError,
     Table,
     at_text,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Generator, Iterator
 
-    from iowarden.daemon.command import Add
+    from iowarden.daemon.cli.command import Add
 
 EXIT_FAILED, EXIT_COULD_NOT = 1, 2
 BEGIN_SECONDS = 300.0

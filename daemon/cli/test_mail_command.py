@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from iowarden.daemon import command
+from iowarden.daemon.cli import command
 from iowarden.daemon.clock import SystemClock
 from iowarden.daemon.notify import smtp
 from iowarden.daemon.notify.message import render
@@ -16,7 +16,7 @@ from iowarden.rules.notice import Evidence, Notice, Reason, Severity
 if TYPE_CHECKING:
     import argparse
 
-    from iowarden.daemon.command import Add
+    from iowarden.daemon.cli.command import Add
     from iowarden.daemon.config.config import Config
 
 

@@ -7,13 +7,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from iowarden.daemon import command
+from iowarden.daemon.cli import command
 from iowarden.daemon.replay import unparsed
 
 if TYPE_CHECKING:
     import argparse
 
-    from iowarden.daemon.command import Add
+    from iowarden.daemon.cli.command import Add
     from iowarden.daemon.config.config import Config
 
 

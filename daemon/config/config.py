@@ -872,8 +872,8 @@ def _read_self_tests(node: yaml.Node, reading: _Reading) -> None:
             got = "nothing" if disks is None else _got(disks)
             reading.report(
                 item,
-                f"{path}: disks: expected '*', {selftest_schedule.ROTATIONAL}, {selftest_schedule.SOLID_STATE},"
-                f" serial numbers, or a list of these, got {got}",
+                f"{path}: disks: expected '*', {selftest_schedule.ROTATIONAL},"
+                f" {selftest_schedule.SOLID_STATE}, serial numbers, or a list of these, got {got}",
             )
             continue
         groups.append(selftest_schedule.Group(names, MappingProxyType(calendars), spread_seconds))

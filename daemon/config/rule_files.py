@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 RULE_SUFFIXES = (".yaml", ".yml")
 EVENTS = "events.yaml"
-"""The shipped table of events: no rule file."""
+"""The shipped table of events."""
 MOST_RULE_FILE_BYTES = 1024 * 1024
 """Parsed YAML needs a hundred times as much, and the unit has 512 MB."""
 MOST_NOTES = 50
@@ -48,7 +48,7 @@ SHIPPED = "shipped "
 
 def load_events() -> Table:
     """Return the shipped table of events. Errors: RuleFileError."""
-    entry = importlib.resources.files("iowarden.rules") / EVENTS
+    entry = importlib.resources.files("iowarden.rules.events") / EVENTS
     return parse_events_file(entry.read_text(encoding="utf-8"), SHIPPED + EVENTS)
 
 
@@ -63,7 +63,7 @@ def load_rules(settings: Config, names: Renames = NAMES) -> list[RuleGroup]:
     if settings.shipped_rules:
         found = importlib.resources.files("iowarden.rules")
         for entry in sorted(found.iterdir(), key=lambda e: e.name):
-            if entry.name.endswith(RULE_SUFFIXES) and entry.name != EVENTS:
+            if entry.name.endswith(RULE_SUFFIXES):
                 groups += parse_rule_file(entry.read_text(encoding="utf-8"), SHIPPED + entry.name)
     try:
         groups = apply(groups, settings.overrides, names)

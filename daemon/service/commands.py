@@ -213,7 +213,8 @@ class Desk:
             raise ValueError(
                 "attribute: expected a number ('197'), a name as smartctl has it"
                 " ('Current_Pending_Sector'), either with 'value' for the normalised value"
-                f" ('197 value'), or one of {', '.join(history_fields.NAMES)}, got '{attribute:.100}'"
+                f" ('197 value'), or one of {', '.join(history_fields.NAMES)},"
+                f" got '{attribute:.100}'"
             )
         self._past.ask(disk, names, command.reply)
 

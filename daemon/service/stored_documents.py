@@ -99,7 +99,7 @@ def _record(
     own = [each.name for each in dataclasses.fields(cls)]
     if found.keys() != set(own):
         odd = ", ".join(sorted(found.keys() ^ set(own)))
-        message = f"{cls.__name__}: expected each field declared in daemon/service/stored_documents.py, but not {odd}"
+        message = f"{cls.__name__}: expected each field declared in {__name__}, but not {odd}"
         raise TypeError(message)
     return cls, tuple(found[name] for name in own)
 
@@ -365,7 +365,7 @@ def _plain(value: object) -> object:
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, tuple | list | frozenset):
         return [_plain(item) for item in value]
-    message = f"{type(value).__name__}: expected a record that daemon/service/stored_documents.py declares"
+    message = f"{type(value).__name__}: expected a record that {__name__} declares"
     raise TypeError(message)
 
 

@@ -8,7 +8,8 @@ text, which otherwise comes first), a text of 'events.yaml' has them as lines of
 A step that does not apply to the thing, or of which a name is not known, is left out.
 
 Whoever follows it at night does so to the letter: hence no placeholder, no file, program or device
-that this machine does not have, and no member taken out of an array that needs it (rules/advice/facts.py).
+that this machine does not have, and no member taken out of an array that needs it
+(rules/advice/facts.py).
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """What stands on what, and stood there until lately: sysfs forgets it with the device. Pure.
 
-What a device, an array or an adapter carries goes by the keys of incidents (rules/topology/device_identity.py).
+What a device, an array or an adapter carries goes by the keys of incidents
+(rules/topology/device_identity.py).
 Units: seconds of the program's clock.
 """
 

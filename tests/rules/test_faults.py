@@ -15,7 +15,7 @@ from iowarden.rules.notice import Severity
 from iowarden.rules.rulefile.rulefile import Rule
 
 RULES = Path(__file__).parents[2] / "rules"
-EVENTS = parse_events_file((RULES / "events.yaml").read_text(), "events.yaml")
+EVENTS = parse_events_file((RULES / "events" / "events.yaml").read_text(), "events.yaml")
 
 
 def test_every_shipped_alert_is_in_the_table_and_nothing_else_is() -> None:

@@ -17,7 +17,7 @@ from iowarden.rules.rulefile.rulefile import Rule
 RULES = Path(__file__).parents[2] / "rules"
 UNITS = Path(__file__).parent / "units"
 
-FILES = sorted(set(RULES.glob("*.yaml")) - {RULES / "events.yaml"})
+FILES = sorted(RULES.glob("*.yaml"))
 each_file = pytest.mark.parametrize("rules", FILES, ids=lambda p: p.stem)
 LONG = {"controllers", "filesystem", "memory", "writeback"}
 """What takes promtool seconds each."""

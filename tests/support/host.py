@@ -44,7 +44,7 @@ def shipped_rules() -> tuple[RuleGroup, ...]:
     return tuple(
         group
         for entry in sorted(directory.iterdir(), key=lambda e: e.name)
-        if entry.name.endswith(".yaml") and entry.name != "events.yaml"
+        if entry.name.endswith(".yaml")
         for group in parse_rule_file(entry.read_text(), entry.name)
     )
 

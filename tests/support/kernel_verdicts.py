@@ -1,6 +1,6 @@
 """What becomes of each message that the kernel can print of storage: a row, or why it has none.
 
-A row is a kind of rules/events.yaml that collectors/kernel_events gives the line. An exemption is
+A row is a kind of rules/events/events.yaml that kernel_events gives the line. An exemption is
 either a reason of collectors/kernel_drivers (its words say that it is no event), or one of the
 table below, by file, function and words. What has neither is left, and must not be.
 """
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.event import Event
 
 
-EVENTS = Path(__file__).parents[2] / "rules" / "events.yaml"
+EVENTS = Path(__file__).parents[2] / "rules" / "events" / "events.yaml"
 
 
 class Exemption(NamedTuple):

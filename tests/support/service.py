@@ -10,8 +10,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
-from iowarden.daemon import console
-from iowarden.daemon.cli import disks_command, events_command
+from iowarden.daemon.cli import console, disks_command, events_command
 from iowarden.daemon.control import control_socket
 
 if TYPE_CHECKING:

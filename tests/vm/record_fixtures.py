@@ -224,8 +224,8 @@ def describe() -> str:
     lines = [
         "# Recorded machines",
         "",
-        "Each archive is a recording (format: 'collectors/recording/recording.py') of our own test machine:",
-        f"Debian 12 with {MEMORY_MEBIBYTES} MiB in an emulated PC (QEMU), which slows",
+        "Each archive is a recording (format: 'collectors/recording/recording.py') of our own test",
+        f"machine: Debian 12 with {MEMORY_MEBIBYTES} MiB in an emulated PC (QEMU), which slows",
         "down or hangs its emulated SCSI disks. This makes them, and this text, anew:",
         "",
         "    SUITE=bookworm .venv/bin/python tests/vm/record_fixtures.py [NAME ...]",

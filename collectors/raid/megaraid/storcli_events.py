@@ -5,7 +5,7 @@ ones. Entries have codes; of storcli2 nobody has published whether its codes are
 events are known by their words alone.
 Source: logs of machines of others; for codes the firmware's own table (MR_EVT), and what the
 maker's user guides print of it. The class of an event says how bad it is to the firmware, to which
-a disk that fails is informational; what an event means to us stands in rules/events.yaml.
+a disk that fails is informational; what an event means to us stands in rules/events/events.yaml.
 Limits: till the host's driver has set the clock, an event has no time but the seconds since the
 controller started: `clock_seconds` is None then. What storcli2 prints was not seen.
 """

@@ -174,7 +174,7 @@ def recall(state: State, kept: Mapping[str, Pairs]) -> State:
 
 
 def _untrusted(view: View) -> dict[str, str]:
-    """Return the disks whose data cannot be true, with the first reason. Source: rules/smart/plausibility.py."""
+    """Return the disks whose data cannot be true, with the first reason (rules/smart)."""
     reasons: dict[str, str] = {}
     told = view.told.get("smart", ())
     for metric, labels, value in told:

@@ -23,10 +23,9 @@ from support.smtp import DEADLINE_SECONDS, free_port
 
 from iowarden.collectors import registry
 from iowarden.collectors.machine import Root
-from iowarden.daemon import command
 from iowarden.daemon.check import check
 from iowarden.daemon.check.check import Finding, Level, Report
-from iowarden.daemon.cli import check_command, main
+from iowarden.daemon.cli import check_command, command, main
 from iowarden.daemon.clock import SystemClock
 from iowarden.daemon.config import config
 from iowarden.daemon.exporters import Exporter

@@ -12,7 +12,7 @@ import pytest
 from support.explained import read
 
 from iowarden.collectors.model import ParseError
-from iowarden.daemon import console
+from iowarden.daemon.cli import console
 from iowarden.daemon.cli.main import main
 
 if TYPE_CHECKING:

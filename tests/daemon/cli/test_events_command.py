@@ -18,8 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.service import Service, at, on_a_terminal, run
 
-from iowarden.daemon import console, json_codec
-from iowarden.daemon.cli import events_command
+from iowarden.daemon import json_codec
+from iowarden.daemon.cli import console, events_command
 from iowarden.daemon.control import control_socket
 from iowarden.daemon.control.documents import (
     AcknowledgementLine,

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from iowarden.daemon import command
-from iowarden.daemon.cli import locate_command
+from iowarden.daemon.cli import command, locate_command
 from iowarden.daemon.cli.main import main
 from iowarden.daemon.locate.locate import Located
 from iowarden.rules.topology.file_location import Answer, Kind, merged

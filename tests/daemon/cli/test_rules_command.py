@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from support.program import Feed, Played, recorded
 
 from iowarden.daemon.cli import main
-from iowarden.daemon.command import EXIT_FAILED
+from iowarden.daemon.cli.command import EXIT_FAILED
 from iowarden.daemon.config import config as configuration
 from iowarden.daemon.config.rule_files import MOST_RULE_FILE_BYTES, known, load_files, load_rules
 from iowarden.daemon.control import control_socket

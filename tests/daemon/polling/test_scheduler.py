@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -291,7 +292,7 @@ def test_a_mount_whose_server_never_answers(tmp_path: Path) -> None:
             __file__,
             str(tmp_path),
         ],
-        env=os.environ | {"PYTHONPATH": os.path.dirname(os.path.dirname(__file__))},
+        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])},
         capture_output=True,
         text=True,
         timeout=DEADLINE_SECONDS * 3,

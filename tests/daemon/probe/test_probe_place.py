@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from iowarden.collectors.model import AbsentError
-from iowarden.daemon import command
+from iowarden.daemon.cli import command
 from iowarden.daemon.clock import SystemClock
 from iowarden.daemon.config import config
 

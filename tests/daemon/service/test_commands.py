@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from support.disks import small_disk
 
-from iowarden.daemon import console, journal
+from iowarden.daemon import journal
+from iowarden.daemon.cli import console
 from iowarden.daemon.control import documents
 from iowarden.daemon.control.control_socket import Command
 from iowarden.daemon.service.commands import Desk

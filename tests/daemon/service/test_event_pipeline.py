@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from iowarden.daemon import journal
     from iowarden.daemon.locate.affected_files import Wanted
 
-FILE = Path(__file__).parents[3] / "rules" / "events.yaml"
+FILE = Path(__file__).parents[3] / "rules" / "events" / "events.yaml"
 TABLE = parse_events_file(FILE.read_text(), FILE.name)
 START = 1_800_000_000.0
 

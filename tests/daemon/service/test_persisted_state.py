@@ -386,7 +386,7 @@ def test_after_an_upgrade_a_downgrade_and_an_upgrade_both_are_known() -> None:
 
 
 def test_a_declaration_does_not_change_without_a_new_version() -> None:
-    """A name, type or kind in daemon/service/stored_documents.py changed: put a digest behind the last one there.
+    """A name, type or kind in stored_documents.py changed: put a digest behind the last one there.
 
     And a migration from the version before. A version that was never released may still change:
     then its digest is replaced.

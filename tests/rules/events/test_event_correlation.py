@@ -30,7 +30,7 @@ from iowarden.rules.topology.device_identity import identity
 from iowarden.rules.topology.event_location import Map
 from iowarden.rules.topology.topology import NOTHING, Standing, remember
 
-FILE = Path(__file__).parents[3] / "rules" / "events.yaml"
+FILE = Path(__file__).parents[3] / "rules" / "events" / "events.yaml"
 TABLE = parse_events_file(FILE.read_text(), FILE.name)
 START = 1_800_000_000.0
 """Of the program's clock and the wall's."""

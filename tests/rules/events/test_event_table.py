@@ -34,7 +34,7 @@ from iowarden.rules.events.event_table import (
 )
 from iowarden.rules.notice import Severity
 
-FILE = Path(__file__).parents[3] / "rules" / "events.yaml"
+FILE = Path(__file__).parents[3] / "rules" / "events" / "events.yaml"
 CRITICAL, WARNING, INFO = Severity.CRITICAL, Severity.WARNING, Severity.INFO
 
 

@@ -18,7 +18,7 @@ from iowarden.rules.rulefile.rulefile import (
 )
 
 RULES = Path(__file__).parents[3] / "rules"
-SHIPPED = sorted(set(RULES.glob("*.yaml")) - {RULES / "events.yaml"})
+SHIPPED = sorted(RULES.glob("*.yaml"))
 
 WHOLE = """\
 groups:

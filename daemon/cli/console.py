@@ -42,7 +42,7 @@ from iowarden.rules.quantity import quantity
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
 
-    from iowarden.daemon.command import Add
+    from iowarden.daemon.cli.command import Add
     from iowarden.daemon.control.documents import MailLine, ProbeLine
     from iowarden.rules.incidents.silences import Matcher
 
