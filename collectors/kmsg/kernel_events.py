@@ -9,8 +9,8 @@ their own, and KINDS says so.
 Not told, because they say nothing of a disk that is in use: floppy, CD and ram devices (of loop,
 nbd and zram devices rules/events/event_correlation.py takes those that carry something); no medium
 in a card reader; the sense of commands that only ask (smartctl); the flush that fails on a device
-that was taken away, and DID_NO_CONNECT after it; 'SATA link down' of a port where nothing was wrong;
-whatever a program wrote to '/dev/kmsg'.
+that was taken away, and DID_NO_CONNECT after it; 'SATA link down' of a port where nothing was
+wrong; whatever a program wrote to '/dev/kmsg'.
 *Limits:* the kernel limits the rate of most of these lines, so that numbers are lower bounds; the
 words come with the line (Event.text), numbers of additional sense only for the common ones.
 """

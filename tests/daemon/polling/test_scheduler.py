@@ -26,7 +26,6 @@ from iowarden.daemon.polling.scheduler import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from iowarden.collectors.filesystem.statfs import Filesystems
 
