@@ -30,7 +30,7 @@ MODULES = {
     "locate_command": ("locate",),
     "recording_commands": ("record", "replay"),
     "rules_command": ("rules",),
-    "test_mail_command": ("test-mail",),
+    "mail_command": ("test-mail",),
     "unparsed_command": ("unparsed",),
 }
 """The subcommands of each module: what its `add_commands` adds."""

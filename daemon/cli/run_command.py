@@ -19,7 +19,7 @@ from iowarden.collectors.machine import Root
 from iowarden.collectors.recording.recording import watched
 from iowarden.collectors.smart.smart_poller import MOST_TOLD_BYTES
 from iowarden.daemon import journal
-from iowarden.daemon.cli import command, test_mail_command
+from iowarden.daemon.cli import command, mail_command
 from iowarden.daemon.config.rule_files import load_events, load_rules, notes
 from iowarden.daemon.control import control_socket
 from iowarden.daemon.http.exposition import Exposition
@@ -83,9 +83,7 @@ def _run(arguments: argparse.Namespace) -> int:
     )
     if probe is not None:
         root = functools.partial(Root, probe=probe.ask)
-    test_mail_command.dry_run(
-        settings.host, settings.mail.sender, recipients(settings), clock.now()
-    )
+    mail_command.dry_run(settings.host, settings.mail.sender, recipients(settings), clock.now())
     # Before the threads: of their stacks only what is touched is locked, not the half megabyte.
     if problem := mlock.lock():
         events.put(Trouble("memory", problem))
@@ -182,7 +180,7 @@ def assembled(
         return fresh, rules
 
     def sender(config: Config) -> smtp.Sender:
-        return smtp.Sender(test_mail_command.mail_settings(config), events.put)
+        return smtp.Sender(mail_command.mail_settings(config), events.put)
 
     events.put(Trouble("notes", _noted(groups, settings)))
     people = _control(listening, settings, events.put)

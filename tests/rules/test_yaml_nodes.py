@@ -168,7 +168,7 @@ def test_any_text_is_the_same_to_both(text: str) -> None:
 
 
 @libyaml
-@pytest.mark.parametrize("path", sorted(RULES.glob("*.yaml")), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", sorted(RULES.rglob("*.yaml")), ids=lambda path: path.name)
 def test_what_is_shipped_is_read_by_libyaml(path: Path) -> None:
     """Else each start would take a quarter of a second more; its plain texts have the style ''."""
     root = root_node(path.read_text())
