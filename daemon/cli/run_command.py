@@ -27,12 +27,11 @@ from iowarden.daemon.http.http_server import App, Server
 from iowarden.daemon.notify import smtp
 from iowarden.daemon.polling import pollers
 from iowarden.daemon.polling.scheduler import Readers
-from iowarden.daemon.replay import unparsed
 from iowarden.daemon.service import flight_recorder, hotplug, mlock
 from iowarden.daemon.service.loop import Loop, Parts, Reload, Stop, Trouble, recipients
 from iowarden.daemon.service.process import ProcessMetrics
 from iowarden.daemon.service.stored_documents import SCHEMA
-from iowarden.daemon.storage import claim
+from iowarden.daemon.storage import claim, unparsed
 from iowarden.daemon.storage.history_db import History
 from iowarden.daemon.storage.state_db import State
 from iowarden.rules.engine.engine import Engine

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from iowarden.daemon.cli import command
-from iowarden.daemon.replay import unparsed
+from iowarden.daemon.storage import unparsed
 
 if TYPE_CHECKING:
     import argparse

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from iowarden.collectors.model import Outcome, Reading
 from iowarden.collectors.registry import SOURCES, collect
 from iowarden.daemon.cli.main import main
-from iowarden.daemon.replay.unparsed import WARNING, Unparsed, head, names, read, redact
+from iowarden.daemon.storage.unparsed import WARNING, Unparsed, head, names, read, redact
 
 if TYPE_CHECKING:
     from pathlib import Path
