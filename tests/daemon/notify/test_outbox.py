@@ -15,6 +15,7 @@ from iowarden.daemon.storage.state_db import Batch, Committed, OutboxRow
 from iowarden.rules.notice import Severity
 
 DATA = b"Subject: test\r\nMessage-ID: <iowarden.a.1@db1>\r\n\r\n.a line with a dot\r\n"
+TO_BOTH = b"To: a@x, b@x\r\n" + DATA
 
 
 def row(number: int, incident: str = "a", **changes: object) -> OutboxRow:
@@ -183,6 +184,41 @@ def test_an_unknown_result_changes_nothing() -> None:
     """A result of a mail that is not in the outbox is no reason to write anything."""
     batch, problem = Outbox().sent(SendResult("<nobody@x>", ("a@x",)), 0.0)
     assert (batch.add, batch.remove, problem) == ((), (), "")
+
+
+def test_what_takes_the_place_of_a_mail_has_waited_as_long_as_that() -> None:
+    """A server that is away for an hour is no news each minute: 'MailUnsent' goes by the oldest."""
+    outbox = Outbox()
+    outbox.add(row(1, data=TO_BOTH), 100.0, 1)
+    tried = outbox.next(102.0)
+    assert tried is not None
+    outbox.sent(SendResult(tried.message_id, error=DOWN), 102.0)
+    assert outbox.outdated(159.0) == {}
+    ((old,),) = outbox.outdated(160.0).values()
+    outbox.add(row(2, data=TO_BOTH), 160.0, 2, (old.message_id,))
+    assert len(outbox) == 1
+    assert outbox.oldest_unsent_seconds(400.0) == 300.0
+    newest = outbox.row(row(2).message_id)
+    assert newest is not None
+    assert newest.created_realtime_seconds == old.created_realtime_seconds, "also after a restart"
+
+
+def test_a_mail_that_one_recipient_has_is_replaced_by_none() -> None:
+    """He would get it twice, in other words; the other one gets what he was written."""
+    outbox = Outbox()
+    outbox.add(row(1, data=TO_BOTH), 0.0, 1)
+    chosen = outbox.next(2.0)
+    assert chosen is not None
+    outbox.sent(SendResult(chosen.message_id, error=DOWN), 2.0)
+    assert [*outbox.outdated(70.0)] == ["a"], "nobody has it by now"
+    again = outbox.next(70.0)
+    assert again is not None
+    busy = SendResult(again.message_id, ("a@x",), deferred={"b@x": "450 try later"})
+    outbox.sent(busy, 71.0)
+    assert outbox.outdated(500.0) == {}
+    restarted = Outbox()
+    restarted.restore([replace(row(1, data=TO_BOTH), recipients_pending=("b@x",))], 0.0)
+    assert restarted.outdated(500.0) == {}, "its head says whom it was written to"
 
 
 OUTCOMES = st.sampled_from(["delivered", "refused", "deferred"])
