@@ -687,6 +687,33 @@ def test_a_line_tells_the_end_of_what_another_one_began(begins: str, ends: str) 
     assert alert.missed_seconds == machine.now
 
 
+TWO_PATHS = topology(
+    replace(sd("sda", "LUN-1", holders=("dm-0",), address="2:0:0:1"), device_number="8:0"),
+    replace(sd("sdb", "LUN-1", holders=("dm-0",), address="3:0:0:1"), device_number="8:16"),
+    replace(
+        block_device("dm-0", slaves=("sda", "sdb"), leaf=False),
+        device_number="253:0",
+        dm_name="mpatha",
+        dm_uuid="mpath-3600a",
+    ),
+)
+
+
+@pytest.mark.parametrize("order", [("8:0", "8:16"), ("8:16", "8:0")])
+def test_two_paths_of_a_lun_are_well_when_both_are_used_again(order: tuple[str, str]) -> None:
+    """They have one serial number, so it is one story: the first that returns does not end it."""
+    machine = Machine(known=Map(topology=TWO_PATHS))
+    head = "device-mapper: multipath: 253:0:"
+    failed = [f"{head} Failing path {path}." for path in ("8:0", "8:16")]
+    returned = [f"{head} Reinstating path {path}." for path in order]
+    over = []
+    for event in lines(machine, *failed, *returned):
+        machine.tell(event)
+        (alert,) = event_correlation.alerts(machine.state, TABLE, machine.now)
+        over.append(alert.missed_seconds is not None)
+    assert over == [False, False, False, True]
+
+
 def test_a_member_that_was_left_out_belongs_to_the_array_that_is_started_next() -> None:
     """Two mirrors at boot, in the order of their lines; of a third nothing tells which it is."""
     machine = Machine()
