@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import pairwise
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.tiers import examples
@@ -1249,6 +1250,29 @@ def test_a_second_member_that_is_lost_is_told_at_once_in_the_thread_of_the_first
     assert host.run(1, first, degraded, stopped, step=1) == ["worse"]
     assert host.mails[-1][0] == 7.0
     assert host.only().key == "disk sda"
+
+
+@pytest.mark.parametrize(
+    "lost",
+    [
+        alert("DeviceGone", "critical", device="sda", since=100.0),
+        replace(alert("scsi_offlined", "critical", device="sda", since=100.0), count=1),
+    ],
+)
+def test_what_comes_of_a_lost_disk_is_told_with_it_if_it_comes_within_8_s(lost: Alert) -> None:
+    """It hung, and at 100 s it is lost: what its array says at 104 s is no mail of its own."""
+    hang = alert("DeviceStall", "critical", device="sda")
+    degraded = replace(alert("ArrayDegraded", since=104.0), subject="device md0")
+    for comes, at in ((lost,), 108.0), ((lost, degraded), 104.0):
+        host = Machine()
+        host.around = Around({"disk sda": frozenset({"device md0"})})
+        host.run(100, hang, step=1)
+        host.run(4, hang, lost, step=1)
+        host.run(120, hang, *comes, step=1)
+        assert [(when, reason.value) for when, reason, *_ in host.mails] == [
+            (0.0, "opened"),
+            (at, "worse"),
+        ]
 
 
 def test_what_is_urgent_has_its_all_clear_a_minute_after_its_true_end() -> None:
