@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from support.everything import array
+from support.everything import array, covered
+from support.machine import disk, topology
 
 from iowarden.collectors.block.block_devices import Md
 from iowarden.collectors.md.mdstat import Member
@@ -16,6 +17,7 @@ from iowarden.rules.alerting.alerts import Alert
 from iowarden.rules.alerting.alerts import State as Life
 from iowarden.rules.faults import Fault
 from iowarden.rules.incidents import causes
+from iowarden.rules.notice import Severity
 from iowarden.rules.topology import redundancy
 from iowarden.rules.topology.event_location import Map
 
@@ -84,3 +86,29 @@ def test_a_degraded_array_of_a_controller_is_judged_by_its_level(level: str, fau
     alert = Alert("ControllerArrayDegraded", labels, Life.FIRING, 1.0, (), 0.0, subject="array u0")
     (found,) = last_copies.marked([alert], where)
     assert causes.meaning(found).fault is fault
+
+
+@pytest.mark.parametrize(
+    ("name", "level", "becomes"),
+    [
+        ("DiskAttributeFailed", "notice", Severity.NOTICE),
+        ("DiskSectorsUnreadable", "warning", Severity.CRITICAL),
+    ],
+)
+def test_that_the_disk_with_the_last_copy_is_old_stays_a_notice(
+    name: str, level: str, becomes: Severity
+) -> None:
+    """Power-on hours at their threshold are no error; sectors that cannot be read are the worst."""
+    sda = replace(disk("sda", serial="S-A"), partitions=("sda1",))
+    where = Map(
+        topology=topology(sda),
+        covered={"S-A": covered(sda)},
+        arrays={"md0": array("md0", "raid1", ("sda1",), 2)},
+    )
+    labels = (("alertname", name), ("disk", "S-A"), ("severity", level))
+    told = (("summary", "attribute 9 or 197 says it"),)
+    alert = Alert(name, labels, Life.FIRING, 1.0, told, 0.0, subject="disk   S-A")
+    (found,) = last_copies.marked([alert], where)
+    assert found.severity is becomes
+    assert ("holds the last copy of md0" in found.summary) is (becomes is Severity.CRITICAL)
+    assert (found == alert) is (becomes is Severity.NOTICE)
