@@ -124,7 +124,7 @@ def test_our_own_exception_is_a_bug_with_its_traceback(machine: MachineMaker) ->
     reading = run(dataclasses.replace(MEMINFO, read=broken), machine({}))
     assert (reading.outcome, reading.value) == (Outcome.BUG, None)
     assert "KeyError" in reading.error
-    assert "test_table.py" in reading.error
+    assert "test_registry.py" in reading.error
     assert "in broken" in reading.error
 
 

@@ -15,7 +15,7 @@ FIXTURES = Path(__file__).parents[2] / "fixtures" / "smartctl"
 LOOK = """
 import json, logging, os, subprocess, sys
 subprocess.Popen = os.execve = os.posix_spawn = None
-from iowarden.collectors.smartctl import parse
+from iowarden.collectors.smart.smartctl import parse
 before = sorted(name for name in sys.modules if name.startswith(("pySMART", "chardet")))
 found = [parse(open(path).read()) for path in sys.argv[1:]]
 loggers = type(logging.getLogger("made later")).__name__

@@ -390,7 +390,8 @@ def test_a_document_comes_back_from_json(line: SilenceLine) -> None:
 def test_the_service_does_not_load_what_draws_tables() -> None:
     """Its memory is locked, and a table library is of no use to it."""
     program = (
-        "import sys\nfrom iowarden.daemon import console, control\nprint('rich' in sys.modules)"
+        "import sys\nfrom iowarden.daemon.cli import console\n"
+        "from iowarden.daemon.control import control_socket\nprint('rich' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
     assert done.stdout == b"False\n"

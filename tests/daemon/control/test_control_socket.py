@@ -562,9 +562,9 @@ def test_systemd_hands_over_its_socket(tmp_path: Path) -> None:
         "os.dup2(int(sys.argv[1]), 3)\n"
         "names = {'LISTEN_PID': str(os.getpid()), 'LISTEN_FDS': '1', 'LISTEN_FDNAMES': 'control'}\n"
         "os.environ.update(names)\n"
-        "from iowarden.daemon import control\n"
+        "from iowarden.daemon.control import control_socket\n"
         "post = lambda command: command.reply({'answer': command.name})\n"
-        "served = control.Control(control.inherited(), post, print)\n"
+        "served = control_socket.Control(control_socket.inherited(), post, print)\n"
         "sys.stdin.read()\n"
         "served.close()\n"
     )

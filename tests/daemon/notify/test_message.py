@@ -352,8 +352,8 @@ def test_not_even_the_first_mail_reads_anything_from_a_disk() -> None:
     program = """
 import sys
 from dataclasses import replace
-from iowarden.daemon import message
-from iowarden.daemon.state import OutboxRow
+from iowarden.daemon.notify import message
+from iowarden.daemon.storage.state_db import OutboxRow
 from iowarden.rules.notice import Evidence, Notice, Reason, Severity
 def notice(text):
     return Notice("8f", 1, ("8f.1",), Reason.OPENED, Severity.CRITICAL, text, text, 1e9, 1e9, 0,

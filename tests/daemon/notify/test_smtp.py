@@ -411,13 +411,13 @@ def test_after_the_start_nothing_is_read_from_a_disk(tmp_path: Path) -> None:
     """Not even for the first mail, its TLS and its log-in: the root disk may hang by then."""
     program = """
 import queue, sys, threading
-from iowarden.daemon import mail
+from iowarden.daemon.notify import smtp
 server, port, authorities = sys.argv[1:]
 results = queue.SimpleQueue()
-settings = mail.MailSettings(
+settings = smtp.MailSettings(
     server, int(port), "starttls", "iowarden", "secret", "a@x", 10.0, "db1", authorities
 )
-sender = mail.Sender(settings, results.put)
+sender = smtp.Sender(settings, results.put)
 for thread in threading.enumerate():
     if thread.name == "mail name look-up":
         thread.join()
@@ -425,7 +425,7 @@ def hook(event, arguments):
     if event in ("open", "import", "os.listdir", "os.scandir"):
         print(event, arguments, file=sys.stderr)
 sys.addaudithook(hook)
-sender.submit(mail.OutboundMail("<a@x>", ("b@x",), b"Subject: x\\r\\n\\r\\n"))
+sender.submit(smtp.OutboundMail("<a@x>", ("b@x",), b"Subject: x\\r\\n\\r\\n"))
 print(results.get().delivered)
 """
     certificate = make_certificate(tmp_path)

@@ -165,9 +165,9 @@ def test_a_user_whom_a_directory_is_closed_to_learns_how_full_the_disk_in_it_is(
 
 CLOSED = """
 import os
-from iowarden.collectors.files import Root
-from iowarden.collectors.filesystem import read_filesystems
-from iowarden.collectors.vocabulary import ReadError
+from iowarden.collectors.machine import Root
+from iowarden.collectors.filesystem.statfs import read_filesystems
+from iowarden.collectors.model import ReadError
 
 def probe(verb, arguments, deadline_seconds):
     os.seteuid(0)

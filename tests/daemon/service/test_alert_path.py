@@ -12,13 +12,13 @@ SCRIPT = """
 import dataclasses, os, sys, pathlib
 sys.path.insert(0, sys.argv[3])
 from support.host import Host, shipped_rules
-from iowarden.collectors import table
-from iowarden.collectors.table import collect
-from iowarden.collectors.files import Root
-from iowarden.collectors.recording import Player
-from iowarden.daemon import mail_command, service
-from iowarden.daemon.message import render
-from iowarden.rules import report
+from iowarden.collectors import registry
+from iowarden.collectors.registry import collect
+from iowarden.collectors.machine import Root
+from iowarden.collectors.recording.recording import Player
+from iowarden.daemon.cli import mail_command, run_command
+from iowarden.daemon.notify.message import render
+from iowarden.rules.notices import report
 
 directory = pathlib.Path(sys.argv[2])
 directory.mkdir()
@@ -47,7 +47,7 @@ while (frame := player.advance()) is not None:
         notice = report.notice(host.mails[mails].due, lambda at: at, now, (), None)
         render(notice, "host", "iowarden@host", ("ops@example.com",)).as_bytes()
         mails += 1
-broken = dataclasses.replace(table.SOURCES[0], read=lambda root: 1 / 0)
+broken = dataclasses.replace(registry.SOURCES[0], read=lambda root: 1 / 0)
 reading = collect(broken, host.root, lambda: 0.0)
 assert "ZeroDivisionError" in reading.error, reading
 print(mails, sorted(set(sys.modules) - modules), opened)

@@ -259,8 +259,8 @@ def test_the_tails_of_two_starts_are_one(path: Path) -> None:
 _WRITER = """
 import queue, sys
 from array import array
-from iowarden.daemon.history import History, Tail, Written
-from iowarden.rules.watched import Watched
+from iowarden.daemon.storage.history_db import History, Tail, Written
+from iowarden.rules.alerting.staleness import Watched
 answers = queue.SimpleQueue()
 history = History(sys.argv[1], answers.put)
 for n in range(100000):

@@ -141,7 +141,7 @@ def test_any_json_text_survives(
 
 _WRITER = """
 import sys, queue
-from iowarden.daemon.state import Batch, Committed, OutboxRow, State
+from iowarden.daemon.storage.state_db import Batch, Committed, OutboxRow, State
 from iowarden.rules.notice import Severity
 answers = queue.SimpleQueue()
 state = State(sys.argv[1], answers.put)
@@ -619,7 +619,9 @@ def test_the_copy_gives_up_no_lock(path: Path) -> None:
     while events.get(timeout=DEADLINE_SECONDS) != Committed(1):
         pass
     assert beside(path, "before-*")
-    script = "import sys; from iowarden.daemon import state; state.open_file(sys.argv[1])"
+    script = (
+        "import sys; from iowarden.daemon.storage import state_db; state_db.open_file(sys.argv[1])"
+    )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
     other = subprocess.run(
         [sys.executable, "-c", script, str(path)], env=environment, capture_output=True, text=True,

@@ -64,7 +64,7 @@ def verdicts(path: Path, readers: dict[str, Callable[[str], object]]) -> frozens
     return frozenset(found)
 
 
-def ssacli(name: str) -> list[Controller]:
+def printed(name: str) -> list[Controller]:
     """Return the controllers of a file."""
     text = corpus(CHECK_RAID + name).read_text()
     return [each.controller for each in ssacli.parse_controllers(text)]
@@ -134,7 +134,7 @@ def test_controllers_their_caches_and_batteries(
     name: str, expected: list[tuple[str, str, bool | None]]
 ) -> None:
     """All are well, or wait for a battery that is charged."""
-    found = ssacli(name)
+    found = printed(name)
     assert [
         (
             each.name,
@@ -165,7 +165,7 @@ def test_logical_drives_that_are_well(
     name: str, controller: str, level: str, size_gigabytes: float
 ) -> None:
     """One each, below a banner or a prompt, or behind a tab."""
-    (found,) = ssacli(name)
+    (found,) = printed(name)
     assert (found.name, ill(found)) == (controller, {})
     (drive,) = found.arrays
     assert (drive.name, drive.parent, drive.level) == ("logical drive 1", "array A", level)
@@ -174,17 +174,17 @@ def test_logical_drives_that_are_well(
 
 def test_the_logical_drive_that_lost_a_disk() -> None:
     """It works without redundancy."""
-    (found,) = ssacli("hpacucli.interim_recovery_mode.show")
+    (found,) = printed("hpacucli.interim_recovery_mode.show")
     assert ill(found) == {"logical drive 1": (Health.DEGRADED, "Interim Recovery Mode")}
 
 
 def test_disks_of_an_adapter_without_arrays() -> None:
     """68 of them, and two of another controller's array."""
-    (many,) = ssacli("145/physicaldrive.slot1")
+    (many,) = printed("145/physicaldrive.slot1")
     assert (many.name, len(many.disks), ill(many)) == ("hp slot 1", 68, {})
     assert {each.size_bytes for each in many.disks} == {6_001_100_000_000}
     assert len({each.slot for each in many.disks}) == 68
-    (few,) = ssacli("145/physicaldrive.slot0")
+    (few,) = printed("145/physicaldrive.slot0")
     assert [(each.slot, each.array) for each in few.disks] == [
         ("port 1I box 1 bay 1", "array A"),
         ("port 1I box 1 bay 2", "array A"),
