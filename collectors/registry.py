@@ -401,7 +401,7 @@ SOURCES = (
         objects=("controller",),
         lists=("controller", controller.names),
         unread=controller.unread,
-        start=controller_poller.start(vendors.MAKERS),
+        start=controller_poller.start(vendors.BACKENDS),
     ),
 )
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import ParseError
-from iowarden.collectors.raid.controller_poller import run_program
+from iowarden.collectors.program import run_program
 
 if TYPE_CHECKING:
     from iowarden.collectors.machine import Root

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.filesystem.btrfs import DIRECTORY
 from iowarden.collectors.model import AbsentError, ParseError, ReadError
-from iowarden.collectors.raid.controller_poller import run_program
+from iowarden.collectors.program import run_program
 from iowarden.collectors.sysfs import device_name
 
 if TYPE_CHECKING:

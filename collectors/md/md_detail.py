@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.md.mdstat import Array, Member
 from iowarden.collectors.model import ParseError
-from iowarden.collectors.smart.members import parse_output
+from iowarden.collectors.program import run_program
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -211,8 +211,8 @@ def read_detail(root: Root, name: str) -> Detail:
 
     Errors: AbsentError, MissingError, StuckError, LateError, ReadError, ParseError.
     """
-    answer = root.ask("run", "mdadm", "--detail", f"/dev/{name}", deadline_seconds=DEADLINE_SECONDS)
-    return parse_detail(parse_output(answer)).arrays[0]
+    text = run_program(root, DEADLINE_SECONDS, "mdadm", "--detail", f"/dev/{name}")
+    return parse_detail(text).arrays[0]
 
 
 def _contradictions(array: Detail) -> Iterator[str]:

@@ -34,16 +34,15 @@ from iowarden.collectors.raid.controller import (
     unknown_caches,
 )
 from iowarden.collectors.raid.log_alignment import MOST_ENTRIES, Cursor, align, align_numbered
-from iowarden.collectors.smart import members, scsi_hosts
+from iowarden.collectors.smart import scsi_hosts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from iowarden.collectors.event import Event
     from iowarden.collectors.machine import Root
+    from iowarden.collectors.raid.backend import Backend
     from iowarden.collectors.raid.controller import Controller, Log
-
-    Handle = tuple[str, ...]
 
 PERIOD_SECONDS = 15.0
 """How often is looked whether a run is due, or done."""
@@ -60,31 +59,6 @@ FIRST_SECONDS = 5.0
 """The first look waits so long for what is known soon."""
 _EARLY_SECONDS = 30.0
 """States are read in a run for events, which is never quite its period after another."""
-
-
-@dataclass(frozen=True, slots=True)
-class Maker:
-    """How the controllers of one maker are asked.
-
-    Fields: a host of one of `drivers` is such a controller; `programs` are those that may be run;
-    `find`, given the hosts, names the controllers, each with what its questions need; `state` reads
-    one, given what it said last; `log` reads its log, of `capacity` entries where that is known,
-    None where it keeps none. `adapters`: hosts of `drivers` may be plain ones, and not listed;
-    `hiding` are those of some hosts that may hide disks, without it all.
-    `numbered`: the entries of its log have numbers, which are those of the events.
-    Errors of the three: AbsentError, ReadError, ParseError.
-    """
-
-    vendor: str
-    drivers: tuple[str, ...]
-    programs: tuple[str, ...]
-    find: Callable[[Root, Sequence[str]], Mapping[str, Handle]]
-    state: Callable[[Root, str, Handle, Controller | None], Controller]
-    log: Callable[[Root, str, Handle], Log] | None = None
-    capacity: int | None = None
-    adapters: bool = False
-    numbered: bool = False
-    hiding: Callable[[Root, Sequence[str]], Sequence[str]] | None = None
 
 
 @dataclass(slots=True)
@@ -104,7 +78,7 @@ class _Card:
 class _Run:
     """The runs at one maker's controllers. All but `cards` under the poller's lock."""
 
-    maker: Maker
+    maker: Backend
     cards: dict[str, _Card] = field(default_factory=dict)
     """Of the thread that runs, or of nobody."""
     due: float = float("-inf")
@@ -121,7 +95,7 @@ class Poller:
 
     def __init__(
         self,
-        makers: Iterable[Maker],
+        makers: Iterable[Backend],
         clock: Callable[[], float],
         first_seconds: float = FIRST_SECONDS,
     ) -> None:
@@ -321,7 +295,7 @@ def _about(run: _Run, hosts: Sequence[str], problems: Iterable[Problem]) -> tupl
     )
 
 
-def _read_state(card: _Card, maker: Maker, host: str, read: Callable[[], Controller]) -> None:
+def _read_state(card: _Card, maker: Backend, host: str, read: Callable[[], Controller]) -> None:
     """Read a controller's state. Errors: LateError, StuckError."""
     try:
         found = read()
@@ -349,7 +323,7 @@ def _read_state(card: _Card, maker: Maker, host: str, read: Callable[[], Control
     card.problem = ""
 
 
-def _new(card: _Card, log: Log, maker: Maker) -> tuple[list[Event], list[Event], str]:
+def _new(card: _Card, log: Log, maker: Backend) -> tuple[list[Event], list[Event], str]:
     """Return the new events of a log, those of a first sight, and why there may be others.
 
     The same reason is given once. Errors: ReadError.
@@ -383,16 +357,7 @@ def _new(card: _Card, log: Log, maker: Maker) -> tuple[list[Event], list[Event],
     return told_apart[len(events) - aligned.new :], [], gap
 
 
-def run_program(root: Root, deadline_seconds: float, *command: str) -> str:
-    """Return what a program printed that ended by itself.
-
-    Errors: AbsentError, ReadError, ParseError.
-    """
-    answer = root.ask("run", *command, deadline_seconds=deadline_seconds)
-    return members.parse_output(answer)
-
-
-def _hosts(root: Root, maker: Maker) -> list[str]:
+def _hosts(root: Root, maker: Backend) -> list[str]:
     """Return the SCSI hosts of a maker's drivers, by number; of a recording, if it was asked.
 
     Errors: ReadError.
@@ -418,7 +383,7 @@ def _names(root: Root, path: str) -> list[str]:
 
 
 def start(
-    makers: Iterable[Maker],
+    makers: Iterable[Backend],
 ) -> Callable[[Callable[[], float]], Callable[[Root], Controllers]]:
     """Return what takes the program's clock and returns what reads, as a source's `start`."""
     return lambda clock: Poller(makers, clock).read

@@ -19,10 +19,12 @@ from iowarden.collectors.model import (
     ReadError,
     StuckError,
 )
+from iowarden.collectors.program import run_program
 from iowarden.collectors.raid import controller
 from iowarden.collectors.raid.adaptec.aacraid import ADAPTEC
 from iowarden.collectors.raid.areca import cli64, event_info
-from iowarden.collectors.raid.controller_poller import Maker, Poller, run_program
+from iowarden.collectors.raid.backend import Backend
+from iowarden.collectors.raid.controller_poller import Poller
 from iowarden.collectors.raid.megaraid.megaraid_sas import MEGARAID, MPI3MR
 from iowarden.collectors.raid.mpt import mptsas
 from iowarden.collectors.raid.smartarray.hpsa import HP
@@ -251,8 +253,8 @@ def _threeware_log(root: Root, name: str, handle: tuple[str, ...]) -> Log:
     return alarms.parse_alarms(_threeware(root, f"/{name}", "show", "alarms"), name)
 
 
-ARECA = Maker("areca", ("arcmsr",), _ARECA_PROGRAMS, _areca_find, _areca_state, _areca_log)
-THREEWARE = Maker(
+ARECA = Backend("areca", ("arcmsr",), _ARECA_PROGRAMS, _areca_find, _areca_state, _areca_log)
+THREEWARE = Backend(
     "3ware",
     ("3w-9xxx", "3w-sas", "3w-xxxx"),
     ("tw_cli",),
@@ -261,9 +263,9 @@ THREEWARE = Maker(
     _threeware_log,
     alarms.RING_ENTRIES,
 )
-MAKERS = (ARECA, THREEWARE, MEGARAID, MPI3MR, ADAPTEC, HP, *mptsas.MAKERS)
+BACKENDS = (ARECA, THREEWARE, MEGARAID, MPI3MR, ADAPTEC, HP, *mptsas.BACKENDS)
 
 
 def read_controllers(root: Root) -> Controllers:
     """Read once, for who keeps nothing. Errors: AbsentError, ReadError."""
-    return Poller(MAKERS, time.monotonic).read(root)
+    return Poller(BACKENDS, time.monotonic).read(root)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import AbsentError, ParseError, ReadError
+from iowarden.collectors.program import run_program
 from iowarden.collectors.smart import members, scsi_hosts
 from iowarden.collectors.smart.drive import Cover, Target
 from iowarden.collectors.smart.members import Member
@@ -74,7 +75,9 @@ def _by_areca(root: Root, machine: Machine, host: Host) -> Sequence[Member]:
     machine.unlisted.add(host.name)
     for program in ("cli64", "areca-cli", "cli32"):
         try:
-            listed = members.parse_areca_disks(_run(root, program, "disk", "info"))
+            listed = members.parse_areca_disks(
+                run_program(root, DEADLINE_SECONDS, program, "disk", "info")
+            )
         except AbsentError:
             continue  # where none is installed, unasked() says so
         except (ReadError, ParseError) as error:
@@ -89,14 +92,16 @@ def _by_threeware(root: Root, machine: Machine, host: Host) -> Sequence[Member]:
     """Ask only where there is one controller: how 'c1' is related to a host, is not known."""
     machine.unlisted.add(host.name)
     try:
-        controllers = members.parse_threeware_controllers(_run(root, "tw_cli", "info"))
+        controllers = members.parse_threeware_controllers(
+            run_program(root, DEADLINE_SECONDS, "tw_cli", "info")
+        )
         if len(controllers) != 1:
             machine.problems.append(
                 f"'tw_cli info': expected one controller, got {len(controllers)}; its disks must be"
                 f" configured: {ENTRY}"
             )
             return ()
-        text = _run(root, "tw_cli", "info", controllers[0], "drivestatus")
+        text = run_program(root, DEADLINE_SECONDS, "tw_cli", "info", controllers[0], "drivestatus")
         listed = members.parse_threeware_disks(text)
     except AbsentError:
         return ()  # unasked() says so
@@ -115,7 +120,7 @@ def _counted(root: Root, machine: Machine, host: Host, path: str) -> list[Target
         target = _target(host, Member(f"cciss,{number}", f"disk {number}"), path)
         command = ("smartctl", "--json=c", "-n", "standby", "-i", "-d", target.kind, path)
         try:
-            presence = members.parse_cciss(_run(root, *command))
+            presence = members.parse_cciss(run_program(root, DEADLINE_SECONDS, *command))
         except (AbsentError, ReadError, ParseError) as error:
             machine.problems.append(str(error))
             machine.unlisted.add(host.name)
@@ -145,7 +150,9 @@ def _scanned(root: Root, machine: Machine) -> list[Target]:
     if not hosts:
         return []
     try:
-        listed = members.parse_scan(_run(root, "smartctl", "--json=c", "--scan"))
+        listed = members.parse_scan(
+            run_program(root, DEADLINE_SECONDS, "smartctl", "--json=c", "--scan")
+        )
     except (AbsentError, ReadError, ParseError) as error:
         machine.problems.append(str(error))
         machine.unlisted.update(hosts)
@@ -239,9 +246,3 @@ def _cure(root: Root, machine: Machine, controller: str, driver: str) -> str:
 
 def _entry(path: str, kind: str) -> str:
     return f'{{path: "{path}", type: "{kind}"}}'
-
-
-def _run(root: Root, *command: str) -> str:
-    """Return what a program printed. Errors: AbsentError, ReadError, ParseError."""
-    answer = root.ask("run", *command, deadline_seconds=DEADLINE_SECONDS)
-    return members.parse_output(answer)

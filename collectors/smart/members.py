@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from iowarden.collectors.model import ParseError
-from iowarden.collectors.probe_reply import field, optional
+from iowarden.collectors.probe_reply import field
 
 _ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 """cli64 clears the screen when it takes its output for a terminal."""
@@ -33,26 +33,6 @@ class Member:
     kind: str
     slot: str = ""
     path: str = ""
-
-
-def parse_output(answer: str) -> str:
-    """Return what a program that the probe ran has printed.
-
-    That of a program that a signal ended is refused: it may be cut anywhere. Errors: ParseError.
-    """
-    try:
-        found = json.loads(answer)
-        optional(int, found, "status")
-        signal = optional(int, found, "signal")
-        output = field(str, found, "stdout") + field(str, found, "stderr")
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise ParseError(
-            f"probe 'run': expected a program's output as JSON, got {answer[:80]!r}:"
-            f" {type(error).__name__}: {error}"
-        ) from None
-    if signal is not None:
-        raise ParseError(f"it ended half way, by signal {signal}, and printed {output[:80]!r}")
-    return output
 
 
 def parse_scan(output: str) -> tuple[Member, ...]:

@@ -48,7 +48,7 @@ def make(
     """Return them; nothing is asked yet. `open_log` returns a descriptor of '/dev/kmsg'."""
     return Stateful(
         smart_poller.Poller(options, clock.now, most_told_bytes=most_told_bytes),
-        controller_poller.Poller(vendors.MAKERS, clock.now),
+        controller_poller.Poller(vendors.BACKENDS, clock.now),
         # The kernel's time stamps are of CLOCK_MONOTONIC.
         kernel_log.Reader(open_log, clock.uptime, lambda: clock.realtime(clock.now())),
     )

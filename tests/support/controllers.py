@@ -14,8 +14,8 @@ from iowarden.daemon.probe import allowed
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from iowarden.collectors.raid.backend import Backend
     from iowarden.collectors.raid.controller import Controllers
-    from iowarden.collectors.raid.controller_poller import Maker
 
 DRIVERS = "/sys/bus/pci/drivers"
 DEVICES = "/sys/bus/pci/devices"
@@ -26,7 +26,9 @@ def printed(text: str) -> str:
     return json.dumps({"status": 0, "signal": None, "stdout": text, "stderr": ""})
 
 
-def asked(maker: Maker, files: Mapping[str, str | None], answers: Mapping[str, str]) -> Controllers:
+def asked(
+    maker: Backend, files: Mapping[str, str | None], answers: Mapping[str, str]
+) -> Controllers:
     """Return what one look at a recorded machine comes to.
 
     `answers` are what programs printed, by command line; each is one that root may run.

@@ -11,8 +11,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import AbsentError, LateError, ParseError, ReadError, StuckError
+from iowarden.collectors.program import run_program
 from iowarden.collectors.raid.adaptec import arcconf
-from iowarden.collectors.raid.controller_poller import Maker, run_program
+from iowarden.collectors.raid.backend import Backend
 from iowarden.collectors.smart import scsi_hosts
 
 if TYPE_CHECKING:
@@ -169,4 +170,4 @@ def _at_host(root: Root, config: Config, hosts: Sequence[str]) -> Controller:
     return replace(config.controller, host=found[0])
 
 
-ADAPTEC = Maker("adaptec", _DRIVERS, ("arcconf",), _find, _state, adapters=True, hiding=_hiding)
+ADAPTEC = Backend("adaptec", _DRIVERS, ("arcconf",), _find, _state, adapters=True, hiding=_hiding)

@@ -22,9 +22,9 @@ from iowarden.collectors.model import (
     ReadError,
     StuckError,
 )
+from iowarden.collectors.program import run_program
 from iowarden.collectors.raid import controller
 from iowarden.collectors.raid.controller import Battery, Controller, Health, State
-from iowarden.collectors.raid.controller_poller import run_program
 from iowarden.collectors.raid.megaraid import megacli
 from iowarden.collectors.smart import scsi_hosts
 

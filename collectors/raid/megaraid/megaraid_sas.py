@@ -24,8 +24,9 @@ from iowarden.collectors.model import (
     ReadError,
     StuckError,
 )
+from iowarden.collectors.program import run_program
+from iowarden.collectors.raid.backend import Backend
 from iowarden.collectors.raid.controller import Health
-from iowarden.collectors.raid.controller_poller import Maker, run_program
 from iowarden.collectors.raid.megaraid import megacli_reader, storcli, storcli_events
 from iowarden.collectors.smart import scsi_hosts
 
@@ -304,8 +305,8 @@ def _hiding(family: _Family, root: Root, hosts: Sequence[str]) -> list[str]:
     return [each for each in hosts if scsi_hosts.shown(root, each, family.driver) is not drives]
 
 
-def _maker(vendor: str, family: _Family) -> Maker:
-    return Maker(
+def _maker(vendor: str, family: _Family) -> Backend:
+    return Backend(
         vendor,
         (family.driver,),
         (*family.programs, *family.older),

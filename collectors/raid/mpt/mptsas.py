@@ -15,8 +15,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import AbsentError, LateError, ParseError, ReadError, StuckError
+from iowarden.collectors.program import run_program
+from iowarden.collectors.raid.backend import Backend
 from iowarden.collectors.raid.controller import Controller
-from iowarden.collectors.raid.controller_poller import Maker, run_program
 from iowarden.collectors.raid.mpt import mpt_status, sasircu
 from iowarden.collectors.smart import scsi_hosts
 
@@ -208,8 +209,8 @@ def _status_state(
     )
 
 
-IRCU = Maker("mpt", _IRCU_DRIVERS, _IRCU_PROGRAMS, _ircu_find, _ircu_state, adapters=True)
-MPT_STATUS = Maker(
+IRCU = Backend("mpt", _IRCU_DRIVERS, _IRCU_PROGRAMS, _ircu_find, _ircu_state, adapters=True)
+MPT_STATUS = Backend(
     "mpt", _STATUS_DRIVERS, (_STATUS_PROGRAM,), _status_find, _status_state, adapters=True
 )
-MAKERS = (IRCU, MPT_STATUS)
+BACKENDS = (IRCU, MPT_STATUS)

@@ -21,8 +21,9 @@ from iowarden.collectors.model import (
     ReadError,
     StuckError,
 )
+from iowarden.collectors.program import run_program
 from iowarden.collectors.raid.adaptec import aacraid
-from iowarden.collectors.raid.controller_poller import Maker, run_program
+from iowarden.collectors.raid.backend import Backend
 from iowarden.collectors.raid.smartarray import cciss_vol_status, ssacli
 from iowarden.collectors.smart import scsi_hosts
 
@@ -40,7 +41,7 @@ _PAUSES_SECONDS = (1.0, 1.0, 1.0)
 """Only one of these programs runs at a time; another one is done by then."""
 
 
-def maker(pauses_seconds: Sequence[float] = _PAUSES_SECONDS) -> Maker:
+def maker(pauses_seconds: Sequence[float] = _PAUSES_SECONDS) -> Backend:
     """Return HP. `pauses_seconds` are waited ahead of each further try while another one runs."""
 
     def ask(root: Root, *command: str) -> tuple[ssacli.Found, ...]:
@@ -97,7 +98,7 @@ def maker(pauses_seconds: Sequence[float] = _PAUSES_SECONDS) -> Maker:
         return _completed(root, whole, index, partial(ask, root, "ctrl", which, "show", "config"))
 
     programs = (*_PROGRAMS, _FREE_PROGRAM)
-    return Maker("hp", _DRIVERS, programs, find, state, adapters=True, hiding=_hiding)
+    return Backend("hp", _DRIVERS, programs, find, state, adapters=True, hiding=_hiding)
 
 
 def _completed(

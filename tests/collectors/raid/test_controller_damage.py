@@ -26,8 +26,8 @@ from iowarden.collectors.raid.vendors import ARECA, THREEWARE
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from iowarden.collectors.raid.backend import Backend
     from iowarden.collectors.raid.controller import Controller, State
-    from iowarden.collectors.raid.controller_poller import Maker
     from iowarden.collectors.raid.mpt.mpt_status import Mirrors
 
 WELL = {Health.OK, Health.BUSY, Health.ABSENT}
@@ -311,7 +311,7 @@ def _replaced(text: str, *pairs: Mapping[str, str]) -> str:
 
 
 def _machine(
-    maker: Maker,
+    maker: Backend,
     driver: str,
     answers: Mapping[str, str],
     damaged: str,

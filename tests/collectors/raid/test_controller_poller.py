@@ -11,17 +11,13 @@ from support.memory import Memory
 
 from iowarden.collectors.machine import Root, probe_path
 from iowarden.collectors.model import AbsentError, LateError, MissingError, ReadError, StuckError
+from iowarden.collectors.program import run_program
 from iowarden.collectors.raid import controller
+from iowarden.collectors.raid.backend import Backend
 from iowarden.collectors.raid.controller import Controller
-from iowarden.collectors.raid.controller_poller import (
-    EVENT_SECONDS,
-    STATE_SECONDS,
-    Maker,
-    Poller,
-    run_program,
-)
+from iowarden.collectors.raid.controller_poller import EVENT_SECONDS, STATE_SECONDS, Poller
 from iowarden.collectors.raid.log_alignment import recalled
-from iowarden.collectors.raid.vendors import MAKERS
+from iowarden.collectors.raid.vendors import BACKENDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -116,7 +112,7 @@ class Machine(Root):
 
     def poller(self) -> Poller:
         """Return what asks them."""
-        return Poller(MAKERS, lambda: self.now)
+        return Poller(BACKENDS, lambda: self.now)
 
 
 def unread(value: Controllers) -> list[dict[str, str]]:
@@ -310,7 +306,7 @@ def test_while_one_maker_hangs_the_other_is_told() -> None:
         raise LateError("killed")
 
     found.answers = {**TREAD, "cli64 sys info": hang}
-    poller = Poller(MAKERS, lambda: found.now, first_seconds=0)
+    poller = Poller(BACKENDS, lambda: found.now, first_seconds=0)
     try:
         value = poller.read(found)
         for _ in range(200):
@@ -349,7 +345,7 @@ def test_two_controllers_that_are_alike_are_two() -> None:
 HBA = "/sys/bus/pci/drivers/mpt3sas/0000:05:00.0/host5"
 
 
-def without_log(*names: str) -> Maker:
+def without_log(*names: str) -> Backend:
     """Return a maker whose controllers keep no log, and may be plain adapters."""
 
     def find(root: Root, _: Sequence[str]) -> dict[str, tuple[str, ...]]:
@@ -360,7 +356,7 @@ def without_log(*names: str) -> Maker:
         model = run_program(root, 60.0, "sas3ircu", "0", "DISPLAY")
         return Controller(name, "mpt", model, host="host9")
 
-    return Maker("mpt", ("mpt3sas",), ("sas3ircu",), find, state, adapters=True)
+    return Backend("mpt", ("mpt3sas",), ("sas3ircu",), find, state, adapters=True)
 
 
 def test_a_controller_without_a_log_is_asked_for_its_state_alone() -> None:
@@ -427,7 +423,7 @@ def test_a_recording_plays_what_was_told(areca: Machine) -> None:
     live = areca.look(areca.poller())
     assert probe_path("run", ("cli64", "event", "info")) in areca.told
     there = Memory({ARCMSR: None, **areca.told})
-    played = Poller(MAKERS, lambda: 0.0).read(there)
+    played = Poller(BACKENDS, lambda: 0.0).read(there)
     assert played.controllers == live.controllers
     assert (played.events, played.problems) == ((), ())
 
@@ -435,4 +431,4 @@ def test_a_recording_plays_what_was_told(areca: Machine) -> None:
 def test_an_older_recording_has_no_such_source() -> None:
     """Nobody asked the controller then, which is no fault of it."""
     with pytest.raises(AbsentError):
-        Poller(MAKERS, lambda: 0.0).read(Memory({ARCMSR: None}))
+        Poller(BACKENDS, lambda: 0.0).read(Memory({ARCMSR: None}))

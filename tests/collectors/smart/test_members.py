@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from support.recordings import corpus
 
 from iowarden.collectors.model import ParseError
+from iowarden.collectors.program import parse_output
 from iowarden.collectors.smart import members
 from iowarden.collectors.smart.members import Member
 
@@ -102,17 +103,8 @@ def test_the_end_of_a_smart_array() -> None:
     assert members.parse_cciss(text) == "end"
 
 
-def test_what_a_program_printed_that_a_signal_ended_is_no_answer() -> None:
-    """It crashed or was killed: half a table lists fewer disks, not broken ones."""
-    answer = {"status": None, "signal": 15, "stdout": "half", "stderr": " a table"}
-    with pytest.raises(ParseError, match="half way, by signal 15"):
-        members.parse_output(json.dumps(answer))
-    answer = {"status": 46, "signal": None, "stdout": "a whole", "stderr": " table"}
-    assert members.parse_output(json.dumps(answer)) == "a whole table"
-
-
 PARSERS = (
-    members.parse_output,
+    parse_output,
     members.parse_scan,
     members.parse_areca_disks,
     members.parse_threeware_controllers,
@@ -163,6 +155,6 @@ def test_nonsense_is_refused_as_such(parse: Callable[[str], object], text: str) 
 
 def test_deep_json_is_refused() -> None:
     """100,000 brackets are no crash."""
-    for parse in (members.parse_output, members.parse_scan, members.parse_cciss):
+    for parse in (parse_output, members.parse_scan, members.parse_cciss):
         with pytest.raises(ParseError):
             parse("[" * 100_000)

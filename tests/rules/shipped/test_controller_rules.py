@@ -33,7 +33,7 @@ from iowarden.collectors.raid.megaraid import megacli, storcli
 from iowarden.collectors.raid.mpt import mpt_status, sasircu
 from iowarden.collectors.raid.smartarray import ssacli
 from iowarden.collectors.raid.threeware import tw_cli
-from iowarden.collectors.raid.vendors import MAKERS
+from iowarden.collectors.raid.vendors import BACKENDS
 from iowarden.daemon.probe import allowed
 from iowarden.daemon.probe.programs import DIRECTORIES
 from iowarden.rules.alerting import alerts as life
@@ -42,7 +42,7 @@ from iowarden.rules.engine.engine import Engine
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from iowarden.collectors.raid.controller_poller import Maker
+    from iowarden.collectors.raid.backend import Backend
 
 CHECK_RAID = "areca/glensc+nagios-plugin-check_raid/"
 ARECAS = {
@@ -539,9 +539,9 @@ def test_controllers_that_cannot_even_be_listed_are_told() -> None:
     assert "tw_cli show" in alert.annotation("advice")
 
 
-@pytest.mark.parametrize("maker", MAKERS, ids=lambda maker: f"{maker.vendor} {maker.drivers[0]}")
+@pytest.mark.parametrize("maker", BACKENDS, ids=lambda maker: f"{maker.vendor} {maker.drivers[0]}")
 def test_who_is_not_read_is_told_the_program_that_is_missing_and_where_it_belongs(
-    maker: Maker,
+    maker: Backend,
 ) -> None:
     """One that the probe may run, in a directory where it looks."""
     machine = Machine()

@@ -13,8 +13,9 @@ from support.memory import Memory
 
 from iowarden.collectors.machine import Root
 from iowarden.collectors.model import AbsentError, LateError, MissingError, ParseError
+from iowarden.collectors.raid.backend import Backend
 from iowarden.collectors.raid.controller import Health
-from iowarden.collectors.raid.controller_poller import Maker, Poller
+from iowarden.collectors.raid.controller_poller import Poller
 from iowarden.collectors.raid.megaraid import megacli, megacli_reader
 
 if TYPE_CHECKING:
@@ -540,7 +541,7 @@ def test_no_damage_is_anything_but_a_refusal(junk: str, at: int) -> None:
 
 PCI = "/sys/bus/pci/drivers/megaraid_sas"
 CARD = f"{PCI}/0000:06:00.0"
-MAKER = Maker(
+MAKER = Backend(
     "megaraid",
     (megacli_reader.DRIVER,),
     megacli_reader.PROGRAMS,

@@ -26,8 +26,8 @@ from iowarden.daemon.probe import allowed
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from iowarden.collectors.raid.backend import Backend
     from iowarden.collectors.raid.controller import Controllers
-    from iowarden.collectors.raid.controller_poller import Maker
 
 DEADLINE_SECONDS = 20.0
 FIRST = "/sys/bus/pci/drivers/megaraid_sas/0000:3b:00.0/host6"
@@ -180,7 +180,7 @@ class Machine(Root):
         text = found if isinstance(found, str) else found()
         return json.dumps({"status": 0, "signal": None, "stdout": text, "stderr": ""})
 
-    def poller(self, *makers: Maker) -> Poller:
+    def poller(self, *makers: Backend) -> Poller:
         """Return what asks them."""
         return Poller(makers or (MEGARAID,), lambda: self.now)
 

@@ -434,7 +434,7 @@ class Machine(Root):
 
     def look(self) -> Controllers:
         """Return what a run came to."""
-        poller = Poller(mptsas.MAKERS, lambda: self.now)
+        poller = Poller(mptsas.BACKENDS, lambda: self.now)
         self.now += EVENT_SECONDS
         poller.read(self)
         assert poller.settled(DEADLINE_SECONDS)

@@ -23,8 +23,8 @@ from iowarden.daemon.probe import allowed
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from iowarden.collectors.raid.backend import Backend
     from iowarden.collectors.raid.controller import Array, Controller, PhysicalDisk
-    from iowarden.collectors.raid.controller_poller import Maker
 
 STATUS = """\
 
@@ -692,7 +692,7 @@ def drive(raid_level: str, address: str = "1:0:0:0", **other: str) -> dict[str, 
     ],
 )
 def test_a_card_in_hba_mode_is_no_controller_that_nobody_reads(
-    vendor: str, maker: Maker, command: str
+    vendor: str, maker: Backend, command: str
 ) -> None:
     """Its disks are asked themselves; where a volume may be, its program is missed."""
     hidden = drive("N/A\n", "1:0:1:0")
