@@ -275,7 +275,7 @@ class Poller:
             said = self._without(way, began) or smartctl_runner.ask(
                 root, way.target, words, deadline_seconds
             )
-            answer = smartctl_runner.otherwise(root, way.target, said)
+            answer = areca_smart.otherwise(root, way.target, said)
             with self._lock:
                 way.busy = False
                 self._busy[_controller(way.target)] -= 1
@@ -368,7 +368,7 @@ class Poller:
     def _play_answer(
         self, root: Root, way: _Way, answer: Answer, now: float, *, wake: bool
     ) -> None:
-        answer = smartctl_runner.otherwise(root, way.target, answer)
+        answer = areca_smart.otherwise(root, way.target, answer)
         same = (answer.text, answer.beside) == (way.text, way.beside)
         if not same or now >= way.due:
             self._finish(way, answer, now, wake=wake)

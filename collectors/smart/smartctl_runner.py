@@ -1,7 +1,7 @@
 """Asking one drive once: the command line, and what came of it.
 
-smartctl comes first. A drive to which it has no way may be known to the program of its controller's
-maker, which is asked then: there is one for Areca.
+A drive to which smartctl has no way may be known to the program of its controller's maker: for
+Areca's see collectors/raid/areca/areca_smart.py.
 
 Source: smartctl(8) 7.3. smartctl is run by the probe, which sets LC_ALL=C.
 """
@@ -25,7 +25,6 @@ from iowarden.collectors.model import (
     trace,
 )
 from iowarden.collectors.probe_reply import field, optional
-from iowarden.collectors.raid.areca import areca_smart
 from iowarden.collectors.smart import smartctl
 from iowarden.collectors.smart.drive import Cover, Drive, Target
 
@@ -51,13 +50,6 @@ disk answers. Not checked: Linux is said to wake a disk that really sleeps for a
 _VERSION = ("smartctl", "--json=c", "-V")
 _ONE_AT_A_TIME = "arcmsr"
 """Areca's driver: of what another program asked, it drops the answer."""
-_NO_WAY = frozenset(
-    {
-        *(Cover.NO_SMARTCTL, Cover.NO_PASS_THROUGH, Cover.NO_SMART, Cover.PERMISSION),
-        *(Cover.UNPARSED, Cover.FAILED, Cover.TIMEOUT),
-    }
-)
-"""After these another program may know more; where one hangs in the kernel, none may be run."""
 _RAN = frozenset({Cover.STUCK, Cover.TIMEOUT, Cover.UNPARSED})
 """What never came is recorded with one of these where smartctl was started at all."""
 
@@ -96,8 +88,8 @@ def ask(root: Root, target: Target, words: tuple[str, ...], deadline_seconds: fl
     """Ask a drive, and wait for what comes of it; every way this can end is an Answer."""
     name = probe_path("run", words)
     try:
-        if clash := _clash(root, target.driver):
-            answer = Answer(Cover.FAILED, clash, ran=False, passing=True)
+        if other := clash(root, target.driver):
+            answer = Answer(Cover.FAILED, other, ran=False, passing=True)
         else:
             content = root.ask("run", *words, deadline_seconds=deadline_seconds).encode()
             return judged(name, content, target)
@@ -114,34 +106,6 @@ def ask(root: Root, target: Target, words: tuple[str, ...], deadline_seconds: fl
     except Exception as error:  # noqa: BLE001 - a mistake of ours with one drive keeps no other
         answer = Answer(Cover.UNPARSED, f"bug: {trace(error)}")
     return replace(answer, text=(name, _recorded(answer.cover, answer.reason)))
-
-
-def otherwise(root: Root, target: Target, answer: Answer) -> Answer:
-    """Return what the program of the controller's maker says, where smartctl had no way.
-
-    Else, and where that says nothing, smartctl's answer, with both reasons. `late` stays so.
-    """
-    started = answer.ran or answer.cover is Cover.NO_SMARTCTL
-    if answer.cover not in _NO_WAY or not started or not areca_smart.has_way(target):
-        return answer
-    if clash := _clash(root, target.driver):
-        return replace(answer, reason=f"{answer.reason}; {clash}")
-    try:
-        said = areca_smart.ask(root, target)
-    except Exception as error:  # noqa: BLE001 - a mistake of ours with one drive keeps no other
-        return replace(answer, reason=f"{answer.reason}; bug: {trace(error)}")
-    if said.drive is None and not said.reason:
-        return answer
-    answer = replace(answer, ran=True, beside=said.texts)
-    if said.drive is None:
-        return replace(answer, reason=f"{answer.reason}; Areca's program: {said.reason}")
-    drive, known = said.drive, answer.drive
-    if known is not None and not drive.serial:
-        drive = replace(drive, model=known.model, serial=known.serial, wwn=known.wwn)
-    reason = f"read by '{drive.read_by}', because smartctl has no way to it: {answer.reason}"
-    if said.reason:
-        reason += f"; who it is, is not told: {said.reason}"
-    return replace(answer, cover=Cover.READ, reason=reason, drive=drive, passing=False)
 
 
 def judged(name: str, content: bytes, target: Target) -> Answer:
@@ -218,7 +182,7 @@ def _recorded(cover: Cover, reason: str) -> bytes:
     return json.dumps({"cover": cover, "reason": reason}).encode()
 
 
-def _clash(root: Root, driver: str) -> str:
+def clash(root: Root, driver: str) -> str:
     """Return why a drive must not be asked while another program asks its controller, or ''.
 
     Limits: '' also where other users' processes are hidden; the probe looks again for smartd.

@@ -11,39 +11,37 @@ wakes a disk that sleeps for such a question is not known either.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.machine import probe_path
-from iowarden.collectors.model import AbsentError, ParseError, ReadError
-from iowarden.collectors.raid import vendors
+from iowarden.collectors.model import AbsentError, ParseError, ReadError, trace
 from iowarden.collectors.raid.areca import cli64
+from iowarden.collectors.raid.areca.arcmsr import run_cli64
 from iowarden.collectors.smart import scsi_hosts
-from iowarden.collectors.smart.drive import Drive, Protocol
+from iowarden.collectors.smart.drive import Cover, Drive, Protocol
+from iowarden.collectors.smart.smartctl_runner import clash
 
 if TYPE_CHECKING:
     from iowarden.collectors.machine import Root
     from iowarden.collectors.raid.controller import PhysicalDisk
     from iowarden.collectors.smart.drive import Target
+    from iowarden.collectors.smart.smartctl_runner import Answer
+
+    Texts = tuple[tuple[str, bytes], ...]
 
 _DRIVER = "arcmsr"
 _KIND = re.compile(r"areca,([0-9]{1,3})(?:/[0-9]{1,3})?", re.ASCII)
 _HEADING = re.compile(r"Drive\s?\[#\s?([0-9]{1,3})\]", re.ASCII)
+_NO_WAY = frozenset(
+    {
+        *(Cover.NO_SMARTCTL, Cover.NO_PASS_THROUGH, Cover.NO_SMART, Cover.PERMISSION),
+        *(Cover.UNPARSED, Cover.FAILED, Cover.TIMEOUT),
+    }
+)
+"""After these another program may know more; where one hangs in the kernel, none may be run."""
 _UNANSWERED = "unanswered"
 """Of a recording: in the place of an answer that never came, and why."""
-
-
-@dataclass(frozen=True, slots=True)
-class Said:
-    """What came of asking.
-
-    Fields: `drive` is None where nothing is known of it, and `reason` says why, or why not who it
-    is; '' without a drive: a recording that has nothing of it. `texts` is what a recording keeps.
-    """
-
-    drive: Drive | None
-    reason: str = ""
-    texts: tuple[tuple[str, bytes], ...] = ()
 
 
 def has_way(target: Target) -> bool:
@@ -51,8 +49,40 @@ def has_way(target: Target) -> bool:
     return target.driver == _DRIVER and _KIND.fullmatch(target.kind) is not None
 
 
-def ask(root: Root, target: Target) -> Said:
-    """Ask for a drive, and wait for what comes of it: up to three programs, one after the other."""
+def otherwise(root: Root, target: Target, answer: Answer) -> Answer:
+    """Return what the program of the controller's maker says, where smartctl had no way.
+
+    Else, and where that says nothing, smartctl's answer, with both reasons. `late` stays so.
+    """
+    started = answer.ran or answer.cover is Cover.NO_SMARTCTL
+    if answer.cover not in _NO_WAY or not started or not has_way(target):
+        return answer
+    if other := clash(root, target.driver):
+        return replace(answer, reason=f"{answer.reason}; {other}")
+    try:
+        drive, failure, texts = _ask(root, target)
+    except Exception as error:  # noqa: BLE001 - a mistake of ours with one drive keeps no other
+        return replace(answer, reason=f"{answer.reason}; bug: {trace(error)}")
+    if drive is None and not failure:
+        return answer
+    answer = replace(answer, ran=True, beside=texts)
+    if drive is None:
+        return replace(answer, reason=f"{answer.reason}; Areca's program: {failure}")
+    known = answer.drive
+    if known is not None and not drive.serial:
+        drive = replace(drive, model=known.model, serial=known.serial, wwn=known.wwn)
+    reason = f"read by '{drive.read_by}', because smartctl has no way to it: {answer.reason}"
+    if failure:
+        reason += f"; who it is, is not told: {failure}"
+    return replace(answer, cover=Cover.READ, reason=reason, drive=drive, passing=False)
+
+
+def _ask(root: Root, target: Target) -> tuple[Drive | None, str, Texts]:
+    """Ask for a drive, and wait for what comes of it: up to three programs, one after the other.
+
+    Return the drive, None where nothing is known of it, and why, or why not who it is; without a
+    drive '' where a recording has nothing of it; and what a recording keeps.
+    """
     texts: dict[str, bytes] = {}
     another = root.another(texts.__setitem__)
     reason = ""
@@ -76,7 +106,7 @@ def ask(root: Root, target: Target) -> Said:
     except (ReadError, ParseError) as error:
         reason = str(error)
     another.close()
-    return Said(drive, reason, tuple(texts.items()))
+    return drive, reason, tuple(texts.items())
 
 
 def _check_alone(root: Root) -> None:
@@ -115,7 +145,7 @@ def _run(root: Root, texts: dict[str, bytes], *command: str) -> str:
         else:
             raise ReadError(reason)
     try:
-        return vendors.run_areca(root, (), *command)
+        return run_cli64(root, (), *command)
     except (AbsentError, ReadError) as error:
         texts[never] = str(error).encode(errors="backslashreplace")
         raise

@@ -16,12 +16,13 @@ from support.controllers import DRIVERS, asked
 
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.raid.adaptec.aacraid import ADAPTEC
+from iowarden.collectors.raid.areca.arcmsr import ARECA
 from iowarden.collectors.raid.controller import Controllers, Health
 from iowarden.collectors.raid.megaraid.megaraid_sas import MEGARAID
 from iowarden.collectors.raid.mpt import mpt_status, sasircu
 from iowarden.collectors.raid.smartarray import cciss_vol_status
 from iowarden.collectors.raid.smartarray.hpsa import HP
-from iowarden.collectors.raid.vendors import ARECA, THREEWARE
+from iowarden.collectors.raid.threeware.threeware import THREEWARE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
