@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Callable
 from operator import attrgetter
-from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Generic,
+    Literal,
+    Protocol,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 KIB = 1024
 SECTOR_BYTES = 512
@@ -20,6 +28,10 @@ Labels = tuple[tuple[str, str], ...]
 
 Sample = tuple[str, Labels, float]
 """Metric name, labels, value."""
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+T_contra = TypeVar("T_contra", contravariant=True)
 
 Kind = Literal["counter", "gauge", "untyped"]
 """Ours are counters and gauges; 'untyped' are some of node_exporter's."""
@@ -80,7 +92,7 @@ def parse_count(text: str) -> int:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(Generic[T_co]):
     """The result of one run of a collector.
 
     Units: `monotonic_seconds` is the program's clock when the run ended.
@@ -90,7 +102,7 @@ class Reading:
     outcome: Outcome
     monotonic_seconds: float
     duration_seconds: float
-    value: Any = None
+    value: T_co | None = None
     error: str = ""
     path: str = ""
     """Of the file that was read last, where it is `unparsed`; `text` is its content."""
@@ -141,10 +153,14 @@ def trace(error: BaseException) -> str:
     return f"{type(error).__name__}: {error} ({'; '.join(places)})"
 
 
-Emitter = Callable[[Any, Labels], list[Sample]]
+class Emitter(Protocol[T_contra]):
+    """Returns the samples of a value, with these labels."""
+
+    def __call__(self, value: T_contra, labels: Labels = (), /) -> list[Sample]:
+        """Leave out what is None."""
 
 
-def describe(cls: type, prefix: str) -> tuple[tuple[Family, ...], Emitter]:
+def describe(cls: type[T], prefix: str) -> tuple[tuple[Family, ...], Emitter[T]]:
     """Return the families of a dataclass's annotated fields and a function that emits samples.
 
     The field's name is the metric's name behind `prefix`; a field that is None gives no sample.
@@ -159,7 +175,7 @@ def describe(cls: type, prefix: str) -> tuple[tuple[Family, ...], Emitter]:
             )
     fields = tuple((family.name, attrgetter(name)) for name, family in families)
 
-    def emit(value: Any, labels: Labels = ()) -> list[Sample]:  # noqa: ANN401 - any annotated class
+    def emit(value: T, labels: Labels = ()) -> list[Sample]:
         samples: list[Sample] = []
         for metric, read in fields:
             number = read(value)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import AbsentError, Family, ReadError
+from iowarden.collectors.source import Source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -215,3 +216,13 @@ def _drivers(root: Root) -> Iterator[str]:
             continue
         if any(map(_ADAPTER.fullmatch, names)):
             yield driver
+
+
+SOURCE: Source[Monitors] = Source(
+    name="monitors",
+    period_seconds=60,
+    may_hang=True,
+    read=read_monitors,
+    families=FAMILIES,
+    emit=emit,
+)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from iowarden.collectors.model import KIB, Metric, Sample, describe
+from iowarden.collectors.source import Source
 from iowarden.collectors.sysfs import attributes, shown
 
 if TYPE_CHECKING:
@@ -89,3 +90,14 @@ def read_bdi(root: Root) -> dict[str, Bdi]:
         if not found.vanished():
             devices[bdi.name] = bdi
     return devices
+
+
+SOURCE: Source[dict[str, Bdi]] = Source(
+    name="bdi",
+    period_seconds=15,
+    may_hang=False,
+    read=read_bdi,
+    families=FAMILIES,
+    emit=emit,
+    unread=unread,
+)

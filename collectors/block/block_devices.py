@@ -19,6 +19,7 @@ from iowarden.collectors.model import (
     Sample,
 )
 from iowarden.collectors.procfs.swaps import read_swaps
+from iowarden.collectors.source import Source
 from iowarden.collectors.sysfs import device_name
 
 if TYPE_CHECKING:
@@ -547,3 +548,14 @@ def _names(root: Root, path: str) -> list[str] | None:
 
 def _words(text: str) -> str | None:
     return " ".join(text.replace("\0", " ").split()) or None
+
+
+SOURCE: Source[Topology] = Source(
+    name="block",
+    period_seconds=60,
+    may_hang=True,
+    read=read_block,
+    families=FAMILIES,
+    emit=emit,
+    objects=("device",),
+)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import Family, Sample
+from iowarden.collectors.source import Source
 from iowarden.collectors.sysfs import attributes, device_name
 
 if TYPE_CHECKING:
@@ -74,3 +75,15 @@ def read_dm(root: Root) -> dict[str, MappedDevice]:
         if not found.vanished():
             devices[name] = mapped
     return devices
+
+
+SOURCE: Source[dict[str, MappedDevice]] = Source(
+    name="dm",
+    period_seconds=5,
+    may_hang=True,
+    read=read_dm,
+    families=FAMILIES,
+    emit=emit,
+    objects=("device",),
+    unread=unread,
+)

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import SECTOR_BYTES, AbsentError, Family, ParseError, Sample
+from iowarden.collectors.source import Source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Container, Iterator, Mapping
 
     from iowarden.collectors.machine import Root
 
@@ -187,15 +188,15 @@ def parse_diskstats(text: str) -> dict[str, BlockIo]:
     return result
 
 
-def emit(value: Mapping[str, BlockIo], whole_devices: frozenset[str] | None = None) -> list[Sample]:
-    """Return the samples of FAMILIES for the devices named; None: for all, partitions included.
+def restrict(value: Mapping[str, BlockIo], whole_devices: Container[str]) -> dict[str, BlockIo]:
+    """Return the devices named: without partitions."""
+    return {name: block for name, block in value.items() if name in whole_devices}
 
-    Loop and RAM devices that never had a request are left out.
-    """
+
+def emit(value: Mapping[str, BlockIo]) -> list[Sample]:
+    """Return the samples of FAMILIES, but of no loop or RAM device that never had a request."""
     samples: list[Sample] = []
     for name, block in value.items():
-        if whole_devices is not None and name not in whole_devices:
-            continue
         if name.startswith(_MEMORY_BACKED) and not any(block.counters):
             continue
         labels = (("device", name),)
@@ -222,3 +223,24 @@ def read_diskstats(root: Root) -> dict[str, BlockIo]:
     if not text.strip():
         raise AbsentError(f"'{PATH}': no block device")
     return parse_diskstats(text)
+
+
+SOURCE: Source[dict[str, BlockIo]] = Source(
+    name="diskstats",
+    period_seconds=1,
+    may_hang=False,
+    read=read_diskstats,
+    families=FAMILIES,
+    emit=emit,
+    restrict=restrict,
+    objects=("device",),
+    lists=("device", lambda value: value),
+    node=node_samples,
+    node_prefixes=(
+        "node_disk_discard",
+        "node_disk_flush_",
+        "node_disk_io_",
+        "node_disk_read",
+        "node_disk_writ",
+    ),
+)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import Family, Sample
+from iowarden.collectors.source import Source
 from iowarden.collectors.sysfs import Attributes, attributes, device_name, shown
 
 if TYPE_CHECKING:
@@ -120,3 +121,15 @@ def _flag(found: Attributes, name: str) -> bool | None:
     # (drivers/scsi/ses.c, ses_get_fault); -1: nobody has asked yet.
     number = found.signed(name)
     return None if number is None or number < 0 else number != 0
+
+
+SOURCE: Source[tuple[Slot, ...]] = Source(
+    name="enclosure",
+    period_seconds=60,
+    may_hang=True,
+    read=read_enclosure,
+    families=FAMILIES,
+    emit=emit,
+    objects=("device",),
+    unread=unread,
+)

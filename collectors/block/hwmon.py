@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from iowarden.collectors.model import Metric, describe
+from iowarden.collectors.source import Source
 from iowarden.collectors.sysfs import Attributes, attributes, device_name, shown
 
 if TYPE_CHECKING:
@@ -146,3 +147,15 @@ def _block_device(chip: Attributes) -> str | None:
             if found := _NAMESPACE.fullmatch(entry):
                 return f"nvme{found[1]}n{found[2]}"
     return None
+
+
+SOURCE: Source[tuple[Temperature, ...]] = Source(
+    name="hwmon",
+    period_seconds=60,
+    may_hang=True,
+    read=read_hwmon,
+    families=FAMILIES,
+    emit=emit,
+    objects=("device",),
+    unread=unread,
+)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from iowarden.collectors.model import KIB, SECTOR_BYTES, Family, Metric, Sample, describe
+from iowarden.collectors.source import Source
 from iowarden.collectors.sysfs import Attributes, attributes, device_name
 
 if TYPE_CHECKING:
@@ -227,3 +228,15 @@ def _partitions(name: str, device: Attributes) -> tuple[tuple[Partition, ...], s
         if not part.vanished():
             found.append(partition)
     return tuple(found), problem
+
+
+SOURCE: Source[dict[str, Queue]] = Source(
+    name="queue",
+    period_seconds=60,
+    may_hang=True,
+    read=read_queue,
+    families=FAMILIES,
+    emit=emit,
+    objects=("device",),
+    unread=unread,
+)

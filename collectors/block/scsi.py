@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
 from iowarden.collectors.model import AbsentError, Family, Metric, ParseError, ReadError, describe
+from iowarden.collectors.source import Source
 from iowarden.collectors.sysfs import Attributes, attributes, device_name, shown
 
 if TYPE_CHECKING:
@@ -326,3 +327,15 @@ def _multi_queue(root: Root, hosts: Iterable[bool | None]) -> bool | None:
     if text not in {"Y", "N"}:
         raise ParseError(f"'{MULTI_QUEUE}': expected 'Y' or 'N', got {text[:80]!r}")
     return text == "Y"
+
+
+SOURCE: Source[Scsi] = Source(
+    name="scsi",
+    period_seconds=15,
+    may_hang=True,
+    read=read_scsi,
+    families=FAMILIES,
+    emit=emit,
+    objects=("device",),
+    unread=unread,
+)

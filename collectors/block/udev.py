@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.block import diskstats
 from iowarden.collectors.model import AbsentError, Family, Labels, ReadError, Sample
+from iowarden.collectors.source import Source
 from iowarden.collectors.sysfs import entry_name
 
 if TYPE_CHECKING:
@@ -185,3 +186,21 @@ def _text(root: Root, path: str) -> str:
         return root.read(path)
     except (AbsentError, ReadError):
         return ""  # the device went, or udev does not run: it is shown without
+
+
+SOURCE: Source[dict[str, UdevDevice]] = Source(
+    name="udev",
+    period_seconds=60,
+    may_hang=True,
+    read=read_udev,
+    families=FAMILIES,
+    emit=emit,
+    objects=("device",),
+    node=node_samples,
+    node_prefixes=(
+        "node_disk_ata_",
+        "node_disk_device_mapper_info",
+        "node_disk_filesystem_info",
+        "node_disk_info",
+    ),
+)

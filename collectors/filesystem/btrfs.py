@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from iowarden.collectors.model import AbsentError, Metric, ParseError, Sample, describe, parse_count
+from iowarden.collectors.source import Source
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -118,3 +119,15 @@ def emit(value: Iterable[BtrfsDevice]) -> list[Sample]:
 def filesystems(value: Iterable[BtrfsDevice]) -> frozenset[str]:
     """Return the UUIDs of the file systems that are mounted."""
     return frozenset(device.filesystem for device in value)
+
+
+SOURCE: Source[tuple[BtrfsDevice, ...]] = Source(
+    name="btrfs",
+    period_seconds=15,
+    may_hang=False,
+    read=read_btrfs,
+    families=FAMILIES,
+    emit=emit,
+    objects=("filesystem",),
+    lists=("filesystem", filesystems),
+)

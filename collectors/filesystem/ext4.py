@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import AbsentError, Family, ParseError, Sample, parse_count
+from iowarden.collectors.source import Source
 from iowarden.collectors.sysfs import device_name
 
 if TYPE_CHECKING:
@@ -132,3 +133,14 @@ def emit(value: Mapping[str, Ext4]) -> list[Sample]:
             info = tuple((key, "" if text is None else str(text)) for key, text in told)
             samples.append(("iowarden_ext4_last_error_info", info, 1))
     return samples
+
+
+SOURCE: Source[dict[str, Ext4]] = Source(
+    name="ext4",
+    period_seconds=15,
+    may_hang=False,
+    read=read_ext4,
+    families=FAMILIES,
+    emit=emit,
+    objects=("device",),
+)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import AbsentError, Family, ParseError, ReadError, Sample
+from iowarden.collectors.source import Source
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -240,3 +241,15 @@ def emit(value: Mounts) -> list[Sample]:
 def mount_points(value: Mounts) -> frozenset[str]:
     """Return every place where something is mounted."""
     return frozenset(mount.mount_point for mount in value.mounts)
+
+
+SOURCE: Source[Mounts] = Source(
+    name="mounts",
+    period_seconds=15,
+    may_hang=True,
+    read=read_mounts,
+    families=FAMILIES,
+    emit=emit,
+    objects=("mountpoint",),
+    lists=("mountpoint", mount_points),
+)

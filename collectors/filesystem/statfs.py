@@ -26,6 +26,7 @@ from iowarden.collectors.model import (
     Sample,
     parse_count,
 )
+from iowarden.collectors.source import Source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator
@@ -331,3 +332,18 @@ def _node_error(reason: str) -> str:
 
 def _labels(mount: Usage | Unread) -> Labels:
     return (("device", mount.device), ("fstype", mount.kind), ("mountpoint", mount.mount_point))
+
+
+SOURCE: Source[Filesystems] = Source(
+    name="filesystem",
+    period_seconds=15,
+    may_hang=True,
+    read=read_filesystems,
+    families=FAMILIES,
+    emit=emit,
+    node=node_samples,
+    node_prefixes=("node_filesystem_",),
+    objects=("mountpoint",),
+    unread=unread_parts,
+    parts=read_filesystems,
+)

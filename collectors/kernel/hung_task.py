@@ -6,7 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-from iowarden.collectors.model import AbsentError, Metric, ParseError, Sample, describe
+from iowarden.collectors.model import AbsentError, Metric, ParseError, describe
+from iowarden.collectors.source import Source
 
 if TYPE_CHECKING:
     from iowarden.collectors.machine import Root
@@ -32,7 +33,7 @@ class HungTask:
     """0: nobody looks."""
 
 
-FAMILIES, emit_fields = describe(HungTask, "iowarden_hung_task_")
+FAMILIES, emit = describe(HungTask, "iowarden_hung_task_")
 
 
 def parse_setting(text: str, path: str) -> int:
@@ -41,11 +42,6 @@ def parse_setting(text: str, path: str) -> int:
     if re.fullmatch(r"\d{1,20}|-1", number, re.ASCII) is None:
         raise ParseError(f"'{path}': expected a number, got {text[:80]!r}")
     return int(number)
-
-
-def emit(value: HungTask) -> list[Sample]:
-    """Return the samples of FAMILIES."""
-    return emit_fields(value, ())
 
 
 def read_hung_task(root: Root) -> HungTask:
@@ -60,3 +56,13 @@ def read_hung_task(root: Root) -> HungTask:
             return None
 
     return HungTask(setting("detect_count"), setting("warnings"), timeout_seconds)
+
+
+SOURCE: Source[HungTask] = Source(
+    name="hung_task",
+    period_seconds=15,
+    may_hang=False,
+    read=read_hung_task,
+    families=FAMILIES,
+    emit=emit,
+)

@@ -15,6 +15,7 @@ from iowarden.collectors.model import (
     describe,
     parse_count,
 )
+from iowarden.collectors.source import Source
 
 if TYPE_CHECKING:
     from iowarden.collectors.machine import Root
@@ -76,3 +77,13 @@ def read_numa(root: Root) -> tuple[Node, ...]:
     if not nodes:
         raise AbsentError(f"'{DIRECTORY}': no memory node")
     return tuple(nodes)
+
+
+SOURCE: Source[tuple[Node, ...]] = Source(
+    name="numa",
+    period_seconds=15,
+    may_hang=False,
+    read=read_numa,
+    families=FAMILIES,
+    emit=emit,
+)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import AbsentError, Family, ParseError, Sample
+from iowarden.collectors.source import Source
 
 if TYPE_CHECKING:
     from iowarden.collectors.machine import Root
@@ -70,3 +71,13 @@ def read_thp(root: Root) -> TransparentHugepage:
 
 def _choice(root: Root, path: str) -> str:
     return parse_choice(root.read(path), path)
+
+
+SOURCE: Source[TransparentHugepage] = Source(
+    name="thp",
+    period_seconds=60,
+    may_hang=False,
+    read=read_thp,
+    families=FAMILIES,
+    emit=emit,
+)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import AbsentError, Family, Labels, ParseError, Sample
+from iowarden.collectors.source import Source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -83,3 +84,15 @@ def _labels(value: Uname) -> Labels:
         ("sysname", value.sysname),
         ("version", value.version),
     )
+
+
+SOURCE: Source[Uname] = Source(
+    name="uname",
+    period_seconds=60,
+    may_hang=False,
+    read=read_uname,
+    families=FAMILIES,
+    emit=emit,
+    node=node_samples,
+    node_prefixes=("node_uname_",),
+)

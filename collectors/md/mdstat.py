@@ -16,6 +16,7 @@ from iowarden.collectors.model import (
     ReadError,
     Sample,
 )
+from iowarden.collectors.source import Source
 from iowarden.collectors.sysfs import device_name
 
 if TYPE_CHECKING:
@@ -559,3 +560,16 @@ def _names(root: Root, path: str) -> list[str]:
         return root.names(path)
     except (AbsentError, ReadError):
         return []
+
+
+SOURCE: Source[dict[str, Array]] = Source(
+    name="md",
+    period_seconds=15,
+    may_hang=True,
+    read=read_md,
+    families=FAMILIES,
+    emit=emit,
+    objects=("device",),
+    node=node_samples,
+    node_prefixes=("node_md_",),
+)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import AbsentError, Family, ParseError, ReadError, Sample
 from iowarden.collectors.procfs import stat
+from iowarden.collectors.source import Source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -108,3 +109,15 @@ def _words(root: Root, name: str) -> tuple[str, ...]:
         return tuple(root.read_kept(f"{CLOCKSOURCE}/{name}").split())
     except AbsentError:
         return ()
+
+
+SOURCE: Source[Clock] = Source(
+    name="clock",
+    period_seconds=1,
+    may_hang=False,
+    read=read_clock,
+    families=FAMILIES,
+    emit=emit,
+    node=node_samples,
+    node_prefixes=("node_time_",),
+)

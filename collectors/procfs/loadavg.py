@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from iowarden.collectors.model import Metric, ParseError, Sample, describe
+from iowarden.collectors.source import Source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,7 +30,7 @@ class Loadavg:
     threads: Annotated[int, Metric("gauge", "Threads there are, of programs and of the kernel.")]
 
 
-FAMILIES, _emit = describe(Loadavg, "iowarden_")
+FAMILIES, emit = describe(Loadavg, "iowarden_")
 
 
 def parse_loadavg(text: str) -> Loadavg:
@@ -45,11 +46,6 @@ def parse_loadavg(text: str) -> Loadavg:
     return Loadavg(float(load1), float(load5), float(load15), int(running), int(threads))
 
 
-def emit(value: Loadavg) -> list[Sample]:
-    """Return the samples of FAMILIES."""
-    return _emit(value, ())
-
-
 def node_samples(value: Loadavg) -> Iterator[Sample]:
     """Yield node_exporter's node_load*."""
     yield "node_load1", (), value.load1
@@ -60,3 +56,15 @@ def node_samples(value: Loadavg) -> Iterator[Sample]:
 def read_loadavg(root: Root) -> Loadavg:
     """Read and parse '/proc/loadavg'. Errors: AbsentError, ReadError, ParseError."""
     return parse_loadavg(root.read_kept(PATH))
+
+
+SOURCE: Source[Loadavg] = Source(
+    name="loadavg",
+    period_seconds=15,
+    may_hang=False,
+    read=read_loadavg,
+    families=FAMILIES,
+    emit=emit,
+    node=node_samples,
+    node_prefixes=("node_load1", "node_load5"),
+)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from iowarden.collectors.model import KIB, Metric, ParseError, Sample, describe, parse_count
+from iowarden.collectors.source import Source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -133,3 +134,15 @@ def node_samples(value: Meminfo) -> Iterator[Sample]:
 def read_meminfo(root: Root) -> Meminfo:
     """Read and parse '/proc/meminfo'. Errors: AbsentError, ReadError, ParseError."""
     return parse_meminfo(root.read_kept(PATH))
+
+
+SOURCE: Source[Meminfo] = Source(
+    name="meminfo",
+    period_seconds=1,
+    may_hang=False,
+    read=read_meminfo,
+    families=FAMILIES,
+    emit=emit,
+    node=node_samples,
+    node_prefixes=("node_memory_",),
+)

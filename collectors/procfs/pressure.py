@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from iowarden.collectors.model import AbsentError, Metric, ParseError, Sample, describe
+from iowarden.collectors.source import Source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -128,3 +129,15 @@ def read_pressure(root: Root) -> Pressures:
     if absent is not None and not any(found):
         raise absent
     return Pressures(*found)
+
+
+SOURCE: Source[Pressures] = Source(
+    name="pressure",
+    period_seconds=1,
+    may_hang=False,
+    read=read_pressure,
+    families=FAMILIES,
+    emit=emit,
+    node=node_samples,
+    node_prefixes=("node_pressure_",),
+)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import Family, ParseError, Sample, parse_count
+from iowarden.collectors.source import Source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -140,3 +141,23 @@ def _number(text: str, key: str) -> int:
 def read_stat(root: Root) -> Stat:
     """Read and parse '/proc/stat'. Errors: AbsentError, ReadError, ParseError."""
     return parse_stat(root.read_kept(PATH))
+
+
+SOURCE: Source[Stat] = Source(
+    name="stat",
+    period_seconds=1,
+    may_hang=False,
+    read=read_stat,
+    families=FAMILIES,
+    emit=emit,
+    node=node_samples,
+    node_prefixes=(
+        "node_boot_time_seconds",
+        "node_context_switches_total",
+        "node_cpu_guest_seconds_total",
+        "node_cpu_seconds_total",
+        "node_forks_total",
+        "node_intr_total",
+        "node_procs_",
+    ),
+)

@@ -12,10 +12,10 @@ from iowarden.collectors.model import (
     Metric,
     ParseError,
     ReadError,
-    Sample,
     describe,
 )
 from iowarden.collectors.procfs.swaps import read_swaps
+from iowarden.collectors.source import Source
 
 if TYPE_CHECKING:
     from iowarden.collectors.machine import Root
@@ -86,7 +86,7 @@ class VmSysctl:
     """None: there is no swap."""
 
 
-FAMILIES, emit_settings = describe(VmSysctl, "iowarden_vm_")
+FAMILIES, emit = describe(VmSysctl, "iowarden_vm_")
 
 
 def parse_setting(text: str, path: str) -> int:
@@ -107,11 +107,6 @@ def parse_release(text: str) -> tuple[int, int, int]:
         raise ParseError(message)
     first, second, third = found.groups()
     return int(first), int(second), int(third or 0)
-
-
-def emit(value: VmSysctl) -> list[Sample]:
-    """Return the samples of FAMILIES."""
-    return emit_settings(value, ())
 
 
 def read_vm_sysctl(root: Root) -> VmSysctl:
@@ -167,3 +162,13 @@ def _exists(root: Root, path: str) -> bool:
     except ReadError:
         pass  # what it says is of no interest
     return True
+
+
+SOURCE: Source[VmSysctl] = Source(
+    name="vm_sysctl",
+    period_seconds=15,
+    may_hang=False,
+    read=read_vm_sysctl,
+    families=FAMILIES,
+    emit=emit,
+)

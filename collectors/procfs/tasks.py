@@ -24,6 +24,7 @@ from iowarden.collectors.model import (
     parse_count,
 )
 from iowarden.collectors.procfs import stat
+from iowarden.collectors.source import Source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -372,3 +373,13 @@ def _read(root: Root, path: str) -> str | None:
         return root.read(path)
     except (AbsentError, ReadError):
         return None
+
+
+SOURCE: Source[Tasks] = Source(
+    name="tasks",
+    period_seconds=5,
+    may_hang=True,
+    read=read_tasks,
+    families=FAMILIES,
+    emit=emit,
+)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated
 
 from iowarden.collectors.model import KIB, Metric, ParseError, Sample, describe, parse_count
+from iowarden.collectors.source import Source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -158,3 +159,15 @@ def node_samples(value: Vmstat) -> Iterator[Sample]:
 def read_vmstat(root: Root) -> Vmstat:
     """Read and parse '/proc/vmstat'. Errors: AbsentError, ReadError, ParseError."""
     return parse_vmstat(root.read_kept(PATH), root.page_size_bytes)
+
+
+SOURCE: Source[Vmstat] = Source(
+    name="vmstat",
+    period_seconds=1,
+    may_hang=False,
+    read=read_vmstat,
+    families=FAMILIES,
+    emit=emit,
+    node=node_samples,
+    node_prefixes=("node_vmstat_",),
+)

@@ -39,18 +39,21 @@ import shutil
 import sys
 import time
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self, TypeVar
 
 from iowarden.collectors.filesystem.mountinfo import FSTAB
 from iowarden.collectors.machine import LIMIT_BYTES, Root
 from iowarden.collectors.model import AbsentError, GivenError, ReadError
 from iowarden.collectors.recording import archive
-from iowarden.collectors.registry import SOURCES, collect
+from iowarden.collectors.registry import SOURCES
+from iowarden.collectors.source import collect
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from iowarden.collectors.registry import Source
+    from iowarden.collectors.source import Source
+
+T = TypeVar("T")
 
 FORMAT = "iowarden-recording"
 VERSION = 1
@@ -170,13 +173,13 @@ def _tree(seen: Mapping[str, bytes]) -> dict[str, bytes | None]:
     return tree
 
 
-def watched(source: Source, take: Callable[[str, Mapping[str, bytes]], object]) -> Source:
+def watched(source: Source[T], take: Callable[[str, Mapping[str, bytes]], object]) -> Source[T]:
     """Return the source such that `take` gets its name and all that each run has read.
 
     In the thread that reads, when the run has ended; one that hangs gives nothing until then.
     """
 
-    def watching(root: Root, read: Callable[[], object]) -> object:
+    def watching(root: Root, read: Callable[[], T]) -> T:
         seen: dict[str, bytes] = {}
         root.watch(seen.__setitem__)
         try:
@@ -185,7 +188,7 @@ def watched(source: Source, take: Callable[[str, Mapping[str, bytes]], object]) 
             root.watch(None)
             take(source.name, seen)
 
-    def started(clock: Callable[[], float]) -> Callable[[Root], object]:
+    def started(clock: Callable[[], float]) -> Callable[[Root], T]:
         assert source.start is not None  # noqa: S101 - else nobody calls this
         read = source.start(clock)
         return lambda root: watching(root, lambda: read(root))

@@ -326,7 +326,7 @@ def look(
     """Let the engine see and judge this machine for a few seconds."""
     began = clock.now()
     tick = began
-    pending: list[Reading] = []
+    pending: list[Reading[object]] = []
     while True:
         step(f"looking at the machine, for {tick - began:.0f} s now")
         now = clock.now()
@@ -368,7 +368,7 @@ def _answers(
     end: float,
     *,
     while_waiting: bool = False,
-) -> list[Reading]:
+) -> list[Reading[object]]:
     """Return what the threads answer until the clock says `end`."""
     found = []
     while (left := end - clock()) > 0 and (readers.waiting() or not while_waiting):

@@ -297,7 +297,7 @@ def _same(alert: Alert) -> tuple[str, tuple[tuple[str, str], ...]]:
     return alert.name, tuple(pair for pair in alert.labels if pair[0] != "severity")
 
 
-def _readings(parsed: Parsed, at: float) -> list[Reading]:
+def _readings(parsed: Parsed, at: float) -> list[Reading[object]]:
     """Return what the sources of a machine would read that consists of the text."""
     values: dict[str, object] = {}
     if parsed.controllers:

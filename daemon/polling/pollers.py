@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from iowarden.collectors import registry
 from iowarden.collectors.kmsg import kernel_log
 from iowarden.collectors.raid import controller_poller, vendors
 from iowarden.collectors.smart import smart_poller
+from iowarden.collectors.source import with_readers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from iowarden.collectors.registry import Source
+    from iowarden.collectors.source import Source
     from iowarden.daemon.clock import SystemClock
 
 
@@ -26,9 +27,9 @@ class Stateful:
     controllers: controller_poller.Poller
     kernel_log: kernel_log.Reader
 
-    def sources(self) -> list[Source]:
+    def sources(self) -> list[Source[Any]]:
         """Return all sources, some of them read by these."""
-        return registry.with_readers(
+        return with_readers(
             registry.SOURCES,
             {
                 "smart": self.drives.read,

@@ -5,16 +5,16 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass, replace
 from queue import SimpleQueue
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from iowarden.collectors.model import Outcome, Reading
-from iowarden.collectors.registry import collect
+from iowarden.collectors.source import collect
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping
 
     from iowarden.collectors.machine import Root
-    from iowarden.collectors.registry import Source
+    from iowarden.collectors.source import Source
 
 STUCK_SECONDS = 10.0
 """A run, or a part of one, is called stuck after so long; sysfs answers in milliseconds."""
@@ -30,7 +30,7 @@ EARLY_SECONDS = 0.05
 class _Worker:
     """A source that may hang: the thread that reads it, and since when it is at it."""
 
-    source: Source
+    source: Source[Any]
     requests: SimpleQueue[float | None]
     """When a run is asked for; None: the end."""
     parts: _Parts
@@ -88,11 +88,11 @@ class Readers:
 
     def __init__(
         self,
-        sources: Iterable[Source],
+        sources: Iterable[Source[Any]],
         periods_seconds: Mapping[str, float],
         root: Callable[[], Root],
         clock: Callable[[], float],
-        post: Callable[[Reading], None],
+        post: Callable[[Reading[object]], None],
     ) -> None:
         """Start the threads. `root` makes a Root, since each thread needs its own."""
         self.sources = tuple(
@@ -114,9 +114,9 @@ class Readers:
             if source.may_hang:
                 self._workers[source.name] = self._started(source, _Parts(clock))
 
-    def run(self, now: float) -> list[Reading]:
+    def run(self, now: float) -> list[Reading[object]]:
         """Read what is due and cannot hang, ask for the rest, say what is stuck."""
-        readings: list[Reading] = []
+        readings: list[Reading[object]] = []
         for source in self.sources:
             worker = self._workers.get(source.name)
             if worker is not None and worker.started_seconds is not None:
@@ -134,7 +134,7 @@ class Readers:
                 worker.requests.put(now)
         return readings
 
-    def _watch(self, worker: _Worker, now: float) -> list[Reading]:
+    def _watch(self, worker: _Worker, now: float) -> list[Reading[object]]:
         """Say that a run is stuck; one that is stuck at a part is begun anew without that."""
         if worker.parts.give_up(worker, now):
             another = self._started(worker.source, worker.parts)
@@ -150,7 +150,7 @@ class Readers:
         worker.told_stuck = True
         return [_stuck(worker.source.name, since, now)]
 
-    def _started(self, source: Source, parts: _Parts) -> _Worker:
+    def _started(self, source: Source[Any], parts: _Parts) -> _Worker:
         worker = _Worker(source, SimpleQueue(), parts)
         threading.Thread(
             target=_serve,
@@ -176,7 +176,7 @@ class Readers:
         )
         self.ask(self._due)
 
-    def finished(self, reading: Reading) -> None:
+    def finished(self, reading: Reading[object]) -> None:
         """Take note that a thread has answered."""
         worker = self._workers[reading.source]
         worker.started_seconds = None
@@ -197,7 +197,7 @@ class Readers:
 
 
 def _serve(
-    worker: _Worker, root: Root, clock: Callable[[], float], post: Callable[[Reading], None]
+    worker: _Worker, root: Root, clock: Callable[[], float], post: Callable[[Reading[object]], None]
 ) -> None:
     source, read_parts = worker.source, worker.source.parts
     if read_parts is not None:
@@ -213,7 +213,7 @@ def _serve(
     root.close()
 
 
-def _stuck(source: str, since: float, now: float) -> Reading:
+def _stuck(source: str, since: float, now: float) -> Reading[object]:
     return Reading(
         source=source,
         outcome=Outcome.STUCK,

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from iowarden.collectors.kmsg.kernel_log import Cursor as KernelCursor  # noqa: TC001 - kept over restarts: read at run time
 from iowarden.collectors.md.md_events import md_events
-from iowarden.collectors.model import Outcome
 from iowarden.collectors.raid.controller import Health, Listed
 from iowarden.collectors.raid.log_alignment import Cursor as LogCursor
 from iowarden.collectors.raid.log_alignment import align, align_numbered
@@ -157,13 +156,11 @@ class Happenings:
 
     # --- readings
 
-    def take(self, reading: Reading, now: float) -> None:
+    def take(self, reading: Reading[Any], now: float) -> None:
         """Take what a source told."""
-        name = reading.source
-        if name not in SOURCES or reading.outcome is not Outcome.OK:
-            return
-        value, before = reading.value, self._seen.get(name)
-        if value is before:
+        name, value = reading.source, reading.value
+        before = self._seen.get(name)
+        if name not in SOURCES or value is None or value is before:
             return
         self._seen[name] = value
         realtime = self._realtime(now)

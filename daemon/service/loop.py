@@ -13,7 +13,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from iowarden.collectors.block import uevents
 from iowarden.collectors.model import Chunk, Family, Outcome, Reading, Sample, trace
@@ -212,7 +212,7 @@ class Parts:
     player: Player | None = None
     own_metrics: Callable[[], Content] = tuple
     """Metrics of the process itself."""
-    keep: Callable[[Reading, float], object] | None = None
+    keep: Callable[[Reading[object], float], object] | None = None
     """Keeps the text of a source that could not be parsed; the time is Unix time."""
     load: Callable[[], tuple[Config, Sequence[RuleGroup]]] | None = None
     """Reads configuration and rules anew; may hang."""
@@ -268,7 +268,7 @@ class Loop:
         self._incidents = incidents.Incidents()
         self._install = ""
         self._policy = _policy(parts.config)
-        self._pending: list[Reading] = []
+        self._pending: list[Reading[object]] = []
         self._state_known = False
         self._started: float | None = None
         self._turned = 0.0
@@ -544,12 +544,12 @@ class Loop:
         self._tell_manager()
         self._trouble("loop", "")
 
-    def _look_for_devices(self, reading: Reading) -> None:
+    def _look_for_devices(self, reading: Reading[Any]) -> None:
         """Look at the devices now if one came or went that the last look does not know of.
 
         Announcements get lost, and in a container there are none.
         """
-        if reading.source != "diskstats" or reading.outcome is not Outcome.OK:
+        if reading.source != "diskstats" or reading.value is None:
             return
         last, names = self._engine.status("diskstats"), reading.value.keys()
         changed = () if last is None or not last.value else names ^ last.value.keys()
@@ -633,7 +633,7 @@ class Loop:
             self._telling.stuck(before, self._stuck)
             self._commit([])
 
-    def _judge_reading(self, reading: Reading) -> None:
+    def _judge_reading(self, reading: Reading[object]) -> None:
         key = f"source {reading.source}"
         if reading.outcome in (Outcome.OK, Outcome.ABSENT):
             self._trouble(key, "", journal.SOURCE_RECOVERED)

@@ -63,7 +63,7 @@ class Unparsed:
         self._waiting: Queue[_Text] = Queue(MOST_WAITING)
         threading.Thread(target=self._run, name="unparsed", daemon=True).start()
 
-    def keep(self, reading: Reading, realtime_seconds: float) -> None:
+    def keep(self, reading: Reading[object], realtime_seconds: float) -> None:
         """Have the text of a reading that is unparsed kept, once for each kind of error."""
         kinds = self._kinds.setdefault(reading.source, set())
         # Numbers change each second and make no other kind.
@@ -81,7 +81,7 @@ class Unparsed:
         else:
             kinds.add(kind)
 
-    def _head(self, reading: Reading, realtime_seconds: float) -> bytes:
+    def _head(self, reading: Reading[object], realtime_seconds: float) -> bytes:
         bytes_total = len(reading.text)
         lines = (
             ("iowarden", self._version),

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.block.block_devices import Topology
     from iowarden.collectors.filesystem.mountinfo import Mount, Mounts
     from iowarden.collectors.procfs.tasks import Tasks
-    from iowarden.collectors.registry import Source
+    from iowarden.collectors.source import Source
     from iowarden.rules.advice.facts import Facts
 
 HELD_PERIODS = 3
@@ -124,10 +124,10 @@ _ALERTS = frozenset(("ALERTS", "ALERTS_FOR_STATE"))
 class SourceStatus:
     """What is known of one source: its last run, its last good value and what it showed."""
 
-    source: Source
+    source: Source[Any]
     since_seconds: float | None = None
     """When it was last seen good, or the first tick."""
-    reading: Reading | None = None
+    reading: Reading[object] | None = None
     value: Any = None
     good_seconds: float | None = None
     samples: list[Sample] = field(default_factory=list)
@@ -165,7 +165,7 @@ class Engine:
     def __init__(
         self,
         groups: Sequence[RuleGroup],
-        sources: Sequence[Source],
+        sources: Sequence[Source[Any]],
         now: float,
         default_interval_seconds: float = 15.0,
         *,
@@ -350,7 +350,7 @@ class Engine:
 
     def observe(
         self,
-        readings: Iterable[Reading],
+        readings: Iterable[Reading[Any]],
         now: float,
         uptime_seconds: float,
         asleep_seconds: float = 0.0,
@@ -375,7 +375,7 @@ class Engine:
             name = status.source.name
             if name in fresh and status.outcome() is Outcome.OK:
                 if status.shown is not status.value or not status.samples:
-                    status.samples = status.source.emit(status.value, names)
+                    status.samples = status.source.samples(status.value, names)
                     status.shown = status.value
                     self._expose(status)
                 self.publish(name, status.source.families, status.samples, now)
@@ -400,24 +400,24 @@ class Engine:
                     self._feed("signal_" + name, self._signal_samples[name], now)
         self._publish_status(fresh, now)
 
-    def _take(self, readings: Iterable[Reading], now: float) -> set[str]:
+    def _take(self, readings: Iterable[Reading[Any]], now: float) -> set[str]:
         """Keep what the sources said; return which did."""
         fresh: set[str] = set()
         for reading in readings:
             status = self._sources[reading.source]
             status.reading = reading
             fresh.add(reading.source)
-            if reading.outcome is Outcome.OK:
+            if (value := reading.value) is not None:
                 if reading.source == "mounts":
-                    self._remember_unmounted(reading.value)
-                if reading.source in _SOON and status.value not in (None, reading.value):
+                    self._remember_unmounted(value)
+                if reading.source in _SOON and status.value not in (None, value):
                     for number, group in enumerate(self._groups):
                         if group.name == _SOON[reading.source]:
                             self._due[number] = now
                 if reading.source == "scsi":
-                    self._hosts |= scsi.host_names(reading.value.hosts)
-                    self._fabrics = scsi.fabrics(reading.value)
-                status.value = reading.value
+                    self._hosts |= scsi.host_names(value.hosts)
+                    self._fabrics = scsi.fabrics(value)
+                status.value = value
                 status.good_seconds = status.since_seconds = now
         block = self._sources.get("block")
         if "block" in fresh and block is not None and block.outcome() is Outcome.OK:
@@ -1336,7 +1336,7 @@ def _severity(rule: Rule) -> str | None:
     return None if severity is None else severity.render({}, 0.0, None)
 
 
-def _outcome_samples(reading: Reading) -> list[Sample]:
+def _outcome_samples(reading: Reading[object]) -> list[Sample]:
     own = ("collector", reading.source)
     return [
         ("iowarden_collector_duration_seconds", (own,), reading.duration_seconds),

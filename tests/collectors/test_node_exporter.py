@@ -17,7 +17,8 @@ from support.smtp import DEADLINE_SECONDS
 from iowarden.collectors import node_series
 from iowarden.collectors.machine import Root
 from iowarden.collectors.model import Outcome
-from iowarden.collectors.registry import SOURCES, collect
+from iowarden.collectors.registry import SOURCES
+from iowarden.collectors.source import collect
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -17,7 +17,8 @@ from support.tiers import examples
 
 from iowarden.collectors.machine import LIMIT_BYTES, Root
 from iowarden.collectors.model import Outcome, Reading
-from iowarden.collectors.registry import SOURCES, Source, collect
+from iowarden.collectors.registry import SOURCES
+from iowarden.collectors.source import Source, collect
 
 if TYPE_CHECKING:
     from conftest import MachineMaker
@@ -77,7 +78,7 @@ def test_this_machine_can_be_read(source: Source) -> None:
     assert reading.outcome in {Outcome.OK, Outcome.ABSENT}, reading.error
     assert (reading.monotonic_seconds, reading.duration_seconds) == (101.0, 1.0)
     if reading.outcome is Outcome.OK:
-        samples = source.emit(reading.value, None)
+        samples = source.emit(reading.value)
         assert {name for name, _, _ in samples} <= {family.name for family in source.families}
 
 
@@ -171,4 +172,4 @@ def test_no_content_is_a_bug(files: dict[str, bytes]) -> None:
         reading = run(source, root)
         assert reading.outcome is not Outcome.BUG, reading.error
         if reading.outcome is Outcome.OK:
-            assert isinstance(source.emit(reading.value, None), list)
+            assert isinstance(source.emit(reading.value), list)

@@ -13,7 +13,7 @@ from support.recordings import recorded
 
 from iowarden.collectors import registry
 from iowarden.collectors.recording.recording import IDLE, idle_steps
-from iowarden.collectors.registry import collect
+from iowarden.collectors.source import Source, collect
 from iowarden.daemon.service.loop import HOTPLUG_SOURCES
 from iowarden.rules.advice import advice, facts
 from iowarden.rules.advice.facts import Facts
@@ -139,7 +139,7 @@ class Host:
         """Have the devices looked at with the next tick, as after an announcement of the kernel."""
         self._due.update(dict.fromkeys(HOTPLUG_SOURCES, 0.0))
 
-    def read(self, source: registry.Source, now: float) -> Reading:
+    def read(self, source: Source, now: float) -> Reading:
         """Return what a source says now."""
         self._now = now
         return collect(self._started.get(source.name, source), self.root, lambda: now)

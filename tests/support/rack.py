@@ -9,7 +9,6 @@ from support.host import shipped_rules
 from support.simulation import START, UPTIME
 
 from iowarden.collectors.model import Outcome, Reading
-from iowarden.collectors.registry import Source
 from iowarden.collectors.smart import smart_poller
 from iowarden.collectors.smart.drive import (
     Attribute,
@@ -21,6 +20,7 @@ from iowarden.collectors.smart.drive import (
     Protocol,
     Target,
 )
+from iowarden.collectors.source import Source
 from iowarden.daemon.service.persisted_state import Kept, documents, read
 from iowarden.rules.engine.engine import Engine
 from iowarden.rules.incidents import incidents, silences
@@ -38,7 +38,7 @@ SMART = Source(
     may_hang=True,
     read=smart_poller.read_smart,
     families=(),
-    emit=lambda _value, _names: [],
+    emit=lambda _value: [],
     objects=("disk",),
     lists=("disk", smart_poller.keys),
     unread=smart_poller.unread,

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from iowarden.collectors.block.diskstats import (
     FAMILIES,
+    SOURCE,
     emit,
     node_samples,
     parse_diskstats,
@@ -80,10 +81,10 @@ def test_only_whole_devices_are_exposed() -> None:
     """Partitions have no series; an idle loop device neither, one in use has."""
     text = LOOP0 + SDA + SDA1
     block = parse_diskstats(text)
-    devices = {labels[0][1] for _, labels, _ in emit(block, frozenset({"sda", "loop0"}))}
+    devices = {labels[0][1] for _, labels, _ in SOURCE.samples(block, {"sda", "loop0"})}
     assert devices == {"sda"}
     used = parse_diskstats(LOOP0.replace("loop0 0", "loop0 1"))
-    assert emit(used, frozenset({"loop0"}))
+    assert SOURCE.samples(used, {"loop0"})
 
 
 def test_node_exporter_ignores_partitions_and_counts_discards_in_sectors() -> None:

@@ -30,7 +30,8 @@ from iowarden.collectors.recording.recording import (
     Recording,
     RecordingError,
 )
-from iowarden.collectors.registry import SOURCES, collect
+from iowarden.collectors.registry import SOURCES
+from iowarden.collectors.source import collect
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

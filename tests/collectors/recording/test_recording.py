@@ -41,7 +41,8 @@ from iowarden.collectors.recording.recording import (
     record,
     write_frame,
 )
-from iowarden.collectors.registry import SOURCES, collect
+from iowarden.collectors.registry import SOURCES
+from iowarden.collectors.source import collect
 
 UPTIME = "/proc/uptime"
 

@@ -28,11 +28,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from iowarden.collectors.filesystem.statfs import Filesystems
+    from iowarden.collectors.source import Source
 
 DEADLINE_SECONDS = 20.0
 
 
-def source(name: str, **changes: object) -> registry.Source:
+def source(name: str, **changes: object) -> Source:
     """Return a source of the table, changed."""
     return replace(next(s for s in registry.SOURCES if s.name == name), **changes)  # type: ignore[arg-type]
 

@@ -16,7 +16,8 @@ from support.recordings import FIXTURES
 from support.smtp import DEADLINE_SECONDS, smtp_server
 
 from iowarden.collectors.recording.recording import Changes, Frame, PlayedRoot, Recording, watched
-from iowarden.collectors.registry import SOURCES, collect
+from iowarden.collectors.registry import SOURCES
+from iowarden.collectors.source import collect
 from iowarden.daemon.cli.main import main
 from iowarden.daemon.service import flight_recorder as flight_module
 from iowarden.daemon.service.flight_recorder import MOST_FILES, Flight, Keeper

@@ -9,6 +9,7 @@ import pytest
 from iowarden.collectors import registry
 from iowarden.collectors.model import Family, Outcome, Reading, Sample
 from iowarden.collectors.procfs.meminfo import parse_meminfo
+from iowarden.collectors.source import Source
 from iowarden.rules.alerting.alerts import Alert, State, Transition
 from iowarden.rules.engine.engine import Engine
 from iowarden.rules.rulefile.rulefile import parse_rule_file
@@ -28,13 +29,13 @@ groups:
         annotations: {summary: "{{ $labels.device }} has {{ $value }}"}
 """
 
-THERMOMETER = registry.Source(
+THERMOMETER = Source(
     name="thermometer",
     period_seconds=1.0,
     may_hang=False,
     read=lambda _: None,
     families=(Family("temperature", "gauge", "A simulated temperature."),),
-    emit=lambda value, _: value,
+    emit=lambda value: value,
 )
 
 

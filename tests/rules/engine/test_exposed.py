@@ -7,9 +7,9 @@ import dataclasses
 import pytest
 
 from iowarden.collectors.model import Outcome, Reading, Sample
-from iowarden.collectors.registry import Source
 from iowarden.collectors.smart import smart_series, smartctl_exporter
 from iowarden.collectors.smart.drive import Cover, Disk, Disks, Drive, Polled, Protocol, Target
+from iowarden.collectors.source import Source
 from iowarden.rules.engine.engine import Engine
 from iowarden.rules.rulefile.rulefile import parse_rule_file
 
@@ -31,7 +31,7 @@ SOURCE = Source(
     may_hang=False,
     read=lambda root: None,
     families=smart_series.FAMILIES,
-    emit=lambda value, _: smart_series.emit(value),
+    emit=smart_series.emit,
     node=smartctl_exporter.samples,
     node_prefixes=smartctl_exporter.PREFIXES,
     objects=("disk",),
@@ -85,7 +85,7 @@ def test_drives_that_said_nothing_new_are_still_seen() -> None:
     """The same value for ten minutes: no series is made again, and none grows old."""
     made: list[list[Sample]] = []
 
-    def emit(value: Disks, _: object) -> list[Sample]:
+    def emit(value: Disks) -> list[Sample]:
         made.append(smart_series.emit(value))
         return made[-1]
 

@@ -10,7 +10,8 @@ from support.recordings import write_tree
 
 from iowarden.collectors.machine import Root
 from iowarden.collectors.model import Outcome, Reading
-from iowarden.collectors.registry import SOURCES, collect
+from iowarden.collectors.registry import SOURCES
+from iowarden.collectors.source import collect
 from iowarden.rules.engine.engine import Engine
 from iowarden.rules.promql.evaluator import EvaluationError
 from iowarden.rules.rulefile.rulefile import RuleGroup, parse_rule_file

@@ -9,9 +9,10 @@ from support.memory import Memory
 
 from iowarden.collectors.machine import probe_path
 from iowarden.collectors.model import Outcome, Reading
-from iowarden.collectors.registry import SOURCES, Source, collect
+from iowarden.collectors.registry import SOURCES
 from iowarden.collectors.smart import smartctl_runner
 from iowarden.collectors.smart.drive import Target
+from iowarden.collectors.source import Source, collect
 from iowarden.rules.engine.engine import HELD_PERIODS, Engine
 from iowarden.rules.incidents import incidents
 from iowarden.rules.notice import Evidence
@@ -106,7 +107,7 @@ def test_an_alert_whose_source_falls_silent_is_unknown_and_its_incident_stays_op
     """Held for three periods, then stale and unknown; the incident is told unreadable, not over."""
     good = readings[source.name]
     assert good.outcome is Outcome.OK, good.error
-    samples = source.emit(good.value, frozenset({"sda", "sdb"}))
+    samples = source.samples(good.value, frozenset({"sda", "sdb"}))
     assert samples, f"'{source.name}' shows nothing"
     watch = Watch(source, samples[0][0])
     for _ in range(14):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.model import Reading
     from iowarden.collectors.recording.recording import Frame
-    from iowarden.collectors.registry import Source
+    from iowarden.collectors.source import Source
 
 DAY_SECONDS = 86_400.0
 STEP_SECONDS = GAP_SECONDS - 0.1

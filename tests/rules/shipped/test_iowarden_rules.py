@@ -13,6 +13,7 @@ from iowarden.rules.engine.engine import Engine
 
 if TYPE_CHECKING:
     from iowarden.collectors.model import Labels
+    from iowarden.collectors.source import Source
     from iowarden.rules.alerting.alerts import Alert
 
 START = 1_800_000_000.0
@@ -32,7 +33,7 @@ CASES: tuple[tuple[str, Labels, float, float, str, str], ...] = (
 class Program:
     """The shipped rules over what the program says of itself."""
 
-    def __init__(self, *sources: registry.Source) -> None:
+    def __init__(self, *sources: Source) -> None:
         self.now = START
         self.engine = Engine(shipped_rules(), sources, self.now)
 

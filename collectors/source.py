@@ -1,0 +1,111 @@
+"""What a collector is: a source of one type of value, how often it is read, what it publishes.
+
+Each collector's module ends in its SOURCE; collectors/registry.py lists them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from iowarden.collectors.model import (
+    AbsentError,
+    Family,
+    Labels,
+    Outcome,
+    ParseError,
+    ReadError,
+    Reading,
+    Sample,
+    StuckError,
+    trace,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container, Hashable, Iterable, Mapping
+
+    from iowarden.collectors.machine import Root
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Source(Generic[T]):
+    """One source: how often it is read, what it gives.
+
+    `may_hang`: to be read in a thread of its own. `emit`: the samples of `families` that a value
+    gives. `restrict`: what of a value is about these whole devices, which is all that is published
+    once they are known. `node`: the same value as node_exporter's series, whose names begin with
+    one of `node_prefixes`. `objects`: labels by which its series name what some source lists.
+    `lists`: such a label and the names of all there are ('device': sda, sda1 ...): an alert on one
+    that is no longer there is unknown, not over.
+    `unread`: parts of the value that could not be read, as labels and a reason ((('mountpoint',
+    '/srv'),), 'silent for 30 s'): alerts with these labels are unknown while that lasts; the reason
+    '': it was not looked at yet, which holds them for the first minutes.
+    `parts`: as `read`, of a source with parts any of which may hang while the others answer; it
+    calls its second argument ahead of each and leaves it out when that returns a reason.
+    `start`: makes what takes the place of `read` where something is remembered from run to run; it
+    gets the program's clock.
+    """
+
+    name: str
+    period_seconds: float
+    may_hang: bool
+    read: Callable[[Root], T]
+    families: tuple[Family, ...]
+    emit: Callable[[T], list[Sample]]
+    restrict: Callable[[T, Container[str]], T] | None = None
+    node: Callable[[T], Iterable[Sample]] | None = None
+    node_prefixes: tuple[str, ...] = ()
+    objects: tuple[str, ...] = ()
+    lists: tuple[str, Callable[[T], Container[str]]] | None = None
+    unread: Callable[[T], Iterable[tuple[Labels, str]]] | None = None
+    parts: Callable[[Root, Callable[[Hashable], str]], T] | None = None
+    start: Callable[[Callable[[], float]], Callable[[Root], T]] | None = None
+
+    def samples(self, value: T, whole_devices: Container[str] | None) -> list[Sample]:
+        """Return what is published of a value; `whole_devices`: their names, None: not known."""
+        if self.restrict is not None and whole_devices is not None:
+            value = self.restrict(value, whole_devices)
+        return self.emit(value)
+
+
+def with_readers(
+    sources: Iterable[Source[Any]], readers: Mapping[str, Callable[[Root], Any]]
+) -> list[Source[Any]]:
+    """Return the sources, some read by what others talk to as well: by name, what reads."""
+    return [
+        replace(s, start=partial(_given, readers[s.name])) if s.name in readers else s
+        for s in sources
+    ]
+
+
+def _given(read: Callable[[Root], Any], _: object) -> Callable[[Root], Any]:
+    return read
+
+
+def collect(source: Source[T], root: Root, clock: Callable[[], float]) -> Reading[T]:
+    """Run one source once; every way it can end is an outcome, none an exception.
+
+    `clock` is monotonic, in seconds.
+    """
+    began = clock()
+    value: T | None = None
+    error, last = "", ("", b"")
+    root.last = last
+    try:
+        value = source.read(root)
+        outcome = Outcome.OK
+    except AbsentError as problem:
+        outcome, error = Outcome.ABSENT, str(problem)
+    except StuckError as problem:
+        outcome, error = Outcome.STUCK, str(problem)
+    except ReadError as problem:
+        outcome, error = Outcome.FAILED, str(problem)
+    except ParseError as problem:
+        outcome, error, last = Outcome.UNPARSED, str(problem), root.last
+    except Exception as problem:  # noqa: BLE001 - the one place that catches everything
+        outcome, error = Outcome.BUG, trace(problem)
+    ended = clock()
+    return Reading(source.name, outcome, ended, ended - began, value, error, *last)
