@@ -13,8 +13,8 @@ from iowarden.daemon.control.documents import EventLine
 from iowarden.daemon.storage.event_rows import OWN
 from iowarden.rules.alerting.alerts import State, Transition
 from iowarden.rules.incidents import incidents
-from iowarden.rules.notice import Severity
 from iowarden.rules.notices import digest
+from iowarden.rules.severity import Severity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence

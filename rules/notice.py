@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-
-class Severity(enum.IntEnum):
-    """How bad; ordered, so that `max` is the worse one. Only warning and critical are mailed."""
-
-    INFO = 0
-    NOTICE = 1
-    WARNING = 2
-    CRITICAL = 3
+if TYPE_CHECKING:
+    from iowarden.rules.severity import Severity
 
 
 class Reason(enum.StrEnum):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from iowarden.collectors.model import Labels
-    from iowarden.rules.incidents.silences import Matcher, Silence
+    from iowarden.rules.matcher import Matcher
 
 
 class Kind(enum.StrEnum):
@@ -155,10 +155,6 @@ class Renames:
         own = self.labels(labels, self.alert(dict(labels).get("alertname", "")))
         subject = self.subject(key[: places[0].start()])
         return " ".join((subject, *(f"{name}={value}" for name, value in own)))
-
-    def silence(self, silence: Silence) -> Silence:
-        """Return a silence that goes on to match what it matched."""
-        return replace(silence, matchers=self.matchers(silence.matchers))
 
     def matchers(self, matchers: Sequence[Matcher]) -> tuple[Matcher, ...]:
         """Return a silence's matchers in the new words.

@@ -40,9 +40,9 @@ from iowarden.rules.advice.facts import Facts, known, multipath, slow
 from iowarden.rules.alerting.alerts import State
 from iowarden.rules.engine.engine import Engine
 from iowarden.rules.faults import meaning
-from iowarden.rules.notice import Severity
 from iowarden.rules.quantity import duration, size
 from iowarden.rules.rulefile.rulefile import RecordingRule, Rule
+from iowarden.rules.severity import Severity
 from iowarden.rules.signals import table as signals
 from iowarden.rules.topology import device_identity
 

@@ -43,8 +43,8 @@ from iowarden.rules.advice.advice import advice_of, together
 from iowarden.rules.alerting.alerts import State
 from iowarden.rules.engine.engine import Engine
 from iowarden.rules.events import event_correlation
-from iowarden.rules.notice import Severity
 from iowarden.rules.quantity import size
+from iowarden.rules.severity import Severity
 from iowarden.rules.signals.smart.smart import HOT_SECONDS
 
 if TYPE_CHECKING:

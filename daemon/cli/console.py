@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from iowarden.daemon.cli.command import Add
     from iowarden.daemon.control.documents import MailLine, ProbeLine
-    from iowarden.rules.incidents.silences import Matcher
+    from iowarden.rules.matcher import Matcher
 
 EXIT_FAILED = 1
 EXIT_INTERRUPTED = 130

@@ -42,7 +42,7 @@ from iowarden.daemon.control.documents import (
 from iowarden.daemon.duration import duration_seconds
 from iowarden.daemon.sanitize import shorten
 from iowarden.daemon.storage.event_rows import OWN, Wanted
-from iowarden.rules.notice import Severity
+from iowarden.rules.severity import Severity
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

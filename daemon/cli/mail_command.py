@@ -11,7 +11,8 @@ from iowarden.daemon.clock import SystemClock
 from iowarden.daemon.notify import smtp
 from iowarden.daemon.notify.message import render
 from iowarden.daemon.service.loop import recipients
-from iowarden.rules.notice import Evidence, Notice, Reason, Severity
+from iowarden.rules.notice import Evidence, Notice, Reason
+from iowarden.rules.severity import Severity
 
 if TYPE_CHECKING:
     import argparse

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from iowarden.rules.incidents.silences import Matcher  # noqa: TC001 - the codec asks for it at run time
+from iowarden.rules.matcher import Matcher  # noqa: TC001 - the codec asks for it at run time
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from iowarden.daemon.clock import PLAUSIBLE_SECONDS
 from iowarden.daemon.notify import message
 from iowarden.daemon.storage.state_db import Batch, OutboxRow
 from iowarden.rules.incidents.due import REPLACED_SECONDS
-from iowarden.rules.notice import Severity
 from iowarden.rules.quantity import duration
+from iowarden.rules.severity import Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -26,8 +26,8 @@ import yaml
 from iowarden.daemon.duration import duration_seconds
 from iowarden.rules.alerting.alerts import State
 from iowarden.rules.incidents.incidents import Change
-from iowarden.rules.notice import Severity
 from iowarden.rules.renames import NAMES, Kind, Renames, note
+from iowarden.rules.severity import Severity
 from iowarden.rules.yaml_nodes import NotYamlError, root_node
 
 if TYPE_CHECKING:

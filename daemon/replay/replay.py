@@ -30,7 +30,7 @@ from iowarden.daemon.service.loop import Loop, Parts, Stop, recipients
 from iowarden.daemon.storage.state_db import Batch, Committed, StateLoaded
 from iowarden.rules.alerting.alerts import Alert, State
 from iowarden.rules.engine.engine import Engine
-from iowarden.rules.notice import Severity
+from iowarden.rules.severity import Severity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -20,6 +20,7 @@ from iowarden.daemon.storage.event_rows import OWN, Wanted
 from iowarden.daemon.storage.history_reader import Past
 from iowarden.daemon.views import answers, disk_answers, incident_answers
 from iowarden.rules.incidents import silences
+from iowarden.rules.matcher import parse_matcher, written
 from iowarden.rules.promql.evaluator import Budget, EvaluationError
 from iowarden.rules.promql.lexer import PromqlError
 from iowarden.rules.quantity import duration
@@ -269,7 +270,7 @@ class Desk:
     def _silence(
         self, command: Command, wanted: documents.AddSilence, now: float
     ) -> silences.Silence:
-        said = tuple(silences.parse_matcher(text) for text in wanted.matchers)
+        said = tuple(parse_matcher(text) for text in wanted.matchers)
         matchers = self._names.matchers(said)
         after, added = silences.add(
             self.said,
@@ -281,7 +282,7 @@ class Desk:
             who=command.who,
         )
         self._take(after)
-        shown = " ".join(silences.written(each) for each in added.matchers)
+        shown = " ".join(written(each) for each in added.matchers)
         self._telling.send(
             journal.SILENCE,
             5,
@@ -292,7 +293,7 @@ class Desk:
 
     def _replaced(self, matchers: Sequence[str]) -> list[str]:
         """Return what to say of matchers with words that were replaced; the new ones are taken."""
-        said = [silences.parse_matcher(text) for text in matchers]
+        said = [parse_matcher(text) for text in matchers]
         named = next((m.text for m in said if (m.label, m.operator) == ("alertname", "=")), "")
         of = self._names.alert(named)
         return [text for m in said for text in self._names.used(m.label, m.operator, m.text, of)]

@@ -25,7 +25,7 @@ from iowarden.rules.events import event_correlation
 from iowarden.rules.events.event_correlation import Batch, Happened, News
 from iowarden.rules.events.event_table import WINDOW_SECONDS
 from iowarden.rules.incidents.causes import Around
-from iowarden.rules.notice import Severity
+from iowarden.rules.severity import Severity
 from iowarden.rules.topology import device_identity
 from iowarden.rules.topology.event_location import at_controller
 from iowarden.rules.topology.topology import paths

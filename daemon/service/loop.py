@@ -53,9 +53,10 @@ from iowarden.rules.alerting.alerts import Alert, State, Transition
 from iowarden.rules.events import event_correlation, hung
 from iowarden.rules.events.event_table import Table
 from iowarden.rules.incidents import incidents, recurring, silences
-from iowarden.rules.notice import Evidence, Reason, Severity
+from iowarden.rules.notice import Evidence, Reason
 from iowarden.rules.notices import digest, report
 from iowarden.rules.quantity import duration
+from iowarden.rules.severity import Severity
 from iowarden.rules.smart import history_fields
 from iowarden.rules.topology import device_identity, returned
 from iowarden.rules.topology.topology import NOTHING, Stood, restacked

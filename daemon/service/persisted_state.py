@@ -237,7 +237,10 @@ def _renamed(kept: Kept, names: Renames) -> Kept:
         ),
         silences=replace(
             kept.silences,
-            silences=tuple(map(names.silence, kept.silences.silences)),
+            silences=tuple(
+                replace(each, matchers=names.matchers(each.matchers))
+                for each in kept.silences.silences
+            ),
             acknowledgements=tuple(
                 replace(each, subjects=tuple(map(names.subject, each.subjects)))
                 for each in kept.silences.acknowledgements

@@ -37,7 +37,8 @@ from iowarden.rules.events.event_correlation import Clock, Happened, Happening
 from iowarden.rules.events.event_table import Burst
 from iowarden.rules.incidents.incidents import Incident, Member
 from iowarden.rules.incidents.recurring import Habit, Habits, Occurrence
-from iowarden.rules.incidents.silences import Acknowledgement, Matcher, Silence, Silences, finder
+from iowarden.rules.incidents.silences import Acknowledgement, Silence, Silences, finder
+from iowarden.rules.matcher import Matcher
 from iowarden.rules.notice import Evidence
 from iowarden.rules.notices.digest import Digest, Entry
 from iowarden.rules.renames import Kind as Word

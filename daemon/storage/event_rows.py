@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from iowarden.daemon.clock import PLAUSIBLE_SECONDS
 from iowarden.daemon.storage import sqlite
-from iowarden.rules.notice import Severity
 from iowarden.rules.renames import NAMES, Kind, Renames
+from iowarden.rules.severity import Severity
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from iowarden.collectors.model import trace
 from iowarden.daemon.storage import sqlite
-from iowarden.rules.notice import Severity
+from iowarden.rules.severity import Severity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -15,7 +15,7 @@ from iowarden.daemon.control import documents
 from iowarden.rules.alerting.alerts import Alert, State
 from iowarden.rules.faults import Fault
 from iowarden.rules.incidents import silences
-from iowarden.rules.notice import Severity
+from iowarden.rules.severity import Severity
 from iowarden.rules.topology import inventory
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ from iowarden.daemon.storage.event_rows import Wanted
 from iowarden.daemon.transition_log import event_line
 from iowarden.daemon.views import answers
 from iowarden.rules.incidents.incidents import CLOSED_QUIETLY, Due
-from iowarden.rules.notice import Reason, Severity
+from iowarden.rules.notice import Reason
+from iowarden.rules.severity import Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -19,7 +19,7 @@ from iowarden.collectors.filesystem.mountinfo import Mount
 from iowarden.collectors.smart.drive import Cover
 from iowarden.rules.faults import Fault, Layer
 from iowarden.rules.incidents import causes
-from iowarden.rules.notice import Severity
+from iowarden.rules.severity import Severity
 from iowarden.rules.smart import plausibility
 from iowarden.rules.topology import device_identity
 from iowarden.rules.topology.device_identity import ADAPTER, is_part

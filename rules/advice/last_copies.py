@@ -17,7 +17,7 @@ from iowarden.rules.advice.advice import STEPS, TEXT
 from iowarden.rules.advice.facts import UNREADABLE, Facts, Known
 from iowarden.rules.alerting.alerts import REDUNDANCY
 from iowarden.rules.faults import LEFT, NONE_LEFT, SHORT
-from iowarden.rules.notice import Severity
+from iowarden.rules.severity import Severity
 from iowarden.rules.topology.redundancy import last_holders, runs, spared
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import Labels  # noqa: TC001 - kept over restarts: read at run time
 from iowarden.rules.faults import NONE_LEFT, SHORT
-from iowarden.rules.notice import Severity
+from iowarden.rules.severity import Severity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

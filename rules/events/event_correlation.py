@@ -27,7 +27,8 @@ from iowarden.rules.events.controller_clock import Offset, Way
 from iowarden.rules.events.event_table import BLAME_SECONDS, WINDOW_SECONDS, Burst
 from iowarden.rules.faults import Layer
 from iowarden.rules.incidents.incidents import FIRST_SIGHT
-from iowarden.rules.notice import Evidence, Severity
+from iowarden.rules.notice import Evidence
+from iowarden.rules.severity import Severity
 from iowarden.rules.topology.device_identity import ADAPTER, Identity
 from iowarden.rules.topology.event_location import Map, Place, Slotted, place, remember, smart_way
 from iowarden.rules.topology.topology import carried, paths

@@ -18,7 +18,7 @@ from iowarden.collectors.event import Event  # noqa: TC001 - kept over restarts:
 from iowarden.collectors.raid.threeware import alarms
 from iowarden.rules.advice.advice import unknown_steps
 from iowarden.rules.advice.advice_steps import STEPS
-from iowarden.rules.notice import Severity
+from iowarden.rules.severity import Severity
 from iowarden.rules.yaml_nodes import Nodes, RuleFileError, compose, line_and_column, start
 
 if TYPE_CHECKING:

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 from iowarden.rules.alerting.alerts import State
 from iowarden.rules.faults import CAUSES, SHORT, Fault, Layer
 from iowarden.rules.incidents.causes import AFTER_SECONDS, BEFORE_SECONDS
-from iowarden.rules.notice import Reason, Severity
+from iowarden.rules.notice import Reason
+from iowarden.rules.severity import Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -23,7 +23,8 @@ from iowarden.rules.alerting.alerts import REDUNDANCY, Alert, State
 from iowarden.rules.faults import NONE_LEFT, WINDOWED, Fault
 from iowarden.rules.incidents import causes, due, folding
 from iowarden.rules.incidents.causes import HOST, Around, Key
-from iowarden.rules.notice import Evidence, Reason, Severity
+from iowarden.rules.notice import Evidence, Reason
+from iowarden.rules.severity import Severity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Mapping

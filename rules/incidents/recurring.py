@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 from iowarden.rules.alerting.alerts import Alert, State, Transition
 from iowarden.rules.faults import SYMPTOMS, Fault
 from iowarden.rules.incidents import causes, incidents
-from iowarden.rules.notice import Severity
 from iowarden.rules.quantity import duration
+from iowarden.rules.severity import Severity
 from iowarden.rules.topology.device_identity import ITSELF
 
 if TYPE_CHECKING:

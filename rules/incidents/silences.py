@@ -11,14 +11,12 @@ Units: seconds of the program's clock.
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import Family
-from iowarden.rules.notice import Severity  # noqa: TC001 - kept over restarts: read at run time
-from iowarden.rules.promql.lexer import unquote
-from iowarden.rules.promql.regex import RegexError, compile_anchored
+from iowarden.rules.matcher import MOST_CHARACTERS, Matcher, match_all, predicate, written
+from iowarden.rules.severity import Severity  # noqa: TC001 - kept over restarts: read at run time
 from iowarden.rules.topology.device_identity import identity
 
 if TYPE_CHECKING:
@@ -30,7 +28,7 @@ if TYPE_CHECKING:
     from iowarden.rules.incidents.incidents import Incident
 
 SUBJECT = "subject"
-MOST_SILENCES, MOST_MATCHERS, MOST_CHARACTERS = 1000, 64, 1000
+MOST_SILENCES, MOST_MATCHERS = 1000, 64
 MOST_PATTERN_CHARACTERS = 10_000
 """Of all regular expressions: they are read anew with each change, and the loop waits for that."""
 LONGEST_SECONDS = 365 * 86_400.0
@@ -43,18 +41,6 @@ FAMILIES = (
     Family("iowarden_silences", "gauge", "Silences that have not ended."),
     Family("iowarden_alerts_silenced", "gauge", "Firing or unknown alerts that no mail tells."),
 )
-_OPERATORS = ("=~", "!~", "!=", "=")
-_LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
-_MATCHER = re.compile(rf"\s*({_LABEL.pattern})\s*(?:(=~|!~|!=|=)\s*(.*?)\s*)?", re.DOTALL)
-
-
-@dataclass(frozen=True, slots=True)
-class Matcher:
-    """A condition on one label: `operator` is '=', '!=', '=~' or '!~' (RE2, anchored)."""
-
-    label: str
-    operator: str
-    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,42 +94,6 @@ class Silences:
         return {each.incident: each for each in self.acknowledgements}
 
 
-def parse_matcher(text: str) -> Matcher:
-    """Return the matcher that a person wrote: 'device=sda', 'mountpoint=~"/srv/.*"', 'WriteStall'.
-
-    A bare name is an alert's. Errors: ValueError.
-    """
-    match = _MATCHER.fullmatch(text)
-    if match is None:
-        message = (
-            f"matcher {text[:80]!r}: expected LABEL=VALUE, with =, !=, =~ or !~, or the name of an"
-            " alert; quote the value if the shell takes it apart"
-        )
-        raise ValueError(message)
-    label, operator, value = match.groups()
-    if operator is None:
-        return Matcher("alertname", "=", label)
-    if value[:1] in {'"', "'"}:
-        whole = len(value) > 1 and value[-1] == value[0]
-        unquoted = unquote(value) if whole else None
-        if unquoted is None:
-            message = f"matcher {text[:80]!r}: expected a closed quoted text, got {value[:80]!r}"
-            raise ValueError(message)
-        value = unquoted
-    elif value[:1] in {"=", "~"}:
-        message = f"matcher {text[:80]!r}: expected =, !=, =~ or !~, got {operator + value[0]!r}"
-        raise ValueError(message)
-    matcher = Matcher(label, operator, value)
-    _predicate(matcher)
-    return matcher
-
-
-def written(matcher: Matcher) -> str:
-    """Return a matcher as `parse_matcher` reads it."""
-    text = matcher.text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'{matcher.label}{matcher.operator}"{text}"'
-
-
 def pinned(matchers: Iterable[Matcher], topology: Topology | None) -> tuple[Matcher, ...]:
     """Return matchers that mean the same disk tomorrow.
 
@@ -164,7 +114,7 @@ def pinned(matchers: Iterable[Matcher], topology: Topology | None) -> tuple[Matc
 
 def matches(silence: Silence, labels: Labels) -> bool:
     """Whether all matchers of a silence match labels; a label that is missing is ''."""
-    return _all(silence.matchers)(dict(labels))
+    return match_all(silence.matchers)(dict(labels))
 
 
 def finder(state: Silences) -> Callable[[Alert, float], Silence | None]:
@@ -172,7 +122,7 @@ def finder(state: Silences) -> Callable[[Alert, float], Silence | None]:
 
     It remembers what it found by labels: make one for each state, not for each question.
     """
-    tests = [(s, _all(s.matchers)) for s in state.silences if s.expired_seconds is None]
+    tests = [(s, match_all(s.matchers)) for s in state.silences if s.expired_seconds is None]
     remembered: dict[tuple[Labels, str], tuple[Silence, ...]] = {}
 
     def find(alert: Alert, now: float) -> Silence | None:
@@ -197,7 +147,7 @@ def note(silence: Silence, expected: Iterable[Mapping[str, str]], now_silenced: 
     `expected` are the labels that are known of each rule's alerts, `now_silenced` how many alerts
     it keeps back now.
     """
-    tests = [(each.label, _predicate(each)) for each in silence.matchers]
+    tests = [(each.label, predicate(each)) for each in silence.matchers]
     rules = list(expected)
     if not any(all(label not in r or test(r[label]) for label, test in tests) for r in rules):
         return "no rule brings such an alert: is it written right? see 'iowarden rules list'"
@@ -226,7 +176,7 @@ def add(
     if not 1 <= len(matchers) <= MOST_MATCHERS:
         message = f"silence: expected 1 to {MOST_MATCHERS} matchers, got {len(matchers)}"
         raise ValueError(message)
-    if all(_predicate(each)("") for each in matchers):
+    if all(predicate(each)("") for each in matchers):
         shown = " ".join(map(written, matchers))
         message = (
             f"silence: expected a matcher that does not match everything, got {shown[:200]};"
@@ -369,37 +319,3 @@ def _only(kind: str, beginning: str, known: Collection[str], command: str) -> st
         message = f"{kind} {beginning[:80]!r}: expected one that holds, got {got}; see '{command}'"
         raise ValueError(message)
     return found[0]
-
-
-def _all(matchers: Iterable[Matcher]) -> Callable[[Mapping[str, str]], bool]:
-    tests = [(each.label, _predicate(each)) for each in matchers]
-    return lambda labels: all(test(labels.get(label, "")) for label, test in tests)
-
-
-def _predicate(matcher: Matcher) -> Callable[[str], bool]:
-    """Return the test of a label's value. Errors: ValueError, when it is no good matcher."""
-    label, operator, text = matcher.label, matcher.operator, matcher.text
-    if not _LABEL.fullmatch(label) or operator not in _OPERATORS:
-        message = (
-            f"matcher: expected a label and one of {', '.join(_OPERATORS)},"
-            f" got {label[:80]!r} and {operator[:80]!r}"
-        )
-        raise ValueError(message)
-    if len(text) > MOST_CHARACTERS or not text.isprintable():
-        message = (
-            f"matcher of '{label}': expected at most {MOST_CHARACTERS} printable characters,"
-            f" got {text[:80]!r}"
-        )
-        raise ValueError(message)
-    if operator == "=":
-        return lambda value: value == text
-    if operator == "!=":
-        return lambda value: value != text
-    try:
-        pattern = compile_anchored(text)
-    except RegexError as error:
-        message = f"matcher of '{label}': expected a regular expression of RE2: {error}"
-        raise ValueError(message) from error
-    if operator == "=~":
-        return pattern.matches
-    return lambda value: not pattern.matches(value)

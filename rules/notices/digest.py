@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 from iowarden.rules.alerting.alerts import Alert, State, Transition
 from iowarden.rules.incidents.incidents import lasting
-from iowarden.rules.notice import Notice, Reason, Severity
+from iowarden.rules.notice import Notice, Reason
 from iowarden.rules.quantity import duration
+from iowarden.rules.severity import Severity
 from iowarden.rules.topology.returned import sentence
 
 if TYPE_CHECKING:

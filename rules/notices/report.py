@@ -13,8 +13,9 @@ from iowarden.rules.alerting.alerts import State
 from iowarden.rules.faults import LOST_A_DISK, SHORT, SUMS_UP, SYMPTOMS, THREATS, Fault, Layer
 from iowarden.rules.incidents.causes import meaning
 from iowarden.rules.incidents.due import COMES_AND_GOES
-from iowarden.rules.notice import Evidence, Notice, Reason, Severity
+from iowarden.rules.notice import Evidence, Notice, Reason
 from iowarden.rules.quantity import quantity
+from iowarden.rules.severity import Severity
 from iowarden.rules.topology.device_identity import (
     ADAPTER,
     ARRAY,

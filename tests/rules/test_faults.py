@@ -11,8 +11,8 @@ from support.host import shipped_rules
 from iowarden.rules import faults
 from iowarden.rules.events.event_table import parse_events_file
 from iowarden.rules.faults import Fault, Layer
-from iowarden.rules.notice import Severity
 from iowarden.rules.rulefile.rulefile import Rule
+from iowarden.rules.severity import Severity
 
 RULES = Path(__file__).parents[2] / "rules"
 EVENTS = parse_events_file((RULES / "events" / "events.yaml").read_text(), "events.yaml")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
-from iowarden.rules.incidents.silences import Matcher, Silence, matches
+from iowarden.rules.incidents.silences import Silence, matches
+from iowarden.rules.matcher import Matcher
 from iowarden.rules.notices.digest import entry_key
 from iowarden.rules.renames import NAMES, RENAMES, Kind, Rename, RenameError, Renames
 from iowarden.rules.rulefile.overrides import Override, apply, replaced
@@ -108,7 +110,7 @@ def test_what_the_digest_told_is_told_under_its_new_name() -> None:
 def test_a_silence_matches_what_it_matched(label: str, operator: str, text: str) -> None:
     """Each alert of before, and what became of it."""
     before = Silence("s", (Matcher(label, operator, text),), 0.0, 1, "x", "root")
-    after = NEW.silence(before)
+    after = replace(before, matchers=NEW.matchers(before.matchers))
     for name in ("Old", "old_error", "Other"):
         for condition in ("B1", "B2"):
             for way in ("ata", "nvme"):

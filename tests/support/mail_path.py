@@ -18,7 +18,7 @@ import threading
 from iowarden.daemon.notify.outbox import Outbox, SendResult
 from iowarden.daemon.notify.smtp import MailSettings, OutboundMail, Sender
 from iowarden.daemon.storage.state_db import Batch, Committed, OutboxRow, State, StateLoaded
-from iowarden.rules.notice import Severity
+from iowarden.rules.severity import Severity
 
 DEADLINE_SECONDS = 60
 """Far above anything measured: it ends a life that would hang, and judges nothing."""

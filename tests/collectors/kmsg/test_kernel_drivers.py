@@ -13,7 +13,7 @@ from iowarden.collectors.kmsg import kernel_drivers
 from iowarden.collectors.kmsg.kernel_events import KINDS, Classifier, classify, finish
 from iowarden.collectors.kmsg.kernel_line import Line
 from iowarden.rules.events.event_table import Table, parse_events_file
-from iowarden.rules.notice import Severity
+from iowarden.rules.severity import Severity
 
 if TYPE_CHECKING:
     from iowarden.collectors.event import Event

@@ -13,7 +13,7 @@ from support import kernel_verdicts
 from iowarden.collectors.kmsg.kernel_events import Classifier, classify, finish
 from iowarden.collectors.kmsg.kernel_line import Line
 from iowarden.rules.events.event_table import parse_events_file
-from iowarden.rules.notice import Severity
+from iowarden.rules.severity import Severity
 
 OLD = (
     # block layer and page cache

@@ -35,7 +35,7 @@ from iowarden.daemon.control.documents import (
     Status,
     StuckLine,
 )
-from iowarden.rules.incidents.silences import Matcher
+from iowarden.rules.matcher import Matcher
 
 if TYPE_CHECKING:
     import socket

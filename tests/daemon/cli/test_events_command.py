@@ -32,7 +32,7 @@ from iowarden.daemon.control.documents import (
     MemberLine,
     SilenceLine,
 )
-from iowarden.rules.incidents.silences import Matcher
+from iowarden.rules.matcher import Matcher
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

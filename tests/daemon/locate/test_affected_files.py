@@ -20,7 +20,7 @@ from iowarden.daemon.locate.locate import Located
 from iowarden.daemon.service import persisted_state
 from iowarden.rules.alerting.alerts import State
 from iowarden.rules.incidents.incidents import Member
-from iowarden.rules.notice import Severity
+from iowarden.rules.severity import Severity
 from iowarden.rules.topology.file_location import Answer, Kind
 
 if TYPE_CHECKING:

@@ -27,7 +27,8 @@ from iowarden.daemon.notify.message import (
     subject,
 )
 from iowarden.daemon.storage.state_db import OutboxRow
-from iowarden.rules.notice import Evidence, Notice, Reason, Severity
+from iowarden.rules.notice import Evidence, Notice, Reason
+from iowarden.rules.severity import Severity
 
 BERLIN = ZoneInfo("Europe/Berlin")
 HOST, SENDER, TO = (

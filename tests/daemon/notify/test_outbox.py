@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from iowarden.daemon.notify.outbox import MOST_BYTES, Outbox, SendResult, backoff_seconds
 from iowarden.daemon.storage.state_db import Batch, Committed, OutboxRow
-from iowarden.rules.notice import Severity
+from iowarden.rules.severity import Severity
 
 DATA = b"Subject: test\r\nMessage-ID: <iowarden.a.1@db1>\r\n\r\n.a line with a dot\r\n"
 TO_BOTH = b"To: a@x, b@x\r\n" + DATA

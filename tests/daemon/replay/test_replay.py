@@ -28,7 +28,7 @@ from support.recordings import (
 from iowarden.collectors.recording.recording import Recording, write_header
 from iowarden.daemon.cli.main import main
 from iowarden.daemon.replay.expectation import ExpectationError, Told, differences, parse
-from iowarden.rules.notice import Severity
+from iowarden.rules.severity import Severity
 
 if TYPE_CHECKING:
     from pathlib import Path

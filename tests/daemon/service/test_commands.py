@@ -26,10 +26,12 @@ from iowarden.rules.alerting.alerts import Alert, State
 from iowarden.rules.engine.engine import Engine
 from iowarden.rules.events.event_table import Row, Table
 from iowarden.rules.incidents.incidents import Due, Incident, Member
-from iowarden.rules.incidents.silences import Acknowledgement, Matcher, Silences
-from iowarden.rules.notice import Evidence, Notice, Reason, Severity
+from iowarden.rules.incidents.silences import Acknowledgement, Silences
+from iowarden.rules.matcher import Matcher
+from iowarden.rules.notice import Evidence, Notice, Reason
 from iowarden.rules.notices import report
 from iowarden.rules.renames import NAMES, Kind, Rename, Renames
+from iowarden.rules.severity import Severity
 
 if TYPE_CHECKING:
     from pathlib import Path

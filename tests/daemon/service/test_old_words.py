@@ -8,8 +8,8 @@ from iowarden.daemon.cli import main
 from iowarden.daemon.config.config import parse
 from iowarden.daemon.config.rule_files import load_rules, notes
 from iowarden.daemon.replay import expectation
-from iowarden.rules.notice import Severity
 from iowarden.rules.renames import Kind, Rename, Renames
+from iowarden.rules.severity import Severity
 
 if TYPE_CHECKING:
     from pathlib import Path

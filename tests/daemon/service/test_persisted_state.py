@@ -14,10 +14,12 @@ from iowarden.daemon.service import persisted_state, stored_documents
 from iowarden.daemon.storage.state_db import versioned
 from iowarden.rules.alerting.alerts import Alert, State
 from iowarden.rules.incidents.incidents import Incident, Incidents, Member
-from iowarden.rules.incidents.silences import Matcher, Silence, Silences
-from iowarden.rules.notice import Evidence, Severity
+from iowarden.rules.incidents.silences import Silence, Silences
+from iowarden.rules.matcher import Matcher
+from iowarden.rules.notice import Evidence
 from iowarden.rules.notices.digest import Digest
 from iowarden.rules.renames import Renames
+from iowarden.rules.severity import Severity
 from iowarden.rules.signals.table import Memory
 from iowarden.rules.topology.device_identity import Devices, Gone
 

@@ -32,7 +32,7 @@ from iowarden.daemon.storage.state_db import (
     StateLoaded,
     Texts,
 )
-from iowarden.rules.notice import Severity
+from iowarden.rules.severity import Severity
 
 DEADLINE_SECONDS = 20.0
 """Far above anything measured: it ends a test that would hang, and judges nothing."""

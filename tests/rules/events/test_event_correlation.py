@@ -25,7 +25,8 @@ from iowarden.rules.incidents import incidents
 from iowarden.rules.incidents.causes import Around
 from iowarden.rules.incidents.incidents import Change, Incident, Incidents
 from iowarden.rules.incidents.silences import Acknowledgement
-from iowarden.rules.notice import Reason, Severity
+from iowarden.rules.notice import Reason
+from iowarden.rules.severity import Severity
 from iowarden.rules.topology.device_identity import identity
 from iowarden.rules.topology.event_location import Map
 from iowarden.rules.topology.topology import NOTHING, Standing, remember

@@ -32,7 +32,7 @@ from iowarden.rules.events.event_table import (
     parse_events_file,
     twins,
 )
-from iowarden.rules.notice import Severity
+from iowarden.rules.severity import Severity
 
 FILE = Path(__file__).parents[3] / "rules" / "events" / "events.yaml"
 CRITICAL, WARNING, INFO = Severity.CRITICAL, Severity.WARNING, Severity.INFO

@@ -15,7 +15,9 @@ from iowarden.rules.alerting.alerts import Alert, State
 from iowarden.rules.incidents import incidents, silences
 from iowarden.rules.incidents.causes import Around
 from iowarden.rules.incidents.incidents import Incidents, Policy
-from iowarden.rules.notice import Evidence, Reason, Severity
+from iowarden.rules.matcher import parse_matcher
+from iowarden.rules.notice import Evidence, Reason
+from iowarden.rules.severity import Severity
 
 HOUR = 3600.0
 DAY = 24 * HOUR
@@ -74,7 +76,7 @@ class Machine:
         """Silence alerts from now on; return the identifier."""
         self.said, added = silences.add(
             self.said,
-            tuple(silences.parse_matcher(text) for text in matchers),
+            tuple(parse_matcher(text) for text in matchers),
             identifier=f"s{len(self.said.silences)}",
             now=self.now,
             for_seconds=seconds,

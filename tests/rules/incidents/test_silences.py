@@ -13,8 +13,9 @@ from iowarden.daemon.service import persisted_state
 from iowarden.rules.alerting.alerts import Alert, State
 from iowarden.rules.incidents import silences
 from iowarden.rules.incidents.incidents import Incident, Member
-from iowarden.rules.incidents.silences import Matcher, Silences
-from iowarden.rules.notice import Severity
+from iowarden.rules.incidents.silences import Silences
+from iowarden.rules.matcher import Matcher, parse_matcher, written
+from iowarden.rules.severity import Severity
 
 HOUR, DAY = 3600.0, 86_400.0
 NOW = 1_800_000_000.0
@@ -47,7 +48,7 @@ def added(
     """Return the silences with one more."""
     after, _ = silences.add(
         state or Silences(),
-        tuple(silences.parse_matcher(text) for text in matchers),
+        tuple(parse_matcher(text) for text in matchers),
         identifier=identifier,
         now=now,
         for_seconds=for_seconds,
@@ -96,7 +97,7 @@ def incident(**changes: object) -> Incident:
 )
 def test_matchers_are_written_as_for_alertmanager(text: str, expected: Matcher) -> None:
     """With quotes or without; a bare word is the name of an alert."""
-    assert silences.parse_matcher(text) == expected
+    assert parse_matcher(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -118,7 +119,7 @@ def test_matchers_are_written_as_for_alertmanager(text: str, expected: Matcher) 
 def test_a_matcher_that_cannot_be_meant_is_refused(text: str, expected: str) -> None:
     """The error names what was expected."""
     with pytest.raises(ValueError, match=expected.replace("(", r"\(").replace(")", r"\)")):
-        silences.parse_matcher(text)
+        parse_matcher(text)
 
 
 @given(
@@ -128,7 +129,7 @@ def test_a_matcher_that_cannot_be_meant_is_refused(text: str, expected: str) -> 
 def test_a_matcher_that_is_listed_can_be_typed_again(operator: str, text: str) -> None:
     """Quotes and backslashes included."""
     matcher = Matcher("mountpoint", operator, text)
-    assert silences.parse_matcher(silences.written(matcher)) == matcher
+    assert parse_matcher(written(matcher)) == matcher
 
 
 @pytest.mark.parametrize(
@@ -164,7 +165,7 @@ def test_a_device_is_the_disk_that_has_the_name_today() -> None:
     assert pinned == (Matcher("subject", "=", KEY), *wanted[1:])
     assert silences.pinned(wanted, None) == wanted
     assert silences.pinned((Matcher("device", "=", "/dev/sda"),), topology) == pinned[:1]
-    state = added(silences.written(pinned[0]))
+    state = added(written(pinned[0]))
     moved = tuple((k, "sdb" if k == "device" else v) for k, v in HANG.labels)
     assert is_silenced(state)
     assert is_silenced(state, replace(HANG, labels=moved))

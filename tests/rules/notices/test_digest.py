@@ -7,9 +7,9 @@ from dataclasses import replace
 from support.machine import disk, topology
 
 from iowarden.rules.alerting.alerts import Alert, State, Transition
-from iowarden.rules.notice import Severity
 from iowarden.rules.notices import digest
 from iowarden.rules.notices.digest import Digest
+from iowarden.rules.severity import Severity
 from iowarden.rules.topology.device_identity import Change, Event, Identity
 
 WEEK = 7 * 86_400.0

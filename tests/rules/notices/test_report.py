@@ -13,9 +13,10 @@ from iowarden.collectors.block.block_devices import Md
 from iowarden.rules.advice.advice import Said
 from iowarden.rules.alerting.alerts import State
 from iowarden.rules.incidents.incidents import Due, Incident, Member
-from iowarden.rules.notice import Evidence, Reason, Severity
+from iowarden.rules.notice import Evidence, Reason
 from iowarden.rules.notices import report
 from iowarden.rules.quantity import quantity
+from iowarden.rules.severity import Severity
 from iowarden.rules.topology.device_identity import identity
 from iowarden.rules.topology.topology import NOTHING, remember
 

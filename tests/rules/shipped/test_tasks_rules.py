@@ -16,8 +16,9 @@ from iowarden.collectors.procfs.tasks import Task, Tasks, to_json
 from iowarden.rules.alerting.alerts import Alert, State
 from iowarden.rules.engine.engine import Engine
 from iowarden.rules.incidents.incidents import Due, Incident, Member
-from iowarden.rules.notice import Reason, Severity
+from iowarden.rules.notice import Reason
 from iowarden.rules.notices import report
+from iowarden.rules.severity import Severity
 from iowarden.rules.signals.leaves import LeafHistory
 from iowarden.rules.signals.table import Inputs, View
 from iowarden.rules.signals.writeback import bdi_throttle

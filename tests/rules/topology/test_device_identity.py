@@ -10,8 +10,9 @@ from support.machine import disk, topology
 from support.simulation import Simulation
 
 from iowarden.collectors.filesystem.mountinfo import Mount
-from iowarden.rules.notice import Reason, Severity
+from iowarden.rules.notice import Reason
 from iowarden.rules.notices import report
+from iowarden.rules.severity import Severity
 from iowarden.rules.topology import device_identity
 from iowarden.rules.topology.device_identity import Change, Devices, Identity, identity
 

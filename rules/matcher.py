@@ -1,0 +1,101 @@
+"""A matcher: a condition on one label of an alert, as silences and `iowarden events` have it. Pure.
+
+Source: Alertmanager's matchers; regular expressions are RE2, anchored.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from iowarden.rules.promql.lexer import unquote
+from iowarden.rules.promql.regex import RegexError, compile_anchored
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+MOST_CHARACTERS = 1000
+_OPERATORS = ("=~", "!~", "!=", "=")
+_LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
+_MATCHER = re.compile(rf"\s*({_LABEL.pattern})\s*(?:(=~|!~|!=|=)\s*(.*?)\s*)?", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Matcher:
+    """A condition on one label: `operator` is '=', '!=', '=~' or '!~' (RE2, anchored)."""
+
+    label: str
+    operator: str
+    text: str
+
+
+def parse_matcher(text: str) -> Matcher:
+    """Return the matcher that a person wrote: 'device=sda', 'mountpoint=~"/srv/.*"', 'WriteStall'.
+
+    A bare name is an alert's. Errors: ValueError.
+    """
+    match = _MATCHER.fullmatch(text)
+    if match is None:
+        message = (
+            f"matcher {text[:80]!r}: expected LABEL=VALUE, with =, !=, =~ or !~, or the name of an"
+            " alert; quote the value if the shell takes it apart"
+        )
+        raise ValueError(message)
+    label, operator, value = match.groups()
+    if operator is None:
+        return Matcher("alertname", "=", label)
+    if value[:1] in {'"', "'"}:
+        whole = len(value) > 1 and value[-1] == value[0]
+        unquoted = unquote(value) if whole else None
+        if unquoted is None:
+            message = f"matcher {text[:80]!r}: expected a closed quoted text, got {value[:80]!r}"
+            raise ValueError(message)
+        value = unquoted
+    elif value[:1] in {"=", "~"}:
+        message = f"matcher {text[:80]!r}: expected =, !=, =~ or !~, got {operator + value[0]!r}"
+        raise ValueError(message)
+    matcher = Matcher(label, operator, value)
+    predicate(matcher)
+    return matcher
+
+
+def written(matcher: Matcher) -> str:
+    """Return a matcher as `parse_matcher` reads it."""
+    text = matcher.text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'{matcher.label}{matcher.operator}"{text}"'
+
+
+def match_all(matchers: Iterable[Matcher]) -> Callable[[Mapping[str, str]], bool]:
+    """Return whether labels match all; a label that is missing is ''. Errors: ValueError."""
+    tests = [(each.label, predicate(each)) for each in matchers]
+    return lambda labels: all(test(labels.get(label, "")) for label, test in tests)
+
+
+def predicate(matcher: Matcher) -> Callable[[str], bool]:
+    """Return the test of a label's value. Errors: ValueError, when it is no good matcher."""
+    label, operator, text = matcher.label, matcher.operator, matcher.text
+    if not _LABEL.fullmatch(label) or operator not in _OPERATORS:
+        message = (
+            f"matcher: expected a label and one of {', '.join(_OPERATORS)},"
+            f" got {label[:80]!r} and {operator[:80]!r}"
+        )
+        raise ValueError(message)
+    if len(text) > MOST_CHARACTERS or not text.isprintable():
+        message = (
+            f"matcher of '{label}': expected at most {MOST_CHARACTERS} printable characters,"
+            f" got {text[:80]!r}"
+        )
+        raise ValueError(message)
+    if operator == "=":
+        return lambda value: value == text
+    if operator == "!=":
+        return lambda value: value != text
+    try:
+        pattern = compile_anchored(text)
+    except RegexError as error:
+        message = f"matcher of '{label}': expected a regular expression of RE2: {error}"
+        raise ValueError(message) from error
+    if operator == "=~":
+        return pattern.matches
+    return lambda value: not pattern.matches(value)
