@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from iowarden.daemon.cli import command
 from iowarden.daemon.clock import SystemClock
 from iowarden.daemon.notify import smtp
-from iowarden.daemon.notify.message import render
-from iowarden.daemon.service.loop import recipients
+from iowarden.daemon.notify.message import recipients, render
 from iowarden.rules.notice import Evidence, Notice, Reason
 from iowarden.rules.severity import Severity
 

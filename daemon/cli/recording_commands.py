@@ -24,7 +24,7 @@ from iowarden.daemon.polling import pollers
 from iowarden.daemon.replay import expectation, record, replay
 from iowarden.daemon.replay.expectation import ExpectationError
 from iowarden.daemon.service import hotplug
-from iowarden.daemon.service.loop import CLOSE_SECONDS, Stop
+from iowarden.daemon.service.messages import Stop
 from iowarden.rules import quantity
 
 if TYPE_CHECKING:
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from iowarden.daemon.cli.command import Add
     from iowarden.daemon.replay.expectation import Expectation
 
+CLOSE_SECONDS = 1.0
+"""What the probe's thread has to end."""
 _MAIL_SUFFIX = ".eml"
 EXIT_BAD_FILE = 78
 """As of a bad configuration; sysexits.h EX_CONFIG."""

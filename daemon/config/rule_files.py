@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from iowarden.collectors import registry
-from iowarden.daemon.service import loop
+from iowarden.daemon import metrics
 from iowarden.rules.engine import engine
 from iowarden.rules.events.event_table import parse_events_file
 from iowarden.rules.renames import NAMES, Renames
@@ -146,7 +146,7 @@ def known(settings: Config) -> Known:
         *(family for group in signals.GROUPS for family in group.families),
         *device_identity.FAMILIES,
         *engine.FAMILIES,
-        *loop.FAMILIES,
+        *metrics.FAMILIES,
     )
     return Known(
         frozenset(family.name for family in families),

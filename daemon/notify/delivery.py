@@ -9,8 +9,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Protocol
 
-from iowarden.collectors.model import Family, Sample
-from iowarden.daemon import journal
+from iowarden.daemon import journal, metrics
 from iowarden.daemon.control.documents import MailLine
 from iowarden.daemon.notify.outbox import Outbox, SendResult
 from iowarden.daemon.notify.smtp import OutboundMail
@@ -19,24 +18,8 @@ from iowarden.daemon.storage.state_db import Batch, Committed, OutboxRow
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from iowarden.collectors.model import Sample
     from iowarden.daemon.transition_log import Telling
-
-_MAILS = Family(
-    "iowarden_mails_total", "counter", "Mails taken by the server, or attempts that failed."
-)
-_WAITING = Family("iowarden_mails_waiting", "gauge", "Mails in the outbox.")
-_REFUSED = Family(
-    "iowarden_mails_refused", "gauge", "Mails kept because everybody left refused them for good."
-)
-_OLDEST = Family(
-    "iowarden_mail_oldest_unsent_seconds", "gauge", "Age of the oldest mail still tried, or 0."
-)
-_UNWRITTEN = Family(
-    "iowarden_state_unwritten_seconds",
-    "gauge",
-    "Seconds that something has waited to be written to state.db, or 0.",
-)
-FAMILIES = (_MAILS, _WAITING, _REFUSED, _OLDEST, _UNWRITTEN)
 
 
 class Store(Protocol):
@@ -202,16 +185,16 @@ class Delivery:
             self._write(batch)
 
     def samples(self, now: float) -> list[Sample]:
-        """Return the samples of FAMILIES."""
+        """Return what metrics.py has of mails and of state.db."""
         since = self._state.unwritten_since
         waited = 0.0 if since is None else time.monotonic() - since
         return [
-            (_MAILS.name, (("result", "delivered"),), float(self.delivered_total)),
-            (_MAILS.name, (("result", "failed"),), float(self._failed_total)),
-            (_WAITING.name, (), float(len(self._outbox))),
-            (_REFUSED.name, (), float(self._outbox.refused())),
-            (_OLDEST.name, (), self._outbox.oldest_unsent_seconds(now) or 0.0),
-            (_UNWRITTEN.name, (), round(waited, 3)),
+            (metrics.MAILS.name, (("result", "delivered"),), float(self.delivered_total)),
+            (metrics.MAILS.name, (("result", "failed"),), float(self._failed_total)),
+            (metrics.MAILS_WAITING.name, (), float(len(self._outbox))),
+            (metrics.MAILS_REFUSED.name, (), float(self._outbox.refused())),
+            (metrics.MAIL_OLDEST_UNSENT.name, (), self._outbox.oldest_unsent_seconds(now) or 0.0),
+            (metrics.STATE_UNWRITTEN.name, (), round(waited, 3)),
         ]
 
     def line(self, destination: str, now: float, realtime: Callable[[float], float]) -> MailLine:

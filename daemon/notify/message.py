@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from email.message import Message
     from email.policy import Policy
 
+    from iowarden.daemon.config.config import Config
     from iowarden.daemon.storage.state_db import OutboxRow
     from iowarden.rules.notice import Evidence, Notice
 
@@ -99,6 +100,11 @@ def _policy() -> EmailPolicy[EmailMessage]:
 
 
 _POLICY = _policy()
+
+
+def recipients(config: Config) -> tuple[str, ...]:
+    """Return who is mailed."""
+    return config.mail.to or (f"root@{config.host}",)
 
 
 def message_id(notice: Notice, host: str) -> str:

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from iowarden.collectors.machine import Root
     from iowarden.collectors.source import Source
 
+TICK_SECONDS = 1.0
+HOTPLUG_SOURCES = ("block", "queue", "scsi", "md", "mounts", "smart")
+"""What is read anew when the kernel announces a block device."""
 STUCK_SECONDS = 10.0
 """A run, or a part of one, is called stuck after so long; sysfs answers in milliseconds."""
 NEXT_STUCK_SECONDS = 1.0

@@ -12,8 +12,8 @@ from iowarden.collectors.model import Reading
 from iowarden.collectors.recording.recording import Changes, Frame, Recorder, watched
 from iowarden.collectors.smart.smart_poller import Options
 from iowarden.daemon.polling import pollers
-from iowarden.daemon.polling.scheduler import Readers
-from iowarden.daemon.service.loop import HOTPLUG_SOURCES, TICK_SECONDS, Stop
+from iowarden.daemon.polling.scheduler import HOTPLUG_SOURCES, TICK_SECONDS, Readers
+from iowarden.daemon.service.messages import Stop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -21,12 +21,14 @@ from iowarden.daemon import journal, json_codec
 from iowarden.daemon.clock import PlayedClock
 from iowarden.daemon.config.rule_files import load_events
 from iowarden.daemon.http.exposition import Exposition
+from iowarden.daemon.notify.message import recipients
 from iowarden.daemon.notify.outbox import SendResult
 from iowarden.daemon.polling import pollers
 from iowarden.daemon.polling.scheduler import Readers
 from iowarden.daemon.replay.expectation import Told, moment
 from iowarden.daemon.sanitize import one_line
-from iowarden.daemon.service.loop import Loop, Parts, Stop, recipients
+from iowarden.daemon.service.loop import Loop, Parts
+from iowarden.daemon.service.messages import Stop
 from iowarden.daemon.storage.state_db import Batch, Committed, StateLoaded
 from iowarden.rules.alerting.alerts import Alert, State
 from iowarden.rules.engine.engine import Engine

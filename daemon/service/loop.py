@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from iowarden.collectors.block import uevents
-from iowarden.collectors.model import Chunk, Family, Outcome, Reading, Sample, trace
+from iowarden.collectors.model import Chunk, Outcome, Reading, Sample, trace
 from iowarden.collectors.recording.recording import RecordingError
-from iowarden.daemon import journal
+from iowarden.daemon import journal, metrics
 from iowarden.daemon.clock import PLAUSIBLE_SECONDS, local_zone
 from iowarden.daemon.control import documents
 from iowarden.daemon.control.control_socket import Command
@@ -26,13 +26,14 @@ from iowarden.daemon.http.exposition import Snapshot
 from iowarden.daemon.locate import affected_files
 from iowarden.daemon.locate.affected_files import FilesHit, Hit
 from iowarden.daemon.notify import delivery
-from iowarden.daemon.notify.message import message_id, render
+from iowarden.daemon.notify.message import message_id, recipients, render
 from iowarden.daemon.notify.outbox import SendResult
-from iowarden.daemon.probe import client
+from iowarden.daemon.polling.scheduler import HOTPLUG_SOURCES, TICK_SECONDS
 from iowarden.daemon.service import flight_recorder, persisted_state, reload, sample_persistence
 from iowarden.daemon.service import selftest_runner as self_test_runs
 from iowarden.daemon.service.commands import Desk
 from iowarden.daemon.service.event_pipeline import CONTROLLERS, KERNEL, Asked, Happenings
+from iowarden.daemon.service.messages import Reload, Stop, Trouble
 from iowarden.daemon.service.sample_persistence import Tails
 from iowarden.daemon.service.stored_documents import SCHEMA, Schema
 from iowarden.daemon.storage.history_db import TailLoaded, Written
@@ -50,9 +51,9 @@ from iowarden.daemon.views import answers
 from iowarden.rules import selftest_schedule
 from iowarden.rules.advice import advice, facts, last_copies
 from iowarden.rules.alerting.alerts import Alert, State, Transition
-from iowarden.rules.events import event_correlation, hung
+from iowarden.rules.events import hung
 from iowarden.rules.events.event_table import Table
-from iowarden.rules.incidents import incidents, recurring, silences
+from iowarden.rules.incidents import incidents, recurring
 from iowarden.rules.notice import Evidence, Reason
 from iowarden.rules.notices import digest, report
 from iowarden.rules.quantity import duration
@@ -86,7 +87,6 @@ if TYPE_CHECKING:
     from iowarden.rules.notice import Notice
     from iowarden.rules.rulefile.rulefile import RuleGroup
 
-TICK_SECONDS = 1.0
 LEARNT_SECONDS = 600.0
 """How often what the signals remember is written: a power loss forgets no more than that."""
 CONTROLLERS_WAIT_SECONDS = 300.0
@@ -94,8 +94,6 @@ CONTROLLERS_WAIT_SECONDS = 300.0
 STATE_WAIT_SECONDS = 5.0
 """So long the first judgement waits for what state.db knows; then it goes on without."""
 HTTP_RETRY_SECONDS = 30.0
-HOTPLUG_SOURCES = ("block", "queue", "scsi", "md", "mounts", "smart")
-"""What is read anew when the kernel announces a block device."""
 HEALTHY_SECONDS = 30.0
 """As the watchdog of the unit: so long the loop may take for a turn."""
 FIRST_ROUND_SECONDS = 30.0
@@ -114,77 +112,10 @@ MOST_PROBLEMS = 10
 SETTLE_SECONDS = 2.0
 """How long a recording waits, in real time, for threads at work on the last frame."""
 
-_INCIDENTS_OPEN = Family("iowarden_incidents_open", "gauge", "Incidents that are not closed.")
-_INCIDENTS_UNRESOLVED = Family(
-    "iowarden_incidents_unresolved",
-    "gauge",
-    "Incidents that are not over, by severity; what only events tell of until it is closed.",
-)
-_LOG_LOST = Family("iowarden_log_lost_total", "counter", "Log lines that nobody took.")
-_RELOADED = Family(
-    "iowarden_config_last_reload_successful",
-    "gauge",
-    "1 when the last attempt to read the configuration succeeded.",
-)
-_RELOADED_AT = Family(
-    "iowarden_config_last_reload_success_timestamp_seconds",
-    "gauge",
-    "Unix time at which the configuration in force was read.",
-)
-_STATE_UNREAD = Family(
-    "iowarden_state_unread",
-    "gauge",
-    "What of a document of state.db is not used: texts with what could not be read (unreadable), or"
-    " 1 where a newer version wrote it (newer).",
-)
-_UEVENTS = Family("iowarden_uevents_total", "counter", "Announcements of block devices.")
-_UEVENTS_LOST = Family(
-    "iowarden_uevents_lost_total",
-    "counter",
-    "Times that announcements of block devices were lost; the devices are then listed anew.",
-)
-FAMILIES = (
-    *delivery.FAMILIES,
-    _INCIDENTS_OPEN,
-    _INCIDENTS_UNRESOLVED,
-    _LOG_LOST,
-    _RELOADED,
-    _RELOADED_AT,
-    _STATE_UNREAD,
-    _UEVENTS,
-    _UEVENTS_LOST,
-    *silences.FAMILIES,
-    *selftest_schedule.FAMILIES,
-    *event_correlation.FAMILIES,
-    *client.FAMILIES,
-    *sample_persistence.FAMILIES,
-)
-"""What the program says of itself; rules/iowarden.yaml judges it."""
-
 
 _NEW = {"add", "remove"}
 """What the kernel announces of a device that is another one from then on."""
 _BEGINS = (incidents.Change.OPENED, incidents.Change.WORSE, incidents.Change.AGAIN)
-
-
-@dataclass(frozen=True, slots=True)
-class Stop:
-    """A signal asks the program to end."""
-
-    signal: str
-
-
-@dataclass(frozen=True, slots=True)
-class Reload:
-    """A signal asks for configuration and rules to be read anew."""
-
-
-@dataclass(frozen=True, slots=True)
-class Trouble:
-    """A thread reports something; `text` '' says that it is over."""
-
-    key: str
-    text: str
 
 
 class Player(Protocol):
@@ -522,7 +453,7 @@ class Loop:
             self._files.step()
         self._keep_drives(now)
         self._keep_met()
-        self._engine.publish("daemon", FAMILIES, self._own_samples(now), now)
+        self._engine.publish("daemon", metrics.FAMILIES, self._own_samples(now), now)
         known = self._state_known and self._tails.known
         if known or now - self._started > STATE_WAIT_SECONDS:
             self._judge(now)
@@ -1299,7 +1230,7 @@ class Loop:
         return [
             *(
                 (
-                    _INCIDENTS_UNRESOLVED.name,
+                    metrics.INCIDENTS_UNRESOLVED.name,
                     (("severity", each.name.lower()),),
                     float(unresolved[each]),
                 )
@@ -1312,20 +1243,27 @@ class Loop:
             *(self._parts.probe.samples(self._clock.realtime(now)) if self._parts.probe else ()),
             *self._tails.samples(),
             *self._unread_samples(),
-            (_INCIDENTS_OPEN.name, (), float(len(open_now))),
-            (_LOG_LOST.name, (), float(self._parts.log.lost_total)),
-            (_RELOADED.name, (), float(self._reload_good)),
-            (_RELOADED_AT.name, (), (self._reloaded_at or now) + self._wall_ahead),
-            (_UEVENTS.name, (), float(self._uevents_total)),
-            (_UEVENTS_LOST.name, (), float(self._uevent_losses_total)),
+            (metrics.INCIDENTS_OPEN.name, (), float(len(open_now))),
+            (metrics.LOG_LOST.name, (), float(self._parts.log.lost_total)),
+            (metrics.RELOAD_SUCCESSFUL.name, (), float(self._reload_good)),
+            (
+                metrics.RELOAD_SUCCESS_TIMESTAMP.name,
+                (),
+                (self._reloaded_at or now) + self._wall_ahead,
+            ),
+            (metrics.UEVENTS.name, (), float(self._uevents_total)),
+            (metrics.UEVENTS_LOST.name, (), float(self._uevent_losses_total)),
         ]
 
     def _unread_samples(self) -> list[Sample]:
         texts = Counter(beside(path) for path in self._texts)
         return [
-            *((_STATE_UNREAD.name, _unread(name, "newer"), 1.0) for name in sorted(self._newer)),
             *(
-                (_STATE_UNREAD.name, _unread(name, "unreadable"), float(count))
+                (metrics.STATE_UNREAD.name, _unread(name, "newer"), 1.0)
+                for name in sorted(self._newer)
+            ),
+            *(
+                (metrics.STATE_UNREAD.name, _unread(name, "unreadable"), float(count))
                 for name, count in sorted(texts.items())
             ),
         ]
@@ -1370,11 +1308,6 @@ class Loop:
 
 def _unread(document: str, reason: str) -> Labels:
     return ("document", document), ("reason", reason)
-
-
-def recipients(config: Config) -> tuple[str, ...]:
-    """Return who is mailed."""
-    return config.mail.to or (f"root@{config.host}",)
 
 
 def _policy(config: Config) -> incidents.Policy:

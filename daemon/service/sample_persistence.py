@@ -11,14 +11,14 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
-from iowarden.collectors.model import Family, Sample
-from iowarden.daemon import journal
+from iowarden.daemon import journal, metrics
 from iowarden.daemon.storage import chunks
 from iowarden.daemon.storage.history_db import Tail, TailLoaded, Written
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from iowarden.collectors.model import Sample
     from iowarden.daemon.storage.history_db import EventRow, Value
     from iowarden.daemon.transition_log import Telling
     from iowarden.rules.engine.engine import Engine
@@ -28,13 +28,6 @@ SAVE_SECONDS = 240.0
 MOST_SECONDS = 600.0
 """Handed over at once: a copy of it waits in memory."""
 HUNG_SECONDS = 10.0
-
-_LOST = Family(
-    "iowarden_history_lost_total",
-    "counter",
-    "Values of drives and storage events that were given up: history.db could not be written.",
-)
-FAMILIES = (_LOST,)
 
 
 class Store(Protocol):
@@ -150,7 +143,11 @@ class Tails:
 
     def samples(self) -> list[Sample]:
         """Return what is shown of it."""
-        return [] if self._store is None else [(_LOST.name, (), float(self._store.lost_total))]
+        return (
+            []
+            if self._store is None
+            else [(metrics.HISTORY_LOST.name, (), float(self._store.lost_total))]
+        )
 
     def close(self, timeout_seconds: float) -> None:
         """End the thread."""

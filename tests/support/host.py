@@ -14,7 +14,7 @@ from support.recordings import recorded
 from iowarden.collectors import registry
 from iowarden.collectors.recording.recording import IDLE, idle_steps
 from iowarden.collectors.source import Source, collect
-from iowarden.daemon.service.loop import HOTPLUG_SOURCES
+from iowarden.daemon.polling.scheduler import HOTPLUG_SOURCES
 from iowarden.rules.advice import advice, facts
 from iowarden.rules.advice.facts import Facts
 from iowarden.rules.engine.engine import Engine

@@ -37,12 +37,14 @@ from iowarden.daemon.clock import PlayedClock, local_zone
 from iowarden.daemon.config import rule_files
 from iowarden.daemon.config.config import load
 from iowarden.daemon.journal import Log
-from iowarden.daemon.service.loop import Loop, Reload, Stop
+from iowarden.daemon.service.messages import Reload, Stop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from support.smtp import Answers, Received
+
+    from iowarden.daemon.service.loop import Loop
 
 # A text is parsed in the same way each time, and the shipped ones would be with each start.
 rule_files.parse_rule_file = functools.lru_cache(64)(rule_files.parse_rule_file)

@@ -27,7 +27,8 @@ from iowarden.daemon.http.exposition import Exposition
 from iowarden.daemon.notify import smtp
 from iowarden.daemon.polling import pollers
 from iowarden.daemon.polling.scheduler import Readers
-from iowarden.daemon.service.loop import Loop, Parts, Stop
+from iowarden.daemon.service.loop import Loop, Parts
+from iowarden.daemon.service.messages import Stop
 from iowarden.daemon.storage.state_db import State
 from iowarden.rules.engine.engine import Engine
 

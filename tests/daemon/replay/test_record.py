@@ -21,7 +21,7 @@ from iowarden.collectors.recording.recording import PlayedRoot, Recording
 from iowarden.daemon.cli.main import main
 from iowarden.daemon.clock import SystemClock
 from iowarden.daemon.replay.record import record
-from iowarden.daemon.service.loop import Stop
+from iowarden.daemon.service.messages import Stop
 
 if TYPE_CHECKING:
     from pathlib import Path
