@@ -20,10 +20,9 @@ from iowarden.daemon.clock import SystemClock
 from iowarden.daemon.config import config as configuration
 from iowarden.daemon.config.rule_files import load_files, load_rules
 from iowarden.daemon.duration import duration_seconds
-from iowarden.daemon.polling import pollers
+from iowarden.daemon.polling import hotplug, pollers
 from iowarden.daemon.replay import expectation, record, replay
 from iowarden.daemon.replay.expectation import ExpectationError
-from iowarden.daemon.service import hotplug
 from iowarden.daemon.service.messages import Stop
 from iowarden.rules import quantity
 

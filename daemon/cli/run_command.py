@@ -26,9 +26,9 @@ from iowarden.daemon.http.exposition import Exposition
 from iowarden.daemon.http.http_server import App, Server
 from iowarden.daemon.notify import smtp
 from iowarden.daemon.notify.message import recipients
-from iowarden.daemon.polling import pollers
+from iowarden.daemon.polling import hotplug, pollers
 from iowarden.daemon.polling.scheduler import Readers
-from iowarden.daemon.service import flight_recorder, hotplug, mlock
+from iowarden.daemon.service import flight_recorder, mlock
 from iowarden.daemon.service.loop import Loop, Parts
 from iowarden.daemon.service.messages import Reload, Stop, Trouble
 from iowarden.daemon.service.process import ProcessMetrics
