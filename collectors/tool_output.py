@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.kmsg import kernel_events, kernel_line
 from iowarden.collectors.md import md_detail, mdstat
 from iowarden.collectors.model import ParseError
-from iowarden.collectors.raid import controller
+from iowarden.collectors.raid import output, states
 from iowarden.collectors.raid.adaptec import arcconf
 from iowarden.collectors.raid.areca import cli64, event_info
 from iowarden.collectors.raid.controller import Controller, Health, State
@@ -220,7 +220,7 @@ def parse(text: str, kind: Kind, *, log: bool = False) -> Parsed:
         for each in found.controllers
         for reason in (
             *each.unread,
-            *controller.unknown_caches(each.arrays),
+            *states.unknown_caches(each.arrays),
             *_unexplained(each),
         )
     ]
@@ -391,7 +391,7 @@ def _merged(told: Iterable[Controller]) -> tuple[Controller, ...]:
         if before is None:
             found[each.name] = each
             continue
-        disks, unread = controller.agreed(before.disks, each.disks, _OUTPUTS)
+        disks, unread = states.agreed(before.disks, each.disks, _OUTPUTS)
         found[each.name] = replace(
             before,
             model=before.model or each.model,
@@ -399,10 +399,10 @@ def _merged(told: Iterable[Controller]) -> tuple[Controller, ...]:
             firmware=before.firmware or each.firmware,
             state=before.state or each.state,
             memory_bytes=before.memory_bytes or each.memory_bytes,
-            arrays=controller.once((*before.arrays, *each.arrays)),
+            arrays=states.once((*before.arrays, *each.arrays)),
             disks=disks,
-            batteries=controller.once((*before.batteries, *each.batteries)),
-            sensors=controller.once((*before.sensors, *each.sensors)),
+            batteries=states.once((*before.batteries, *each.batteries)),
+            sensors=states.once((*before.sensors, *each.sensors)),
             unread=tuple(dict.fromkeys((*before.unread, *each.unread, *unread))),
         )
     return tuple(found.values())
@@ -469,7 +469,7 @@ def _listed(told: storcli.Listed, answers: Iterable[storcli.Answer]) -> Controll
     for row in (r for a in answers for r in a.data.get("system overview", ()) if "hlth" in r):
         word = str(row["hlth"])
         if str(row.get("ctl")) == str(told.number) and word.casefold() not in {"opt", "optimal"}:
-            found = replace(found, state=State(Health.ATTENTION, controller.printable(word)))
+            found = replace(found, state=State(Health.ATTENTION, output.printable(word)))
     return found
 
 

@@ -6,29 +6,18 @@ Sizes are as a program prints them, rounded to its decimals. None, or '': it doe
 from __future__ import annotations
 
 import enum
-import re
-from collections import Counter
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, TypeVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from iowarden.collectors.model import Family, ParseError, Sample
+from iowarden.collectors.model import Family, Sample
+from iowarden.collectors.raid.output import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Container, Iterator, Mapping
 
     from iowarden.collectors.event import Event
     from iowarden.collectors.model import Labels
     from iowarden.collectors.raid.log_alignment import Cursor
-
-_Row = TypeVar("_Row")
-_Read = TypeVar("_Read")
-
-_Named = TypeVar("_Named", "Array", "Battery", "Sensor")
-
-_CONTROL = re.compile(r"\x1b(?:\[[0-9;?]*[A-Za-z]|[()][0-9A-Za-z])|[\x00-\x08\x0b-\x1f\x7f]")
-_SIZE = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,6})?) ?([KMGTP]?)B", re.IGNORECASE)
-_PERCENT = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,3})?) ?%")
-_POWERS = " KMGTP"
 
 
 class Health(enum.StrEnum):
@@ -227,260 +216,11 @@ class Controllers:
     listed: Mapping[str, Listed] = field(default_factory=dict)
 
 
-def _all(health: Health, *words: str) -> dict[str, Health]:
-    return dict.fromkeys(words, health)
-
-
-DEAD = _all(
-    Health.FAILED,
-    *("failed", "failure", "dead", "defunct", "offline", "missing"),
-    *("incomplete", "foreign incomplete", "inoperable"),
-)
-"""Of an array or a disk, whoever made the controller: they are what they say.
-
-Source: 'Defunct' (DDD) and 'Offline' are of IBM's ServeRAID guide (states of physical and logical
-drives), 'Dead' of Adaptec's storage manager (2002), 'Offline' and 'Failed' of mfireg.h
-(MFI_LD_STATE_OFFLINE, MFI_PD_STATE_OFFLINE and _FAILED), 'Incomplete' of Areca's 'rsf info' (disks
-of a raid set are missing), 'INOPERABLE' of tw_cli(8). 'Foreign incomplete' is unchecked.
-"""
-WORKING = _all(
-    Health.BUSY,
-    *("impacted", "verify", "verifying", "verification", "checking", "scrubbing", "media scan"),
-    *("consistency check", "check consistency", "background consistency check", "patrol read"),
-    *("background init", "background initialization", "background initializing", "bgi"),
-    *("foreground init", "foreground initialization", "foreground initializing"),
-    *("parity initialization", "background parity initialization", "initialize"),
-    *("initializing", "initialization", "building", "synchronize", "synchronizing"),
-    *("synchronization", "compact", "compacting", "compaction", "expand", "expanding"),
-    *("expansion", "migrate", "migrating", "migration", "logical-drive migration"),
-    *("reconstruct", "reconstruction", "reconfigure", "reconfiguring", "reconfiguration"),
-)
-"""Of an array, or what runs at it, whoever made the controller: all of it is there meanwhile.
-
-Source: Adaptec's storage manager (2002; 'Impacted': a verification is performed), IBM's notes of
-'arcconf GETSTATUS' (synchronization, migration, compaction and expansion), IBM's ServeRAID guide
-(a logical drive that migrates is okay), mfireg.h (MFI_LD_PROGRESS_CC, _BGI, _FGI, _RECON, where
-reconstruction is a change of level), tw_cli(8). 'rebuild' is not among them.
-"""
-LEARNING = _all(
-    Health.BUSY,
-    *("learning", "relearning", "relearn", "learn cycle active", "learn cycle in progress"),
-    *("calibrating", "calibration", "testing"),
-)
-"""Of a battery whose capacity is measured, each month or so: it is discharged and charged again."""
-UNREPORTED = _all(
-    Health.ABSENT,
-    *("not installed", "not present", "not available", "not reported", "not reportable"),
-    *("not supported", "unsupported", "not applicable", "no device", "none", "absent"),
-    *("n/a", "n.a.", "na", "-"),
-)
-"""Of a fan, sensor or supply of which the enclosure tells nothing.
-
-Source: SES-3, table of element status codes ('unsupported', 'not installed', 'not available');
-check_raid, which takes tw_cli's 'NOT-REPORTABLE', 'NOT-INSTALLED' and 'NO-DEVICE' for that.
-"""
-
-
-def judged(word: str, meanings: Mapping[str, Health]) -> State:
-    """Return what a word means, whatever its case and blanks; a percentage is taken out.
-
-    An empty word, and one that is not in `meanings`, is `attention`, and keeps the word.
-    """
-    told = " ".join(word.split())
-    percent = _PERCENT.search(told)
-    bare = re.sub(r"\s*\(?\s*[0-9.]{1,8} ?%\s*\)?", "", told) if percent else told
-    health = meanings.get(bare.casefold(), Health.ATTENTION)
-    done = min(float(percent[1]), 100.0) / 100.0 if percent else None
-    return State(health, bare or told, done)
-
-
-def counts(told: Iterable[tuple[str, str]]) -> tuple[dict[str, int], list[str]]:
-    """Return counts of faults by what they count, and which of them are no numbers, as they stand.
-
-    Of a count that cannot be read nobody knows that it is 0: what it is of needs attention. Words
-    for a count that is not kept, and '', are neither.
-    """
-    found: dict[str, int] = {}
-    odd: list[str] = []
-    for name, value in told:
-        if re.fullmatch(r"[0-9]{1,15}", value):
-            found[name] = int(value)
-        elif value.casefold() not in _UNCOUNTED:
-            odd.append(f"{name}: {printable(value[:80])}")
-    return found, odd
-
-
-def doubted(state: State, odd: Sequence[str]) -> State:
-    """Return a state that is not well where something `odd` is told beside it."""
-    if not odd or state.health not in {Health.OK, Health.BUSY}:
-        return state
-    return State(Health.ATTENTION, ", ".join(filter(None, (state.word, *odd))), state.done_ratio)
-
-
-_RANK = (
-    Health.FAILED,
-    Health.FAILING,
-    Health.ATTENTION,
-    Health.DEGRADED,
-    Health.REBUILDING,
-    Health.BUSY,
-    Health.OK,
-    Health.ABSENT,
-)
-
-
-def worse(one: State, other: State) -> State:
-    """Return the worse of two states of one thing; of equals the first."""
-    return min(one, other, key=lambda state: _RANK.index(state.health))
-
-
-def once(told: Iterable[_Named]) -> tuple[_Named, ...]:
-    """Return arrays, batteries or sensors of one name as one, with the worst of their states."""
-    found: dict[str, _Named] = {}
-    for each in told:
-        before = found.setdefault(each.name, each)
-        one, other = _own(before), _own(each)
-        if one and other:
-            found[each.name] = replace(before, state=worse(one, other))
-    return tuple(found.values())
-
-
-def _own(part: Array | Battery | Sensor) -> State | None:
-    return part.state
-
-
-def agreed(
-    one: Iterable[PhysicalDisk], other: Iterable[PhysicalDisk], told: Sequence[str]
-) -> tuple[tuple[PhysicalDisk, ...], list[str]]:
-    """Return the disks that two outputs list, and where they do not agree on one.
-
-    It has the worse of both states then, and all else as the first tells it. `told`: the commands.
-    """
-    found = {each.slot: each for each in one}
-    odd: list[str] = []
-    for each in other:
-        before = found.setdefault(each.slot, each)
-        if before.state.health is not each.state.health:
-            expected = f"expected '{before.state.word}', as '{told[0]}' tells"
-            odd.append(f"'{told[1]}': {each.slot}: {expected}, got '{each.state.word}'")
-            found[each.slot] = replace(before, state=worse(before.state, each.state))
-    return tuple(found.values()), odd
-
-
-_UNCOUNTED = frozenset({"", "-", "n/a", "not available", "not applicable", "not supported", "none"})
-_NO_CACHE = frozenset({"-", "n/a", "not applicable", "not supported"})
-
-
-def unknown_caches(arrays: Iterable[Array]) -> tuple[str, ...]:
-    """Return why it is not known of arrays whether they cache writes, though something is told."""
-    told: dict[str, list[str]] = {}
-    for each in arrays:
-        policy = each.policy
-        if policy and policy.write_back is None and policy.word.casefold() not in {*_NO_CACHE, ""}:
-            told.setdefault(policy.word, []).append(each.name)
-    return tuple(
-        f"whether {names[0]}{' and others' if len(names) > 1 else ''} caches writes: expected a"
-        f" word that is known, got '{word}'"
-        for word, names in told.items()
-    )
-
-
-def readable(
-    rows: Iterable[_Row], read: Callable[[_Row], _Read], unread: list[str] | None
-) -> list[_Read]:
-    """Return what those rows of a table say that can be read; why others cannot, is added to it.
-
-    One bad row takes away no good one. Errors: ParseError, where nobody takes (`unread` None) what
-    is not read, and where there are rows and none can be read.
-    """
-    found: list[_Read] = []
-    errors: list[ParseError] = []
-    for row in rows:
-        try:
-            found.append(read(row))
-        except ParseError as error:
-            errors.append(error)
-    if errors and (unread is None or not found):
-        raise errors[0]
-    if unread is not None:
-        unread += few([str(error) for error in errors])
-    return found
-
-
-def few(reasons: Sequence[str]) -> list[str]:
-    """Return the first of reasons why parts are not read, and how many there are more."""
-    more = len(reasons) - _MOST_REASONS
-    return [*reasons[:_MOST_REASONS], *([f"{more} more rows cannot be read"] if more > 0 else [])]
-
-
-def merged(command: str, heading: str, keys: Iterable[str], once: Container[str]) -> list[str]:
-    """Return that a block tells something twice that it tells once: a heading in it is not read."""
-    seen = Counter(key for key in keys if key in once)
-    return [
-        f"'{command}': expected {heading} ahead of each '{key}', got {count} below one"
-        for key, count in seen.items()
-        if count > 1
-    ][:1]
-
-
-def torn(command: str, text: str) -> list[str]:
-    """Return that an output ends within a line, of a program whose last word is not known."""
-    if plain(text).endswith("\n"):
-        return []
-    return [f"'{command}': expected it to end with a line, got its end within one: it is cut"]
-
-
-def unlisted(command: str, what: str, counted: str, listed: int) -> list[str]:
-    """Return that a controller counts more of something than it lists: an answer may be cut.
-
-    A count that is no number is not read; '' and words for nothing: it does not count.
-    """
-    digits = re.match(r"([0-9]{1,5})(?: of [0-9]{1,5})?\s*$", counted)
-    if digits is None:
-        told = counted.strip()
-        if told.casefold() in _NO_CACHE | {""}:
-            return []
-        return [f"'{command}': expected a number of {what}, got '{printable(told[:80])}'"]
-    if int(digits[1]) <= listed:
-        return []
-    return [f"'{command}': expected {int(digits[1])} {what}, got {listed}: others are not known"]
-
-
 def scsi_address(host: str, address: str) -> str:
     """Return an array's address as sysfs has it, '2:0:0:1', of 'host2' and '0:0:1'; '' unknown."""
     return f"{host.removeprefix('host')}:{address}" if host and address else ""
 
 
-def plain(text: str) -> str:
-    """Return a program's output without escape sequences and carriage returns."""
-    return _CONTROL.sub("", re.sub(r"\r+\n?", "\n", text))
-
-
-def printable(text: str) -> str:
-    """Return a line as it may be shown anywhere: what cannot be printed is escaped."""
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
-
-
-def size_bytes(text: str, unit: int) -> int | None:
-    """Return '931.51 GB' in bytes, None where it is no size. `unit` is 1000 or 1024."""
-    found = _SIZE.fullmatch(text.strip())
-    if found is None:
-        return None
-    factor: int = unit ** _POWERS.index(found[2].upper() or " ")
-    return round(float(found[1]) * factor)
-
-
-def number(text: str) -> float | None:
-    """Return a number in decimal digits, None where it is none."""
-    return float(text) if re.fullmatch(r"-?[0-9]{1,12}(\.[0-9]{1,9})?", text) else None
-
-
-def refused(command: str, expected: str, text: str) -> ParseError:
-    """Return the error of an output that is not what it should be."""
-    return ParseError(f"'{command}': expected {expected}, got {' '.join(text.split())[-200:]!r}")
-
-
-_MOST_REASONS = 5
 LOG_PROBLEM = "its log: "
 """Begins the reason why a controller's log was not read."""
 _MOST_REASON_CHARACTERS = 200

@@ -31,9 +31,9 @@ from iowarden.collectors.raid.controller import (
     Gap,
     Listed,
     Problem,
-    unknown_caches,
 )
 from iowarden.collectors.raid.log_alignment import MOST_ENTRIES, Cursor, align, align_numbered
+from iowarden.collectors.raid.states import unknown_caches
 from iowarden.collectors.smart import scsi_hosts
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.raid import controller
+from iowarden.collectors.raid import output, states
 from iowarden.collectors.raid.controller import (
     Array,
     Battery,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 _CONTROLLER_WORDS = {
-    **controller.DEAD,
+    **states.DEAD,
     "optimal": Health.OK,
     "okay": Health.OK,
     "ok": Health.OK,
@@ -41,8 +41,8 @@ _CONTROLLER_WORDS = {
 }
 """'Inaccessible' is refused: what is listed below it, mostly nothing, is not so."""
 _ARRAY_WORDS = {
-    **controller.DEAD,
-    **controller.WORKING,
+    **states.DEAD,
+    **states.WORKING,
     "optimal": Health.OK,
     "okay": Health.OK,
     "ok": Health.OK,
@@ -81,7 +81,7 @@ _ARRAY_GROUP_WORDS = _ARRAY_WORDS | {"failed": Health.ATTENTION}
 logical device, which tell more of it themselves.
 """
 _TASK_WORDS = {
-    **controller.WORKING,
+    **states.WORKING,
     "rebuild": Health.REBUILDING,
     "rebuilding": Health.REBUILDING,
     "build": Health.BUSY,
@@ -95,7 +95,7 @@ _TASK_WORDS = {
     "copyback": Health.BUSY,
 }
 _DISK_WORDS = {
-    **controller.DEAD,
+    **states.DEAD,
     "online": Health.OK,
     "online (jbod)": Health.OK,
     "ready": Health.OK,
@@ -120,7 +120,7 @@ _DISK_WORDS = {
 }
 """The spares and 'Defunct' also of IBM's ServeRAID guide: SHS, DHS."""
 _BATTERY_WORDS = {
-    **controller.LEARNING,
+    **states.LEARNING,
     "optimal": Health.OK,
     "okay": Health.OK,
     "ok": Health.OK,
@@ -141,7 +141,7 @@ _CACHE_WORDS = {
     "permanently disabled": Health.FAILED,
 }
 _SENSOR_WORDS = {
-    **controller.UNREPORTED,
+    **states.UNREPORTED,
     "normal": Health.OK,
     "optimal": Health.OK,
     "ok": Health.OK,
@@ -268,7 +268,7 @@ def parse_count(text: str) -> int:
     plain = _completed("GETVERSION", text)
     found = _FOUND.search(plain)
     if found is None:
-        raise controller.refused("arcconf GETVERSION", "'Controllers found: <n>'", text)
+        raise output.refused("arcconf GETVERSION", "'Controllers found: <n>'", text)
     return int(found[1])
 
 
@@ -282,15 +282,15 @@ def parse_config(text: str, name: str) -> Config:
     sections = {block.section for block in blocks} - {""}
     about = _titled(blocks, "controller information")
     if not sections or (sections == {"controller"} and not about.get("controller status")):
-        raise controller.refused(
+        raise output.refused(
             "arcconf GETCONFIG", "information of a controller, of logical or physical devices", text
         )
     if about.get("controller status").casefold() == "inaccessible":
-        raise controller.refused(
+        raise output.refused(
             "arcconf GETCONFIG", "a controller it can talk to (is arcconf too old for it?)", text
         )
     if len(blocks) > _MOST_HEADINGS:
-        raise controller.refused(
+        raise output.refused(
             "arcconf GETCONFIG", f"at most {_MOST_HEADINGS} headings", f"{len(blocks)} of them"
         )
     unread = _merged(blocks)
@@ -313,7 +313,7 @@ def parse_config(text: str, name: str) -> Config:
         disks=tuple(replace(each, array=parents[each.slot]) for each in disks),
         batteries=tuple(_batteries(blocks)),
         sensors=(*_controller_sensors(about, blocks), *_enclosure_sensors(blocks)),
-        unread=(*controller.few(unread), *_unlisted(about, blocks, arrays)),
+        unread=(*output.few(unread), *_unlisted(about, blocks, arrays)),
     )
     address = _PCI.fullmatch(about.get(*(key for key, _ in about.pairs if "pci address" in key)))
     return Config(
@@ -351,14 +351,14 @@ def parse_tasks(text: str) -> dict[str, Task]:
         told = told or bool(operation)
         number = block.get("logical device", "logical drive")
         if operation and operation.casefold() != "none" and re.fullmatch(r"\d{1,6}", number):
-            percent = controller.number(block.get("percentage complete").rstrip("% "))
+            percent = output.number(block.get("percentage complete").rstrip("% "))
             found[f"logical device {int(number)}"] = Task(
                 _shown(operation),
                 _shown(block.get("status")),
                 None if percent is None else min(max(percent, 0.0), 100.0) / 100,
             )
     if not told:
-        raise controller.refused("arcconf GETSTATUS", "'Current operation : ...'", text)
+        raise output.refused("arcconf GETSTATUS", "'Current operation : ...'", text)
     return found
 
 
@@ -419,9 +419,9 @@ def parse_device_log(text: str) -> DeviceLog:
             by_channel[int(place[0]), int(place[1])] = totals
         else:
             shown = " ".join(f"{name}={value}" for name, value in entry.items())
-            raise controller.refused("arcconf GETLOGS", "a serial number or a channel", shown)
+            raise output.refused("arcconf GETLOGS", "a serial number or a channel", shown)
     if not rest and not head and _told_else(plain):
-        raise controller.refused("arcconf GETLOGS", "a log of errors of disks", text)
+        raise output.refused("arcconf GETLOGS", "a log of errors of disks", text)
     full = head.get("tableFull", "").casefold()
     return DeviceLog(by_serial, by_channel, frozenset(failing), full == "true", full == "false")
 
@@ -475,9 +475,9 @@ def _tabular_entries(plain: str) -> list[dict[str, str]]:
 
 def _completed(command: str, text: str) -> str:
     """Return an output that is whole. Errors: ParseError."""
-    plain = controller.plain(text)
+    plain = output.plain(text)
     if _COMPLETED.search(plain) is None:
-        raise controller.refused(
+        raise output.refused(
             f"arcconf {command}", "'Command completed successfully.' at its end", plain
         )
     return plain
@@ -515,7 +515,7 @@ def _titled(blocks: list[_Block], title: str) -> _Block:
 
 
 def _shown(text: str) -> str:
-    return controller.printable(text[:_MOST_SHOWN])
+    return output.printable(text[:_MOST_SHOWN])
 
 
 def _serial(text: str) -> str:
@@ -523,7 +523,7 @@ def _serial(text: str) -> str:
 
 
 def _megabytes(text: str) -> int | None:
-    return controller.size_bytes(text, 1024) or None
+    return output.size_bytes(text, 1024) or None
 
 
 def _celsius(text: str) -> float | None:
@@ -541,7 +541,7 @@ def _controller_state(
     word = about.get("controller status")
     if not word:
         return None
-    state = controller.judged(_shown(word), _CONTROLLER_WORDS)
+    state = states.judged(_shown(word), _CONTROLLER_WORDS)
     told = _counts(about, blocks)
     ill = re.fullmatch(r"\d{1,6}/(\d{1,6})/(\d{1,6})", told, re.ASCII)
     odd = []
@@ -677,7 +677,7 @@ def _array_state(word: str, meanings: Mapping[str, Health]) -> State:
     """Return what 'Degraded, Rebuilding ( Rebuild : 38 % )' means."""
     task = _TASK.search(word)
     if task is None:
-        return controller.judged(_shown(word), meanings)
+        return states.judged(_shown(word), meanings)
     bare = _shown(" ".join(word.replace(task[0], " ").split()))
     done = min(int(task[2]), 100) / 100
     if bare.casefold() == "impacted":
@@ -783,7 +783,7 @@ def _disks(blocks: list[_Block], unread: list[str]) -> _Disks:
     for record in _devices(blocks):
         if not record.get("state") and "device is a" not in record.title:
             found = f"device {record.title}".strip()
-            odd = controller.refused("arcconf GETCONFIG", "'State' or 'Device is a <kind>'", found)
+            odd = output.refused("arcconf GETCONFIG", "'State' or 'Device is a <kind>'", found)
             unread.append(str(odd))
         if record.get("state") or "device is a hard drive" in record.title:
             place = _location(record.get("reported location"))
@@ -799,7 +799,7 @@ def _disks(blocks: list[_Block], unread: list[str]) -> _Disks:
         slot, at = key[2], _CHANNEL.match(key[0])
         if at is None and not slot:
             place = f"{record.title} {record.pairs}"
-            odd = controller.refused("arcconf GETCONFIG", "'Reported Channel,Device'", place)
+            odd = output.refused("arcconf GETCONFIG", "'Reported Channel,Device'", place)
             unread.append(str(odd))
             continue
         if at is not None:
@@ -854,7 +854,7 @@ def _merged(blocks: list[_Block]) -> list[str]:
             ("'Device #<n>'", devices, _PLACE),
         )
         for keys in groups
-        for reason in controller.merged("arcconf GETCONFIG", heading, keys, once)
+        for reason in output.merged("arcconf GETCONFIG", heading, keys, once)
     ]
 
 
@@ -879,12 +879,12 @@ def _devices(blocks: list[_Block]) -> list[_Block]:
 
 def _disk(record: _Block) -> PhysicalDisk:
     word = _shown(record.get("state"))
-    state = controller.judged(word, _DISK_WORDS)
+    state = states.judged(word, _DISK_WORDS)
     for key in _FOREBODING:
         if (told := record.get(key)).casefold() not in _NOT_FOREBODING:
             state = _foreboding(state, f"{key.upper()} {_shown(told)}")
     counters, odd = _counters(record)
-    state = controller.doubted(state, odd)
+    state = states.doubted(state, odd)
     parent = record.get("array")
     vendor, model = _shown(record.get("vendor")), _shown(record.get("model"))
     return PhysicalDisk(
@@ -915,7 +915,7 @@ def _counters(record: _Block) -> tuple[dict[str, int], list[str]]:
         r"s\.m\.a\.r\.t\. warnings|.{1,40} (?:errors|error count|failures|failure count|faults)"
         r"|aborted commands?(?: count)?|smart warning count|failed (?:read|write) recovers"
     )
-    return controller.counts(
+    return states.counts(
         (key, value)
         for key, value in record.pairs
         if counted.fullmatch(key) and key not in _UNCOUNTED
@@ -933,9 +933,9 @@ def _batteries(blocks: list[_Block]) -> Iterator[Battery]:
         if not block.title:
             continue
         word = _shown(block.get(key))
-        state = controller.judged(re.sub(r"^ZMM ", "", word, flags=re.IGNORECASE), _BATTERY_WORDS)
+        state = states.judged(re.sub(r"^ZMM ", "", word, flags=re.IGNORECASE), _BATTERY_WORDS)
         # It keeps the cache while its capacity is measured, or the card writes through.
-        learns = word.casefold() in controller.LEARNING
+        learns = word.casefold() in states.LEARNING
         state = replace(state, word=word)
         for part in ("supercap status", "non-volatile storage status"):
             state = _with_part(state, part.removesuffix(" status"), block.get(part))
@@ -955,7 +955,7 @@ def _batteries(blocks: list[_Block]) -> Iterator[Battery]:
 
 def _with_part(state: State, name: str, told: str) -> State:
     """Return the state of a unit that is ready by its own word, as a part of it says."""
-    part = controller.judged(told, _BATTERY_WORDS)
+    part = states.judged(told, _BATTERY_WORDS)
     well = {Health.OK, Health.BUSY}
     if not told or part.health is Health.OK or state.health not in well:
         return state
@@ -967,7 +967,7 @@ def _controller_sensors(about: _Block, blocks: list[_Block]) -> Iterator[Sensor]
     if temperature := about.get("temperature"):
         yield _sensor("controller temperature", temperature)
     if cache := _titled(blocks, "cache properties").get("cache status"):
-        yield Sensor("cache", controller.judged(_shown(cache), _CACHE_WORDS))
+        yield Sensor("cache", states.judged(_shown(cache), _CACHE_WORDS))
     values: dict[str, str] = {}
     for key, value in _titled(blocks, "temperature sensors information").pairs:
         values[key] = value
@@ -1005,7 +1005,7 @@ def _sensor(name: str, told: str) -> Sensor:
     inner = re.search(r"\(([^()]{0,60})\)", told)
     degrees, speed = _celsius(told), _SPINNING.match(told)
     word = inner[1] if inner else "" if degrees is not None or speed else told
-    state = controller.judged(_shown(word), _SENSOR_WORDS)
+    state = states.judged(_shown(word), _SENSOR_WORDS)
     # A fan nobody knows of turns 0 times a minute.
     unknown = word.casefold() in _NO_WORD
     there = state.health is not Health.ABSENT and not unknown

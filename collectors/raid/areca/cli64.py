@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import ParseError
-from iowarden.collectors.raid import controller
+from iowarden.collectors.raid import output, states
 from iowarden.collectors.raid.controller import (
     Array,
     Battery,
@@ -36,8 +36,8 @@ _PROMPT = re.compile(r"^(?:CLI> ?)+", re.MULTILINE)
 _RULE = re.compile(r"\s*(?:={10,}|-{10,})\s*")
 
 _ARRAY_WORDS = {
-    **controller.DEAD,
-    **controller.WORKING,
+    **states.DEAD,
+    **states.WORKING,
     "normal": Health.OK,
     "rebuilding": Health.REBUILDING,
     "rebuild": Health.REBUILDING,
@@ -47,7 +47,7 @@ _ARRAY_WORDS = {
 }
 """Of raid sets and volumes. 'Need Init' is not among them: somebody has to see to it."""
 _USAGE_WORDS = {
-    **controller.DEAD,
+    **states.DEAD,
     "hotspare": Health.OK,
     "hot spare": Health.OK,
     "pass through": Health.OK,
@@ -58,9 +58,9 @@ _USAGE_WORDS = {
 }
 _MEMBER = re.compile(r"Raid ?Set Member ?\(?(\d{1,3})\)?|Raid Set # ?\d{1,3}", re.IGNORECASE)
 """How a member is called where the name of its raid set is not: old firmware, a name by default."""
-_DISK_WORDS = {**controller.DEAD, "normal": Health.OK, "rebuilding": Health.REBUILDING}
+_DISK_WORDS = {**states.DEAD, "normal": Health.OK, "rebuilding": Health.REBUILDING}
 _BATTERY_WORDS = {
-    **controller.LEARNING,
+    **states.LEARNING,
     "": Health.OK,
     "charged": Health.OK,
     "full": Health.OK,
@@ -70,19 +70,19 @@ _BATTERY_WORDS = {
     "low": Health.DEGRADED,
 }
 """'': only a percentage. All but 'Not Installed' are unchecked: no capture has a battery."""
-_SUPPLY_WORDS = {**controller.UNREPORTED, "ok": Health.OK, "failed": Health.FAILED}
+_SUPPLY_WORDS = {**states.UNREPORTED, "ok": Health.OK, "failed": Health.FAILED}
 _CHANNELS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 """In 'DiskChannels' a character is a channel: 'A' is 10, 'G' is 16."""
 
 
 def parse_raid_sets(text: str, unread: list[str] | None = None) -> tuple[Array, ...]:
-    """Return the raid sets of 'rsf info'. Errors and `unread`: as of `controller.readable`.
+    """Return the raid sets of 'rsf info'. Errors and `unread`: as of `output.readable`.
 
     Limits: 'Normal' says nothing of a disk that died and whose place a hot spare took.
     """
     header, rows = _table("rsf info", text, r"#\s+Name\s+Disks\b")
     channels = "DiskChannels" in header
-    return tuple(controller.readable(rows, lambda row: _raid_set(row, channels), unread))
+    return tuple(output.readable(rows, lambda row: _raid_set(row, channels), unread))
 
 
 def _raid_set(row: str, channels: bool) -> Array:  # noqa: FBT001 - what the header says
@@ -91,13 +91,13 @@ def _raid_set(row: str, channels: bool) -> Array:  # noqa: FBT001 - what the hea
         row,
     )
     if found is None:
-        raise controller.refused("cli64 rsf info", "'<#> <name> <disks> <sizes> <state>'", row)
+        raise output.refused("cli64 rsf info", "'<#> <name> <disks> <sizes> <state>'", row)
     members = (c for c in found[6].upper() if c in _CHANNELS[1:]) if channels else ()
     return Array(
         name=f"raid set {found[1]}",
-        state=controller.judged(found[7] or "", _ARRAY_WORDS),
-        label=controller.printable(found[2]),
-        size_bytes=controller.size_bytes(found[4], _GB),
+        state=states.judged(found[7] or "", _ARRAY_WORDS),
+        label=output.printable(found[2]),
+        size_bytes=output.size_bytes(found[4], _GB),
         slots=tuple(f"channel {_CHANNELS.index(c)}" for c in members),
     )
 
@@ -105,13 +105,13 @@ def _raid_set(row: str, channels: bool) -> Array:  # noqa: FBT001 - what the hea
 def parse_volumes(
     text: str, raid_sets: Sequence[Array] = (), unread: list[str] | None = None
 ) -> tuple[Array, ...]:
-    """Return the volumes of 'vsf info'. Errors and `unread`: as of `controller.readable`.
+    """Return the volumes of 'vsf info'. Errors and `unread`: as of `output.readable`.
 
     `address` is where the driver shows them: channel, target, logical unit.
     """
     header, rows = _table("vsf info", text, r"#\s+Name\s+Raid Name\b")
     parents = {each.label: each.name for each in raid_sets}
-    return tuple(controller.readable(rows, lambda row: _volume(row, header, parents), unread))
+    return tuple(output.readable(rows, lambda row: _volume(row, header, parents), unread))
 
 
 def _volume(row: str, header: str, parents: Mapping[str, str]) -> Array:
@@ -119,7 +119,7 @@ def _volume(row: str, header: str, parents: Mapping[str, str]) -> Array:
         rf"\s*(\d{{1,3}})\s+(\S.*?)\s+(\S+)\s+({_SIZE})\s+(\d+)/(\d+)/(\d+)(?:\s+(\S.*?))?\s*", row
     )
     if found is None:
-        raise controller.refused(
+        raise output.refused(
             "cli64 vsf info", "'<#> <name> <raid set> <level> <size> <ch/id/lun> <state>'", row
         )
     at, of = header.index("Raid Name"), header.find("Level")
@@ -128,14 +128,14 @@ def _volume(row: str, header: str, parents: Mapping[str, str]) -> Array:
     if of < at or not all(cell.strip() and cell[-1].isspace() for cell in cells):
         first, *rest = re.split(r"\s{2,}", found[2])
         cells = first, rest[-1] if rest else "", found[3]
-    name, parent, level = (controller.printable(cell.strip()) for cell in cells)
+    name, parent, level = (output.printable(cell.strip()) for cell in cells)
     return Array(
         name=f"volume {found[1]}",
-        state=controller.judged(found[8] or "", _ARRAY_WORDS),
+        state=states.judged(found[8] or "", _ARRAY_WORDS),
         level=level,
         label=name,
         parent=parents.get(parent, parent),
-        size_bytes=controller.size_bytes(found[4], _GB),
+        size_bytes=output.size_bytes(found[4], _GB),
         address=":".join(str(int(part)) for part in found.group(5, 6, 7)),
     )
 
@@ -155,7 +155,7 @@ def parse_bays(
 ) -> tuple[Bay, ...]:
     """Return the bays of 'disk info', in its three layouts.
 
-    Errors and `unread`: as of `controller.readable`.
+    Errors and `unread`: as of `output.readable`.
     The last column is the name of a raid set, whatever that is, else a word for its use: names
     count first. Where a member is of no raid set in `raid_sets` it needs attention.
     """
@@ -177,7 +177,7 @@ def parse_bays(
     def bay(row: str) -> Bay:
         cells, place = placed(row)
         if not place:
-            raise controller.refused("cli64 disk info", f"'{' '.join(columns)} ...'", row)
+            raise output.refused("cli64 disk info", f"'{' '.join(columns)} ...'", row)
         number = int(place)
         places[number] += 1
         if "Enc#" in columns:
@@ -192,7 +192,7 @@ def parse_bays(
         disk = _disk(row, header, at, raid_sets)
         return Bay(int(cells[0]), label, disk and replace(disk, slot=slot, kind=kind))
 
-    return tuple(controller.readable(rows, bay, unread))
+    return tuple(output.readable(rows, bay, unread))
 
 
 def _disk(row: str, header: str, at: int, raid_sets: Sequence[Array]) -> PhysicalDisk | None:
@@ -200,7 +200,7 @@ def _disk(row: str, header: str, at: int, raid_sets: Sequence[Array]) -> Physica
     sizes = list(re.finditer(rf"(?<=\s){_SIZE}(?=\s|$)", row))
     size = next((s for s in sizes if s.end() == ends), sizes[0] if sizes else None)
     if size is None:
-        raise controller.refused("cli64 disk info", "a capacity", row)
+        raise output.refused("cli64 disk info", "a capacity", row)
     usage = row[size.end() :].strip()
     serial_at, firmware_at = header.find("Serial#"), header.find("FirmRev")
     if 0 < serial_at < firmware_at:
@@ -214,23 +214,23 @@ def _disk(row: str, header: str, at: int, raid_sets: Sequence[Array]) -> Physica
     return PhysicalDisk(
         slot="",
         state=state,
-        model=controller.printable("" if model == _NOTHING else model),
-        serial=controller.printable(serial),
-        firmware=controller.printable(firmware),
-        size_bytes=controller.size_bytes(size[0], _GB) or None,
-        usage=controller.printable(usage),
+        model=output.printable("" if model == _NOTHING else model),
+        serial=output.printable(serial),
+        firmware=output.printable(firmware),
+        size_bytes=output.size_bytes(size[0], _GB) or None,
+        usage=output.printable(usage),
         array=array,
     )
 
 
 def _used(usage: str, raid_sets: Sequence[Array]) -> tuple[State, str]:
     for each in raid_sets:
-        if usage and each.label == controller.printable(usage):
+        if usage and each.label == output.printable(usage):
             return State(Health.OK, usage), each.name
     if (found := _MEMBER.fullmatch(usage)) and (found[1] or not raid_sets):
         return State(Health.OK, usage), f"raid set {found[1]}" if found[1] else ""
     bare = re.sub(r"\[[^\]]*\]$", "", usage)
-    return replace(controller.judged(bare, _USAGE_WORDS), word=controller.printable(usage)), ""
+    return replace(states.judged(bare, _USAGE_WORDS), word=output.printable(usage)), ""
 
 
 def parse_disk_detail(text: str) -> PhysicalDisk:
@@ -246,8 +246,8 @@ def parse_disk_detail(text: str) -> PhysicalDisk:
 
     model = told("model name", "modelname")
     if not model or model == _NOTHING:
-        raise controller.refused("cli64 disk info drv=N", "'Model Name : ...'", text)
-    counts, odd = controller.counts(
+        raise output.refused("cli64 disk info drv=N", "'Model Name : ...'", text)
+    counts, odd = states.counts(
         (
             ("timeout", told("timeout count", "timeout count(s)")),
             ("media error", told("media error count", "media error count(s)")),
@@ -255,12 +255,10 @@ def parse_disk_detail(text: str) -> PhysicalDisk:
     )
     return PhysicalDisk(
         slot="",
-        state=controller.doubted(
-            controller.judged(told("device state", "disk state"), _DISK_WORDS), odd
-        ),
-        model=controller.printable(model),
-        serial=controller.printable(told("serial number", "serial num.", "serial#")),
-        firmware=controller.printable(told("firmware rev.", "firmware revision")),
+        state=states.doubted(states.judged(told("device state", "disk state"), _DISK_WORDS), odd),
+        model=output.printable(model),
+        serial=output.printable(told("serial number", "serial num.", "serial#")),
+        firmware=output.printable(told("firmware rev.", "firmware revision")),
         temperature_celsius=_celsius(told("device temperature", "disk temperature")),
         errors_total=counts,
     )
@@ -299,18 +297,18 @@ def parse_hardware(text: str) -> Hardware:
             elif name.casefold().startswith("battery"):
                 batteries.append(_battery(value))
             else:
-                sensors.append(_sensor(controller.printable(section + name), value))
+                sensors.append(_sensor(output.printable(section + name), value))
     if not sensors and not batteries and not disks:
-        raise controller.refused("cli64 hw info", "'<sensor> : <value>'", text)
+        raise output.refused("cli64 hw info", "'<sensor> : <value>'", text)
     return Hardware(tuple(sensors), tuple(batteries), disks)
 
 
 def _battery(value: str) -> Battery:
-    state = controller.judged(value, _BATTERY_WORDS)
+    state = states.judged(value, _BATTERY_WORDS)
     if state.done_ratio is not None and state.word.casefold() in {"", value.casefold()}:
-        state = replace(state, health=Health.OK, word=controller.printable(value))
+        state = replace(state, health=Health.OK, word=output.printable(value))
     # While its capacity is measured it keeps the cache, or the card writes through.
-    unsure = state.health is Health.ABSENT or state.word.casefold() in controller.LEARNING
+    unsure = state.health is Health.ABSENT or state.word.casefold() in states.LEARNING
     return Battery(
         name="battery",
         state=replace(state, done_ratio=None),
@@ -321,10 +319,10 @@ def _battery(value: str) -> Battery:
 
 def _sensor(name: str, value: str) -> Sensor:
     bare = re.sub(r"\s*(?:\(Celsius\)|\(RPM\)|RPM|V|C|Celsius)$", "", value)
-    number = controller.number(bare)
+    number = output.number(bare)
     lower = name.casefold()
     if number is None:
-        return Sensor(name, controller.judged(controller.printable(value), _SUPPLY_WORDS))
+        return Sensor(name, states.judged(output.printable(value), _SUPPLY_WORDS))
     if "temp" in lower:
         return Sensor(name, temperature_celsius=number)
     if "fan" in lower:
@@ -342,15 +340,15 @@ def parse_system(text: str) -> Controller:
     pairs = dict(_pairs(_body("sys info", text)))
     model = pairs.get("controller name", "")
     if not model:
-        raise controller.refused("cli64 sys info", "'Controller Name : ...'", text)
+        raise output.refused("cli64 sys info", "'Controller Name : ...'", text)
     memory = re.match(r"\d{1,6} ?[KMG]B", pairs.get("system memory", ""))
     return Controller(
         name="",
         vendor="areca",
-        model=controller.printable(model),
-        serial=controller.printable(pairs.get("serial number", "")),
-        firmware=controller.printable(pairs.get("firmware version", "")),
-        memory_bytes=controller.size_bytes(memory[0], 1024) if memory else None,
+        model=output.printable(model),
+        serial=output.printable(pairs.get("serial number", "")),
+        firmware=output.printable(pairs.get("firmware version", "")),
+        memory_bytes=output.size_bytes(memory[0], 1024) if memory else None,
     )
 
 
@@ -366,16 +364,14 @@ def _body(command: str, text: str) -> list[str]:
     """Return the lines of an answer that says it is one. Errors: ParseError."""
     plain = _plain(text)
     if failure := _FAILURE.search(plain):
-        raise controller.refused(f"cli64 {command}", "'GuiErrMsg<0x00>: Success.'", failure[0])
+        raise output.refused(f"cli64 {command}", "'GuiErrMsg<0x00>: Success.'", failure[0])
     if _SUCCESS.search(plain) is None:
-        raise controller.refused(
-            f"cli64 {command}", "'GuiErrMsg<0x00>: Success.' at its end", plain
-        )
+        raise output.refused(f"cli64 {command}", "'GuiErrMsg<0x00>: Success.' at its end", plain)
     return [line for line in plain.splitlines() if not _SUCCESS.search(line)]
 
 
 def _plain(text: str) -> str:
-    return _PROMPT.sub("", controller.plain(text))
+    return _PROMPT.sub("", output.plain(text))
 
 
 def _table(command: str, text: str, header: str) -> tuple[str, list[str]]:
@@ -385,7 +381,7 @@ def _table(command: str, text: str, header: str) -> tuple[str, list[str]]:
         if re.search(header, line):
             rows = [row for row in lines[at + 1 :] if row.strip() and not _RULE.fullmatch(row)]
             return line, rows
-    raise controller.refused(f"cli64 {command}", "a table", text)
+    raise output.refused(f"cli64 {command}", "a table", text)
 
 
 def _pairs(lines: Sequence[str], *, lower: bool = True) -> Iterator[tuple[str, str]]:

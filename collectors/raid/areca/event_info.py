@@ -11,7 +11,7 @@ import re
 from datetime import UTC, datetime
 
 from iowarden.collectors.event import Event
-from iowarden.collectors.raid import controller
+from iowarden.collectors.raid import output
 from iowarden.collectors.raid.controller import Log
 
 SOURCE = "areca"
@@ -145,16 +145,16 @@ def parse_events(text: str, name: str) -> Log:
     controller's own time read as UTC, None where it is no date.
     Errors: ParseError, for what is no log.
     """
-    plain = controller.plain(text)
+    plain = output.plain(text)
     if failure := _FAILURE.search(plain):
-        raise controller.refused("cli64 event info", "a log", failure[0])
+        raise output.refused("cli64 event info", "a log", failure[0])
     lines = plain.split("\n")
     success = "GuiErrMsg<0x00>" in plain
     cut = not success and bool(lines[-1].strip()) and not _CHROME.fullmatch(lines[-1])
     header = next((at for at, line in enumerate(lines) if _HEADER.fullmatch(line)), None)
     first = next((at for at, line in enumerate(lines) if _LINE.fullmatch(line)), None)
     if header is None and first is None:
-        raise controller.refused("cli64 event info", "'Date-Time  Device  Event Type'", plain)
+        raise output.refused("cli64 event info", "'Date-Time  Device  Event Type'", plain)
     begin = first or 0 if header is None else header + 1
     rows = lines[begin : -1 if cut else None]
     events = [_event(row, name) for row in rows if not _CHROME.fullmatch(row)]
@@ -164,7 +164,7 @@ def parse_events(text: str, name: str) -> Log:
 def _event(row: str, name: str) -> Event:
     found = _LINE.fullmatch(row)
     if found is None:
-        text = controller.printable(" ".join(row.split()))
+        text = output.printable(" ".join(row.split()))
         return Event(SOURCE, OTHER, text, controller=name)
     rest = found[7] or ""
     known = _TEXT.fullmatch(rest)
@@ -179,7 +179,7 @@ def _event(row: str, name: str) -> Event:
     return Event(
         SOURCE,
         kind,
-        controller.printable(" ".join(rest.split())),
+        output.printable(" ".join(rest.split())),
         controller=name,
         place=_place(" ".join(device.split())),
         code=code,
@@ -202,7 +202,7 @@ def _place(device: str) -> str:
         return f"channel {int(found[1])}"
     if found := _ENCLOSURE.fullmatch(device):
         return f"enclosure {int(found[1])} slot {int(found[2])}"
-    return "" if _WHOLE.fullmatch(device) else controller.printable(device)
+    return "" if _WHOLE.fullmatch(device) else output.printable(device)
 
 
 def clock_seconds(*parts: int) -> float | None:

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import SECTOR_BYTES
-from iowarden.collectors.raid import controller
+from iowarden.collectors.raid import output, states
 from iowarden.collectors.raid.controller import (
     Array,
     Battery,
@@ -36,14 +36,14 @@ if TYPE_CHECKING:
     Pair = tuple[str, str]
 
 _ARRAY_WORDS = {
-    **controller.DEAD,
+    **states.DEAD,
     "optimal": Health.OK,
     "degraded": Health.DEGRADED,
     "partially degraded": Health.DEGRADED,
 }
 """All but 'Optimal' are from the maker's list of states, no capture has them."""
 _DISK_WORDS = {
-    **controller.DEAD,
+    **states.DEAD,
     "online": Health.OK,
     "hotspare": Health.OK,
     "jbod": Health.OK,
@@ -65,7 +65,7 @@ _USAGES = {
 _MOTOR_WORDS = frozenset({"", "spun up", "spun down"})
 """What may follow the state."""
 _BATTERY_WORDS = {
-    **controller.LEARNING,
+    **states.LEARNING,
     "optimal": Health.OK,
     "operational": Health.OK,
     "degraded": Health.DEGRADED,
@@ -200,13 +200,11 @@ def _adapter(pairs: Mapping[str, str]) -> Adapter:
         Controller(
             name="",
             vendor="megaraid",
-            model=controller.printable(pairs["product name"]),
-            serial=controller.printable(pairs.get("serial no", "")),
-            firmware=controller.printable(pairs.get("fw package build", "")),
-            state=State(
-                Health.ATTENTION if odd else Health.OK, controller.printable(", ".join(odd))
-            ),
-            memory_bytes=controller.size_bytes(pairs.get("memory size", ""), 1024),
+            model=output.printable(pairs["product name"]),
+            serial=output.printable(pairs.get("serial no", "")),
+            firmware=output.printable(pairs.get("fw package build", "")),
+            state=State(Health.ATTENTION if odd else Health.OK, output.printable(", ".join(odd))),
+            memory_bytes=output.size_bytes(pairs.get("memory size", ""), 1024),
             sensors=tuple(sensors),
         ),
         pairs.get("device id", "").casefold(),
@@ -247,7 +245,7 @@ def uncounted(
                 ill_disks,
             ),
         )
-        for reason in controller.unlisted("MegaCli -AdpAllInfo", what, counted, listed)
+        for reason in output.unlisted("MegaCli -AdpAllInfo", what, counted, listed)
     )
 
 
@@ -294,7 +292,7 @@ _JOINED = re.compile(
 
 def merged(text: str) -> list[str]:
     """Return that a disk or a virtual drive begins with a line that is not read, or a line does."""
-    lines = controller.plain(text).splitlines()
+    lines = output.plain(text).splitlines()
     found = [
         str(_refused("-PDList", "one line for each", line))
         for line in lines
@@ -304,10 +302,10 @@ def merged(text: str) -> list[str]:
     for key, value in [*_pairs(lines), (_ENCLOSURE, "")]:
         if key == _ENCLOSURE or _VOLUME.fullmatch(f"{key}: {value}"):
             wanted = "'Enclosure Device ID' or 'Virtual Drive'"
-            found += controller.merged("MegaCli", wanted, keys, {"slot number", "state"})
+            found += output.merged("MegaCli", wanted, keys, {"slot number", "state"})
             keys = []
         keys.append(key)
-    return controller.few(found)
+    return output.few(found)
 
 
 def parse_volumes(text: str) -> tuple[Array, ...]:
@@ -334,25 +332,25 @@ def _volume(head: re.Match[str], lines: Sequence[str]) -> Array:
     below = next((at for at, line in enumerate(lines) if _DISK.match(line)), len(lines))
     own = _first(_pairs(lines[:below]))
     word = own.get("state", "")
-    state = controller.judged(controller.printable(word), _ARRAY_WORDS)
+    state = states.judged(output.printable(word), _ARRAY_WORDS)
     if head[1] and not word:
         state = State(Health.OK, "CacheCade")  # a cache on flash, of which no state is printed
     bad = own.get("bad blocks exist", "No")
     if bad != "No" and state.health is Health.OK:
-        state = State(Health.ATTENTION, controller.printable(f"{word}, Bad Blocks Exist: {bad}"))
+        state = State(Health.ATTENTION, output.printable(f"{word}, Bad Blocks Exist: {bad}"))
     if state.health is Health.OK and (running := _running(lines[:below])):
         state = State(Health.BUSY, f"{state.word}, {running[0]}", running[1])
     slots = tuple(dict.fromkeys(disk.slot for disk in _disks(list(_pairs(lines[below:])))))
     drives = own.get("number of drives", "")
     if slots and re.fullmatch(r"[0-9]{1,4}", drives) and int(drives) > len(slots):
-        state = controller.doubted(state, [f"Number Of Drives: {drives}, {len(slots)} listed"])
+        state = states.doubted(state, [f"Number Of Drives: {drives}, {len(slots)} listed"])
     target = int(head[3])
     return Array(
         name=volume_name(int(head[2])),
         state=state,
         level="CacheCade" if head[1] else _level(own),
-        label=controller.printable(own.get("name", "")),
-        size_bytes=controller.size_bytes(own.get("size", ""), 1024),
+        label=output.printable(own.get("name", "")),
+        size_bytes=output.size_bytes(own.get("size", ""), 1024),
         slots=slots,
         address=f"{2 + target // _TARGETS}:{target % _TARGETS}:0",
         policy=_policy(own),
@@ -371,7 +369,7 @@ def _level(pairs: Mapping[str, str]) -> str:
     found = re.fullmatch(r"Primary-([0-9]), Secondary-[0-9], .*", word)
     level = _RAID.get(found[1], "") if found else ""
     if not level:
-        return controller.printable(word)
+        return output.printable(word)
     return level + ("" if pairs.get("span depth", "1") in {"0", "1"} else "0")
 
 
@@ -387,7 +385,7 @@ def _policy(pairs: Mapping[str, str]) -> Policy | None:
     return Policy(
         writes.get(words[0]),
         reads[0] if reads else None,
-        controller.printable(now),
+        output.printable(now),
         writes.get(wanted.partition(",")[0]),
         next((_FORCED[word] for each in words if (word := each.casefold()) in _FORCED), None),
     )
@@ -421,7 +419,7 @@ def parse_disks(text: str) -> tuple[PhysicalDisk, ...]:
         if former is None:
             found[disk.slot] = disk
         elif former.kind == disk.kind:
-            worst = controller.worse(former.state, disk.state)
+            worst = states.worse(former.state, disk.state)
             found[disk.slot] = replace(former, state=worst)
         else:  # two disks that say they are at one place
             slot = f"{disk.slot} ({disk.kind})"
@@ -446,16 +444,16 @@ def _disks(pairs: Sequence[Pair]) -> Iterator[PhysicalDisk]:
 def _disk(block: Mapping[str, str], array: str) -> PhysicalDisk:
     slot = slot_name(block[_ENCLOSURE], block.get("slot number", ""))
     number = block.get("device id", "")
-    counts, odd = controller.counts((name, block.get(key, "")) for key, name in COUNTS.items())
+    counts, odd = states.counts((name, block.get(key, "")) for key, name in COUNTS.items())
     sata = block.get("pd type", "") == "SATA"
     serial, model, revision = _inquiry(block.get("inquiry data", ""), sata=sata)
     firmware = block.get("device firmware level", revision)
     return PhysicalDisk(
-        slot=slot or f"device {controller.printable(number)}",
+        slot=slot or f"device {output.printable(number)}",
         state=_disk_state(block, counts.get("predictive failure", 0), odd),
-        model=controller.printable(" ".join(model.split())),
-        serial=controller.printable(serial),
-        firmware=controller.printable(firmware),
+        model=output.printable(" ".join(model.split())),
+        serial=output.printable(serial),
+        firmware=output.printable(firmware),
         size_bytes=_disk_bytes(block),
         usage=_usage(block),
         array=array,
@@ -476,10 +474,10 @@ def slot_name(enclosure: str, slot: str) -> str:
 def _disk_state(block: Mapping[str, str], predicted: int, odd: Iterable[str]) -> State:
     word = block.get("firmware state", "")
     first, _, motor = word.partition(",")
-    judged = controller.judged(first, _DISK_WORDS)
+    judged = states.judged(first, _DISK_WORDS)
     runs = _DONE.match(block.get(first.strip().casefold(), ""))
     done = min(int(runs[1]), 100) / 100 if runs else judged.done_ratio
-    state = State(judged.health, controller.printable(word), done)
+    state = State(judged.health, output.printable(word), done)
     said = []
     if motor.strip().casefold() not in _MOTOR_WORDS:
         said.append((Health.ATTENTION, ""))
@@ -498,7 +496,7 @@ def _disk_state(block: Mapping[str, str], predicted: int, odd: Iterable[str]) ->
     words = [state.word, *(text for _, text in said if text)]
     return State(
         next((each for each in _WORST if each in healths), state.health),
-        controller.printable(", ".join(filter(None, words))),
+        output.printable(", ".join(filter(None, words))),
         state.done_ratio,
     )
 
@@ -514,7 +512,7 @@ def _disk_bytes(block: Mapping[str, str]) -> int | None:
     """Return the size by its sectors, of 512 bytes where the disk does not say 4096."""
     found = _SECTORS.fullmatch(block.get("raw size", ""))
     if found is None:
-        return controller.size_bytes(block.get("raw size", ""), 1024)
+        return output.size_bytes(block.get("raw size", ""), 1024)
     logical = block.get("logical sector size", "")
     return int(found[1], 16) * (int(logical) if logical == "4096" else SECTOR_BYTES)
 
@@ -544,7 +542,7 @@ def parse_battery(text: str) -> Battery:
 
     `ready` is None while it learns: whether it would keep the cache then is not told.
     """
-    plain = controller.plain(text)
+    plain = output.plain(text)
     if _NOT_THERE.search(plain):
         return Battery("battery", State(Health.ABSENT, "not present"))
     lines = _lines("-AdpBbuCmd", text)
@@ -557,7 +555,7 @@ def parse_battery(text: str) -> Battery:
     word = own.get("battery state", all_of_it.get("battery state"))
     said: list[tuple[Health, str]] = []
     if word:
-        state = controller.judged(controller.printable(word), _BATTERY_WORDS)
+        state = states.judged(output.printable(word), _BATTERY_WORDS)
         said.append((state.health, state.word))
     said += _battery_flags(_flags(lines[flags + 1 :]))
     if all_of_it.get("learn cycle active", "").casefold() == "yes":
@@ -572,7 +570,7 @@ def parse_battery(text: str) -> Battery:
     charge = re.fullmatch(r"([0-9]{1,3}) ?%", all_of_it.get("relative state of charge", ""))
     return Battery(
         name="battery",
-        state=State(health, controller.printable(", ".join(filter(None, (w for _, w in said))))),
+        state=State(health, output.printable(", ".join(filter(None, (w for _, w in said))))),
         ready=None if health is Health.BUSY else health is Health.OK,
         charge_ratio=min(int(charge[1]), 100) / 100 if charge else None,
         temperature_celsius=_celsius(own.get("temperature", "")),
@@ -639,7 +637,7 @@ def parse_log(text: str, name: str) -> Log:
 
 def _lines(command: str, text: str) -> list[str]:
     """Return the lines of an output that is whole and no error. Errors: ParseError."""
-    plain = controller.plain(text)
+    plain = output.plain(text)
     codes = _EXIT.findall(plain)
     if not codes or any(int(code, 16) for code in codes):
         raise _refused(command, "'Exit Code: 0x00' at its end", text)
@@ -688,4 +686,4 @@ def _celsius(value: str) -> float | None:
 
 
 def _refused(command: str, expected: str, got: str) -> ParseError:
-    return controller.refused(f"MegaCli {command}", expected, got)
+    return output.refused(f"MegaCli {command}", expected, got)

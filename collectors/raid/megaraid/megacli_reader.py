@@ -23,7 +23,7 @@ from iowarden.collectors.model import (
     StuckError,
 )
 from iowarden.collectors.program import run_program
-from iowarden.collectors.raid import controller
+from iowarden.collectors.raid import output, states
 from iowarden.collectors.raid.controller import Battery, Controller, Health, State
 from iowarden.collectors.raid.megaraid import megacli
 from iowarden.collectors.smart import scsi_hosts
@@ -144,8 +144,8 @@ def state(root: Root, name: str, handle: tuple[str, ...], _: Controller | None) 
     nothing_listed: tuple[tuple[Array, ...], tuple[PhysicalDisk, ...]] = ((), ())
     arrays, members = part(("-LdPdInfo",), listed(_volumes), nothing_listed)
     disks = part(("-PDList",), listed(megacli.parse_disks), no_disks)
-    disks, odd = controller.agreed(disks, members, ("MegaCli -PDList", "MegaCli -LdPdInfo"))
-    unread += controller.few(odd)
+    disks, odd = states.agreed(disks, members, ("MegaCli -PDList", "MegaCli -LdPdInfo"))
+    unread += output.few(odd)
     if not arrays and not disks and unread:
         raise ReadError("; ".join(unread))
     unread += megacli.uncounted(adapter, arrays, disks)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from iowarden.collectors.json_text import is_deep
 from iowarden.collectors.model import ParseError
-from iowarden.collectors.raid import controller
+from iowarden.collectors.raid import output, states
 from iowarden.collectors.raid.controller import (
     Array,
     Battery,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 VENDOR = "megaraid"
 
 _ARRAY_WORDS = {
-    **controller.DEAD,
+    **states.DEAD,
     "optl": Health.OK,
     "optimal": Health.OK,
     "pdgd": Health.DEGRADED,
@@ -55,7 +55,7 @@ _FOREIGN_WORDS = {**_ARRAY_WORDS, **dict.fromkeys(("optl", "optimal"), Health.AT
 _ACCESS = frozenset({"rw", "ro", "hd", "-", ""})
 """Read and write, read only, hidden: as somebody chose. 'B' (blocked) is not among them."""
 _DISK_WORDS = {
-    **controller.DEAD,
+    **states.DEAD,
     "onln": Health.OK,
     "ghs": Health.OK,
     "dhs": Health.OK,
@@ -75,7 +75,7 @@ and its like (shielded: under test after errors).
 _CONFIGURED = frozenset({"conf", "uconf", "ghs", "dhs", "jbod"})
 """What storcli2 calls State, and is no health. 'ConfShld', 'UConfSntz', 'ConfDgrd' are not so."""
 _STATUS_WORDS = {
-    **controller.DEAD,
+    **states.DEAD,
     "online": Health.OK,
     "good": Health.OK,
     "copyback": Health.REBUILDING,
@@ -99,7 +99,7 @@ _USAGES = {
     "jbod": "JBOD",
 }
 _BATTERY_WORDS = {
-    **controller.LEARNING,
+    **states.LEARNING,
     "optimal": Health.OK,
     "charging": Health.BUSY,
     "dgd": Health.DEGRADED,
@@ -128,7 +128,7 @@ _PATROL_WORDS = {
     "suspended": Health.BUSY,
 }
 """'Stopped' and 'Active' were seen."""
-_ENCLOSURE_WORDS = {**controller.UNREPORTED, "ok": Health.OK}
+_ENCLOSURE_WORDS = {**states.UNREPORTED, "ok": Health.OK}
 _HARMLESS = frozenset(
     {"command invalid", "un-supported command", "unsupported command", "none", "-", ""}
 )
@@ -232,11 +232,11 @@ class Progress:
 
 def parse_answers(text: str) -> tuple[Answer, ...]:
     """Return the answers in an output, of JSON or text. Errors: ParseError."""
-    plain = controller.plain(text)
+    plain = output.plain(text)
     as_json = '"Controllers"' in plain
     entries: list[Any] = _json(plain) if as_json else list(parse_text(plain))
     if not entries:
-        raise controller.refused("storcli", "'Controllers' in JSON, or 'Status = ...'", plain)
+        raise output.refused("storcli", "'Controllers' in JSON, or 'Status = ...'", plain)
     return tuple(replace(_answer(entry), text=not as_json) for entry in entries)
 
 
@@ -259,7 +259,7 @@ def _json(text: str) -> list[Any]:
             raise TypeError("'Controllers' is no list")
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         message = f"JSON with 'Controllers' ({type(error).__name__}: {error})"
-        raise controller.refused("storcli", message, text) from None
+        raise output.refused("storcli", message, text) from None
     return entries
 
 
@@ -267,15 +267,15 @@ def _answer(entry: object) -> Answer:
     found = _small(entry)
     status = found.get("command status") if isinstance(found, dict) else None
     if not isinstance(found, dict) or not isinstance(status, dict):
-        raise controller.refused("storcli", "'Command Status'", str(entry)[:200])
+        raise output.refused("storcli", "'Command Status'", str(entry)[:200])
     number = _text(status, "controller")
     data = found.get("response data")
     rows = status.get("detailed status")
     told = [_error(row) for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
-    description = controller.printable(_text(status, "description"))
+    description = output.printable(_text(status, "description"))
     word = _text(status, "status")
     if word.casefold() != "success" and not rows and description.casefold() in {"none", ""}:
-        told.append(f"Status = {controller.printable(word)}, without a reason")
+        told.append(f"Status = {output.printable(word)}, without a reason")
     unread = data.pop(UNREAD, []) if isinstance(data, dict) else []
     return Answer(
         int(number) if re.fullmatch(r"\d{1,3}", number, re.ASCII) else None,
@@ -283,17 +283,17 @@ def _answer(entry: object) -> Answer:
         data if isinstance(data, dict) else {"rows": data} if isinstance(data, list) else {},
         description,
         tuple(dict.fromkeys(each for each in told if each)),
-        tuple(controller.few(unread)) if isinstance(unread, list) else (),
+        tuple(output.few(unread)) if isinstance(unread, list) else (),
     )
 
 
 def _error(row: Tree) -> str:
     """Return what a row of 'Detailed Status' complains of, '' for nothing, or what is harmless."""
-    told = controller.printable(_text(row, "errmsg"))
+    told = output.printable(_text(row, "errmsg"))
     failed = _text(row, "status").casefold() not in {"success", "-", ""}
     if told.casefold() in _HARMLESS and not (failed and _text(row, "drive")):
         return ""
-    where = controller.printable(_text(row, "drive") or _text(row, "vd"))
+    where = output.printable(_text(row, "drive") or _text(row, "vd"))
     return f"{where} error {_text(row, 'errcd') or '?'}: {told or 'no text'}".strip()[:200]
 
 
@@ -308,7 +308,7 @@ def parse_list(text: str, unread: list[str] | None = None) -> tuple[Listed, ...]
     """Return the RAID controllers that 'show' lists; plain adapters it can ask are left out.
 
     A program that finds none says 'Failure', or lists 0. Errors and `unread`: as of
-    `controller.readable`.
+    `output.readable`.
     """
     answers = parse_answers(text)
     rows = [
@@ -317,7 +317,7 @@ def parse_list(text: str, unread: list[str] | None = None) -> tuple[Listed, ...]
         for name in ("system overview", "system overview table")
         for row in _rows(answer.data.get(name))
     ]
-    found = {each.number: each for each in controller.readable(rows, _listed, unread)}
+    found = {each.number: each for each in output.readable(rows, _listed, unread)}
     lost = [reason for answer in answers for reason in answer.unread]
     if lost and (unread is None or not found):
         raise ParseError(lost[0])
@@ -328,18 +328,18 @@ def parse_list(text: str, unread: list[str] | None = None) -> tuple[Listed, ...]
         "number of controllers" in each.data or none.match(each.description) for each in answers
     )
     if not found and not told:
-        raise controller.refused("storcli show", "'System Overview'", answers[0].description)
+        raise output.refused("storcli show", "'System Overview'", answers[0].description)
     return tuple(found.values())
 
 
 def _listed(row: Tree) -> Listed:
     number = _text(row, "ctl") or _text(row, "ctrl")
     if not re.fullmatch(r"\d{1,3}", number, re.ASCII):
-        raise controller.refused("storcli show", "a number of a controller", str(row))
+        raise output.refused("storcli show", "a number of a controller", str(row))
     return Listed(
         int(number),
-        controller.printable(_text(row, "model") or _text(row, "product name")),
-        controller.printable(_text(row, "serialnumber")),
+        output.printable(_text(row, "model") or _text(row, "product name")),
+        output.printable(_text(row, "serialnumber")),
         _text(row, "pds"),
         _text(row, "vds"),
         _text(row, "vnopt"),
@@ -363,7 +363,7 @@ def uncounted(
             ("virtual drives", volumes, len(drives)),
             ("virtual drives that are not optimal", not_optimal, ill),
         )
-        for reason in controller.unlisted(f"{program} show", what, counted, listed)
+        for reason in output.unlisted(f"{program} show", what, counted, listed)
     )
 
 
@@ -381,7 +381,7 @@ def parse_controllers(text: str, prefix: str = "megaraid c") -> dict[int, Told]:
     }
     if not found:
         failed = "; ".join(each.description for each in answers)
-        raise controller.refused("storcli /cN show all", "a controller", failed)
+        raise output.refused("storcli /cN show all", "a controller", failed)
     return found
 
 
@@ -412,7 +412,7 @@ def _told(answer: Answer, name: str) -> Told:
         if number and int(expected) != listed:
             unread.append(f"expected {expected} {what}, got {listed}: the others are not known")
         elif expected and not number:
-            unread.append(f"expected a number of {what}, got '{controller.printable(expected)}'")
+            unread.append(f"expected a number of {what}, got '{output.printable(expected)}'")
     if answer.text and arrays and not disks and not told("physical drives"):
         unread.append("expected 'Physical Drives = <n>', got none: its disks are not known")
     memory = told("on board memory size")
@@ -420,16 +420,15 @@ def _told(answer: Answer, name: str) -> Told:
     own = Controller(
         name=name,
         vendor=VENDOR,
-        model=controller.printable(told("model", "product name")),
-        serial=controller.printable(told("serial number")),
-        firmware=controller.printable(
+        model=output.printable(told("model", "product name")),
+        serial=output.printable(told("serial number")),
+        firmware=output.printable(
             told(
                 "firmware package build", "fw package build", "package version", "firmware version"
             )
         ),
         state=_controller_state(flat, answer.errors, foreign),
-        memory_bytes=controller.size_bytes(memory or (megabytes and f"{megabytes} MB"), 1024)
-        or None,
+        memory_bytes=output.size_bytes(memory or (megabytes and f"{megabytes} MB"), 1024) or None,
         arrays=arrays,
         disks=(*disks, *missing),
         batteries=_batteries(data, flat),
@@ -451,7 +450,7 @@ def _controller_state(
     flat: Mapping[str, str], errors: Sequence[str], foreign: Sequence[PhysicalDisk]
 ) -> State | None:
     word = flat.get("controller status", "")
-    state = controller.judged(controller.printable(word), _CONTROLLER_WORDS) if word else None
+    state = states.judged(output.printable(word), _CONTROLLER_WORDS) if word else None
     wrong = [
         f"{flag}: {flat[flag]}"
         for flag in _FLAGS
@@ -463,7 +462,7 @@ def _controller_state(
     if not wrong:
         return state
     health = state.health if state else Health.OK
-    told = controller.printable("; ".join(filter(None, (state.word if state else "", *wrong))))
+    told = output.printable("; ".join(filter(None, (state.word if state else "", *wrong))))
     return State(Health.ATTENTION if health is Health.OK else health, told[:300])
 
 
@@ -472,16 +471,16 @@ def _batteries(data: Tree, flat: Mapping[str, str]) -> tuple[Battery, ...]:
     for key in ("cachevault_info", "bbu_info", "energy pack info"):
         for row in _rows(data.get(key)):
             word = _text(row, "state") or _text(row, "status")
-            state = controller.judged(controller.printable(word), _BATTERY_WORDS)
+            state = states.judged(output.printable(word), _BATTERY_WORDS)
             name = _text(row, "model") or " ".join(
                 filter(None, (_text(row, "type"), _text(row, "subtype")))
             )
             found.append(
                 Battery(
-                    controller.printable(name) or "battery",
+                    output.printable(name) or "battery",
                     state,
                     # It keeps the cache while its capacity is measured, or the card writes through.
-                    None if word.casefold() in controller.LEARNING else state.health is Health.OK,
+                    None if word.casefold() in states.LEARNING else state.health is Health.OK,
                     temperature_celsius=_celsius(
                         _text(row, "temp") or _text(row, "temperature(c)")
                     ),
@@ -493,7 +492,7 @@ def _batteries(data: Tree, flat: Mapping[str, str]) -> tuple[Battery, ...]:
     if not found and present == "present":
         # Present, and nothing told of it: nobody knows that it would keep the cache.
         status = f"BBU Status {flat.get('bbu status', '?')}"
-        told = controller.printable(f"Present, {status}, no state")
+        told = output.printable(f"Present, {status}, no state")
         return (Battery("battery", State(Health.ATTENTION, told), None),)
     return tuple(found)
 
@@ -503,13 +502,13 @@ def _sensors(data: Tree, flat: Mapping[str, str]) -> tuple[Sensor, ...]:
     for key, value in flat.items():
         # 'Celcius' in some versions.
         named = re.fullmatch(r"(?:hwcfg )?(\w{1,10}) temperature\((?:degree cel[sc]ius|c)\)", key)
-        if named and (celsius := controller.number(value)) is not None:
+        if named and (celsius := output.number(value)) is not None:
             sensor = Sensor(f"{named[1]} temperature", temperature_celsius=celsius)
             found += [sensor] if sensor not in found else []
     for name in ("enclosure list", "enclosure information"):
         for row in _rows(data.get(name)):
-            state = controller.judged(controller.printable(_text(row, "state")), _ENCLOSURE_WORDS)
-            found.append(Sensor(f"enclosure {controller.printable(_text(row, 'eid'))}", state))
+            state = states.judged(output.printable(_text(row, "state")), _ENCLOSURE_WORDS)
+            found.append(Sensor(f"enclosure {output.printable(_text(row, 'eid'))}", state))
     return tuple(found)
 
 
@@ -524,7 +523,7 @@ def _drive_groups(data: Tree, *, adapter: bool) -> tuple[list[Array], list[Physi
             if state.health is Health.FAILED and not _SLOT.fullmatch(_text(row, "eid:slot")):
                 place = f"drive group {group} span {span} row {_text(row, 'row')}"
                 name = f"drive group {group}"
-                told = PhysicalDisk(controller.printable(place), state, usage="member", array=name)
+                told = PhysicalDisk(output.printable(place), state, usage="member", array=name)
                 missing.append(told)
         elif span == "-" and _text(row, "row") == "-":
             word = _text(row, "state")
@@ -532,9 +531,9 @@ def _drive_groups(data: Tree, *, adapter: bool) -> tuple[list[Array], list[Physi
             health = State(Health.OK, "-") if word == "-" and "span" in row else None
             groups.append(
                 Array(
-                    controller.printable(f"drive group {group}"),
-                    health or controller.judged(controller.printable(word), _ARRAY_WORDS),
-                    level=controller.printable(_text(row, "type")),
+                    output.printable(f"drive group {group}"),
+                    health or states.judged(output.printable(word), _ARRAY_WORDS),
+                    level=output.printable(_text(row, "type")),
                     size_bytes=_size(row),
                 )
             )
@@ -556,23 +555,23 @@ def _volumes(
             continue
         if place is None:
             wanted = "'<group>/<number>' of a virtual drive"
-            unread.append(str(controller.refused("storcli", wanted, str(row))))
+            unread.append(str(output.refused("storcli", wanted, str(row))))
             continue
         number = int(place[2])
         name = f"virtual drive {number}"
         if name in seen:
             continue
         seen.add(name)
-        state = controller.judged(controller.printable(_text(row, "state")), _ARRAY_WORDS)
+        state = states.judged(output.printable(_text(row, "state")), _ARRAY_WORDS)
         access = _text(row, "access")
         if access.casefold() not in _ACCESS and state.health is Health.OK:
-            state = State(Health.ATTENTION, controller.printable(f"{state.word}, access {access}"))
+            state = State(Health.ATTENTION, output.printable(f"{state.word}, access {access}"))
         parent = f"drive group {int(place[1])}" if place[1].isdecimal() else ""
         yield Array(
             name,
             state,
-            level=controller.printable(_text(row, "type")),
-            label=controller.printable(_text(row, "name")),
+            level=output.printable(_text(row, "type")),
+            label=output.printable(_text(row, "name")),
             parent=parent,
             size_bytes=_size(row),
             slots=slots.get(parent, ()),
@@ -591,7 +590,7 @@ def _policy(current: str, default: str = "") -> Policy | None:
     if not current:
         return None
     found, set_to = _CACHE.fullmatch(current), _CACHE.fullmatch(default)
-    word = controller.printable(current)
+    word = output.printable(current)
     if found is None:
         return Policy(word=word)
     return Policy(
@@ -615,7 +614,7 @@ def _members(data: Tree, disks: Sequence[PhysicalDisk]) -> dict[str, tuple[str, 
             found.setdefault(disk.array, []).append(disk.slot)
     for row in _rows(data.get("topology")):
         place = _slot(_text(row, "eid:slot"))
-        name = controller.printable(f"drive group {_text(row, 'dg')}")
+        name = output.printable(f"drive group {_text(row, 'dg')}")
         if place and place not in found.setdefault(name, []):
             found[name].append(place)
     return {name: tuple(each) for name, each in found.items() if each}
@@ -631,7 +630,7 @@ def parse_disks(text: str) -> tuple[tuple[PhysicalDisk, ...], tuple[str, ...]]:
     disks = [disk for answer in answers for disk in _disks(answer.data, unread, adapter=False)]
     if not disks:
         failed = "; ".join([*(each.description for each in answers), *unread])
-        raise controller.refused("storcli /cN/eall/sall show all", "disks", failed)
+        raise output.refused("storcli /cN/eall/sall show all", "disks", failed)
     return tuple(disks), tuple(unread)
 
 
@@ -644,7 +643,7 @@ def with_details(told: Controller, details: Iterable[PhysicalDisk]) -> Controlle
     disks = [
         replace(
             known[disk.slot],
-            state=controller.worse(disk.state, known[disk.slot].state),
+            state=states.worse(disk.state, known[disk.slot].state),
             usage=disk.usage or known[disk.slot].usage,
             array=disk.array or known[disk.slot].array,
         )
@@ -665,7 +664,7 @@ def _disks(data: Tree, unread: list[str], *, adapter: bool) -> tuple[PhysicalDis
         slot = _slot(_text(row, "eid:slt"))
         if not slot:
             wanted = "'<enclosure>:<slot>' of a disk"
-            unread.append(str(controller.refused("storcli", wanted, str(row))))
+            unread.append(str(output.refused("storcli", wanted, str(row))))
         elif slot not in found:
             found[slot] = _disk(row, slot, details.get(slot, {}), adapter=adapter)
     return tuple(found.values())
@@ -678,7 +677,7 @@ def _disk(row: Tree, slot: str, detail: Mapping[str, str], *, adapter: bool) -> 
     state = _disk_state(row, adapter=adapter)
     if foreign and state.health is Health.OK:
         state = State(Health.ATTENTION, f"{state.word}, foreign")
-    counts, odd = controller.counts(
+    counts, odd = states.counts(
         (name.removesuffix(" count"), detail.get(name, ""))
         for name in ("media error count", "other error count", "predictive failure count")
     )
@@ -688,13 +687,13 @@ def _disk(row: Tree, slot: str, detail: Mapping[str, str], *, adapter: bool) -> 
     if failing and state.health in {Health.OK, Health.BUSY, Health.REBUILDING}:
         told = "S.M.A.R.T. alert" if alert else "predictive failure"
         state = State(Health.FAILING, f"{state.word}, {told}")
-    state = controller.doubted(state, odd)
+    state = states.doubted(state, odd)
     return PhysicalDisk(
         slot=slot,
         state=state,
-        model=controller.printable(_text(row, "model") or detail.get("model number", "")),
-        serial=controller.printable(detail.get("sn", "") or detail.get("serial number", "")),
-        firmware=controller.printable(
+        model=output.printable(_text(row, "model") or detail.get("model number", "")),
+        serial=output.printable(detail.get("sn", "") or detail.get("serial number", "")),
+        firmware=output.printable(
             detail.get("firmware revision", "") or detail.get("firmware revision level", "")
         ),
         size_bytes=_size(row),
@@ -713,16 +712,16 @@ def _disk(row: Tree, slot: str, detail: Mapping[str, str], *, adapter: bool) -> 
 
 
 def _disk_state(row: Tree, *, adapter: bool) -> State:
-    word = controller.printable(_text(row, "state"))
+    word = output.printable(_text(row, "state"))
     if "status" in row:  # storcli2
-        status = controller.printable(_text(row, "status"))
-        health = controller.judged(status, _STATUS_WORDS).health
+        status = output.printable(_text(row, "status"))
+        health = states.judged(status, _STATUS_WORDS).health
         if health is Health.OK and word.casefold() not in _CONFIGURED:
             health = Health.ATTENTION
         return State(health, f"{word}, {status}")
     if adapter and word == "-":
         return State(Health.OK, word)
-    return controller.judged(word, _DISK_WORDS)
+    return states.judged(word, _DISK_WORDS)
 
 
 def _details(data: Tree) -> dict[str, dict[str, str]]:
@@ -776,7 +775,7 @@ def parse_volumes(text: str) -> dict[str, Array]:
             state = each.state
             if bad.casefold() not in {"no", "-", "n/a"} and state.health is Health.OK:
                 word = f"{state.word}, bad blocks exist: {bad}"
-                state = State(Health.ATTENTION, controller.printable(word))
+                state = State(Health.ATTENTION, output.printable(word))
             serial = told.get("serial number", "") or told.get("scsi naa id", "")
             disk_cache = told.get("disk cache policy", "") or told.get(
                 "drive write cache policy", ""
@@ -785,12 +784,12 @@ def parse_volumes(text: str) -> dict[str, Array]:
                 each,
                 policy=policy,
                 state=state,
-                serial=controller.printable(serial),
+                serial=output.printable(serial),
                 disk_cache=_SWITCH.get(disk_cache.casefold(), each.disk_cache),
             )
     if not found:
         failed = "; ".join(each.description for each in answers)
-        raise controller.refused("storcli /cN/vall show all", "virtual drives", failed)
+        raise output.refused("storcli /cN/vall show all", "virtual drives", failed)
     return found
 
 
@@ -818,7 +817,7 @@ def with_volumes(told: Controller, volumes: Mapping[str, Array]) -> Controller:
             disk_cache=each.disk_cache
             if volumes[each.name].disk_cache is None
             else volumes[each.name].disk_cache,
-            state=controller.worse(each.state, volumes[each.name].state),
+            state=states.worse(each.state, volumes[each.name].state),
         )
         if each.name in volumes
         else each
@@ -847,13 +846,13 @@ def parse_progress(text: str) -> tuple[Progress, ...]:
             Progress(
                 _place(drive[1], drive[2]) if drive else _slot(_text(row, "eid:slt")),
                 f"virtual drive {int(number)}" if named else "",
-                controller.printable(_text(row, "operation")),
+                output.printable(_text(row, "operation")),
                 min(int(percent[1]), 100) / 100 if percent else None,
             )
         )
     if not rows:
         failed = "; ".join(each.description for each in answers)
-        raise controller.refused("storcli", "'Progress%'", failed)
+        raise output.refused("storcli", "'Progress%'", failed)
     return tuple(found)
 
 
@@ -899,12 +898,12 @@ def parse_foreign(text: str) -> tuple[Array, ...]:
     descriptions = "; ".join(each.description for each in answers)
     named = any("total foreign drive groups" in each.data for each in answers)
     if not rows and not named and "foreign" not in descriptions.casefold():
-        raise controller.refused("storcli /cN/fall show", "a foreign configuration", descriptions)
+        raise output.refused("storcli /cN/fall show", "a foreign configuration", descriptions)
     return tuple(
         Array(
-            controller.printable(f"foreign drive group {_text(row, 'dg')}"),
-            controller.judged(controller.printable(_text(row, "state")), _FOREIGN_WORDS),
-            level=controller.printable(_text(row, "type")),
+            output.printable(f"foreign drive group {_text(row, 'dg')}"),
+            states.judged(output.printable(_text(row, "state")), _FOREIGN_WORDS),
+            level=output.printable(_text(row, "type")),
             size_bytes=_size(row) or None,
         )
         for row in rows
@@ -917,10 +916,10 @@ def parse_patrol_read(text: str) -> Sensor:
     for answer in answers:
         for row in _walk(answer.data):
             if _text(row, "ctrl_prop").casefold() == "pr current state":
-                word = controller.printable(_text(row, "value"))
-                return Sensor("patrol read", controller.judged(word, _PATROL_WORDS))
+                word = output.printable(_text(row, "value"))
+                return Sensor("patrol read", states.judged(word, _PATROL_WORDS))
     failed = "; ".join(each.description for each in answers)
-    raise controller.refused("storcli /cN show patrolread", "'PR Current State'", failed)
+    raise output.refused("storcli /cN show patrolread", "'PR Current State'", failed)
 
 
 def pci_address(text: str) -> str:
@@ -999,7 +998,7 @@ def _place(enclosure: str | None, slot: str) -> str:
 
 def _size(row: Tree) -> int | None:
     """Return a size in bytes; 'GiB' and 'GB' are the same there."""
-    return controller.size_bytes(_text(row, "size").replace("iB", "B"), 1024)
+    return output.size_bytes(_text(row, "size").replace("iB", "B"), 1024)
 
 
 def _celsius(text: str) -> float | None:

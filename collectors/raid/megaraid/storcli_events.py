@@ -16,7 +16,7 @@ import re
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.event import Event
-from iowarden.collectors.raid import controller
+from iowarden.collectors.raid import output
 from iowarden.collectors.raid.controller import Log
 from iowarden.collectors.raid.megaraid import storcli
 from iowarden.collectors.raid.threeware.alarms import clock_seconds as date_seconds
@@ -587,7 +587,7 @@ def parse_events(text: str, name: str) -> Log:
     it succeeded and nothing else is an empty log. `sequence` is the entry's number.
     Errors: ParseError, for what is no log: the small build of storcli2 says 'Un-supported command'.
     """
-    plain = controller.plain(text)
+    plain = output.plain(text)
     records: list[list[str]] = []
     for line in plain.split("\n"):
         if _NUMBER.fullmatch(line):
@@ -604,7 +604,7 @@ def parse_events(text: str, name: str) -> Log:
         ]
         if status is None or status[1].casefold() != "success" or other:
             told = plain if status is None else "\n".join((*other, status[2] or status[1]))
-            raise controller.refused(f"storcli '{name}' show events", "'seqNum: 0x...'", told)
+            raise output.refused(f"storcli '{name}' show events", "'seqNum: 0x...'", told)
     whole = plain.endswith("\n") or status is not None
     described = [any(map(_DESCRIBED.match, record)) for record in entries]
     ended = status is not None or any(map(_EXIT.fullmatch, plain.split("\n")))
@@ -627,7 +627,7 @@ def _event(record: Sequence[str], name: str) -> Event:
     for line in record[1:]:
         if found := _FIELD.fullmatch(line):
             fields.setdefault(found[1].casefold(), found[2])
-    description = controller.printable(" ".join(fields.get("event description", "").split()))
+    description = output.printable(" ".join(fields.get("event description", "").split()))
     told = re.fullmatch(r"0x0*([0-9a-f]{1,8})", fields.get("code", ""), re.IGNORECASE)
     code = int(told[1], 16) if told else None
     # Only the first generation prints 'seqNum', and has these codes.
@@ -637,7 +637,7 @@ def _event(record: Sequence[str], name: str) -> Event:
     return Event(
         SOURCE,
         _kind(known, description),
-        description or controller.printable(" ".join(" ".join(record).split())[:400]),
+        description or output.printable(" ".join(" ".join(record).split())[:400]),
         controller=name,
         place=_place(description, fields),
         block=block,
@@ -683,9 +683,9 @@ def _kind(code: int | None, description: str) -> str:
 def _word(told: str) -> str:
     """Return the class as a word for severity, '' where it tells none."""
     if re.fullmatch(r"-?\d{1,3}", told, re.ASCII):
-        return CLASSES.get(int(told), controller.printable(told))
+        return CLASSES.get(int(told), output.printable(told))
     words = {"informational": "INFO", "information": "INFO", "progress": "PROG"}
-    return words.get(told.casefold(), controller.printable(told).upper())[:40]
+    return words.get(told.casefold(), output.printable(told).upper())[:40]
 
 
 def _clock(told: str) -> float | None:

@@ -13,7 +13,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from iowarden.collectors.model import ParseError
-from iowarden.collectors.raid import controller
+from iowarden.collectors.raid import output
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -74,7 +74,7 @@ def parse_text(text: str) -> list[Tree]:
 
     None are [].
     """
-    plain = controller.plain(text)
+    plain = output.plain(text)
     found = list(_STATUS.finditer(plain))
     ends = [*(match.start() for match in found[1:]), len(plain)][: len(found)]
     answers: list[Tree] = []
@@ -103,7 +103,7 @@ def _body(lines: Sequence[str]) -> Tree:
         elif _RULE.fullmatch(line) and at + 1 < len(lines) and _RULE.fullmatch(lines[at + 1]):
             end = next((n for n in range(at + 2, len(lines)) if _RULE.fullmatch(lines[n])), None)
             if end is None:
-                cut = controller.refused("storcli", "a line of '-' below a table", lines[-1])
+                cut = output.refused("storcli", "a line of '-' below a table", lines[-1])
                 data.setdefault(UNREAD, []).append(str(cut))
                 end = len(lines)
             rows = _rows(below, lines[at + 2 : end], data.setdefault(UNREAD, []))
@@ -112,7 +112,7 @@ def _body(lines: Sequence[str]) -> Tree:
         elif not _PREAMBLE.fullmatch(line) and (found := _PAIR.fullmatch(line)):
             section[" ".join(found[1].split())] = found[2]
             if " = " in found[2]:
-                joined = controller.refused("storcli", "one 'key = value' in a line", line)
+                joined = output.refused("storcli", "one 'key = value' in a line", line)
                 data.setdefault(UNREAD, []).append(str(joined))
     return data
 
@@ -130,11 +130,11 @@ def _rows(header: str, rows: Sequence[str], unread: list[str]) -> list[Tree]:
         # With a blank behind it, ahead of a last cell that is empty.
         cells = pattern.fullmatch(f"{row} ") if len(row) <= MOST_CHARACTERS else None
         if cells is None:
-            raise controller.refused("storcli", f"a row of '{' '.join(columns)}'", row)
+            raise output.refused("storcli", f"a row of '{' '.join(columns)}'", row)
         return dict(zip(columns, cells.groups(), strict=True))
 
     try:
-        return controller.readable(filter(str.strip, rows), read, unread)
+        return output.readable(filter(str.strip, rows), read, unread)
     except ParseError as error:
         unread.append(str(error))  # none of them; other tables are
         return []
@@ -148,6 +148,6 @@ def _pattern(header: str) -> tuple[tuple[str, ...], re.Pattern[str]]:
     columns = tuple(word.replace("\0", " ") for word in joined.split())
     if len(columns) > MOST_COLUMNS or len(set(columns)) < len(columns):
         # Each further column of any text would make a row that does not fit slower to refuse.
-        raise controller.refused("storcli", f"at most {MOST_COLUMNS} columns, each once", header)
+        raise output.refused("storcli", f"at most {MOST_COLUMNS} columns, each once", header)
     cells = [f"({_CELLS.get(column, _WORD)})" for column in columns]
     return columns, re.compile(r"\s*" + r"\s+".join(cells) + r"\s*", re.ASCII)

@@ -11,16 +11,16 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.raid import controller
+from iowarden.collectors.raid import output, states
 from iowarden.collectors.raid.controller import Array, Health, PhysicalDisk, State
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 _GB = 1 << 30
-_VOLUME_WORDS = {**controller.DEAD, "optimal": Health.OK, "degraded": Health.DEGRADED}
+_VOLUME_WORDS = {**states.DEAD, "optimal": Health.OK, "degraded": Health.DEGRADED}
 _DISK_WORDS = {
-    **controller.DEAD,
+    **states.DEAD,
     "online": Health.OK,
     "initializing": Health.BUSY,
     "not_compatible": Health.FAILED,
@@ -75,10 +75,10 @@ class Mirrors:
 
 def parse_ids(text: str) -> tuple[int, ...]:
     """Return the volumes '-p' found: the first one alone. Errors: ParseError."""
-    plain = controller.plain(text)
+    plain = output.plain(text)
     found = tuple(int(number) for number in _FOUND.findall(plain))
     if not found and not _NONE_FOUND.search(plain):
-        raise controller.refused("mpt-status -p", "'Found SCSI id=<n>'", text)
+        raise output.refused("mpt-status -p", "'Found SCSI id=<n>'", text)
     return found
 
 
@@ -88,9 +88,9 @@ def parse_status(text: str) -> Mirrors:
     A line that is none of its own, fewer disks than a volume has, and an end within a line are
     `unread`. Errors: ParseError, where there is no volume, or no '/dev/mptctl'.
     """
-    plain = controller.plain(text)
+    plain = output.plain(text)
     if "/dev/mptctl" in plain:
-        raise controller.refused("mpt-status", "'/dev/mptctl' (load the module 'mptctl')", plain)
+        raise output.refused("mpt-status", "'/dev/mptctl' (load the module 'mptctl')", plain)
     volumes: list[Mapping[str, str]] = []
     disks: list[Mapping[str, str]] = []
     done: dict[str, float] = {}
@@ -108,15 +108,15 @@ def parse_status(text: str) -> Mirrors:
             (volumes if whole else disks).append(found.groupdict())
         elif told:
             wanted = "'ioc<n> vol_id <n> ... state <word>'"
-            odd.append(str(controller.refused("mpt-status", wanted, told)))
+            odd.append(str(output.refused("mpt-status", wanted, told)))
     if not volumes:
-        raise controller.refused("mpt-status", "a volume", text)
+        raise output.refused("mpt-status", "a volume", text)
     expected = sum(int(each.get("disks", 0)) for each in volumes)
     listed = sum(not _spare(each) for each in disks)
     unread = (
-        *controller.few(odd),
-        *controller.unlisted("mpt-status", "disks", str(expected), listed),
-        *controller.torn("mpt-status", plain),
+        *output.few(odd),
+        *output.unlisted("mpt-status", "disks", str(expected), listed),
+        *output.torn("mpt-status", plain),
     )
     # Only while it runs: at other times the rate is 100 %, or what was left over.
     rates = [done[disk["scsi"]] for disk in disks if disk.get("scsi") in done]
@@ -131,7 +131,7 @@ def parse_status(text: str) -> Mirrors:
 def _volume(
     told: Mapping[str, str], disks: Iterable[Mapping[str, str]], done: float | None
 ) -> Array:
-    state = controller.judged(told["state"], _VOLUME_WORDS)
+    state = states.judged(told["state"], _VOLUME_WORDS)
     flags = told.get("flags", "ENABLED").split()
     odd = [flag for flag in flags if flag not in {"ENABLED", _RESYNC}]
     health = state.health
@@ -143,8 +143,8 @@ def _volume(
     kind = told.get("type", "")
     return Array(
         name=f"volume {int(told['id'])}",
-        state=State(health, controller.printable(" ".join(words)), done),
-        level=controller.printable(_LEVELS.get(kind, kind)),
+        state=State(health, output.printable(" ".join(words)), done),
+        level=output.printable(_LEVELS.get(kind, kind)),
         size_bytes=int(told["size"]) * _GB if "size" in told else None,
         slots=tuple(_slot(disk) for disk in disks if not _spare(disk)),
     )
@@ -159,7 +159,7 @@ def _slot(told: Mapping[str, str]) -> str:
 
 
 def _disk(told: Mapping[str, str], parent: str, *, running: bool) -> PhysicalDisk:
-    state = controller.judged(told["state"], _DISK_WORDS)
+    state = states.judged(told["state"], _DISK_WORDS)
     flags = [flag for flag in told.get("flags", "").split() if flag != "NONE"]
     health = state.health
     if health is Health.OK and flags:
@@ -173,9 +173,9 @@ def _disk(told: Mapping[str, str], parent: str, *, running: bool) -> PhysicalDis
     model = f"{told.get('vendor', '').strip()} {told.get('model', '').strip()}".strip()
     return PhysicalDisk(
         slot=_slot(told),
-        state=State(health, controller.printable(" ".join([told["state"], *flags]))),
-        model=controller.printable(" ".join(model.split()).removeprefix("ATA ")),
-        firmware=controller.printable(told.get("firmware", "").strip()),
+        state=State(health, output.printable(" ".join([told["state"], *flags]))),
+        model=output.printable(" ".join(model.split()).removeprefix("ATA ")),
+        firmware=output.printable(told.get("firmware", "").strip()),
         size_bytes=int(told["size"]) * _GB if "size" in told else None,
         usage="spare" if _spare(told) else "member",
         array=parent,

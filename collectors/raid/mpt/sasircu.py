@@ -13,7 +13,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.raid import controller
+from iowarden.collectors.raid import output, states
 from iowarden.collectors.raid.controller import Array, Controller, Health, PhysicalDisk, State
 
 if TYPE_CHECKING:
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 
 _MB = 1 << 20
 _VOLUME_WORDS = {
-    **controller.DEAD,
-    **controller.WORKING,
+    **states.DEAD,
+    **states.WORKING,
     "okay": Health.OK,
     "online": Health.OK,
     "degraded": Health.DEGRADED,
 }
 """'Inactive' is not among them: it needs attention."""
 _DISK_WORDS = {
-    **controller.DEAD,
+    **states.DEAD,
     "optimal": Health.OK,
     "online": Health.OK,
     "hot spare": Health.OK,
@@ -102,9 +102,9 @@ class Task:
 def parse_list(text: str, unread: list[str] | None = None) -> tuple[Listed, ...]:
     """Return the adapters of 'LIST', none where it found none.
 
-    Errors and `unread`: as of `controller.readable`.
+    Errors and `unread`: as of `output.readable`.
     """
-    plain = controller.plain(text)
+    plain = output.plain(text)
     if _NO_ADAPTER in plain:
         return ()
     lines = _whole("LIST", plain)
@@ -112,7 +112,7 @@ def parse_list(text: str, unread: list[str] | None = None) -> tuple[Listed, ...]
     if header is None:
         raise _refused("LIST", "'Index  Type  ID ...'", text)
     rows = [line for line in lines[header + 1 :] if re.match(r"\s*[0-9]", line)]
-    return tuple(controller.readable(rows, _listed, unread))
+    return tuple(output.readable(rows, _listed, unread))
 
 
 def _listed(line: str) -> Listed:
@@ -121,7 +121,7 @@ def _listed(line: str) -> Listed:
         raise _refused("LIST", "'<index> <type> <ids> <PCI address>'", line)
     domain, bus, device, function = (int(part, 16) for part in row.group(3, 4, 5, 6))
     address = f"{domain:04x}:{bus:02x}:{device:02x}.{function:x}"
-    return Listed(int(row[1]), controller.printable(row[2]), address)
+    return Listed(int(row[1]), output.printable(row[2]), address)
 
 
 def parse_display(text: str, name: str) -> Controller:
@@ -130,7 +130,7 @@ def parse_display(text: str, name: str) -> Controller:
     A plain adapter has no volumes. What is no disk, an enclosure, is left out; a device of which
     that is not sure is not.
     """
-    lines = _whole("DISPLAY", controller.plain(text))
+    lines = _whole("DISPLAY", output.plain(text))
     sections = _sections(lines)
     if missing := [title for title in _SECTIONS if title not in sections]:
         raise _refused("DISPLAY", f"'{missing[0]}'", text)
@@ -153,18 +153,18 @@ def parse_display(text: str, name: str) -> Controller:
             disks.append(replace(disk, slot=disk.slot + again, array=parents.get(disk.slot, "")))
     listed = {disk.slot for disk in disks}
     volumes = [
-        replace(each, state=controller.doubted(each.state, [f"no disk in {slot}" for slot in lost]))
+        replace(each, state=states.doubted(each.state, [f"no disk in {slot}" for slot in lost]))
         for each in volumes
         for lost in (sorted({*each.slots} - listed) if listed else [],)
     ]
     return Controller(
         name=name,
         vendor="mpt",
-        model=controller.printable(own.get("controller type", "")),
-        firmware=controller.printable(own.get("firmware version", "")),
+        model=output.printable(own.get("controller type", "")),
+        firmware=output.printable(own.get("firmware version", "")),
         arrays=tuple(volumes),
         disks=tuple(disks),
-        unread=tuple(controller.few(unread)),
+        unread=tuple(output.few(unread)),
     )
 
 
@@ -180,7 +180,7 @@ def _unheaded(lines: Sequence[str], head: re.Pattern[str], once: Sequence[str]) 
         keys = [name for name, _ in _pairs(block)]
         if number == 0 and key in keys:
             yield str(_refused("DISPLAY", f"{heading} ahead of '{key}'", "none"))
-        yield from controller.merged("sas2ircu DISPLAY", heading, keys, {key})
+        yield from output.merged("sas2ircu DISPLAY", heading, keys, {key})
 
 
 def _volume(lines: Sequence[str]) -> Array:
@@ -196,16 +196,16 @@ def _volume(lines: Sequence[str]) -> Array:
     return Array(
         name=volume_name(own.get("volume id", "")),
         state=_state(own.get("status of volume", ""), _VOLUME_WORDS),
-        level=controller.printable(own.get("raid level", "")),
+        level=output.printable(own.get("raid level", "")),
         size_bytes=_bytes(own.get("size (in mb)", "")),
         slots=tuple(dict.fromkeys(slots)),
-        serial=controller.printable(own.get("volume wwid", "")),
+        serial=output.printable(own.get("volume wwid", "")),
     )
 
 
 def volume_name(number: str) -> str:
     """Return what a volume is called, by its number that stays: not its place in the list."""
-    return f"volume {controller.printable(number)}".strip()
+    return f"volume {output.printable(number)}".strip()
 
 
 def _disk(kind: str, lines: Sequence[str]) -> PhysicalDisk | None:
@@ -218,9 +218,9 @@ def _disk(kind: str, lines: Sequence[str]) -> PhysicalDisk | None:
     return PhysicalDisk(
         slot=slot or "slot ?",
         state=state,
-        model=controller.printable(model if vendor in {"", "ATA"} else f"{vendor} {model}".strip()),
-        serial=controller.printable(own.get("serial no", "")),
-        firmware=controller.printable(own.get("firmware revision", "")),
+        model=output.printable(model if vendor in {"", "ATA"} else f"{vendor} {model}".strip()),
+        serial=output.printable(own.get("serial no", "")),
+        firmware=output.printable(own.get("firmware revision", "")),
         size_bytes=_bytes(own.get("size (in mb)/(in sectors)", "").partition("/")[0]),
         usage=state.word,
     )
@@ -235,11 +235,11 @@ def _slot(enclosure: str, slot: str) -> str:
 def _state(word: str, meanings: Mapping[str, Health]) -> State:
     """Return what 'Okay (OKY)' means."""
     found = _STATE.fullmatch(word)
-    state = controller.judged(found[1] if found else word, meanings)
+    state = states.judged(found[1] if found else word, meanings)
     code = _CODES.get(found[2]) if found else None
     if found and code not in {None, state.health} and state.health in {Health.OK, Health.BUSY}:
-        return State(Health.ATTENTION, controller.printable(word))
-    return replace(state, word=controller.printable(found[1] if found else word))
+        return State(Health.ATTENTION, output.printable(word))
+    return replace(state, word=output.printable(found[1] if found else word))
 
 
 def _bytes(megabytes: str) -> int | None:
@@ -251,7 +251,7 @@ def parse_status(text: str) -> dict[str, Task]:
 
     A plain adapter has none. Errors: ParseError.
     """
-    plain = controller.plain(text)
+    plain = output.plain(text)
     if _NO_VOLUMES.search(plain):
         return {}
     found = {}
@@ -260,8 +260,8 @@ def parse_status(text: str) -> dict[str, Task]:
         operation = own.get("current operation", "")
         done = _PERCENT.match(own.get("percentage complete", ""))
         found[volume_name(own.get("volume id", ""))] = Task(
-            "" if operation == "None" else controller.printable(operation),
-            controller.printable(own.get("volume status", "")),
+            "" if operation == "None" else output.printable(operation),
+            output.printable(own.get("volume status", "")),
             min(float(done[1]), 100.0) / 100.0 if done else None,
         )
     if not found:
@@ -278,7 +278,7 @@ def parse_states(text: str) -> tuple[Array, ...]:
     return tuple(
         with_task(Array(name, _state(own.get("volume state", ""), words)), tasks.get(name))
         for tasks in (parse_status(text),)
-        for _, block in _blocks(controller.plain(text).splitlines(), _VOLUME)
+        for _, block in _blocks(output.plain(text).splitlines(), _VOLUME)
         for own in (dict(_pairs(block)),)
         for name in (volume_name(own.get("volume id", "")),)
     )
@@ -295,7 +295,7 @@ def with_task(array: Array, task: Task | None) -> Array:
         return replace(array, state=state)
     health = state.health
     if health is Health.OK:
-        known = task.operation.casefold() in controller.WORKING.keys() | _MENDING
+        known = task.operation.casefold() in states.WORKING.keys() | _MENDING
         health = Health.BUSY if known else Health.ATTENTION
     elif health is Health.DEGRADED and task.operation.casefold() in _MENDING:
         health = Health.REBUILDING
@@ -347,4 +347,4 @@ def _pairs(lines: Sequence[str]) -> Iterator[Pair]:
 
 
 def _refused(command: str, expected: str, got: str) -> ParseError:
-    return controller.refused(f"sas2ircu {command}", expected, got)
+    return output.refused(f"sas2ircu {command}", expected, got)

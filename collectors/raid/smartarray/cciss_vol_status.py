@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.raid import controller
+from iowarden.collectors.raid import output, states
 from iowarden.collectors.raid.controller import (
     Array,
     Controller,
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _VOLUME_WORDS = {
-    **controller.DEAD,
+    **states.DEAD,
     "ok": Health.OK,
     "currently expanding": Health.BUSY,
     "currently expannding": Health.BUSY,  # so it is spelt there
@@ -44,7 +44,7 @@ _FINE_SPARES = frozenset(
     {"at least one spare drive designated", "at least one spare drive remains available"}
 )
 """What else is told of spares: one failed, or one took the place of a disk that did."""
-_DISK_WORDS = {**controller.DEAD, "ok": Health.OK, "predictive failure": Health.FAILING}
+_DISK_WORDS = {**states.DEAD, "ok": Health.OK, "predictive failure": Health.FAILING}
 """Only 'OK' was seen."""
 _ENCLOSURE_WORDS = {
     "ok": Health.OK,
@@ -113,42 +113,40 @@ class _Card:
 def parse_volume_status(text: str) -> tuple[Controller, ...]:
     """Return the controllers; two device files of one controller are one. Errors: ParseError."""
     cards: list[_Card] = []
-    plain = controller.plain(text)
-    unread = controller.torn("cciss_vol_status", plain)
+    plain = output.plain(text)
+    unread = output.torn("cciss_vol_status", plain)
     for line in plain.splitlines():
         if found := _CARD.fullmatch(line):
             cards.append(_Card(_shown(found[1]), verbose=True))
         elif found := _REFUSED.fullmatch(line):
-            unread.append(controller.printable(found[1]))
+            unread.append(output.printable(found[1]))
         elif found := _VOLUME.fullmatch(line) or _ENCLOSURE.fullmatch(line):
             _told(_card(cards, found["file"], found["model"]), found)
         elif cards:
             _line(cards[-1], line)
         elif " connector " in line:
             wanted = "'Controller: <model>' ahead of it"
-            unread.append(str(controller.refused("cciss_vol_status", wanted, line)))
+            unread.append(str(output.refused("cciss_vol_status", wanted, line)))
     for card in cards:
         if not card.file and (card.disks or card.counted or card.unread):
             wanted = "'<device>: (<controller>) ... status: ...'"
-            unread.append(str(controller.refused("cciss_vol_status", wanted, card.model)))
+            unread.append(str(output.refused("cciss_vol_status", wanted, card.model)))
     named: dict[str, Controller] = {}
     for card in cards:
         if card.file:
             one = _controller(card, unread)
             if known := named.get(one.name):
-                disks, odd = controller.agreed(known.disks, one.disks, _TWICE)
+                disks, odd = states.agreed(known.disks, one.disks, _TWICE)
                 one = replace(
                     one,
-                    arrays=controller.once((*known.arrays, *one.arrays)),
+                    arrays=states.once((*known.arrays, *one.arrays)),
                     disks=disks,
-                    sensors=controller.once((*known.sensors, *one.sensors)),
+                    sensors=states.once((*known.sensors, *one.sensors)),
                     unread=tuple(dict.fromkeys((*known.unread, *one.unread, *odd))),
                 )
             named[one.name] = one
     if not named:
-        raise controller.refused(
-            "cciss_vol_status", "'<device>: (<controller>) ... status: ...'", text
-        )
+        raise output.refused("cciss_vol_status", "'<device>: (<controller>) ... status: ...'", text)
     return tuple(named.values())
 
 
@@ -171,18 +169,18 @@ def _told(card: _Card, found: re.Match[str]) -> None:
     word = found["state"]
     if found.re is _ENCLOSURE:
         name = _shown(f"enclosure bus {int(found['bus'])} port {found['port']} {found['name']}")
-        state = controller.judged(_shown(word), _ENCLOSURE_WORDS)
+        state = states.judged(_shown(word), _ENCLOSURE_WORDS)
         card.sensors[name.strip()] = Sensor(name.strip(), state)
         return
     card.volume = name = f"volume {int(found['number'])}"
-    state = controller.judged(_shown(word), _VOLUME_WORDS)
+    state = states.judged(_shown(word), _VOLUME_WORDS)
     odd = [
         told
         for each in found["more"].split(".")
         if (told := " ".join(each.split())) and told.casefold() not in _FINE_SPARES
     ]
     volume = Array(name, state, level=_shown(found["level"].removeprefix("RAID ")))
-    (card.volumes[name],) = controller.once(
+    (card.volumes[name],) = states.once(
         (*filter(None, [card.volumes.get(name)]), _worse(volume, *odd))
     )
 
@@ -209,7 +207,7 @@ def _line(card: _Card, line: str) -> None:
         _disk(card, found)
     elif " connector " in line:
         wanted = "'connector <port> box <n> bay <n> <model> <serial> ...'"
-        card.unread.append(str(controller.refused("cciss_vol_status", wanted, line)))
+        card.unread.append(str(output.refused("cciss_vol_status", wanted, line)))
     elif found := _CACHE.fullmatch(line):
         card.cache = {}
     elif card.cache is not None and told.endswith("disabled"):
@@ -224,7 +222,7 @@ def _line(card: _Card, line: str) -> None:
 def _disk(card: _Card, found: re.Match[str]) -> None:
     slot = f"port {found['port']} box {found['box']} bay {found['bay']}"
     word = found["state"] or card.listed or ""
-    state = controller.judged(_shown(word), _DISK_WORDS)
+    state = states.judged(_shown(word), _DISK_WORDS)
     model = " ".join(found["model"].split()).removeprefix("ATA ")
     known = card.disks.get(slot)
     # One that failed may be listed as one that is there as well.
@@ -241,7 +239,7 @@ def _disk(card: _Card, found: re.Match[str]) -> None:
 def _controller(card: _Card, unread: list[str]) -> Controller:
     policy, sensors = _cache(card.cache)
     if card.verbose and not card.counted:
-        none = controller.refused("cciss_vol_status", "'Physical drives: <n>'", "none of them")
+        none = output.refused("cciss_vol_status", "'Physical drives: <n>'", "none of them")
         card.unread.append(str(none))
     return Controller(
         name=_name(card.file),
@@ -253,8 +251,8 @@ def _controller(card: _Card, unread: list[str]) -> Controller:
         sensors=(*sensors, *card.sensors.values()),
         unread=(
             *unread,
-            *controller.few(card.unread),
-            *controller.unlisted("cciss_vol_status", "disks", card.counted, len(card.disks)),
+            *output.few(card.unread),
+            *output.unlisted("cciss_vol_status", "disks", card.counted, len(card.disks)),
         ),
     )
 
@@ -281,4 +279,4 @@ def _cache(told: Mapping[str, str] | None) -> tuple[Policy | None, tuple[Sensor,
 
 
 def _shown(text: str) -> str:
-    return controller.printable(text[:_MOST_SHOWN])
+    return output.printable(text[:_MOST_SHOWN])

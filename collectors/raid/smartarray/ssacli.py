@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import ParseError
-from iowarden.collectors.raid import controller
+from iowarden.collectors.raid import output, states
 from iowarden.collectors.raid.controller import (
     Array,
     Battery,
@@ -35,8 +35,8 @@ _GROUP_WORDS = {"ok": Health.OK}
 its logical drives and disks tell more.
 """
 _VOLUME_WORDS = {
-    **controller.DEAD,
-    **controller.WORKING,
+    **states.DEAD,
+    **states.WORKING,
     "ok": Health.OK,
     "transforming": Health.BUSY,
     "queued for expansion": Health.BUSY,
@@ -76,7 +76,7 @@ System Management Homepage, page 48, and a public template for Zabbix, whose tab
 ssacli by CPQIDA-MIB's numbers. 'Other', 'Unconfigured', 'Overheating' need attention.
 """
 _DISK_WORDS = {
-    **controller.DEAD,
+    **states.DEAD,
     "ok": Health.OK,
     "erase in progress": Health.BUSY,
     "erasing": Health.BUSY,
@@ -95,7 +95,7 @@ _CACHE_WORDS = {
     "permanently disabled": Health.FAILED,
 }
 _BATTERY_WORDS = {
-    **controller.LEARNING,
+    **states.LEARNING,
     "ok": Health.OK,
     "recharging": Health.BUSY,
     "charging": Health.BUSY,
@@ -104,7 +104,7 @@ _BATTERY_WORDS = {
     "not installed": Health.ABSENT,
 }
 _PART_WORDS = {
-    **controller.UNREPORTED,
+    **states.UNREPORTED,
     "ok": Health.OK,
     "redundant": Health.OK,
     "degraded": Health.DEGRADED,
@@ -192,10 +192,10 @@ def parse_controllers(text: str) -> tuple[Found, ...]:
     `unread`.
     Errors: BusyError; ParseError, where no controller is named.
     """
-    plain = controller.plain(text)
+    plain = output.plain(text)
     if busy := _BUSY.search(plain):
         raise BusyError(f"ssacli: expected to be the only one, got {busy[0]!r}")
-    errors = [str(controller.refused("ssacli", "no error", each)) for each in _ERROR.findall(plain)]
+    errors = [str(output.refused("ssacli", "no error", each)) for each in _ERROR.findall(plain)]
     cards: list[_Card] = []
     for line in plain.splitlines():
         if card := _card(line, cards):
@@ -204,9 +204,9 @@ def parse_controllers(text: str) -> tuple[Found, ...]:
             _line(cards[-1], line)
         elif _HEADLESS.match(line):
             wanted = "'<controller> in Slot <n>' ahead of it"
-            errors.append(str(controller.refused("ssacli", wanted, line)))
+            errors.append(str(output.refused("ssacli", wanted, line)))
         if len(cards) > _MOST_CONTROLLERS or (cards and _parts(cards[-1]) > _MOST_PARTS):
-            raise controller.refused(
+            raise output.refused(
                 "ssacli",
                 f"at most {_MOST_CONTROLLERS} controllers, {_MOST_PARTS} disks of one",
                 line,
@@ -214,10 +214,10 @@ def parse_controllers(text: str) -> tuple[Found, ...]:
     if not cards and errors:
         raise ParseError(errors[0])
     if not cards:
-        raise controller.refused("ssacli", "'<controller> in Slot <n>'", text)
+        raise output.refused("ssacli", "'<controller> in Slot <n>'", text)
     for card in cards:
         card.unread += errors
-    cards[-1].unread += controller.torn("ssacli", plain)
+    cards[-1].unread += output.torn("ssacli", plain)
     return tuple(Found(_controller(card), _pci_address(card)) for card in cards)
 
 
@@ -238,7 +238,7 @@ def completed(found: Controller, listed: Controller) -> Controller:
         found,
         disks=(*found.disks, *disks),
         arrays=(*found.arrays, *arrays),
-        unread=(*found.unread, *controller.few(missed)),
+        unread=(*found.unread, *output.few(missed)),
     )
 
 
@@ -280,11 +280,11 @@ def _line(card: _Card, line: str) -> None:
         _begin_disk(card, found[1], found[2], found[3])
     elif told.casefold().startswith(("physicaldrive ", "logicaldrive ")):
         wanted = "'physicaldrive <port>:<box>:<bay> (...)'"
-        card.unread.append(str(controller.refused("ssacli", wanted, told)))
+        card.unread.append(str(output.refused("ssacli", wanted, told)))
         card.part = ("", "")  # what follows is about that disk, and not of the one ahead
     elif found := _CAGE.fullmatch(told):
         place = f"port {found['port']} box {int(found['box'])}"
-        card.sensors[place] = Sensor(place, controller.judged(_shown(found["state"]), _PART_WORDS))
+        card.sensors[place] = Sensor(place, states.judged(_shown(found["state"]), _PART_WORDS))
         card.internal = found["what"].startswith("Internal Drive Cage")
         card.part, card.group = ("cage", place), ""
     elif told.casefold() in {"unassigned", "hba drives", "physical drives", "spare drives"}:
@@ -292,7 +292,7 @@ def _line(card: _Card, line: str) -> None:
     elif re.match(r"(?:Expander|Enclosure SEP|SEP|Port Name:)(?: |$)", told):
         card.part = ("", "")
     elif re.match(r"array [A-Z]{1,2}\b", told, re.IGNORECASE):
-        card.unread.append(str(controller.refused("ssacli", "'array <letter> (...)'", told)))
+        card.unread.append(str(output.refused("ssacli", "'array <letter> (...)'", told)))
         card.part, card.group = ("", ""), ""
     elif pair := _PAIR.fullmatch(told):
         _pair(card, pair[1].casefold(), pair[2] or "")
@@ -304,7 +304,7 @@ def _begin_group(card: _Card, letters: str, inner: str, *, block: bool) -> None:
     told = (part for part in inner.split(") (") if not re.search(r"Unused Space|,", part))
     word = next(told, "")
     if word or block:  # lists tell only a state that is not well
-        state = controller.judged(_shown(word), _GROUP_WORDS)
+        state = states.judged(_shown(word), _GROUP_WORDS)
         card.groups.setdefault(name, Array(name, state))
     card.part = ("group", name) if block else ("", "")
 
@@ -371,7 +371,7 @@ def _pair(card: _Card, key: str, value: str) -> None:
     if kind == "controller":
         card.pairs.setdefault(key, value)
     elif kind == "group" and key == "status":
-        state = controller.judged(_shown(value), _GROUP_WORDS)
+        state = states.judged(_shown(value), _GROUP_WORDS)
         card.groups[name] = replace(card.groups[name], state=state)
     elif kind == "volume":
         card.volumes[name] = _with_volume(card.volumes[name], key, value)
@@ -379,7 +379,7 @@ def _pair(card: _Card, key: str, value: str) -> None:
         card.disks[name] = _with_disk(card.disks[name], key, value)
     elif kind == "cage" and key in {"fan status", "temperature status", "power supply status"}:
         part = f"{name} {key.removesuffix(' status')}"
-        state = controller.judged(_shown(value), _PART_WORDS)
+        state = states.judged(_shown(value), _PART_WORDS)
         if card.internal and value.casefold() == "not redundant":
             state = replace(state, health=Health.ABSENT)
         card.sensors[part] = Sensor(part, state)
@@ -430,7 +430,7 @@ def _with_disk(disk: PhysicalDisk, key: str, value: str) -> PhysicalDisk:
         case "model":
             return replace(disk, model=_shown(value.removeprefix("ATA ").strip()))
         case "current temperature (c)":
-            return replace(disk, temperature_celsius=controller.number(value))
+            return replace(disk, temperature_celsius=output.number(value))
         case "ssd smart trip wearout" if value.casefold() not in _NO_WARNING:
             worn = disk.state.health in {Health.OK, Health.BUSY}
             word = f"{disk.state.word}, SSD SMART trip wearout {_shown(value)}"
@@ -454,7 +454,7 @@ def _controller(card: _Card) -> Controller:
         ("controller temperature (c)", "controller temperature"),
         ("cache module temperature (c)", "cache module temperature"),
     ):
-        if (degrees := controller.number(pairs.get(key, ""))) is not None:
+        if (degrees := output.number(pairs.get(key, ""))) is not None:
             sensors.append(Sensor(name, temperature_celsius=degrees))
     volumes = [_with_cache(volume, pairs) for volume in card.volumes.values()]
     members: dict[str, tuple[str, ...]] = {}
@@ -467,7 +467,7 @@ def _controller(card: _Card) -> Controller:
         model=card.model,
         serial=card.serial or _shown(pairs.get("serial number", "")),
         firmware=_shown(pairs.get("firmware version", "")),
-        state=controller.judged(_shown(word), _CONTROLLER_WORDS) if word else None,
+        state=states.judged(_shown(word), _CONTROLLER_WORDS) if word else None,
         memory_bytes=_size(pairs.get("total cache size", "")),
         arrays=(
             *(replace(g, slots=members.get(g.name, ())) for g in card.groups.values()),
@@ -476,26 +476,26 @@ def _controller(card: _Card) -> Controller:
         disks=tuple(card.disks.values()),
         batteries=batteries,
         sensors=(*sensors, *card.sensors.values()),
-        unread=tuple(controller.few(card.unread)),
+        unread=tuple(output.few(card.unread)),
     )
 
 
 def _battery(word: str, pairs: Mapping[str, str]) -> Battery:
     """Return the battery of 'OK', 'Recharging', 'Failed (Replace Batteries/Capacitors)'."""
-    state = controller.judged(word.partition(" (")[0], _BATTERY_WORDS)
+    state = states.judged(word.partition(" (")[0], _BATTERY_WORDS)
     # While its capacity is measured it keeps the cache, or the card writes through.
-    unsure = state.health is Health.ABSENT or state.word.casefold() in controller.LEARNING
+    unsure = state.health is Health.ABSENT or state.word.casefold() in states.LEARNING
     return Battery(
         "battery",
         replace(state, word=_shown(word)),
         None if unsure else state.health is Health.OK,
-        temperature_celsius=controller.number(pairs.get("capacitor temperature (c)", "")),
+        temperature_celsius=output.number(pairs.get("capacitor temperature (c)", "")),
     )
 
 
 def _cache(word: str, batteries: tuple[Battery, ...]) -> Sensor:
     """Return the cache, which has to wait while its battery is charged: that ends by itself."""
-    state = controller.judged(_shown(word), _CACHE_WORDS)
+    state = states.judged(_shown(word), _CACHE_WORDS)
     charging = any(each.state.health is Health.BUSY for each in batteries)
     if charging and state.word.casefold() == "temporarily disabled":
         state = replace(state, health=Health.BUSY)
@@ -527,7 +527,7 @@ def _state(word: str, meanings: Mapping[str, Health]) -> State:
     """Return what 'Recovering, 26% complete' means."""
     progress = _PROGRESS.search(word)
     bare = _shown(word.replace(progress[0], "") if progress else word)
-    state = controller.judged(bare, meanings)
+    state = states.judged(bare, meanings)
     return replace(state, done_ratio=min(float(progress[1]), 100) / 100) if progress else state
 
 
@@ -539,8 +539,8 @@ def _slot(place: str) -> str:
 
 
 def _size(text: str) -> int | None:
-    return controller.size_bytes(text, _GB) or None
+    return output.size_bytes(text, _GB) or None
 
 
 def _shown(text: str) -> str:
-    return controller.printable(text[:_MOST_SHOWN])
+    return output.printable(text[:_MOST_SHOWN])

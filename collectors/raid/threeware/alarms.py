@@ -11,7 +11,7 @@ import re
 from datetime import UTC, datetime
 
 from iowarden.collectors.event import Event
-from iowarden.collectors.raid import controller
+from iowarden.collectors.raid import output
 from iowarden.collectors.raid.controller import Log
 
 SOURCE = "3ware"
@@ -175,13 +175,13 @@ def parse_alarms(text: str, name: str) -> Log:
     Limits: an empty list is not 'no problem': 3dm2 takes alarms out of it.
     Errors: ParseError, for what is no list of alarms.
     """
-    plain = controller.plain(text)
+    plain = output.plain(text)
     if error := _ERROR.search(plain):
-        raise controller.refused(f"tw_cli /{name} show alarms", "a list of alarms", error[0])
+        raise output.refused(f"tw_cli /{name} show alarms", "a list of alarms", error[0])
     lines = plain.split("\n")
     header = next((at for at, line in enumerate(lines) if _HEADER.fullmatch(line)), None)
     if header is None:
-        raise controller.refused(f"tw_cli /{name} show alarms", "'Ctl  Date  Severity ...'", plain)
+        raise output.refused(f"tw_cli /{name} show alarms", "'Ctl  Date  Severity ...'", plain)
     rows = (row for row in lines[header + 1 : -1] if row.strip())
     events = (_event(row, name) for row in rows if not re.fullmatch(r"\s*-{10,}\s*", row))
     return Log(tuple(events), cut=bool(lines[-1].strip()))
@@ -190,7 +190,7 @@ def parse_alarms(text: str, name: str) -> Log:
 def _event(row: str, name: str) -> Event:
     found = _ALARM.fullmatch(row)
     if found is None:
-        text = controller.printable(" ".join(row.split()))
+        text = output.printable(" ".join(row.split()))
         return Event(SOURCE, OTHER, text, controller=name)
     message = " ".join(found[3].split())
     code = _CODES.get(_slug(message.partition(":")[0]))
@@ -199,12 +199,12 @@ def _event(row: str, name: str) -> Event:
     return Event(
         SOURCE,
         OTHER if code is None else kind_of(code),
-        controller.printable(message),
+        output.printable(message),
         controller=name,
         place=_place(told),
         sector=None if address is None else int(address, 16 if "x" in address.casefold() else 10),
         code="" if code is None else f"0x{code:04X}",
-        word=controller.printable(found[2]),
+        word=output.printable(found[2]),
         clock_seconds=clock_seconds(found[1]),
     )
 

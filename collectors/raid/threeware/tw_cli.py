@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import SECTOR_BYTES, ParseError
-from iowarden.collectors.raid import controller
+from iowarden.collectors.raid import output, states
 from iowarden.collectors.raid.controller import (
     Array,
     Battery,
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 _OPTIMAL = frozenset({"OK", "VERIFYING"})
 """What units are that 'NotOpt' does not count. Source: tw_cli(8), 'info'."""
 _UNIT_WORDS = {
-    **controller.DEAD,
-    **controller.WORKING,
+    **states.DEAD,
+    **states.WORKING,
     "ok": Health.OK,
     "verify-paused": Health.BUSY,
     "init-paused": Health.BUSY,
@@ -41,7 +41,7 @@ _UNIT_WORDS = {
 }
 """'RECOVERY' and 'UNKNOWN' are not among them: they need attention."""
 _PORT_WORDS = {
-    **controller.DEAD,
+    **states.DEAD,
     "ok": Health.OK,
     "verifying": Health.BUSY,
     "initializing": Health.BUSY,
@@ -56,7 +56,7 @@ _PORT_WORDS = {
 }
 """Only the first two, 'DEGRADED' and 'NOT-PRESENT' were seen in captures."""
 _BATTERY_WORDS = {
-    **controller.LEARNING,
+    **states.LEARNING,
     "ok": Health.OK,
     "charging": Health.BUSY,
     "not-present": Health.ABSENT,
@@ -67,7 +67,7 @@ _BATTERY_WORDS = {
 }
 """Only 'OK' was seen in captures."""
 _PART_WORDS = {
-    **{word.replace(" ", "-"): health for word, health in controller.UNREPORTED.items()},
+    **{word.replace(" ", "-"): health for word, health in states.UNREPORTED.items()},
     "ok": Health.OK,
     "failed": Health.FAILED,
     "failure": Health.FAILED,
@@ -120,7 +120,7 @@ def parse_controllers(text: str) -> tuple[Listed, ...]:
     lines = _lines("info", text)
     header = next((at for at, line in enumerate(lines) if re.match(r"\s*Ctl\s+Model\b", line)), -1)
     if header < 0:
-        raise controller.refused("tw_cli info", "a table of controllers", text)
+        raise output.refused("tw_cli info", "a table of controllers", text)
     found: list[Listed] = []
     enclosures = [match for line in lines[header:] if (match := _ENCLOSURE.fullmatch(line))]
     for line in lines[header + 1 :]:
@@ -133,11 +133,11 @@ def parse_controllers(text: str) -> tuple[Listed, ...]:
             found.append(
                 Listed(
                     row[1],
-                    controller.printable(row[2]),
+                    output.printable(row[2]),
                     disks,
                     units,
                     int(optimal) if optimal else None,
-                    controller.printable(cells[6]) if len(cells) > 6 and cells[6] != "-" else "",
+                    output.printable(cells[6]) if len(cells) > 6 and cells[6] != "-" else "",
                     tuple(int(match[2]) for match in enclosures if match[1] == row[1]),
                 )
             )
@@ -198,12 +198,12 @@ def parse_controller(text: str, name: str) -> Controller:
                 table = None
             else:
                 row = f"a row of '{' '.join(header)}'"
-                found.unread.append(str(controller.refused("tw_cli show", row, line)))
+                found.unread.append(str(output.refused("tw_cli show", row, line)))
         after_blank = not words
     if not found.tables and not found.pairs:
-        raise controller.refused(f"tw_cli /{name} show", "units, ports or a battery", text)
+        raise output.refused(f"tw_cli /{name} show", "units, ports or a battery", text)
     if not (found.units or found.ports or found.batteries or found.sensors) and found.unread:
-        raise controller.refused(f"tw_cli /{name} show", "a row that can be read", text)
+        raise output.refused(f"tw_cli /{name} show", "a row that can be read", text)
     members: dict[str, tuple[str, ...]] = {}
     for disk in found.ports.values():
         members[disk.array] = (*members.get(disk.array, ()), disk.slot)
@@ -211,17 +211,17 @@ def parse_controller(text: str, name: str) -> Controller:
     told = Controller(
         name=name,
         vendor="3ware",
-        model=controller.printable(found.pairs.get("model", "")),
-        serial=controller.printable(found.pairs.get("serial number", "")),
-        firmware=controller.printable(found.pairs.get("firmware version", "")),
-        memory_bytes=controller.size_bytes(memory, 1024),
+        model=output.printable(found.pairs.get("model", "")),
+        serial=output.printable(found.pairs.get("serial number", "")),
+        firmware=output.printable(found.pairs.get("firmware version", "")),
+        memory_bytes=output.size_bytes(memory, 1024),
         arrays=tuple(
             replace(each, slots=members.get(each.name, ())) for each in found.units.values()
         ),
         disks=tuple(found.ports.values()),
         batteries=tuple(found.batteries.values()),
         sensors=tuple(found.sensors.values()),
-        unread=(*controller.few(found.unread), *controller.torn(f"tw_cli /{name} show", text)),
+        unread=(*output.few(found.unread), *output.torn(f"tw_cli /{name} show", text)),
     )
     if not found.tables & {"unit", "port", "vport"}:
         return told  # old versions print them for other commands
@@ -242,9 +242,9 @@ def uncounted(
     """Return what a command counts and a controller does not list, '' where it does not count."""
     ill = sum(each.state.word not in _OPTIMAL for each in found.arrays)
     return (
-        *controller.unlisted(command, "disks", disks, len(found.disks)),
-        *controller.unlisted(command, "units", units, len(found.arrays)),
-        *controller.unlisted(command, "units that are not optimal", not_optimal, ill),
+        *output.unlisted(command, "disks", disks, len(found.disks)),
+        *output.unlisted(command, "units", units, len(found.arrays)),
+        *output.unlisted(command, "units that are not optimal", not_optimal, ill),
     )
 
 
@@ -254,16 +254,16 @@ def parse_unit_serial(text: str) -> str:
     The disk the kernel shows has the same: page 0x80 of its vital product data. The layout is after
     other such lines and was not seen.
     """
-    found = _SERIAL.search(controller.plain(text))
+    found = _SERIAL.search(output.plain(text))
     if found is None:
-        raise controller.refused("tw_cli /cN/uN show serial", "'/cN/uN serial = ...'", text)
-    return controller.printable(found[1])
+        raise output.refused("tw_cli /cN/uN show serial", "'/cN/uN serial = ...'", text)
+    return output.printable(found[1])
 
 
 def _lines(command: str, text: str) -> list[str]:
-    plain = controller.plain(text)
+    plain = output.plain(text)
     if error := _ERROR.search(plain):
-        raise controller.refused(f"tw_cli {command}", "no error", error[0])
+        raise output.refused(f"tw_cli {command}", "no error", error[0])
     return plain.splitlines()
 
 
@@ -305,7 +305,7 @@ def _unit(found: _Found, header: list[str], words: list[str]) -> None:
     if _SUB_UNIT.fullmatch(words[0]):
         return
     if len(words) < len(header):
-        raise controller.refused("tw_cli show", " ".join(header), " ".join(words))
+        raise output.refused("tw_cli show", " ".join(header), " ".join(words))
     cells = dict(zip(header, words, strict=False))
     size = cells.get("Size(GB)", "-")
     unit = Array(
@@ -313,14 +313,14 @@ def _unit(found: _Found, header: list[str], words: list[str]) -> None:
         state=_state(
             cells["Status"], _UNIT_WORDS, cells.get("%RCmpl", ""), cells.get("%V/I/M", "")
         ),
-        level=controller.printable(cells["UnitType"]),
-        size_bytes=controller.size_bytes(f"{size} GB", 1024),
+        level=output.printable(cells["UnitType"]),
+        size_bytes=output.size_bytes(f"{size} GB", 1024),
         address=f"0:{int(words[0][1:])}:0",
         policy=_policy(cells.get("Cache")),
     )
     # A unit's own table has no 'Cache'.
     before = found.units.setdefault(unit.name, unit)
-    found.units[unit.name] = replace(before, state=controller.worse(before.state, unit.state))
+    found.units[unit.name] = replace(before, state=states.worse(before.state, unit.state))
 
 
 def _policy(word: str | None) -> Policy | None:
@@ -329,19 +329,19 @@ def _policy(word: str | None) -> Policy | None:
         return None
     known = re.fullmatch(r"(?:R[ib])?W?|ON|OFF", word)
     if known is None:
-        return Policy(word=controller.printable(word))
+        return Policy(word=output.printable(word))
     return Policy(word == "ON" or "W" in word, word.startswith("R"), word)
 
 
 def _state(word: str, meanings: dict[str, Health], *done: str) -> State:
     """Return what a word means; with a '*' behind it a disk of the unit had an error."""
-    state = controller.judged(word.rstrip("*").replace("_", "-"), meanings)
+    state = states.judged(word.rstrip("*").replace("_", "-"), meanings)
     health = state.health
     if word.endswith("*") and health in {Health.OK, Health.BUSY}:
         health = Health.ATTENTION
     ratios = (re.match(r"(\d{1,3})%", each, re.ASCII) for each in done)
     ratio = next((min(int(each[1]), 100) / 100 for each in ratios if each), None)
-    return State(health, controller.printable(word), ratio)
+    return State(health, output.printable(word), ratio)
 
 
 def _port(found: _Found, header: list[str], words: list[str]) -> None:
@@ -349,7 +349,7 @@ def _port(found: _Found, header: list[str], words: list[str]) -> None:
     virtual = header[0] == "VPort"
     cells = (_VIRTUAL_PORT if virtual else _PORT).fullmatch(line)
     if cells is None:
-        raise controller.refused("tw_cli show", " ".join(header), line)
+        raise output.refused("tw_cli show", " ".join(header), line)
     if cells["state"] == _ABSENT_PORT:
         return
     told = cells.groupdict()
@@ -360,32 +360,32 @@ def _port(found: _Found, header: list[str], words: list[str]) -> None:
         if place
         else f"port {int(cells['port'])}",
         state=_state(cells["state"], _PORT_WORDS),
-        model=controller.printable((told.get("model") or "").strip("-")),
-        serial=controller.printable((told.get("serial") or "").strip("-")),
+        model=output.printable((told.get("model") or "").strip("-")),
+        serial=output.printable((told.get("serial") or "").strip("-")),
         size_bytes=int(blocks) * SECTOR_BYTES
         if blocks.isdecimal()
-        else controller.size_bytes(cells["size"], 1024),
-        usage=controller.printable(told.get("type") or ""),
+        else output.size_bytes(cells["size"], 1024),
+        usage=output.printable(told.get("type") or ""),
         array="" if cells["unit"] == "-" else cells["unit"],
         # smartctl takes every disk there for an ATA disk.
         kind="" if told.get("type") == "SAS" else f"3ware,{int(cells['port'])}",
     )
     before = found.ports.get(cells["port"], port)
-    found.ports[cells["port"]] = replace(port, state=controller.worse(before.state, port.state))
+    found.ports[cells["port"]] = replace(port, state=states.worse(before.state, port.state))
 
 
 def _battery(found: _Found, header: list[str], words: list[str]) -> None:
     if len(words) < len(header):
-        raise controller.refused("tw_cli show", " ".join(header), " ".join(words))
+        raise output.refused("tw_cli show", " ".join(header), " ".join(words))
     cells = dict(zip(header, words, strict=False))
     state = _state(cells["Status"], _BATTERY_WORDS)
     odd = [f"{name} {cells[name]}" for name in ("Volt", "Temp") if cells.get(name, "OK") != "OK"]
     if odd and state.health is Health.OK:
-        state = State(Health.ATTENTION, controller.printable(" ".join([cells["Status"], *odd])))
+        state = State(Health.ATTENTION, output.printable(" ".join([cells["Status"], *odd])))
     ready = {"Yes": True, "No": False}.get(cells["BBUReady"])
     absent = state.health is Health.ABSENT
     battery = Battery(words[0], state, None if absent else ready)
-    (found.batteries[words[0]],) = controller.once(
+    (found.batteries[words[0]],) = states.once(
         (*filter(None, [found.batteries.get(words[0])]), battery)
     )
 
@@ -396,13 +396,13 @@ def _part(found: _Found, header: list[str], words: list[str]) -> None:
     if whole := re.fullmatch(r"/c\d{1,2}/(e\d{1,3})", words[0], re.ASCII):
         found.enclosure = name = whole[1]
     else:
-        name = controller.printable(f"{found.enclosure} {words[0]}".strip())
+        name = output.printable(f"{found.enclosure} {words[0]}".strip())
     speed, degrees = cells.get("RPM", ""), re.match(r"(\d{1,3})C", cells.get("Temperature", ""))
     found.sensors[name] = Sensor(
         name,
         state,
         temperature_celsius=float(degrees[1]) if degrees else None,
-        fan_rpm=controller.number(speed),
+        fan_rpm=output.number(speed),
     )
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iowarden.collectors.model import ParseError
-from iowarden.collectors.raid import controller
+from iowarden.collectors.raid import output
 from iowarden.collectors.raid.areca import cli64, event_info
 from iowarden.collectors.raid.controller import Health
 from iowarden.collectors.raid.threeware import alarms, tw_cli
@@ -419,7 +419,7 @@ def test_what_cannot_be_printed_is_escaped() -> None:
     text = EVENTS.replace("ARC-1886-VOL#000", "a\u202eb\x07c           ")
     places = [event.place for event in event_info.parse_events(text, "a").events]
     assert "a\\u202ebc" in places
-    assert controller.printable("a\ud800") == "a\\ud800"
+    assert output.printable("a\ud800") == "a\\ud800"
 
 
 def test_a_text_of_areca_whose_words_stand_together_is_the_same_event() -> None:

@@ -1,0 +1,114 @@
+"""What the outputs of RAID programs have alike: lines, numbers, reasons why a part is not read.
+
+Pure. What one program alone does is in its own parser.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import TYPE_CHECKING, TypeVar
+
+from iowarden.collectors.model import ParseError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container, Iterable, Sequence
+
+_Row = TypeVar("_Row")
+_Read = TypeVar("_Read")
+_CONTROL = re.compile(r"\x1b(?:\[[0-9;?]*[A-Za-z]|[()][0-9A-Za-z])|[\x00-\x08\x0b-\x1f\x7f]")
+_SIZE = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,6})?) ?([KMGTP]?)B", re.IGNORECASE)
+_POWERS = " KMGTP"
+_MOST_REASONS = 5
+UNTOLD = frozenset({"", "-", "n/a", "not applicable", "not supported"})
+"""Words for that there is nothing to tell."""
+
+
+def plain(text: str) -> str:
+    """Return a program's output without escape sequences and carriage returns."""
+    return _CONTROL.sub("", re.sub(r"\r+\n?", "\n", text))
+
+
+def printable(text: str) -> str:
+    """Return a line as it may be shown anywhere: what cannot be printed is escaped."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+def refused(command: str, expected: str, text: str) -> ParseError:
+    """Return the error of an output that is not what it should be."""
+    return ParseError(f"'{command}': expected {expected}, got {' '.join(text.split())[-200:]!r}")
+
+
+def readable(
+    rows: Iterable[_Row], read: Callable[[_Row], _Read], unread: list[str] | None
+) -> list[_Read]:
+    """Return what those rows of a table say that can be read; why others cannot, is added to it.
+
+    One bad row takes away no good one. Errors: ParseError, where nobody takes (`unread` None) what
+    is not read, and where there are rows and none can be read.
+    """
+    found: list[_Read] = []
+    errors: list[ParseError] = []
+    for row in rows:
+        try:
+            found.append(read(row))
+        except ParseError as error:
+            errors.append(error)
+    if errors and (unread is None or not found):
+        raise errors[0]
+    if unread is not None:
+        unread += few([str(error) for error in errors])
+    return found
+
+
+def few(reasons: Sequence[str]) -> list[str]:
+    """Return the first of reasons why parts are not read, and how many there are more."""
+    more = len(reasons) - _MOST_REASONS
+    return [*reasons[:_MOST_REASONS], *([f"{more} more rows cannot be read"] if more > 0 else [])]
+
+
+def merged(command: str, heading: str, keys: Iterable[str], once: Container[str]) -> list[str]:
+    """Return that a block tells something twice that it tells once: a heading in it is not read."""
+    seen = Counter(key for key in keys if key in once)
+    return [
+        f"'{command}': expected {heading} ahead of each '{key}', got {count} below one"
+        for key, count in seen.items()
+        if count > 1
+    ][:1]
+
+
+def torn(command: str, text: str) -> list[str]:
+    """Return that an output ends within a line, of a program whose last word is not known."""
+    if plain(text).endswith("\n"):
+        return []
+    return [f"'{command}': expected it to end with a line, got its end within one: it is cut"]
+
+
+def unlisted(command: str, what: str, counted: str, listed: int) -> list[str]:
+    """Return that a controller counts more of something than it lists: an answer may be cut.
+
+    A count that is no number is not read; '' and words for nothing: it does not count.
+    """
+    digits = re.match(r"([0-9]{1,5})(?: of [0-9]{1,5})?\s*$", counted)
+    if digits is None:
+        told = counted.strip()
+        if told.casefold() in UNTOLD:
+            return []
+        return [f"'{command}': expected a number of {what}, got '{printable(told[:80])}'"]
+    if int(digits[1]) <= listed:
+        return []
+    return [f"'{command}': expected {int(digits[1])} {what}, got {listed}: others are not known"]
+
+
+def size_bytes(text: str, unit: int) -> int | None:
+    """Return '931.51 GB' in bytes, None where it is no size. `unit` is 1000 or 1024."""
+    found = _SIZE.fullmatch(text.strip())
+    if found is None:
+        return None
+    factor: int = unit ** _POWERS.index(found[2].upper() or " ")
+    return round(float(found[1]) * factor)
+
+
+def number(text: str) -> float | None:
+    """Return a number in decimal digits, None where it is none."""
+    return float(text) if re.fullmatch(r"-?[0-9]{1,12}(\.[0-9]{1,9})?", text) else None
