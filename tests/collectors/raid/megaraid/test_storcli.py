@@ -698,6 +698,12 @@ def test_a_table_that_is_cut_off_is_said() -> None:
     assert found.arrays[0].state.health is Health.DEGRADED
 
 
+def test_a_section_with_the_name_of_a_table_takes_nothing_away() -> None:
+    """A line between two headings is lost: pairs stand below the name of a table that was read."""
+    doubled = TEXT + "\nPD LIST :\n=======\n\nSafe ID = ABC\n"
+    assert storcli.parse_controllers(doubled) == storcli.parse_controllers(TEXT)
+
+
 def test_what_a_controller_prints_reaches_nobody_unescaped() -> None:
     """Names and words may hold anything."""
     rows = [drive("252:0", 8, "On\u202eln", 0, Model="a\u202eb")]
