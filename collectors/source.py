@@ -34,6 +34,8 @@ T = TypeVar("T")
 class Source(Generic[T]):
     """One source: how often it is read, what it gives.
 
+    `period_help`: what the configuration says of its key 'periods.<name>'; '': it has none.
+    `paced`: signals compare it with what it was a moment before, so it is read every 1 to 5 s.
     `may_hang`: to be read in a thread of its own. `emit`: the samples of `families` that a value
     gives. `restrict`: what of a value is about these whole devices, which is all that is published
     once they are known. `node`: the same value as node_exporter's series, whose names begin with
@@ -63,6 +65,8 @@ class Source(Generic[T]):
     unread: Callable[[T], Iterable[tuple[Labels, str]]] | None = None
     parts: Callable[[Root, Callable[[Hashable], str]], T] | None = None
     start: Callable[[Callable[[], float]], Callable[[Root], T]] | None = None
+    period_help: str = ""
+    paced: bool = False
 
     def samples(self, value: T, whole_devices: Container[str] | None) -> list[Sample]:
         """Return what is published of a value; `whole_devices`: their names, None: not known."""

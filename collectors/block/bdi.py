@@ -95,6 +95,7 @@ def read_bdi(root: Root) -> dict[str, Bdi]:
 SOURCE: Source[dict[str, Bdi]] = Source(
     name="bdi",
     period_seconds=15,
+    period_help="How often write-back limits of backing devices are read.",
     may_hang=False,
     read=read_bdi,
     families=FAMILIES,

@@ -553,6 +553,7 @@ def _words(text: str) -> str | None:
 SOURCE: Source[Topology] = Source(
     name="block",
     period_seconds=60,
+    period_help="How often the settings in '/sys/block' are read.",
     may_hang=True,
     read=read_block,
     families=FAMILIES,

@@ -228,6 +228,8 @@ def read_diskstats(root: Root) -> dict[str, BlockIo]:
 SOURCE: Source[dict[str, BlockIo]] = Source(
     name="diskstats",
     period_seconds=1,
+    period_help="How often '/proc/diskstats' is read.",
+    paced=True,
     may_hang=False,
     read=read_diskstats,
     families=FAMILIES,

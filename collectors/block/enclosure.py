@@ -126,6 +126,7 @@ def _flag(found: Attributes, name: str) -> bool | None:
 SOURCE: Source[tuple[Slot, ...]] = Source(
     name="enclosure",
     period_seconds=60,
+    period_help="How often slots of enclosures are read.",
     may_hang=True,
     read=read_enclosure,
     families=FAMILIES,

@@ -152,6 +152,7 @@ def _block_device(chip: Attributes) -> str | None:
 SOURCE: Source[tuple[Temperature, ...]] = Source(
     name="hwmon",
     period_seconds=60,
+    period_help="How often temperatures are read.",
     may_hang=True,
     read=read_hwmon,
     families=FAMILIES,

@@ -233,6 +233,7 @@ def _partitions(name: str, device: Attributes) -> tuple[tuple[Partition, ...], s
 SOURCE: Source[dict[str, Queue]] = Source(
     name="queue",
     period_seconds=60,
+    period_help="How often the settings of block devices' queues are read.",
     may_hang=True,
     read=read_queue,
     families=FAMILIES,

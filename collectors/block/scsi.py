@@ -332,6 +332,7 @@ def _multi_queue(root: Root, hosts: Iterable[bool | None]) -> bool | None:
 SOURCE: Source[Scsi] = Source(
     name="scsi",
     period_seconds=15,
+    period_help="How often SCSI host adapters and devices are read.",
     may_hang=True,
     read=read_scsi,
     families=FAMILIES,

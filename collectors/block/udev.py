@@ -191,6 +191,7 @@ def _text(root: Root, path: str) -> str:
 SOURCE: Source[dict[str, UdevDevice]] = Source(
     name="udev",
     period_seconds=60,
+    period_help="How often udev's database is read.",
     may_hang=True,
     read=read_udev,
     families=FAMILIES,

@@ -124,6 +124,7 @@ def filesystems(value: Iterable[BtrfsDevice]) -> frozenset[str]:
 SOURCE: Source[tuple[BtrfsDevice, ...]] = Source(
     name="btrfs",
     period_seconds=15,
+    period_help="How often the error counts of btrfs are read.",
     may_hang=False,
     read=read_btrfs,
     families=FAMILIES,

@@ -138,6 +138,7 @@ def emit(value: Mapping[str, Ext4]) -> list[Sample]:
 SOURCE: Source[dict[str, Ext4]] = Source(
     name="ext4",
     period_seconds=15,
+    period_help="How often the error counts of ext4 are read.",
     may_hang=False,
     read=read_ext4,
     families=FAMILIES,

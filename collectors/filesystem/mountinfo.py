@@ -246,6 +246,7 @@ def mount_points(value: Mounts) -> frozenset[str]:
 SOURCE: Source[Mounts] = Source(
     name="mounts",
     period_seconds=15,
+    period_help="How often the mounts are read.",
     may_hang=True,
     read=read_mounts,
     families=FAMILIES,

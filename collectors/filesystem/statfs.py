@@ -337,6 +337,7 @@ def _labels(mount: Usage | Unread) -> Labels:
 SOURCE: Source[Filesystems] = Source(
     name="filesystem",
     period_seconds=15,
+    period_help="How often mounted file systems are asked how full they are.",
     may_hang=True,
     read=read_filesystems,
     families=FAMILIES,

@@ -61,6 +61,7 @@ def read_hung_task(root: Root) -> HungTask:
 SOURCE: Source[HungTask] = Source(
     name="hung_task",
     period_seconds=15,
+    period_help="How often the kernel's count of hung tasks is read.",
     may_hang=False,
     read=read_hung_task,
     families=FAMILIES,

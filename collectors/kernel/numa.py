@@ -82,6 +82,7 @@ def read_numa(root: Root) -> tuple[Node, ...]:
 SOURCE: Source[tuple[Node, ...]] = Source(
     name="numa",
     period_seconds=15,
+    period_help="How often the memory of NUMA nodes is read.",
     may_hang=False,
     read=read_numa,
     families=FAMILIES,

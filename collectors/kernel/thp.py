@@ -76,6 +76,7 @@ def _choice(root: Root, path: str) -> str:
 SOURCE: Source[TransparentHugepage] = Source(
     name="thp",
     period_seconds=60,
+    period_help="How often the settings of transparent huge pages are read.",
     may_hang=False,
     read=read_thp,
     families=FAMILIES,

@@ -89,6 +89,7 @@ def _labels(value: Uname) -> Labels:
 SOURCE: Source[Uname] = Source(
     name="uname",
     period_seconds=60,
+    period_help="How often the kernel's names are read.",
     may_hang=False,
     read=read_uname,
     families=FAMILIES,

@@ -565,6 +565,7 @@ def _names(root: Root, path: str) -> list[str]:
 SOURCE: Source[dict[str, Array]] = Source(
     name="md",
     period_seconds=15,
+    period_help="How often software RAID arrays are read.",
     may_hang=True,
     read=read_md,
     families=FAMILIES,

@@ -114,6 +114,8 @@ def _words(root: Root, name: str) -> tuple[str, ...]:
 SOURCE: Source[Clock] = Source(
     name="clock",
     period_seconds=1,
+    period_help="How often '/proc/uptime' is read.",
+    paced=True,
     may_hang=False,
     read=read_clock,
     families=FAMILIES,

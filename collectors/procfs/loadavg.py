@@ -61,6 +61,7 @@ def read_loadavg(root: Root) -> Loadavg:
 SOURCE: Source[Loadavg] = Source(
     name="loadavg",
     period_seconds=15,
+    period_help="How often '/proc/loadavg' is read.",
     may_hang=False,
     read=read_loadavg,
     families=FAMILIES,

@@ -139,6 +139,8 @@ def read_meminfo(root: Root) -> Meminfo:
 SOURCE: Source[Meminfo] = Source(
     name="meminfo",
     period_seconds=1,
+    period_help="How often '/proc/meminfo' is read.",
+    paced=True,
     may_hang=False,
     read=read_meminfo,
     families=FAMILIES,

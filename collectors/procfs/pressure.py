@@ -134,6 +134,8 @@ def read_pressure(root: Root) -> Pressures:
 SOURCE: Source[Pressures] = Source(
     name="pressure",
     period_seconds=1,
+    period_help="How often '/proc/pressure' is read.",
+    paced=True,
     may_hang=False,
     read=read_pressure,
     families=FAMILIES,

@@ -146,6 +146,8 @@ def read_stat(root: Root) -> Stat:
 SOURCE: Source[Stat] = Source(
     name="stat",
     period_seconds=1,
+    period_help="How often '/proc/stat' is read.",
+    paced=True,
     may_hang=False,
     read=read_stat,
     families=FAMILIES,

@@ -167,6 +167,7 @@ def _exists(root: Root, path: str) -> bool:
 SOURCE: Source[VmSysctl] = Source(
     name="vm_sysctl",
     period_seconds=15,
+    period_help="How often '/proc/sys/vm' is read.",
     may_hang=False,
     read=read_vm_sysctl,
     families=FAMILIES,

@@ -378,6 +378,10 @@ def _read(root: Root, path: str) -> str | None:
 SOURCE: Source[Tasks] = Source(
     name="tasks",
     period_seconds=5,
+    period_help=(
+        "How often the tasks that wait for I/O are asked where in the kernel, while there are any."
+    ),
+    paced=True,
     may_hang=True,
     read=read_tasks,
     families=FAMILIES,

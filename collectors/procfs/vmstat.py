@@ -164,6 +164,8 @@ def read_vmstat(root: Root) -> Vmstat:
 SOURCE: Source[Vmstat] = Source(
     name="vmstat",
     period_seconds=1,
+    period_help="How often '/proc/vmstat' is read.",
+    paced=True,
     may_hang=False,
     read=read_vmstat,
     families=FAMILIES,

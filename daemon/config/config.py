@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from iowarden.collectors.model import GivenError
+from iowarden.collectors.registry import SOURCES
 from iowarden.collectors.smart import discovery, smartctl_runner
 from iowarden.collectors.smart.drive import Target
 from iowarden.collectors.smart.smart_poller import Options
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from iowarden.collectors.model import Labels
+    from iowarden.collectors.source import Source
 
 LIMIT_BYTES = 64 * 1024
 LIMIT_DEPTH = 8
@@ -261,6 +263,19 @@ _SELF_TEST_KEYS = ("disks", *selftest_schedule.KINDS, "spread")
 _MOST_TESTS_A_DAY = 24
 _SPREAD_SECONDS = 2 * 3600.0
 
+_PERIODS = (
+    "meminfo vmstat stat pressure diskstats clock vm_sysctl numa hung_task loadavg thp uname udev"
+    " block dm tasks enclosure hwmon bdi scsi queue md mounts ext4 btrfs filesystem"
+).split()
+"""In this order the example file has them; what is not here comes last."""
+
+
+def _period_key(source: Source[Any]) -> Key:
+    period = f"{source.period_seconds:g}s"
+    kind = _PACE if source.paced else _PERIOD
+    return Key(f"periods.{source.name}", kind, period, period, source.period_help)
+
+
 _LISTEN = "127.0.0.1:9748"
 
 KEYS = (
@@ -409,68 +424,10 @@ KEYS = (
         "targets.smartctl_job", _WORD, "smartctl", "smartctl",
         "Label 'job' that rules find on smartctl_exporter's series.",
     ),
-    Key("periods.meminfo", _PACE, "1s", "1s", "How often '/proc/meminfo' is read."),
-    Key("periods.vmstat", _PACE, "1s", "1s", "How often '/proc/vmstat' is read."),
-    Key("periods.stat", _PACE, "1s", "1s", "How often '/proc/stat' is read."),
-    Key("periods.pressure", _PACE, "1s", "1s", "How often '/proc/pressure' is read."),
-    Key("periods.diskstats", _PACE, "1s", "1s", "How often '/proc/diskstats' is read."),
-    Key("periods.clock", _PACE, "1s", "1s", "How often '/proc/uptime' is read."),
-    Key("periods.vm_sysctl", _PERIOD, "15s", "15s", "How often '/proc/sys/vm' is read."),
-    Key("periods.numa", _PERIOD, "15s", "15s", "How often the memory of NUMA nodes is read."),
-    Key(
-        "periods.hung_task", _PERIOD, "15s", "15s",
-        "How often the kernel's count of hung tasks is read.",
-    ),
-    Key("periods.loadavg", _PERIOD, "15s", "15s", "How often '/proc/loadavg' is read."),
-    Key(
-        "periods.thp", _PERIOD, "60s", "60s",
-        "How often the settings of transparent huge pages are read.",
-    ),
-    Key("periods.uname", _PERIOD, "60s", "60s", "How often the kernel's names are read."),
-    Key("periods.udev", _PERIOD, "60s", "60s", "How often udev's database is read."),
-    Key("periods.block", _PERIOD, "60s", "60s", "How often the settings in '/sys/block' are read."),
-    Key(
-        "periods.dm", _PERIOD, "5s", "5s",
-        "How often device-mapper devices are asked whether they are suspended.",
-    ),
-    Key(
-        "periods.tasks", _PACE, "5s", "5s",
-        "How often the tasks that wait for I/O are asked where in the kernel, while there are any.",
-    ),
-    Key("periods.enclosure", _PERIOD, "60s", "60s", "How often slots of enclosures are read."),
-    Key("periods.hwmon", _PERIOD, "60s", "60s", "How often temperatures are read."),
-    Key(
-        "periods.bdi", _PERIOD, "15s", "15s",
-        "How often write-back limits of backing devices are read.",
-    ),
-    Key(
-        "periods.scsi", _PERIOD, "15s", "15s",
-        "How often SCSI host adapters and devices are read.",
-    ),
-    Key(
-        "periods.queue", _PERIOD, "60s", "60s",
-        "How often the settings of block devices' queues are read.",
-    ),
-    Key(
-        "periods.md", _PERIOD, "15s", "15s",
-        "How often software RAID arrays are read.",
-    ),
-    Key(
-        "periods.mounts", _PERIOD, "15s", "15s",
-        "How often the mounts are read.",
-    ),
-    Key(
-        "periods.ext4", _PERIOD, "15s", "15s",
-        "How often the error counts of ext4 are read.",
-    ),
-    Key(
-        "periods.btrfs", _PERIOD, "15s", "15s",
-        "How often the error counts of btrfs are read.",
-    ),
-    Key(
-        "periods.filesystem", _PERIOD, "15s", "15s",
-        "How often mounted file systems are asked how full they are.",
-    ),
+    *map(_period_key, sorted(
+        (source for source in SOURCES if source.period_help),
+        key=lambda source: [*_PERIODS, source.name].index(source.name),
+    )),
     Key(
         "rule_interval", _PERIOD, "15s", "15s",
         "How often rule groups are evaluated that name no interval of their own.",
