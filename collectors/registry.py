@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from iowarden.collectors import monitors
 from iowarden.collectors.block import (
@@ -30,9 +30,11 @@ from iowarden.collectors.procfs import (
     tasks,
     vmstat,
 )
-from iowarden.collectors.raid import controller, controller_poller, vendors
-from iowarden.collectors.smart import smart_poller, smart_series, smartctl_exporter
-from iowarden.collectors.source import Source
+from iowarden.collectors.raid import controller
+from iowarden.collectors.smart import smart_series
+
+if TYPE_CHECKING:
+    from iowarden.collectors.source import Source
 
 SOURCES: tuple[Source[Any], ...] = (
     meminfo.SOURCE,
@@ -62,39 +64,7 @@ SOURCES: tuple[Source[Any], ...] = (
     btrfs.SOURCE,
     enclosure.SOURCE,
     statfs.SOURCE,
-    Source(
-        name="smart",
-        period_seconds=15,
-        may_hang=True,
-        read=smart_poller.read_smart,
-        families=smart_series.FAMILIES,
-        emit=smart_series.emit,
-        node=smartctl_exporter.samples,
-        node_prefixes=smartctl_exporter.PREFIXES,
-        objects=("disk",),
-        lists=("disk", smart_poller.keys),
-        unread=smart_poller.unread,
-        start=smart_poller.start(),
-    ),
-    Source(
-        name="kernel_log",
-        period_seconds=1,
-        may_hang=True,
-        read=kernel_log.read_kernel_log,
-        families=kernel_log.FAMILIES,
-        emit=kernel_log.emit,
-        start=kernel_log.start(),
-    ),
-    Source(
-        name="controllers",
-        period_seconds=controller_poller.PERIOD_SECONDS,
-        may_hang=True,
-        read=vendors.read_controllers,
-        families=controller.FAMILIES,
-        emit=controller.emit,
-        objects=("controller",),
-        lists=("controller", controller.names),
-        unread=controller.unread,
-        start=controller_poller.start(vendors.BACKENDS),
-    ),
+    smart_series.SOURCE,
+    kernel_log.SOURCE,
+    controller.SOURCE,
 )

@@ -5,9 +5,8 @@ Each collector's module ends in its SOURCE; collectors/registry.py lists them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, NoReturn, TypeVar
 
 from iowarden.collectors.model import (
     AbsentError,
@@ -23,7 +22,7 @@ from iowarden.collectors.model import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Hashable, Iterable, Mapping
+    from collections.abc import Callable, Container, Hashable, Iterable
 
     from iowarden.collectors.machine import Root
 
@@ -47,8 +46,6 @@ class Source(Generic[T]):
     '': it was not looked at yet, which holds them for the first minutes.
     `parts`: as `read`, of a source with parts any of which may hang while the others answer; it
     calls its second argument ahead of each and leaves it out when that returns a reason.
-    `start`: makes what takes the place of `read` where something is remembered from run to run; it
-    gets the program's clock.
     """
 
     name: str
@@ -64,7 +61,6 @@ class Source(Generic[T]):
     lists: tuple[str, Callable[[T], Container[str]]] | None = None
     unread: Callable[[T], Iterable[tuple[Labels, str]]] | None = None
     parts: Callable[[Root, Callable[[Hashable], str]], T] | None = None
-    start: Callable[[Callable[[], float]], Callable[[Root], T]] | None = None
     period_help: str = ""
     paced: bool = False
 
@@ -75,18 +71,9 @@ class Source(Generic[T]):
         return self.emit(value)
 
 
-def with_readers(
-    sources: Iterable[Source[Any]], readers: Mapping[str, Callable[[Root], Any]]
-) -> list[Source[Any]]:
-    """Return the sources, some read by what others talk to as well: by name, what reads."""
-    return [
-        replace(s, start=partial(_given, readers[s.name])) if s.name in readers else s
-        for s in sources
-    ]
-
-
-def _given(read: Callable[[Root], Any], _: object) -> Callable[[Root], Any]:
-    return read
+def read_by_poller(_: Root) -> NoReturn:
+    """In the place of `read` where a poller of daemon/polling remembers something between runs."""
+    raise NotImplementedError
 
 
 def collect(source: Source[T], root: Root, clock: Callable[[], float]) -> Reading[T]:

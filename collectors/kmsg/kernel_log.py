@@ -31,7 +31,7 @@ import threading
 import time
 from collections import Counter, deque
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from iowarden.collectors.event import Event
 from iowarden.collectors.kmsg.kernel_events import KINDS, Classifier, classify, finish
@@ -39,6 +39,7 @@ from iowarden.collectors.kmsg.kernel_journal import read_messages
 from iowarden.collectors.kmsg.kernel_line import TEXT_CHARACTERS, from_message, parse_record
 from iowarden.collectors.model import AbsentError, Family, ParseError, ReadError, Sample, trace
 from iowarden.collectors.procfs import stat
+from iowarden.collectors.source import Source, read_by_poller
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -585,16 +586,6 @@ class Reader:
         return replace(event, realtime_seconds=min(max(booted + at, earliest), looked))
 
 
-def start(open_log: Open | None = None) -> Callable[[Callable[[], float]], Callable[[Root], Any]]:
-    """Return what takes the program's clock and returns what reads, as a source's `start`."""
-    return lambda clock: Reader(open_log, clock).read
-
-
-def read_kernel_log(root: Root) -> KernelLog:
-    """Read once, for who keeps nothing. Errors: AbsentError, ReadError, ParseError."""
-    return Reader(None, time.monotonic).read(root)
-
-
 def _gap(text: str, boot_id: str, sequence: int, at: float | None = None) -> Event:
     return Event(
         source="kernel",
@@ -628,3 +619,13 @@ def _booted(root: Root) -> float | None:
 
 def _seam_text(text: str) -> str:
     return text[:TEXT_CHARACTERS].strip()
+
+
+SOURCE: Source[KernelLog] = Source(
+    name="kernel_log",
+    period_seconds=1,
+    may_hang=True,
+    read=read_by_poller,
+    families=FAMILIES,
+    emit=emit,
+)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import Family, Sample
 from iowarden.collectors.raid.output import printable
+from iowarden.collectors.source import Source, read_by_poller
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Mapping
@@ -381,3 +382,16 @@ class _Any:
 
     def __contains__(self, name: object) -> bool:
         return True
+
+
+SOURCE: Source[Controllers] = Source(
+    name="controllers",
+    period_seconds=15,
+    may_hang=True,
+    read=read_by_poller,
+    families=FAMILIES,
+    emit=emit,
+    objects=("controller",),
+    lists=("controller", names),
+    unread=unread,
+)

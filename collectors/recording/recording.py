@@ -30,14 +30,11 @@ are written, '*' for any other; a user ahead of a server's name is '*', and comm
 
 from __future__ import annotations
 
-import argparse
 import copy
 import json
 import os
 import re
 import shutil
-import sys
-import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol, Self, TypeVar
 
@@ -45,8 +42,6 @@ from iowarden.collectors.filesystem.mountinfo import FSTAB
 from iowarden.collectors.machine import LIMIT_BYTES, Root
 from iowarden.collectors.model import AbsentError, GivenError, ReadError
 from iowarden.collectors.recording import archive
-from iowarden.collectors.registry import SOURCES
-from iowarden.collectors.source import collect
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -188,16 +183,10 @@ def watched(source: Source[T], take: Callable[[str, Mapping[str, bytes]], object
             root.watch(None)
             take(source.name, seen)
 
-    def started(clock: Callable[[], float]) -> Callable[[Root], T]:
-        assert source.start is not None  # noqa: S101 - else nobody calls this
-        read = source.start(clock)
-        return lambda root: watching(root, lambda: read(root))
-
     parts = source.parts
     return replace(
         source,
         read=lambda root: watching(root, lambda: source.read(root)),
-        start=source.start and started,
         parts=parts and (lambda root, enter: watching(root, lambda: parts(root, enter))),
     )
 
@@ -566,41 +555,6 @@ class Player:
         return step.frame
 
 
-def record(
-    root_path: str,
-    directory: str,
-    frames: int,
-    period_seconds: float = 1.0,
-    *,
-    note: str = "",
-    page_size_bytes: int | None = None,
-    clocks: Callable[[], tuple[float, float]] = lambda: (time.monotonic(), time.time()),
-    sleep: Callable[[float], object] = time.sleep,
-) -> None:
-    """Record so many frames of a machine; every source is read when its own period is due.
-
-    `clocks`: monotonic and realtime seconds. Limits: a source that hangs holds the recording up.
-    """
-    page_size_bytes = page_size_bytes or os.sysconf("SC_PAGE_SIZE")
-    recorder = Recorder(directory, page_size_bytes, note)
-    root = Root(root_path, page_size_bytes, recorder.root_seen)
-    due: dict[str, float] = {}
-    began, _ = clocks()
-    for number in range(frames):
-        if number:
-            sleep(max(0.0, began + number * period_seconds - clocks()[0]))
-        now, wall = clocks()
-        for source in SOURCES:
-            # Half a period of slack: a timer may be early, and a read left out is a second lost.
-            if now >= due.get(source.name, now) - period_seconds / 2:
-                due[source.name] = now + source.period_seconds
-                recorder.begin(source.name)
-                collect(source, root, lambda: clocks()[0])
-        recorder.frame(now, wall)
-    recorder.close()
-    root.close()
-
-
 def without_secrets(fstab: bytes) -> bytes:
     """Return the text of '/etc/fstab' without what might be a password or who has it."""
     lines = [_without_secrets(line.split()) for line in os.fsdecode(fstab).split("\n")]
@@ -908,26 +862,3 @@ def _write_over(path: bytes, content: bytes) -> None:
 def _write(path: str | bytes, content: bytes) -> None:
     with open(path, "wb") as file:
         file.write(content)
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Record this machine: `python3 -m iowarden.collectors.recording.recording OUT`."""
-    parser = argparse.ArgumentParser(description="Record what iowarden reads of a machine.")
-    parser.add_argument("directory", help="where the recording goes")
-    parser.add_argument("--frames", type=int, default=100, help="how many (default: 100)")
-    parser.add_argument(
-        "--period", type=float, default=1.0, help="seconds between two (default: 1)"
-    )
-    parser.add_argument("--root", default="/", help="where '/proc' and '/sys' are (default: /)")
-    parser.add_argument("--note", default="", help="what happens in it, in a sentence")
-    options = parser.parse_args(arguments)
-    try:
-        record(options.root, options.directory, options.frames, options.period, note=options.note)
-    except (RecordingError, OSError) as error:
-        print(error, file=sys.stderr)  # noqa: T201 - a command says why it fails
-        return 1
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

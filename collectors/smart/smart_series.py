@@ -9,10 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from iowarden.collectors.model import Family, Kind, Labels, Sample
-from iowarden.collectors.smart.drive import Protocol
+from iowarden.collectors.smart import smartctl_exporter
+from iowarden.collectors.smart.drive import Cover, Protocol
+from iowarden.collectors.source import Source, read_by_poller
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Container, Iterator
 
     from iowarden.collectors.smart.drive import Disk, Disks, Drive, SelfTest
 
@@ -340,3 +342,38 @@ def _identity(disk: Disk) -> Labels:
         ("type", target.kind),
         ("wwn", drive.wwn if drive else ""),
     )
+
+
+def unread(disks: Disks) -> Iterator[tuple[Labels, str]]:
+    """Yield the disks of which nothing is known now, with the reason.
+
+    Also those of which nothing could be known: they may have been read once.
+    """
+    for disk in disks.by_key.values():
+        if disk.polled.drive is None:
+            reason = disk.polled.reason or disk.polled.cover.value
+            not_yet = disk.polled.cover is Cover.NOT_YET
+            text = "" if not_yet else f"disk '{disk.key}' is not read: {reason}"
+            yield (("disk", disk.key),), text
+            target = disk.polled.target  # as rules on smartctl_exporter's series call it
+            yield (("device", smartctl_exporter.label(target.path, target.kind)),), text
+
+
+def keys(disks: Disks) -> Container[str]:
+    """Return what the disks are called."""
+    return disks.by_key
+
+
+SOURCE: Source[Disks] = Source(
+    name="smart",
+    period_seconds=15,
+    may_hang=True,
+    read=read_by_poller,
+    families=FAMILIES,
+    emit=emit,
+    node=smartctl_exporter.samples,
+    node_prefixes=smartctl_exporter.PREFIXES,
+    objects=("disk",),
+    lists=("disk", keys),
+    unread=unread,
+)

@@ -17,7 +17,6 @@ from systemd.daemon import notify
 
 from iowarden.collectors.machine import Root
 from iowarden.collectors.recording.recording import watched
-from iowarden.collectors.smart.smart_poller import MOST_TOLD_BYTES
 from iowarden.daemon import journal
 from iowarden.daemon.cli import command, mail_command
 from iowarden.daemon.config.rule_files import load_events, load_rules, notes
@@ -28,6 +27,7 @@ from iowarden.daemon.notify import smtp
 from iowarden.daemon.notify.message import recipients
 from iowarden.daemon.polling import hotplug, pollers
 from iowarden.daemon.polling.scheduler import Readers
+from iowarden.daemon.polling.smart import MOST_TOLD_BYTES
 from iowarden.daemon.service import flight_recorder, mlock
 from iowarden.daemon.service.loop import Loop, Parts
 from iowarden.daemon.service.messages import Reload, Stop, Trouble

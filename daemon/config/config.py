@@ -23,7 +23,7 @@ from iowarden.collectors.model import GivenError
 from iowarden.collectors.registry import SOURCES
 from iowarden.collectors.smart import discovery, smartctl_runner
 from iowarden.collectors.smart.drive import Target
-from iowarden.collectors.smart.smart_poller import Options
+from iowarden.collectors.smart.options import Options
 from iowarden.daemon.duration import duration_seconds
 from iowarden.rules import calendar, selftest_schedule
 from iowarden.rules.rulefile.overrides import Override

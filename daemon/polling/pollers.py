@@ -3,53 +3,52 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from iowarden.collectors import registry
-from iowarden.collectors.kmsg import kernel_log
-from iowarden.collectors.raid import controller_poller, vendors
-from iowarden.collectors.smart import smart_poller
-from iowarden.collectors.source import with_readers
+from iowarden.collectors.kmsg.kernel_log import Reader
+from iowarden.collectors.raid import vendors
+from iowarden.daemon.polling.controllers import ControllerPoller
+from iowarden.daemon.polling.smart import SmartPoller
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from iowarden.collectors.smart.options import Options
     from iowarden.collectors.source import Source
     from iowarden.daemon.clock import SystemClock
 
 
 @dataclass(frozen=True, slots=True)
-class Stateful:
+class Pollers:
     """What asks drives and controllers and reads the kernel's log."""
 
-    drives: smart_poller.Poller
-    controllers: controller_poller.Poller
-    kernel_log: kernel_log.Reader
+    drives: SmartPoller
+    controllers: ControllerPoller
+    kernel_log: Reader
 
     def sources(self) -> list[Source[Any]]:
         """Return all sources, some of them read by these."""
-        return with_readers(
-            registry.SOURCES,
-            {
-                "smart": self.drives.read,
-                "controllers": self.controllers.read,
-                "kernel_log": self.kernel_log.read,
-            },
-        )
+        readers = {
+            "smart": self.drives.read,
+            "controllers": self.controllers.read,
+            "kernel_log": self.kernel_log.read,
+        }
+        return [replace(s, read=readers.get(s.name, s.read)) for s in registry.SOURCES]
 
 
 def make(
-    options: smart_poller.Options,
+    options: Options,
     clock: SystemClock,
     open_log: Callable[[], int] | None = None,
     *,
     most_told_bytes: float = math.inf,
-) -> Stateful:
+) -> Pollers:
     """Return them; nothing is asked yet. `open_log` returns a descriptor of '/dev/kmsg'."""
-    return Stateful(
-        smart_poller.Poller(options, clock.now, most_told_bytes=most_told_bytes),
-        controller_poller.Poller(vendors.BACKENDS, clock.now),
+    return Pollers(
+        SmartPoller(options, clock.now, most_told_bytes=most_told_bytes),
+        ControllerPoller(vendors.BACKENDS, clock.now),
         # The kernel's time stamps are of CLOCK_MONOTONIC.
-        kernel_log.Reader(open_log, clock.uptime, lambda: clock.realtime(clock.now())),
+        Reader(open_log, clock.uptime, lambda: clock.realtime(clock.now())),
     )

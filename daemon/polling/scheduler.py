@@ -99,11 +99,7 @@ class Readers:
     ) -> None:
         """Start the threads. `root` makes a Root, since each thread needs its own."""
         self.sources = tuple(
-            replace(
-                s,
-                period_seconds=periods_seconds.get(s.name, s.period_seconds),
-                read=s.read if s.start is None else s.start(clock),
-            )
+            replace(s, period_seconds=periods_seconds.get(s.name, s.period_seconds))
             for s in sources
         )
         self._clock = clock

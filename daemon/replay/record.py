@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.block import uevents
 from iowarden.collectors.model import Reading
 from iowarden.collectors.recording.recording import Changes, Frame, Recorder, watched
-from iowarden.collectors.smart.smart_poller import Options
+from iowarden.collectors.smart.options import Options
 from iowarden.daemon.polling import pollers
 from iowarden.daemon.polling.scheduler import HOTPLUG_SOURCES, TICK_SECONDS, Readers
 from iowarden.daemon.service.messages import Stop
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.machine import Root
     from iowarden.daemon.clock import SystemClock
-    from iowarden.daemon.polling.pollers import Stateful
+    from iowarden.daemon.polling.pollers import Pollers
 
 FIRST_SECONDS = 2.0
 """So long the first frame waits for sources that are read in threads of their own."""
@@ -44,7 +44,7 @@ def record(
     clock: SystemClock,
     events: queue.SimpleQueue[object],
     for_seconds: float = float("inf"),
-    asked: Stateful | None = None,
+    asked: Pollers | None = None,
 ) -> Recorded:
     """Record a machine until the time is over or a Stop comes by `events`.
 

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from iowarden.collectors.kmsg.kernel_log import KernelLog, Reader
     from iowarden.collectors.model import Reading, Sample
     from iowarden.collectors.raid.controller import Controller, Controllers
-    from iowarden.collectors.raid.controller_poller import Poller
     from iowarden.daemon.locate.affected_files import Wanted
+    from iowarden.daemon.polling.controllers import ControllerPoller
     from iowarden.daemon.service.sample_persistence import Store
     from iowarden.daemon.transition_log import Telling
     from iowarden.rules.alerting.alerts import Alert, Transition
@@ -71,7 +71,7 @@ class Asked:
     """Who is told how far was read, and asked for more when something happens."""
 
     kernel_log: Reader | None = None
-    controllers: Poller | None = None
+    controllers: ControllerPoller | None = None
     drives: Callable[[Sequence[str]], object] = lambda _: None
     arrays: Callable[[], object] = lambda: None
     locate: Callable[[Wanted], object] = lambda _: None

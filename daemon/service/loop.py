@@ -70,16 +70,16 @@ if TYPE_CHECKING:
     from iowarden.collectors.kmsg.kernel_log import Reader
     from iowarden.collectors.machine import Root
     from iowarden.collectors.model import Labels
-    from iowarden.collectors.raid.controller_poller import Poller as ControllerPoller
     from iowarden.collectors.recording.recording import Frame
     from iowarden.collectors.smart.drive import Disks
-    from iowarden.collectors.smart.smart_poller import Poller
     from iowarden.daemon.clock import PlayedClock, SystemClock
     from iowarden.daemon.config.config import Config
     from iowarden.daemon.control.control_socket import Control
     from iowarden.daemon.http.exposition import Exposition
     from iowarden.daemon.http.http_server import Server
+    from iowarden.daemon.polling.controllers import ControllerPoller
     from iowarden.daemon.polling.scheduler import Readers
+    from iowarden.daemon.polling.smart import SmartPoller
     from iowarden.daemon.probe.client import Client
     from iowarden.daemon.probe.protocol import Stuck
     from iowarden.daemon.service.process import Content
@@ -156,7 +156,7 @@ class Parts:
     """Makes what has drives test themselves; None: nothing may be asked of them."""
     files_root: Callable[[], Root] | None = None
     """Makes what is asked which file was hit; None: nothing can be."""
-    drives: Poller | None = None
+    drives: SmartPoller | None = None
     """Asks drives."""
     table: Table | None = None
     """What events mean; None: no source tells any."""

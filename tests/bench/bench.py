@@ -36,11 +36,10 @@ from support.program import Feed, Program, recorded
 from support.recordings import open_fixture
 from support.smtp import smtp_server
 
-from iowarden.collectors import registry
 from iowarden.collectors.machine import Root
 from iowarden.collectors.model import Chunk, Family, Outcome, Reading
 from iowarden.collectors.recording.recording import Changes, Frame, Recorder, Recording, watched
-from iowarden.collectors.smart import smartctl
+from iowarden.collectors.smart import smart_series, smartctl
 from iowarden.collectors.smart.drive import Cover, Disk, Disks, Drive, Polled, Target
 from iowarden.daemon import journal
 from iowarden.daemon.clock import PlayedClock
@@ -49,6 +48,7 @@ from iowarden.daemon.config.rule_files import load_rules
 from iowarden.daemon.http.exposition import Exposition, Snapshot
 from iowarden.daemon.http.http_server import App, Server
 from iowarden.daemon.notify import smtp
+from iowarden.daemon.polling import pollers
 from iowarden.daemon.polling.scheduler import Readers
 from iowarden.daemon.replay import replay
 from iowarden.daemon.service import flight_recorder
@@ -108,7 +108,8 @@ class Machine:
         self.clock.set(1000.0, 1_800_000_000.0)
         events: queue.SimpleQueue[object] = queue.SimpleQueue()
         # In the loop's own thread, all of them: then their processor time is the turn's.
-        sources = [dataclasses.replace(s, may_hang=False) for s in registry.SOURCES]
+        asked = pollers.make(self.settings.smart, self.clock).sources()
+        sources = [dataclasses.replace(s, may_hang=False) for s in asked]
         self.readers = Readers(
             sources,
             self.settings.period_seconds,
@@ -483,7 +484,7 @@ def bench_smart(rounds: int) -> None:
     del read, texts, values
 
     found = Drives()
-    smart = next(source for source in registry.SOURCES if source.name == "smart")
+    smart = smart_series.SOURCE
     groups = load_rules(config.parse("", "bench"))
     for what, expose in (("series", ()), ("smartctl_exporter's as well", ("smartctl_",))):
         gc.collect()

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 import pytest
 from support import node_exporter
 from support.smtp import DEADLINE_SECONDS
+from support.sources import SOURCES
 
 from iowarden.collectors import node_series
 from iowarden.collectors.machine import Root
 from iowarden.collectors.model import Outcome
-from iowarden.collectors.registry import SOURCES
 from iowarden.collectors.source import collect
 
 if TYPE_CHECKING:

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from support import node_exporter
 from support.memory import Memory
 from support.recordings import STALL, corpus, stall
+from support.sources import SOURCES
 from support.tiers import examples
 
 from iowarden.collectors.machine import LIMIT_BYTES, Root
 from iowarden.collectors.model import Outcome, Reading
-from iowarden.collectors.registry import SOURCES
 from iowarden.collectors.source import Source, collect
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from support.memory import Memory
 
 from iowarden.collectors.machine import probe_path
-from iowarden.collectors.raid.controller_poller import Poller
+from iowarden.daemon.polling.controllers import ControllerPoller
 from iowarden.daemon.probe import allowed
 
 if TYPE_CHECKING:
@@ -36,4 +36,4 @@ def asked(
     for command in answers:
         allowed.match(tuple(command.split(" ")))
     told = {probe_path("run", tuple(c.split(" "))): printed(text) for c, text in answers.items()}
-    return Poller((maker,), lambda: 0.0).read(Memory({**files, **told}))
+    return ControllerPoller((maker,), lambda: 0.0).read(Memory({**files, **told}))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from support.everything import wrong
 from support.memory import Memory
 from support.recordings import recorded
+from support.sources import sources
 
 from iowarden.collectors import registry
 from iowarden.collectors.recording.recording import IDLE, idle_steps
@@ -88,12 +89,7 @@ class Host:
         assert {g.name for g in self.rules} >= set(groups), "no such group of rules"
         self._due: dict[str, float] = {}
         self._now = 0.0
-        # As the program's readers do: what remembers from run to run is made once.
-        self._started = {
-            source.name: dataclasses.replace(source, read=source.start(lambda: self._now))
-            for source in registry.SOURCES
-            if source.start is not None
-        }
+        self._sources = {source.name: source for source in sources(lambda: self._now)}
 
     def tick(self, uptime: float, now: float) -> None:
         """Do what the program does each second."""
@@ -142,7 +138,7 @@ class Host:
     def read(self, source: Source, now: float) -> Reading:
         """Return what a source says now."""
         self._now = now
-        return collect(self._started.get(source.name, source), self.root, lambda: now)
+        return collect(self._sources[source.name], self.root, lambda: now)
 
     def _measured(self, alert: Alert) -> tuple[report.Evidence, ...]:
         assert self.engine is not None

@@ -9,7 +9,7 @@ from support.host import shipped_rules
 from support.simulation import START, UPTIME
 
 from iowarden.collectors.model import Outcome, Reading
-from iowarden.collectors.smart import smart_poller
+from iowarden.collectors.smart import smart_series
 from iowarden.collectors.smart.drive import (
     Attribute,
     Cover,
@@ -20,7 +20,6 @@ from iowarden.collectors.smart.drive import (
     Protocol,
     Target,
 )
-from iowarden.collectors.source import Source
 from iowarden.daemon.service.persisted_state import Kept, documents, read
 from iowarden.rules.engine.engine import Engine
 from iowarden.rules.incidents import incidents, silences
@@ -32,16 +31,8 @@ HOUR = 3600.0
 DAY = 24 * HOUR
 POLL = HOUR / 2
 PREFAIL = frozenset({1, 3, 5, 10})
-SMART = Source(
-    name="smart",
-    period_seconds=15,
-    may_hang=True,
-    read=smart_poller.read_smart,
-    families=(),
-    emit=lambda _value: [],
-    objects=("disk",),
-    lists=("disk", smart_poller.keys),
-    unread=smart_poller.unread,
+SMART = replace(
+    smart_series.SOURCE, families=(), emit=lambda _value: [], node=None, node_prefixes=()
 )
 
 

@@ -44,7 +44,7 @@ class Session:
         """Start the recorder; it writes to memory, so that no disk under test holds it up."""
         time.sleep(max(0.0, BOOTED_SECONDS - self.vm.uptime_seconds()))
         self.recorder = self.vm.start(
-            f"cd /run && PYTHONPATH=/run exec python3 -m iowarden.collectors.recording.recording"
+            f"cd /run && PYTHONPATH=/run exec python3 -m iowarden.daemon.replay.frames"
             f" {self.directory} --frames {frames} --note '{note}'"
         )
         self.frames = frames

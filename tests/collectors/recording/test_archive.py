@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.recordings import FIXTURES, open_fixture, write_recording
+from support.sources import SOURCES
 
 from iowarden.collectors.block.diskstats import read_diskstats
 from iowarden.collectors.block.uevents import Batch, Uevent, parse_batch, text
@@ -30,7 +31,6 @@ from iowarden.collectors.recording.recording import (
     Recording,
     RecordingError,
 )
-from iowarden.collectors.registry import SOURCES
 from iowarden.collectors.source import collect
 
 if TYPE_CHECKING:

@@ -17,6 +17,7 @@ from support.recordings import (
     write_recording,
     write_tree,
 )
+from support.sources import SOURCES
 
 from iowarden.collectors.block.block_devices import read_block
 from iowarden.collectors.block.diskstats import read_diskstats
@@ -36,13 +37,11 @@ from iowarden.collectors.recording.recording import (
     Recording,
     RecordingError,
     idle_frames,
-    main,
     read_frames,
-    record,
     write_frame,
 )
-from iowarden.collectors.registry import SOURCES
 from iowarden.collectors.source import collect
+from iowarden.daemon.replay.frames import main, record
 
 UPTIME = "/proc/uptime"
 

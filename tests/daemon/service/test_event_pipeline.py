@@ -10,8 +10,8 @@ from iowarden.collectors.event import Event
 from iowarden.collectors.kmsg.kernel_log import Cursor, KernelLog
 from iowarden.collectors.model import Outcome, Reading
 from iowarden.collectors.raid.controller import Controllers, Listed
-from iowarden.collectors.raid.controller_poller import Poller
 from iowarden.collectors.raid.log_alignment import Cursor as LogCursor
+from iowarden.daemon.polling.controllers import ControllerPoller
 from iowarden.daemon.service import persisted_state
 from iowarden.daemon.service.event_pipeline import Asked, Cursors, Happenings
 from iowarden.daemon.transition_log import Telling
@@ -110,7 +110,7 @@ def test_what_was_read_while_state_db_was_late_is_not_read_again() -> None:
 
 def test_what_controllers_listed_is_expected_after_a_restart_also_where_state_db_is_late() -> None:
     """One that was looked at already, too: else it may have nothing, and nobody knew better."""
-    poller = Poller((), lambda: START)
+    poller = ControllerPoller((), lambda: START)
     engine = Engine([], (), START)
     telling = Telling(Quiet(), lambda: START, lambda: START)
     asked = Asked(controllers=poller)

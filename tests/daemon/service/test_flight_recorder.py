@@ -14,9 +14,9 @@ from support.live import watched as looked_after
 from support.program import Feed, Played, recorded
 from support.recordings import FIXTURES
 from support.smtp import DEADLINE_SECONDS, smtp_server
+from support.sources import SOURCES
 
 from iowarden.collectors.recording.recording import Changes, Frame, PlayedRoot, Recording, watched
-from iowarden.collectors.registry import SOURCES
 from iowarden.collectors.source import collect
 from iowarden.daemon.cli.main import main
 from iowarden.daemon.service import flight_recorder as flight_module

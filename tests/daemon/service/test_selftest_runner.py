@@ -20,13 +20,15 @@ from iowarden.collectors.block.block_devices import Device, Topology
 from iowarden.collectors.block.diskstats import BlockIo
 from iowarden.collectors.machine import Root
 from iowarden.collectors.model import Outcome, Reading
-from iowarden.collectors.smart import selftest, smart_poller
+from iowarden.collectors.smart import selftest
 from iowarden.collectors.smart.discovery import Found
 from iowarden.collectors.smart.drive import Target
+from iowarden.collectors.smart.options import Options
 from iowarden.collectors.smart.selftest import Said
 from iowarden.daemon.check import check
 from iowarden.daemon.config import config
 from iowarden.daemon.control import control_socket
+from iowarden.daemon.polling import smart
 from iowarden.daemon.probe.client import Client, at
 from iowarden.daemon.service import selftest_runner
 from iowarden.daemon.transition_log import Telling
@@ -119,9 +121,7 @@ class Machine:
             Target(f"/dev/bus/{host}", f"megaraid,{n}", "", f"host{host}", "megaraid_sas")
             for n, host in enumerate((0, 0, 1))
         )
-        self.poller = smart_poller.Poller(
-            smart_poller.Options(), lambda: self.now, lambda *_: Found(targets)
-        )
+        self.poller = smart.SmartPoller(Options(), lambda: self.now, lambda *_: Found(targets))
         self.looks = self.root("/")
         self.log = Lines()
         self.events: queue.SimpleQueue[object] = queue.SimpleQueue()

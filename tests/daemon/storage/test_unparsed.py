@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.sources import SOURCES
 
 from iowarden.collectors.model import Outcome, Reading
-from iowarden.collectors.registry import SOURCES
 from iowarden.collectors.source import collect
 from iowarden.daemon.cli.main import main
 from iowarden.daemon.storage.unparsed import WARNING, Unparsed, head, names, read, redact

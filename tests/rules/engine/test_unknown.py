@@ -6,10 +6,10 @@ import pytest
 from support import drives, machine
 from support.areca import Card
 from support.memory import Memory
+from support.sources import SOURCES
 
 from iowarden.collectors.machine import probe_path
 from iowarden.collectors.model import Outcome, Reading
-from iowarden.collectors.registry import SOURCES
 from iowarden.collectors.smart import smartctl_runner
 from iowarden.collectors.smart.drive import Target
 from iowarden.collectors.source import Source, collect

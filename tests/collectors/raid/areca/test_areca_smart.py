@@ -11,9 +11,11 @@ from support.attached import said
 from support.recordings import corpus
 
 from iowarden.collectors.machine import probe_path
-from iowarden.collectors.smart import smart_poller, smart_series, smartctl_runner
+from iowarden.collectors.smart import smart_series, smartctl_runner
 from iowarden.collectors.smart.discovery import Found
 from iowarden.collectors.smart.drive import Cover, Disk, Disks, Protocol, Target
+from iowarden.collectors.smart.options import Options
+from iowarden.daemon.polling import smart
 from iowarden.rules.topology import inventory
 
 if TYPE_CHECKING:
@@ -98,8 +100,8 @@ class Played:
         self._machine = machine
         self.now = 100.0
         self.root: Root = machine({**CARD, "/.probe": None})
-        self.poller = smart_poller.Poller(
-            smart_poller.Options(), lambda: self.now, lambda *_: Found(targets or (SECOND,))
+        self.poller = smart.SmartPoller(
+            Options(), lambda: self.now, lambda *_: Found(targets or (SECOND,))
         )
 
     def look(self, files: Mapping[str, str | bytes | None], seconds: float = 15.0) -> Disks:

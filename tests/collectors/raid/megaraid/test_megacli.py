@@ -15,8 +15,8 @@ from iowarden.collectors.machine import Root
 from iowarden.collectors.model import AbsentError, LateError, MissingError, ParseError
 from iowarden.collectors.raid.backend import Backend
 from iowarden.collectors.raid.controller import Health
-from iowarden.collectors.raid.controller_poller import Poller
 from iowarden.collectors.raid.megaraid import megacli, megacli_reader
+from iowarden.daemon.polling.controllers import ControllerPoller
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -595,7 +595,7 @@ class Machine(Root):
 
     def look(self) -> Controllers:
         """Return what a run came to."""
-        poller = Poller([MAKER], lambda: 0.0)
+        poller = ControllerPoller([MAKER], lambda: 0.0)
         poller.read(self)
         assert poller.settled(DEADLINE_SECONDS)
         return poller.read(self)

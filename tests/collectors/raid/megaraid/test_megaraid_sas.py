@@ -12,15 +12,15 @@ from support.memory import Memory
 from iowarden.collectors.machine import Root, probe_path
 from iowarden.collectors.model import LateError, MissingError
 from iowarden.collectors.raid.controller import Health
-from iowarden.collectors.raid.controller_poller import (
+from iowarden.collectors.raid.log_alignment import recalled
+from iowarden.collectors.raid.megaraid.megaraid_sas import EVENTS, MEGARAID, MPI3MR
+from iowarden.daemon.polling.controllers import (
     EVENT_SECONDS,
     EXPECTED_SECONDS,
     HELD_SECONDS,
     STATE_SECONDS,
-    Poller,
+    ControllerPoller,
 )
-from iowarden.collectors.raid.log_alignment import recalled
-from iowarden.collectors.raid.megaraid.megaraid_sas import EVENTS, MEGARAID, MPI3MR
 from iowarden.daemon.probe import allowed
 
 if TYPE_CHECKING:
@@ -180,11 +180,11 @@ class Machine(Root):
         text = found if isinstance(found, str) else found()
         return json.dumps({"status": 0, "signal": None, "stdout": text, "stderr": ""})
 
-    def poller(self, *makers: Backend) -> Poller:
+    def poller(self, *makers: Backend) -> ControllerPoller:
         """Return what asks them."""
-        return Poller(makers or (MEGARAID,), lambda: self.now)
+        return ControllerPoller(makers or (MEGARAID,), lambda: self.now)
 
-    def look(self, poller: Poller, after_seconds: float = EVENT_SECONDS) -> Controllers:
+    def look(self, poller: ControllerPoller, after_seconds: float = EVENT_SECONDS) -> Controllers:
         """Let time pass, and return what all runs came to."""
         self.now += after_seconds
         first = poller.read(self)
@@ -623,7 +623,7 @@ def test_a_recording_plays_what_was_told(machine: Machine) -> None:
     live = machine.look(machine.poller(), STATE_SECONDS)
     assert probe_path("run", ("storcli64", "show", "J", "nolog")) in machine.told
     there = Memory({FIRST: None, **machine.told})
-    played = Poller((MEGARAID,), lambda: 0.0).read(there)
+    played = ControllerPoller((MEGARAID,), lambda: 0.0).read(there)
     (own,) = played.controllers
     assert own == replace(live.controllers[0], clock_offset_seconds=None)
     assert played.problems == ()

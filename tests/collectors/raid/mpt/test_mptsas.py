@@ -15,8 +15,8 @@ from iowarden.collectors.machine import Root
 from iowarden.collectors.model import AbsentError, LateError, MissingError, ParseError
 from iowarden.collectors.raid import controller
 from iowarden.collectors.raid.controller import Health
-from iowarden.collectors.raid.controller_poller import EVENT_SECONDS, Poller
 from iowarden.collectors.raid.mpt import mpt_status, mptsas, sasircu
+from iowarden.daemon.polling.controllers import EVENT_SECONDS, ControllerPoller
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -434,7 +434,7 @@ class Machine(Root):
 
     def look(self) -> Controllers:
         """Return what a run came to."""
-        poller = Poller(mptsas.BACKENDS, lambda: self.now)
+        poller = ControllerPoller(mptsas.BACKENDS, lambda: self.now)
         self.now += EVENT_SECONDS
         poller.read(self)
         assert poller.settled(DEADLINE_SECONDS)

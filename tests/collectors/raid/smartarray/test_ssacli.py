@@ -15,9 +15,9 @@ from iowarden.collectors.machine import Root
 from iowarden.collectors.model import MissingError, ParseError
 from iowarden.collectors.raid.adaptec.aacraid import ADAPTEC
 from iowarden.collectors.raid.controller import Health
-from iowarden.collectors.raid.controller_poller import Poller
 from iowarden.collectors.raid.smartarray import cciss_vol_status, hpsa, ssacli
 from iowarden.collectors.raid.smartarray.hpsa import HP
+from iowarden.daemon.polling.controllers import ControllerPoller
 from iowarden.daemon.probe import allowed
 
 if TYPE_CHECKING:
@@ -776,7 +776,7 @@ def test_another_program_that_runs_is_waited_for(busy: int, controllers: int) ->
     answers = {**ANSWERS, "ssacli ctrl slot=0 show config": SHORT}
     machine = Machine({name: [text] for name, text in answers.items()})
     machine.answers["ssacli ctrl all show status"][:0] = [BUSY] * busy
-    poller = Poller((hpsa.maker((0.0, 0.0)),), lambda: 0.0)
+    poller = ControllerPoller((hpsa.maker((0.0, 0.0)),), lambda: 0.0)
     poller.read(machine)
     assert poller.settled(20.0)
     found = poller.read(machine)
@@ -791,7 +791,7 @@ def test_a_program_that_crashed_half_way_shows_no_fewer_disks() -> None:
     cut = DETAIL[: DETAIL.index("      physicaldrive 1I:1:3")]
     machine.answers["ssacli ctrl slot=0 show config detail"] = [cut]
     machine.signal = 11
-    poller = Poller((hpsa.maker(()),), lambda: 0.0)
+    poller = ControllerPoller((hpsa.maker(()),), lambda: 0.0)
     poller.read(machine)
     assert poller.settled(20.0)
     found = poller.read(machine)
@@ -802,7 +802,7 @@ def test_a_program_that_crashed_half_way_shows_no_fewer_disks() -> None:
 def test_no_program_at_all_is_a_problem() -> None:
     """It says what to install."""
     machine = Machine({})
-    poller = Poller((hpsa.maker(()),), lambda: 0.0)
+    poller = ControllerPoller((hpsa.maker(()),), lambda: 0.0)
     poller.read(machine)
     assert poller.settled(20.0)
     (problem,) = poller.read(machine).problems

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import re
 import threading
-import time
 import zlib
 from collections import Counter
 from dataclasses import dataclass, field, replace
@@ -23,17 +22,17 @@ from iowarden.collectors.block import block_devices
 from iowarden.collectors.machine import PROBE, probe_path
 from iowarden.collectors.model import AbsentError, ReadError, trace
 from iowarden.collectors.raid.areca import areca_smart
-from iowarden.collectors.smart import discovery, identity, smartctl_exporter, smartctl_runner
+from iowarden.collectors.smart import discovery, identity, smartctl_runner
 from iowarden.collectors.smart.drive import Cover, Disk, Disks, Polled, Target
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from iowarden.collectors.block.block_devices import Topology
     from iowarden.collectors.machine import Root
-    from iowarden.collectors.model import Labels
     from iowarden.collectors.smart.discovery import ConfiguredDrive, Found, Uncovered
     from iowarden.collectors.smart.drive import Drive
+    from iowarden.collectors.smart.options import Options
     from iowarden.collectors.smart.smartctl_runner import Answer
 
     Find = Callable[[Root, Topology, Sequence[ConfiguredDrive]], Found]
@@ -69,20 +68,6 @@ _PROBE = PROBE.rstrip("/")
 _DISK = re.compile(r"sd[a-z]+|nvme\d+n\d+")
 _HANGS_SECONDS = 120.0
 _GOOD = frozenset({Cover.READ, Cover.ASLEEP})
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """What can be set. `wake_after_seconds`: so long a drive may sleep; None: for ever."""
-
-    period_seconds: float = 1800.0
-    raid_period_seconds: float = 3600.0
-    wake_after_seconds: float | None = None
-    drives: tuple[ConfiguredDrive, ...] = ()
-    deadline_seconds: float = 60.0
-    """Of one poll; four times that for a drive that needs it."""
-    spread_seconds: float = 120.0
-    """Over which many drives are asked first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +117,7 @@ class _Way:
         return self.polled.target
 
 
-class Poller:
+class SmartPoller:
     """All drives of one machine. `read` is for one thread, the rest for any."""
 
     def __init__(
@@ -627,36 +612,6 @@ class Poller:
         if changed:  # periods did
             return identity.merge(replace(w.known, polled=w.polled) for w in self._ways.values())
         return disks
-
-
-def unread(disks: Disks) -> Iterator[tuple[Labels, str]]:
-    """Yield the disks of which nothing is known now, with the reason.
-
-    Also those of which nothing could be known: they may have been read once.
-    """
-    for disk in disks.by_key.values():
-        if disk.polled.drive is None:
-            reason = disk.polled.reason or disk.polled.cover.value
-            not_yet = disk.polled.cover is Cover.NOT_YET
-            text = "" if not_yet else f"disk '{disk.key}' is not read: {reason}"
-            yield (("disk", disk.key),), text
-            target = disk.polled.target  # as rules on smartctl_exporter's series call it
-            yield (("device", smartctl_exporter.label(target.path, target.kind)),), text
-
-
-def keys(disks: Disks) -> Container[str]:
-    """Return what the disks are called."""
-    return disks.by_key
-
-
-def start(options: Options = Options()) -> Callable[[Callable[[], float]], Callable[[Root], Disks]]:
-    """Return what takes the program's clock and returns what reads, as a source's `start`."""
-    return lambda clock: Poller(options, clock).read
-
-
-def read_smart(root: Root) -> Disks:
-    """Read once, for who keeps nothing. Errors: AbsentError, ReadError."""
-    return Poller(Options(), time.monotonic).read(root)
 
 
 def _listed(root: Root) -> dict[str, tuple[str, ...]]:

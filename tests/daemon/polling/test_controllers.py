@@ -15,9 +15,9 @@ from iowarden.collectors.program import run_program
 from iowarden.collectors.raid import controller
 from iowarden.collectors.raid.backend import Backend
 from iowarden.collectors.raid.controller import Controller
-from iowarden.collectors.raid.controller_poller import EVENT_SECONDS, STATE_SECONDS, Poller
 from iowarden.collectors.raid.log_alignment import recalled
 from iowarden.collectors.raid.vendors import BACKENDS
+from iowarden.daemon.polling.controllers import EVENT_SECONDS, STATE_SECONDS, ControllerPoller
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -99,7 +99,7 @@ class Machine(Root):
         text = found if isinstance(found, str) else found()
         return json.dumps({"status": 0, "signal": None, "stdout": text, "stderr": ""})
 
-    def look(self, poller: Poller, after_seconds: float = EVENT_SECONDS) -> Controllers:
+    def look(self, poller: ControllerPoller, after_seconds: float = EVENT_SECONDS) -> Controllers:
         """Let time pass, and return what all runs came to."""
         self.now += after_seconds
         first = poller.read(self)
@@ -110,9 +110,9 @@ class Machine(Root):
             second.controllers, events, gaps, second.problems, second.cursors
         )
 
-    def poller(self) -> Poller:
+    def poller(self) -> ControllerPoller:
         """Return what asks them."""
-        return Poller(BACKENDS, lambda: self.now)
+        return ControllerPoller(BACKENDS, lambda: self.now)
 
 
 def unread(value: Controllers) -> list[dict[str, str]]:
@@ -306,7 +306,7 @@ def test_while_one_maker_hangs_the_other_is_told() -> None:
         raise LateError("killed")
 
     found.answers = {**TREAD, "cli64 sys info": hang}
-    poller = Poller(BACKENDS, lambda: found.now, first_seconds=0)
+    poller = ControllerPoller(BACKENDS, lambda: found.now, first_seconds=0)
     try:
         value = poller.read(found)
         for _ in range(200):
@@ -363,7 +363,7 @@ def test_a_controller_without_a_log_is_asked_for_its_state_alone() -> None:
     """It has a period of its own, no cursor, and its maker may know which host it is."""
     found = Machine(HBA)
     found.answers = {"sas3ircu LIST": "", "sas3ircu 0 DISPLAY": "SAS3008"}
-    poller = Poller([without_log("sas3ircu 0")], lambda: found.now)
+    poller = ControllerPoller([without_log("sas3ircu 0")], lambda: found.now)
     for _ in range(7):
         value = found.look(poller)
     (card,) = value.controllers
@@ -376,7 +376,7 @@ def test_a_plain_adapter_is_no_problem() -> None:
     """It has no arrays to be asked for."""
     found = Machine(HBA)
     found.answers = {"sas3ircu LIST": ""}
-    value = found.look(Poller([without_log()], lambda: found.now))
+    value = found.look(ControllerPoller([without_log()], lambda: found.now))
     assert value == controller.Controllers()
 
 
@@ -423,7 +423,7 @@ def test_a_recording_plays_what_was_told(areca: Machine) -> None:
     live = areca.look(areca.poller())
     assert probe_path("run", ("cli64", "event", "info")) in areca.told
     there = Memory({ARCMSR: None, **areca.told})
-    played = Poller(BACKENDS, lambda: 0.0).read(there)
+    played = ControllerPoller(BACKENDS, lambda: 0.0).read(there)
     assert played.controllers == live.controllers
     assert (played.events, played.problems) == ((), ())
 
@@ -431,4 +431,4 @@ def test_a_recording_plays_what_was_told(areca: Machine) -> None:
 def test_an_older_recording_has_no_such_source() -> None:
     """Nobody asked the controller then, which is no fault of it."""
     with pytest.raises(AbsentError):
-        Poller(BACKENDS, lambda: 0.0).read(Memory({ARCMSR: None}))
+        ControllerPoller(BACKENDS, lambda: 0.0).read(Memory({ARCMSR: None}))

@@ -9,9 +9,11 @@ import pytest
 
 from iowarden.collectors.machine import probe_path
 from iowarden.collectors.model import AbsentError
-from iowarden.collectors.smart import smart_poller, smartctl_runner
+from iowarden.collectors.smart import smartctl_runner
 from iowarden.collectors.smart.discovery import Found
 from iowarden.collectors.smart.drive import Cover, Disk, Disks, Target
+from iowarden.collectors.smart.options import Options
+from iowarden.daemon.polling import smart
 
 if TYPE_CHECKING:
     from conftest import MachineMaker
@@ -41,14 +43,14 @@ def output(serial: str = "WD-WCC130123456", temperature: int = 30, status: int =
 class Played:
     """A recorded machine, its poller, and a clock."""
 
-    def __init__(self, machine: MachineMaker, options: smart_poller.Options | None = None) -> None:
+    def __init__(self, machine: MachineMaker, options: Options | None = None) -> None:
         """Begin with one disk that has said nothing."""
         self._machine = machine
         self.now = 100.0
         self.targets: tuple[Target, ...] = (SDA,)
         self.root: Root = machine({"/sys/block/sda/diskseq": "9\n", "/.probe": None})
-        self.poller = smart_poller.Poller(
-            options or smart_poller.Options(), lambda: self.now, lambda *_: Found(self.targets)
+        self.poller = smart.SmartPoller(
+            options or Options(), lambda: self.now, lambda *_: Found(self.targets)
         )
 
     def later(self, seconds: float, files: dict[str, str | None] | None = None) -> Disks:

@@ -15,9 +15,11 @@ from support.probe import DEADLINE_SECONDS, Probe
 from support.recordings import write_tree
 
 from iowarden.collectors.machine import Root, probe_path
-from iowarden.collectors.smart import smart_poller, smartctl_exporter, smartctl_runner
+from iowarden.collectors.smart import smart_series, smartctl_exporter, smartctl_runner
 from iowarden.collectors.smart.discovery import ConfiguredDrive, Found, Uncovered
 from iowarden.collectors.smart.drive import Cover, Disk, Disks, Target
+from iowarden.collectors.smart.options import Options
+from iowarden.daemon.polling import smart
 from iowarden.daemon.probe.client import Client, at
 
 if TYPE_CHECKING:
@@ -78,17 +80,17 @@ class Bench:
         self.client: Client | None = None
         self.root = Root("/")
 
-    def start(self, options: smart_poller.Options | None = None) -> smart_poller.Poller:
+    def start(self, options: Options | None = None) -> smart.SmartPoller:
         """Connect, and return a poller that has looked at nothing."""
         self.probe.start()
         self.client = Client(at(str(self.probe.runtime.parent / "socket")), time.monotonic)
         self.root = Root("/", probe=self.client.ask)
         return self.poller(options)
 
-    def poller(self, options: smart_poller.Options | None = None) -> smart_poller.Poller:
+    def poller(self, options: Options | None = None) -> smart.SmartPoller:
         """Return another poller on this machine."""
-        return smart_poller.Poller(
-            options or smart_poller.Options(),
+        return smart.SmartPoller(
+            options or Options(),
             lambda: self.now,
             lambda *_: Found(self.targets, uncovered=self.uncovered, configured=self.configured),
         )
@@ -136,14 +138,14 @@ class Bench:
         lines = self.program.with_name("smartctl.log").read_text().splitlines()
         return [line for line in lines if "-V" not in line]
 
-    def later(self, poller: smart_poller.Poller, seconds: float) -> Disks:
+    def later(self, poller: smart.SmartPoller, seconds: float) -> Disks:
         """Let time pass, have asked what is due then, and return what is known."""
         self.now += seconds
         poller.read(self.root)
         assert poller.settled(DEADLINE_SECONDS)
         return poller.read(self.root)
 
-    def look(self, poller: smart_poller.Poller) -> Disks:
+    def look(self, poller: smart.SmartPoller) -> Disks:
         """Return what is known once all that is due has been asked."""
         return self.later(poller, 0.0)
 
@@ -205,7 +207,7 @@ def test_a_drive_that_hangs_keeps_no_other(bench: Bench) -> None:
     bench.behind(0, 0, 1, 2)
     bench.behind(1, 0, 1)
     bench.does("0-0", "trap '' TERM; sleep 999")
-    poller = bench.start(smart_poller.Options(deadline_seconds=2 * DEADLINE_SECONDS))
+    poller = bench.start(Options(deadline_seconds=2 * DEADLINE_SECONDS))
     poller.read(bench.root)
     deadline = time.monotonic() + DEADLINE_SECONDS
     while covers(poller.read(bench.root)).get("SERIAL-1-1") is not Cover.READ:
@@ -228,12 +230,12 @@ def test_a_drive_that_is_late_gets_more_time_and_is_then_asked_less(bench: Bench
     """A bridge that chokes on '-x': killed twice, then asked with '-a', and the reason is said."""
     bench.behind(0, 0)
     bench.does("0-0", 'case "$*" in *" -x "*) exec sleep 999;; esac')
-    poller = bench.start(smart_poller.Options(deadline_seconds=0.2))
+    poller = bench.start(Options(deadline_seconds=0.2))
     first = only(bench.look(poller)).polled
     assert (first.cover, first.failures_total) == (Cover.TIMEOUT, 1)
     assert "it was killed" in first.reason
-    bench.later(poller, smart_poller.RETRY_SECONDS)
-    last = only(bench.later(poller, 2 * smart_poller.RETRY_SECONDS)).polled
+    bench.later(poller, smart.RETRY_SECONDS)
+    last = only(bench.later(poller, 2 * smart.RETRY_SECONDS)).polled
     assert [line.split()[1] for line in bench.command_lines()] == ["-x", "-x", "-a"]
     assert (last.cover, last.runs_total) == (Cover.READ, 3)
     assert last.reason.startswith("asked with '-a': it did not answer '-x -f old")
@@ -248,11 +250,11 @@ def test_what_a_drive_said_is_held_for_three_periods(bench: Bench) -> None:
     disk = only(bench.later(poller, 2 * 3600.0))
     assert (disk.key, disk.polled.cover) == ("SERIAL-0-0", Cover.UNPARSED)
     assert disk.polled.drive is not None
-    assert not list(smart_poller.unread(poller.read(bench.root)))
+    assert not list(smart_series.unread(poller.read(bench.root)))
     bench.later(poller, 3600.0)
     disk = only(bench.later(poller, 3600.0))
     assert (disk.key, disk.polled.drive) == ("SERIAL-0-0", None)
-    unread = dict(smart_poller.unread(poller.read(bench.root)))
+    unread = dict(smart_series.unread(poller.read(bench.root)))
     exported = ("device", smartctl_exporter.label(disk.polled.target.path, disk.polled.target.kind))
     assert set(unread) == {(("disk", "SERIAL-0-0"),), (exported,)}
     assert all("what is this?" in reason for reason in unread.values())
@@ -269,7 +271,7 @@ def test_a_sleeping_drive_is_not_woken_and_what_it_said_is_held(bench: Bench) ->
     assert (disk.polled.cover, disk.polled.failures_total) == (Cover.ASLEEP, 0)
     assert disk.polled.drive is not None
     assert disk.polled.read_seconds == 1000.0
-    assert not list(smart_poller.unread(poller.read(bench.root)))
+    assert not list(smart_series.unread(poller.read(bench.root)))
     assert all("-n standby,3" in line for line in bench.command_lines())
 
 
@@ -277,7 +279,7 @@ def test_a_drive_is_woken_only_after_what_is_configured(bench: Bench) -> None:
     """'wake_after: 1d': once a day it is read, and may sleep again."""
     bench.behind(0, 0)
     bench.does("0-0", ASLEEP)
-    poller = bench.start(smart_poller.Options(wake_after_seconds=86_400.0))
+    poller = bench.start(Options(wake_after_seconds=86_400.0))
     for _ in range(60):
         bench.later(poller, 3600.0)
     woken = ["-n never" in line for line in bench.command_lines()]
@@ -327,7 +329,7 @@ def test_without_smartctl_no_drive_is_asked_until_it_is_installed(bench: Bench) 
     assert set(covers(disks).values()) == {Cover.NO_SMARTCTL}
     assert "apt install smartmontools" in next(iter(disks.by_key.values())).polled.reason
     bench.probe.program("smartctl", SMARTCTL)
-    assert set(covers(bench.later(poller, smart_poller.AGAIN_SECONDS)).values()) == {Cover.READ}
+    assert set(covers(bench.later(poller, smart.AGAIN_SECONDS)).values()) == {Cover.READ}
 
 
 def test_a_smartctl_that_goes_is_found_out_by_one_drive(bench: Bench) -> None:
@@ -336,7 +338,7 @@ def test_a_smartctl_that_goes_is_found_out_by_one_drive(bench: Bench) -> None:
     poller = bench.start()
     bench.look(poller)
     bench.program.unlink()
-    bench.now += smart_poller.SOON_SECONDS
+    bench.now += smart.SOON_SECONDS
     poller.ask_soon(["SERIAL-0-0"])
     assert poller.settled(DEADLINE_SECONDS)
     disks = bench.look(poller)
@@ -372,7 +374,7 @@ def test_hundreds_of_drives_are_asked_once_each_and_not_all_at_once(
     bench.look(poller)
     at_first = bench.runs().total()
     assert at_first < 2 * controllers
-    disks = bench.later(poller, smart_poller.Options().spread_seconds)
+    disks = bench.later(poller, Options().spread_seconds)
     assert set(covers(disks).values()) == {Cover.READ}
     assert (len(bench.runs()), set(bench.runs().values())) == (10 * controllers, {1})
 
@@ -381,11 +383,11 @@ def test_the_moments_of_a_drive_are_the_same_in_every_run() -> None:
     """By its way alone: each period at the same moment, and 500 drives at 500 moments."""
     targets = [Target("/dev/bus/0", f"megaraid,{n}") for n in range(500)]
     for target in targets[:20]:
-        due = smart_poller.after(1000.0, 3600.0, target)
+        due = smart.after(1000.0, 3600.0, target)
         assert 1000.0 + 1800.0 <= due < 1000.0 + 1.5 * 3600.0
-        assert smart_poller.after(due, 3600.0, target) == pytest.approx(due + 3600.0)
-        assert smart_poller.after(due + 30.0, 3600.0, target) == pytest.approx(due + 3600.0)
-    minutes = Counter(smart_poller.after(0.0, 3600.0, target) % 3600.0 // 60 for target in targets)
+        assert smart.after(due, 3600.0, target) == pytest.approx(due + 3600.0)
+        assert smart.after(due + 30.0, 3600.0, target) == pytest.approx(due + 3600.0)
+    minutes = Counter(smart.after(0.0, 3600.0, target) % 3600.0 // 60 for target in targets)
     assert max(minutes.values()) < 25
 
 
@@ -414,7 +416,7 @@ def test_an_event_about_a_disk_has_it_asked_at_once(bench: Bench) -> None:
     poller.ask_soon(["SERIAL-0-0"])
     assert poller.settled(DEADLINE_SECONDS)
     assert bench.runs() == {"0-0": 1, "0-1": 1}
-    bench.now += smart_poller.SOON_SECONDS
+    bench.now += smart.SOON_SECONDS
     poller.ask_soon(["SERIAL-0-0", "sdz"])
     assert poller.settled(DEADLINE_SECONDS)
     assert bench.runs() == {"0-0": 2, "0-1": 1}
@@ -426,11 +428,11 @@ def test_drives_come_and_go_with_a_look(bench: Bench) -> None:
     poller = bench.start()
     bench.look(poller)
     bench.behind(1, 7)
-    disks = bench.later(poller, smart_poller.FIND_SECONDS)
+    disks = bench.later(poller, smart.FIND_SECONDS)
     assert covers(disks) == {"SERIAL-0-0": Cover.READ, "SERIAL-1-7": Cover.READ}
     assert bench.runs() == {"0-0": 1, "1-7": 1}
     bench.targets = bench.targets[1:]
-    disks = bench.later(poller, smart_poller.FIND_SECONDS)
+    disks = bench.later(poller, smart.FIND_SECONDS)
     assert set(disks.by_key) == {"SERIAL-1-7"}
 
 
@@ -476,7 +478,7 @@ def test_other_options_hold_at_once(bench: Bench) -> None:
     bench.behind(0, 0)
     poller = bench.start()
     bench.look(poller)
-    poller.configure(replace(smart_poller.Options(), raid_period_seconds=300.0))
+    poller.configure(replace(Options(), raid_period_seconds=300.0))
     bench.later(poller, 450.0)
     assert bench.runs() == {"0-0": 2}
 
@@ -499,7 +501,7 @@ def test_what_was_recorded_plays_to_the_same(bench: Bench, tmp_path: Path) -> No
     bench.does("1-0", ASLEEP)
     bench.does("2-0", "exec sleep 999")
     bench.does("3-0", "echo nonsense; exit")
-    poller = bench.start(smart_poller.Options(deadline_seconds=2.0))
+    poller = bench.start(Options(deadline_seconds=2.0))
     seen: dict[str, bytes] = {}
     bench.look(poller)
     bench.root.watch(seen.__setitem__)
@@ -540,8 +542,8 @@ def test_who_records_is_told_no_more_than_agreed(bench: Bench) -> None:
     bench.behind(0, 0, 1, 2)
     bench.does("0-1", "exit 1")
     bench.start()
-    poller = smart_poller.Poller(
-        smart_poller.Options(),
+    poller = smart.SmartPoller(
+        Options(),
         lambda: bench.now,
         lambda *_: Found(bench.targets),
         most_told_bytes=400,
@@ -579,7 +581,7 @@ def test_without_smartctl_disks_behind_an_areca_are_read(bench: Bench, tmp_path:
     asked = ["disk smart drv=1", "disk info drv=1", "disk smart drv=2", "disk info drv=2"]
     assert log.read_text().splitlines() == asked
     for _ in range(5):
-        bench.later(poller, smart_poller.AGAIN_SECONDS)
+        bench.later(poller, smart.AGAIN_SECONDS)
     assert log.read_text().splitlines() == asked
     seen: dict[str, bytes] = {}
     bench.root.watch(seen.__setitem__)
@@ -588,7 +590,7 @@ def test_without_smartctl_disks_behind_an_areca_are_read(bench: Bench, tmp_path:
     write_tree(tmp_path / "played", {"/sys/block": None, **files})
     assert by(bench.poller().read(Root(str(tmp_path / "played")))) == expected
     bench.probe.program("smartctl", SMARTCTL)
-    disks = bench.later(poller, smart_poller.AGAIN_SECONDS)
+    disks = bench.later(poller, smart.AGAIN_SECONDS)
     assert set(by(disks).values()) == {(Cover.READ, "")}
     assert log.read_text().splitlines() == asked
 
@@ -604,13 +606,13 @@ def test_without_smartctl_drives_are_not_looked_for_each_minute(bench: Bench) ->
         return Found(bench.targets)
 
     bench.start()
-    poller = smart_poller.Poller(smart_poller.Options(), lambda: bench.now, find)
+    poller = smart.SmartPoller(Options(), lambda: bench.now, find)
     bench.look(poller)
     for _ in range(9):
-        bench.later(poller, smart_poller.AGAIN_SECONDS)
+        bench.later(poller, smart.AGAIN_SECONDS)
     assert looks == [1000.0]
-    bench.later(poller, smart_poller.AGAIN_SECONDS)
-    assert looks == [1000.0, 1000.0 + smart_poller.FIND_SECONDS]
+    bench.later(poller, smart.AGAIN_SECONDS)
+    assert looks == [1000.0, 1000.0 + smart.FIND_SECONDS]
 
 
 def test_where_smartctl_hangs_at_an_areca_it_is_left_out_for_a_day(bench: Bench) -> None:
@@ -618,7 +620,7 @@ def test_where_smartctl_hangs_at_an_areca_it_is_left_out_for_a_day(bench: Bench)
     log = bench.behind_areca(2)
     bench.targets = (replace(bench.targets[0], profile="minimal"),)
     bench.does("sg2-2", "exec sleep 999")
-    poller = bench.start(smart_poller.Options(deadline_seconds=0.2))
+    poller = bench.start(Options(deadline_seconds=0.2))
     disks = bench.look(poller)
     assert by(disks) == {"SERIAL-2": (Cover.READ, "cli64 disk smart drv=2")}
     assert "it was killed" in only(disks).polled.reason
@@ -629,7 +631,7 @@ def test_where_smartctl_hangs_at_an_areca_it_is_left_out_for_a_day(bench: Bench)
     assert len(log.read_text().splitlines()) == 2 * 9
     # A day later it is tried again, and this time it answers.
     bench.does("sg2-2", "serial=SERIAL-2")
-    assert by(bench.later(poller, smart_poller.OTHER_WAY_SECONDS)) == {"SERIAL-2": (Cover.READ, "")}
+    assert by(bench.later(poller, smart.OTHER_WAY_SECONDS)) == {"SERIAL-2": (Cover.READ, "")}
 
 
 def test_where_smartctl_is_late_at_an_areca_it_is_soon_asked_for_less(bench: Bench) -> None:
@@ -637,10 +639,10 @@ def test_where_smartctl_is_late_at_an_areca_it_is_soon_asked_for_less(bench: Ben
     bench.behind_areca(2)
     slow = 'case "$*" in *" -x "*) exec sleep 999;; esac; serial=SERIAL-2'
     bench.does("sg2-2", slow)
-    poller = bench.start(smart_poller.Options(deadline_seconds=1.0))
+    poller = bench.start(Options(deadline_seconds=1.0))
     assert by(bench.look(poller)) == {"SERIAL-2": (Cover.READ, "cli64 disk smart drv=2")}
-    bench.later(poller, smart_poller.RETRY_SECONDS)
-    assert by(bench.later(poller, smart_poller.RETRY_SECONDS)) == {"SERIAL-2": (Cover.READ, "")}
+    bench.later(poller, smart.RETRY_SECONDS)
+    assert by(bench.later(poller, smart.RETRY_SECONDS)) == {"SERIAL-2": (Cover.READ, "")}
     assert [line.split()[1] for line in bench.command_lines()] == ["-x", "-x", "-a"]
 
 

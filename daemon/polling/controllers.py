@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     from iowarden.collectors.raid.backend import Backend
     from iowarden.collectors.raid.controller import Controller, Log
 
-PERIOD_SECONDS = 15.0
-"""How often is looked whether a run is due, or done."""
 EVENT_SECONDS = 300.0
 AGAIN_SECONDS = 60.0
 """So soon at most, when something happened."""
@@ -90,7 +88,7 @@ class _Run:
     texts: dict[str, bytes] = field(default_factory=dict)
 
 
-class Poller:
+class ControllerPoller:
     """The controllers of a machine. `read` is for one thread."""
 
     def __init__(
@@ -380,10 +378,3 @@ def _names(root: Root, path: str) -> list[str]:
         return root.names(path)
     except AbsentError:
         return []
-
-
-def start(
-    makers: Iterable[Backend],
-) -> Callable[[Callable[[], float]], Callable[[Root], Controllers]]:
-    """Return what takes the program's clock and returns what reads, as a source's `start`."""
-    return lambda clock: Poller(makers, clock).read

@@ -1,0 +1,81 @@
+"""Records this machine frame by frame, in one thread: for fixtures, which hold every frame's texts.
+
+`iowarden record` is for incidents: its sources have threads, and what hangs holds up nothing else.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.machine import Root
+from iowarden.collectors.recording.recording import Recorder, RecordingError
+from iowarden.collectors.smart.options import Options
+from iowarden.collectors.source import collect
+from iowarden.daemon.clock import SystemClock
+from iowarden.daemon.polling import pollers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+
+def record(
+    root_path: str,
+    directory: str,
+    frames: int,
+    period_seconds: float = 1.0,
+    *,
+    note: str = "",
+    page_size_bytes: int | None = None,
+    clocks: Callable[[], tuple[float, float]] = lambda: (time.monotonic(), time.time()),
+    sleep: Callable[[float], object] = time.sleep,
+) -> None:
+    """Record so many frames of a machine; every source is read when its own period is due.
+
+    `clocks`: monotonic and realtime seconds. Limits: a source that hangs holds the recording up.
+    """
+    page_size_bytes = page_size_bytes or os.sysconf("SC_PAGE_SIZE")
+    recorder = Recorder(directory, page_size_bytes, note)
+    root = Root(root_path, page_size_bytes, recorder.root_seen)
+    sources = pollers.make(Options(), SystemClock()).sources()
+    due: dict[str, float] = {}
+    began, _ = clocks()
+    for number in range(frames):
+        if number:
+            sleep(max(0.0, began + number * period_seconds - clocks()[0]))
+        now, wall = clocks()
+        for source in sources:
+            # Half a period of slack: a timer may be early, and a read left out is a second lost.
+            if now >= due.get(source.name, now) - period_seconds / 2:
+                due[source.name] = now + source.period_seconds
+                recorder.begin(source.name)
+                collect(source, root, lambda: clocks()[0])
+        recorder.frame(now, wall)
+    recorder.close()
+    root.close()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Record this machine: `python3 -m iowarden.daemon.replay.frames OUT`."""
+    parser = argparse.ArgumentParser(description="Record what iowarden reads of a machine.")
+    parser.add_argument("directory", help="where the recording goes")
+    parser.add_argument("--frames", type=int, default=100, help="how many (default: 100)")
+    parser.add_argument(
+        "--period", type=float, default=1.0, help="seconds between two (default: 1)"
+    )
+    parser.add_argument("--root", default="/", help="where '/proc' and '/sys' are (default: /)")
+    parser.add_argument("--note", default="", help="what happens in it, in a sentence")
+    options = parser.parse_args(arguments)
+    try:
+        record(options.root, options.directory, options.frames, options.period, note=options.note)
+    except (RecordingError, OSError) as error:
+        print(error, file=sys.stderr)  # noqa: T201 - a command says why it fails
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,42 @@
+"""All sources as the program reads them, for who collects each by itself."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from iowarden.collectors import registry
+from iowarden.collectors.kmsg.kernel_log import Reader
+from iowarden.collectors.raid import vendors
+from iowarden.collectors.smart.options import Options
+from iowarden.collectors.source import read_by_poller
+from iowarden.daemon.polling.controllers import ControllerPoller
+from iowarden.daemon.polling.pollers import Pollers
+from iowarden.daemon.polling.smart import SmartPoller
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from iowarden.collectors.machine import Root
+    from iowarden.collectors.source import Source
+
+
+def sources(clock: Callable[[], float] = time.monotonic) -> list[Source[Any]]:
+    """Return all sources; drives, controllers and the kernel's log by pollers of their own."""
+    return Pollers(
+        SmartPoller(Options(), clock),
+        ControllerPoller(vendors.BACKENDS, clock),
+        Reader(None, clock),
+    ).sources()
+
+
+def _once(source: Source[Any]) -> Source[Any]:
+    def read(root: Root) -> object:
+        return next(each for each in sources() if each.name == source.name).read(root)
+
+    return replace(source, read=read) if source.read is read_by_poller else source
+
+
+SOURCES = tuple(map(_once, registry.SOURCES))
+"""All sources; a poller remembers nothing from one read to the next."""
